@@ -1,0 +1,2 @@
+//! Subjects, workloads, pacers and the driver.
+pub mod subject;

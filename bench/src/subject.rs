@@ -1,0 +1,149 @@
+//! The seam between a lock and whoever tries it: ours, a peer's, a naive one, a broken one, a driver in any language.
+use std::{path::PathBuf, time::{Duration, Instant}};
+use async_trait::async_trait;
+use tokio::sync::mpsc;
+
+/// A lock under test.
+#[async_trait]
+pub trait Subject: Send + Sync {
+    /// Its name, e.g. `lock-core:reentrant`.
+    fn name(&self) -> &str;
+    /// A sentence for `locklab list subjects`.
+    fn about(&self) -> &str;
+    /// Kinds it offers, its default first.
+    fn kinds(&self) -> Vec<String>;
+    /// A client of its own identity and connections.
+    async fn connect(&self, to: &ConnectTo) -> Result<Connected, SubjectError>;
+}
+
+/// Where and as whom to connect.
+#[derive(Debug, Clone)]
+pub struct ConnectTo {
+    /// The target URL.
+    pub target: String,
+    /// The client's name in the history, `c1`.
+    pub client: String,
+    /// Seed for its jitter.
+    pub seed: u64,
+    /// `none`, `wait:K`, `wait:all`.
+    pub durability: String,
+    /// Lease of a renewed lock, where the subject lets it be chosen.
+    pub watchdog: Option<Duration>,
+    /// Where a driver process writes its standard error; `None`: nowhere.
+    pub log: Option<PathBuf>,
+}
+
+/// A connected client and what it reports unasked.
+pub struct Connected {
+    /// The client.
+    pub client: Box<dyn LockClient>,
+    /// Lost signals and renewals.
+    pub events: mpsc::UnboundedReceiver<ClientEvent>,
+}
+
+/// One client of a lock service. All calls may run concurrently.
+#[async_trait]
+pub trait LockClient: Send + Sync {
+    /// Asks for a lock.
+    async fn acquire(&self, request: AcquireRequest) -> AcquireEnd;
+    /// Gives a grant back.
+    async fn release(&self, grant: &str) -> ReleaseEnd;
+    /// Lengthens a grant to `lease` from now.
+    async fn extend(&self, grant: &str, lease: Duration) -> ReleaseEnd;
+    /// The process that is this client; `None` if it lives in ours.
+    fn pid(&self) -> Option<u32>;
+    /// The lease of renewed locks, where known.
+    fn watchdog(&self) -> Option<Duration>;
+    /// Commands sent so far; `None` where they cannot be counted.
+    fn commands(&self) -> Option<u64>;
+    /// Ends in an orderly way.
+    async fn close(self: Box<Self>);
+}
+
+/// An acquire, as PROTOCOL's.
+#[derive(Debug, Clone)]
+pub struct AcquireRequest {
+    /// Lock names; one but for `multi`.
+    pub locks: Vec<String>,
+    /// The kind.
+    pub kind: String,
+    /// The caller inside the client.
+    pub owner: String,
+    /// `None`: without bound; zero: one try.
+    pub wait: Option<Duration>,
+    /// `None`: renewed.
+    pub lease: Option<Duration>,
+    /// For semaphores.
+    pub permits: Option<u32>,
+}
+
+/// How an acquire ended.
+#[derive(Debug, Clone, PartialEq)]
+pub enum AcquireEnd {
+    /// Held.
+    Ok {
+        /// The hold's name, unique in the client.
+        grant: String,
+        /// Fencing token.
+        token: Option<u64>,
+        /// When the attempt that succeeded was sent, where known.
+        sent_at: Option<Instant>,
+    },
+    /// Certainly not acquired within the wait.
+    Busy,
+    /// Certainly not acquired.
+    Failed(String),
+    /// May or may not have been acquired.
+    Unknown(String),
+}
+
+/// How a release or an extend ended.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ReleaseEnd {
+    /// Done.
+    Ok,
+    /// The library says that it does not hold it.
+    NotHeld,
+    /// Certainly not done.
+    Failed(String),
+    /// May or may not be done.
+    Unknown(String),
+}
+
+/// What a client reports unasked.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ClientEvent {
+    /// The library told its caller that the lock is gone.
+    Lost {
+        /// The hold.
+        grant: String,
+        /// Why.
+        reason: String,
+        /// When the library said so.
+        at: Instant,
+    },
+    /// The library renewed the lock.
+    Extended {
+        /// The hold.
+        grant: String,
+        /// The lease, from `sent_at` on.
+        lease: Duration,
+        /// When the renewal was sent; without it the contract is not lengthened.
+        sent_at: Option<Instant>,
+    },
+    /// The client's process ended.
+    Exited {
+        /// How.
+        how: String,
+    },
+}
+
+/// A subject that could not be found, started or connected.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{message}")]
+pub struct SubjectError {
+    /// What, and the mend.
+    pub message: String,
+    /// No server answered (exit 69).
+    pub unreachable: bool,
+}

@@ -1,0 +1,185 @@
+//! Turns history lines (`history.jsonl`) into typed values and back.
+//!
+//! A history is the record of one scenario: operations in two lines (call, end) with one `id`, and events. It is in order
+//! of `t_ns`, nanoseconds on one monotonic clock. This module knows the form only; what it means is the checkers' work.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// One line of a history: the start of an operation, its end, or an event.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Line {
+    /// Nanoseconds since the run began, on one monotonic clock.
+    pub t_ns: u64,
+    /// What happened then.
+    pub entry: Entry,
+}
+
+/// What a line says.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Entry {
+    /// An operation was called.
+    Call {
+        /// Pairs the call with its end.
+        id: u64,
+        /// What was asked.
+        call: Call,
+    },
+    /// An operation returned.
+    End {
+        /// The `id` of its call.
+        id: u64,
+        /// How it ended.
+        end: End,
+    },
+    /// Something happened that is not an operation.
+    Event(Event),
+}
+
+/// What an operation asked for.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Call {
+    /// Ask for a lock.
+    Acquire(Acquire),
+    /// Lengthen a hold by a lease from now on.
+    Extend {
+        /// The hold.
+        grant: String,
+        /// The lease asked for.
+        lease_ms: u64,
+        /// `Some("watchdog")` for a renewal of the library's own.
+        by: Option<String>,
+    },
+    /// Give a hold back.
+    Release {
+        /// The hold.
+        grant: String,
+    },
+}
+
+/// An acquire, as asked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Acquire {
+    /// The client process that asks.
+    pub client: String,
+    /// The caller inside the client.
+    pub owner: String,
+    /// The locks asked for: one, but for `multi`.
+    pub locks: Vec<String>,
+    /// The kind, one of DESIGN's list (`reentrant`, `read`, `semaphore`, …).
+    pub kind: String,
+    /// The lease in milliseconds; `None` means renewed by the library.
+    pub lease_ms: Option<u64>,
+    /// The longest wait in milliseconds; `None` means without bound.
+    pub wait_ms: Option<u64>,
+    /// Permits asked for, for `semaphore` and `permits`.
+    pub permits: Option<u32>,
+}
+
+/// How an operation ended.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum End {
+    /// It worked.
+    Ok {
+        /// The hold's name, on an acquire.
+        grant: Option<String>,
+        /// The fencing token, where the kind has one. 0 … 2^63−1.
+        token: Option<u64>,
+        /// When the attempt that succeeded was sent, where known.
+        sent_ns: Option<u64>,
+    },
+    /// An acquire: certainly not acquired within the wait.
+    Busy,
+    /// An extend or release: the library says that it does not hold the lock.
+    NotHeld,
+    /// It certainly did not happen.
+    Failed {
+        /// Why.
+        error: Option<String>,
+    },
+    /// It may or may not have happened.
+    Unknown {
+        /// Why.
+        error: Option<String>,
+        /// A grant that may exist; a later proof of it turns it into held.
+        grant: Option<String>,
+    },
+}
+
+/// Something that is not an operation.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Event {
+    /// The library told its caller that the lock is gone.
+    Lost {
+        /// The hold.
+        grant: String,
+        /// Why, in the library's words.
+        reason: Option<String>,
+    },
+    /// A holder wrote to the protected resource.
+    Write {
+        /// The lock that protects it.
+        lock: String,
+        /// The hold under which it was written.
+        grant: String,
+        /// The fencing token shown to the resource.
+        token: Option<u64>,
+        /// Whether the resource took it.
+        accepted: bool,
+        /// The counter's value that the holder had read.
+        read: Option<i64>,
+        /// The counter's value that it wrote.
+        wrote: Option<i64>,
+    },
+    /// A fault was injected or healed.
+    Fault {
+        /// Its name, as in the registry.
+        fault: String,
+        /// Nodes (`n1`), clients (`c1`) or links (`n1 -> n2`).
+        targets: Vec<String>,
+        /// Pairs inject with heal.
+        span: u64,
+        /// Which end of the span this is.
+        phase: Phase,
+    },
+    /// A client process died; its grants returned by then end here for belief.
+    Crash {
+        /// The client.
+        client: String,
+    },
+    /// The harness's own probe of a lock's slot changed its answer (`locklab` writes these; others need not).
+    Probe {
+        /// The lock whose slot was written.
+        lock: String,
+        /// Whether the write succeeded.
+        ok: bool,
+    },
+    /// A line of a kind that this version does not know; kept as it was.
+    Other(serde_json::Map<String, serde_json::Value>),
+}
+
+/// An end of a fault span.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Phase {
+    /// The harm begins.
+    Inject,
+    /// The harm is undone.
+    Heal,
+}
+
+/// A whole history, in order of time.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct History {
+    /// Its lines, sorted by `t_ns`.
+    pub lines: Vec<Line>,
+    /// Set if the last line was torn: the run is partial.
+    pub torn: bool,
+    /// The library's own lease for renewed locks, per client, where its recorder knew it; milliseconds.
+    pub watchdog_ms: BTreeMap<String, u64>,
+}
