@@ -1,0 +1,26 @@
+#!/bin/sh
+# Everything that a change must pass, in the order in which it fails fastest. `--quick` leaves out tests that start servers.
+set -eu
+cd "$(dirname "$0")/.."
+
+step() { printf '\n== %s\n' "$*"; }
+
+step format
+cargo fmt --all --check
+
+step clippy
+cargo clippy --locked --workspace --all-targets -- -D warnings
+
+step docs
+RUSTDOCFLAGS='-D warnings' cargo doc --locked --workspace --no-deps --document-private-items
+
+step tidy
+cargo run --locked --quiet -p xtask -- tidy
+
+if [ "${1:-}" = --quick ]; then
+    step 'unit tests'
+    cargo test --locked --workspace --lib --bins
+else
+    step 'unit, integration and doc tests'
+    cargo test --locked --workspace
+fi

@@ -1,0 +1,68 @@
+//! Turns the source tree into the list of files that no other file names: sources without a `mod`, scripts and templates never included.
+
+use std::path::Path;
+
+use crate::Findings;
+use crate::files::{shown, sources};
+
+/// Extensions of files that must be named by some source file.
+const INCLUDED: &[&str] = &["lua", "conf", "html"];
+
+/// Sources without a `mod` and data files that nothing includes.
+pub(crate) fn check(root: &Path) -> Findings {
+    let mut findings = Findings::new();
+    let sources = sources(root);
+    let texts: Vec<String> = sources
+        .iter()
+        .map(|path| std::fs::read_to_string(path).unwrap_or_default())
+        .collect();
+    for path in &sources {
+        let in_src = path.components().any(|part| part.as_os_str() == "src");
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+        if !in_src || matches!(stem.as_ref(), "lib" | "main") {
+            continue;
+        }
+        let module = if stem == "mod" {
+            let parent = path.parent().and_then(Path::file_name);
+            parent.unwrap_or_default().to_string_lossy().into_owned()
+        } else {
+            stem.into_owned()
+        };
+        let declared = format!("mod {module};");
+        let inline = format!("mod {module} {{");
+        if !texts
+            .iter()
+            .any(|text| text.contains(&declared) || text.contains(&inline))
+        {
+            findings.push(format!(
+                "{}: no `mod {module};` anywhere",
+                shown(root, path)
+            ));
+        }
+    }
+    for dir in [
+        "lock-core/scripts",
+        "cluster-config/conf",
+        "results/templates",
+    ] {
+        for entry in std::fs::read_dir(root.join(dir))
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
+            let path = entry.path();
+            let known = path
+                .extension()
+                .is_some_and(|extension| INCLUDED.iter().any(|known| extension == *known));
+            let name = path
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned();
+            if known && !texts.iter().any(|text| text.contains(&name)) {
+                findings.push(format!("{}: no source file names it", shown(root, &path)));
+            }
+        }
+    }
+    findings
+}
