@@ -2,10 +2,19 @@
 //!
 //! A history is the record of one scenario: operations in two lines (call, end) with one `id`, and events. It is in order
 //! of `t_ns`, nanoseconds on one monotonic clock. This module knows the form only; what it means is the checkers' work.
+//!
+//! - [`parse`](History::parse) reads a whole file and says what is wrong with it, by line;
+//! - [`Line::to_json`] writes one line, and [`Line::parse`] reads it back to the same value.
+
+mod error;
+mod parse;
+mod write;
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+
+pub use error::HistoryError;
 
 /// One line of a history: the start of an operation, its end, or an event.
 #[derive(Debug, Clone, PartialEq)]
@@ -159,6 +168,13 @@ pub enum Event {
         /// Whether the write succeeded.
         ok: bool,
     },
+    /// What a client's library said of itself (`locklab` writes these; others need not).
+    Client {
+        /// The client.
+        client: String,
+        /// The lease that the library renews by itself, in milliseconds; `None` where it did not say.
+        watchdog_ms: Option<u64>,
+    },
     /// A line of a kind that this version does not know; kept as it was.
     Other(serde_json::Map<String, serde_json::Value>),
 }
@@ -182,4 +198,26 @@ pub struct History {
     pub torn: bool,
     /// The library's own lease for renewed locks, per client, where its recorder knew it; milliseconds.
     pub watchdog_ms: BTreeMap<String, u64>,
+}
+
+impl History {
+    /// Makes a history of lines that are in order already, and fills [`watchdog_ms`](Self::watchdog_ms) from its
+    /// [`Event::Client`] lines; the last one of a client counts. Nothing is checked.
+    pub fn from_lines(lines: Vec<Line>) -> Self {
+        let mut watchdog_ms = BTreeMap::new();
+        for line in &lines {
+            if let Entry::Event(Event::Client {
+                client,
+                watchdog_ms: Some(lease_ms),
+            }) = &line.entry
+            {
+                watchdog_ms.insert(client.clone(), *lease_ms);
+            }
+        }
+        Self {
+            lines,
+            torn: false,
+            watchdog_ms,
+        }
+    }
 }
