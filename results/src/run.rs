@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::timeline::TimelineData;
 use crate::verdict::{State, Verdicts};
 
 /// The version of the form of `run.json` that this build writes.
@@ -83,6 +84,7 @@ pub struct Environment {
     /// Load average over one minute at the start and at the end.
     pub load_average: [f64; 2],
     /// CPU time stolen by the hypervisor during the run, share of all, 0 to 1.
+    #[serde(deserialize_with = "null_is_nan")]
     pub steal: f64,
 }
 
@@ -96,7 +98,7 @@ pub struct ServerInfo {
 }
 
 /// One measured row of a benchmark.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct BenchRow {
     /// The lock under test.
     pub subject: String,
@@ -127,6 +129,7 @@ pub struct BenchRow {
     /// Client CPU per cycle in microseconds.
     pub client_cpu_us_per_cycle: Option<f64>,
     /// Jain's index over tasks, 0 to 1.
+    #[serde(deserialize_with = "null_is_nan")]
     pub jain: f64,
     /// Acquires that gave up: waits of unknown length.
     pub censored: u64,
@@ -139,16 +142,17 @@ pub struct BenchRow {
 }
 
 /// Whether a lock was safe while it was measured.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct Safety {
     /// Clean, violated or unknown.
     pub state: State,
 }
 
 /// A point and its interval over rounds.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, Default)]
 pub struct Estimate {
     /// Median over rounds.
+    #[serde(deserialize_with = "null_is_nan")]
     pub median: f64,
     /// Lower end; `null` with one round.
     pub low: Option<f64>,
@@ -169,7 +173,7 @@ pub struct Quantiles {
 }
 
 /// Two rows of one run, or of two runs, side by side.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct Comparison {
     /// The base.
     pub a: String,
@@ -186,9 +190,10 @@ pub struct Comparison {
 }
 
 /// A ratio and its interval; no interval with too few rounds.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, Default)]
 pub struct Ratio {
     /// The point.
+    #[serde(deserialize_with = "null_is_nan")]
     pub point: f64,
     /// Lower end.
     pub low: Option<f64>,
@@ -197,7 +202,7 @@ pub struct Ratio {
 }
 
 /// One scenario's outcome.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct ScenarioResult {
     /// The scenario's name.
     pub name: String,
@@ -224,7 +229,7 @@ pub struct ScenarioResult {
     /// 0 as expected, 1 not, 2 unknown.
     pub exit_code: u8,
     /// Grants per second of load, over the whole scenario.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_nan")]
     pub grants_per_s: f64,
     /// Length of the load in nanoseconds.
     #[serde(default)]
@@ -235,10 +240,22 @@ pub struct ScenarioResult {
     /// What a reader must know (down-time of the servers, subject's log, …).
     #[serde(default)]
     pub notes: Vec<String>,
+    /// What the scenario is about, in its file's words.
+    #[serde(default)]
+    pub about: String,
+    /// Where its expectation comes from, in its file's words.
+    #[serde(default)]
+    pub claim: String,
+    /// What a grant waits for beside the master's answer: `none`, `wait:1`, `wait:all`; empty where it does not apply.
+    #[serde(default)]
+    pub durability: String,
+    /// The holds around the worst anomaly, for the picture; `None` where nothing is to be shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeline: Option<TimelineData>,
 }
 
 /// A fault, its targets, when it was injected and healed, and the proof that it bit.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct FaultSpan {
     /// Its name, as in the registry.
     pub fault: String,
@@ -259,4 +276,149 @@ pub struct FaultSpan {
 pub struct Recovery {
     /// From the first fault to the first grant after it; `null` without one.
     pub first_grant_after_fault_ns: Option<u64>,
+}
+
+impl Run {
+    /// An empty run of `command` (`quickstart`, `bench`, `chaos`), of the form that this build writes.
+    pub fn new(run: impl Into<String>, command: impl Into<String>, meta: Meta) -> Self {
+        Self {
+            schema: SCHEMA,
+            run: run.into(),
+            command: command.into(),
+            meta,
+            rows: Vec::new(),
+            comparisons: Vec::new(),
+            scenarios: Vec::new(),
+            as_expected: None,
+            partial: false,
+            warnings: Vec::new(),
+        }
+    }
+
+    /// The overall outcome: `not-as-expected` if any part is, else `unknown` if any part is or the run is partial, else
+    /// `as-expected`; `none` where nothing was expected.
+    pub fn outcome(&self) -> Outcome {
+        let worst = self.scenarios.iter().map(ScenarioResult::outcome).max();
+        let stated = match self.as_expected {
+            Some(true) => Outcome::AsExpected,
+            // A run says no both for a failed and for an unknown scenario; the scenarios tell which.
+            Some(false) => match worst {
+                Some(Outcome::Unknown) => Outcome::Unknown,
+                _ => Outcome::NotAsExpected,
+            },
+            None => Outcome::None,
+        };
+        let mut outcome = stated.max(worst.unwrap_or(Outcome::None));
+        if self.partial {
+            outcome = outcome.max(Outcome::Unknown);
+        }
+        outcome
+    }
+}
+
+/// What came out, against what was expected; in order, the worst last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Outcome {
+    /// Nothing was expected.
+    None,
+    /// All as expected.
+    AsExpected,
+    /// Too little is known to say.
+    Unknown,
+    /// At least one part is not as expected.
+    NotAsExpected,
+}
+
+impl Outcome {
+    /// The words for it.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::None => "nothing expected",
+            Self::AsExpected => "as expected",
+            Self::Unknown => "unknown",
+            Self::NotAsExpected => "not as expected",
+        }
+    }
+
+    /// One character for it, which no colour is needed to tell from the others.
+    pub fn glyph(self) -> char {
+        match self {
+            Self::None => '·',
+            Self::AsExpected => '✓',
+            Self::Unknown => '?',
+            Self::NotAsExpected => '✗',
+        }
+    }
+}
+
+impl ScenarioResult {
+    /// What came out, from `exit_code` and `as_expected`. A scenario that expects nothing has the outcome `None`, unless it
+    /// says by itself that it is unknown or failed.
+    pub fn outcome(&self) -> Outcome {
+        match (self.exit_code, self.as_expected) {
+            (2, _) => Outcome::Unknown,
+            (0, true) if self.expected.is_empty() => Outcome::None,
+            (0, true) => Outcome::AsExpected,
+            _ => Outcome::NotAsExpected,
+        }
+    }
+
+    /// Anomalies of `class` per minute of load; `None` without a load of known length.
+    pub fn per_minute(&self, class: &str) -> Option<f64> {
+        let verdict = self.verdicts.get(class)?;
+        (self.load_ns > 0).then(|| verdict.count as f64 * 60e9 / self.load_ns as f64)
+    }
+}
+
+/// JSON has no NaN: it is written as `null`, and must not make a whole run unreadable when it comes back.
+fn null_is_nan<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    Ok(Option::<f64>::deserialize(deserializer)?.unwrap_or(f64::NAN))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scenario(exit_code: u8) -> ScenarioResult {
+        ScenarioResult {
+            exit_code,
+            as_expected: exit_code == 0,
+            expected: BTreeMap::from([("contract".to_owned(), "clean".to_owned())]),
+            ..ScenarioResult::default()
+        }
+    }
+
+    #[test]
+    fn one_is_worse_than_two_and_two_is_worse_than_nought() {
+        let mut run = Run::new("runs/x", "chaos", Meta::default());
+        assert_eq!(run.outcome(), Outcome::None);
+        run.scenarios = vec![scenario(0)];
+        assert_eq!(run.outcome(), Outcome::AsExpected);
+        run.scenarios.push(scenario(2));
+        run.as_expected = Some(false);
+        assert_eq!(run.outcome(), Outcome::Unknown);
+        run.scenarios.push(scenario(1));
+        assert_eq!(run.outcome(), Outcome::NotAsExpected);
+    }
+
+    #[test]
+    fn a_partial_run_is_never_as_expected() {
+        let mut run = Run::new("runs/x", "chaos", Meta::default());
+        run.as_expected = Some(true);
+        run.partial = true;
+        assert_eq!(run.outcome(), Outcome::Unknown);
+    }
+
+    #[test]
+    fn a_figure_that_is_no_number_comes_back_as_one() {
+        let estimate = Estimate {
+            median: f64::NAN,
+            low: None,
+            high: None,
+        };
+        let text = serde_json::to_string(&estimate).expect("estimates serialise");
+        assert_eq!(text, r#"{"median":null,"low":null,"high":null}"#);
+        let back: Estimate = serde_json::from_str(&text).expect("null is read");
+        assert!(back.median.is_nan());
+    }
 }

@@ -3,19 +3,20 @@
 use serde::{Deserialize, Serialize};
 
 /// A verdict's state. `Unknown` never passes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
     /// Nothing wrong in a history in which enough happened.
     Clean,
     /// Too little happened, a fault without proof, or an incomplete history.
+    #[default]
     Unknown,
     /// At least one anomaly, with its proof.
     Violated,
 }
 
 /// The verdict of one class over one history.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct Verdict {
     /// Clean, violated or unknown.
     pub state: State,
@@ -32,7 +33,7 @@ pub struct Verdict {
 }
 
 /// One thing that must not happen, and the proof of it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct Anomaly {
     /// What kind: `overlap`, `late-grant`, `lost-update`, `token-regression`, `stuck`, …
     pub what: String,
@@ -50,7 +51,7 @@ pub struct Anomaly {
 }
 
 /// The five verdicts of one history, or of one lock in it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct Verdicts {
     /// Somebody acted while not alone.
     pub belief: Verdict,
@@ -62,4 +63,131 @@ pub struct Verdicts {
     pub effect: Verdict,
     /// Nobody got a lock that was free.
     pub liveness: Verdict,
+}
+
+/// The names of the five classes, in the order in which they are always shown.
+pub const CLASSES: [&str; 5] = ["belief", "contract", "confirmed", "effect", "liveness"];
+
+/// What an overlap in a class means, in one line for a reader; the empty string for a name that is no class.
+pub fn meaning(class: &str) -> &'static str {
+    match class {
+        "belief" => "somebody acted while not alone: fencing needed",
+        "contract" => "the algorithm or the configuration is broken",
+        "confirmed" => "the servers lost state",
+        "effect" => "real damage at the protected resource",
+        "liveness" => "nobody got a lock that was free",
+        _ => "",
+    }
+}
+
+impl State {
+    /// The word for it, as in JSON.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Clean => "clean",
+            Self::Unknown => "unknown",
+            Self::Violated => "violated",
+        }
+    }
+
+    /// One character for it, which no colour is needed to tell from the others.
+    pub fn glyph(self) -> char {
+        match self {
+            Self::Clean => '✓',
+            Self::Unknown => '?',
+            Self::Violated => '✗',
+        }
+    }
+}
+
+impl Verdict {
+    /// Whether the verdict keeps to `expected` (`clean`, `violated`, `at-most N/min`), given the length of the load in
+    /// nanoseconds. `None` where that cannot be said: an unknown verdict, a load of no length, or words not understood.
+    pub fn meets(&self, expected: &str, load_ns: u64) -> Option<bool> {
+        if self.state == State::Unknown {
+            return None;
+        }
+        match expected {
+            "clean" => Some(self.state == State::Clean),
+            "violated" => Some(self.state == State::Violated),
+            other => {
+                let (limit, unit) = other.strip_prefix("at-most ")?.split_once('/')?;
+                let limit: f64 = limit.trim().parse().ok()?;
+                if unit.trim() != "min" || load_ns == 0 {
+                    return None;
+                }
+                Some(self.count as f64 * 60e9 / load_ns as f64 <= limit)
+            }
+        }
+    }
+}
+
+impl Verdicts {
+    /// The five with their names, in the order of [`CLASSES`].
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &Verdict)> {
+        CLASSES.into_iter().zip([
+            &self.belief,
+            &self.contract,
+            &self.confirmed,
+            &self.effect,
+            &self.liveness,
+        ])
+    }
+
+    /// The verdict of a class by its name.
+    pub fn get(&self, class: &str) -> Option<&Verdict> {
+        self.iter()
+            .find(|(name, _)| *name == class)
+            .map(|(_, verdict)| verdict)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(state: State, count: u64) -> Verdict {
+        Verdict {
+            state,
+            count,
+            ..Verdict::default()
+        }
+    }
+
+    #[test]
+    fn unknown_meets_nothing() {
+        for expected in ["clean", "violated", "at-most 2/min"] {
+            assert_eq!(verdict(State::Unknown, 0).meets(expected, 1), None);
+        }
+    }
+
+    #[test]
+    fn at_most_counts_by_the_minute() {
+        let minute = 60_000_000_000;
+        assert_eq!(
+            verdict(State::Violated, 2).meets("at-most 2/min", minute),
+            Some(true)
+        );
+        assert_eq!(
+            verdict(State::Violated, 2).meets("at-most 2/min", minute / 2),
+            Some(false)
+        );
+        assert_eq!(verdict(State::Violated, 2).meets("at-most 2/min", 0), None);
+        assert_eq!(verdict(State::Violated, 2).meets("mostly", minute), None);
+    }
+
+    #[test]
+    fn classes_and_verdicts_are_in_one_order() {
+        let verdicts = Verdicts {
+            liveness: verdict(State::Violated, 7),
+            ..Verdicts::default()
+        };
+        assert_eq!(
+            verdicts.get("liveness").map(|verdict| verdict.count),
+            Some(7)
+        );
+        assert_eq!(verdicts.get("belief").map(|verdict| verdict.count), Some(0));
+        assert!(verdicts.get("beleif").is_none());
+        assert!(CLASSES.iter().all(|class| !meaning(class).is_empty()));
+    }
 }

@@ -1,0 +1,204 @@
+//! Turns holds, overlaps and faults around one anomaly into the small record from which its picture is drawn.
+//!
+//! The record is kept inside `run.json`, so that a report can be drawn without the history; it is therefore capped.
+
+use serde::{Deserialize, Serialize};
+
+/// The most bars that [`TimelineData::around`] keeps: more can neither be read nor forwarded.
+pub const MAX_BARS: usize = 200;
+
+/// Holds of one lock in a window of time, with what went wrong and what was done to the servers in it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+pub struct TimelineData {
+    /// The lock.
+    pub lock: String,
+    /// The class whose intervals are drawn: `belief`, `contract` or `confirmed`.
+    pub class: String,
+    /// The window's start, nanoseconds since the run began.
+    pub from_ns: u64,
+    /// The window's end.
+    pub to_ns: u64,
+    /// Holds that reach into the window.
+    pub holds: Vec<HoldBar>,
+    /// Stretches in which more held than may.
+    pub overlaps: Vec<Span>,
+    /// Faults that reach into the window.
+    pub faults: Vec<FaultBar>,
+    /// Holds in the window that were left out to keep the record small.
+    #[serde(default)]
+    pub omitted: u64,
+}
+
+/// One hold as a bar.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+pub struct HoldBar {
+    /// The client process.
+    pub client: String,
+    /// The caller inside the client.
+    pub owner: String,
+    /// The hold's name.
+    pub grant: String,
+    /// When it began, nanoseconds since the run began.
+    pub from_ns: u64,
+    /// When it ended; `None`: not in this history.
+    pub to_ns: Option<u64>,
+    /// What ended it, in a word or two: `release`, `lost`, `lease`, `crash`.
+    #[serde(default)]
+    pub ended_by: String,
+}
+
+/// A stretch of time, nanoseconds since the run began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct Span {
+    /// Its start.
+    pub from_ns: u64,
+    /// Its end.
+    pub to_ns: u64,
+}
+
+/// A fault's span as a shaded stretch.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+pub struct FaultBar {
+    /// Its name and targets, e.g. `kill n1`.
+    pub label: String,
+    /// When it was injected.
+    pub from_ns: u64,
+    /// When it was healed; `None`: not in this run.
+    pub to_ns: Option<u64>,
+}
+
+impl TimelineData {
+    /// The part of `holds`, `overlaps` and `faults` that lies around `anomaly`: its length on either side, at least 50 ms
+    /// and at most 5 s.
+    ///
+    /// At most [`MAX_BARS`] holds stay: those nearest to the anomaly's middle; `omitted` counts the others. Holds come out in
+    /// order of their start.
+    pub fn around(
+        lock: &str,
+        class: &str,
+        anomaly: Span,
+        holds: &[HoldBar],
+        overlaps: &[Span],
+        faults: &[FaultBar],
+    ) -> Self {
+        let length_ns = anomaly.to_ns.saturating_sub(anomaly.from_ns);
+        let margin_ns = length_ns.clamp(50_000_000, 5_000_000_000);
+        let window = Span {
+            from_ns: anomaly.from_ns.saturating_sub(margin_ns),
+            to_ns: anomaly.to_ns.max(anomaly.from_ns).saturating_add(margin_ns),
+        };
+        let middle_ns = anomaly.from_ns + length_ns / 2;
+        let reaches = |from_ns: u64, to_ns: Option<u64>| {
+            from_ns <= window.to_ns && to_ns.is_none_or(|to_ns| to_ns >= window.from_ns)
+        };
+        let mut kept: Vec<HoldBar> = holds
+            .iter()
+            .filter(|hold| reaches(hold.from_ns, hold.to_ns))
+            .cloned()
+            .collect();
+        let distance = |hold: &HoldBar| {
+            let to_ns = hold.to_ns.unwrap_or(u64::MAX);
+            if hold.from_ns <= middle_ns && middle_ns <= to_ns {
+                0
+            } else {
+                hold.from_ns
+                    .abs_diff(middle_ns)
+                    .min(to_ns.abs_diff(middle_ns))
+            }
+        };
+        kept.sort_by(|a, b| {
+            distance(a)
+                .cmp(&distance(b))
+                .then_with(|| a.grant.cmp(&b.grant))
+        });
+        let omitted = kept.len().saturating_sub(MAX_BARS) as u64;
+        kept.truncate(MAX_BARS);
+        kept.sort_by(|a, b| (a.from_ns, &a.grant).cmp(&(b.from_ns, &b.grant)));
+        Self {
+            lock: lock.to_owned(),
+            class: class.to_owned(),
+            from_ns: window.from_ns,
+            to_ns: window.to_ns,
+            holds: kept,
+            overlaps: overlaps
+                .iter()
+                .filter(|span| reaches(span.from_ns, Some(span.to_ns)))
+                .take(MAX_BARS)
+                .copied()
+                .collect(),
+            faults: faults
+                .iter()
+                .filter(|fault| reaches(fault.from_ns, fault.to_ns))
+                .take(MAX_BARS)
+                .cloned()
+                .collect(),
+            omitted,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hold(n: u64) -> HoldBar {
+        HoldBar {
+            grant: format!("g{n}"),
+            from_ns: n * 1_000_000,
+            to_ns: Some(n * 1_000_000 + 500_000),
+            ..HoldBar::default()
+        }
+    }
+
+    #[test]
+    fn far_holds_go_and_near_holds_stay() {
+        let holds: Vec<HoldBar> = (0..1_000).map(hold).collect();
+        let anomaly = Span {
+            from_ns: 500_000_000,
+            to_ns: 501_000_000,
+        };
+        let data = TimelineData::around("orders", "belief", anomaly, &holds, &[anomaly], &[]);
+        assert_eq!(
+            data.holds.len(),
+            102,
+            "50 ms on either side, and one bar per millisecond"
+        );
+        assert_eq!(data.omitted, 0);
+        assert_eq!(data.overlaps, vec![anomaly]);
+        assert!(
+            data.holds
+                .windows(2)
+                .all(|pair| pair[0].from_ns <= pair[1].from_ns)
+        );
+    }
+
+    #[test]
+    fn never_more_than_the_cap_and_the_rest_is_counted() {
+        let holds: Vec<HoldBar> = (0..1_000).map(hold).collect();
+        let anomaly = Span {
+            from_ns: 0,
+            to_ns: 900_000_000,
+        };
+        let data = TimelineData::around("orders", "belief", anomaly, &holds, &[], &[]);
+        assert_eq!(data.holds.len(), MAX_BARS);
+        assert_eq!(data.omitted, 800);
+        assert!(
+            data.holds.iter().any(|hold| hold.grant == "g450"),
+            "the middle of the anomaly is what is looked at"
+        );
+    }
+
+    #[test]
+    fn a_hold_without_end_reaches_into_every_later_window() {
+        let endless = HoldBar {
+            to_ns: None,
+            ..hold(1)
+        };
+        let anomaly = Span {
+            from_ns: 900_000_000_000,
+            to_ns: 900_000_000_001,
+        };
+        let data = TimelineData::around("orders", "belief", anomaly, &[endless], &[], &[]);
+        assert_eq!(data.holds.len(), 1);
+    }
+}
