@@ -1,37 +1,424 @@
 //! Turns a target URL into what a client connects to.
-use std::{fmt, str::FromStr};
+use std::{
+    collections::BTreeSet,
+    fmt,
+    net::{IpAddr, Ipv6Addr},
+    path::PathBuf,
+    str::FromStr,
+};
+
+/// The port of a Redis server, where a URL names none.
+const SERVER_PORT: u16 = 6379;
+/// The port of a sentinel, where a URL names none.
+const SENTINEL_PORT: u16 = 26379;
+/// What every message about a bad scheme offers instead.
+const SCHEMES: &str = "redis://, redis-sentinel://, redis-cluster://, redlock://, the same with TLS \
+    (rediss://, rediss-sentinel://, rediss-cluster://, redlocks://), or redis+unix://";
 
 /// The shape of a deployment, as its URL's scheme says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Shape { /// `redis://`, `rediss://`, `redis+unix://`
-    Single, /// `redis-sentinel://`
-    Sentinel, /// `redis-cluster://`
-    Cluster, /// `redlock://`: independent masters
-    Masters }
+pub enum Shape {
+    /// `redis://`, `rediss://`, `redis+unix://`
+    Single,
+    /// `redis-sentinel://`
+    Sentinel,
+    /// `redis-cluster://`
+    Cluster,
+    /// `redlock://`: independent masters
+    Masters,
+}
 
 /// One address.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
-pub enum Endpoint { /// TCP.
-    Tcp { /// Host name or address.
-        host: String, /// Port.
-        port: u16 }, /// A Unix socket.
-    Unix(std::path::PathBuf) }
+pub enum Endpoint {
+    /// TCP.
+    Tcp {
+        /// Host name or address; an IPv6 address stands here without its brackets.
+        host: String,
+        /// Port.
+        port: u16,
+    },
+    /// A Unix socket.
+    Unix(PathBuf),
+}
+
+impl Endpoint {
+    fn is_loopback(&self) -> bool {
+        match self {
+            Endpoint::Unix(_) => true,
+            Endpoint::Tcp { host, .. } => {
+                host.eq_ignore_ascii_case("localhost")
+                    || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+            }
+        }
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Endpoint::Tcp { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
+            Endpoint::Tcp { host, port } => write!(f, "{host}:{port}"),
+            Endpoint::Unix(path) => write!(f, "{}", path.display()),
+        }
+    }
+}
 
 /// What a client connects to. `Display` and `Debug` never show a password.
+///
+/// | URL | connects to |
+/// |---|---|
+/// | `redis://[[user]:password@]host[:port][/database]` | one server |
+/// | `redis-sentinel://[[user]:password@]host[:port],…/master-name[/database]` | the master that the sentinels name |
+/// | `redis-cluster://[[user]:password@]host[:port],…` | the cluster that any of the addresses knows |
+/// | `redlock://[[user]:password@]host[:port],…` | independent masters, each with a vote |
+/// | `redis+unix://[[user]:password@]/path` | one server by its Unix socket |
+///
+/// `rediss`, `rediss-sentinel`, `rediss-cluster` and `redlocks` are the same with TLS; they parse, and connecting says
+/// that this build has no TLS. An IPv6 address stands in brackets. User and password are percent-encoded and belong to
+/// the data nodes; sentinels are asked without them first.
+///
+/// ```
+/// let target: lock_core::Target = "redis-sentinel://127.0.0.1:26379/m".parse()?;
+/// assert!(target.is_loopback());
+/// assert_eq!(target.to_string(), "redis-sentinel://127.0.0.1:26379/m");
+/// # Ok::<(), lock_core::TargetError>(())
+/// ```
 #[derive(Clone, PartialEq, Eq)]
-pub struct Target { pub(crate) shape: Shape, pub(crate) endpoints: Vec<Endpoint>, pub(crate) master_name: Option<String>,
-    pub(crate) username: Option<String>, pub(crate) password: Option<String>, pub(crate) database: u16, pub(crate) tls: bool }
-impl Target { /// The shape.
-    pub fn shape(&self) -> Shape { self.shape } /// The addresses of the URL, in its order.
-    pub fn endpoints(&self) -> &[Endpoint] { &self.endpoints }
+pub struct Target {
+    pub(crate) shape: Shape,
+    pub(crate) endpoints: Vec<Endpoint>,
+    pub(crate) master_name: Option<String>,
+    pub(crate) username: Option<String>,
+    pub(crate) password: Option<String>,
+    pub(crate) database: u16,
+    pub(crate) tls: bool,
+}
+
+impl Target {
+    /// The shape.
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// The addresses of the URL, in its order.
+    pub fn endpoints(&self) -> &[Endpoint] {
+        &self.endpoints
+    }
+
+    /// The name under which the sentinels know the master.
+    pub fn master_name(&self) -> Option<&str> {
+        self.master_name.as_deref()
+    }
+
+    /// The database that every connection selects; 0 in a cluster.
+    pub fn database(&self) -> u16 {
+        self.database
+    }
+
+    /// Whether the URL asks for TLS.
+    pub fn tls(&self) -> bool {
+        self.tls
+    }
+
     /// Whether every address is a loopback address, a Unix socket or `localhost`.
-    pub fn is_loopback(&self) -> bool { todo!() } }
-impl FromStr for Target { type Err = TargetError; fn from_str(_s: &str) -> Result<Self, TargetError> { todo!() } }
-impl fmt::Display for Target { fn fmt(&self, _f: &mut fmt::Formatter<'_>) -> fmt::Result { todo!() } }
-impl fmt::Debug for Target { fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result { write!(f, "Target({self})") } }
+    pub fn is_loopback(&self) -> bool {
+        self.endpoints.iter().all(Endpoint::is_loopback)
+    }
+
+    fn scheme(&self) -> &'static str {
+        let unix = matches!(self.endpoints.first(), Some(Endpoint::Unix(_)));
+        match (self.shape, self.tls) {
+            (Shape::Single, _) if unix => "redis+unix",
+            (Shape::Single, false) => "redis",
+            (Shape::Single, true) => "rediss",
+            (Shape::Sentinel, false) => "redis-sentinel",
+            (Shape::Sentinel, true) => "rediss-sentinel",
+            (Shape::Cluster, false) => "redis-cluster",
+            (Shape::Cluster, true) => "rediss-cluster",
+            (Shape::Masters, false) => "redlock",
+            (Shape::Masters, true) => "redlocks",
+        }
+    }
+}
+
+impl FromStr for Target {
+    type Err = TargetError;
+
+    fn from_str(url: &str) -> Result<Self, TargetError> {
+        let Some((scheme, rest)) = url.split_once("://") else {
+            return bad(format!("a target is a URL that starts with {SCHEMES}"));
+        };
+        let (shape, tls) = match scheme {
+            "redis" => (Shape::Single, false),
+            "rediss" => (Shape::Single, true),
+            "redis-sentinel" => (Shape::Sentinel, false),
+            "rediss-sentinel" | "rediss+sentinel" => (Shape::Sentinel, true),
+            "redis-cluster" => (Shape::Cluster, false),
+            "rediss-cluster" => (Shape::Cluster, true),
+            "redlock" => (Shape::Masters, false),
+            "redlocks" | "rediss-redlock" => (Shape::Masters, true),
+            "redis+unix" => return unix(rest),
+            other => {
+                return bad(format!(
+                    "unknown scheme `{other}://`: allowed are {SCHEMES}"
+                ));
+            }
+        };
+        let (credentials, rest) = split_credentials(rest)?;
+        if rest.contains(['?', '#']) {
+            return bad("a target URL takes no `?` options and no `#` fragment".to_owned());
+        }
+        let (hosts, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let port = if shape == Shape::Sentinel {
+            SENTINEL_PORT
+        } else {
+            SERVER_PORT
+        };
+        let endpoints = hosts
+            .split(',')
+            .map(|host| endpoint(host, port))
+            .collect::<Result<Vec<_>, _>>()?;
+        if shape == Shape::Single && endpoints.len() > 1 {
+            return bad(
+                "redis:// takes one address; several belong to redis-sentinel://, redis-cluster:// or redlock://"
+                    .to_owned(),
+            );
+        }
+        let mut seen = BTreeSet::new();
+        if let Some(twice) = endpoints.iter().find(|endpoint| !seen.insert(*endpoint)) {
+            return bad(format!("the address {twice} is given twice"));
+        }
+        let (master_name, database) = path_parts(shape, path)?;
+        let (username, password) = credentials;
+        Ok(Target {
+            shape,
+            endpoints,
+            master_name,
+            username,
+            password,
+            database,
+            tls,
+        })
+    }
+}
+
+fn bad<T>(message: String) -> Result<T, TargetError> {
+    Err(TargetError { message })
+}
+
+type Credentials = (Option<String>, Option<String>);
+
+fn unix(rest: &str) -> Result<Target, TargetError> {
+    let ((username, password), path) = split_credentials(rest)?;
+    if !path.starts_with('/') || path.len() < 2 {
+        return bad(
+            "a Unix socket is given by its full path: redis+unix:///run/redis.sock".to_owned(),
+        );
+    }
+    Ok(Target {
+        shape: Shape::Single,
+        endpoints: vec![Endpoint::Unix(PathBuf::from(decode(path, "path")?))],
+        master_name: None,
+        username,
+        password,
+        database: 0,
+        tls: false,
+    })
+}
+
+/// Splits `user:password@` off; the last `@` before the path counts, so that a password may hold one.
+fn split_credentials(rest: &str) -> Result<(Credentials, &str), TargetError> {
+    let authority = rest.find('/').map_or(rest, |end| &rest[..end]);
+    let Some(at) = authority.rfind('@') else {
+        return Ok(((None, None), rest));
+    };
+    let Some((user, password)) = authority[..at].split_once(':') else {
+        return bad(
+            "a user needs a password: user:password@host, or :password@host without a user"
+                .to_owned(),
+        );
+    };
+    if password.is_empty() {
+        return bad("the password before `@` is empty".to_owned());
+    }
+    let user = if user.is_empty() {
+        None
+    } else {
+        Some(decode(user, "user")?)
+    };
+    Ok(((user, Some(decode(password, "password")?)), &rest[at + 1..]))
+}
+
+fn endpoint(text: &str, default_port: u16) -> Result<Endpoint, TargetError> {
+    let (host, port) = if let Some(inside) = text.strip_prefix('[') {
+        let Some((host, after)) = inside.split_once(']') else {
+            return bad(format!(
+                "`{text}` has no closing bracket: an IPv6 address is written [::1]:6379"
+            ));
+        };
+        if host.parse::<Ipv6Addr>().is_err() {
+            return bad(format!("`{host}` in brackets is no IPv6 address"));
+        }
+        match after.strip_prefix(':') {
+            Some(port) => (host, Some(port)),
+            None if after.is_empty() => (host, None),
+            None => {
+                return bad(format!(
+                    "`{after}` after the bracket in `{text}`: only :port may follow"
+                ));
+            }
+        }
+    } else {
+        match text.split_once(':') {
+            Some((_, port)) if port.contains(':') => {
+                return bad(format!(
+                    "`{text}` has too many colons: an IPv6 address is written [::1]:6379"
+                ));
+            }
+            Some((host, port)) => (host, Some(port)),
+            None => (text, None),
+        }
+    };
+    if host.is_empty() {
+        return bad(
+            "an address is missing: write host:port, with commas between several".to_owned(),
+        );
+    }
+    let allowed = |c: char| c.is_ascii_alphanumeric() || "-._:".contains(c);
+    if let Some(c) = host.chars().find(|&c| !allowed(c)) {
+        return bad(format!("{c:?} cannot stand in the host name `{host}`"));
+    }
+    let port = match port {
+        None => default_port,
+        Some(port) => match port.parse::<u16>() {
+            Ok(number) if number > 0 && port.bytes().all(|b| b.is_ascii_digit()) => number,
+            _ => {
+                return bad(format!(
+                    "`{port}` is no port of `{host}`: 1 to 65535 is allowed"
+                ));
+            }
+        },
+    };
+    Ok(Endpoint::Tcp {
+        host: host.to_owned(),
+        port,
+    })
+}
+
+fn path_parts(shape: Shape, path: &str) -> Result<(Option<String>, u16), TargetError> {
+    match shape {
+        Shape::Single => Ok((None, database(path)?)),
+        Shape::Sentinel => {
+            let (name, rest) = path.split_once('/').unwrap_or((path, ""));
+            if name.is_empty() {
+                return bad(
+                    "the master's name is missing: redis-sentinel://host:26379,host:26379/mymaster"
+                        .to_owned(),
+                );
+            }
+            Ok((Some(decode(name, "master name")?), database(rest)?))
+        }
+        Shape::Cluster | Shape::Masters if path.is_empty() => Ok((None, 0)),
+        Shape::Cluster => bad(format!(
+            "`/{path}` after the addresses: a cluster has no databases"
+        )),
+        Shape::Masters => bad(format!(
+            "`/{path}` after the addresses: redlock:// takes addresses only"
+        )),
+    }
+}
+
+fn database(text: &str) -> Result<u16, TargetError> {
+    if text.is_empty() {
+        return Ok(0);
+    }
+    match text.parse() {
+        Ok(number) if text.bytes().all(|b| b.is_ascii_digit()) => Ok(number),
+        _ => bad(format!(
+            "`{text}` is no database: a number from 0 to 65535 is allowed"
+        )),
+    }
+}
+
+/// Undoes percent-encoding. The text is not repeated in the message: it may be a password.
+fn decode(text: &str, what: &str) -> Result<String, TargetError> {
+    let wrong = || TargetError {
+        message: format!(
+            "the {what} has a bad percent sign: write %XX with two hexadecimal digits, %25 for `%`"
+        ),
+    };
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&first, tail)) = rest.split_first() {
+        rest = tail;
+        if first != b'%' {
+            bytes.push(first);
+            continue;
+        }
+        let (digits, tail) = tail.split_at_checked(2).ok_or_else(wrong)?;
+        let digit = |b: u8| (b as char).to_digit(16).ok_or_else(wrong);
+        let value = digit(digits[0])? * 16 + digit(digits[1])?;
+        bytes.push(u8::try_from(value).map_err(|_| wrong())?);
+        rest = tail;
+    }
+    String::from_utf8(bytes).map_err(|_| TargetError {
+        message: format!("the {what} is not UTF-8 after decoding"),
+    })
+}
+
+/// Percent-encodes what would not survive a URL.
+fn encode(text: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    for &byte in text.as_bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            write!(f, "{}", byte as char)?;
+        } else {
+            write!(f, "%{byte:02X}")?;
+        }
+    }
+    Ok(())
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}://", self.scheme())?;
+        if self.password.is_some() {
+            encode(self.username.as_deref().unwrap_or(""), f)?;
+            f.write_str(":***@")?;
+        }
+        if let Some(Endpoint::Unix(path)) = self.endpoints.first() {
+            for part in path.to_string_lossy().split('/').skip(1) {
+                f.write_str("/")?;
+                encode(part, f)?;
+            }
+            return Ok(());
+        }
+        for (i, endpoint) in self.endpoints.iter().enumerate() {
+            let comma = if i == 0 { "" } else { "," };
+            write!(f, "{comma}{endpoint}")?;
+        }
+        if let Some(name) = &self.master_name {
+            f.write_str("/")?;
+            encode(name, f)?;
+        }
+        if self.database != 0 {
+            write!(f, "/{}", self.database)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Target({self})")
+    }
+}
+
 /// A URL that is no target, with what is wrong and what would be right.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
-pub struct TargetError { pub(crate) message: String }
+pub struct TargetError {
+    pub(crate) message: String,
+}

@@ -1,0 +1,247 @@
+//! Turns one request into bytes for one connection, and what comes back into done, refused or lost.
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use redis::{Cmd, RedisResult, Value};
+use tokio::time::timeout_at;
+
+use super::{
+    Replicas, Request, Script, WaitFor, What,
+    node::{Lease, Node},
+};
+
+/// A request in the client library's form, encoded once for all its attempts.
+pub(crate) struct Prepared {
+    command: Cmd,
+    script: Option<&'static Script>,
+    wait: Option<WaitFor>,
+}
+
+/// What one attempt came to.
+pub(crate) enum Answer {
+    Done {
+        value: Value,
+        acked: Option<(u32, u32)>,
+        sent_at: Instant,
+    },
+    /// The server said no: certainly no effect.
+    Refused { code: String, message: String },
+    /// Written, perhaps executed, not answered.
+    Lost { message: String, sent_at: Instant },
+}
+
+/// What goes before the request in the same write.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Before {
+    /// ASKING: the slot is being imported by this node.
+    pub(crate) asking: bool,
+    /// SCRIPT LOAD: the node has said that it does not know the script.
+    pub(crate) load: bool,
+}
+
+impl Script {
+    fn digest(&self) -> &str {
+        self.sha1
+            .get_or_init(|| redis::Script::new(self.text).get_hash().to_owned())
+    }
+}
+
+impl Prepared {
+    pub(crate) fn new(request: &Request) -> Self {
+        let parts = request.keys.len() + request.args.len();
+        let bytes: usize = request.keys.iter().chain(&request.args).map(Vec::len).sum();
+        let mut command = Cmd::with_capacity(parts + 3, bytes + 64);
+        let script = match request.what {
+            What::Script(script) => {
+                command
+                    .arg("EVALSHA")
+                    .arg(script.digest())
+                    .arg(request.keys.len());
+                Some(script)
+            }
+            What::Command(name) => {
+                command.arg(name);
+                None
+            }
+        };
+        for part in request.keys.iter().chain(&request.args) {
+            command.arg(part.as_slice());
+        }
+        Prepared {
+            command,
+            script,
+            wait: request.wait,
+        }
+    }
+
+    /// Whether the request ends with WAIT and so needs a connection that may block.
+    pub(crate) fn waits(&self) -> bool {
+        self.wait.is_some()
+    }
+
+    /// One attempt on one connection. Ends at the deadline or the response timeout at the latest, as lost.
+    pub(crate) async fn attempt(
+        &self,
+        node: &Arc<Node>,
+        lease: &Lease<'_>,
+        before: Before,
+        deadline: Instant,
+    ) -> Answer {
+        let wait = match self.wait {
+            None => None,
+            Some(wait) => match wanted(node, lease, wait, deadline).await {
+                Ok(wanted) => Some((wait, wanted)),
+                Err(refused) => return refused,
+            },
+        };
+        let sent_at = Instant::now();
+        if wait.is_none() && !before.asking && !before.load {
+            let limit = deadline.min(sent_at + node.dialer.response_timeout);
+            return match timeout_at(limit.into(), lease.conn.command(&self.command)).await {
+                Ok(answer) => single(answer, sent_at),
+                Err(_) => silent(node, lease, sent_at, Duration::ZERO),
+            };
+        }
+
+        let mut pipe = redis::pipe();
+        if let Some(script) = self.script.filter(|_| before.load) {
+            pipe.cmd("SCRIPT").arg("LOAD").arg(script.text);
+        }
+        if before.asking {
+            pipe.cmd("ASKING");
+        }
+        let position = pipe.len();
+        pipe.add_command(self.command.clone());
+        let mut blocked = Duration::ZERO;
+        if let Some((wait, wanted)) = wait.filter(|(_, wanted)| *wanted > 0) {
+            // WAIT's own clock is coarse (a server tick), so it gets less than what is left; 0 would wait for ever.
+            let left = deadline.saturating_duration_since(sent_at) * 3 / 4;
+            let limit = wait.timeout.min(left).max(Duration::from_millis(1));
+            let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+            pipe.cmd("WAIT").arg(wanted).arg(limit_ms);
+            // Whoever is ahead on this connection may block it as long.
+            blocked = limit * lease.busy();
+        }
+        let limit = deadline.min(sent_at + node.dialer.response_timeout + blocked);
+        let answers = match timeout_at(limit.into(), lease.conn.pipeline(&pipe, pipe.len())).await {
+            Ok(Ok(answers)) => answers,
+            Ok(Err(error)) => {
+                return Answer::Lost {
+                    message: error.to_string(),
+                    sent_at,
+                };
+            }
+            Err(_) => return silent(node, lease, sent_at, blocked),
+        };
+        let mut answers = answers.into_iter().skip(position);
+        let done = single(Ok(answers.next().unwrap_or(Value::Nil)), sent_at);
+        match (done, wait, answers.next()) {
+            (Answer::Done { value, .. }, Some((_, wanted)), acked) => match acked {
+                None => Answer::Done {
+                    value,
+                    acked: Some((0, wanted)),
+                    sent_at,
+                },
+                Some(Value::Int(count)) => {
+                    let count = u32::try_from(count).unwrap_or(0);
+                    Answer::Done {
+                        value,
+                        acked: Some((count, wanted)),
+                        sent_at,
+                    }
+                }
+                // Done, but nobody knows on how many: the role changed meanwhile, for instance.
+                Some(other) => Answer::Lost {
+                    message: format!("WAIT was answered {other:?}"),
+                    sent_at,
+                },
+            },
+            (done, ..) => done,
+        }
+    }
+}
+
+fn single(answer: RedisResult<Value>, sent_at: Instant) -> Answer {
+    match answer {
+        Ok(Value::ServerError(error)) => Answer::Refused {
+            code: error.code().to_owned(),
+            message: match error.details() {
+                Some(details) => format!("{} {details}", error.code()),
+                None => error.code().to_owned(),
+            },
+        },
+        Ok(value) => Answer::Done {
+            value,
+            acked: None,
+            sent_at,
+        },
+        Err(error) => Answer::Lost {
+            message: error.to_string(),
+            sent_at,
+        },
+    }
+}
+
+fn silent(node: &Node, lease: &Lease<'_>, sent_at: Instant, blocked: Duration) -> Answer {
+    lease.conn.suspect(node.dialer.response_timeout + blocked);
+    Answer::Lost {
+        message: format!("no answer within {:?}", sent_at.elapsed()),
+        sent_at,
+    }
+}
+
+/// How many replicas must acknowledge. Asks the master if nobody has for a while; nothing is done if that fails.
+async fn wanted(
+    node: &Arc<Node>,
+    lease: &Lease<'_>,
+    wait: WaitFor,
+    deadline: Instant,
+) -> Result<u32, Answer> {
+    let asked_at = match wait.replicas {
+        Replicas::AtLeast(count) => return Ok(count),
+        Replicas::All => match node.replicas() {
+            Some(count) => return Ok(count),
+            None => Instant::now(),
+        },
+    };
+    let refused = |message: String| Answer::Refused {
+        code: "TRYAGAIN".to_owned(),
+        message,
+    };
+    let patience = node.dialer.response_timeout + wait.timeout * lease.busy();
+    let limit = deadline.min(asked_at + patience);
+    let info = redis::cmd("INFO").arg("replication").take();
+    match timeout_at(limit.into(), lease.conn.command(&info)).await {
+        Ok(Ok(Value::BulkString(text))) => {
+            let listed = String::from_utf8_lossy(&text).lines().find_map(|line| {
+                line.strip_prefix("connected_slaves:")
+                    .and_then(|count| count.trim().parse().ok())
+            });
+            match listed {
+                Some(count) => {
+                    node.listed_replicas(count);
+                    Ok(node.replicas().unwrap_or(count))
+                }
+                None => Err(refused(
+                    "INFO replication names no number of replicas".to_owned(),
+                )),
+            }
+        }
+        Ok(Ok(Value::ServerError(error))) => Err(Answer::Refused {
+            code: error.code().to_owned(),
+            message: error.to_string(),
+        }),
+        Ok(Ok(other)) => Err(refused(format!("INFO replication was answered {other:?}"))),
+        Ok(Err(error)) => Err(refused(format!(
+            "the replicas could not be counted: {error}"
+        ))),
+        Err(_) => {
+            lease.conn.suspect(patience);
+            Err(refused(
+                "the replicas could not be counted in time".to_owned(),
+            ))
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! Turns an announced address into a connection that is set up and has answered.
+use std::{
+    fmt, io,
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use redis::{
+    AsyncConnectionConfig, ProtocolVersion, PushInfo, RedisConnectionInfo, RedisError, Value, aio,
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpStream, UnixStream},
+    sync::mpsc::UnboundedSender,
+    time::timeout,
+};
+
+use super::conn::Conn;
+use crate::{
+    AddressMap, ClientOptions,
+    target::{Endpoint, Target},
+};
+
+/// Requests that may wait in a connection's queue; the library's 50 makes hundreds of tasks take turns.
+const QUEUE: usize = 1024;
+
+/// Why no connection could be had: certainly nothing was done by any request.
+#[derive(Debug, Clone)]
+pub(crate) struct DialError {
+    /// The server's error code, if it answered one.
+    pub(crate) code: Option<String>,
+    pub(crate) message: String,
+    /// Whether another try cannot help: wrong password, no TLS.
+    pub(crate) fatal: bool,
+}
+
+impl DialError {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        DialError {
+            code: None,
+            message: message.into(),
+            fatal: false,
+        }
+    }
+}
+
+impl From<RedisError> for DialError {
+    fn from(error: RedisError) -> Self {
+        let code = error.code().map(str::to_owned);
+        let refused = code
+            .as_deref()
+            .is_some_and(|code| ["WRONGPASS", "NOAUTH", "NOPERM"].contains(&code));
+        let fatal = refused || error.kind() == redis::ErrorKind::AuthenticationFailed;
+        DialError {
+            code,
+            message: error.to_string(),
+            fatal,
+        }
+    }
+}
+
+/// What a new connection must prove before it is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Proof {
+    /// Any answer to PING, LOADING included: the peer is a live server.
+    Answers,
+    /// ROLE says master: a demoted or restarted node must not be taken for one.
+    IsMaster,
+}
+
+/// How connections of one client are made. Counts every command that is written over them.
+pub(crate) struct Dialer {
+    username: Option<String>,
+    password: Option<String>,
+    database: u16,
+    tls: bool,
+    address_map: AddressMap,
+    client_name: Option<String>,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) response_timeout: Duration,
+    commands: Arc<AtomicU64>,
+}
+
+impl Dialer {
+    pub(crate) fn new(target: &Target, options: &ClientOptions) -> Self {
+        Dialer {
+            username: target.username.clone(),
+            password: target.password.clone(),
+            database: target.database,
+            tls: target.tls,
+            address_map: options.address_map.clone(),
+            client_name: options.client_name.clone(),
+            connect_timeout: options.connect_timeout,
+            response_timeout: options.response_timeout,
+            commands: Arc::default(),
+        }
+    }
+
+    /// The same for sentinels, which have no databases; `with_password` for those that ask for one.
+    pub(crate) fn for_sentinels(&self, with_password: bool) -> Self {
+        let password = |text: &Option<String>| text.clone().filter(|_| with_password);
+        Dialer {
+            username: password(&self.username),
+            password: password(&self.password),
+            database: 0,
+            tls: self.tls,
+            address_map: self.address_map.clone(),
+            client_name: self.client_name.clone(),
+            connect_timeout: self.connect_timeout,
+            response_timeout: self.response_timeout,
+            commands: self.commands.clone(),
+        }
+    }
+
+    /// Commands written so far over every connection of this dialer.
+    pub(crate) fn commands(&self) -> u64 {
+        self.commands.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn count(&self, commands: u64) {
+        self.commands.fetch_add(commands, Ordering::Relaxed);
+    }
+
+    /// Connects for requests; never takes longer than the connect timeout.
+    pub(crate) async fn dial(
+        self: &Arc<Self>,
+        to: &Endpoint,
+        proof: Proof,
+    ) -> Result<Arc<Conn>, DialError> {
+        self.bounded(to, proof, None).await
+    }
+
+    /// Connects for subscriptions: RESP3, pushes to `pushes`, which closes when the connection is lost.
+    pub(crate) async fn dial_for_pushes(
+        self: &Arc<Self>,
+        to: &Endpoint,
+        pushes: UnboundedSender<PushInfo>,
+    ) -> Result<Arc<Conn>, DialError> {
+        self.bounded(to, Proof::Answers, Some(pushes)).await
+    }
+
+    async fn bounded(
+        self: &Arc<Self>,
+        to: &Endpoint,
+        proof: Proof,
+        pushes: Option<UnboundedSender<PushInfo>>,
+    ) -> Result<Arc<Conn>, DialError> {
+        if self.tls {
+            let message = format!(
+                "cannot connect to {to}: the URL asks for TLS, which this build does not have"
+            );
+            return Err(DialError {
+                code: None,
+                message,
+                fatal: true,
+            });
+        }
+        let failed = |mut error: DialError| {
+            error.message = format!("could not connect to {to}: {}", error.message);
+            error
+        };
+        match timeout(self.connect_timeout, self.connect(to, proof, pushes)).await {
+            Ok(connected) => connected.map_err(failed),
+            Err(_) => Err(failed(DialError::new(format!(
+                "no answer within {:?}",
+                self.connect_timeout
+            )))),
+        }
+    }
+
+    async fn connect(
+        self: &Arc<Self>,
+        to: &Endpoint,
+        proof: Proof,
+        pushes: Option<UnboundedSender<PushInfo>>,
+    ) -> Result<Arc<Conn>, DialError> {
+        match to {
+            Endpoint::Unix(path) => {
+                let stream = UnixStream::connect(path).await.map_err(io_error)?;
+                self.set_up(stream, proof, pushes).await
+            }
+            Endpoint::Tcp { host, port } => {
+                let stream = match self.address_map.get(&(host.clone(), *port)) {
+                    Some(address) => TcpStream::connect::<SocketAddr>(*address).await,
+                    None => TcpStream::connect((host.as_str(), *port)).await,
+                }
+                .map_err(io_error)?;
+                stream.set_nodelay(true).map_err(io_error)?;
+                self.set_up(stream, proof, pushes).await
+            }
+        }
+    }
+
+    async fn set_up<S>(
+        self: &Arc<Self>,
+        stream: S,
+        proof: Proof,
+        pushes: Option<UnboundedSender<PushInfo>>,
+    ) -> Result<Arc<Conn>, DialError>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let mut info = RedisConnectionInfo::default()
+            .set_skip_set_lib_name()
+            .set_db(i64::from(self.database));
+        if let Some(password) = &self.password {
+            info = info.set_password(password);
+        }
+        if let Some(username) = &self.username {
+            info = info.set_username(username);
+        }
+        // Replies are timed by the caller's deadline; a second timer in the library would only cost.
+        let mut config = AsyncConnectionConfig::new()
+            .set_response_timeout(None)
+            .set_pipeline_buffer_size(QUEUE);
+        if let Some(pushes) = pushes {
+            info = info.set_protocol(ProtocolVersion::RESP3);
+            config = config.set_push_sender(pushes);
+        }
+        let handshake =
+            u64::from(info.protocol() == ProtocolVersion::RESP3 || self.password.is_some())
+                + u64::from(self.database != 0);
+        self.count(handshake);
+        let (mux, driver) =
+            aio::MultiplexedConnection::new_with_config(&info, stream, config).await?;
+        let conn = Conn::start(mux, driver, self.clone());
+        let mut greeting = redis::pipe();
+        if let Some(name) = &self.client_name {
+            greeting.cmd("CLIENT").arg("SETNAME").arg(name);
+        }
+        greeting.cmd(if proof == Proof::IsMaster {
+            "ROLE"
+        } else {
+            "PING"
+        });
+        let answers = conn.pipeline(&greeting, greeting.len()).await?;
+        for answer in &answers {
+            if let Value::ServerError(error) = answer
+                && error.code() != "LOADING"
+            {
+                return Err(RedisError::from(error.clone()).into());
+            }
+        }
+        if proof == Proof::IsMaster {
+            is_master(answers.last())?
+        }
+        Ok(conn)
+    }
+}
+
+fn io_error(error: io::Error) -> DialError {
+    DialError::new(error.to_string())
+}
+
+fn is_master(role: Option<&Value>) -> Result<(), DialError> {
+    let refused = |code: &str, message: String| {
+        Err(DialError {
+            code: Some(code.to_owned()),
+            message,
+            fatal: false,
+        })
+    };
+    match role {
+        Some(Value::Array(parts)) => match parts.first() {
+            Some(Value::BulkString(role)) if role == b"master" => Ok(()),
+            Some(Value::BulkString(role)) => refused(
+                "READONLY",
+                format!("its role is {}, not master", String::from_utf8_lossy(role)),
+            ),
+            _ => Err(DialError::new("ROLE was answered without a role")),
+        },
+        Some(Value::ServerError(error)) => {
+            refused(error.code(), "the server is loading its data".to_owned())
+        }
+        _ => Err(DialError::new("ROLE was not answered")),
+    }
+}
+
+impl fmt::Debug for Dialer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Dialer")
+            .field("database", &self.database)
+            .field("tls", &self.tls)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,218 @@
+//! Turns a request into attempts: where to, what a refusal calls for, when to stop.
+use std::{
+    future::Future,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use tokio::time::sleep_until;
+
+use super::{
+    NodeError, Request, Sent,
+    attempt::{Answer, Before, Prepared},
+    node::{Node, Purpose},
+};
+
+/// First and longest pause between attempts that were refused.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(50));
+
+/// What a kind of topology knows about where requests go.
+pub(crate) trait Router: Send + Sync {
+    /// The node that owns the request's keys, as far as known.
+    fn owner(&self, request: &Request) -> Option<Arc<Node>>;
+    /// Looks for the owner anew, or joins a search under way; returns by the deadline, found or not.
+    fn rediscover(&self, deadline: Instant) -> impl Future<Output = ()> + Send;
+    /// Starts looking in the background: an answer was lost, the next request should not find the same.
+    fn suspect(&self);
+    /// The node that a redirection of `from` names (`MOVED 3999 127.0.0.1:6381`).
+    fn redirected(&self, from: &Node, message: &str) -> Option<Arc<Node>>;
+    /// For messages before any node is known.
+    fn name(&self) -> String;
+}
+
+/// The last reason why an attempt had no effect.
+struct Reason {
+    node: Option<String>,
+    code: Option<String>,
+    message: String,
+}
+
+/// Sends until answered, refused for good, lost, or out of time.
+pub(crate) async fn drive<R: Router>(
+    router: &R,
+    request: &Request,
+    deadline: Instant,
+) -> Result<Sent, NodeError> {
+    let prepared = Prepared::new(request);
+    let purpose = if prepared.waits() {
+        Purpose::Wait
+    } else {
+        Purpose::Command
+    };
+    let mut attempt = 0;
+    let mut pause = PAUSE.0;
+    let mut next: Option<(Arc<Node>, Before)> = None;
+    let mut reason = Reason {
+        node: None,
+        code: None,
+        message: format!("{} was not asked", router.name()),
+    };
+    loop {
+        if attempt > 0 && Instant::now() >= deadline {
+            return Err(out_of_time(reason, attempt));
+        }
+        attempt += 1;
+        let Some((node, before)) = next
+            .take()
+            .or_else(|| router.owner(request).map(|node| (node, Before::default())))
+        else {
+            reason = Reason {
+                node: None,
+                code: None,
+                message: format!("no master is known of {}", router.name()),
+            };
+            router.rediscover(deadline).await;
+            if router.owner(request).is_none() {
+                rest(&mut pause, deadline).await;
+            }
+            continue;
+        };
+        let lease = match node.current(purpose) {
+            Some(lease) => lease,
+            None => match node.dialled(purpose, deadline).await {
+                Ok(lease) => lease,
+                Err(error) => {
+                    reason = Reason {
+                        node: Some(node.label.clone()),
+                        code: error.code,
+                        message: error.message,
+                    };
+                    if error.fatal {
+                        return Err(surface(reason, attempt));
+                    }
+                    router.rediscover(deadline).await;
+                    rest(&mut pause, deadline).await;
+                    continue;
+                }
+            },
+        };
+        if Instant::now() >= deadline {
+            return Err(out_of_time(reason, attempt));
+        }
+        let (code, message) = match prepared.attempt(&node, &lease, before, deadline).await {
+            Answer::Done {
+                value,
+                acked,
+                sent_at,
+            } => {
+                return Ok(Sent {
+                    value,
+                    node: node.label.clone(),
+                    sent_at,
+                    acked,
+                    attempt,
+                });
+            }
+            Answer::Lost { message, sent_at } => {
+                router.suspect();
+                return Err(NodeError {
+                    message: format!("{}: {message}", node.label),
+                    node: Some(node.label.clone()),
+                    definite: false,
+                    code: None,
+                    attempt,
+                    first_sent_at: Some(sent_at),
+                });
+            }
+            Answer::Refused { code, message } => (code, message),
+        };
+        drop(lease);
+        match code.as_str() {
+            // With SCRIPT LOAD in the same write it cannot come again, but for a SCRIPT FLUSH in between.
+            "NOSCRIPT" => {
+                next = Some((
+                    node.clone(),
+                    Before {
+                        load: true,
+                        ..before
+                    },
+                ))
+            }
+            "MOVED" => {
+                router.suspect();
+                next = router
+                    .redirected(&node, &message)
+                    .map(|to| (to, Before::default()));
+                if next.is_none() || attempt > 4 {
+                    rest(&mut pause, deadline).await;
+                }
+            }
+            "ASK" => {
+                next = router.redirected(&node, &message).map(|to| {
+                    (
+                        to,
+                        Before {
+                            asking: true,
+                            load: false,
+                        },
+                    )
+                });
+                if next.is_none() || attempt > 4 {
+                    rest(&mut pause, deadline).await;
+                }
+            }
+            "TRYAGAIN" | "LOADING" | "BUSY" => rest(&mut pause, deadline).await,
+            "READONLY" | "MASTERDOWN" => {
+                node.drop_connections();
+                router.rediscover(deadline).await;
+                rest(&mut pause, deadline).await;
+            }
+            "CLUSTERDOWN" => {
+                router.rediscover(deadline).await;
+                rest(&mut pause, deadline).await;
+            }
+            _ => {
+                let reason = Reason {
+                    node: Some(node.label.clone()),
+                    code: Some(code),
+                    message,
+                };
+                return Err(surface(reason, attempt));
+            }
+        }
+        reason = Reason {
+            node: Some(node.label.clone()),
+            code: Some(code),
+            message,
+        };
+    }
+}
+
+/// Waits a little, longer each time, never past the deadline.
+async fn rest(pause: &mut Duration, deadline: Instant) {
+    sleep_until((Instant::now() + *pause).min(deadline).into()).await;
+    *pause = (*pause * 2).min(PAUSE.1);
+}
+
+fn out_of_time(reason: Reason, attempt: u32) -> NodeError {
+    let message = format!("gave up after {attempt} attempts: {}", reason.message);
+    surface(Reason { message, ..reason }, attempt)
+}
+
+/// Every attempt so far was refused or never written, so the whole is certain.
+fn surface(reason: Reason, attempt: u32) -> NodeError {
+    let message = match &reason.node {
+        Some(node) if !reason.message.contains(node.as_str()) => {
+            format!("{node}: {}", reason.message)
+        }
+        _ => reason.message,
+    };
+    NodeError {
+        node: reason.node,
+        definite: true,
+        code: reason.code,
+        message,
+        attempt,
+        first_sent_at: None,
+    }
+}

@@ -1,0 +1,251 @@
+//! Turns a node's address into its connections, redialled whenever they are lost.
+use std::{
+    fmt,
+    sync::{
+        Arc, Mutex, PoisonError, RwLock,
+        atomic::{AtomicBool, AtomicU32, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use tokio::time::{sleep, timeout_at};
+
+use super::{
+    conn::Conn,
+    dial::{DialError, Dialer, Proof},
+    flight::Flight,
+};
+use crate::target::Endpoint;
+
+/// Connections for requests that end with WAIT. Such a request blocks its connection until the replicas have answered,
+/// so that on a single one the waits of many callers would add up.
+const WAIT_LINES: usize = 4;
+/// First and longest pause before a node that could not be reached is dialled again.
+const BACK_OFF: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(200));
+/// For how long the replicas that a master listed are believed to be all.
+const REPLICAS_FRESH: Duration = Duration::from_secs(1);
+
+/// What a connection of a node is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    Command,
+    Wait,
+}
+
+/// One server, by the address under which it is announced.
+pub(crate) struct Node {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) label: String,
+    pub(crate) dialer: Arc<Dialer>,
+    proof: Proof,
+    command: Line,
+    wait: [Line; WAIT_LINES],
+    closed: AtomicBool,
+    replicas: Mutex<Option<(Instant, u32)>>,
+    known_replicas: AtomicU32,
+}
+
+impl Node {
+    pub(crate) fn new(endpoint: Endpoint, dialer: Arc<Dialer>, proof: Proof) -> Arc<Self> {
+        Arc::new(Node {
+            label: endpoint.to_string(),
+            endpoint,
+            dialer,
+            proof,
+            command: Line::new(),
+            wait: std::array::from_fn(|_| Line::new()),
+            closed: AtomicBool::new(false),
+            replicas: Mutex::new(None),
+            known_replicas: AtomicU32::new(0),
+        })
+    }
+
+    /// The connection that exists now, if there is one.
+    pub(crate) fn current(&self, purpose: Purpose) -> Option<Lease<'_>> {
+        let line = self.line(purpose).1;
+        line.alive().map(|conn| line.lease(conn))
+    }
+
+    /// The connection, dialled if need be. The dial belongs to everybody who waits for it and outlives them.
+    pub(crate) async fn dialled(
+        self: &Arc<Self>,
+        purpose: Purpose,
+        deadline: Instant,
+    ) -> Result<Lease<'_>, DialError> {
+        let (index, line) = self.line(purpose);
+        if let Some(conn) = line.alive() {
+            return Ok(line.lease(conn));
+        }
+        let flight = line.flight.join(|| {
+            let node = self.clone();
+            async move { node.redial(purpose, index).await }
+        });
+        match timeout_at(deadline.into(), flight).await {
+            Ok(Some(conn)) => conn.map(|conn| line.lease(conn)),
+            Ok(None) => Err(DialError::new(format!(
+                "connecting to {} was cut off",
+                self.label
+            ))),
+            Err(_) => Err(DialError::new(format!(
+                "not connected to {} before the deadline",
+                self.label
+            ))),
+        }
+    }
+
+    async fn redial(
+        self: Arc<Self>,
+        purpose: Purpose,
+        index: usize,
+    ) -> Result<Arc<Conn>, DialError> {
+        let line = match purpose {
+            Purpose::Command => &self.command,
+            Purpose::Wait => &self.wait[index],
+        };
+        let failures = line.failures.load(Ordering::Relaxed);
+        if failures > 0 {
+            sleep(BACK_OFF.1.min(BACK_OFF.0 * 2_u32.pow(failures.min(10)))).await;
+        }
+        if self.closed.load(Ordering::Acquire) {
+            return Err(DialError::new(format!(
+                "the connection to {} was closed",
+                self.label
+            )));
+        }
+        let dialled = self.dialer.dial(&self.endpoint, self.proof).await;
+        match &dialled {
+            Ok(conn) => {
+                line.failures.store(0, Ordering::Relaxed);
+                *line.conn.write().unwrap_or_else(PoisonError::into_inner) = Some(conn.clone());
+                // Whoever answers now may be another incarnation, with other replicas.
+                *self.replicas.lock().unwrap_or_else(PoisonError::into_inner) = None;
+                if self.closed.load(Ordering::Acquire) {
+                    conn.kill();
+                }
+            }
+            Err(_) => {
+                line.failures.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        dialled
+    }
+
+    /// The line for a purpose; of several the one with the fewest requests on it.
+    fn line(&self, purpose: Purpose) -> (usize, &Line) {
+        if purpose == Purpose::Command {
+            return (0, &self.command);
+        }
+        let mut best = (0, &self.wait[0]);
+        for (index, line) in self.wait.iter().enumerate().skip(1) {
+            if line.busy.load(Ordering::Relaxed) < best.1.busy.load(Ordering::Relaxed) {
+                best = (index, line);
+            }
+        }
+        best
+    }
+
+    /// Lets go of the connections: the next request dials anew, requests in flight may still be answered.
+    pub(crate) fn drop_connections(&self) {
+        for line in self.lines() {
+            line.conn
+                .write()
+                .unwrap_or_else(PoisonError::into_inner)
+                .take();
+        }
+    }
+
+    /// Closes the connections for good; requests in flight end at once.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        for line in self.lines() {
+            if let Some(conn) = line
+                .conn
+                .write()
+                .unwrap_or_else(PoisonError::into_inner)
+                .take()
+            {
+                conn.kill();
+            }
+        }
+    }
+
+    fn lines(&self) -> impl Iterator<Item = &Line> {
+        std::iter::once(&self.command).chain(&self.wait)
+    }
+
+    /// How many replicas all of them are: those the master listed a moment ago, or more if more are known elsewhere.
+    pub(crate) fn replicas(&self) -> Option<u32> {
+        let known = self.known_replicas.load(Ordering::Relaxed);
+        let listed = *self.replicas.lock().unwrap_or_else(PoisonError::into_inner);
+        listed
+            .filter(|(at, _)| at.elapsed() < REPLICAS_FRESH)
+            .map(|(_, count)| count.max(known))
+    }
+
+    /// Keeps what the master listed. Answers whether it lists fewer than are known.
+    pub(crate) fn listed_replicas(&self, count: u32) -> bool {
+        *self.replicas.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some((Instant::now(), count));
+        count < self.known_replicas.load(Ordering::Relaxed)
+    }
+
+    /// Keeps how many replicas the sentinels or the cluster count: one that is detached from its master is missing from
+    /// the master's list and may still be promoted.
+    pub(crate) fn known_replicas(&self, count: u32) {
+        self.known_replicas.store(count, Ordering::Relaxed);
+    }
+}
+
+impl fmt::Debug for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Node({})", self.label)
+    }
+}
+
+/// A place for one connection.
+struct Line {
+    conn: RwLock<Option<Arc<Conn>>>,
+    flight: Flight<Result<Arc<Conn>, DialError>>,
+    failures: AtomicU32,
+    busy: AtomicU32,
+}
+
+impl Line {
+    fn new() -> Self {
+        Line {
+            conn: RwLock::new(None),
+            flight: Flight::new(),
+            failures: AtomicU32::new(0),
+            busy: AtomicU32::new(0),
+        }
+    }
+
+    fn alive(&self) -> Option<Arc<Conn>> {
+        let conn = self.conn.read().unwrap_or_else(PoisonError::into_inner);
+        conn.as_ref().filter(|conn| !conn.is_dead()).cloned()
+    }
+
+    fn lease(&self, conn: Arc<Conn>) -> Lease<'_> {
+        self.busy.fetch_add(1, Ordering::Relaxed);
+        Lease { conn, line: self }
+    }
+}
+
+/// A connection in use by one request.
+pub(crate) struct Lease<'a> {
+    pub(crate) conn: Arc<Conn>,
+    line: &'a Line,
+}
+
+impl Drop for Lease<'_> {
+    fn drop(&mut self) {
+        self.line.busy.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Lease<'_> {
+    /// Requests on this connection now, this one included.
+    pub(crate) fn busy(&self) -> u32 {
+        self.line.busy.load(Ordering::Relaxed).max(1)
+    }
+}

@@ -1,0 +1,165 @@
+//! Turns channels and topology changes into orders for the feeds, one feed per node.
+use std::{
+    collections::HashMap,
+    sync::{Arc, PoisonError},
+    time::Duration,
+};
+
+use tokio::{
+    sync::{
+        mpsc::{UnboundedReceiver, UnboundedSender, WeakUnboundedSender, unbounded_channel},
+        watch,
+    },
+    time::{MissedTickBehavior, interval},
+};
+
+use super::{
+    Order, Places, Registry,
+    channel::Channel,
+    feed::{Feed, FeedOrder},
+};
+use crate::target::Endpoint;
+
+/// For how long a channel without waiters stays subscribed: the next waiter mostly comes soon.
+const LINGER: Duration = Duration::from_millis(500);
+/// How often idle channels are swept and homeless ones are placed again.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Knows where each channel is subscribed.
+pub(super) struct Board {
+    places: Arc<dyn Places>,
+    sharded: bool,
+    registry: Registry,
+    homes: HashMap<String, Endpoint>,
+    feeds: HashMap<Endpoint, UnboundedSender<FeedOrder>>,
+    /// Orders from the feeds come back through here.
+    back: Option<WeakUnboundedSender<Order>>,
+}
+
+impl Board {
+    pub(super) fn new(places: Arc<dyn Places>, sharded: bool, registry: Registry) -> Self {
+        Board {
+            places,
+            sharded,
+            registry,
+            homes: HashMap::new(),
+            feeds: HashMap::new(),
+            back: None,
+        }
+    }
+
+    /// Runs until the hub is closed. The feeds end with it: their orders come from here.
+    pub(super) async fn run(mut self, mut inbox: UnboundedReceiver<Order>) {
+        let (back, mut reports) = unbounded_channel();
+        self.back = Some(back.downgrade());
+        let mut changes = self.places.changes();
+        let mut tick = interval(TICK);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                order = inbox.recv() => match order {
+                    Some(order) => self.obey(order),
+                    None => return,
+                },
+                Some(report) = reports.recv() => self.obey(report),
+                () = changed(&mut changes) => self.replace_all(),
+                _ = tick.tick() => self.sweep(),
+            }
+        }
+    }
+
+    fn obey(&mut self, order: Order) {
+        match order {
+            Order::New(channel) => self.place(&channel),
+            Order::Again(channel) => {
+                self.homes.remove(&channel.name);
+                // The next tick, or the change of topology that this brings about, places it.
+                self.places.misplaced();
+            }
+            Order::Lost => self.places.misplaced(),
+        }
+    }
+
+    fn place(&mut self, channel: &Arc<Channel>) {
+        let Some(node) = self.places.place(channel.slot) else {
+            self.evict(&channel.name);
+            self.places.misplaced();
+            return;
+        };
+        if self.homes.get(&channel.name) == Some(&node.endpoint) {
+            return;
+        }
+        self.evict(&channel.name);
+        let endpoint = node.endpoint.clone();
+        let feed = self.feeds.entry(endpoint.clone()).or_insert_with(|| {
+            let (orders, inbox) = unbounded_channel();
+            if let Some(back) = self.back.as_ref().and_then(WeakUnboundedSender::upgrade) {
+                tokio::spawn(Feed::new(node, self.sharded, back).run(inbox));
+            }
+            orders
+        });
+        let _ = feed.send(FeedOrder::Add(channel.clone()));
+        self.homes.insert(channel.name.clone(), endpoint);
+    }
+
+    fn evict(&mut self, name: &str) {
+        if let Some(endpoint) = self.homes.remove(name)
+            && let Some(feed) = self.feeds.get(&endpoint)
+        {
+            let _ = feed.send(FeedOrder::Remove(name.to_owned()));
+        }
+    }
+
+    fn channels(&self) -> Vec<Arc<Channel>> {
+        self.registry
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .values()
+            .cloned()
+            .collect()
+    }
+
+    fn replace_all(&mut self) {
+        for channel in self.channels() {
+            self.place(&channel);
+        }
+        let homes = &self.homes;
+        self.feeds
+            .retain(|endpoint, _| homes.values().any(|home| home == endpoint));
+    }
+
+    fn sweep(&mut self) {
+        let mut idle = Vec::new();
+        self.registry
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .retain(|name, channel| {
+                let keep = !channel.is_idle(LINGER);
+                if !keep {
+                    idle.push(name.clone());
+                }
+                keep
+            });
+        for name in idle {
+            self.evict(&name);
+        }
+        let homeless: Vec<_> = self
+            .channels()
+            .into_iter()
+            .filter(|channel| !self.homes.contains_key(&channel.name))
+            .collect();
+        for channel in homeless {
+            self.place(&channel);
+        }
+    }
+}
+
+async fn changed(changes: &mut Option<watch::Receiver<u64>>) {
+    let gone = match changes {
+        Some(changes) => changes.changed().await.is_err(),
+        None => std::future::pending().await,
+    };
+    if gone {
+        *changes = None;
+    }
+}

@@ -1,0 +1,111 @@
+//! Turns what happens to one channel into hints for everybody who waits on it.
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use async_trait::async_trait;
+use tokio::sync::watch;
+
+use crate::topology::Hints;
+
+/// A channel and its waiters.
+#[derive(Debug)]
+pub(super) struct Channel {
+    pub(super) name: String,
+    pub(super) slot: u16,
+    waiters: AtomicUsize,
+    idle_since: Mutex<Instant>,
+    hints: watch::Sender<u64>,
+    acknowledged: watch::Sender<bool>,
+}
+
+impl Channel {
+    pub(super) fn new(name: &str, slot: u16) -> Self {
+        Channel {
+            name: name.to_owned(),
+            slot,
+            waiters: AtomicUsize::new(0),
+            idle_since: Mutex::new(Instant::now()),
+            hints: watch::Sender::new(0),
+            acknowledged: watch::Sender::new(false),
+        }
+    }
+
+    /// The server has acknowledged the subscription.
+    pub(super) fn acknowledged(&self) {
+        self.acknowledged.send_replace(true);
+        self.hint();
+    }
+
+    /// The subscription is gone; messages may have been missed.
+    pub(super) fn lost(&self) {
+        self.acknowledged.send_replace(false);
+        self.hint();
+    }
+
+    pub(super) fn hint(&self) {
+        self.hints.send_modify(|count| *count += 1);
+    }
+
+    /// Whether nobody has waited for longer than `linger`.
+    pub(super) fn is_idle(&self, linger: Duration) -> bool {
+        self.waiters.load(Ordering::Acquire) == 0
+            && self
+                .idle_since
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .elapsed()
+                > linger
+    }
+}
+
+/// One waiter.
+#[derive(Debug)]
+pub(super) struct Waiter {
+    channel: Arc<Channel>,
+    hints: watch::Receiver<u64>,
+    acknowledged: watch::Receiver<bool>,
+}
+
+impl Waiter {
+    pub(super) fn join(channel: Arc<Channel>) -> Self {
+        channel.waiters.fetch_add(1, Ordering::AcqRel);
+        Waiter {
+            hints: channel.hints.subscribe(),
+            acknowledged: channel.acknowledged.subscribe(),
+            channel,
+        }
+    }
+}
+
+#[async_trait]
+impl Hints for Waiter {
+    async fn ready(&mut self) {
+        // The sender lives in the channel that this waiter holds, so waiting cannot fail.
+        let _ = self
+            .acknowledged
+            .wait_for(|acknowledged| *acknowledged)
+            .await;
+        // Whoever is told "ready" looks at the lock next; the acknowledgement need not send it there twice.
+        self.hints.mark_unchanged();
+    }
+
+    async fn hint(&mut self) {
+        let _ = self.hints.changed().await;
+    }
+}
+
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        *self
+            .channel
+            .idle_since
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        self.channel.waiters.fetch_sub(1, Ordering::AcqRel);
+    }
+}

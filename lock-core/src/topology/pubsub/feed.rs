@@ -1,0 +1,279 @@
+//! Turns one node's pub/sub connection into acknowledgements and hints, and dials it again whenever it is lost.
+use std::{
+    collections::HashMap,
+    pin::pin,
+    sync::Arc,
+    task::Poll,
+    time::{Duration, Instant},
+};
+
+use futures_util::{FutureExt, StreamExt, future::BoxFuture, poll, stream::FuturesUnordered};
+use redis::{PushInfo, PushKind, RedisResult, Value};
+use tokio::{
+    sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
+    time::{MissedTickBehavior, interval, sleep},
+};
+
+use super::{Order, channel::Channel};
+use crate::topology::{conn::Conn, dial::DialError, node::Node};
+
+/// A connection that has heard nothing for so long is asked PING.
+const QUIET: Duration = Duration::from_secs(2);
+/// First and longest pause before the node is dialled again.
+const BACK_OFF: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(500));
+
+/// What the board asks of a feed.
+#[derive(Debug)]
+pub(super) enum FeedOrder {
+    Add(Arc<Channel>),
+    Remove(String),
+}
+
+struct Member {
+    channel: Arc<Channel>,
+    /// Subscriptions sent and not acknowledged. Only the last one counts: an earlier one was undone again.
+    pending: u32,
+}
+
+/// The channels that are subscribed at one node.
+///
+/// Only pushes are believed: when the server itself ends a sharded subscription, its message takes the place of a
+/// reply in the client library, and from then on replies on this connection may be off by one. Therefore nothing but
+/// subscriptions and PING is ever sent here, and a reply says no more than that the server is there, or unwilling.
+pub(super) struct Feed {
+    node: Arc<Node>,
+    sharded: bool,
+    board: UnboundedSender<Order>,
+    members: HashMap<String, Member>,
+}
+
+/// A connection and what is open on it.
+struct Live {
+    conn: Arc<Conn>,
+    replies: FuturesUnordered<BoxFuture<'static, RedisResult<Value>>>,
+    /// Since when something is expected and nothing was heard.
+    expecting: Option<Instant>,
+    heard: Instant,
+}
+
+impl Feed {
+    pub(super) fn new(node: Arc<Node>, sharded: bool, board: UnboundedSender<Order>) -> Self {
+        Feed {
+            node,
+            sharded,
+            board,
+            members: HashMap::new(),
+        }
+    }
+
+    /// Runs until the board lets go of it.
+    pub(super) async fn run(mut self, mut orders: UnboundedReceiver<FeedOrder>) {
+        let mut pause = BACK_OFF.0;
+        loop {
+            let (pushes, inbox) = unbounded_channel();
+            let dialled = {
+                let node = self.node.clone();
+                let dial = async move { node.dialer.dial_for_pushes(&node.endpoint, pushes).await };
+                self.meanwhile(&mut orders, dial).await
+            };
+            let ended = match dialled {
+                None => return,
+                Some(Ok(conn)) => {
+                    pause = BACK_OFF.0;
+                    self.serve(conn, inbox, &mut orders).await
+                }
+                Some(Err(DialError { .. })) => false,
+            };
+            if ended {
+                return;
+            }
+            for member in self.members.values_mut() {
+                member.pending = 0;
+            }
+            let _ = self.board.send(Order::Lost);
+            if self.meanwhile(&mut orders, sleep(pause)).await.is_none() {
+                return;
+            }
+            pause = (pause * 2).min(BACK_OFF.1);
+        }
+    }
+
+    /// Waits for `work` and takes orders meanwhile; `None` if there will be no more of them.
+    async fn meanwhile<T>(
+        &mut self,
+        orders: &mut UnboundedReceiver<FeedOrder>,
+        work: impl Future<Output = T>,
+    ) -> Option<T> {
+        let mut work = pin!(work);
+        loop {
+            tokio::select! {
+                done = &mut work => return Some(done),
+                order = orders.recv() => match order? {
+                    FeedOrder::Add(channel) => {
+                        self.members.insert(channel.name.clone(), Member { channel, pending: 0 });
+                    }
+                    FeedOrder::Remove(name) => {
+                        self.members.remove(&name);
+                    }
+                },
+            }
+        }
+    }
+
+    /// Serves one connection to its end. True if the board let go of the feed.
+    async fn serve(
+        &mut self,
+        conn: Arc<Conn>,
+        mut pushes: UnboundedReceiver<PushInfo>,
+        orders: &mut UnboundedReceiver<FeedOrder>,
+    ) -> bool {
+        let mut live = Live {
+            conn,
+            replies: FuturesUnordered::new(),
+            expecting: None,
+            heard: Instant::now(),
+        };
+        let patience = self.node.dialer.response_timeout;
+        let mut tick =
+            interval((patience / 2).clamp(Duration::from_millis(20), Duration::from_millis(500)));
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        for member in self.members.values_mut() {
+            member.pending = 1;
+        }
+        let names: Vec<String> = self.members.keys().cloned().collect();
+        for name in names {
+            live.say(self.verb("SUBSCRIBE"), Some(&name)).await;
+        }
+        loop {
+            tokio::select! {
+                order = orders.recv() => match order {
+                    None => return true,
+                    Some(FeedOrder::Add(channel)) => {
+                        let name = channel.name.clone();
+                        let member = self.members.entry(name.clone()).or_insert(Member { channel, pending: 0 });
+                        member.pending += 1;
+                        live.say(self.verb("SUBSCRIBE"), Some(&name)).await;
+                    }
+                    Some(FeedOrder::Remove(name)) => {
+                        if let Some(member) = self.members.remove(&name) {
+                            member.channel.lost();
+                            live.say(self.verb("UNSUBSCRIBE"), Some(&name)).await;
+                        }
+                    }
+                },
+                push = pushes.recv() => match push {
+                    None | Some(PushInfo { kind: PushKind::Disconnection, .. }) => break,
+                    Some(push) => {
+                        live.heard();
+                        self.pushed(&push);
+                    }
+                },
+                Some(reply) = live.replies.next() => match reply {
+                    Ok(Value::ServerError(_)) => {
+                        live.heard();
+                        self.refused();
+                    }
+                    Ok(_) => live.heard(),
+                    Err(_) => break,
+                },
+                _ = tick.tick() => {
+                    if live.expecting.is_some_and(|since| since.elapsed() > patience) {
+                        live.conn.kill();
+                        break;
+                    }
+                    if live.expecting.is_none() && live.heard.elapsed() > QUIET {
+                        live.say("PING", None).await;
+                    }
+                },
+            }
+        }
+        for member in self.members.values() {
+            member.channel.lost();
+        }
+        false
+    }
+
+    fn verb(&self, verb: &'static str) -> &'static str {
+        match (self.sharded, verb) {
+            (true, "SUBSCRIBE") => "SSUBSCRIBE",
+            (true, "UNSUBSCRIBE") => "SUNSUBSCRIBE",
+            _ => verb,
+        }
+    }
+
+    fn pushed(&mut self, push: &PushInfo) {
+        let Some(Value::BulkString(name)) = push.data.first() else {
+            return;
+        };
+        let Ok(name) = std::str::from_utf8(name) else {
+            return;
+        };
+        let Some(member) = self.members.get_mut(name) else {
+            return;
+        };
+        match push.kind {
+            PushKind::Message | PushKind::SMessage => member.channel.hint(),
+            PushKind::Subscribe | PushKind::SSubscribe => {
+                member.pending = member.pending.saturating_sub(1);
+                if member.pending == 0 {
+                    member.channel.acknowledged();
+                }
+            }
+            // Not asked for by us, who forget a channel before leaving it: its slot has moved away.
+            PushKind::Unsubscribe | PushKind::SUnsubscribe if member.pending == 0 => {
+                if let Some(member) = self.members.remove(name) {
+                    member.channel.lost();
+                    let _ = self.board.send(Order::Again(member.channel));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Some subscription was refused (the slot is elsewhere, the server is loading); which one cannot be told.
+    fn refused(&mut self) {
+        let refused: Vec<_> = self
+            .members
+            .iter()
+            .filter(|(_, member)| member.pending > 0)
+            .map(|(name, _)| name.clone())
+            .collect();
+        for name in refused {
+            if let Some(member) = self.members.remove(&name) {
+                member.channel.lost();
+                let _ = self.board.send(Order::Again(member.channel));
+            }
+        }
+    }
+}
+
+impl Live {
+    /// Writes a command now; its reply comes later.
+    async fn say(&mut self, verb: &str, channel: Option<&str>) {
+        let mut command = redis::cmd(verb);
+        if let Some(channel) = channel {
+            command.arg(channel);
+        }
+        let conn = self.conn.clone();
+        let mut reply = async move { conn.command(&command).await }.boxed();
+        self.expecting.get_or_insert_with(Instant::now);
+        // The first poll puts the command into the connection's queue, so that commands keep their order.
+        if let Poll::Ready(reply) = poll!(&mut reply) {
+            reply_now(&self.replies, reply);
+        } else {
+            self.replies.push(reply);
+        }
+    }
+
+    fn heard(&mut self) {
+        self.heard = Instant::now();
+        self.expecting = None;
+    }
+}
+
+fn reply_now(
+    replies: &FuturesUnordered<BoxFuture<'static, RedisResult<Value>>>,
+    reply: RedisResult<Value>,
+) {
+    replies.push(std::future::ready(reply).boxed());
+}

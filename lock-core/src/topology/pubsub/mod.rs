@@ -1,0 +1,124 @@
+//! Turns waiters' wishes into one subscription per channel, at the node where its messages are published.
+mod board;
+mod channel;
+mod feed;
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+};
+
+use tokio::sync::{
+    mpsc::{UnboundedSender, unbounded_channel},
+    watch,
+};
+
+use self::{
+    board::Board,
+    channel::{Channel, Waiter},
+};
+use super::{Subscription, node::Node, slot};
+
+/// Where channels live.
+pub(crate) trait Places: fmt::Debug + Send + Sync {
+    /// The node to subscribe at, as far as known.
+    fn place(&self, slot: u16) -> Option<Arc<Node>>;
+    /// A subscription was refused or ended by the server, or a connection was lost: look again.
+    fn misplaced(&self);
+    /// Changes whenever `place` may answer differently.
+    fn changes(&self) -> Option<watch::Receiver<u64>> {
+        None
+    }
+}
+
+/// What the board is told.
+#[derive(Debug)]
+enum Order {
+    /// A channel has its first waiter.
+    New(Arc<Channel>),
+    /// A channel has no subscription any more at the node where it was.
+    Again(Arc<Channel>),
+    /// A node's connection was lost; its channels are subscribed again as soon as it can be reached.
+    Lost,
+}
+
+type Registry = Arc<Mutex<HashMap<String, Arc<Channel>>>>;
+
+/// The subscriptions of one route.
+pub(crate) struct Hub {
+    places: Arc<dyn Places>,
+    sharded: bool,
+    registry: Registry,
+    board: Mutex<Option<UnboundedSender<Order>>>,
+    closed: OnceLock<()>,
+}
+
+impl Hub {
+    /// `sharded` subscribes with SSUBSCRIBE. Nothing happens before the first subscription.
+    pub(crate) fn new(places: Arc<dyn Places>, sharded: bool) -> Self {
+        Hub {
+            places,
+            sharded,
+            registry: Registry::default(),
+            board: Mutex::new(None),
+            closed: OnceLock::new(),
+        }
+    }
+
+    /// Joins the waiters of a channel; must be called within a runtime.
+    pub(crate) fn subscribe(&self, key: &[u8], name: &str) -> Subscription {
+        let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        let channel = match registry.get(name) {
+            Some(channel) => channel.clone(),
+            None => {
+                let channel = Arc::new(Channel::new(name, slot(key)));
+                registry.insert(name.to_owned(), channel.clone());
+                self.tell(Order::New(channel.clone()));
+                channel
+            }
+        };
+        // Counted under the registry's lock, so that the sweep never takes a channel away from its next waiter.
+        Subscription {
+            inner: Box::new(Waiter::join(channel)),
+        }
+    }
+
+    /// Ends every subscription; waiters hear nothing more.
+    pub(crate) fn close(&self) {
+        let _ = self.closed.set(());
+        self.board
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+    }
+
+    fn tell(&self, order: Order) {
+        if self.closed.get().is_some() {
+            return;
+        }
+        let mut board = self.board.lock().unwrap_or_else(PoisonError::into_inner);
+        let orders = board.get_or_insert_with(|| {
+            let (orders, inbox) = unbounded_channel();
+            let task = Board::new(self.places.clone(), self.sharded, self.registry.clone());
+            tokio::spawn(task.run(inbox));
+            orders
+        });
+        let _ = orders.send(order);
+    }
+}
+
+impl Drop for Hub {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl fmt::Debug for Hub {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hub")
+            .field("places", &self.places)
+            .field("sharded", &self.sharded)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,92 @@
+//! Turns requests into attempts at one fixed server.
+use std::{sync::Arc, time::Instant};
+
+use async_trait::async_trait;
+
+use super::{
+    NodeError, Request, Route, Sent, Subscription,
+    dial::{Dialer, Proof},
+    drive::{Router, drive},
+    node::{Node, Purpose},
+    pubsub::{Hub, Places},
+};
+use crate::target::Endpoint;
+
+/// One server. Replies of a replica (READONLY) are retried: an address may stand for whoever is master now.
+#[derive(Debug)]
+pub(crate) struct Single {
+    node: Arc<Node>,
+    hub: Hub,
+}
+
+impl Single {
+    /// Nothing is dialled before the first request or subscription.
+    pub(crate) fn new(endpoint: Endpoint, dialer: Arc<Dialer>) -> Self {
+        let node = Node::new(endpoint, dialer, Proof::Answers);
+        let hub = Hub::new(Arc::new(OneNode(node.clone())), false);
+        Single { node, hub }
+    }
+
+    /// Dials once, so that a wrong address or password shows at once.
+    pub(crate) async fn reach(&self, deadline: Instant) -> Result<(), NodeError> {
+        match self.node.dialled(Purpose::Command, deadline).await {
+            Ok(_) => Ok(()),
+            Err(error) => Err(NodeError {
+                node: Some(self.node.label.clone()),
+                definite: true,
+                code: error.code,
+                message: error.message,
+                attempt: 1,
+                first_sent_at: None,
+            }),
+        }
+    }
+}
+
+impl Router for Single {
+    fn owner(&self, _: &Request) -> Option<Arc<Node>> {
+        Some(self.node.clone())
+    }
+    async fn rediscover(&self, _: Instant) {}
+    fn suspect(&self) {}
+    fn redirected(&self, _: &Node, _: &str) -> Option<Arc<Node>> {
+        None
+    }
+    fn name(&self) -> String {
+        self.node.label.clone()
+    }
+}
+
+#[async_trait]
+impl Route for Single {
+    async fn send(&self, request: &Request, deadline: Instant) -> Result<Sent, NodeError> {
+        drive(self, request, deadline).await
+    }
+    fn subscribe(&self, key: &[u8], channel: &str) -> Subscription {
+        self.hub.subscribe(key, channel)
+    }
+    fn publish_command(&self) -> &'static str {
+        "PUBLISH"
+    }
+    fn commands(&self) -> u64 {
+        self.node.dialer.commands()
+    }
+    fn label(&self) -> String {
+        self.node.label.clone()
+    }
+    async fn close(&self) {
+        self.hub.close();
+        self.node.close();
+    }
+}
+
+/// Every channel lives on the one node.
+#[derive(Debug)]
+struct OneNode(Arc<Node>);
+
+impl Places for OneNode {
+    fn place(&self, _: u16) -> Option<Arc<Node>> {
+        Some(self.0.clone())
+    }
+    fn misplaced(&self) {}
+}

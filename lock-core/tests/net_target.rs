@@ -1,0 +1,135 @@
+//! Turns target URLs, good and bad, into targets or one clear message.
+use lock_core::{Endpoint, Shape, Target};
+use proptest::prelude::*;
+
+fn parse(url: &str) -> Target {
+    url.parse().unwrap_or_else(|error| panic!("{url}: {error}"))
+}
+
+fn refused(url: &str) -> String {
+    url.parse::<Target>().expect_err(url).to_string()
+}
+
+fn tcp(host: &str, port: u16) -> Endpoint {
+    // The enum is non-exhaustive as a whole, its variants are not.
+    Endpoint::Tcp {
+        host: host.to_owned(),
+        port,
+    }
+}
+
+#[test]
+fn each_scheme_has_its_shape() {
+    assert_eq!(parse("redis://h").shape(), Shape::Single);
+    assert_eq!(parse("rediss://h").shape(), Shape::Single);
+    assert!(parse("rediss-cluster://h").tls());
+    assert_eq!(parse("redis-cluster://a,b").shape(), Shape::Cluster);
+    assert_eq!(parse("redlock://a,b,c").shape(), Shape::Masters);
+    let sentinel = parse("redis-sentinel://a,b:1/my%2Fmaster/3");
+    assert_eq!(sentinel.master_name(), Some("my/master"));
+    assert_eq!(sentinel.database(), 3);
+    assert_eq!(sentinel.endpoints(), [tcp("a", 26379), tcp("b", 1)]);
+    assert_eq!(
+        parse("redis+unix:///run/r.sock").endpoints(),
+        [Endpoint::Unix("/run/r.sock".into())]
+    );
+}
+
+#[test]
+fn ipv6_stands_in_brackets() {
+    let target = parse("redis://[::1]:7000/2");
+    assert_eq!(target.endpoints(), [tcp("::1", 7000)]);
+    assert_eq!(target.to_string(), "redis://[::1]:7000/2");
+    assert!(target.is_loopback());
+}
+
+#[test]
+fn passwords_are_never_shown() {
+    for url in [
+        "redis://:s3cr%40t@h",
+        "redis://bob:s3cr%40t@h:1/2",
+        "redis://bob:s3cr@t@h",
+        "redis+unix://:s3cr@/x",
+    ] {
+        let target = parse(url);
+        for shown in [
+            format!("{target}"),
+            format!("{target:?}"),
+            format!("{target:#?}"),
+        ] {
+            assert!(!shown.contains("s3cr"), "{shown}");
+            assert!(shown.contains("***"), "{shown}");
+        }
+    }
+    for url in [
+        "redis://bob:s3cr%zz@h",
+        "redis://bob:s3cr@h:x",
+        "redis://bob:s3cr@",
+        "redis://bob:s3cr@h/x",
+    ] {
+        assert!(!refused(url).contains("s3cr"), "{}", refused(url));
+    }
+}
+
+#[test]
+fn loopback_means_every_address() {
+    assert!(parse("redlock://localhost,127.0.0.9:1,[::1]").is_loopback());
+    assert!(!parse("redlock://127.0.0.1,10.0.0.1").is_loopback());
+    assert!(!parse("redis://example.org").is_loopback());
+}
+
+#[test]
+fn a_bad_url_says_what_is_allowed() {
+    for (url, says) in [
+        ("127.0.0.1:6379", "redis-cluster://"),
+        ("http://h", "redis-sentinel://"),
+        ("redis://", "host:port"),
+        ("redis://a,b", "one address"),
+        ("redis://h:0", "1 to 65535"),
+        ("redis://h:+1", "1 to 65535"),
+        ("redis://h:70000", "1 to 65535"),
+        ("redis://h/x", "database"),
+        ("redis://::1", "[::1]"),
+        ("redis://[::1", "bracket"),
+        ("redis://[h]", "IPv6"),
+        ("redis://bob@h", "password"),
+        ("redis://bob:%4@h", "percent"),
+        ("redis://h?db=1", "`?`"),
+        ("redis://a b", "host name"),
+        ("redis-sentinel://h", "master's name"),
+        ("redis-cluster://h/1", "no databases"),
+        ("redlock://a,b,a", "twice"),
+        ("redlock://a,,b", "address is missing"),
+        ("redis+unix://run/r", "full path"),
+    ] {
+        let message = refused(url);
+        assert!(message.contains(says), "{url}: {message}");
+    }
+}
+
+fn host() -> impl Strategy<Value = String> {
+    prop_oneof![
+        "[a-z][a-z0-9-]{0,10}(\\.[a-z]{2,3})?",
+        any::<std::net::Ipv4Addr>().prop_map(|ip| ip.to_string()),
+        any::<std::net::Ipv6Addr>().prop_map(|ip| format!("[{ip}]")),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn display_of_a_passwordless_target_parses_to_itself(
+        shape in 0..4usize, tls in any::<bool>(), hosts in prop::collection::btree_set(host(), 1..5),
+        port in prop::option::of(1u16..), name in "[^/\\x00]{1,12}", database in any::<u16>(),
+    ) {
+        let scheme = [["redis", "rediss"], ["redis-sentinel", "rediss-sentinel"], ["redis-cluster", "rediss-cluster"],
+            ["redlock", "redlocks"]][shape][usize::from(tls)];
+        let addresses: Vec<_> = hosts.into_iter().take(if shape == 0 { 1 } else { 5 })
+            .map(|host| port.map_or(host.clone(), |port| format!("{host}:{port}"))).collect();
+        let mut encoded = String::new();
+        name.bytes().for_each(|byte| encoded.push_str(&format!("%{byte:02x}")));
+        let path = match shape { 0 => format!("/{database}"), 1 => format!("/{encoded}/{database}"), _ => String::new() };
+        let target = parse(&format!("{scheme}://{}{path}", addresses.join(",")));
+        prop_assert_eq!(parse(&target.to_string()), target.clone());
+        if shape == 1 { prop_assert_eq!(target.master_name(), Some(name.as_str())); }
+    }
+}
