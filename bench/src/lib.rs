@@ -1,2 +1,26 @@
-//! Subjects, workloads, pacers and the driver.
+//! Turns a target URL and the name of a lock into measured rows: subjects, workloads and the driver.
+//!
+//! ```no_run
+//! # async fn run() -> Result<(), bench::subject::SubjectError> {
+//! use bench::driver::{self, BenchPlan};
+//!
+//! let mut plan = BenchPlan::new("redis://127.0.0.1:6379");
+//! plan.subjects = vec!["baseline:set-nx-px".into(), "lock-core:reentrant".into()];
+//! let outcome = driver::run(&plan, &driver::Hooks::default()).await?;
+//! assert_eq!(outcome.rows.len(), 2);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Promised: every row says whether the lock was safe while it was measured and whether its figures may be quoted.
+//! Not promised: that two machines agree. This crate starts no servers and knows no faults.
+//!
+//! In reading order: [`subject`] is the seam, [`subjects`] the registry of locks under test, [`exec`] and [`serve`] the two
+//! ends of the subject protocol, [`workload`] what a client does, [`driver`] the rounds, [`stats`] the figures.
+
+pub mod exec;
+mod links;
+mod protocol;
+pub mod serve;
 pub mod subject;
+pub mod subjects;

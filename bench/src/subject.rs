@@ -1,6 +1,9 @@
 //! The seam between a lock and whoever tries it: ours, a peer's, a naive one, a broken one, a driver in any language.
-use std::{path::PathBuf, time::{Duration, Instant}};
 use async_trait::async_trait;
+use std::{
+    path::PathBuf,
+    time::{Duration, Instant},
+};
 use tokio::sync::mpsc;
 
 /// A lock under test.
@@ -10,7 +13,8 @@ pub trait Subject: Send + Sync {
     fn name(&self) -> &str;
     /// A sentence for `locklab list subjects`.
     fn about(&self) -> &str;
-    /// Kinds it offers, its default first.
+    /// Kinds it offers, its default first. Empty for a driver of somebody else's, which says so only when it is
+    /// connected: an empty kind in a request then means the driver's first.
     fn kinds(&self) -> Vec<String>;
     /// A client of its own identity and connections.
     async fn connect(&self, to: &ConnectTo) -> Result<Connected, SubjectError>;
@@ -54,6 +58,13 @@ pub trait LockClient: Send + Sync {
     fn pid(&self) -> Option<u32>;
     /// The lease of renewed locks, where known.
     fn watchdog(&self) -> Option<Duration>;
+    /// What the library believes of a grant, without asking a server; `None` where it cannot be asked.
+    async fn held(&self, _grant: &str) -> Option<bool> {
+        None
+    }
+    /// Tells the client that its process is stopped (or goes on): waiting for its answers is then not counted. Nothing to
+    /// do for a client that lives in our own process.
+    fn set_paused(&self, _paused: bool) {}
     /// Commands sent so far; `None` where they cannot be counted.
     fn commands(&self) -> Option<u64>;
     /// Ends in an orderly way.
@@ -146,4 +157,22 @@ pub struct SubjectError {
     pub message: String,
     /// No server answered (exit 69).
     pub unreachable: bool,
+}
+
+impl SubjectError {
+    /// Something the user has to mend: a name, a URL, a kind on the wrong target.
+    pub fn usage(message: impl Into<String>) -> Self {
+        SubjectError {
+            message: message.into(),
+            unreachable: false,
+        }
+    }
+
+    /// No server answered.
+    pub fn unreachable(message: impl Into<String>) -> Self {
+        SubjectError {
+            message: message.into(),
+            unreachable: true,
+        }
+    }
 }

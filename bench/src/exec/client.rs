@@ -1,0 +1,476 @@
+//! Turns calls of a [`LockClient`] into request lines and waits for their answers.
+
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use async_trait::async_trait;
+use serde_json::Value;
+use tokio::{
+    io::AsyncWriteExt,
+    process::ChildStdin,
+    sync::{mpsc, oneshot},
+};
+
+use super::{
+    Hello, process,
+    reader::{self, earlier},
+};
+use crate::{
+    protocol::{self, Options, Request, error_text, whole_ms},
+    subject::{
+        AcquireEnd, AcquireRequest, ClientEvent, ConnectTo, Connected, LockClient, ReleaseEnd,
+        SubjectError,
+    },
+};
+
+/// How long a driver may take to start: a virtual machine of some languages needs seconds on a loaded host.
+const START_WITHIN: Duration = Duration::from_secs(30);
+/// How long beyond the wait asked for an answer may take, pauses not counted.
+const ANSWER_SLACK: Duration = Duration::from_secs(10);
+/// How long an orderly end may take.
+const BYE_WITHIN: Duration = Duration::from_secs(5);
+
+/// What a pending request asked for: it decides which endings are allowed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Op {
+    /// `acquire`.
+    Acquire,
+    /// `release` and `extend`.
+    Release,
+    /// Everything else.
+    Other,
+}
+
+impl Op {
+    pub(super) fn endings(self) -> &'static [&'static str] {
+        match self {
+            Op::Acquire => &["ok", "busy", "failed", "unknown"],
+            Op::Release => &["ok", "not_held", "failed", "unknown"],
+            Op::Other => &["ok", "failed", "unknown"],
+        }
+    }
+}
+
+/// A reply as it was read.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) at: Instant,
+    pub(super) ending: String,
+    pub(super) body: Value,
+}
+
+/// A request without its reply.
+pub(super) struct Pending {
+    pub(super) op: Op,
+    pub(super) answer: oneshot::Sender<Result<Answer, String>>,
+}
+
+/// What the client's calls and the reader of its output have in common.
+pub(super) struct Shared {
+    /// The driver by name: its command and its client.
+    pub(super) who: String,
+    pub(super) log: Option<PathBuf>,
+    pub(super) events: mpsc::UnboundedSender<ClientEvent>,
+    pub(super) closing: AtomicBool,
+    /// `Err`: the driver has ended, and how.
+    pending: Mutex<Result<BTreeMap<u64, Pending>, String>>,
+    next_id: AtomicU64,
+    paused: AtomicBool,
+    /// Lines for the writer's task: a request is never torn by a caller that goes away.
+    requests: mpsc::UnboundedSender<String>,
+}
+
+impl Shared {
+    pub(super) fn take_pending(&self, id: u64) -> Option<Pending> {
+        match &mut *self.pending.lock().expect("no panic while held") {
+            Ok(pending) => pending.remove(&id),
+            Err(_) => None,
+        }
+    }
+
+    pub(super) fn was_asked(&self, id: u64) -> bool {
+        id < self.next_id.load(Ordering::Relaxed)
+    }
+
+    /// The driver has ended: everything in flight is unknown.
+    pub(super) fn gone(&self, report: &str) {
+        let before = std::mem::replace(
+            &mut *self.pending.lock().expect("no panic while held"),
+            Err(report.to_owned()),
+        );
+        for pending in before.unwrap_or_default().into_values() {
+            let _ = pending.answer.send(Err(report.to_owned()));
+        }
+    }
+
+    /// Releases a grant that nobody waits for.
+    pub(super) fn give_back(&self, grant: &str) {
+        let _ = self.ask(
+            Op::Release,
+            Request {
+                op: "release".into(),
+                grant: Some(grant.to_owned()),
+                ..Request::default()
+            },
+        );
+    }
+
+    /// Sends a request. An error says that the driver is gone, so that nothing was sent.
+    fn ask(
+        &self,
+        op: Op,
+        mut request: Request,
+    ) -> Result<oneshot::Receiver<Result<Answer, String>>, String> {
+        let (answer, receiver) = oneshot::channel();
+        request.id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let mut line = serde_json::to_string(&request).expect("plain fields");
+        // Absent would mean the same, but says less to whoever reads a trace.
+        if op == Op::Acquire && request.lease_ms.is_none() {
+            line.pop();
+            line.push_str(r#","lease_ms":null}"#);
+        }
+        line.push('\n');
+        match &mut *self.pending.lock().expect("no panic while held") {
+            Ok(pending) => pending.insert(request.id, Pending { op, answer }),
+            Err(report) => return Err(report.clone()),
+        };
+        // The writer ends only with the driver, and then the reader answers what is pending.
+        let _ = self.requests.send(line);
+        Ok(receiver)
+    }
+
+    /// Waits for an answer; time while the process is paused does not count. `None`: without bound.
+    async fn answer(
+        &self,
+        mut receiver: oneshot::Receiver<Result<Answer, String>>,
+        within: Option<Duration>,
+    ) -> Result<Answer, String> {
+        const STEP: Duration = Duration::from_millis(200);
+        let mut left = within.unwrap_or(Duration::MAX);
+        loop {
+            let begun = Instant::now();
+            match tokio::time::timeout(STEP.min(left), &mut receiver).await {
+                Ok(Ok(answer)) => return answer,
+                Ok(Err(_)) => return Err(format!("{} was given up", self.who)),
+                Err(_) if self.paused.load(Ordering::Relaxed) => {}
+                Err(_) if within.is_some() => left = left.saturating_sub(begun.elapsed()),
+                Err(_) => {}
+            }
+            if left.is_zero() {
+                return Err(format!(
+                    "{} never answered: nothing within {:?}{}",
+                    self.who,
+                    within.unwrap_or_default(),
+                    super::log_tail(self.log.as_ref())
+                ));
+            }
+        }
+    }
+}
+
+/// A connected driver.
+struct ExecClient {
+    shared: Arc<Shared>,
+    hello: Hello,
+    pid: u32,
+    stop: Option<oneshot::Sender<()>>,
+    reader: tokio::task::JoinHandle<()>,
+}
+
+/// Starts a driver, says hello and waits for its answer.
+pub(super) async fn start(
+    command: &[String],
+    to: &ConnectTo,
+) -> Result<(Hello, Connected), SubjectError> {
+    let mut child = process::spawn(command, to)?;
+    let pid = child.id().unwrap_or_default();
+    let stdin = child.stdin.take().expect("piped");
+    let stdout = child.stdout.take().expect("piped");
+    let (requests, lines) = mpsc::unbounded_channel();
+    let (events, event_receiver) = mpsc::unbounded_channel();
+    let (stop, stopped) = oneshot::channel();
+    let shared = Arc::new(Shared {
+        who: format!(
+            "the driver `{}` (client {}, process {pid})",
+            shell_words::join(command),
+            to.client
+        ),
+        log: to.log.clone(),
+        events,
+        closing: AtomicBool::new(true),
+        pending: Mutex::new(Ok(BTreeMap::new())),
+        next_id: AtomicU64::new(0),
+        paused: AtomicBool::new(false),
+        requests,
+    });
+    tokio::spawn(write(stdin, lines));
+    let reader = tokio::spawn(reader::run(shared.clone(), child, stdout, stopped));
+    let mut client = ExecClient {
+        shared,
+        hello: Hello::default(),
+        pid,
+        stop: Some(stop),
+        reader,
+    };
+    match client.greet(to).await {
+        Ok(hello) => client.hello = hello,
+        Err(e) => {
+            client.end(Duration::ZERO).await;
+            return Err(e);
+        }
+    }
+    client.shared.closing.store(false, Ordering::Relaxed);
+    let hello = client.hello.clone();
+    Ok((
+        hello,
+        Connected {
+            client: Box::new(client),
+            events: event_receiver,
+        },
+    ))
+}
+
+async fn write(mut stdin: ChildStdin, mut lines: mpsc::UnboundedReceiver<String>) {
+    while let Some(line) = lines.recv().await {
+        if stdin.write_all(line.as_bytes()).await.is_err() || stdin.flush().await.is_err() {
+            return;
+        }
+    }
+}
+
+impl ExecClient {
+    async fn greet(&self, to: &ConnectTo) -> Result<Hello, SubjectError> {
+        let request = Request {
+            op: "hello".into(),
+            protocol: Some(protocol::VERSION),
+            target: Some(to.target.clone()),
+            client: Some(to.client.clone()),
+            seed: Some(to.seed),
+            options: Some(Options {
+                durability: (!to.durability.is_empty()).then(|| to.durability.clone()),
+                watchdog_ms: to.watchdog.map(whole_ms),
+            }),
+            ..Request::default()
+        };
+        let receiver = self
+            .shared
+            .ask(Op::Other, request)
+            .map_err(SubjectError::usage)?;
+        let answer = self
+            .shared
+            .answer(receiver, Some(START_WITHIN))
+            .await
+            .map_err(SubjectError::usage)?;
+        if answer.ending != "ok" {
+            return Err(SubjectError {
+                message: format!(
+                    "{} could not connect: {}",
+                    self.shared.who,
+                    error_text(&answer.body)
+                ),
+                unreachable: answer
+                    .body
+                    .get("unreachable")
+                    .and_then(Value::as_bool)
+                    .unwrap_or(false),
+            });
+        }
+        let body = answer.body;
+        let version = body.get("protocol").and_then(Value::as_u64);
+        if version != Some(protocol::VERSION) {
+            return Err(SubjectError::usage(format!(
+                "{} speaks version {} of the protocol, and this build speaks {}",
+                self.shared.who,
+                version.map_or("none".into(), |v| v.to_string()),
+                protocol::VERSION
+            )));
+        }
+        let text = |key: &str| {
+            body.get(key)
+                .and_then(Value::as_str)
+                .unwrap_or("")
+                .to_owned()
+        };
+        let list = |key: &str| -> Vec<String> {
+            body.get(key)
+                .and_then(Value::as_array)
+                .into_iter()
+                .flatten()
+                .filter_map(|v| v.as_str().map(str::to_owned))
+                .collect()
+        };
+        let hello = Hello {
+            name: text("name"),
+            version: text("version"),
+            language: text("language"),
+            kinds: list("kinds"),
+            features: list("features"),
+            watchdog: body
+                .get("watchdog_ms")
+                .and_then(Value::as_u64)
+                .map(Duration::from_millis),
+        };
+        if hello.kinds.is_empty() {
+            return Err(SubjectError::usage(format!(
+                "{} lists no kinds in its hello",
+                self.shared.who
+            )));
+        }
+        Ok(hello)
+    }
+
+    /// One request and its answer. `Err(Ok(_))`: nothing was sent; `Err(Err(_))`: nobody knows.
+    async fn call(
+        &self,
+        op: Op,
+        request: Request,
+        within: Option<Duration>,
+    ) -> Result<Answer, Result<String, String>> {
+        let receiver = self.shared.ask(op, request).map_err(Ok)?;
+        self.shared.answer(receiver, within).await.map_err(Err)
+    }
+
+    async fn give(&self, request: Request) -> ReleaseEnd {
+        match self.call(Op::Release, request, Some(ANSWER_SLACK)).await {
+            Ok(answer) => match answer.ending.as_str() {
+                "ok" => ReleaseEnd::Ok,
+                "not_held" => ReleaseEnd::NotHeld,
+                "failed" => ReleaseEnd::Failed(error_text(&answer.body)),
+                _ => ReleaseEnd::Unknown(error_text(&answer.body)),
+            },
+            Err(Ok(not_sent)) => ReleaseEnd::Failed(not_sent),
+            Err(Err(lost)) => ReleaseEnd::Unknown(lost),
+        }
+    }
+
+    /// Ends the process: in an orderly way within `grace`, else by force.
+    async fn end(&mut self, grace: Duration) {
+        self.shared.closing.store(true, Ordering::Relaxed);
+        if !grace.is_zero() {
+            let bye = Request {
+                op: "bye".into(),
+                ..Request::default()
+            };
+            let _ = self.shared.ask(Op::Other, bye);
+            let _ = tokio::time::timeout(grace, &mut self.reader).await;
+        }
+        // The reader ends the process when it is told to stop, if that has not happened by itself.
+        self.stop.take();
+        if !self.reader.is_finished() {
+            let _ = (&mut self.reader).await;
+        }
+    }
+}
+
+#[async_trait]
+impl LockClient for ExecClient {
+    async fn acquire(&self, request: AcquireRequest) -> AcquireEnd {
+        let called = Instant::now();
+        let within = request.wait.map(|wait| wait + ANSWER_SLACK);
+        let mut locks = request.locks;
+        let kind = if request.kind.is_empty() {
+            self.hello.kinds[0].clone()
+        } else {
+            request.kind
+        };
+        let single = (locks.len() == 1 && kind != "multi").then(|| locks.remove(0));
+        let line = Request {
+            op: "acquire".into(),
+            lock: single,
+            locks: (!locks.is_empty()).then_some(locks),
+            kind: Some(kind),
+            owner: Some(request.owner),
+            wait_ms: request.wait.map(whole_ms),
+            lease_ms: request.lease.map(whole_ms),
+            permits: request.permits,
+            ..Request::default()
+        };
+        let answer = match self.call(Op::Acquire, line, within).await {
+            Ok(answer) => answer,
+            Err(Ok(not_sent)) => return AcquireEnd::Failed(not_sent),
+            Err(Err(lost)) => return AcquireEnd::Unknown(lost),
+        };
+        let body = &answer.body;
+        match answer.ending.as_str() {
+            "ok" => AcquireEnd::Ok {
+                grant: body
+                    .get("grant")
+                    .and_then(Value::as_str)
+                    .expect("the reader lets no other ok pass")
+                    .to_owned(),
+                token: body.get("token").and_then(Value::as_u64),
+                // Nothing is sent before it is asked for, whatever the driver's rounding says.
+                sent_at: body
+                    .get("age_ms")
+                    .and_then(Value::as_f64)
+                    .and_then(|ms| earlier(answer.at, ms))
+                    .map(|sent| sent.max(called)),
+            },
+            "busy" if self.hello.features.iter().any(|f| f == "open_busy") => AcquireEnd::Unknown(
+                "busy, from a library that cannot tell it from perhaps held".into(),
+            ),
+            "busy" => AcquireEnd::Busy,
+            "failed" => AcquireEnd::Failed(error_text(body)),
+            _ => AcquireEnd::Unknown(error_text(body)),
+        }
+    }
+
+    async fn release(&self, grant: &str) -> ReleaseEnd {
+        self.give(Request {
+            op: "release".into(),
+            grant: Some(grant.to_owned()),
+            ..Request::default()
+        })
+        .await
+    }
+
+    async fn extend(&self, grant: &str, lease: Duration) -> ReleaseEnd {
+        self.give(Request {
+            op: "extend".into(),
+            grant: Some(grant.to_owned()),
+            lease_ms: Some(whole_ms(lease)),
+            ..Request::default()
+        })
+        .await
+    }
+
+    async fn held(&self, grant: &str) -> Option<bool> {
+        let request = Request {
+            op: "held".into(),
+            grant: Some(grant.to_owned()),
+            ..Request::default()
+        };
+        let answer = self
+            .call(Op::Other, request, Some(ANSWER_SLACK))
+            .await
+            .ok()?;
+        answer.body.get("held").and_then(Value::as_bool)
+    }
+
+    fn set_paused(&self, paused: bool) {
+        self.shared.paused.store(paused, Ordering::Relaxed);
+    }
+
+    fn pid(&self) -> Option<u32> {
+        Some(self.pid)
+    }
+
+    fn watchdog(&self) -> Option<Duration> {
+        self.hello.watchdog
+    }
+
+    fn commands(&self) -> Option<u64> {
+        None
+    }
+
+    async fn close(mut self: Box<Self>) {
+        self.end(BYE_WITHIN).await;
+    }
+}

@@ -1,0 +1,123 @@
+//! Turns a driver program, in any language, into a [`Subject`]: the harness's end of the subject protocol.
+//!
+//! One process is one client. Times are the harness's own, so the pipe widens an operation and narrows a hold. A driver that
+//! exits, prints something that is not JSON, answers twice or with an unknown ending, or never answers is reported with its
+//! command, the line and the end of its log; whatever it had in flight is then unknown.
+
+mod client;
+pub(crate) mod lines;
+mod process;
+mod reader;
+
+use std::{path::PathBuf, time::Duration};
+
+use async_trait::async_trait;
+
+use crate::subject::{ConnectTo, Connected, Subject, SubjectError};
+
+/// What a driver says of itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Hello {
+    /// The library's name.
+    pub name: String,
+    /// The library's version.
+    pub version: String,
+    /// The language it is written in.
+    pub language: String,
+    /// Kinds it offers, its default first.
+    pub kinds: Vec<String>,
+    /// What else it can do, e.g. `extend`, `open_busy`.
+    pub features: Vec<String>,
+    /// Lease of renewed locks.
+    pub watchdog: Option<Duration>,
+}
+
+/// A driver program as a subject.
+#[derive(Debug, Clone)]
+pub struct ExecSubject {
+    name: String,
+    about: String,
+    kinds: Vec<String>,
+    command: Vec<String>,
+}
+
+impl ExecSubject {
+    /// From what follows `exec:`, split as a shell splits words (quotes and backslashes, nothing is expanded).
+    ///
+    /// # Errors
+    /// An open quote, or no program at all.
+    pub fn from_command_line(line: &str) -> Result<Self, SubjectError> {
+        let command = shell_words::split(line).map_err(|e| {
+            SubjectError::usage(format!("cannot split `exec:{line}` into words: {e}"))
+        })?;
+        if command.is_empty() {
+            return Err(SubjectError::usage(
+                "`exec:` needs a program, e.g. `exec:python3 driver.py`",
+            ));
+        }
+        Ok(ExecSubject {
+            name: format!("exec:{line}"),
+            about: "a driver program that speaks the subject protocol".into(),
+            kinds: Vec::new(),
+            command,
+        })
+    }
+
+    /// `subject`, but in a process of its own per client: `command` is a program that serves it (see [`crate::serve`]).
+    pub fn for_subject(subject: &dyn Subject, command: Vec<String>) -> Self {
+        ExecSubject {
+            name: subject.name().to_owned(),
+            about: subject.about().to_owned(),
+            kinds: subject.kinds(),
+            command,
+        }
+    }
+
+    /// Starts a driver and connects it, and also gives what it said of itself.
+    ///
+    /// # Errors
+    /// A program that cannot be started, says no sensible hello within 30 s, or cannot connect.
+    pub async fn connect_with_hello(
+        &self,
+        to: &ConnectTo,
+    ) -> Result<(Hello, Connected), SubjectError> {
+        client::start(&self.command, to).await
+    }
+}
+
+#[async_trait]
+impl Subject for ExecSubject {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn about(&self) -> &str {
+        &self.about
+    }
+
+    fn kinds(&self) -> Vec<String> {
+        self.kinds.clone()
+    }
+
+    async fn connect(&self, to: &ConnectTo) -> Result<Connected, SubjectError> {
+        Ok(self.connect_with_hello(to).await?.1)
+    }
+}
+
+/// The end of a driver's log, for messages; empty if there is none.
+fn log_tail(log: Option<&PathBuf>) -> String {
+    const TAIL: usize = 600;
+    let Some(path) = log else {
+        return String::new();
+    };
+    let Ok(bytes) = std::fs::read(path) else {
+        return String::new();
+    };
+    let text = String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(TAIL)..]).into_owned();
+    let text = text.trim();
+    if text.is_empty() {
+        String::new()
+    } else {
+        format!("; its log {} ends: {text}", path.display())
+    }
+}

@@ -1,0 +1,71 @@
+//! Turns a command line into a child process that does not outlive the harness.
+
+use std::{fs::OpenOptions, process::Stdio};
+
+use tokio::process::{Child, Command};
+
+use crate::subject::{ConnectTo, SubjectError};
+
+/// Starts a driver with its pipes.
+///
+/// The child gets SIGKILL when the *thread* that started it ends, so this must run on a thread that lives as long as the run:
+/// a worker of the runtime, not one of its blocking threads.
+pub(super) fn spawn(command: &[String], to: &ConnectTo) -> Result<Child, SubjectError> {
+    let stderr = match &to.log {
+        None => Stdio::null(),
+        Some(path) => {
+            if let Some(dir) = path.parent() {
+                let _ = std::fs::create_dir_all(dir);
+            }
+            Stdio::from(
+                OpenOptions::new()
+                    .create(true)
+                    .append(true)
+                    .open(path)
+                    .map_err(|e| {
+                        SubjectError::usage(format!("cannot write the log {}: {e}", path.display()))
+                    })?,
+            )
+        }
+    };
+    let mut child = Command::new(&command[0]);
+    child
+        .args(&command[1..])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(stderr)
+        // Ctrl-C in a terminal goes to the whole foreground group: it is ours to end the run in order, not the drivers'.
+        .process_group(0)
+        .kill_on_drop(true);
+    let parent = nix::unistd::getpid();
+    // SAFETY: prctl, getppid and raise are async-signal-safe, and nothing is allocated between fork and exec.
+    unsafe {
+        child.pre_exec(move || {
+            nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)?;
+            // The parent may have died before the line above: then no signal will ever come.
+            if nix::unistd::getppid() != parent {
+                return Err(std::io::Error::from_raw_os_error(nix::libc::ESRCH));
+            }
+            Ok(())
+        });
+    }
+    child.spawn().map_err(|e| {
+        SubjectError::usage(format!(
+            "cannot start the driver `{}`: {e}",
+            shell_words::join(command)
+        ))
+    })
+}
+
+/// How a process ended, in words.
+pub(super) fn ending(status: std::io::Result<std::process::ExitStatus>) -> String {
+    use std::os::unix::process::ExitStatusExt;
+    match status {
+        Ok(status) => match (status.code(), status.signal()) {
+            (Some(code), _) => format!("exited with code {code}"),
+            (None, Some(signal)) => format!("was killed by signal {signal}"),
+            (None, None) => format!("ended: {status}"),
+        },
+        Err(e) => format!("ended in a way that cannot be told: {e}"),
+    }
+}

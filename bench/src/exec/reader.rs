@@ -1,0 +1,175 @@
+//! Turns what a driver prints into answers and events, and its misbehaviour into a report.
+
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+use tokio::{
+    process::{Child, ChildStdout},
+    sync::oneshot,
+};
+
+use super::{
+    client::{Answer, Op, Pending, Shared},
+    lines::{LineError, Lines},
+    log_tail,
+    process::ending,
+};
+use crate::{protocol::Object, subject::ClientEvent};
+
+/// How long the output of a process that has ended is still read: a child of its own may keep the pipe open for ever.
+const DRAIN: Duration = Duration::from_millis(500);
+
+/// Reads until the driver ends, misbehaves or `stop` is sent (or dropped), then ends it and says so.
+pub(super) async fn run(
+    shared: Arc<Shared>,
+    mut child: Child,
+    stdout: ChildStdout,
+    mut stop: oneshot::Receiver<()>,
+) {
+    let mut lines = Lines::new(stdout);
+    let mut ended: Option<std::io::Result<std::process::ExitStatus>> = None;
+    let mut drained = None;
+    let misbehaved = loop {
+        tokio::select! {
+            biased;
+            line = lines.next() => match line {
+                Ok(Some(line)) => {
+                    if let Err(what) = take_line(&shared, &line) {
+                        break Some(what);
+                    }
+                }
+                Ok(None) => break None,
+                Err(LineError::Io(e)) => break Some(format!("its output cannot be read: {e}")),
+                Err(LineError::TooLong(beginning)) => {
+                    break Some(format!("printed a line without an end, which begins `{beginning}`"));
+                }
+            },
+            _ = &mut stop => break None,
+            status = child.wait(), if ended.is_none() => {
+                ended = Some(status);
+                drained = Some(tokio::time::Instant::now() + DRAIN);
+            }
+            () = tokio::time::sleep_until(drained.unwrap_or_else(tokio::time::Instant::now)),
+                if drained.is_some() => break None,
+        }
+    };
+    let how = match (misbehaved, ended) {
+        (Some(what), _) => {
+            let _ = child.start_kill();
+            let _ = child.wait().await;
+            what
+        }
+        (None, Some(status)) => ending(status),
+        (None, None) => {
+            // Its output ended first; a process that closes it and goes on is ended here.
+            match tokio::time::timeout(DRAIN, child.wait()).await {
+                Ok(status) => ending(status),
+                Err(_) => {
+                    let _ = child.start_kill();
+                    let _ = child.wait().await;
+                    "closed its output and was ended".to_owned()
+                }
+            }
+        }
+    };
+    let report = format!("{} {how}{}", shared.who, log_tail(shared.log.as_ref()));
+    shared.gone(&report);
+    if !shared.closing.load(Ordering::Relaxed) {
+        let _ = shared.events.send(ClientEvent::Exited { how: report });
+    }
+}
+
+/// One line of output; an error says what is wrong with it.
+fn take_line(shared: &Arc<Shared>, line: &str) -> Result<(), String> {
+    let at = Instant::now();
+    let wrong = |what: &str| format!("{what}: `{}`", line.chars().take(300).collect::<String>());
+    let object: Object = serde_json::from_str(line)
+        .map_err(|_| wrong("printed a line that is not a JSON object"))?;
+    if let Some(event) = object.get("event") {
+        return match take_event(event.as_str(), &object, at) {
+            Some(event) => {
+                let _ = shared.events.send(event);
+                Ok(())
+            }
+            // An event that this version does not know is ignored, as unknown fields are; a known one must be whole.
+            None if matches!(event.as_str(), Some("lost" | "extended")) => {
+                Err(wrong("printed an event that lacks a field"))
+            }
+            None => Ok(()),
+        };
+    }
+    let id = object
+        .get("id")
+        .and_then(Value::as_u64)
+        .ok_or_else(|| wrong("printed a line with neither `id` nor `event`"))?;
+    let Some(Pending { op, answer }) = shared.take_pending(id) else {
+        return Err(wrong(if shared.was_asked(id) {
+            "answered an id twice"
+        } else {
+            "answered an id that was never asked"
+        }));
+    };
+    let mut endings = object
+        .iter()
+        .filter(|(key, _)| op.endings().contains(&key.as_str()));
+    let (Some((name, body)), None) = (endings.next(), endings.next()) else {
+        let _ = answer.send(Err("the driver answered with an unknown ending".into()));
+        return Err(wrong(&format!(
+            "answered with an unknown ending (allowed: {})",
+            op.endings().join(", ")
+        )));
+    };
+    if op == Op::Acquire && name == "ok" && body.get("grant").and_then(Value::as_str).is_none() {
+        let _ = answer.send(Err("the driver granted without naming the grant".into()));
+        return Err(wrong("granted without naming the grant"));
+    }
+    let whole = Answer {
+        at,
+        ending: name.clone(),
+        body: body.clone(),
+    };
+    if let Err(Ok(late)) = answer.send(Ok(whole)) {
+        // Nobody waits any more. A lock granted so late belongs to no one: it goes back.
+        if op == Op::Acquire
+            && late.ending == "ok"
+            && let Some(grant) = late.body.get("grant").and_then(Value::as_str)
+        {
+            shared.give_back(grant);
+        }
+    }
+    Ok(())
+}
+
+fn take_event(name: Option<&str>, object: &Object, at: Instant) -> Option<ClientEvent> {
+    let grant = object.get("grant")?.as_str()?.to_owned();
+    let sent_at = object
+        .get("age_ms")
+        .and_then(Value::as_f64)
+        .and_then(|ms| earlier(at, ms));
+    match name? {
+        "lost" => Some(ClientEvent::Lost {
+            grant,
+            reason: object
+                .get("reason")
+                .and_then(Value::as_str)
+                .unwrap_or("no reason given")
+                .to_owned(),
+            at: sent_at.unwrap_or(at),
+        }),
+        "extended" => Some(ClientEvent::Extended {
+            grant,
+            lease: Duration::from_millis(object.get("lease_ms")?.as_u64()?),
+            sent_at,
+        }),
+        _ => None,
+    }
+}
+
+/// `age_ms` before `at`.
+pub(super) fn earlier(at: Instant, age_ms: f64) -> Option<Instant> {
+    let age = Duration::try_from_secs_f64(age_ms / 1000.0).ok()?;
+    at.checked_sub(age)
+}

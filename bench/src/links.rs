@@ -1,0 +1,476 @@
+//! Turns a target URL into plain connections: to the server that has a key, or to every server there is.
+//!
+//! This is as little as a naive lock can do with: it follows MOVED and asks a sentinel, and keeps one connection per server.
+//! It never resends a command that may have run.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        RwLock,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use redis::{
+    AsyncConnectionConfig, Cmd, ErrorKind, FromRedisValue, RedisError, ServerErrorKind, Value,
+    aio::MultiplexedConnection,
+};
+
+use crate::subject::SubjectError;
+
+/// The shape of a target, as its scheme says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shape {
+    Single,
+    Sentinel,
+    Cluster,
+    Masters,
+}
+
+/// Why a command has no answer.
+#[derive(Debug, Clone)]
+pub(crate) enum Trouble {
+    /// It certainly did not run.
+    Refused(String),
+    /// It may have run.
+    Lost(String),
+}
+
+impl Trouble {
+    pub(crate) fn text(self) -> String {
+        match self {
+            Trouble::Refused(text) | Trouble::Lost(text) => text,
+        }
+    }
+}
+
+/// A script, sent by its digest and in full only to a server that does not have it.
+#[derive(Debug)]
+pub(crate) struct Script {
+    inner: redis::Script,
+    source: &'static str,
+}
+
+impl Script {
+    pub(crate) fn new(source: &'static str) -> Self {
+        Script {
+            inner: redis::Script::new(source),
+            source,
+        }
+    }
+
+    fn by_digest(&self, key: &str, args: &[&str]) -> Cmd {
+        Self::with("EVALSHA", self.inner.get_hash(), key, args)
+    }
+
+    fn in_full(&self, key: &str, args: &[&str]) -> Cmd {
+        Self::with("EVAL", self.source, key, args)
+    }
+
+    fn with(verb: &str, script: &str, key: &str, args: &[&str]) -> Cmd {
+        let mut cmd = redis::cmd(verb);
+        cmd.arg(script).arg(1).arg(key).arg(args);
+        cmd
+    }
+}
+
+/// Where connections go, as far as it is known.
+#[derive(Default)]
+struct Known {
+    connections: BTreeMap<String, MultiplexedConnection>,
+    /// Sentinel: the master.
+    master: Option<String>,
+    /// Cluster: first slot, last slot, master; sorted.
+    slots: Vec<(u16, u16, String)>,
+}
+
+/// Connections to a target.
+pub(crate) struct Links {
+    shape: Shape,
+    /// `host:port`, or the path of a socket.
+    endpoints: Vec<String>,
+    /// `redis://user:password@` as the URL gives it.
+    prefix: String,
+    /// `/0`, or nothing.
+    suffix: String,
+    master_name: String,
+    response_timeout: Duration,
+    known: RwLock<Known>,
+    commands: AtomicU64,
+}
+
+impl Links {
+    /// Reads the URL; connects to nothing yet.
+    pub(crate) fn parse(target: &str, response_timeout: Duration) -> Result<Self, SubjectError> {
+        let bad = |what: &str| SubjectError::usage(format!("target `{target}`: {what}"));
+        let (scheme, rest) = target
+            .split_once("://")
+            .ok_or_else(|| bad("no scheme; write e.g. redis://127.0.0.1:6379"))?;
+        let (shape, tls) = match scheme {
+            "redis" => (Shape::Single, false),
+            "rediss" => (Shape::Single, true),
+            "redis+unix" | "unix" => {
+                let mut links = Self::empty(Shape::Single, response_timeout);
+                links.prefix = "redis+unix://".into();
+                links.endpoints = vec![rest.to_owned()];
+                return Ok(links);
+            }
+            "redis-sentinel" => (Shape::Sentinel, false),
+            "redis-cluster" => (Shape::Cluster, false),
+            "redlock" => (Shape::Masters, false),
+            "rediss-sentinel" => (Shape::Sentinel, true),
+            "rediss-cluster" => (Shape::Cluster, true),
+            _ => {
+                return Err(bad(
+                    "unknown scheme; known are redis, redis+unix, redis-sentinel, redis-cluster, redlock",
+                ));
+            }
+        };
+        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let (user, hosts) = match authority.rsplit_once('@') {
+            Some((user, hosts)) => (format!("{user}@"), hosts),
+            None => (String::new(), authority),
+        };
+        let mut links = Self::empty(shape, response_timeout);
+        links.prefix = format!("{}://{user}", if tls { "rediss" } else { "redis" });
+        links.endpoints = hosts
+            .split(',')
+            .filter(|host| !host.is_empty())
+            .map(str::to_owned)
+            .collect();
+        if links.endpoints.is_empty() {
+            return Err(bad("no address"));
+        }
+        match shape {
+            Shape::Sentinel if path.is_empty() => {
+                return Err(bad(
+                    "no master name; write redis-sentinel://host:port/mymaster",
+                ));
+            }
+            Shape::Sentinel => links.master_name = path.to_owned(),
+            _ if path.is_empty() => {}
+            _ => links.suffix = format!("/{path}"),
+        }
+        Ok(links)
+    }
+
+    fn empty(shape: Shape, response_timeout: Duration) -> Self {
+        Links {
+            shape,
+            endpoints: Vec::new(),
+            prefix: String::new(),
+            suffix: String::new(),
+            master_name: String::new(),
+            response_timeout,
+            known: RwLock::default(),
+            commands: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// The addresses of the URL.
+    pub(crate) fn endpoints(&self) -> &[String] {
+        &self.endpoints
+    }
+
+    /// Commands sent so far, of callers and of discovery.
+    pub(crate) fn commands(&self) -> u64 {
+        self.commands.load(Ordering::Relaxed)
+    }
+
+    /// Sends a command to the server that has `key`.
+    pub(crate) async fn query<T: FromRedisValue>(
+        &self,
+        key: &str,
+        cmd: &Cmd,
+    ) -> Result<T, Trouble> {
+        const REDIRECTIONS: usize = 3;
+        for _ in 0..=REDIRECTIONS {
+            let address = self.owner_of(key).await.map_err(refused)?;
+            match self.query_at(&address, cmd).await {
+                // A redirection says that nothing ran, so asking elsewhere is no resending.
+                Err(e) if e.redirect_node().is_some() => {
+                    if let Err(e) = self.learn_slots().await {
+                        return Err(refused(e));
+                    }
+                }
+                Err(e) => return Err(self.trouble(&address, e)),
+                Ok(value) => {
+                    return redis::from_redis_value(value).map_err(|e| {
+                        Trouble::Lost(format!("{address} gave a strange answer: {e}"))
+                    });
+                }
+            }
+        }
+        Err(Trouble::Refused(format!(
+            "the cluster redirected {REDIRECTIONS} times for `{key}`"
+        )))
+    }
+
+    /// Runs a script at the server that has `key`.
+    pub(crate) async fn script<T: FromRedisValue>(
+        &self,
+        script: &Script,
+        key: &str,
+        args: &[&str],
+    ) -> Result<T, Trouble> {
+        match self.query(key, &script.by_digest(key, args)).await {
+            Err(Trouble::Refused(why)) if why.contains("NOSCRIPT") => {
+                self.query(key, &script.in_full(key, args)).await
+            }
+            answer => answer,
+        }
+    }
+
+    /// Sends a command to one address of [`Links::endpoints`].
+    pub(crate) async fn ask<T: FromRedisValue>(
+        &self,
+        address: &str,
+        cmd: &Cmd,
+    ) -> Result<T, Trouble> {
+        match self.query_at(address, cmd).await {
+            Ok(value) => redis::from_redis_value(value)
+                .map_err(|e| Trouble::Lost(format!("{address} gave a strange answer: {e}"))),
+            Err(e) => Err(self.trouble(address, e)),
+        }
+    }
+
+    /// Runs a script at one address.
+    pub(crate) async fn script_at<T: FromRedisValue>(
+        &self,
+        address: &str,
+        script: &Script,
+        key: &str,
+        args: &[&str],
+    ) -> Result<T, Trouble> {
+        match self.ask(address, &script.by_digest(key, args)).await {
+            Err(Trouble::Refused(why)) if why.contains("NOSCRIPT") => {
+                self.ask(address, &script.in_full(key, args)).await
+            }
+            answer => answer,
+        }
+    }
+
+    /// Every server that stores data: masters and replicas.
+    pub(crate) async fn data_nodes(&self) -> Result<Vec<String>, RedisError> {
+        match self.shape {
+            Shape::Single | Shape::Masters => Ok(self.endpoints.clone()),
+            Shape::Sentinel => {
+                let mut nodes = vec![self.find_master().await?];
+                let mut cmd = redis::cmd("SENTINEL");
+                cmd.arg("REPLICAS").arg(&self.master_name);
+                let replicas = self.first_answer(&cmd).await?;
+                let replicas: Vec<BTreeMap<String, String>> = redis::from_redis_value(replicas)?;
+                nodes.extend(
+                    replicas
+                        .iter()
+                        .filter_map(|r| Some(format!("{}:{}", r.get("ip")?, r.get("port")?))),
+                );
+                Ok(nodes)
+            }
+            Shape::Cluster => {
+                let ranges = self.slot_ranges().await?;
+                let mut nodes: Vec<String> = ranges.into_iter().flat_map(|(_, _, n)| n).collect();
+                nodes.sort();
+                nodes.dedup();
+                Ok(nodes)
+            }
+        }
+    }
+
+    async fn query_at(&self, address: &str, cmd: &Cmd) -> Result<Value, RedisError> {
+        let mut connection = self.connection(address).await.map_err(|e| {
+            // Not connected means not sent, whatever the connecting itself ran into.
+            RedisError::from((
+                ErrorKind::InvalidClientConfig,
+                "cannot connect",
+                format!("{address}: {e}"),
+            ))
+        })?;
+        self.commands.fetch_add(1, Ordering::Relaxed);
+        connection
+            .send_packed_command(cmd)
+            .await
+            .and_then(|value| value.extract_error())
+    }
+
+    async fn connection(&self, address: &str) -> Result<MultiplexedConnection, RedisError> {
+        if let Some(connection) = self
+            .known
+            .read()
+            .expect("no panic")
+            .connections
+            .get(address)
+        {
+            return Ok(connection.clone());
+        }
+        let url = format!("{}{address}{}", self.prefix, self.suffix);
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(self.response_timeout))
+            .set_response_timeout(Some(self.response_timeout));
+        let fresh = redis::Client::open(url)?
+            .get_multiplexed_async_connection_with_config(&config)
+            .await?;
+        let mut known = self.known.write().expect("no panic");
+        // Two callers may have dialled at once: the first one's connection is everybody's.
+        Ok(known
+            .connections
+            .entry(address.to_owned())
+            .or_insert(fresh)
+            .clone())
+    }
+
+    /// What an error means, and what is to be forgotten because of it.
+    fn trouble(&self, address: &str, error: RedisError) -> Trouble {
+        let text = format!("{address}: {error}");
+        if error.is_connection_dropped() || error.is_unrecoverable_error() {
+            let mut known = self.known.write().expect("no panic");
+            known.connections.remove(address);
+            known.master = None;
+            known.slots.clear();
+        }
+        match error.kind() {
+            ErrorKind::Server(kind) => {
+                if kind == ServerErrorKind::ReadOnly {
+                    self.known.write().expect("no panic").master = None;
+                }
+                Trouble::Refused(text)
+            }
+            ErrorKind::Extension | ErrorKind::InvalidClientConfig => {
+                let mut known = self.known.write().expect("no panic");
+                known.master = None;
+                known.slots.clear();
+                Trouble::Refused(text)
+            }
+            _ => Trouble::Lost(text),
+        }
+    }
+
+    async fn owner_of(&self, key: &str) -> Result<String, RedisError> {
+        match self.shape {
+            Shape::Single | Shape::Masters => Ok(self.endpoints[0].clone()),
+            Shape::Sentinel => {
+                if let Some(master) = &self.known.read().expect("no panic").master {
+                    return Ok(master.clone());
+                }
+                self.find_master().await
+            }
+            Shape::Cluster => {
+                let slot = lock_core::slot(key.as_bytes());
+                if let Some(owner) = self.slot_owner(slot) {
+                    return Ok(owner);
+                }
+                self.learn_slots().await?;
+                self.slot_owner(slot).ok_or_else(|| {
+                    RedisError::from((
+                        ErrorKind::InvalidClientConfig,
+                        "no server has the slot",
+                        slot.to_string(),
+                    ))
+                })
+            }
+        }
+    }
+
+    fn slot_owner(&self, slot: u16) -> Option<String> {
+        let known = self.known.read().expect("no panic");
+        let at = known.slots.partition_point(|(_, last, _)| *last < slot);
+        let (first, _, owner) = known.slots.get(at)?;
+        (*first <= slot).then(|| owner.clone())
+    }
+
+    async fn find_master(&self) -> Result<String, RedisError> {
+        let mut cmd = redis::cmd("SENTINEL");
+        cmd.arg("GET-MASTER-ADDR-BY-NAME").arg(&self.master_name);
+        let answer = self.first_answer(&cmd).await?;
+        let (host, port): (String, String) = redis::from_redis_value(answer)?;
+        let master = format!("{host}:{port}");
+        self.known.write().expect("no panic").master = Some(master.clone());
+        Ok(master)
+    }
+
+    async fn learn_slots(&self) -> Result<(), RedisError> {
+        let mut slots: Vec<(u16, u16, String)> = self
+            .slot_ranges()
+            .await?
+            .into_iter()
+            .filter_map(|(first, last, nodes)| Some((first, last, nodes.into_iter().next()?)))
+            .collect();
+        slots.sort();
+        self.known.write().expect("no panic").slots = slots;
+        Ok(())
+    }
+
+    /// CLUSTER SLOTS: first, last, and the servers, master first.
+    async fn slot_ranges(&self) -> Result<Vec<(u16, u16, Vec<String>)>, RedisError> {
+        let mut cmd = redis::cmd("CLUSTER");
+        cmd.arg("SLOTS");
+        let answer: Vec<Vec<Value>> = redis::from_redis_value(self.first_answer(&cmd).await?)?;
+        let mut ranges = Vec::new();
+        for range in answer {
+            let mut parts = range.into_iter();
+            let (Some(first), Some(last)) = (parts.next(), parts.next()) else {
+                continue;
+            };
+            let mut nodes = Vec::new();
+            for node in parts {
+                let node: Vec<Value> = redis::from_redis_value(node)?;
+                let [host, port, ..] = node.as_slice() else {
+                    continue;
+                };
+                let host: String = redis::from_redis_value_ref(host)?;
+                let port: u16 = redis::from_redis_value_ref(port)?;
+                nodes.push(format!("{host}:{port}"));
+            }
+            ranges.push((
+                redis::from_redis_value(first)?,
+                redis::from_redis_value(last)?,
+                nodes,
+            ));
+        }
+        Ok(ranges)
+    }
+
+    /// The first answer that is no error, asking the URL's addresses in turn, then those that are known.
+    async fn first_answer(&self, cmd: &Cmd) -> Result<Value, RedisError> {
+        let mut addresses = self.endpoints.clone();
+        if self.shape == Shape::Cluster {
+            let known = self.known.read().expect("no panic");
+            let others = known
+                .connections
+                .keys()
+                .filter(|a| !self.endpoints.contains(a));
+            addresses.extend(others.cloned());
+        }
+        let mut last = None;
+        for address in addresses {
+            match self.query_at(&address, cmd).await {
+                Ok(Value::Nil) => {
+                    last = Some(RedisError::from((
+                        ErrorKind::InvalidClientConfig,
+                        "no such master",
+                        format!("{address} does not know `{}`", self.master_name),
+                    )));
+                }
+                Ok(value) => return Ok(value),
+                Err(e) => {
+                    if e.is_connection_dropped() || e.is_unrecoverable_error() {
+                        let mut known = self.known.write().expect("no panic");
+                        known.connections.remove(&address);
+                    }
+                    last = Some(e);
+                }
+            }
+        }
+        Err(last.expect("a target has at least one address"))
+    }
+}
+
+/// Finding the server failed: the command was not sent.
+fn refused(error: RedisError) -> Trouble {
+    Trouble::Refused(format!("cannot tell which server has it: {error}"))
+}

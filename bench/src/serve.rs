@@ -1,0 +1,244 @@
+//! Turns one of our own subjects into a driver: the other end of the subject protocol, on a pair of streams.
+//!
+//! `load` is not offered: it is answered `failed`. Our own subjects are measured inside the harness, where no pipe lies between.
+
+use std::{sync::Arc, time::Duration};
+
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, AsyncWriteExt},
+    sync::mpsc,
+    task::JoinSet,
+};
+
+use crate::{
+    exec::lines::{LineError, Lines},
+    protocol::{self, Request, acquire_reply, age_ms, failed, release_reply, whole_ms},
+    subject::{AcquireRequest, ClientEvent, ConnectTo, Connected, LockClient, Subject},
+};
+
+/// A harness that does not keep to the protocol; a driver prints it on standard error and exits.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// A line that is no request.
+    #[error("not a request of the subject protocol ({why}): `{line}`")]
+    Malformed {
+        /// The line.
+        line: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A stream failed.
+    #[error("the harness's pipe failed: {0}")]
+    Io(#[from] std::io::Error),
+}
+
+/// Answers requests from `input` on `output` until `bye` or the end of the input, each in a task of its own.
+///
+/// The first request must be `hello`, which connects; when that fails the answer says why and the next `hello` may try again.
+///
+/// # Errors
+/// A malformed line or a broken stream; what was in flight is then unknown to the harness.
+pub async fn serve(
+    subject: Arc<dyn Subject>,
+    input: impl AsyncRead + Send + Unpin,
+    output: impl AsyncWrite + Send + Unpin + 'static,
+) -> Result<(), ServeError> {
+    let (replies, lines) = mpsc::unbounded_channel();
+    let writer = tokio::spawn(write(output, lines));
+    let mut input = Lines::new(input);
+    let mut client: Option<Arc<Box<dyn LockClient>>> = None;
+    let mut calls = JoinSet::new();
+    let mut forwarder = None;
+    let ended = loop {
+        let line = match input.next().await {
+            Ok(Some(line)) => line,
+            Ok(None) => break Ok(()),
+            Err(LineError::Io(e)) => break Err(e.into()),
+            Err(LineError::TooLong(line)) => {
+                let why = "no end within 1 MiB".into();
+                break Err(ServeError::Malformed { line, why });
+            }
+        };
+        // Finished calls are taken out as we go, so that a long run does not collect them.
+        while calls.try_join_next().is_some() {}
+        let request: Request = match serde_json::from_str(&line) {
+            Ok(request) => request,
+            Err(e) => {
+                let why = e.to_string();
+                break Err(ServeError::Malformed { line, why });
+            }
+        };
+        match (request.op.as_str(), &client) {
+            ("bye", _) => {
+                let _ = replies.send(json!({"id": request.id, "ok": {}}));
+                break Ok(());
+            }
+            ("hello", None) => match hello(subject.as_ref(), &request).await {
+                Ok((reply, connected)) => {
+                    client = Some(Arc::new(connected.client));
+                    let _ = replies.send(reply);
+                    forwarder = Some(tokio::spawn(forward(connected.events, replies.clone())));
+                }
+                Err(reply) => {
+                    let _ = replies.send(reply);
+                }
+            },
+            ("hello", Some(_)) => {
+                let _ = replies.send(failed(request.id, "hello was said already"));
+            }
+            (_, None) => {
+                let _ = replies.send(failed(request.id, "the first request must be hello"));
+            }
+            (_, Some(client)) => {
+                let (client, replies) = (client.clone(), replies.clone());
+                calls.spawn(async move {
+                    let _ = replies.send(answer(client.as_ref().as_ref(), request).await);
+                });
+            }
+        }
+    };
+    // Calls hold the client; an abandoned acquire ends as any dropped call of the library does.
+    calls.shutdown().await;
+    if let Some(forwarder) = forwarder {
+        forwarder.abort();
+        let _ = forwarder.await;
+    }
+    drop(replies);
+    let _ = writer.await;
+    if let Some(client) = client.and_then(Arc::into_inner) {
+        client.close().await;
+    }
+    ended
+}
+
+async fn hello(subject: &dyn Subject, request: &Request) -> Result<(Value, Connected), Value> {
+    if request.protocol != Some(protocol::VERSION) {
+        return Err(failed(
+            request.id,
+            &format!("this driver speaks version {}", protocol::VERSION),
+        ));
+    }
+    let Some(target) = request.target.clone() else {
+        return Err(failed(request.id, "hello without a target"));
+    };
+    let options = request.options.clone().unwrap_or_default();
+    let to = ConnectTo {
+        target,
+        client: request.client.clone().unwrap_or_else(|| "c1".into()),
+        seed: request.seed.unwrap_or(0),
+        durability: options.durability.unwrap_or_else(|| "none".into()),
+        watchdog: options.watchdog_ms.map(Duration::from_millis),
+        log: None,
+    };
+    let connected = subject.connect(&to).await.map_err(
+        |e| json!({"id": request.id, "failed": {"error": e.message, "unreachable": e.unreachable}}),
+    )?;
+    let kinds = subject.kinds();
+    let mut features = vec!["extend", "held"];
+    if kinds.iter().any(|k| k == "redlock") {
+        features.push("redlock");
+    }
+    let mut ok = json!({
+        "protocol": protocol::VERSION,
+        "name": subject.name(),
+        "version": env!("CARGO_PKG_VERSION"),
+        "language": "rust",
+        "kinds": kinds,
+        "features": features,
+    });
+    if let Some(watchdog) = connected.client.watchdog() {
+        ok["watchdog_ms"] = whole_ms(watchdog).into();
+    }
+    Ok((json!({"id": request.id, "ok": ok}), connected))
+}
+
+async fn answer(client: &dyn LockClient, request: Request) -> Value {
+    let id = request.id;
+    let ms = |ms: Option<u64>| ms.map(Duration::from_millis);
+    match request.op.as_str() {
+        "acquire" => {
+            let locks = match (request.locks, request.lock) {
+                (Some(locks), _) if !locks.is_empty() => locks,
+                (_, Some(lock)) => vec![lock],
+                _ => return failed(id, "acquire without a lock"),
+            };
+            let asked = AcquireRequest {
+                locks,
+                kind: request.kind.unwrap_or_default(),
+                owner: request.owner.unwrap_or_else(|| "t0".into()),
+                wait: ms(request.wait_ms),
+                lease: ms(request.lease_ms),
+                permits: request.permits,
+            };
+            acquire_reply(id, client.acquire(asked).await)
+        }
+        op @ ("release" | "extend" | "held") => {
+            let Some(grant) = request.grant else {
+                return failed(id, &format!("{op} without a grant"));
+            };
+            match (op, ms(request.lease_ms)) {
+                ("release", _) => release_reply(id, client.release(&grant).await),
+                ("extend", Some(lease)) => release_reply(id, client.extend(&grant, lease).await),
+                ("extend", None) => failed(id, "extend without lease_ms"),
+                (_, _) => match client.held(&grant).await {
+                    Some(held) => json!({"id": id, "ok": {"held": held}}),
+                    None => failed(id, "this lock cannot be asked what it believes"),
+                },
+            }
+        }
+        "load" => failed(id, "this driver does not offer load"),
+        other => failed(id, &format!("unknown operation `{other}`")),
+    }
+}
+
+async fn forward(
+    mut events: mpsc::UnboundedReceiver<ClientEvent>,
+    replies: mpsc::UnboundedSender<Value>,
+) {
+    while let Some(event) = events.recv().await {
+        let line = match event {
+            ClientEvent::Lost { grant, reason, at } => json!({
+                "event": "lost", "grant": grant, "reason": reason, "age_ms": age_ms(at.elapsed()),
+            }),
+            ClientEvent::Extended {
+                grant,
+                lease,
+                sent_at,
+            } => {
+                let mut line =
+                    json!({"event": "extended", "grant": grant, "lease_ms": whole_ms(lease)});
+                if let Some(sent_at) = sent_at {
+                    line["age_ms"] = age_ms(sent_at.elapsed()).into();
+                }
+                line
+            }
+            // The subject's own process: the harness sees that by itself.
+            ClientEvent::Exited { .. } => continue,
+        };
+        if replies.send(line).is_err() {
+            return;
+        }
+    }
+}
+
+async fn write(
+    mut output: impl AsyncWrite + Unpin,
+    mut lines: mpsc::UnboundedReceiver<Value>,
+) -> std::io::Result<()> {
+    let mut text = String::new();
+    while let Some(first) = lines.recv().await {
+        text.clear();
+        text.push_str(&first.to_string());
+        text.push('\n');
+        // Whatever else is ready goes out in the same write.
+        while let Ok(next) = lines.try_recv() {
+            text.push_str(&next.to_string());
+            text.push('\n');
+        }
+        output.write_all(text.as_bytes()).await?;
+        output.flush().await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,46 @@
+//! Turns the name of a lock into the lock: the one list of subjects.
+
+mod engine;
+mod flawed;
+mod naive;
+mod quorum;
+
+use std::sync::Arc;
+
+use crate::{
+    exec::ExecSubject,
+    subject::{Subject, SubjectError},
+};
+
+/// Every subject known by name, in the order of the docs. `exec:PROGRAM ARG…` is the one that cannot be listed.
+pub fn all() -> Vec<Arc<dyn Subject>> {
+    let mut all: Vec<Arc<dyn Subject>> = Vec::new();
+    all.extend(engine::subjects());
+    all.extend(naive::BASELINES.iter().map(naive::subject));
+    all.extend(flawed::BROKEN.iter().map(naive::subject));
+    all.extend(quorum::BROKEN.iter().map(quorum::subject));
+    all
+}
+
+/// The subject of that name.
+///
+/// # Errors
+/// An unknown name, with the nearest known one, or an `exec:` without a program.
+pub fn find(name: &str) -> Result<Arc<dyn Subject>, SubjectError> {
+    if let Some(command) = name.strip_prefix("exec:") {
+        return Ok(Arc::new(ExecSubject::from_command_line(command)?));
+    }
+    let all = all();
+    if let Some(found) = all.iter().find(|s| s.name() == name) {
+        return Ok(found.clone());
+    }
+    // The whole name, or what follows the family: `reentrant` is meant to be `lock-core:reentrant`.
+    let nearest = all.iter().map(|s| s.name()).min_by_key(|known| {
+        let tail = known.split_once(':').map_or(*known, |(_, tail)| tail);
+        strsim::damerau_levenshtein(known, name).min(strsim::damerau_levenshtein(tail, name))
+    });
+    Err(SubjectError::usage(format!(
+        "unknown subject `{name}`; did you mean `{}`? (`locklab list subjects` shows all; any other lock: `exec:PROGRAM ARG…`)",
+        nearest.unwrap_or("exec:PROGRAM")
+    )))
+}

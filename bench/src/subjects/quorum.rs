@@ -1,0 +1,237 @@
+//! Quorum locks over independent masters that are known to be wrong, each in one thing.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use async_trait::async_trait;
+use futures_util::future::join_all;
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use tokio::sync::mpsc;
+
+use super::naive::{cmd, identity, no_grant, poll_pause};
+use crate::{
+    links::{Links, Script, Shape, Trouble},
+    protocol::whole_ms,
+    subject::{
+        AcquireEnd, AcquireRequest, ConnectTo, Connected, LockClient, ReleaseEnd, Subject,
+        SubjectError,
+    },
+};
+
+/// Longest wait for one server. Longer than the leases of tests, so that slow replies are counted instead of given up.
+const RESPONSE: Duration = Duration::from_secs(10);
+const LEASE: Duration = Duration::from_secs(30);
+
+/// A quorum lock, as data.
+#[derive(Debug)]
+pub(super) struct Recipe {
+    name: &'static str,
+    about: &'static str,
+    /// Half of the servers are enough, instead of more than half.
+    half: bool,
+    /// Whether a lock that took longer than its lease to get is given back.
+    checks_validity: bool,
+    /// What the lease is said to count from is the reply's time, not the request's.
+    from_reply: bool,
+}
+
+/// Each is wrong in one thing.
+pub(super) static BROKEN: &[Recipe] = &[
+    // With an even number of servers two clients can have half each. It convicts itself without any fault.
+    Recipe {
+        name: "broken:quorum-half",
+        about: "a quorum lock that is content with half of the masters; use four of them",
+        half: true,
+        checks_validity: true,
+        from_reply: false,
+    },
+    // With slow replies the leases on the servers are over before the majority is known.
+    Recipe {
+        name: "broken:no-validity",
+        about: "a quorum lock that does not look how long it took to get: its lease may be over when it is granted",
+        half: false,
+        checks_validity: false,
+        from_reply: true,
+    },
+];
+
+/// The recipe as a subject.
+pub(super) fn subject(recipe: &'static Recipe) -> Arc<dyn Subject> {
+    Arc::new(Quorum { recipe })
+}
+
+struct Quorum {
+    recipe: &'static Recipe,
+}
+
+#[async_trait]
+impl Subject for Quorum {
+    fn name(&self) -> &str {
+        self.recipe.name
+    }
+
+    fn about(&self) -> &str {
+        self.recipe.about
+    }
+
+    fn kinds(&self) -> Vec<String> {
+        vec!["redlock".into()]
+    }
+
+    async fn connect(&self, to: &ConnectTo) -> Result<Connected, SubjectError> {
+        let links = Links::parse(&to.target, RESPONSE)?;
+        if links.shape() != Shape::Masters {
+            return Err(SubjectError::usage(format!(
+                "{} takes several independent masters: a redlock:// target",
+                self.recipe.name
+            )));
+        }
+        let (_events, receiver) = mpsc::unbounded_channel();
+        Ok(Connected {
+            client: Box::new(QuorumClient {
+                recipe: self.recipe,
+                links,
+                lease: to.watchdog.unwrap_or(LEASE),
+                identity: identity(&to.client),
+                jitter: Mutex::new(ChaCha8Rng::seed_from_u64(to.seed)),
+                next_grant: AtomicU64::new(1),
+                grants: Mutex::default(),
+                compare_delete: Script::new(
+                    "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0",
+                ),
+            }),
+            events: receiver,
+        })
+    }
+}
+
+struct QuorumClient {
+    recipe: &'static Recipe,
+    links: Links,
+    lease: Duration,
+    identity: String,
+    jitter: Mutex<ChaCha8Rng>,
+    next_grant: AtomicU64,
+    grants: Mutex<HashMap<String, (String, String)>>,
+    compare_delete: Script,
+}
+
+impl QuorumClient {
+    fn needed(&self) -> usize {
+        let servers = self.links.endpoints().len();
+        if self.recipe.half {
+            servers.div_ceil(2)
+        } else {
+            servers / 2 + 1
+        }
+    }
+
+    /// Deletes what is ours everywhere: servers on which it was deleted, and servers that did not answer.
+    async fn give(&self, key: &str, value: &str) -> (usize, usize) {
+        let args = [value];
+        let args = args.as_slice();
+        let answers = join_all(self.links.endpoints().iter().map(|address| {
+            self.links
+                .script_at::<i64>(address, &self.compare_delete, key, args)
+        }))
+        .await;
+        let deleted = answers.iter().filter(|a| matches!(a, Ok(1))).count();
+        let silent = answers.iter().filter(|a| a.is_err()).count();
+        (deleted, silent)
+    }
+}
+
+#[async_trait]
+impl LockClient for QuorumClient {
+    async fn acquire(&self, request: AcquireRequest) -> AcquireEnd {
+        let [key] = request.locks.as_slice() else {
+            return AcquireEnd::Failed("several locks at once are not offered".into());
+        };
+        let called = Instant::now();
+        let lease = request.lease.unwrap_or(self.lease);
+        let px = whole_ms(lease).to_string();
+        let number = self.next_grant.fetch_add(1, Ordering::Relaxed);
+        let value = format!("{}-{number}", self.identity);
+        loop {
+            let sent = Instant::now();
+            let set = cmd(&["SET", key, &value, "NX", "PX", &px]);
+            let answers: Vec<Result<Option<String>, Trouble>> = join_all(
+                self.links
+                    .endpoints()
+                    .iter()
+                    .map(|address| self.links.ask(address, &set)),
+            )
+            .await;
+            let taken = answers.iter().filter(|a| matches!(a, Ok(Some(_)))).count();
+            let in_time = !self.recipe.checks_validity || sent.elapsed() < lease;
+            if taken >= self.needed() && in_time {
+                let grant = format!("g{number}");
+                let hold = (key.clone(), value);
+                self.grants
+                    .lock()
+                    .expect("no panic")
+                    .insert(grant.clone(), hold);
+                return AcquireEnd::Ok {
+                    grant,
+                    token: None,
+                    sent_at: Some(if self.recipe.from_reply {
+                        Instant::now()
+                    } else {
+                        sent
+                    }),
+                };
+            }
+            let (_, silent) = self.give(key, &value).await;
+            let pause = poll_pause(&self.jitter);
+            if request
+                .wait
+                .is_some_and(|wait| called.elapsed() + pause > wait)
+            {
+                // What a silent server still has runs out with its lease: it may be ours, but no quorum says so.
+                return if silent >= self.needed() {
+                    AcquireEnd::Unknown(format!("{silent} masters did not answer"))
+                } else {
+                    AcquireEnd::Busy
+                };
+            }
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    async fn release(&self, grant: &str) -> ReleaseEnd {
+        let hold = self.grants.lock().expect("no panic").remove(grant);
+        let Some((key, value)) = hold else {
+            return no_grant(grant);
+        };
+        match self.give(&key, &value).await {
+            (deleted, _) if deleted >= self.needed() => ReleaseEnd::Ok,
+            (_, 0) => ReleaseEnd::NotHeld,
+            (_, silent) => ReleaseEnd::Unknown(format!("{silent} masters did not answer")),
+        }
+    }
+
+    async fn extend(&self, grant: &str, _lease: Duration) -> ReleaseEnd {
+        ReleaseEnd::Failed(format!("grant `{grant}`: this lock cannot be extended"))
+    }
+
+    fn pid(&self) -> Option<u32> {
+        None
+    }
+
+    fn watchdog(&self) -> Option<Duration> {
+        Some(self.lease)
+    }
+
+    fn commands(&self) -> Option<u64> {
+        Some(self.links.commands())
+    }
+
+    async fn close(self: Box<Self>) {}
+}
