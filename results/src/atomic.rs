@@ -1,0 +1,53 @@
+//! Turns bytes into a file that is there as a whole or not at all.
+
+use std::fs::{File, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+/// Writes `bytes` to `path` through a temporary file beside it, synced and renamed: a reader, or a crash, sees the old
+/// contents or the new ones. The directory is synced as well, so that the name survives a power cut.
+pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let directory = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let mut file = tempfile::Builder::new()
+        .prefix(".writing-")
+        // The default is for secrets (0600); reports are for everybody, as far as the umask lets them.
+        .permissions(Permissions::from_mode(0o666))
+        .tempfile_in(directory)?;
+    file.write_all(bytes)?;
+    file.as_file().sync_all()?;
+    file.persist(path).map_err(|error| error.error)?;
+    File::open(directory)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replaces_a_file_and_leaves_no_other_behind() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let path = directory.path().join("run.json");
+        write(&path, b"old").expect("first write");
+        write(&path, b"new").expect("second write");
+        assert_eq!(std::fs::read(&path).expect("read"), b"new");
+        let names = std::fs::read_dir(directory.path()).expect("list").count();
+        assert_eq!(names, 1);
+    }
+
+    #[test]
+    fn a_failed_write_leaves_the_old_file() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let path = directory.path().join("taken");
+        std::fs::create_dir(&path).expect("a directory in the way");
+        assert!(write(&path, b"new").is_err());
+        assert!(path.is_dir());
+        assert_eq!(
+            std::fs::read_dir(directory.path()).expect("list").count(),
+            1
+        );
+    }
+}

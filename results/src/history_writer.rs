@@ -1,0 +1,231 @@
+//! Turns entries from many threads into one `history.jsonl`, in order of time, each line written before its call returns.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::history::{Entry, Line};
+
+/// Why an entry was not kept.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum HistoryWriteError {
+    /// The operating system said no; the file was cut back to its last whole line.
+    #[error("cannot write {}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// An earlier entry was not kept: a history with a hole would let a checker convict, or acquit, wrongly, so nothing
+    /// follows.
+    #[error("{} ends early: {first}", path.display())]
+    Broken {
+        /// The file.
+        path: PathBuf,
+        /// What happened first.
+        first: String,
+    },
+}
+
+/// Appends to one history file. Shared between threads by reference; keeps no line in memory.
+///
+/// # Promises
+/// - A line is handed to the operating system before `append_with` returns, so that it survives the death of this process;
+///   only [`HistoryWriter::finish`] makes it survive a power cut.
+/// - Lines are in order of `t_ns`, because the stamp is taken inside the lock that also orders the lines.
+/// - After the first failure nothing is appended any more.
+#[derive(Debug)]
+pub struct HistoryWriter {
+    path: PathBuf,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    file: File,
+    length: u64,
+    lines: u64,
+    last_ns: u64,
+    broken: Option<String>,
+}
+
+impl HistoryWriter {
+    /// Begins a file; one that is there already is an error of kind `AlreadyExists`.
+    pub fn create(path: &Path) -> io::Result<Self> {
+        let file = OpenOptions::new()
+            .append(true)
+            .create_new(true)
+            .open(path)?;
+        Ok(Self {
+            path: path.to_owned(),
+            inner: Mutex::new(Inner {
+                file,
+                length: 0,
+                lines: 0,
+                last_ns: 0,
+                broken: None,
+            }),
+        })
+    }
+
+    /// Appends `entry`, stamped by `now_ns` (nanoseconds since the run began, on one monotonic clock), and returns the stamp.
+    ///
+    /// `now_ns` is called inside the lock and must not call the writer. A stamp earlier than the line before is raised to that
+    /// line's.
+    pub fn append_with(
+        &self,
+        now_ns: impl FnOnce() -> u64,
+        entry: Entry,
+    ) -> Result<u64, HistoryWriteError> {
+        let mut inner = self.lock();
+        if let Some(first) = &inner.broken {
+            return Err(HistoryWriteError::Broken {
+                path: self.path.clone(),
+                first: first.clone(),
+            });
+        }
+        let t_ns = now_ns().max(inner.last_ns);
+        let mut text = Line { t_ns, entry }.to_json();
+        text.push('\n');
+        // One write call per line: lines of two processes that append to one file would not mix, and a crash tears one at most.
+        if let Err(source) = inner.file.write_all(text.as_bytes()) {
+            inner.broken = Some(source.to_string());
+            // What of the line arrived is taken back if possible; if not, a reader drops a torn last line by itself.
+            let length = inner.length;
+            let _ = inner.file.set_len(length);
+            return Err(HistoryWriteError::Io {
+                path: self.path.clone(),
+                source,
+            });
+        }
+        inner.length += text.len() as u64;
+        inner.lines += 1;
+        inner.last_ns = t_ns;
+        Ok(t_ns)
+    }
+
+    /// How many lines were kept so far.
+    pub fn lines(&self) -> u64 {
+        self.lock().lines
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Syncs the file to the disk. To be called once, at the end; the writer stays usable.
+    pub fn finish(&self) -> Result<(), HistoryWriteError> {
+        self.lock()
+            .file
+            .sync_all()
+            .map_err(|source| HistoryWriteError::Io {
+                path: self.path.clone(),
+                source,
+            })
+    }
+
+    /// A panic in somebody's clock leaves the file as it was, so the lock is taken over.
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::{Event, History};
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    fn crash(client: String) -> Entry {
+        Entry::Event(Event::Crash { client })
+    }
+
+    #[test]
+    fn many_threads_make_one_file_in_order() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let path = directory.path().join("history.jsonl");
+        let writer = HistoryWriter::create(&path).expect("a new file");
+        let clock = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            for thread in 0..8 {
+                let (writer, clock) = (&writer, &clock);
+                scope.spawn(move || {
+                    for n in 0..250 {
+                        let entry = crash(format!("c{thread}-{n}"));
+                        let now = || clock.fetch_add(1, Ordering::Relaxed);
+                        writer.append_with(now, entry).expect("an entry");
+                    }
+                });
+            }
+        });
+        assert_eq!(writer.lines(), 2_000);
+        let text = std::fs::read_to_string(&path).expect("the file");
+        let history = History::parse(&text).expect("a good history");
+        assert_eq!(history.lines.len(), 2_000);
+        assert!(!history.torn);
+        let stamps: Vec<u64> = history.lines.iter().map(|line| line.t_ns).collect();
+        assert_eq!(stamps, (0..2_000).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_line_can_be_read_before_the_file_is_finished() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let path = directory.path().join("history.jsonl");
+        let writer = HistoryWriter::create(&path).expect("a new file");
+        writer
+            .append_with(|| 7, crash("c1".to_owned()))
+            .expect("an entry");
+        let text = std::fs::read_to_string(&path).expect("the file");
+        assert!(
+            text.ends_with("}\n") && text.contains("\"t_ns\":7"),
+            "{text}"
+        );
+        assert_eq!(
+            writer
+                .append_with(|| 3, crash("c2".to_owned()))
+                .expect("an entry"),
+            7
+        );
+    }
+
+    #[test]
+    fn a_file_that_is_there_is_not_overwritten() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let path = directory.path().join("history.jsonl");
+        std::fs::write(&path, "precious\n").expect("a file");
+        let error = HistoryWriter::create(&path).expect_err("the name is taken");
+        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+    }
+
+    #[test]
+    fn after_a_failure_nothing_follows() {
+        let writer = HistoryWriter {
+            path: PathBuf::from("/dev/full"),
+            inner: Mutex::new(Inner {
+                file: OpenOptions::new()
+                    .append(true)
+                    .open("/dev/full")
+                    .expect("/dev/full"),
+                length: 0,
+                lines: 0,
+                last_ns: 0,
+                broken: None,
+            }),
+        };
+        let first = writer.append_with(|| 1, crash("c1".to_owned()));
+        assert!(
+            matches!(first, Err(HistoryWriteError::Io { .. })),
+            "{first:?}"
+        );
+        let second = writer.append_with(|| 2, crash("c1".to_owned()));
+        assert!(
+            matches!(second, Err(HistoryWriteError::Broken { .. })),
+            "{second:?}"
+        );
+        assert_eq!(writer.lines(), 0);
+    }
+}

@@ -1,0 +1,211 @@
+//! Turns parts of a run into the short words that every table of every format shows.
+
+use crate::run::{BenchRow, Estimate, FaultSpan, Outcome, Quantiles, ScenarioResult};
+use crate::units;
+use crate::verdict::{State, Verdict};
+
+/// `✓ clean`, `? unknown`, `✗ 2×, worst 303 ms`.
+pub(crate) fn verdict(verdict: &Verdict) -> String {
+    let glyph = verdict.state.glyph();
+    match (verdict.state, verdict.worst_ns) {
+        (State::Violated, 0) => format!("{glyph} {}×", units::count(verdict.count)),
+        (State::Violated, worst_ns) => format!(
+            "{glyph} {}×, worst {}",
+            units::count(verdict.count),
+            units::duration(worst_ns)
+        ),
+        (state, _) => format!("{glyph} {}", state.word()),
+    }
+}
+
+/// `kill n1, delay n1 -> n2`, and whether each is shown to have bitten.
+pub(crate) fn faults(faults: &[FaultSpan]) -> String {
+    if faults.is_empty() {
+        return "no fault".to_owned();
+    }
+    let words: Vec<String> = faults
+        .iter()
+        .map(|fault| {
+            let bit = if fault.bit {
+                ""
+            } else {
+                " (not shown to bite)"
+            };
+            format!("{} {}{bit}", fault.fault, fault.targets.join(" + "))
+        })
+        .collect();
+    words.join(", ")
+}
+
+/// From the first fault to the first grant after it.
+pub(crate) fn recovery(scenario: &ScenarioResult) -> String {
+    match scenario.recovery.first_grant_after_fault_ns {
+        Some(ns) => units::duration(ns),
+        None if scenario.faults.is_empty() => "–".to_owned(),
+        None => "never".to_owned(),
+    }
+}
+
+/// `contract violated, liveness clean`; `nothing` where nothing is.
+pub(crate) fn expected(scenario: &ScenarioResult) -> String {
+    if scenario.expected.is_empty() {
+        return "nothing".to_owned();
+    }
+    let words: Vec<String> = scenario
+        .expected
+        .iter()
+        .map(|(class, state)| format!("{class} {state}"))
+        .collect();
+    words.join(", ")
+}
+
+/// `✓ as expected`, `✗ not as expected`, `? unknown`, `· nothing expected`.
+pub(crate) fn outcome(outcome: Outcome) -> String {
+    format!("{} {}", outcome.glyph(), outcome.words())
+}
+
+/// The words of one row of the benchmark table. Figures of a row whose lock was not safe are void and not among them.
+pub(crate) struct BenchCells {
+    pub(crate) cycles: String,
+    pub(crate) interval: String,
+    pub(crate) acquire_p50: String,
+    pub(crate) acquire_p99: String,
+    pub(crate) handoff_p50: String,
+    pub(crate) commands: String,
+    pub(crate) server_cpu: String,
+    pub(crate) jain: String,
+    pub(crate) safety: String,
+    pub(crate) validity: String,
+}
+
+/// Whether a row's figures may be shown: not if the lock was proven unsafe while it was measured.
+pub(crate) fn is_void(row: &BenchRow) -> bool {
+    row.safety.state == State::Violated
+}
+
+pub(crate) fn bench(row: &BenchRow) -> BenchCells {
+    let void = is_void(row);
+    let shown = |words: String| if void { "void".to_owned() } else { words };
+    let figure = |value: Option<f64>| shown(value.map_or("–".to_owned(), units::figure));
+    let quantile = |value: Option<u64>| shown(value.map_or("–".to_owned(), units::duration));
+    BenchCells {
+        cycles: shown(units::figure(row.cycles_per_s.median)),
+        interval: if void {
+            String::new()
+        } else {
+            interval(&row.cycles_per_s)
+        },
+        acquire_p50: quantile(row.acquire_ns.p50),
+        acquire_p99: quantile(row.acquire_ns.p99),
+        handoff_p50: quantile(row.handoff_ns.as_ref().and_then(|handoff| handoff.p50)),
+        commands: figure(row.commands_per_cycle),
+        server_cpu: figure(row.server_cpu_us_per_cycle),
+        jain: figure(Some(row.jain)),
+        safety: format!("{} {}", row.safety.state.glyph(), row.safety.state.word()),
+        validity: if row.valid {
+            "✓ valid".to_owned()
+        } else if row.why_invalid.is_empty() {
+            "✗ invalid".to_owned()
+        } else {
+            format!("✗ {}", row.why_invalid.join("; "))
+        },
+    }
+}
+
+/// `99 800–103 900`; empty without an interval.
+pub(crate) fn interval(estimate: &Estimate) -> String {
+    match (estimate.low, estimate.high) {
+        (Some(low), Some(high)) => format!("{}–{}", units::figure(low), units::figure(high)),
+        _ => String::new(),
+    }
+}
+
+/// `p50 480 µs · p99 1.6 ms · n 180 000`.
+pub(crate) fn quantiles(quantiles: &Quantiles) -> String {
+    let mut words = Vec::new();
+    for (name, value) in [
+        ("p50", quantiles.p50),
+        ("p90", quantiles.p90),
+        ("p99", quantiles.p99),
+        ("p99.9", quantiles.p999),
+    ] {
+        if let Some(ns) = value {
+            words.push(format!("{name} {}", units::duration(ns)));
+        }
+    }
+    words.push(format!("n {}", units::count(quantiles.n)));
+    words.join(" · ")
+}
+
+/// The ratio of a comparison with its interval: `3.91 (3.74–4.09)`.
+pub(crate) fn ratio(ratio: &crate::run::Ratio) -> String {
+    match (ratio.low, ratio.high) {
+        (Some(low), Some(high)) => format!(
+            "{} ({}–{})",
+            units::figure(ratio.point),
+            units::figure(low),
+            units::figure(high)
+        ),
+        _ => units::figure(ratio.point),
+    }
+}
+
+/// Text from outside without control characters: what a server or a peer wrote must not drive a terminal.
+pub(crate) fn printable(text: &str) -> String {
+    text.chars()
+        .map(|c| match c {
+            '\n' | '\t' => ' ',
+            // Beside control characters, those that are invisible or turn the direction of writing.
+            c if c.is_control() || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}') => '\u{fffd}',
+            c => c,
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::Safety;
+
+    #[test]
+    fn a_fast_unsafe_lock_shows_no_figure() {
+        let row = BenchRow {
+            cycles_per_s: Estimate {
+                median: 123_456.0,
+                low: Some(120_000.0),
+                high: Some(130_000.0),
+            },
+            commands_per_cycle: Some(2.0),
+            safety: Safety {
+                state: State::Violated,
+            },
+            ..BenchRow::default()
+        };
+        let cells = bench(&row);
+        for words in [
+            &cells.cycles,
+            &cells.acquire_p50,
+            &cells.commands,
+            &cells.jain,
+        ] {
+            assert_eq!(words, "void");
+        }
+        assert_eq!(cells.interval, "");
+        assert_eq!(cells.safety, "✗ violated");
+    }
+
+    #[test]
+    fn what_was_not_measured_is_a_dash_and_not_a_nought() {
+        let cells = bench(&BenchRow::default());
+        assert_eq!(cells.handoff_p50, "–");
+        assert_eq!(cells.commands, "–");
+    }
+
+    #[test]
+    fn text_from_outside_cannot_drive_a_terminal() {
+        assert_eq!(
+            printable("a\u{1b}[31mb\nc\u{202e}"),
+            "a\u{fffd}[31mb c\u{fffd}"
+        );
+    }
+}

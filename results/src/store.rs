@@ -1,0 +1,465 @@
+//! Turns a run into a directory under `runs/`, and such a directory back into a run.
+//!
+//! What is written is whole or absent: `run.json` is replaced in one step after every benchmark and scenario, so that a crash
+//! leaves everything measured until then. What is read may come from anybody: a damaged file is an error that names the file,
+//! the place and the field, never a panic.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+use serde::Deserialize;
+
+use crate::atomic;
+use crate::history_writer::HistoryWriter;
+use crate::json_path;
+use crate::run::{Outcome, Run, SCHEMA};
+
+/// The file of a run directory that makes it one.
+pub const RUN_FILE: &str = "run.json";
+/// The summary as text.
+pub const SUMMARY_FILE: &str = "summary.txt";
+/// The report for a browser.
+pub const REPORT_FILE: &str = "report.html";
+/// The record of one scenario.
+pub const HISTORY_FILE: &str = "history.jsonl";
+
+/// Why a run could not be kept or read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The operating system said no.
+    #[error("cannot {verb} {}: {source}", path.display())]
+    Io {
+        /// What was tried: `read`, `write`, `create`, `list`.
+        verb: &'static str,
+        /// On which file or directory.
+        path: PathBuf,
+        /// Its answer.
+        source: io::Error,
+    },
+    /// The words name neither a directory nor a run under the store's root.
+    #[error("there is no run '{name}'{}; `locklab list runs` shows what there is in {}", near(nearest), root.display())]
+    NoSuchRun {
+        /// The words.
+        name: String,
+        /// Where runs are looked for.
+        root: PathBuf,
+        /// The nearest name that there is.
+        nearest: Option<String>,
+    },
+    /// There is no run at all, so that none is the latest.
+    #[error("there is no run in {} yet", root.display())]
+    Empty {
+        /// Where runs are looked for.
+        root: PathBuf,
+    },
+    /// A directory without `run.json`.
+    #[error("{} is no run: it holds no {RUN_FILE}", path.display())]
+    NotARun {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The file is no run of this form.
+    #[error("{}:{line}:{column}: {}{message}", path.display(), at_field(field))]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Line, from 1.
+        line: usize,
+        /// Column in bytes, from 1.
+        column: usize,
+        /// The field, such as `scenarios[0].seed`; empty at the top level.
+        field: String,
+        /// What is wrong.
+        message: String,
+    },
+    /// A later version of this program wrote the file.
+    #[error("{} has schema {found}, and this version reads up to {known}: use a newer locklab", path.display())]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        found: u64,
+        /// The newest version that this build reads.
+        known: u32,
+    },
+    /// The directory given for a new run holds one already.
+    #[error("{} already holds a run; give another directory", path.display())]
+    Occupied {
+        /// The directory.
+        path: PathBuf,
+    },
+}
+
+impl StoreError {
+    fn io(verb: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::Io { verb, path, source }
+    }
+}
+
+fn near(nearest: &Option<String>) -> String {
+    nearest
+        .as_ref()
+        .map(|name| format!(" (did you mean '{name}'?)"))
+        .unwrap_or_default()
+}
+
+fn at_field(field: &str) -> String {
+    if field.is_empty() {
+        String::new()
+    } else {
+        format!("field `{field}`: ")
+    }
+}
+
+/// A directory of runs.
+#[derive(Debug, Clone)]
+pub struct RunStore {
+    root: PathBuf,
+}
+
+/// One run's own directory, to be written to.
+#[derive(Debug, Clone)]
+pub struct RunDir {
+    path: PathBuf,
+}
+
+/// One line of [`RunStore::list`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct Listing {
+    /// The directory's name under the root.
+    pub name: String,
+    /// The directory.
+    pub path: PathBuf,
+    /// Start in RFC 3339, as the run says; empty for a damaged one.
+    pub started_at: String,
+    /// The command; empty for a damaged one.
+    pub command: String,
+    /// What came out, or why the run cannot be read.
+    pub outcome: Result<Outcome, String>,
+    /// Nanoseconds since 1970 by which runs are ordered: the start as the run says, else the file's own time.
+    order_ns: i128,
+}
+
+impl RunStore {
+    /// A store over `root`, usually `runs`. Nothing is created or read until asked for.
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into() }
+    }
+
+    /// Where runs are kept.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Creates `<root>/<date>-<host>-<name>`; if that is taken, `-2`, `-3` … is appended. Characters that do not belong into a
+    /// file's name become `-`.
+    pub fn create(&self, date: &str, host: &str, name: &str) -> Result<RunDir, StoreError> {
+        fs::create_dir_all(&self.root).map_err(StoreError::io("create", &self.root))?;
+        let base = [date, host, name]
+            .map(plain)
+            .into_iter()
+            .filter(|part| !part.is_empty())
+            .collect::<Vec<_>>()
+            .join("-");
+        let base = if base.is_empty() {
+            "run".to_owned()
+        } else {
+            base
+        };
+        let mut number = 1_u32;
+        loop {
+            let name = if number == 1 {
+                base.clone()
+            } else {
+                format!("{base}-{number}")
+            };
+            let path = self.root.join(name);
+            // The creation itself is the test, so that two runs that start together cannot both have the name.
+            match fs::create_dir(&path) {
+                Ok(()) => return Ok(RunDir { path }),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
+                Err(error) => return Err(StoreError::io("create", &path)(error)),
+            }
+        }
+    }
+
+    /// All runs, newest first; a damaged one is listed as such. A directory without `run.json` is no run and is left out. An
+    /// absent root is an empty store.
+    pub fn list(&self) -> Result<Vec<Listing>, StoreError> {
+        let entries = match fs::read_dir(&self.root) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(StoreError::io("list", &self.root)(error)),
+        };
+        let mut listings = Vec::new();
+        for entry in entries {
+            let entry = entry.map_err(StoreError::io("list", &self.root))?;
+            if entry.path().join(RUN_FILE).is_file() {
+                listings.push(listing(&entry.path()));
+            }
+        }
+        listings
+            .sort_by(|a, b| (b.order_ns, natural(&b.name)).cmp(&(a.order_ns, natural(&a.name))));
+        Ok(listings)
+    }
+
+    /// The directory of the newest run, by the start that it states.
+    pub fn latest(&self) -> Result<PathBuf, StoreError> {
+        let newest = self.list()?.into_iter().next();
+        newest
+            .map(|listing| listing.path)
+            .ok_or_else(|| StoreError::Empty {
+                root: self.root.clone(),
+            })
+    }
+
+    /// The directory that `run` means: `latest`, a directory, its `run.json`, or a name under the root, in this order.
+    pub fn resolve(&self, run: &str) -> Result<PathBuf, StoreError> {
+        if run == "latest" {
+            return self.latest();
+        }
+        let path = Path::new(run);
+        if path.is_file() && path.file_name().is_some_and(|name| name == RUN_FILE) {
+            return Ok(match path.parent() {
+                Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+                _ => PathBuf::from("."),
+            });
+        }
+        for candidate in [path.to_owned(), self.root.join(run)] {
+            if !run.is_empty() && candidate.is_dir() {
+                return if candidate.join(RUN_FILE).is_file() {
+                    Ok(candidate)
+                } else {
+                    Err(StoreError::NotARun { path: candidate })
+                };
+            }
+        }
+        let nearest = self
+            .list()?
+            .into_iter()
+            .map(|listing| (strsim::jaro_winkler(&listing.name, run), listing.name))
+            .filter(|(likeness, _)| *likeness > 0.8)
+            .max_by(|a, b| a.0.total_cmp(&b.0))
+            .map(|(_, name)| name);
+        Err(StoreError::NoSuchRun {
+            name: run.to_owned(),
+            root: self.root.clone(),
+            nearest,
+        })
+    }
+
+    /// The run that `run` means (see [`RunStore::resolve`]).
+    pub fn load(&self, run: &str) -> Result<Run, StoreError> {
+        load_dir(&self.resolve(run)?)
+    }
+}
+
+/// The run in a directory.
+pub fn load_dir(directory: &Path) -> Result<Run, StoreError> {
+    let path = directory.join(RUN_FILE);
+    let bytes = match fs::read(&path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound && directory.is_dir() => {
+            return Err(StoreError::NotARun {
+                path: directory.to_owned(),
+            });
+        }
+        Err(error) => return Err(StoreError::io("read", &path)(error)),
+    };
+    parse(&path, &bytes)
+}
+
+/// A run from the contents of a `run.json`; `path` is only for the message.
+pub fn parse(path: &Path, bytes: &[u8]) -> Result<Run, StoreError> {
+    let damaged = |text: &str, error: &serde_json::Error| {
+        let message = error.to_string();
+        // The place is said once, in front, as compilers do.
+        let place = format!(" at line {} column {}", error.line(), error.column());
+        StoreError::Damaged {
+            path: path.to_owned(),
+            line: error.line().max(1),
+            column: error.column().max(1),
+            field: json_path::field_at(
+                text,
+                error.line(),
+                error.column(),
+                message.starts_with("missing field"),
+            ),
+            message: message.strip_suffix(&place).unwrap_or(&message).to_owned(),
+        }
+    };
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        let valid = &bytes[..error.valid_up_to()];
+        StoreError::Damaged {
+            path: path.to_owned(),
+            line: valid.iter().filter(|byte| **byte == b'\n').count() + 1,
+            column: valid
+                .iter()
+                .rev()
+                .take_while(|byte| **byte != b'\n')
+                .count()
+                + 1,
+            field: String::new(),
+            message: "not UTF-8".to_owned(),
+        }
+    })?;
+    // The version first: a file of a later form is not damaged, whatever else is new in it.
+    let stated: Stated = serde_json::from_str(text).map_err(|error| damaged(text, &error))?;
+    if stated.schema > u64::from(SCHEMA) {
+        return Err(StoreError::Newer {
+            path: path.to_owned(),
+            found: stated.schema,
+            known: SCHEMA,
+        });
+    }
+    serde_json::from_str(text).map_err(|error| damaged(text, &error))
+}
+
+#[derive(Deserialize)]
+struct Stated {
+    schema: u64,
+}
+
+impl RunDir {
+    /// Takes `path` itself as a new run's directory (`--out DIR`), creating it if need be. One that holds a run already is
+    /// refused: results are not overwritten.
+    pub fn at(path: impl Into<PathBuf>) -> Result<Self, StoreError> {
+        let path = path.into();
+        fs::create_dir_all(&path).map_err(StoreError::io("create", &path))?;
+        if path.join(RUN_FILE).exists() {
+            return Err(StoreError::Occupied { path });
+        }
+        Ok(Self { path })
+    }
+
+    /// Opens the directory of a run that was kept before, to write a report beside it.
+    pub fn open(path: impl Into<PathBuf>) -> Result<Self, StoreError> {
+        let path = path.into();
+        if path.join(RUN_FILE).is_file() {
+            Ok(Self { path })
+        } else {
+            Err(StoreError::NotARun { path })
+        }
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The directory as text, for [`Run::run`].
+    pub fn label(&self) -> String {
+        self.path.to_string_lossy().into_owned()
+    }
+
+    /// Replaces `run.json` in one step. Meant to be called after every benchmark and scenario, with `partial` set until the
+    /// last.
+    pub fn save(&self, run: &Run) -> Result<(), StoreError> {
+        let mut text = serde_json::to_vec_pretty(run).map_err(|error| StoreError::Io {
+            verb: "write",
+            path: self.path.join(RUN_FILE),
+            source: error.into(),
+        })?;
+        text.push(b'\n');
+        self.write(RUN_FILE, &text)
+    }
+
+    /// Replaces `summary.txt` in one step.
+    pub fn save_summary(&self, text: &str) -> Result<(), StoreError> {
+        self.write(SUMMARY_FILE, text.as_bytes())
+    }
+
+    /// Replaces `report.html` in one step.
+    pub fn save_report(&self, html: &str) -> Result<(), StoreError> {
+        self.write(REPORT_FILE, html.as_bytes())
+    }
+
+    /// Replaces a file of the run in one step; directories in `name` are created.
+    pub fn write(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
+        let path = self.path.join(name);
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent).map_err(StoreError::io("create", parent))?;
+        }
+        atomic::write(&path, bytes).map_err(StoreError::io("write", &path))
+    }
+
+    /// Creates a directory inside the run's, for a scenario or for logs. A name that is taken gets `-2`, `-3` … appended.
+    pub fn create_dir(&self, name: &str) -> Result<RunDir, StoreError> {
+        RunStore::new(&self.path).create("", "", name)
+    }
+
+    /// Begins `history.jsonl` in this directory; a file that is there already is an error.
+    pub fn begin_history(&self) -> Result<HistoryWriter, StoreError> {
+        let path = self.path.join(HISTORY_FILE);
+        HistoryWriter::create(&path).map_err(StoreError::io("create", &path))
+    }
+}
+
+fn listing(path: &Path) -> Listing {
+    let name = path
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
+    let own_ns = || {
+        let modified = fs::metadata(path.join(RUN_FILE))
+            .and_then(|data| data.modified())
+            .ok();
+        modified
+            .and_then(|time| time.duration_since(UNIX_EPOCH).ok())
+            .map_or(0, |since| since.as_nanos() as i128)
+    };
+    match load_dir(path) {
+        Ok(run) => Listing {
+            name,
+            path: path.to_owned(),
+            order_ns: run
+                .meta
+                .started_at
+                .parse::<jiff::Timestamp>()
+                .map_or_else(|_| own_ns(), jiff::Timestamp::as_nanosecond),
+            outcome: Ok(run.outcome()),
+            started_at: run.meta.started_at,
+            command: run.command,
+        },
+        Err(error) => Listing {
+            name,
+            path: path.to_owned(),
+            started_at: String::new(),
+            command: String::new(),
+            outcome: Err(error.to_string()),
+            order_ns: own_ns(),
+        },
+    }
+}
+
+/// Letters, digits, `.`, `_` and `-` of a name, at most 80; the rest becomes `-`. Never hidden, never `..`.
+fn plain(name: &str) -> String {
+    let mapped: String = name
+        .chars()
+        .take(80)
+        .map(|c| {
+            if c.is_ascii_alphanumeric() || "._-".contains(c) {
+                c
+            } else {
+                '-'
+            }
+        })
+        .collect();
+    mapped.trim_matches(['.', '-']).to_owned()
+}
+
+/// A name with its last number apart, so that `x-10` comes after `x-9`.
+fn natural(name: &str) -> (String, u64) {
+    match name
+        .rsplit_once('-')
+        .map(|(base, number)| (base, number.parse::<u64>()))
+    {
+        Some((base, Ok(number))) => (base.to_owned(), number),
+        _ => (name.to_owned(), 1),
+    }
+}
