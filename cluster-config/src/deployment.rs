@@ -1,0 +1,256 @@
+//! A running topology: its addresses, its nodes' fates (kill, start, pause, resume), its links, and its end.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::layout::{Layout, PlannedNode};
+use crate::ports::PortLock;
+use crate::probe::{self, Prober};
+use crate::process::fleet::{Fleet, lose_data};
+use crate::process::ready::{Patience, hurry_sentinel};
+use crate::proxy::Proxies;
+use crate::{ClusterError, Data, LinkTable, Node, Role, Topology, registry, wire};
+
+/// Longest wait for one node's answer to ROLE; a node that is slower counts as unreachable.
+const ROLE_TIMEOUT: Duration = Duration::from_millis(500);
+/// Longest wait for a restarted node to answer PING.
+const RESTART_TIMEOUT: Duration = Duration::from_secs(30);
+/// Longest wait for the answer to a single command.
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// A running topology. Taking it down is explicit ([`down`](Deployment::down)); drop is the safety net and ends the
+/// same processes without telling whether that worked.
+pub struct Deployment {
+    topology: Topology,
+    id: String,
+    url: String,
+    dir: PathBuf,
+    nodes: Vec<Node>,
+    server_version: String,
+    prober: Prober,
+    // Dropped in this order: servers first, then the proxies between them, then their ports.
+    fleet: Fleet,
+    proxies: Option<Proxies>,
+    _ports: PortLock,
+}
+
+impl Deployment {
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "one caller, and each part is a different type"
+    )]
+    pub(crate) fn new(
+        topology: Topology,
+        id: String,
+        layout: Layout,
+        dir: PathBuf,
+        server_version: String,
+        fleet: Fleet,
+        proxies: Option<Proxies>,
+        ports: PortLock,
+    ) -> Deployment {
+        Deployment {
+            topology,
+            id,
+            url: layout.url,
+            dir,
+            nodes: layout.nodes.iter().map(node).collect(),
+            server_version,
+            prober: Prober::default(),
+            fleet,
+            proxies,
+            _ports: ports,
+        }
+    }
+
+    /// What was asked for.
+    pub fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    /// The name under which [`running`](crate::running) lists it and [`down_by_id`](crate::down_by_id) ends it.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The target URL for lock clients (announced addresses).
+    pub fn url(&self) -> String {
+        self.url.clone()
+    }
+
+    /// Masters first, then replicas, then sentinels.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// The node of that name, or an error that lists the names there are.
+    pub fn node(&self, name: &str) -> Result<&Node, ClusterError> {
+        self.fleet.planned(name)?;
+        self.nodes
+            .iter()
+            .find(|node| node.name == name)
+            .ok_or_else(|| ClusterError::new(format!("there is no node {name:?}")))
+    }
+
+    /// Absolute directory of data (`nodes/`) and logs (`logs/`).
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The version that the running binary reports of itself, for example `7.0.15`.
+    pub fn server_version(&self) -> &str {
+        &self.server_version
+    }
+
+    /// Asks every data node for ROLE on its real address; nodes that do not answer within 500 ms are absent.
+    pub async fn roles(&self) -> BTreeMap<String, Role> {
+        probe::roles(&self.nodes, ROLE_TIMEOUT).await
+    }
+
+    /// Sends one command to a node's real address, past any proxy, on a connection of its own; waits 2 s at most.
+    ///
+    /// The answer is what `redis-cli --raw` would print: arrays one element per line, nil as nothing. A server's error
+    /// answer is an error here. After a timeout the command may still take effect.
+    pub async fn command(&self, node: &str, args: &[&str]) -> Result<String, ClusterError> {
+        let mut answers = self.commands(node, &[args], COMMAND_TIMEOUT).await?;
+        answers
+            .pop()
+            .ok_or_else(|| ClusterError::new(format!("{node} gave no answer")))
+    }
+
+    /// Sends several commands, one after the other, on one connection: `SET` and then `WAIT` belong together, since WAIT
+    /// asks about the writes of its own connection. `timeout` bounds them together; the first error ends the row.
+    pub async fn commands(
+        &self,
+        node: &str,
+        commands: &[&[&str]],
+        timeout: Duration,
+    ) -> Result<Vec<String>, ClusterError> {
+        let node = self.node(node)?;
+        let answers = wire::ask_all(node.address, commands, timeout).await;
+        match answers {
+            Ok(values) => Ok(values.iter().map(wire::text).collect()),
+            Err(failure) => Err(ClusterError::new(format!(
+                "{} ({}): {failure}",
+                node.name, node.address
+            ))),
+        }
+    }
+
+    /// Writes a short-lived key in the slot of `lock`, past any proxy, and says whether that succeeded within `timeout`.
+    ///
+    /// It writes where clients would be sent now: the slot's owner, the master that most sentinels name, a majority of
+    /// independent masters. Connections are kept, so that asking often is cheap.
+    pub async fn probe(&self, lock: &str, timeout: Duration) -> bool {
+        self.prober
+            .probe(self.topology.kind, &self.nodes, lock, timeout)
+            .await
+    }
+
+    /// SIGKILL, and waits until the process is gone. An error if it was not running.
+    pub async fn kill(&self, node: &str) -> Result<(), ClusterError> {
+        self.fleet.kill(node).await
+    }
+
+    /// Starts a killed node again on its address; returns when it answers PING (not before it has loaded).
+    pub async fn start(&self, node: &str, data: Data) -> Result<(), ClusterError> {
+        let planned = self.fleet.planned(node)?;
+        if data == Data::Lose && self.fleet.pid(node).is_none() {
+            lose_data(planned).map_err(|error| {
+                ClusterError::new(format!("cannot remove the data of {node}: {error}"))
+            })?;
+        }
+        self.fleet.spawn(node).await?;
+        let patience = Patience::new(RESTART_TIMEOUT);
+        patience.answers(&self.fleet, planned).await?;
+        if planned.role == Role::Sentinel {
+            hurry_sentinel(&self.fleet, planned, patience).await?;
+        }
+        Ok(())
+    }
+
+    /// SIGSTOP; returns when the process has stopped. An error if it was not running.
+    pub fn pause(&self, node: &str) -> Result<(), ClusterError> {
+        self.fleet.pause(node)
+    }
+
+    /// SIGCONT. An error if the process was not there.
+    pub fn resume(&self, node: &str) -> Result<(), ClusterError> {
+        self.fleet.resume(node)
+    }
+
+    /// `R`, `S`, `T`, … of /proc/<pid>/stat; `None` if the process is gone.
+    pub fn process_state(&self, node: &str) -> Option<char> {
+        self.fleet.state(node)
+    }
+
+    /// The process number; `None` if the process is gone.
+    pub fn pid(&self, node: &str) -> Option<u32> {
+        self.fleet.pid(node)
+    }
+
+    /// Whether nobody has taken the deployment down by its id meanwhile.
+    pub fn is_listed(&self) -> bool {
+        registry::is_listed(&self.id)
+    }
+
+    /// Tells the proxies which process is which client (number to process number), so that client links can be told
+    /// apart. Replaces what was said before. Sockets of a process's descendants count as its own. Does nothing when links
+    /// are direct.
+    pub fn set_clients(&self, pids: BTreeMap<u32, u32>) {
+        if let Some(proxies) = &self.proxies {
+            proxies.table().set_clients(pids);
+        }
+    }
+
+    /// The links; an error if the deployment was started with [`Links::Direct`](crate::Links::Direct).
+    pub fn links(&self) -> Result<&LinkTable, ClusterError> {
+        match &self.proxies {
+            Some(proxies) => Ok(proxies.table()),
+            None => Err(ClusterError::new(
+                "this deployment was started with direct links, which cannot be harmed; start it with proxied links",
+            )),
+        }
+    }
+
+    /// Stops every server (by id), heals nothing, waits until all are gone, removes data directories but keeps logs.
+    pub async fn down(self) -> Result<(), ClusterError> {
+        let pids: Vec<(String, u32)> = self
+            .nodes
+            .iter()
+            .filter_map(|node| Some((node.name.clone(), self.fleet.pid(&node.name)?)))
+            .collect();
+        self.fleet.end();
+        let data = self.dir.join("nodes");
+        if data.exists() {
+            return Err(ClusterError::new(format!(
+                "{} servers are gone, but {} could not be removed",
+                pids.len(),
+                data.display()
+            )));
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Deployment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Deployment")
+            .field("id", &self.id)
+            .field("url", &self.url)
+            .field("dir", &self.dir)
+            .finish_non_exhaustive()
+    }
+}
+
+fn node(planned: &PlannedNode) -> Node {
+    Node {
+        name: planned.name.clone(),
+        role: planned.role,
+        address: planned.address,
+        announced: planned.announced,
+        log: planned.log.clone(),
+    }
+}

@@ -1,0 +1,140 @@
+//! Turns "any port" or a wished port into one that is free on every address of a layout and reserved against other runs.
+
+use std::fs::{File, OpenOptions};
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::AsRawFd;
+
+use nix::fcntl::{FcntlArg, fcntl};
+use nix::libc;
+use rand::RngExt;
+
+use crate::ClusterError;
+use crate::runtime_dir::runtime_dir;
+
+/// Below the ephemeral range of Linux (32768…), so that no outgoing connection sits on a chosen port.
+const FIRST: u16 = 17000;
+const LAST: u16 = 31998;
+
+/// A port and the one after it, held against other runs of the same user until dropped.
+///
+/// It is held for the whole life of a deployment and not only while servers start: the port of a killed node would look
+/// free to another run just before the node comes back.
+#[derive(Debug)]
+pub(crate) struct PortLock {
+    /// The first of the two ports.
+    pub(crate) port: u16,
+    /// Byte-range lock on this file, at the offset of the port; the kernel lets go of it when the process dies.
+    _file: File,
+}
+
+/// Finds a port. `listens` gives the addresses that a layout on that port would use.
+pub(crate) fn reserve(
+    wish: Option<u16>,
+    listens: impl Fn(u16) -> Vec<SocketAddr>,
+) -> Result<PortLock, ClusterError> {
+    if let Some(port) = wish {
+        if port == 0 || port == u16::MAX {
+            return Err(ClusterError::new(format!(
+                "port {port} cannot be used: give one from 1 to 65534, or none for a free one"
+            )));
+        }
+        let lock = lock(port)?.ok_or_else(|| {
+            ClusterError::new(format!(
+                "port {port} is in use by another deployment of yours; give another port or none, or end it first \
+                 (`locklab ps` lists deployments)"
+            ))
+        })?;
+        return match first_taken(&listens(port)) {
+            None => Ok(lock),
+            Some((address, why)) => Err(ClusterError::new(format!(
+                "port {} is in use: cannot listen on {address}: {why}; give another port or none, or end the program \
+                 that listens there (`ss -ltnp 'sport = :{}'` names it)",
+                address.port(),
+                address.port()
+            ))),
+        };
+    }
+    let pairs = (LAST - FIRST) / 2;
+    let start = rand::rng().random_range(0..pairs);
+    for step in 0..pairs {
+        let port = FIRST + 2 * ((start + step) % pairs);
+        if let Some(lock) = lock(port)?
+            && first_taken(&listens(port)).is_none()
+        {
+            return Ok(lock);
+        }
+    }
+    Err(ClusterError::new(format!(
+        "no free port between {FIRST} and {LAST} on 127.0.0.0/8; end some servers, or give a port"
+    )))
+}
+
+/// The first address on which nobody can listen now, and why.
+fn first_taken(addresses: &[SocketAddr]) -> Option<(SocketAddr, std::io::Error)> {
+    addresses.iter().find_map(|address| {
+        let error = TcpListener::bind(address).err()?;
+        Some((*address, error))
+    })
+}
+
+/// Reserves `port` and `port + 1`; `None` if another deployment holds one of them.
+fn lock(port: u16) -> Result<Option<PortLock>, ClusterError> {
+    let path = runtime_dir()?.join("ports.lock");
+    let file = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .read(true)
+        .write(true)
+        .open(&path)
+        .map_err(|error| ClusterError::new(format!("cannot open {}: {error}", path.display())))?;
+    // Open-file-description locks conflict between two deployments of one process as well, unlike POSIX record locks.
+    let range = libc::flock {
+        l_type: libc::F_WRLCK as libc::c_short,
+        l_whence: libc::SEEK_SET as libc::c_short,
+        l_start: libc::off_t::from(port),
+        l_len: 2,
+        l_pid: 0,
+    };
+    match fcntl(&file, FcntlArg::F_OFD_SETLK(&range)) {
+        Ok(_) => Ok(Some(PortLock { port, _file: file })),
+        Err(nix::errno::Errno::EAGAIN | nix::errno::Errno::EACCES) => Ok(None),
+        Err(error) => Err(ClusterError::new(format!(
+            "cannot lock {} (descriptor {}): {error}",
+            path.display(),
+            file.as_raw_fd()
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn loopback(port: u16) -> Vec<SocketAddr> {
+        vec![SocketAddr::from(([127, 0, 0, 11], port))]
+    }
+
+    #[test]
+    fn two_reservations_at_once_share_no_port() {
+        let first = reserve(None, loopback).unwrap();
+        let error = reserve(Some(first.port), loopback).unwrap_err();
+        assert!(error.message.contains(&first.port.to_string()), "{error}");
+        let overlapping = reserve(Some(first.port - 1), loopback);
+        assert!(overlapping.is_err());
+    }
+
+    #[test]
+    fn a_reservation_ends_with_its_lock() {
+        let port = reserve(None, loopback).unwrap().port;
+        reserve(Some(port), loopback).unwrap();
+    }
+
+    #[test]
+    fn a_port_on_which_somebody_listens_is_named() {
+        let port = reserve(None, loopback).unwrap().port;
+        let _somebody = TcpListener::bind(loopback(port)[0]).unwrap();
+        let message = reserve(Some(port), loopback).unwrap_err().message;
+        assert!(message.contains(&format!("127.0.0.11:{port}")), "{message}");
+        assert!(message.contains("give another port"), "{message}");
+    }
+}

@@ -1,0 +1,199 @@
+//! Answers "could anybody write to this lock's servers right now?" by writing, over connections of its own.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use redis::aio::MultiplexedConnection;
+
+use crate::layout::MASTER_NAME;
+use crate::slot::probe_key;
+use crate::{Node, Role, TopologyKind, wire};
+
+/// Connections kept between probes, and the node that took the last write.
+#[derive(Default)]
+pub(crate) struct Prober {
+    connections: Mutex<BTreeMap<SocketAddr, MultiplexedConnection>>,
+    last_writer: Mutex<Option<String>>,
+}
+
+/// What a write met.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Write {
+    Done,
+    /// The server answered and refused: not a master, not this slot, out of memory.
+    Refused,
+    /// Nobody answered.
+    Silent,
+}
+
+impl Prober {
+    /// Whether a write to the lock's slot succeeds within `timeout`.
+    pub(crate) async fn probe(
+        &self,
+        kind: TopologyKind,
+        nodes: &[Node],
+        lock: &str,
+        timeout: Duration,
+    ) -> bool {
+        let key = probe_key(lock);
+        let attempt = async {
+            match kind {
+                TopologyKind::Single => self.write(&nodes[0], &key, timeout).await == Write::Done,
+                TopologyKind::Masters => self.majority(nodes, &key, timeout).await,
+                TopologyKind::Sentinel => self.sentinels_master(nodes, &key, timeout).await,
+                TopologyKind::Cluster => self.slot_owner(nodes, &key, timeout).await,
+            }
+        };
+        tokio::time::timeout(timeout, attempt)
+            .await
+            .unwrap_or(false)
+    }
+
+    async fn majority(&self, nodes: &[Node], key: &str, timeout: Duration) -> bool {
+        let mut writes: FuturesUnordered<_> = nodes
+            .iter()
+            .map(|node| self.write(node, key, timeout))
+            .collect();
+        let mut done = 0;
+        while let Some(write) = writes.next().await {
+            done += usize::from(write == Write::Done);
+            if done > nodes.len() / 2 {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Writes where most sentinels send clients. An isolated old master that still takes writes does not count.
+    async fn sentinels_master(&self, nodes: &[Node], key: &str, timeout: Duration) -> bool {
+        match self.voted_master(nodes, timeout / 2).await {
+            Some(master) => self.write(master, key, timeout).await == Write::Done,
+            // With all sentinels gone clients have only the master they know.
+            None => self.anyone(nodes, key, timeout).await,
+        }
+    }
+
+    async fn voted_master<'a>(&self, nodes: &'a [Node], timeout: Duration) -> Option<&'a Node> {
+        let sentinels = || nodes.iter().filter(|node| node.role == Role::Sentinel);
+        let mut answers: FuturesUnordered<_> = sentinels()
+            .map(|sentinel| {
+                let args = ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", MASTER_NAME];
+                self.send(sentinel.address, args, timeout)
+            })
+            .collect();
+        let mut votes: BTreeMap<String, usize> = BTreeMap::new();
+        while let Some(answer) = answers.next().await {
+            let Ok(answer) = answer else { continue };
+            let count = votes
+                .entry(wire::text(&answer).replace('\n', ":"))
+                .or_default();
+            *count += 1;
+            if *count > sentinels().count() / 2 {
+                break;
+            }
+        }
+        let (address, _) = votes.into_iter().max_by_key(|(_, count)| *count)?;
+        nodes
+            .iter()
+            .find(|node| node.announced.to_string() == address)
+    }
+
+    /// Writes where the last probe succeeded, else asks every member: only the slot's owner accepts.
+    async fn slot_owner(&self, nodes: &[Node], key: &str, timeout: Duration) -> bool {
+        let last = self.last_writer.lock().unwrap().clone();
+        if let Some(last) = last.and_then(|last| nodes.iter().find(|node| node.name == last))
+            && self.write(last, key, timeout / 2).await == Write::Done
+        {
+            return true;
+        }
+        self.anyone(nodes, key, timeout).await
+    }
+
+    async fn anyone(&self, nodes: &[Node], key: &str, timeout: Duration) -> bool {
+        let mut writes: FuturesUnordered<_> = nodes
+            .iter()
+            .filter(|node| node.role != Role::Sentinel)
+            .map(|node| async move { (node, self.write(node, key, timeout).await) })
+            .collect();
+        while let Some((node, write)) = writes.next().await {
+            if write == Write::Done {
+                *self.last_writer.lock().unwrap() = Some(node.name.clone());
+                return true;
+            }
+        }
+        false
+    }
+
+    /// One write; a kept connection that turns out to be dead is replaced once.
+    async fn write(&self, node: &Node, key: &str, timeout: Duration) -> Write {
+        let started = Instant::now();
+        let write = self.write_once(node, key, timeout).await;
+        match timeout.checked_sub(started.elapsed()) {
+            Some(left) if write == Write::Silent && !left.is_zero() => {
+                self.write_once(node, key, left).await
+            }
+            _ => write,
+        }
+    }
+
+    async fn write_once(&self, node: &Node, key: &str, timeout: Duration) -> Write {
+        match self
+            .send(node.address, ["SET", key, "1", "PX", "1000"], timeout)
+            .await
+        {
+            Ok(_) => Write::Done,
+            Err(refused) if refused => Write::Refused,
+            Err(_) => Write::Silent,
+        }
+    }
+
+    /// Sends over the kept connection to `address`. The error says whether the server answered at all.
+    async fn send<const N: usize>(
+        &self,
+        address: SocketAddr,
+        args: [&str; N],
+        timeout: Duration,
+    ) -> Result<redis::Value, bool> {
+        let kept = self.connections.lock().unwrap().get(&address).cloned();
+        let mut connection = match kept {
+            Some(connection) => connection,
+            None => {
+                let opened = wire::connect(address, timeout).await.map_err(|_| false)?;
+                self.connections
+                    .lock()
+                    .unwrap()
+                    .insert(address, opened.clone());
+                opened
+            }
+        };
+        match wire::send(&mut connection, &args, timeout).await {
+            Ok(value) => Ok(value),
+            Err(failure) => {
+                if !failure.answered {
+                    self.connections.lock().unwrap().remove(&address);
+                }
+                Err(failure.answered)
+            }
+        }
+    }
+}
+
+/// Asks every data node for ROLE on its real address.
+pub(crate) async fn roles(nodes: &[Node], timeout: Duration) -> BTreeMap<String, Role> {
+    let data = nodes.iter().filter(|node| node.role != Role::Sentinel);
+    let answers = join_all(data.map(|node| async move {
+        let answer = wire::ask(node.address, &["ROLE"], timeout).await.ok()?;
+        let role = match wire::text(wire::items(&answer).first()?).as_str() {
+            "master" => Role::Master,
+            "slave" => Role::Replica,
+            _ => return None,
+        };
+        Some((node.name.clone(), role))
+    }))
+    .await;
+    answers.into_iter().flatten().collect()
+}

@@ -1,0 +1,252 @@
+//! The server processes of one deployment: started, signalled, waited for and ended by id, and listed in the registry.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Child;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::spawn::{Launch, spawn};
+use crate::layout::PlannedNode;
+use crate::proc_fs::{ProcessId, Stat};
+use crate::registry::{self, Record};
+use crate::{ClusterError, Role};
+
+/// Longest wait for a process that was sent SIGKILL or SIGSTOP; the kernel needs milliseconds.
+const SIGNAL_PATIENCE: Duration = Duration::from_secs(10);
+
+/// The processes of a deployment. Dropping it ends them, unless they were let go.
+#[derive(Debug)]
+pub(crate) struct Fleet {
+    program: PathBuf,
+    nodes: Vec<PlannedNode>,
+    record: Mutex<Record>,
+    children: Mutex<BTreeMap<String, Child>>,
+    let_go: AtomicBool,
+}
+
+impl Fleet {
+    /// Makes the directories and the record; starts nothing yet.
+    pub(crate) fn new(
+        program: PathBuf,
+        nodes: Vec<PlannedNode>,
+        record: Record,
+    ) -> Result<Fleet, ClusterError> {
+        registry::claim_dir(&record)?;
+        let fleet = Fleet {
+            program,
+            nodes,
+            record: Mutex::new(record),
+            children: Mutex::default(),
+            let_go: AtomicBool::new(false),
+        };
+        fleet.update_record(|_| ())?;
+        for node in &fleet.nodes {
+            let made = fs::create_dir_all(&node.dir)
+                .and_then(|()| fs::create_dir_all(node.log.parent().unwrap_or(Path::new("."))))
+                .and_then(|()| fs::write(&node.conf_path, &node.conf));
+            made.map_err(|error| {
+                ClusterError::new(format!(
+                    "cannot write below {}: {error}",
+                    node.dir.display()
+                ))
+            })?;
+        }
+        Ok(fleet)
+    }
+
+    pub(crate) fn planned(&self, node: &str) -> Result<&PlannedNode, ClusterError> {
+        self.nodes
+            .iter()
+            .find(|planned| planned.name == node)
+            .ok_or_else(|| {
+                let known: Vec<&str> = self.nodes.iter().map(|node| node.name.as_str()).collect();
+                ClusterError::new(format!(
+                    "there is no node {node:?}; nodes are {}",
+                    known.join(", ")
+                ))
+            })
+    }
+
+    pub(crate) fn nodes(&self) -> &[PlannedNode] {
+        &self.nodes
+    }
+
+    /// Starts the process of a node that is not running.
+    pub(crate) async fn spawn(&self, node: &str) -> Result<(), ClusterError> {
+        let planned = self.planned(node)?;
+        if self.pid(node).is_some() {
+            return Err(ClusterError::new(format!("{node} is running already")));
+        }
+        let (marks, detach) = {
+            let record = self.record.lock().unwrap();
+            (registry::marks(&record), record.detached)
+        };
+        let mut args = vec![planned.conf_path.to_string_lossy().into_owned()];
+        if planned.role == Role::Sentinel {
+            args.push("--sentinel".into());
+        }
+        let launch = Launch {
+            program: self.program.clone(),
+            args,
+            marks,
+            log: planned.log.clone(),
+            detach,
+        };
+        let child = spawn(launch).await.map_err(|error| {
+            ClusterError::new(format!(
+                "cannot start {node} ({}): {error}",
+                self.program.display()
+            ))
+        })?;
+        let process = ProcessId::of(child.id());
+        self.children.lock().unwrap().insert(node.to_owned(), child);
+        self.update_record(|record| {
+            for listed in &mut record.nodes {
+                if listed.name == node {
+                    listed.process = process;
+                }
+            }
+        })
+    }
+
+    /// Whether the process of a node has ended by itself or by a signal; `None` while it runs.
+    pub(crate) fn ended(&self, node: &str) -> Option<String> {
+        let mut children = self.children.lock().unwrap();
+        match children.get_mut(node)?.try_wait() {
+            Ok(None) => None,
+            Ok(Some(status)) => Some(status.to_string()),
+            Err(error) => Some(error.to_string()),
+        }
+    }
+
+    pub(crate) fn pid(&self, node: &str) -> Option<u32> {
+        let mut children = self.children.lock().unwrap();
+        let child = children.get_mut(node)?;
+        matches!(child.try_wait(), Ok(None)).then(|| child.id())
+    }
+
+    pub(crate) fn state(&self, node: &str) -> Option<char> {
+        let stat = Stat::read(self.pid(node)?)?;
+        (!stat.is_dead()).then_some(stat.state)
+    }
+
+    fn signal(&self, node: &str, signal: Signal) -> Result<(), ClusterError> {
+        self.planned(node)?;
+        let pid = self
+            .pid(node)
+            .ok_or_else(|| ClusterError::new(format!("{node} is not running")))?;
+        kill(Pid::from_raw(pid as i32), signal)
+            .map_err(|error| ClusterError::new(format!("cannot send {signal} to {node}: {error}")))
+    }
+
+    /// SIGKILL; returns when the process is gone.
+    pub(crate) async fn kill(&self, node: &str) -> Result<(), ClusterError> {
+        self.signal(node, Signal::SIGKILL)?;
+        let patience = Instant::now() + SIGNAL_PATIENCE;
+        while self.pid(node).is_some() {
+            if Instant::now() > patience {
+                return Err(ClusterError::new(format!(
+                    "{node} is still there {SIGNAL_PATIENCE:?} after SIGKILL"
+                )));
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        Ok(())
+    }
+
+    /// SIGSTOP; returns when the process has stopped.
+    pub(crate) fn pause(&self, node: &str) -> Result<(), ClusterError> {
+        self.signal(node, Signal::SIGSTOP)?;
+        let patience = Instant::now() + SIGNAL_PATIENCE;
+        while self.state(node).is_some_and(|state| state != 'T') {
+            if Instant::now() > patience {
+                return Err(ClusterError::new(format!(
+                    "{node} still runs {SIGNAL_PATIENCE:?} after SIGSTOP"
+                )));
+            }
+            std::thread::sleep(Duration::from_micros(100));
+        }
+        Ok(())
+    }
+
+    /// SIGCONT.
+    pub(crate) fn resume(&self, node: &str) -> Result<(), ClusterError> {
+        self.signal(node, Signal::SIGCONT)
+    }
+
+    /// From now on the servers outlive this value and this process.
+    pub(crate) fn let_go(&self) {
+        self.let_go.store(true, Ordering::Relaxed);
+    }
+
+    /// Ends every process, waits until all are gone, removes data directories and the record; keeps logs.
+    pub(crate) fn end(&self) {
+        let mut children = self.children.lock().unwrap();
+        for child in children.values_mut() {
+            // Fails only for a child that is gone and reaped.
+            let _ = child.kill();
+        }
+        for child in children.values_mut() {
+            let _ = child.wait();
+        }
+        children.clear();
+        registry::forget(&self.record.lock().unwrap());
+    }
+
+    fn update_record(&self, change: impl FnOnce(&mut Record)) -> Result<(), ClusterError> {
+        let mut record = self.record.lock().unwrap();
+        change(&mut record);
+        registry::save(&record)
+    }
+}
+
+impl Drop for Fleet {
+    fn drop(&mut self) {
+        if !self.let_go.load(Ordering::Relaxed) {
+            self.end();
+        }
+    }
+}
+
+/// Removes a node's data but not its identity: configuration stays, and so does what a cluster member knows of itself.
+pub(crate) fn lose_data(node: &PlannedNode) -> std::io::Result<()> {
+    for entry in fs::read_dir(&node.dir)? {
+        let entry = entry?;
+        if entry.path() == node.conf_path || entry.file_name() == "nodes.conf" {
+            continue;
+        }
+        if entry.file_type()?.is_dir() {
+            fs::remove_dir_all(entry.path())?;
+        } else {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// The last lines of a log, indented, for an error message.
+pub(crate) fn log_end(log: &Path) -> String {
+    const LINES: usize = 12;
+    let text = fs::read(log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    match text {
+        Err(error) => format!("its log {} cannot be read: {error}", log.display()),
+        Ok(text) => {
+            let lines: Vec<&str> = text
+                .lines()
+                .filter(|line| !line.trim().is_empty())
+                .collect();
+            let end = &lines[lines.len().saturating_sub(LINES)..];
+            format!(
+                "the end of its log ({}):\n    {}",
+                log.display(),
+                end.join("\n    ")
+            )
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Turns a topology into local server processes: milliseconds to start, and each can be killed or stopped by its number.
+
+pub(crate) mod fleet;
+pub(crate) mod ready;
+pub(crate) mod spawn;
+
+use async_trait::async_trait;
+use futures_util::future::try_join_all;
+
+use crate::layout::{Layout, PlannedNode};
+use crate::proxy::Proxies;
+use crate::registry::{self, RunningNode};
+use crate::server::Server;
+use crate::{
+    ClusterError, Deployment, Links, Provisioner, Role, Topology, UpOptions, ports, sweep,
+};
+use fleet::Fleet;
+use ready::Patience;
+
+/// Local processes, on addresses of `127.0.0.0/8` (Linux only: elsewhere these are not configured).
+///
+/// Servers die with the process that started them, unless detached. They are promised to be gone after
+/// [`Deployment::down`], after its drop, and after this process ended in any way.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Process;
+
+#[async_trait]
+impl Provisioner for Process {
+    fn name(&self) -> &'static str {
+        "process"
+    }
+
+    async fn up(
+        &self,
+        topology: &Topology,
+        options: &UpOptions,
+    ) -> Result<Deployment, ClusterError> {
+        topology.validate()?;
+        if options.detach && options.links == Links::Proxied {
+            return Err(ClusterError::new(
+                "a detached deployment cannot have proxied links: the proxies live in the process that ends; \
+                 use direct links, or stay attached",
+            ));
+        }
+        sweep()?;
+        let server = Server::find(&topology.server)?;
+        let dir = std::path::absolute(&options.dir)
+            .map_err(|error| ClusterError::new(format!("{}: {error}", options.dir.display())))?;
+        let ports = ports::reserve(options.port, |port| {
+            Layout::plan(topology, options.links, port, &dir).listens()
+        })?;
+        let layout = Layout::plan(topology, options.links, ports.port, &dir);
+        let record = registry::new_record(
+            topology.kind,
+            layout.url.clone(),
+            server.version.clone(),
+            options.detach,
+            dir.clone(),
+            layout.nodes.iter().map(listed).collect(),
+        )?;
+        let id = record.id.clone();
+        let proxies = match options.links {
+            Links::Direct => None,
+            Links::Proxied => Some(Proxies::open(&layout.nodes)?),
+        };
+        // From here on the fleet ends its servers when an error or a dropped call leaves this function.
+        let fleet = Fleet::new(server.path, layout.nodes.clone(), record)?;
+        start_all(&fleet, topology, Patience::new(options.ready_timeout)).await?;
+        if options.detach {
+            fleet.let_go();
+        }
+        Ok(Deployment::new(
+            topology.clone(),
+            id,
+            layout,
+            dir,
+            server.version,
+            fleet,
+            proxies,
+            ports,
+        ))
+    }
+}
+
+fn listed(node: &PlannedNode) -> RunningNode {
+    RunningNode {
+        name: node.name.clone(),
+        role: node.role,
+        address: node.address,
+        process: None,
+    }
+}
+
+async fn start_node(
+    fleet: &Fleet,
+    node: &PlannedNode,
+    patience: Patience,
+) -> Result<(), ClusterError> {
+    fleet.spawn(&node.name).await?;
+    patience.answers(fleet, node).await
+}
+
+/// Masters, then replicas, then sentinels. A replica that finds no master tries again only a second later, and a
+/// sentinel that finds no replica looks again only half a second later; so each waits for those it depends on.
+async fn start_all(
+    fleet: &Fleet,
+    topology: &Topology,
+    patience: Patience,
+) -> Result<(), ClusterError> {
+    let of_role = |role| fleet.nodes().iter().filter(move |node| node.role == role);
+    let start = |node| start_node(fleet, node, patience);
+    if topology.kind == crate::TopologyKind::Cluster {
+        try_join_all(fleet.nodes().iter().map(start)).await?;
+    } else {
+        try_join_all(of_role(Role::Master).map(start)).await?;
+        try_join_all(of_role(Role::Replica).map(start)).await?;
+        if topology.kind == crate::TopologyKind::Sentinel {
+            patience
+                .counts_replicas(fleet, &fleet.nodes()[0], topology.replicas)
+                .await?;
+        }
+        try_join_all(of_role(Role::Sentinel).map(|node| async move {
+            start(node).await?;
+            ready::hurry_sentinel(fleet, node, patience).await
+        }))
+        .await?;
+    }
+    ready::settle(fleet, topology, patience).await
+}

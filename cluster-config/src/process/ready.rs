@@ -1,0 +1,327 @@
+//! Turns "has it started?" into conditions that are asked for again and again until they hold, a server dies, or time is up.
+
+use std::time::{Duration, Instant};
+
+use futures_util::future::try_join_all;
+use redis::Value;
+
+use super::fleet::{Fleet, log_end};
+use crate::layout::{MASTER_NAME, PlannedNode, slot_range};
+use crate::wire::{ask, field, items, text};
+use crate::{ClusterError, Role, Topology, TopologyKind};
+
+/// Pause between two questions: short against the milliseconds in which servers start.
+const POLL: Duration = Duration::from_millis(5);
+/// Longest wait for one answer; a server that is busy starting is asked again.
+const ANSWER: Duration = Duration::from_secs(1);
+
+/// The deadline for one start.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Patience {
+    until: Instant,
+    timeout: Duration,
+}
+
+impl Patience {
+    pub(crate) fn new(timeout: Duration) -> Patience {
+        Patience {
+            until: Instant::now() + timeout,
+            timeout,
+        }
+    }
+
+    /// Asks until `condition` holds. Its error says what was still missing and ends up in the message at a timeout.
+    async fn until<T, Answer>(
+        self,
+        fleet: &Fleet,
+        node: &PlannedNode,
+        condition: impl Fn() -> Answer,
+    ) -> Result<T, ClusterError>
+    where
+        Answer: Future<Output = Result<T, String>>,
+    {
+        loop {
+            if let Some(status) = fleet.ended(&node.name) {
+                return Err(ClusterError::new(format!(
+                    "{} ({}) ended while it was starting: {status}; {}\n\
+                     mend: correct the line that the log complains about, or free what it names as taken",
+                    node.name,
+                    node.address,
+                    log_end(&node.log)
+                )));
+            }
+            let missing = match condition().await {
+                Ok(value) => return Ok(value),
+                Err(missing) => missing,
+            };
+            if Instant::now() > self.until {
+                return Err(ClusterError::new(format!(
+                    "{} ({}) was not ready within {:?}: {missing}; {}\n\
+                     mend: give it more time, or fewer nodes, if this machine is loaded",
+                    node.name,
+                    node.address,
+                    self.timeout,
+                    log_end(&node.log)
+                )));
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
+    /// The node answers PING, which it refuses while it loads its data.
+    pub(crate) async fn answers(
+        self,
+        fleet: &Fleet,
+        node: &PlannedNode,
+    ) -> Result<(), ClusterError> {
+        self.until(fleet, node, || async {
+            match ask(node.address, &["PING"], ANSWER).await? {
+                Value::SimpleString(word) if word == "PONG" => Ok(()),
+                other => Err(format!("PING was answered {:?}", text(&other))),
+            }
+        })
+        .await
+    }
+
+    /// A command succeeds, however often it has to be sent.
+    async fn accepts(
+        self,
+        fleet: &Fleet,
+        node: &PlannedNode,
+        args: &[&str],
+    ) -> Result<String, ClusterError> {
+        self.until(fleet, node, || async {
+            ask(node.address, args, ANSWER)
+                .await
+                .map(|value| text(&value))
+                .map_err(|error| format!("{}: {error}", args.join(" ")))
+        })
+        .await
+    }
+
+    /// The replica's link to its master is up.
+    async fn linked(self, fleet: &Fleet, replica: &PlannedNode) -> Result<(), ClusterError> {
+        self.until(fleet, replica, || async {
+            let info = text(&ask(replica.address, &["INFO", "replication"], ANSWER).await?);
+            match field(&info, "master_link_status") {
+                Some("up") => Ok(()),
+                other => Err(format!(
+                    "master_link_status is {}",
+                    other.unwrap_or("absent")
+                )),
+            }
+        })
+        .await
+    }
+
+    /// The master counts `replicas` replicas that acknowledge writes.
+    pub(crate) async fn counts_replicas(
+        self,
+        fleet: &Fleet,
+        master: &PlannedNode,
+        replicas: u32,
+    ) -> Result<(), ClusterError> {
+        let wanted = replicas.to_string();
+        self.until(fleet, master, || async {
+            let counted = text(&ask(master.address, &["WAIT", &wanted, "50"], ANSWER).await?);
+            if counted == wanted {
+                Ok(())
+            } else {
+                Err(format!("WAIT counts {counted} of {wanted} replicas"))
+            }
+        })
+        .await
+    }
+}
+
+/// What a sentinel has to be told after every start, since no configuration file holds it: look more often.
+///
+/// A ping period under 250 ms would break failovers: a replica's INFO then counts as stale (5 ping periods).
+pub(crate) async fn hurry_sentinel(
+    fleet: &Fleet,
+    sentinel: &PlannedNode,
+    patience: Patience,
+) -> Result<(), ClusterError> {
+    const PERIODS: [&str; 12] = [
+        "SENTINEL",
+        "DEBUG",
+        "info-period",
+        "500",
+        "ask-period",
+        "100",
+        "ping-period",
+        "300",
+        "publish-period",
+        "100",
+        "min-link-reconnect-period",
+        "100",
+    ];
+    patience.accepts(fleet, sentinel, &PERIODS).await.map(drop)
+}
+
+/// Every sentinel knows every replica, linked to the master, and every peer.
+pub(crate) async fn sentinels_agree(
+    fleet: &Fleet,
+    topology: &Topology,
+    patience: Patience,
+) -> Result<(), ClusterError> {
+    let sentinels = fleet
+        .nodes()
+        .iter()
+        .filter(|node| node.role == Role::Sentinel);
+    try_join_all(sentinels.map(|sentinel| async move {
+        patience
+            .until(fleet, sentinel, || async {
+                let master = ask(
+                    sentinel.address,
+                    &["SENTINEL", "MASTER", MASTER_NAME],
+                    ANSWER,
+                )
+                .await?;
+                expect(&master, "flags", "master")?;
+                expect(&master, "num-slaves", &topology.replicas.to_string())?;
+                expect(
+                    &master,
+                    "num-other-sentinels",
+                    &(topology.sentinels - 1).to_string(),
+                )?;
+                let replicas = ask(
+                    sentinel.address,
+                    &["SENTINEL", "REPLICAS", MASTER_NAME],
+                    ANSWER,
+                )
+                .await?;
+                for replica in items(&replicas) {
+                    expect(replica, "flags", "slave")?;
+                    expect(replica, "master-link-status", "ok")?;
+                }
+                Ok(())
+            })
+            .await
+    }))
+    .await
+    .map(drop)
+}
+
+/// Compares one entry of a flat name-value array.
+fn expect(entries: &Value, name: &str, wanted: &str) -> Result<(), String> {
+    let found = items(entries)
+        .chunks_exact(2)
+        .find(|pair| text(&pair[0]) == name)
+        .map(|pair| text(&pair[1]));
+    match found {
+        Some(found) if found == wanted => Ok(()),
+        found => Err(format!(
+            "the sentinel says {name} = {found:?}, not yet {wanted:?}"
+        )),
+    }
+}
+
+/// Makes a cluster of running members: slots, epochs, introductions, replicas.
+pub(crate) async fn form_cluster(
+    fleet: &Fleet,
+    topology: &Topology,
+    patience: Patience,
+) -> Result<(), ClusterError> {
+    let nodes = fleet.nodes();
+    let masters = topology.shards as usize;
+    // Distinct epochs beforehand spare the members the rounds in which they would settle a collision.
+    let ids = try_join_all(nodes.iter().enumerate().map(|(index, node)| async move {
+        let epoch = (index + 1).to_string();
+        patience
+            .accepts(fleet, node, &["CLUSTER", "SET-CONFIG-EPOCH", &epoch])
+            .await?;
+        if index < masters {
+            let (first, last) = slot_range(index, masters);
+            let (first, last) = (first.to_string(), last.to_string());
+            patience
+                .accepts(fleet, node, &["CLUSTER", "ADDSLOTSRANGE", &first, &last])
+                .await?;
+        }
+        patience.accepts(fleet, node, &["CLUSTER", "MYID"]).await
+    }))
+    .await?;
+    for other in &nodes[1..] {
+        let ip = other.announced.ip().to_string();
+        let port = other.announced.port().to_string();
+        let bus = other.bus_port.unwrap_or_default().to_string();
+        patience
+            .accepts(fleet, &nodes[0], &["CLUSTER", "MEET", &ip, &port, &bus])
+            .await?;
+    }
+    let replicas = nodes
+        .iter()
+        .filter_map(|node| Some((node, &ids[node.master?])));
+    // Refused until the introductions have reached the replica.
+    try_join_all(replicas.map(|(node, id)| async move {
+        patience
+            .accepts(fleet, node, &["CLUSTER", "REPLICATE", id])
+            .await
+    }))
+    .await
+    .map(drop)
+}
+
+/// Every member calls the cluster ok, knows all others, and lists every replica; every replica is linked.
+pub(crate) async fn cluster_agrees(
+    fleet: &Fleet,
+    topology: &Topology,
+    patience: Patience,
+) -> Result<(), ClusterError> {
+    let known = &fleet.nodes().len().to_string();
+    // Each range is two bounds, the master, and the replicas that the member believes to be of use.
+    let entry = 3 + topology.replicas as usize;
+    try_join_all(fleet.nodes().iter().map(|node| async move {
+        if node.role == Role::Replica {
+            patience.linked(fleet, node).await?;
+        }
+        patience
+            .until(fleet, node, || async {
+                let info = text(&ask(node.address, &["CLUSTER", "INFO"], ANSWER).await?);
+                for (name, wanted) in [("cluster_state", "ok"), ("cluster_known_nodes", known)] {
+                    let found = field(&info, name);
+                    if found != Some(wanted) {
+                        return Err(format!("{name} is {found:?}, not yet {wanted:?}"));
+                    }
+                }
+                let slots = ask(node.address, &["CLUSTER", "SLOTS"], ANSWER).await?;
+                let ranges = items(&slots);
+                let whole = ranges
+                    .iter()
+                    .filter(|range| items(range).len() == entry)
+                    .count();
+                if whole == topology.shards as usize && whole == ranges.len() {
+                    Ok(())
+                } else {
+                    Err(format!(
+                        "{whole} of {} slot ranges list all replicas",
+                        topology.shards
+                    ))
+                }
+            })
+            .await
+    }))
+    .await
+    .map(drop)
+}
+
+/// Whatever a topology owes beyond servers that answer.
+pub(crate) async fn settle(
+    fleet: &Fleet,
+    topology: &Topology,
+    patience: Patience,
+) -> Result<(), ClusterError> {
+    match topology.kind {
+        TopologyKind::Single | TopologyKind::Masters => Ok(()),
+        TopologyKind::Sentinel => {
+            sentinels_agree(fleet, topology, patience).await?;
+            patience
+                .counts_replicas(fleet, &fleet.nodes()[0], topology.replicas)
+                .await
+        }
+        TopologyKind::Cluster => {
+            form_cluster(fleet, topology, patience).await?;
+            cluster_agrees(fleet, topology, patience).await
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Turns a topology into running servers: the seam between kinds of provisioning, and its options.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::{ClusterError, Deployment, Topology};
+
+/// Whether links pass through fault proxies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Links {
+    /// Real addresses are announced; there is no proxy.
+    Direct,
+    /// Every directed link passes through a proxy hop of its own.
+    Proxied,
+}
+
+/// How to bring a topology up.
+#[derive(Debug, Clone)]
+pub struct UpOptions {
+    /// Directory for data, configuration and logs; made if missing.
+    pub dir: PathBuf,
+    /// Whether faults on links will be wanted.
+    pub links: Links,
+    /// Longest wait for readiness. Default 30 s.
+    pub ready_timeout: Duration,
+    /// The port of every node, each on its own address; a cluster also needs the next one. A free one if `None`.
+    pub port: Option<u16>,
+    /// Keep running when the starting process ends (`up --detach`). Needs direct links, since proxies live in this process.
+    pub detach: bool,
+}
+
+impl UpOptions {
+    /// Direct links, a free port, ended with this process.
+    pub fn new(dir: impl Into<PathBuf>) -> Self {
+        UpOptions {
+            dir: dir.into(),
+            links: Links::Direct,
+            ready_timeout: Duration::from_secs(30),
+            port: None,
+            detach: false,
+        }
+    }
+}
+
+/// A way to bring a topology up.
+#[async_trait]
+pub trait Provisioner: Send + Sync {
+    /// `process`, …
+    fn name(&self) -> &'static str;
+    /// Starts servers and waits until they are ready; on an error, or if the call is dropped, nothing is left running.
+    async fn up(
+        &self,
+        topology: &Topology,
+        options: &UpOptions,
+    ) -> Result<Deployment, ClusterError>;
+}

@@ -1,0 +1,258 @@
+//! Lists running deployments across processes, ends one by id, and sweeps away what a dead harness left behind.
+//!
+//! A deployment is one JSON file in the user's runtime directory. A process is ended only if its number, its start tick
+//! and the mark in its environment all agree with that file.
+
+use std::fs;
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::proc_fs::ProcessId;
+use crate::runtime_dir::runtime_dir;
+use crate::{ClusterError, Role, TopologyKind};
+
+/// The variable that marks every server with its deployment.
+const MARK: &str = "LOCKLAB_DEPLOYMENT";
+/// The file that marks a directory of data as ours to remove.
+const DIR_MARK: &str = ".locklab-deployment";
+
+/// A deployment as other processes see it (`locklab ps`).
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Running {
+    /// What `down_by_id` takes.
+    pub id: String,
+    /// Its shape.
+    pub topology: TopologyKind,
+    /// The target URL.
+    pub url: String,
+    /// The server's version.
+    pub server_version: String,
+    /// The process that started it; it may be gone if `detached`.
+    pub owner: ProcessId,
+    /// Whether it outlives its owner.
+    pub detached: bool,
+    /// When it was started, milliseconds since 1970.
+    pub started_unix_ms: u64,
+    /// Where its data and logs are.
+    pub dir: PathBuf,
+    /// Its servers.
+    pub nodes: Vec<RunningNode>,
+    /// The process-number space in which the numbers above mean something.
+    pub(crate) pid_namespace: String,
+}
+
+/// One server of a listed deployment.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct RunningNode {
+    /// `n1`, `s1`.
+    pub name: String,
+    /// Role at start.
+    pub role: Role,
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// Its process; `None` before it was started.
+    pub process: Option<ProcessId>,
+}
+
+pub(crate) type Record = Running;
+
+/// Every deployment of this user that is running now, attached to a living process or detached; oldest first.
+pub fn running() -> Result<Vec<Running>, ClusterError> {
+    let mut found: Vec<Running> = records()?.into_iter().filter(is_running).collect();
+    found.sort_by(|a, b| (a.started_unix_ms, &a.id).cmp(&(b.started_unix_ms, &b.id)));
+    Ok(found)
+}
+
+/// Ends exactly the servers of one deployment, waits until they are gone, removes their data and keeps their logs.
+///
+/// An owner that still runs is left alone; it finds its servers gone.
+pub fn down_by_id(id: &str) -> Result<Running, ClusterError> {
+    let all = running()?;
+    let Some(record) = all.iter().find(|running| running.id == id) else {
+        let known: Vec<&str> = all.iter().map(|running| running.id.as_str()).collect();
+        let known = match known.as_slice() {
+            [] => "none is running".to_owned(),
+            some => format!("running are {}", some.join(", ")),
+        };
+        return Err(ClusterError::new(format!(
+            "there is no deployment {id:?}; {known}"
+        )));
+    };
+    end_processes(record)?;
+    forget(record);
+    Ok(record.clone())
+}
+
+/// What `sweep` found and removed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// Deployments whose owner was dead.
+    pub deployments: Vec<String>,
+    /// Servers of theirs that were still running and were ended.
+    pub servers: u32,
+}
+
+/// Removes what dead owners left behind: servers, data directories, records. Detached deployments with a living server
+/// are somebody's and stay. Every start does this by itself.
+pub fn sweep() -> Result<Swept, ClusterError> {
+    let mut swept = Swept::default();
+    for record in records()? {
+        if is_running(&record) || record.pid_namespace != pid_namespace() {
+            continue;
+        }
+        swept.servers += end_processes(&record)?;
+        forget(&record);
+        swept.deployments.push(record.id);
+    }
+    Ok(swept)
+}
+
+/// A record of a deployment that this process is about to start.
+pub(crate) fn new_record(
+    topology: TopologyKind,
+    url: String,
+    server_version: String,
+    detached: bool,
+    dir: PathBuf,
+    nodes: Vec<RunningNode>,
+) -> Result<Record, ClusterError> {
+    let owner = ProcessId::own().ok_or_else(|| {
+        ClusterError::new("/proc is not readable; mount it, processes are told apart by it")
+    })?;
+    let started = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    Ok(Running {
+        id: format!("{}-{:06x}", topology.name(), rand::random::<u32>() >> 8),
+        topology,
+        url,
+        server_version,
+        owner,
+        detached,
+        started_unix_ms: started.as_millis() as u64,
+        dir,
+        nodes,
+        pid_namespace: pid_namespace(),
+    })
+}
+
+/// What a server of this deployment carries in its environment.
+pub(crate) fn marks(record: &Record) -> Vec<(&'static str, String)> {
+    vec![(MARK, record.id.clone())]
+}
+
+/// Makes the data directory of a deployment and marks it; refuses one that is there already.
+pub(crate) fn claim_dir(record: &Record) -> Result<(), ClusterError> {
+    let data = data_dir(&record.dir);
+    let claimed = fs::create_dir_all(&record.dir)
+        .and_then(|()| fs::create_dir(&data))
+        .and_then(|()| fs::write(data.join(DIR_MARK), &record.id));
+    claimed.map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => ClusterError::new(format!(
+            "{} is there already, perhaps of a running deployment (`locklab ps`); give another directory or remove it",
+            data.display()
+        )),
+        _ => ClusterError::new(format!("cannot make {}: {error}", data.display())),
+    })
+}
+
+/// Writes the record, whole or not at all.
+pub(crate) fn save(record: &Record) -> Result<(), ClusterError> {
+    let path = record_path(&record.id)?;
+    let draft = path.with_extension("draft");
+    let json =
+        serde_json::to_vec_pretty(record).map_err(|error| ClusterError::new(error.to_string()))?;
+    fs::write(&draft, json)
+        .and_then(|()| fs::rename(&draft, &path))
+        .map_err(|error| ClusterError::new(format!("cannot write {}: {error}", path.display())))
+}
+
+/// Removes the data directory, if it bears this deployment's mark, and the record; nothing that is missing is missed.
+pub(crate) fn forget(record: &Record) {
+    let data = data_dir(&record.dir);
+    if fs::read_to_string(data.join(DIR_MARK)).is_ok_and(|id| id == record.id) {
+        let _ = fs::remove_dir_all(&data);
+    }
+    if let Ok(path) = record_path(&record.id) {
+        let _ = fs::remove_file(path);
+    }
+}
+
+/// Whether the record of a deployment is still there: it vanishes when another process takes the deployment down.
+pub(crate) fn is_listed(id: &str) -> bool {
+    record_path(id).is_ok_and(|path| path.exists())
+}
+
+fn data_dir(dir: &Path) -> PathBuf {
+    dir.join("nodes")
+}
+
+fn folder() -> Result<PathBuf, ClusterError> {
+    let folder = runtime_dir()?.join("deployments");
+    fs::create_dir_all(&folder)
+        .map_err(|error| ClusterError::new(format!("cannot make {}: {error}", folder.display())))?;
+    Ok(folder)
+}
+
+fn record_path(id: &str) -> Result<PathBuf, ClusterError> {
+    Ok(folder()?.join(format!("{id}.json")))
+}
+
+fn records() -> Result<Vec<Record>, ClusterError> {
+    let folder = folder()?;
+    let entries = fs::read_dir(&folder)
+        .map_err(|error| ClusterError::new(format!("cannot read {}: {error}", folder.display())))?;
+    // A file that vanishes meanwhile or that another version wrote is not ours to judge.
+    Ok(entries
+        .flatten()
+        .filter(|entry| entry.path().extension().is_some_and(|end| end == "json"))
+        .filter_map(|entry| serde_json::from_slice(&fs::read(entry.path()).ok()?).ok())
+        .collect())
+}
+
+fn is_running(record: &Record) -> bool {
+    if record.pid_namespace != pid_namespace() {
+        return false;
+    }
+    record.owner.is_alive() || record.detached && !own_processes(record).is_empty()
+}
+
+/// The living servers of a record: number, start tick and mark agree.
+fn own_processes(record: &Record) -> Vec<ProcessId> {
+    let listed = record.nodes.iter().filter_map(|node| node.process);
+    listed
+        .filter(|process| process.is_alive() && process.has_variable(MARK, &record.id))
+        .collect()
+}
+
+/// SIGKILL to every living server of a record; returns how many there were, once they are gone.
+fn end_processes(record: &Record) -> Result<u32, ClusterError> {
+    const PATIENCE: Duration = Duration::from_secs(10);
+    let processes = own_processes(record);
+    for process in &processes {
+        // Fails only if it is gone by now.
+        let _ = kill(Pid::from_raw(process.pid as i32), Signal::SIGKILL);
+    }
+    let patience = Instant::now() + PATIENCE;
+    while processes.iter().any(|process| process.is_alive()) {
+        if Instant::now() > patience {
+            return Err(ClusterError::new(format!(
+                "servers of {} are still there {PATIENCE:?} after SIGKILL",
+                record.id
+            )));
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(processes.len() as u32)
+}
+
+fn pid_namespace() -> String {
+    fs::read_link("/proc/self/ns/pid")
+        .map(|link| link.to_string_lossy().into_owned())
+        .unwrap_or_default()
+}

@@ -1,0 +1,38 @@
+//! Names the user's own directory in which runs on this machine meet: port locks and the list of deployments.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::PathBuf;
+
+use crate::ClusterError;
+
+/// `$XDG_RUNTIME_DIR/locklab`, else `/tmp/locklab-<uid>`; made if missing, and refused if it belongs to somebody else,
+/// because processes are ended by what is read there.
+pub(crate) fn runtime_dir() -> Result<PathBuf, ClusterError> {
+    let uid = nix::unistd::getuid().as_raw();
+    let path = match std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| !dir.is_empty()) {
+        Some(dir) => PathBuf::from(dir).join("locklab"),
+        None => PathBuf::from(format!("/tmp/locklab-{uid}")),
+    };
+    let made = fs::DirBuilder::new()
+        .mode(0o700)
+        .recursive(true)
+        .create(&path);
+    let owner = made.and_then(|()| fs::symlink_metadata(&path));
+    match owner {
+        Ok(found) if found.is_dir() && found.uid() == uid => Ok(path),
+        Ok(_) => Err(unusable(
+            &path,
+            &io::Error::other("it belongs to somebody else"),
+        )),
+        Err(error) => Err(unusable(&path, &error)),
+    }
+}
+
+fn unusable(path: &std::path::Path, error: &io::Error) -> ClusterError {
+    ClusterError::new(format!(
+        "cannot use {}: {error}; set XDG_RUNTIME_DIR to a directory of your own",
+        path.display()
+    ))
+}

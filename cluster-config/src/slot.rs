@@ -1,0 +1,66 @@
+//! Turns a key into its cluster slot, and a lock's name into a probe key of the same slot.
+
+/// Slot of a key, 0 to 16,383: CRC16 (XMODEM) of its hash tag, as the Redis Cluster specification has it.
+pub fn slot_of(key: &str) -> u16 {
+    crc16(tag(key).as_bytes()) % 16384
+}
+
+/// The part of a key that is hashed: what stands between the first `{` and the next `}`, unless that is empty.
+fn tag(key: &str) -> &str {
+    if let Some(open) = key.find('{')
+        && let Some(length) = key[open + 1..].find('}')
+        && length > 0
+    {
+        return &key[open + 1..open + 1 + length];
+    }
+    key
+}
+
+/// A key of the harness's own in the slot of `lock`.
+pub(crate) fn probe_key(lock: &str) -> String {
+    let key = format!("locklab:probe:{{{}}}", tag(lock));
+    if slot_of(&key) == slot_of(lock) {
+        return key;
+    }
+    // A name with a brace of its own cannot serve as a tag; about one number in 16,384 hits its slot as well.
+    let wanted = slot_of(lock);
+    (0_u32..)
+        .map(|number| format!("locklab:probe:{number}"))
+        .find(|key| slot_of(key) == wanted)
+        .unwrap_or(key)
+}
+
+fn crc16(bytes: &[u8]) -> u16 {
+    bytes.iter().fold(0, |mut crc, byte| {
+        crc ^= u16::from(*byte) << 8;
+        for _ in 0..8 {
+            let carry = crc & 0x8000 != 0;
+            crc <<= 1;
+            if carry {
+                crc ^= 0x1021;
+            }
+        }
+        crc
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_agree_with_the_cluster_specification() {
+        // The specification's own check value, and the slot that redis-cli prints for "foo".
+        assert_eq!(crc16(b"123456789"), 0x31c3);
+        assert_eq!(slot_of("foo"), 12182);
+        assert_eq!(slot_of("{foo}bar"), 12182);
+        assert_eq!(slot_of("{}foo"), crc16(b"{}foo") % 16384);
+    }
+
+    #[test]
+    fn a_probe_key_lies_in_the_slot_of_its_lock_whatever_braces_that_has() {
+        for lock in ["orders", "a{b}c", "{}x", "a}b", "a{b", "", "}{", "{{x}}"] {
+            assert_eq!(slot_of(&probe_key(lock)), slot_of(lock), "{lock:?}");
+        }
+    }
+}

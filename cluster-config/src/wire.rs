@@ -1,0 +1,166 @@
+//! Sends a few commands to one node and turns its answers into values or one-line reasons; never waits without a bound.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Value};
+
+/// Why there is no value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Failure {
+    /// The server answered, with an error; otherwise the command's fate is open.
+    pub(crate) answered: bool,
+    reason: String,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.reason)
+    }
+}
+
+impl From<Failure> for String {
+    fn from(failure: Failure) -> String {
+        failure.reason
+    }
+}
+
+fn silent(reason: impl ToString) -> Failure {
+    Failure {
+        answered: false,
+        reason: reason.to_string(),
+    }
+}
+
+fn answered(error: redis::RedisError) -> Failure {
+    Failure {
+        answered: true,
+        reason: error.to_string(),
+    }
+}
+
+/// Opens a connection of its own to `address`.
+pub(crate) async fn connect(
+    address: SocketAddr,
+    timeout: Duration,
+) -> Result<MultiplexedConnection, Failure> {
+    let client = redis::Client::open(format!("redis://{address}/")).map_err(silent)?;
+    // The response timeout also bounds the hand-shake with a server that accepts and says nothing, as a paused one does.
+    let config = AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(timeout))
+        .set_response_timeout(Some(timeout));
+    match tokio::time::timeout(
+        timeout,
+        client.get_multiplexed_async_connection_with_config(&config),
+    )
+    .await
+    {
+        Ok(Ok(connection)) => Ok(connection),
+        Ok(Err(error)) => Err(silent(error)),
+        Err(_) => Err(silent(format!("no connection within {timeout:?}"))),
+    }
+}
+
+/// One command on an open connection.
+pub(crate) async fn send(
+    connection: &mut MultiplexedConnection,
+    args: &[&str],
+    timeout: Duration,
+) -> Result<Value, Failure> {
+    let mut command = redis::Cmd::new();
+    for arg in args {
+        command.arg(arg);
+    }
+    match tokio::time::timeout(timeout, connection.send_packed_command(&command)).await {
+        Ok(Ok(Value::ServerError(error))) => Err(answered(error.into())),
+        Ok(Ok(value)) => Ok(value),
+        // What has a code came from the server (`-READONLY …`); the rest is the connection's own.
+        Ok(Err(error)) if error.code().is_some() => Err(answered(error)),
+        Ok(Err(error)) => Err(silent(error)),
+        Err(_) => Err(silent(format!("no answer within {timeout:?}"))),
+    }
+}
+
+/// Several commands, one after the other, on one fresh connection; `timeout` bounds them together.
+pub(crate) async fn ask_all(
+    address: SocketAddr,
+    commands: &[&[&str]],
+    timeout: Duration,
+) -> Result<Vec<Value>, Failure> {
+    let all = async {
+        let mut connection = connect(address, timeout).await?;
+        let mut values = Vec::with_capacity(commands.len());
+        for args in commands {
+            values.push(send(&mut connection, args, timeout).await?);
+        }
+        Ok(values)
+    };
+    tokio::time::timeout(timeout, all)
+        .await
+        .unwrap_or_else(|_| Err(silent(format!("no answer within {timeout:?}"))))
+}
+
+/// One command on one fresh connection.
+pub(crate) async fn ask(
+    address: SocketAddr,
+    args: &[&str],
+    timeout: Duration,
+) -> Result<Value, Failure> {
+    let mut values = ask_all(address, &[args], timeout).await?;
+    values.pop().ok_or_else(|| silent("no answer"))
+}
+
+/// An answer as `redis-cli --raw` prints it: arrays one element per line, nil as nothing.
+pub(crate) fn text(value: &Value) -> String {
+    match value {
+        Value::Nil => String::new(),
+        Value::Int(number) => number.to_string(),
+        Value::BulkString(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        Value::SimpleString(string) => string.clone(),
+        Value::Okay => "OK".to_owned(),
+        Value::Array(items) | Value::Set(items) => {
+            let lines: Vec<String> = items.iter().map(text).collect();
+            lines.join("\n")
+        }
+        other => format!("{other:?}"),
+    }
+}
+
+/// The elements of an array answer; nothing for any other.
+pub(crate) fn items(value: &Value) -> &[Value] {
+    match value {
+        Value::Array(items) => items,
+        _ => &[],
+    }
+}
+
+/// The value of `field` in `name:value` lines (INFO, CLUSTER INFO).
+pub(crate) fn field<'a>(info: &'a str, field: &str) -> Option<&'a str> {
+    info.lines()
+        .find_map(|line| line.strip_prefix(field)?.strip_prefix(':'))
+        .map(str::trim)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_is_found_by_its_whole_name() {
+        let info = "cluster_state:ok\r\ncluster_slots_ok:16384\r\n";
+        assert_eq!(field(info, "cluster_slots_ok"), Some("16384"));
+        assert_eq!(field(info, "cluster"), None);
+    }
+
+    #[test]
+    fn arrays_are_printed_one_element_per_line() {
+        let value = Value::Array(vec![
+            Value::BulkString(b"master".to_vec()),
+            Value::Int(7),
+            Value::Array(vec![]),
+        ]);
+        assert_eq!(text(&value), "master\n7\n");
+    }
+}

@@ -1,0 +1,70 @@
+//! What every test of running servers needs: a deployment in a temporary directory, and waiting for a condition.
+#![allow(dead_code, reason = "each test file uses a part")]
+
+use std::ops::Deref;
+use std::time::{Duration, Instant};
+
+use cluster_config::{
+    Deployment, Links, Process, Provisioner, Role, Topology, TopologyKind, UpOptions,
+};
+use tempfile::TempDir;
+
+/// Far beyond what anything here needs on a loaded machine, so that only a real hang fails by time.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A deployment and the directory that goes with it.
+#[derive(Debug)]
+pub(crate) struct Lab {
+    pub deployment: Deployment,
+    // Dropped after the servers that write there.
+    _dir: TempDir,
+}
+
+impl Deref for Lab {
+    type Target = Deployment;
+    fn deref(&self) -> &Deployment {
+        &self.deployment
+    }
+}
+
+pub(crate) async fn lab(topology: &Topology, links: Links) -> Lab {
+    let dir = tempfile::tempdir().unwrap();
+    let options = UpOptions {
+        links,
+        ..UpOptions::new(dir.path())
+    };
+    let started = Instant::now();
+    let deployment = Process.up(topology, &options).await.unwrap();
+    println!(
+        "{} {links:?} ready after {:?}",
+        topology.kind,
+        started.elapsed()
+    );
+    Lab {
+        deployment,
+        _dir: dir,
+    }
+}
+
+pub(crate) async fn lab_of(kind: TopologyKind, links: Links) -> Lab {
+    lab(&Topology::of(kind), links).await
+}
+
+/// Waits until the condition holds.
+pub(crate) async fn eventually(what: &str, condition: impl AsyncFn() -> bool) {
+    let until = Instant::now() + PATIENCE;
+    while !condition().await {
+        assert!(
+            Instant::now() < until,
+            "waited {PATIENCE:?} in vain until {what}"
+        );
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// Names of the nodes that call themselves master now.
+pub(crate) async fn masters(deployment: &Deployment) -> Vec<String> {
+    let roles = deployment.roles().await;
+    let masters = roles.into_iter().filter(|(_, role)| *role == Role::Master);
+    masters.map(|(name, _)| name).collect()
+}

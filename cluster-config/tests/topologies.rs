@@ -1,0 +1,63 @@
+//! Each topology comes up, is ready when `up` returns, and says where it is.
+
+mod support;
+
+use cluster_config::{Links, TopologyKind};
+use support::{PATIENCE, lab_of, masters};
+
+#[tokio::test]
+async fn a_single_server_comes_up_and_takes_writes() {
+    let lab = lab_of(TopologyKind::Single, Links::Direct).await;
+    assert_eq!(lab.url(), format!("redis://{}/0", lab.nodes()[0].announced));
+    assert_eq!(lab.command("n1", &["SET", "k", "v"]).await.unwrap(), "OK");
+    assert_eq!(lab.command("n1", &["GET", "k"]).await.unwrap(), "v");
+    assert!(lab.probe("orders", PATIENCE).await);
+}
+
+#[tokio::test]
+async fn five_masters_know_nothing_of_each_other() {
+    let lab = lab_of(TopologyKind::Masters, Links::Direct).await;
+    assert!(lab.url().starts_with("redlock://127.0.0.11:"));
+    assert_eq!(masters(&lab).await, ["n1", "n2", "n3", "n4", "n5"]);
+    for node in lab.nodes() {
+        let info = lab
+            .command(&node.name, &["INFO", "replication"])
+            .await
+            .unwrap();
+        assert!(info.contains("connected_slaves:0"), "{info}");
+    }
+    assert!(lab.probe("orders", PATIENCE).await);
+}
+
+#[tokio::test]
+async fn sentinels_agree_on_the_master_when_up_returns() {
+    let lab = lab_of(TopologyKind::Sentinel, Links::Direct).await;
+    assert!(lab.url().ends_with("/locklab"), "{}", lab.url());
+    assert_eq!(masters(&lab).await, ["n1"]);
+    let master = lab.nodes()[0].announced;
+    for sentinel in ["s1", "s2", "s3"] {
+        let ask = ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", "locklab"];
+        let answer = lab.command(sentinel, &ask).await.unwrap();
+        assert_eq!(answer, format!("{}\n{}", master.ip(), master.port()));
+    }
+    let write: [&[&str]; 2] = [&["SET", "k", "v"], &["WAIT", "2", "5000"]];
+    let answers = lab.commands("n1", &write, PATIENCE).await.unwrap();
+    assert_eq!(answers, ["OK", "2"]);
+    assert!(lab.probe("orders", PATIENCE).await);
+}
+
+#[tokio::test]
+async fn every_member_of_a_cluster_serves_all_slots_when_up_returns() {
+    let lab = lab_of(TopologyKind::Cluster, Links::Direct).await;
+    assert_eq!(lab.url().matches(':').count(), 1 + 6, "{}", lab.url());
+    assert_eq!(masters(&lab).await, ["n1", "n2", "n3"]);
+    for node in lab.nodes() {
+        let info = lab.command(&node.name, &["CLUSTER", "INFO"]).await.unwrap();
+        assert!(info.contains("cluster_state:ok"), "{info}");
+        assert!(info.contains("cluster_slots_ok:16384"), "{info}");
+    }
+    // One name per master's share of the slots, one with a tag, one whose brace is no tag.
+    for lock in ["orders", "a", "b", "c", "{tag}x", "a}b"] {
+        assert!(lab.probe(lock, PATIENCE).await, "{lock}");
+    }
+}
