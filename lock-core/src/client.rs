@@ -1,45 +1,159 @@
 //! One client of a lock service: its identity, its connections, its renewals.
-use std::{collections::HashMap, net::SocketAddr, sync::Arc, time::Duration};
-use crate::{durability::Durability, error::LockError, kind::Kind, lock::Lock, target::Target};
-/// Announced address to the address to dial instead (a proxy, a published port).
-pub type AddressMap = HashMap<(String, u16), SocketAddr>;
-/// How a client behaves; `Default` suits a lease of tens of seconds on a local network.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct ClientOptions { /// Longest wait for one reply before it counts as lost. Default 1 s.
-    pub response_timeout: Duration, /// Longest wait for a connection. Default 1 s.
-    pub connect_timeout: Duration, /// Lease of a renewed lock; renewed each third of it. Default 30 s.
-    pub watchdog_lease: Duration, /// A waiter looks at least this often, whatever messages it gets. Default 1 s... see docs.
-    pub poll_bound: Duration, /// Durability of every acquire that does not say otherwise.
-    pub durability: Durability, /// Where to dial instead of announced addresses.
-    pub address_map: AddressMap, /// CLIENT SETNAME of each connection.
-    pub client_name: Option<String> }
-impl Default for ClientOptions { fn default() -> Self { todo!() } }
-impl ClientOptions {
-    /// Sets the lease of renewed locks. (One such setter for every field.)
-    pub fn watchdog_lease(mut self, d: Duration) -> Self { self.watchdog_lease = d; self }
-    /// Sets the reply timeout.
-    pub fn response_timeout(mut self, d: Duration) -> Self { self.response_timeout = d; self }
-    /// Sets the durability.
-    pub fn durability(mut self, d: Durability) -> Self { self.durability = d; self }
-}
+
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+pub use crate::options::{AddressMap, ClientOptions};
+use crate::{
+    background::Background,
+    error::{ErrorKind, LockError},
+    gate::Gates,
+    kind::{Kind, Place},
+    lock::{Lock, LockInner, Owner},
+    names::Names,
+    servers::Servers,
+    target::{Shape, Target},
+    topology::{self, Route},
+    watchdog::Watchdog,
+};
+
 /// What a client has sent so far.
 #[derive(Debug, Clone, Copy, Default)]
 #[non_exhaustive]
-pub struct ClientStats { /// Commands written to servers: scripts count as one, WAIT counts, PING and discovery count.
-    pub commands: u64 }
+pub struct ClientStats {
+    /// Commands written to servers: scripts count as one, WAIT counts, PING and discovery count.
+    pub commands: u64,
+}
+
 /// A client of a lock service. Cheap to clone; clones are the same client.
+///
+/// Guards keep working after the last clone is dropped; [`close`](Client::close) ends them too.
 #[derive(Debug, Clone)]
-pub struct Client { pub(crate) inner: Arc<()> }
+pub struct Client {
+    inner: Arc<Shared>,
+}
+
+/// What all locks and holds of a client share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    id: String,
+    pub(crate) options: ClientOptions,
+    shape: Shape,
+    routes: Arc<[Arc<dyn Route>]>,
+    pub(crate) gates: Gates,
+    pub(crate) watchdog: Watchdog,
+    pub(crate) background: Background,
+}
+
+impl Shared {
+    /// An owner as written on the server.
+    pub(crate) fn owner_text(&self, owner: Owner) -> String {
+        let mut text = String::with_capacity(self.id.len() + 21);
+        text.push_str(&self.id);
+        text.push(':');
+        text.push_str(&owner.0.to_string());
+        text
+    }
+
+    /// How a release speaks on this topology.
+    pub(crate) fn publish_command(&self) -> &'static str {
+        self.routes[0].publish_command()
+    }
+}
+
+/// Open holds of a route are kept in one word.
+const MOST_MASTERS: usize = 64;
+
 impl Client {
-    /// Connects and discovers the topology.
-    pub async fn connect(_target: &Target, _options: ClientOptions) -> Result<Self, LockError> { todo!() }
+    /// Connects and discovers the topology. Must be called on a Tokio runtime, which then carries the
+    /// client's background work.
+    ///
+    /// Errors: `Failed` if no server answered, for independent masters no majority; `Invalid` if the target cannot work.
+    pub async fn connect(target: &Target, options: ClientOptions) -> Result<Self, LockError> {
+        const ACTION: &str = "connect to";
+        let routes = topology::connect(target, &options).await;
+        let routes = routes.map_err(|error| {
+            LockError::at_node(ErrorKind::Failed, ACTION, &target.to_string(), error)
+        })?;
+        if routes.is_empty() || routes.len() > MOST_MASTERS {
+            let why = format!("{} masters; 1 to {MOST_MASTERS} can work", routes.len());
+            let target = target.to_string();
+            return Err(LockError::local(ErrorKind::Invalid, ACTION, &target, why));
+        }
+        Ok(Client {
+            inner: Arc::new(Shared {
+                id: Uuid::new_v4().to_string(),
+                options,
+                shape: target.shape(),
+                routes: routes.into(),
+                gates: Gates::default(),
+                watchdog: Watchdog::default(),
+                background: Background::new(),
+            }),
+        })
+    }
+
     /// This client's identity, a UUID in lower case.
-    pub fn id(&self) -> &str { todo!() }
-    /// A lock of a kind by its name, which is the Redis key itself.
-    pub fn lock(&self, _kind: Kind, _name: &str) -> Result<Lock, LockError> { todo!() }
+    pub fn id(&self) -> &str {
+        &self.inner.id
+    }
+
+    /// How it was told to behave.
+    pub fn options(&self) -> &ClientOptions {
+        &self.inner.options
+    }
+
+    /// A lock of a kind by its name, which is the Redis key itself. Nothing is sent.
+    ///
+    /// Errors: `Invalid` for an empty name, for a kind that does not live on this topology, and on a cluster
+    /// for a name whose braces would put its companion keys into another slot.
+    pub fn lock(&self, kind: Kind, name: &str) -> Result<Lock, LockError> {
+        let invalid = |why: String| LockError::local(ErrorKind::Invalid, "use the lock", name, why);
+        if name.is_empty() {
+            return Err(invalid("a lock needs a name".to_owned()));
+        }
+        let names = Names::new(name);
+        if self.inner.shape == Shape::Cluster
+            && let Some(why) = names.split_slots()
+        {
+            return Err(invalid(why));
+        }
+        let servers = match kind.place() {
+            Place::Majority => Servers::Majority(Arc::clone(&self.inner.routes)),
+            Place::OneSet if self.inner.shape == Shape::Masters => {
+                return Err(invalid(format!(
+                    "a {kind} lock lives in one server set, and redlock:// is several; redlock is the kind for those"
+                )));
+            }
+            Place::OneSet => Servers::One(Arc::clone(&self.inner.routes[0])),
+        };
+        Ok(Lock {
+            inner: Arc::new(LockInner {
+                client: Arc::clone(&self.inner),
+                names,
+                kind,
+                form: kind.form(),
+                servers,
+            }),
+        })
+    }
+
     /// What was sent so far.
-    pub fn stats(&self) -> ClientStats { todo!() }
-    /// Ends renewals and background releases in an orderly way and closes the connections; holds are left to their leases.
-    pub async fn close(self) { todo!() }
+    pub fn stats(&self) -> ClientStats {
+        ClientStats {
+            commands: self.inner.routes.iter().map(|route| route.commands()).sum(),
+        }
+    }
+
+    /// Ends renewals, lets background releases finish for twice the response timeout at most, and closes the
+    /// connections. Holds are left to their leases; their guards say lost when those run out.
+    pub async fn close(self) {
+        self.inner.watchdog.close();
+        let longest = self.inner.options.response_timeout * 2;
+        self.inner.background.finish(longest).await;
+        for route in self.inner.routes.iter() {
+            route.close().await;
+        }
+    }
 }

@@ -1,52 +1,222 @@
 //! The holder's proof.
-use std::time::{Duration, Instant};
-use crate::error::LockError;
+
+use std::{
+    fmt,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use tokio::sync::mpsc;
+
+use crate::{
+    error::{ErrorKind, LockError},
+    hold::Hold,
+    release,
+    servers::Lengthened,
+};
+
 /// Why a hold ended without a release.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum LostReason { /// The server no longer had it when it was renewed.
-    Missing, /// It could not be renewed before its end.
-    NotRenewed, /// A fixed lease ran out.
-    Expired }
+pub enum LostReason {
+    /// The server no longer had it when it was renewed.
+    Missing,
+    /// It could not be renewed before its end.
+    NotRenewed,
+    /// A fixed lease ran out.
+    Expired,
+}
+
+impl fmt::Display for LostReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            LostReason::Missing => "the server no longer had it",
+            LostReason::NotRenewed => "it could not be renewed before its end",
+            LostReason::Expired => "its lease ran out",
+        })
+    }
+}
+
 /// What a guard reports.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub enum GuardEvent { /// The watchdog renewed it.
-    Extended { /// The lease from `sent_at` on.
-        lease: Duration, /// When the renewal was sent.
-        sent_at: Instant }, /// It is gone.
-    Lost { /// Why.
-        reason: LostReason, /// When the client decided so.
-        at: Instant } }
+pub enum GuardEvent {
+    /// The watchdog renewed it.
+    Extended {
+        /// The lease from `sent_at` on.
+        lease: Duration,
+        /// When the renewal was sent.
+        sent_at: Instant,
+    },
+    /// It is gone.
+    Lost {
+        /// Why.
+        reason: LostReason,
+        /// When the client decided so.
+        at: Instant,
+    },
+}
+
 /// The events of one guard; ends after `Lost` or the release.
 #[derive(Debug)]
-pub struct GuardEvents { }
-impl GuardEvents { /// The next event; `None` after the end.
-    pub async fn next(&mut self) -> Option<GuardEvent> { todo!() } }
+pub struct GuardEvents {
+    hold: Arc<Hold>,
+    receiver: mpsc::UnboundedReceiver<GuardEvent>,
+}
+
+impl GuardEvents {
+    /// The next event; `None` after the end. Cancel-safe.
+    pub async fn next(&mut self) -> Option<GuardEvent> {
+        loop {
+            tokio::select! {
+                biased;
+                event = self.receiver.recv() => return event,
+                // The end of a validity is an event that nobody sends; looking at the hold raises it.
+                () = self.hold.change() => { self.hold.lost(); }
+            }
+        }
+    }
+}
+
 /// What a release came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Released { /// The lock is free.
-    Freed, /// The same owner holds it still, so many times.
-    StillHeld }
-/// A hold. Dropping it releases in the background; `release` lets the result be read.
+pub enum Released {
+    /// The lock is free.
+    Freed,
+    /// The same owner holds it still.
+    StillHeld,
+}
+
+/// A hold. Dropping it releases in the background; [`release`](Guard::release) lets the result be read.
+///
+/// A guard says what the client knows. A process that is stopped and goes on after the lease believes in
+/// its guard for a moment longer: work that must not be done twice needs a fencing token as well.
 #[derive(Debug)]
-pub struct Guard { }
+pub struct Guard {
+    hold: Arc<Hold>,
+    released: bool,
+}
+
 impl Guard {
+    pub(crate) fn new(hold: Arc<Hold>) -> Self {
+        Guard {
+            hold,
+            released: false,
+        }
+    }
+
+    /// The lock's name.
+    pub fn name(&self) -> &str {
+        &self.hold.lock.names.key
+    }
+
+    /// Who holds, as written on the server: `<client id>:<number>`.
+    pub fn owner(&self) -> &str {
+        &self.hold.owner
+    }
+
     /// The fencing token, where the kind has one.
-    pub fn token(&self) -> Option<u64> { todo!() }
+    pub fn token(&self) -> Option<u64> {
+        self.hold.token()
+    }
+
     /// When the attempt that succeeded was sent.
-    pub fn sent_at(&self) -> Instant { todo!() }
-    /// Until when it is surely held: the last acknowledged sending plus the lease, less drift.
-    pub fn valid_until(&self) -> Instant { todo!() }
-    /// Whether it is known to be lost.
-    pub fn is_lost(&self) -> bool { todo!() }
-    /// Completes when the hold is lost; never after a release.
-    pub async fn lost(&self) -> LostReason { todo!() }
+    pub fn sent_at(&self) -> Instant {
+        self.hold.sent_at()
+    }
+
+    /// Until when it is surely held: the last acknowledged sending plus the lease, less drift (a hundredth of the
+    /// lease and 2 ms).
+    pub fn valid_until(&self) -> Instant {
+        self.hold.valid_until()
+    }
+
+    /// Whether it is known to be lost; true from [`valid_until`](Guard::valid_until) on at the latest.
+    pub fn is_lost(&self) -> bool {
+        self.hold.lost().is_some()
+    }
+
+    /// Completes when the hold is lost, at [`valid_until`](Guard::valid_until) at the latest: before another can enter
+    /// by the lease's end. Cancel-safe.
+    pub async fn lost(&self) -> LostReason {
+        loop {
+            if let Some(reason) = self.hold.lost() {
+                return reason;
+            }
+            self.hold.change().await;
+        }
+    }
+
     /// Its events from now on.
-    pub fn events(&self) -> GuardEvents { todo!() }
-    /// Lengthens the hold to `lease` from now; never revives a lapsed one.
-    pub async fn extend(&self, _lease: Duration) -> Result<(), LockError> { todo!() }
-    /// Gives it back.
-    pub async fn release(self) -> Result<Released, LockError> { todo!() }
+    pub fn events(&self) -> GuardEvents {
+        GuardEvents {
+            receiver: self.hold.listen(),
+            hold: Arc::clone(&self.hold),
+        }
+    }
+
+    /// Lengthens the hold to `lease` from now; never shortens it, never revives a lapsed one.
+    ///
+    /// Errors: `NotHeld` if it is lost, `NotDurable` if too few replicas acknowledged, `Failed` and `Unknown` as
+    /// everywhere; after the last three the hold is as valid as before.
+    pub async fn extend(&self, lease: Duration) -> Result<(), LockError> {
+        const ACTION: &str = "extend the lease on";
+        let hold = &self.hold;
+        let name = self.name();
+        if lease < Duration::from_millis(1) {
+            let why = "a lease is at least 1 ms";
+            return Err(LockError::local(ErrorKind::Invalid, ACTION, name, why));
+        }
+        if let Some(reason) = hold.lost() {
+            let why = reason.to_string();
+            return Err(LockError::local(ErrorKind::NotHeld, ACTION, name, why));
+        }
+        let timeout = hold.client().options.request_timeout(hold.durability);
+        let deadline = (Instant::now() + timeout).min(hold.valid_until());
+        let asked = hold.lock.servers.extend(hold, lease, deadline).await;
+        match asked {
+            Ok(Lengthened::Held { sent_at }) if hold.lengthen(sent_at, lease, false) => Ok(()),
+            Ok(Lengthened::Held { .. }) => {
+                let why = "it was lost before the answer came";
+                Err(LockError::local(ErrorKind::NotHeld, ACTION, name, why))
+            }
+            Ok(Lengthened::Missing) => {
+                hold.lose(crate::LostReason::Missing);
+                let why = LostReason::Missing.to_string();
+                Err(LockError::local(ErrorKind::NotHeld, ACTION, name, why))
+            }
+            Ok(Lengthened::Thin { acked, demanded }) => {
+                let why = format!("{acked} of {demanded} replicas acknowledged");
+                Err(LockError::local(ErrorKind::NotDurable, ACTION, name, why))
+            }
+            Err(error) => {
+                let kind = if error.definite {
+                    ErrorKind::Failed
+                } else {
+                    ErrorKind::Unknown
+                };
+                Err(LockError::at_node(kind, ACTION, name, error))
+            }
+        }
+    }
+
+    /// Gives it back, within twice the response timeout.
+    ///
+    /// A lost answer is asked for again; the repetition is recognised. If no answer comes in time the error is
+    /// `Unknown` and the client goes on giving it back in the background until an answer or the end of the lease.
+    /// `NotHeld` says that the server did not have this hold any more. Dropping the future leaves the release to the
+    /// background.
+    pub async fn release(mut self) -> Result<Released, LockError> {
+        self.released = true;
+        release::release(&self.hold).await
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if !self.released {
+            release::in_background(&self.hold);
+        }
+    }
 }

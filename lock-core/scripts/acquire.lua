@@ -1,0 +1,22 @@
+-- Takes a lock that is a hash {owner: count}. nil: held; else what is left of another's lease in ms, -1 without end.
+-- KEYS: lock, [acquire latch].  ARGV: lease in ms, owner, [latch in ms].
+-- An owner that may hold several times counts each acquire once, told by its latch; -3: this acquire was settled before.
+local left = redis.call('pttl', KEYS[1])
+if left == -2 then
+    if KEYS[2] and not redis.call('set', KEYS[2], '1', 'px', ARGV[3], 'nx') then
+        return -3
+    end
+    redis.call('hset', KEYS[1], ARGV[2], 1)
+    redis.call('pexpire', KEYS[1], ARGV[1])
+    return nil
+end
+if redis.call('hexists', KEYS[1], ARGV[2]) == 0 then
+    return left
+end
+if KEYS[2] and redis.call('set', KEYS[2], '1', 'px', ARGV[3], 'nx') then
+    redis.call('hincrby', KEYS[1], ARGV[2], 1)
+end
+if left < tonumber(ARGV[1]) then
+    redis.call('pexpire', KEYS[1], ARGV[1])
+end
+return nil

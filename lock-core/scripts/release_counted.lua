@@ -1,0 +1,24 @@
+-- Gives back one hold of an owner that may have several. 1: freed; 0: held still; nil: this owner has it no more.
+-- KEYS: lock, channel, unlock latch, [acquire latch].  ARGV: owner, publish command, latch in ms.
+-- The unlock latch keeps the answer for a repetition. With the acquire latch the acquire is undone: if it has not
+-- run, setting its latch makes sure that it never will count.
+local said = redis.call('get', KEYS[3])
+if said then
+    return tonumber(said)
+end
+if KEYS[4] and redis.call('set', KEYS[4], '0', 'px', ARGV[3], 'nx') then
+    return nil
+end
+local count = redis.call('hget', KEYS[1], ARGV[1])
+if not count then
+    return nil
+end
+if tonumber(count) > 1 then
+    redis.call('hincrby', KEYS[1], ARGV[1], -1)
+    redis.call('set', KEYS[3], '0', 'px', ARGV[3])
+    return 0
+end
+redis.call('hdel', KEYS[1], ARGV[1])
+redis.call(ARGV[2], KEYS[2], '0')
+redis.call('set', KEYS[3], '1', 'px', ARGV[3])
+return 1

@@ -1,0 +1,261 @@
+//! Acquiring: look, subscribe, look again, sleep until a hint, the holder's end or the poll bound, and again.
+
+use std::{
+    future::Future,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use crate::{
+    error::{ErrorKind, LockError},
+    gate::{Ears, settle},
+    guard::Guard,
+    hold::Hold,
+    lock::{Acquire, Lease, LockInner, Wait},
+    release::{Giving, Open},
+    servers::{GiveBack, Servers, Tried, backoff, passes, release_at},
+    topology::NodeError,
+};
+
+const ACTION: &str = "acquire";
+
+/// Acquires a lock, as `how` asks.
+pub(crate) async fn acquire(lock: &Arc<LockInner>, how: Acquire) -> Result<Guard, LockError> {
+    if matches!(how.lease, Lease::Fixed(lease) if lease < Duration::from_millis(1)) {
+        let why = "a lease is at least 1 ms";
+        let name = &lock.names.key;
+        return Err(LockError::local(ErrorKind::Invalid, ACTION, name, why));
+    }
+    let options = &lock.client.options;
+    let durability = how.durability.unwrap_or(options.durability);
+    let began = Instant::now();
+    let (once, end) = match how.wait {
+        Wait::AtMost(wait) if !wait.is_zero() => (false, began.checked_add(wait)),
+        Wait::Forever => (false, None),
+        _ => (true, Some(began + options.request_timeout(durability))),
+    };
+    let hold = Hold::new(lock, how.owner, how.lease, durability);
+    let mut search = Search::new(hold, end);
+    // Behind others of this client there is nothing to see; but an owner that may hold it already must not queue.
+    if once || how.owner.is_some() || !lock.client.gates.is_waited_for(lock) {
+        if let Some(guard) = search.look().await? {
+            return Ok(guard);
+        }
+        if once {
+            return Err(search.give_up());
+        }
+    }
+    search.wait_in_line(lock).await
+}
+
+/// One acquire on its way. Dropping it gives back whatever may have been taken.
+#[derive(Debug)]
+struct Search {
+    hold: Arc<Hold>,
+    /// Where it may be held although nobody has a guard.
+    open: Open,
+    end: Option<Instant>,
+    last: Seen,
+    /// An attempt that may have taken the lock, of which no more was heard.
+    unknown: Option<NodeError>,
+    /// Failed attempts in a row.
+    failures: u32,
+}
+
+/// What the last look saw.
+#[derive(Debug)]
+enum Seen {
+    Nothing,
+    Taken { left: Option<Duration> },
+    Split,
+    TooLate,
+    Trouble(NodeError),
+}
+
+impl Search {
+    fn new(hold: Arc<Hold>, end: Option<Instant>) -> Self {
+        Search {
+            open: Open::new(&hold, Giving::Undo),
+            hold,
+            end,
+            last: Seen::Nothing,
+            unknown: None,
+            failures: 0,
+        }
+    }
+
+    /// Goes on under a new identity; what the old one may have is given back in the background.
+    fn start_anew(&mut self) {
+        self.hold = self.hold.anew();
+        self.open = Open::new(&self.hold, Giving::Undo);
+    }
+
+    /// One attempt, within the caller's bound.
+    async fn look(&mut self) -> Result<Option<Guard>, LockError> {
+        let lock = Arc::clone(&self.hold.lock);
+        let timeout = lock.client.options.request_timeout(self.hold.durability);
+        let bound = Instant::now() + timeout;
+        let deadline = self.end.map_or(bound, |end| end.min(bound));
+        self.open.add_all();
+        let tried = lock.servers.acquire(&self.hold, deadline).await;
+        self.failures = if tried.is_err() { self.failures + 1 } else { 0 };
+        let majority = matches!(lock.servers, Servers::Majority(_));
+        if majority && !matches!(tried, Ok(Tried::Granted { .. })) {
+            // The vote has cleaned up after itself, in the background where it had to.
+            self.open.close_all();
+            self.start_anew();
+        }
+        match tried {
+            Ok(Tried::Granted { token, sent_at }) => {
+                if self.hold.grant(token, sent_at) {
+                    self.open.close_all();
+                    if self.hold.renewed {
+                        let background = &lock.client.background;
+                        lock.client.watchdog.add(&self.hold, background);
+                    }
+                    return Ok(Some(Guard::new(Arc::clone(&self.hold))));
+                }
+                // A grant that comes after its own lease is none.
+                self.start_anew();
+                self.unknown = None;
+                self.last = Seen::TooLate;
+            }
+            Ok(Tried::Busy { left }) => {
+                self.nothing_taken();
+                self.last = Seen::Taken { left };
+            }
+            Ok(Tried::Split) => self.last = Seen::Split,
+            Ok(Tried::Settled) => {
+                self.open.close_all();
+                self.unknown = None;
+                self.start_anew();
+                self.last = Seen::TooLate;
+            }
+            Ok(Tried::Thin { acked, demanded }) => return Err(self.too_thin(acked, demanded).await),
+            Err(error) if error.definite => {
+                self.nothing_taken();
+                if !passes(&error) {
+                    let kind = match self.unknown {
+                        Some(_) => ErrorKind::Unknown,
+                        None => ErrorKind::Failed,
+                    };
+                    return Err(LockError::at_node(kind, ACTION, &lock.names.key, error));
+                }
+                self.last = Seen::Trouble(error);
+            }
+            Err(error) => {
+                self.hold.unsettle();
+                self.unknown = Some(error.clone());
+                self.last = Seen::Trouble(error);
+            }
+        }
+        Ok(None)
+    }
+
+    /// The last attempt took nothing; an earlier one may still be on its way.
+    fn nothing_taken(&mut self) {
+        if !self.hold.is_unsettled() {
+            self.open.close_all();
+        }
+    }
+
+    /// Gives back what too few replicas have. Only when that is acknowledged is it certain that it is not held.
+    async fn too_thin(&mut self, acked: u32, demanded: u32) -> LockError {
+        let why = format!("{acked} of {demanded} replicas acknowledged");
+        let mut kind = ErrorKind::NotDurable;
+        if let Servers::One(route) = &self.hold.lock.servers {
+            let bound = Instant::now() + self.hold.client().options.response_timeout;
+            let how = GiveBack {
+                valid: false,
+                deadline: self.end.map_or(bound, |end| end.min(bound)),
+            };
+            let request = self.hold.lock.form.undo(&self.hold.ask(self.hold.lease));
+            match release_at(&**route, &self.hold, &request, how).await {
+                Ok(_) => self.nothing_taken(),
+                Err(_) => kind = ErrorKind::Unknown,
+            }
+        }
+        LockError::local(kind, ACTION, &self.hold.lock.names.key, why)
+    }
+
+    /// Waits until it is this caller's turn in this client, and then for the lock.
+    async fn wait_in_line(mut self, lock: &Arc<LockInner>) -> Result<Guard, LockError> {
+        let options = &lock.client.options;
+        let place = lock.client.gates.enter(lock);
+        let seat = Arc::clone(&place.gate).lock_owned();
+        let Some(mut seat) = within(self.end, seat).await else {
+            return Err(self.give_up());
+        };
+        if seat.ears.is_none() {
+            let mut ears = Ears::new(lock);
+            // Without an acknowledgement the line lives by polling.
+            let bound = Instant::now() + options.response_timeout;
+            let bound = self.end.map_or(bound, |end| end.min(bound));
+            within(Some(bound), ears.ready()).await;
+            seat.ears = Some(ears);
+            seat.look_at = Instant::now();
+        }
+        loop {
+            let wake = self.end.map_or(seat.look_at, |end| end.min(seat.look_at));
+            if let Some(ears) = &mut seat.ears
+                && within(Some(wake), ears.hint()).await.is_some()
+            {
+                settle(&lock.servers).await;
+            }
+            if self.end.is_some_and(|end| Instant::now() >= end) {
+                return Err(self.give_up());
+            }
+            let found = self.look().await?;
+            seat.look_at = Instant::now() + self.pause(options.poll_bound);
+            if let Some(guard) = found {
+                return Ok(guard);
+            }
+        }
+    }
+
+    /// How long to sleep after a look if no message comes.
+    fn pause(&self, poll_bound: Duration) -> Duration {
+        let poll = poll_bound.mul_f64(rand::random_range(0.75..=1.0));
+        match &self.last {
+            // The server rounds what is left down, so a moment is added.
+            Seen::Taken { left: Some(left) } => {
+                let slack = Duration::from_micros(rand::random_range(1_000..3_000));
+                poll.min(*left + slack)
+            }
+            Seen::Nothing | Seen::Taken { left: None } => poll,
+            Seen::Split => Duration::from_millis(rand::random_range(5..50)).min(poll),
+            Seen::TooLate => Duration::ZERO,
+            Seen::Trouble(_) => backoff(self.failures).min(poll),
+        }
+    }
+
+    /// The error after the last look.
+    fn give_up(self) -> LockError {
+        let name = &self.hold.lock.names.key;
+        let (kind, error) = match (self.unknown, self.last) {
+            (Some(error), _) => (ErrorKind::Unknown, error),
+            (None, Seen::Trouble(error)) => (ErrorKind::Failed, error),
+            (None, seen) => {
+                let why = match seen {
+                    Seen::Taken { left: Some(left) } => format!(
+                        "another holds it, for {} ms more unless it is renewed or released",
+                        left.as_millis()
+                    ),
+                    Seen::TooLate => "it was granted only after the lease had passed".to_owned(),
+                    Seen::Split => "no contender got a majority".to_owned(),
+                    _ => "another holds it".to_owned(),
+                };
+                return LockError::local(ErrorKind::Busy, ACTION, name, why);
+            }
+        };
+        LockError::at_node(kind, ACTION, name, error)
+    }
+}
+
+/// The future's output, or nothing at the end of the time.
+async fn within<T>(end: Option<Instant>, future: impl Future<Output = T>) -> Option<T> {
+    match end {
+        Some(end) => tokio::time::timeout_at(end.into(), future).await.ok(),
+        None => Some(future.await),
+    }
+}

@@ -1,0 +1,87 @@
+//! Work that a client goes on with while nobody waits for it, and its orderly end.
+
+use std::{
+    future::Future,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::{runtime::Handle, sync::watch, time::timeout};
+
+/// The background work of one client.
+#[derive(Debug)]
+pub(crate) struct Background {
+    runtime: Handle,
+    running: Arc<Running>,
+    closed: watch::Sender<bool>,
+}
+
+#[derive(Debug, Default)]
+struct Running {
+    count: AtomicUsize,
+    idle: tokio::sync::Notify,
+}
+
+/// One running task; counts itself out, also when its runtime ends first.
+struct Ticket(Arc<Running>);
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        if self.0.count.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.0.idle.notify_waiters();
+        }
+    }
+}
+
+impl Background {
+    /// Work runs on the runtime that this is called on.
+    pub(crate) fn new() -> Self {
+        Background {
+            runtime: Handle::current(),
+            running: Arc::default(),
+            closed: watch::Sender::new(false),
+        }
+    }
+
+    /// Starts a task that `finish` waits for. May be called outside of a runtime.
+    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.running.count.fetch_add(1, Ordering::AcqRel);
+        let ticket = Ticket(Arc::clone(&self.running));
+        self.runtime.spawn(async move {
+            work.await;
+            drop(ticket);
+        });
+    }
+
+    /// Starts a task that ends by itself when the client does.
+    pub(crate) fn spawn_uncounted(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.runtime.spawn(work);
+    }
+
+    /// Sleeps, or returns true at once when the client closes.
+    pub(crate) async fn closed_within(&self, pause: Duration) -> bool {
+        let mut closed = self.closed.subscribe();
+        timeout(pause, closed.wait_for(|closed| *closed))
+            .await
+            .is_ok()
+    }
+
+    /// Lets what runs come to its end, for so long at most; whoever waits to try again does so no more.
+    pub(crate) async fn finish(&self, longest: Duration) {
+        self.closed.send_replace(true);
+        let idle = async {
+            loop {
+                let idle = self.running.idle.notified();
+                if self.running.count.load(Ordering::Acquire) == 0 {
+                    return;
+                }
+                idle.await;
+            }
+        };
+        // What is left after that is given up: its locks end with their leases.
+        let _ = timeout(longest, idle).await;
+    }
+}

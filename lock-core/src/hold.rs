@@ -1,0 +1,307 @@
+//! One hold, from before its first request to its end: what guard, renewal and background release share.
+
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use tokio::sync::{Notify, mpsc};
+
+use crate::{
+    client::Shared,
+    durability::Durability,
+    guard::{GuardEvent, LostReason},
+    kind::{Ask, Ids},
+    lock::{Lease, LockInner, Owner},
+    watchdog::Due,
+};
+
+/// What clocks may differ by over a lease: a hundredth of it, for crystals, and 2 ms, for rounding on both sides.
+pub(crate) fn drift(lease: Duration) -> Duration {
+    lease / 100 + Duration::from_millis(2)
+}
+
+/// Until when a lease that was asked for at `sent_at` is surely valid.
+pub(crate) fn valid_until(sent_at: Instant, lease: Duration) -> Instant {
+    sent_at + lease.saturating_sub(drift(lease))
+}
+
+/// One hold.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    pub(crate) lock: Arc<LockInner>,
+    /// `<client uuid>:<number>`.
+    pub(crate) owner: String,
+    /// Who asked, if the caller named an owner; then the owner may hold several times.
+    given_owner: Option<Owner>,
+    ids: Option<Ids>,
+    /// The lease that was asked for; of a renewed hold, the one that each renewal sets.
+    pub(crate) lease: Duration,
+    pub(crate) renewed: bool,
+    pub(crate) durability: Durability,
+    /// An acquire's answer was lost: it may still be on its way, and take the lock after it was given back.
+    unsettled: AtomicBool,
+    /// Its place in the queue of renewals; only the watchdog touches it.
+    due: Mutex<Option<Due>>,
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+#[derive(Debug)]
+struct State {
+    phase: Phase,
+    token: Option<u64>,
+    sent_at: Instant,
+    valid_until: Instant,
+    /// No request that could lengthen the hold on a server does so beyond this.
+    server_until: Instant,
+    listeners: Vec<mpsc::UnboundedSender<GuardEvent>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Phase {
+    /// Asked for.
+    Asked,
+    Held,
+    Lost(LostReason),
+    /// Released, or being released.
+    Ended,
+}
+
+impl Hold {
+    /// A hold that is about to be asked for.
+    pub(crate) fn new(
+        lock: &Arc<LockInner>,
+        owner: Option<Owner>,
+        lease: Lease,
+        durability: Durability,
+    ) -> Arc<Self> {
+        let (renewed, lease) = match lease {
+            Lease::Renewed => (true, lock.client.options.watchdog_lease),
+            Lease::Fixed(lease) => (false, lease),
+        };
+        let now = Instant::now();
+        Arc::new(Hold {
+            owner: lock.client.owner_text(owner.unwrap_or_else(Owner::fresh)),
+            lock: Arc::clone(lock),
+            given_owner: owner,
+            ids: owner.map(|_| Ids {
+                acquire: rand::random(),
+                release: rand::random(),
+            }),
+            lease,
+            renewed,
+            durability,
+            unsettled: AtomicBool::new(false),
+            due: Mutex::new(None),
+            state: Mutex::new(State {
+                phase: Phase::Asked,
+                token: None,
+                sent_at: now,
+                valid_until: now,
+                server_until: now,
+                listeners: Vec::new(),
+            }),
+            changed: Notify::new(),
+        })
+    }
+
+    /// The same question by a new identity, so that nothing that was sent for the old one can touch it.
+    pub(crate) fn anew(&self) -> Arc<Self> {
+        let lease = if self.renewed {
+            Lease::Renewed
+        } else {
+            Lease::Fixed(self.lease)
+        };
+        Hold::new(&self.lock, self.given_owner, lease, self.durability)
+    }
+
+    pub(crate) fn client(&self) -> &Arc<Shared> {
+        &self.lock.client
+    }
+
+    /// What its requests are made of.
+    pub(crate) fn ask(&self, lease: Duration) -> Ask<'_> {
+        Ask {
+            names: &self.lock.names,
+            owner: &self.owner,
+            lease,
+            ids: self.ids,
+            publish: self.lock.client.publish_command(),
+        }
+    }
+
+    /// Whether the caller named the owner.
+    pub(crate) fn is_counted(&self) -> bool {
+        self.ids.is_some()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing between lock and unlock can leave the state half changed.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Its place in the queue of renewals; to be touched under the queue's own mutex only.
+    pub(crate) fn due_mut(&self) -> MutexGuard<'_, Option<Due>> {
+        self.due.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A request that may set this lease is about to be sent.
+    pub(crate) fn may_last(&self, now: Instant, lease: Duration) {
+        let until = now + lease + drift(lease);
+        let mut state = self.state();
+        state.server_until = state.server_until.max(until);
+    }
+
+    /// When no server can have it any more, if nothing more is sent.
+    pub(crate) fn server_until(&self) -> Instant {
+        self.state().server_until
+    }
+
+    /// An acquire's answer was lost.
+    pub(crate) fn unsettle(&self) {
+        self.unsettled.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether an acquire may still be on its way. One with a latch of its own is kept out by it.
+    pub(crate) fn is_unsettled(&self) -> bool {
+        self.unsettled.load(Ordering::Relaxed)
+    }
+
+    /// Takes a grant in; false if it came after its own lease.
+    pub(crate) fn grant(&self, token: Option<u64>, sent_at: Instant) -> bool {
+        let until = valid_until(sent_at, self.lease);
+        if Instant::now() >= until {
+            return false;
+        }
+        let mut state = self.state();
+        state.phase = Phase::Held;
+        state.token = token;
+        state.sent_at = sent_at;
+        state.valid_until = until;
+        true
+    }
+
+    /// Takes a successful extend or renewal in; false if the hold had ended before.
+    pub(crate) fn lengthen(&self, sent_at: Instant, lease: Duration, by_watchdog: bool) -> bool {
+        let mut state = self.state();
+        check(self, &mut state);
+        if state.phase != Phase::Held {
+            return false;
+        }
+        state.valid_until = state.valid_until.max(valid_until(sent_at, lease));
+        if by_watchdog {
+            tell(&mut state, GuardEvent::Extended { lease, sent_at });
+        }
+        true
+    }
+
+    /// Says once that it is lost; nothing if it had ended already.
+    pub(crate) fn lose(&self, reason: LostReason) {
+        let mut state = self.state();
+        lose(self, &mut state, reason);
+    }
+
+    /// The release begins: no lost-signal and no event from here on. True if the hold was valid until now.
+    pub(crate) fn end(&self) -> bool {
+        let mut state = self.state();
+        let valid = state.phase == Phase::Held && Instant::now() < state.valid_until;
+        state.phase = Phase::Ended;
+        state.listeners.clear();
+        drop(state);
+        self.changed.notify_waiters();
+        valid
+    }
+
+    /// Whether its release has begun.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.state().phase == Phase::Ended
+    }
+
+    /// Whether it is held, as far as is known now.
+    pub(crate) fn is_held(&self) -> bool {
+        let mut state = self.state();
+        check(self, &mut state);
+        state.phase == Phase::Held
+    }
+
+    /// Why it was lost, if it was.
+    pub(crate) fn lost(&self) -> Option<LostReason> {
+        let mut state = self.state();
+        check(self, &mut state);
+        match &state.phase {
+            Phase::Lost(reason) => Some(reason.clone()),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn token(&self) -> Option<u64> {
+        self.state().token
+    }
+
+    pub(crate) fn sent_at(&self) -> Instant {
+        self.state().sent_at
+    }
+
+    pub(crate) fn valid_until(&self) -> Instant {
+        self.state().valid_until
+    }
+
+    /// A new listener to its events.
+    pub(crate) fn listen(&self) -> mpsc::UnboundedReceiver<GuardEvent> {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let mut state = self.state();
+        check(self, &mut state);
+        if state.phase == Phase::Held {
+            state.listeners.push(sender);
+        }
+        receiver
+    }
+
+    /// Completes at the next loss or at the end, and at the latest when the validity that stands now runs out.
+    pub(crate) async fn change(&self) {
+        let changed = self.changed.notified();
+        let mut changed = std::pin::pin!(changed);
+        changed.as_mut().enable();
+        if !self.is_held() {
+            return;
+        }
+        let until = self.valid_until();
+        tokio::select! {
+            () = changed => {}
+            () = tokio::time::sleep_until(until.into()) => {}
+        }
+    }
+}
+
+/// Raises the lost-signal if the validity has run out: time itself ends a hold, whoever looks first says so.
+fn check(hold: &Hold, state: &mut State) {
+    if state.phase == Phase::Held && Instant::now() >= state.valid_until {
+        let reason = if hold.renewed {
+            LostReason::NotRenewed
+        } else {
+            LostReason::Expired
+        };
+        lose(hold, state, reason);
+    }
+}
+
+fn lose(hold: &Hold, state: &mut State, reason: LostReason) {
+    if state.phase != Phase::Held {
+        return;
+    }
+    state.phase = Phase::Lost(reason.clone());
+    let at = Instant::now();
+    tell(state, GuardEvent::Lost { reason, at });
+    state.listeners.clear();
+    hold.changed.notify_waiters();
+}
+
+fn tell(state: &mut State, event: GuardEvent) {
+    state
+        .listeners
+        .retain(|listener| listener.send(event.clone()).is_ok());
+}

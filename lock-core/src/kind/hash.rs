@@ -1,0 +1,193 @@
+//! The RLock format: a hash `{owner: count}` with the lease as its time to live.
+
+use std::time::Duration;
+
+use redis::Value;
+
+use super::form::{Ask, Extended, Form, Given, Ids, Reply, left, ms, script};
+use crate::{
+    names::Names,
+    topology::{Request, Script},
+};
+
+static ACQUIRE: Script = Script::new("acquire", include_str!("../../scripts/acquire.lua"));
+static RELEASE: Script = Script::new("release", include_str!("../../scripts/release.lua"));
+static RELEASE_COUNTED: Script = Script::new(
+    "release_counted",
+    include_str!("../../scripts/release_counted.lua"),
+);
+static EXTEND: Script = Script::new("extend", include_str!("../../scripts/extend.lua"));
+static FORCE_RELEASE: Script = Script::new(
+    "force_release",
+    include_str!("../../scripts/force_release.lua"),
+);
+
+/// What the acquire script answers for an acquire that was settled before.
+const SETTLED: i64 = -3;
+
+/// RLock's format.
+#[derive(Debug)]
+pub(crate) struct Hash;
+
+impl Form for Hash {
+    fn acquire(&self, ask: &Ask<'_>) -> Request {
+        let mut keys = vec![ask.names.key.as_bytes().to_vec()];
+        let mut args = vec![ms(ask.lease), ask.owner.as_bytes().to_vec()];
+        if let Some(ids) = ask.ids {
+            keys.push(acquire_latch(ask.names, ids));
+            args.push(ms(latch_life(ask.lease)));
+        }
+        script(&ACQUIRE, keys, args)
+    }
+
+    fn read_acquire(&self, value: &Value) -> Option<Reply> {
+        match value {
+            Value::Nil => Some(Reply::Granted { token: None }),
+            Value::Int(SETTLED) => Some(Reply::Settled),
+            Value::Int(pttl_ms) => Some(Reply::Busy {
+                left: left(*pttl_ms),
+            }),
+            _ => None,
+        }
+    }
+
+    fn release(&self, ask: &Ask<'_>) -> Request {
+        match ask.ids {
+            None => release_single(ask),
+            Some(ids) => release_counted(ask, ids),
+        }
+    }
+
+    fn undo(&self, ask: &Ask<'_>) -> Request {
+        match ask.ids {
+            None => release_single(ask),
+            Some(ids) => {
+                let mut request = release_counted(ask, ids);
+                request.keys.push(acquire_latch(ask.names, ids));
+                request
+            }
+        }
+    }
+
+    fn read_release(&self, value: &Value) -> Option<Given> {
+        match value {
+            Value::Nil => Some(Given::Absent),
+            Value::Int(0) => Some(Given::Kept),
+            Value::Int(1) => Some(Given::Freed),
+            _ => None,
+        }
+    }
+
+    fn extend(&self, ask: &Ask<'_>) -> Request {
+        let keys = vec![ask.names.key.as_bytes().to_vec()];
+        script(&EXTEND, keys, vec![ms(ask.lease), ask.owner.into()])
+    }
+
+    fn read_extend(&self, value: &Value) -> Option<Extended> {
+        match value {
+            Value::Int(1) => Some(Extended::Held),
+            Value::Int(0) => Some(Extended::Missing),
+            _ => None,
+        }
+    }
+
+    fn force_release(&self, names: &Names, publish: &'static str) -> Request {
+        script(&FORCE_RELEASE, lock_and_channel(names), vec![publish.into()])
+    }
+
+    fn channel<'a>(&self, names: &'a Names) -> Option<&'a str> {
+        Some(&names.channel)
+    }
+}
+
+fn lock_and_channel(names: &Names) -> Vec<Vec<u8>> {
+    vec![names.key.as_bytes().to_vec(), names.channel.as_bytes().to_vec()]
+}
+
+fn acquire_latch(names: &Names, ids: Ids) -> Vec<u8> {
+    names.latch("redisson_acquire_latch", ids.acquire)
+}
+
+fn release_single(ask: &Ask<'_>) -> Request {
+    let args = vec![ask.owner.into(), ask.publish.into()];
+    script(&RELEASE, lock_and_channel(ask.names), args)
+}
+
+fn release_counted(ask: &Ask<'_>, ids: Ids) -> Request {
+    let mut keys = lock_and_channel(ask.names);
+    keys.push(ask.names.latch("redisson_unlock_latch", ids.release));
+    let args = vec![
+        ask.owner.into(),
+        ask.publish.into(),
+        ms(latch_life(ask.lease)),
+    ];
+    script(&RELEASE_COUNTED, keys, args)
+}
+
+/// A latch must outlive the repetitions of its request, and those end with the lease; but a lease of an hour
+/// is no reason to keep a key for each acquire that long.
+fn latch_life(lease: Duration) -> Duration {
+    lease.clamp(Duration::from_secs(1), Duration::from_secs(30))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask(names: &Names, ids: Option<Ids>) -> Ask<'_> {
+        Ask {
+            names,
+            owner: "u:7",
+            lease: Duration::from_secs(30),
+            ids,
+            publish: "PUBLISH",
+        }
+    }
+
+    #[test]
+    fn a_fresh_owner_sends_no_latch() {
+        let names = Names::new("n");
+        let acquire = Hash.acquire(&ask(&names, None));
+        assert_eq!(acquire.keys, [b"n"]);
+        assert_eq!(acquire.args, [b"30000".to_vec(), b"u:7".to_vec()]);
+        let release = Hash.release(&ask(&names, None));
+        assert_eq!(
+            release.keys,
+            [b"n".to_vec(), b"redisson_lock__channel:{n}".to_vec()]
+        );
+    }
+
+    #[test]
+    fn a_repeated_request_of_a_counted_owner_is_the_same_request() {
+        let names = Names::new("n");
+        let ids = Ids {
+            acquire: 1,
+            release: 2,
+        };
+        let (first, again) = (
+            Hash.release(&ask(&names, Some(ids))),
+            Hash.release(&ask(&names, Some(ids))),
+        );
+        assert_eq!(first.keys, again.keys);
+        assert_eq!(
+            first.keys[2],
+            b"redisson_unlock_latch:{n}:00000000000000000000000000000002"
+        );
+    }
+
+    #[test]
+    fn answers_are_read() {
+        assert_eq!(
+            Hash.read_acquire(&Value::Int(250)),
+            Some(Reply::Busy {
+                left: Some(Duration::from_millis(250))
+            })
+        );
+        assert_eq!(
+            Hash.read_acquire(&Value::Int(-1)),
+            Some(Reply::Busy { left: None })
+        );
+        assert_eq!(Hash.read_acquire(&Value::Okay), None);
+        assert_eq!(Hash.read_release(&Value::Nil), Some(Given::Absent));
+    }
+}

@@ -1,0 +1,127 @@
+//! The kinds of lock: one registry, one file per kind.
+
+mod form;
+mod hash;
+
+use std::{fmt, str::FromStr};
+
+pub(crate) use form::{Ask, Extended, Form, Given, Ids, Reply};
+
+/// A kind of lock. [`Kind::ALL`] is the registry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Kind {
+    /// Re-entrant mutex in the wire format of RLock.
+    Reentrant,
+    /// Quorum lock over independent masters; each master's part is in the wire format of RLock.
+    Redlock,
+}
+
+/// Where a kind lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// In one server set: a server, a sentinel group, a cluster.
+    OneSet,
+    /// On a majority of independent masters; one server set is a majority of one.
+    Majority,
+}
+
+/// A line of the registry.
+struct Row {
+    kind: Kind,
+    name: &'static str,
+    about: &'static str,
+    place: Place,
+    form: &'static dyn Form,
+}
+
+/// The registry, in the order of the docs; [`Kind::ALL`] lists the same.
+const ROWS: &[Row] = &[
+    Row {
+        kind: Kind::Reentrant,
+        name: "reentrant",
+        about: "re-entrant mutex, wire-compatible with Redisson's RLock",
+        place: Place::OneSet,
+        form: &hash::Hash,
+    },
+    Row {
+        kind: Kind::Redlock,
+        name: "redlock",
+        about: "majority of independent masters, each member an RLock",
+        place: Place::Majority,
+        form: &hash::Hash,
+    },
+];
+
+impl Kind {
+    /// Every kind, in the order of the docs.
+    pub const ALL: &'static [Kind] = &[Kind::Reentrant, Kind::Redlock];
+
+    fn row(self) -> &'static Row {
+        let row = ROWS.iter().find(|row| row.kind == self);
+        row.expect("every kind has a row: a test goes through all of them")
+    }
+
+    /// Its name, as in files and flags.
+    pub fn name(self) -> &'static str {
+        self.row().name
+    }
+
+    /// What it is, in half a sentence.
+    pub fn about(self) -> &'static str {
+        self.row().about
+    }
+
+    pub(crate) fn place(self) -> Place {
+        self.row().place
+    }
+
+    pub(crate) fn form(self) -> &'static dyn Form {
+        self.row().form
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A name that is no kind of lock here.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("no kind of lock is called {name:?}; there are {}", names())]
+pub struct UnknownKind {
+    name: String,
+}
+
+fn names() -> String {
+    let names: Vec<_> = ROWS.iter().map(|row| row.name).collect();
+    names.join(", ")
+}
+
+impl FromStr for Kind {
+    type Err = UnknownKind;
+
+    fn from_str(name: &str) -> Result<Self, UnknownKind> {
+        let row = ROWS.iter().find(|row| row.name == name);
+        row.map(|row| row.kind).ok_or_else(|| UnknownKind {
+            name: name.to_owned(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_has_one_row_and_its_name_leads_back() {
+        assert_eq!(Kind::ALL.len(), ROWS.len());
+        for (kind, row) in Kind::ALL.iter().zip(ROWS) {
+            assert_eq!(*kind, row.kind);
+            assert_eq!(kind.name().parse(), Ok(*kind));
+        }
+        let error = "mutex".parse::<Kind>().unwrap_err().to_string();
+        assert!(error.contains("reentrant, redlock"), "{error}");
+    }
+}

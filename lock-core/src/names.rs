@@ -1,0 +1,78 @@
+//! Turns a lock's name into the keys and channels that go with it.
+
+use crate::topology::slot;
+
+/// A lock's key and what is derived from it.
+#[derive(Debug)]
+pub(crate) struct Names {
+    /// The lock's name, which is the Redis key itself.
+    pub(crate) key: String,
+    /// `redisson_lock__channel:{name}`: where a release says so.
+    pub(crate) channel: String,
+}
+
+impl Names {
+    pub(crate) fn new(name: &str) -> Self {
+        Names {
+            key: name.to_owned(),
+            channel: companion("redisson_lock__channel", name),
+        }
+    }
+
+    /// A companion key that is told apart by an id: `prefix:{name}:<32 hex digits>`.
+    pub(crate) fn latch(&self, prefix: &str, id: u128) -> Vec<u8> {
+        format!("{}:{id:032x}", companion(prefix, &self.key)).into_bytes()
+    }
+
+    /// Why the companions would lie in another cluster slot than the lock, if they would.
+    pub(crate) fn split_slots(&self) -> Option<String> {
+        let (lock, other) = (slot(self.key.as_bytes()), slot(self.channel.as_bytes()));
+        (lock != other).then(|| {
+            format!(
+                "its braces put {} in slot {other} and the lock itself in slot {lock}; a cluster needs both in one \
+                 slot, so use a name without braces or with one pair around a part of it",
+                self.channel
+            )
+        })
+    }
+}
+
+/// `prefix:{name}`, or `prefix:name` where the name has an opening brace: the rule of the Redisson family.
+pub(crate) fn companion(prefix: &str, name: &str) -> String {
+    if name.contains('{') {
+        format!("{prefix}:{name}")
+    } else {
+        format!("{prefix}:{{{name}}}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn companions_carry_the_name_as_their_tag() {
+        assert_eq!(
+            Names::new("orders").channel,
+            "redisson_lock__channel:{orders}"
+        );
+        assert_eq!(
+            Names::new("a{b}c").channel,
+            "redisson_lock__channel:a{b}c"
+        );
+        assert_eq!(
+            Names::new("n").latch("redisson_unlock_latch", 255),
+            b"redisson_unlock_latch:{n}:000000000000000000000000000000ff"
+        );
+    }
+
+    #[test]
+    fn names_whose_braces_part_the_keys_are_found() {
+        for name in ["a}b", "a{b", "{}ab", "a{}b{c}"] {
+            assert!(Names::new(name).split_slots().is_some(), "{name}");
+        }
+        for name in ["orders", "{orders}", "a{b}c", "{a}:b"] {
+            assert!(Names::new(name).split_slots().is_none(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,351 @@
+//! Redlock: the questions to several independent masters at once, and what a majority of answers means.
+//!
+//! The algorithm is antirez's (the distributed locks page of the Redis documentation), with three repairs: the
+//! lease counts from the first sending, whatever was or may have been taken is given back everywhere after a
+//! failure, and an extension only lengthens what the masters still have.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use futures_util::{StreamExt, stream::FuturesUnordered};
+
+use crate::{
+    hold::Hold,
+    kind::Given,
+    release::{Giving, Open},
+    servers::{GiveBack, Lengthened, Tried, acquire_at, extend_at, passes, release_at, yes_at},
+    topology::{NodeError, Request, Route},
+};
+
+type Routes = Arc<[Arc<dyn Route>]>;
+type Answers<T> =
+    FuturesUnordered<Pin<Box<dyn Future<Output = (usize, Result<T, NodeError>)> + Send>>>;
+
+/// How many of `n` masters decide.
+pub(crate) fn majority(n: usize) -> usize {
+    n / 2 + 1
+}
+
+/// Asks all masters at once.
+fn ask_all<T, F, A>(routes: &Routes, ask: F) -> Answers<T>
+where
+    F: Fn(Arc<dyn Route>) -> A,
+    A: Future<Output = Result<T, NodeError>> + Send + 'static,
+{
+    let each = routes.iter().enumerate().map(|(index, route)| {
+        let asked = ask(Arc::clone(route));
+        Box::pin(async move { (index, asked.await) }) as Pin<Box<_>>
+    });
+    each.collect()
+}
+
+/// The answers to an acquire so far.
+#[derive(Debug, Default)]
+struct Tally {
+    granted: usize,
+    refused: Vec<Option<Duration>>,
+    /// Masters that have it or may have it.
+    taken: Vec<usize>,
+    /// Of those, masters whose answer was lost.
+    doubtful: usize,
+    thin: Option<(u32, u32)>,
+    settled: bool,
+    errors: Vec<NodeError>,
+}
+
+impl Tally {
+    fn count(&mut self, index: usize, answer: Result<Tried, NodeError>) {
+        match answer {
+            Ok(Tried::Granted { .. }) => {
+                self.granted += 1;
+                self.taken.push(index);
+            }
+            Ok(Tried::Thin { acked, demanded }) => {
+                self.thin = Some((acked, demanded));
+                self.taken.push(index);
+            }
+            Ok(Tried::Busy { left }) => self.refused.push(left),
+            Ok(Tried::Split) => self.refused.push(None),
+            Ok(Tried::Settled) => self.settled = true,
+            Err(error) => {
+                if !error.definite {
+                    self.doubtful += 1;
+                    self.taken.push(index);
+                }
+                self.errors.push(error);
+            }
+        }
+    }
+
+    /// What a failed attempt of `n` masters comes to, after what was taken has been given back.
+    fn failed(self, n: usize, first_sent_at: Instant) -> Result<Tried, NodeError> {
+        let majority = majority(n);
+        if self.settled {
+            return Ok(Tried::Settled);
+        }
+        if let Some((acked, demanded)) = self.thin {
+            return Ok(Tried::Thin { acked, demanded });
+        }
+        if self.refused.len() >= majority {
+            // When enough masters could be free: those that granted are.
+            let mut left: Vec<_> = self.refused.iter().flatten().copied().collect();
+            left.sort_unstable();
+            let missing = majority.saturating_sub(self.granted).max(1);
+            let left = left.get(missing - 1).copied();
+            return Ok(Tried::Busy { left });
+        }
+        if self.granted + self.refused.len() >= majority {
+            return Ok(Tried::Split);
+        }
+        // No majority answered: that is no refusal but an outage.
+        let heard = self.granted + self.refused.len();
+        let mut whys = Vec::new();
+        for error in &self.errors {
+            let node = error.node.as_deref().unwrap_or("a master");
+            whys.push(format!("{node}: {}", error.message));
+        }
+        let definite = self.granted + self.doubtful < majority;
+        let code = self.errors.iter().find(|error| !passes(error));
+        Err(NodeError {
+            node: None,
+            definite,
+            code: code.and_then(|error| error.code.clone()),
+            message: format!("{heard} of {n} masters answered ({})", whys.join("; ")),
+            attempt: 1,
+            first_sent_at: Some(first_sent_at),
+        })
+    }
+}
+
+/// One attempt to acquire. Returns as soon as a majority has granted; the others' answers are awaited in the
+/// background, so that whoever is slow gets the lock too, or has it taken back if the hold is over by then.
+pub(crate) async fn acquire(
+    routes: &Routes,
+    hold: &Arc<Hold>,
+    request: Request,
+    deadline: Instant,
+) -> Result<Tried, NodeError> {
+    let (n, majority) = (routes.len(), majority(routes.len()));
+    let first_sent_at = Instant::now();
+    let node_timeout = hold.client().options.quorum_node_timeout(hold.lease);
+    let node_deadline = deadline.min(first_sent_at + node_timeout);
+    let request = Arc::new(request);
+    let mut answers = ask_all(routes, |route| {
+        let (hold, request) = (Arc::clone(hold), Arc::clone(&request));
+        async move { acquire_at(&*route, &hold, &request, node_deadline).await }
+    });
+    let mut tally = Tally::default();
+    let mut heard = vec![false; n];
+    while let Some((index, answer)) = answers.next().await {
+        heard[index] = true;
+        tally.count(index, answer);
+        if tally.granted >= majority {
+            if !answers.is_empty() {
+                late_answers(hold, answers);
+            }
+            return Ok(Tried::Granted {
+                token: None,
+                sent_at: first_sent_at,
+            });
+        }
+        if tally.granted + answers.len() < majority {
+            break;
+        }
+    }
+    // Whoever has not answered yet may take it still.
+    for (index, _) in heard.iter().enumerate().filter(|(_, heard)| !**heard) {
+        tally.doubtful += 1;
+        tally.taken.push(index);
+    }
+    drop(answers);
+    let until = deadline.min(Instant::now() + node_timeout);
+    give_back(routes, hold, &tally.taken, until).await;
+    tally.failed(n, first_sent_at)
+}
+
+/// Hears the answers that came after a majority.
+fn late_answers(hold: &Arc<Hold>, mut answers: Answers<Tried>) {
+    let late = Arc::clone(hold);
+    hold.client().background.spawn(async move {
+        while let Some((index, answer)) = answers.next().await {
+            let refused = match answer {
+                Ok(Tried::Granted { .. } | Tried::Thin { .. }) => false,
+                Ok(_) => true,
+                Err(error) => error.definite,
+            };
+            // The release went to this master too, but may have overtaken the acquire.
+            if !refused && late.has_ended() {
+                Open::new(&late, Giving::Release).add(index);
+            }
+        }
+    });
+}
+
+/// Gives back what a failed attempt took or may have taken; what is not acknowledged in time goes on in the
+/// background.
+async fn give_back(routes: &Routes, hold: &Arc<Hold>, taken: &[usize], deadline: Instant) {
+    let request = hold.lock.form.undo(&hold.ask(hold.lease));
+    let how = GiveBack {
+        valid: false,
+        deadline,
+    };
+    let mut open = Open::new(hold, Giving::Undo);
+    let mut acks: FuturesUnordered<_> = taken
+        .iter()
+        .map(|&index| {
+            open.add(index);
+            let (route, request) = (&routes[index], &request);
+            async move { (index, release_at(&**route, hold, request, how).await) }
+        })
+        .collect();
+    while let Some((index, ack)) = acks.next().await {
+        if ack.is_ok() {
+            open.close(index);
+        }
+    }
+}
+
+/// Lengthens a hold on a majority.
+pub(crate) async fn extend(
+    routes: &Routes,
+    hold: &Arc<Hold>,
+    request: Request,
+    deadline: Instant,
+) -> Result<Lengthened, NodeError> {
+    let (n, majority) = (routes.len(), majority(routes.len()));
+    let first_sent_at = Instant::now();
+    let request = Arc::new(request);
+    let mut answers = ask_all(routes, |route| {
+        let (hold, request) = (Arc::clone(hold), Arc::clone(&request));
+        async move { extend_at(&*route, &hold, &request, deadline).await }
+    });
+    let (mut held, mut missing, mut thin) = (0, 0, None);
+    let mut errors = Vec::new();
+    while let Some((_, answer)) = answers.next().await {
+        match answer {
+            Ok(Lengthened::Held { .. }) => held += 1,
+            Ok(Lengthened::Missing) => missing += 1,
+            Ok(Lengthened::Thin { acked, demanded }) => thin = Some((acked, demanded)),
+            Err(error) => errors.push(error),
+        }
+        if held >= majority {
+            if !answers.is_empty() {
+                // The slow ones are lengthened too; their answers decide nothing.
+                hold.client()
+                    .background
+                    .spawn(async move { while answers.next().await.is_some() {} });
+            }
+            return Ok(Lengthened::Held {
+                sent_at: first_sent_at,
+            });
+        }
+        if missing > n - majority {
+            return Ok(Lengthened::Missing);
+        }
+    }
+    if let Some((acked, demanded)) = thin {
+        return Ok(Lengthened::Thin { acked, demanded });
+    }
+    Err(outvoted(&errors, held, n, first_sent_at))
+}
+
+/// Gives a hold back on all masters; done when a majority has answered, the rest goes on in the background.
+pub(crate) async fn release(
+    routes: &Routes,
+    hold: &Arc<Hold>,
+    request: Request,
+    how: GiveBack,
+) -> Result<Given, NodeError> {
+    let (n, majority) = (routes.len(), majority(routes.len()));
+    let first_sent_at = Instant::now();
+    let request = Arc::new(request);
+    let mut answers = ask_all(routes, |route| {
+        let (hold, request) = (Arc::clone(hold), Arc::clone(&request));
+        async move { release_at(&*route, &hold, &request, how).await }
+    });
+    let mut open = Open::new(hold, Giving::Release);
+    open.add_all();
+    let (mut freed, mut kept, mut absent) = (0, 0, 0);
+    let mut errors = Vec::new();
+    while let Some((index, answer)) = answers.next().await {
+        if answer.is_ok() {
+            open.close(index);
+        }
+        match answer {
+            Ok(Given::Freed) => freed += 1,
+            Ok(Given::Kept) => kept += 1,
+            Ok(Given::Absent) => absent += 1,
+            Err(error) => errors.push(error),
+        }
+        // A minority may not have had it from the start; more than that is a lost lock.
+        let lost = absent > n - majority;
+        if !lost && freed + kept + absent < majority {
+            continue;
+        }
+        hold.client().background.spawn(async move {
+            while let Some((index, answer)) = answers.next().await {
+                if answer.is_ok() {
+                    open.close(index);
+                }
+            }
+        });
+        return Ok(match (lost, kept) {
+            (true, _) => Given::Absent,
+            (false, 0) => Given::Freed,
+            (false, _) => Given::Kept,
+        });
+    }
+    Err(outvoted(&errors, freed + kept, n, first_sent_at))
+}
+
+/// What a majority says, of a question that every master answers yes or no.
+pub(crate) async fn yes_or_no(
+    routes: &Routes,
+    request: Request,
+    deadline: Instant,
+) -> Result<bool, NodeError> {
+    let (n, majority) = (routes.len(), majority(routes.len()));
+    let request = Arc::new(request);
+    let mut answers = ask_all(routes, |route| {
+        let request = Arc::clone(&request);
+        async move { yes_at(&*route, &request, deadline).await }
+    });
+    let first_sent_at = Instant::now();
+    let (mut yes, mut no) = (0, 0);
+    let mut errors = Vec::new();
+    while let Some((_, answer)) = answers.next().await {
+        match answer {
+            Ok(true) => yes += 1,
+            Ok(false) => no += 1,
+            Err(error) => errors.push(error),
+        }
+    }
+    if yes >= majority || no >= majority {
+        return Ok(yes >= majority);
+    }
+    if errors.is_empty() {
+        return Ok(false);
+    }
+    Err(outvoted(&errors, yes, n, first_sent_at))
+}
+
+/// The error of a question that no majority answered.
+fn outvoted(errors: &[NodeError], ayes: usize, n: usize, first_sent_at: Instant) -> NodeError {
+    let mut whys = Vec::new();
+    for error in errors {
+        let node = error.node.as_deref().unwrap_or("a master");
+        whys.push(format!("{node}: {}", error.message));
+    }
+    NodeError {
+        node: None,
+        definite: ayes == 0 && errors.iter().all(|error| error.definite),
+        code: None,
+        message: format!("{ayes} of {n} masters did it ({})", whys.join("; ")),
+        attempt: errors.iter().map(|error| error.attempt).max().unwrap_or(1),
+        first_sent_at: Some(first_sent_at),
+    }
+}

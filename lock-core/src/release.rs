@@ -1,0 +1,158 @@
+//! Giving holds back: with the caller waiting, and in the background until it is acknowledged.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use crate::{
+    error::{ErrorKind, LockError},
+    guard::Released,
+    hold::Hold,
+    kind::Given,
+    quorum,
+    servers::{GiveBack, Servers, passes, release_at},
+};
+
+const ACTION: &str = "release";
+
+/// What is given back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Giving {
+    /// A hold that was granted.
+    Release,
+    /// An acquire that may have been granted.
+    Undo,
+}
+
+/// The server sets on which something is still to be given back; what is open when it is dropped is given back
+/// in the background. That makes every future that holds one safe to drop.
+#[derive(Debug)]
+pub(crate) struct Open {
+    hold: Arc<Hold>,
+    giving: Giving,
+    /// One bit for each route, in their order.
+    routes: u64,
+}
+
+impl Open {
+    /// Nothing open yet.
+    pub(crate) fn new(hold: &Arc<Hold>, giving: Giving) -> Self {
+        Open {
+            hold: Arc::clone(hold),
+            giving,
+            routes: 0,
+        }
+    }
+
+    pub(crate) fn add(&mut self, route: usize) {
+        self.routes |= 1 << route;
+    }
+
+    pub(crate) fn add_all(&mut self) {
+        self.routes = u64::MAX >> (64 - self.hold.lock.servers.routes().len());
+    }
+
+    pub(crate) fn close(&mut self, route: usize) {
+        self.routes &= !(1 << route);
+    }
+
+    pub(crate) fn close_all(&mut self) {
+        self.routes = 0;
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        for route in 0..64 {
+            if self.routes >> route & 1 == 1 {
+                let (hold, giving) = (Arc::clone(&self.hold), self.giving);
+                let background = &self.hold.client().background;
+                background.spawn(async move { compensate(&hold, giving, route).await });
+            }
+        }
+    }
+}
+
+/// Gives a hold back while the caller waits, for twice the response timeout at most.
+pub(crate) async fn release(hold: &Arc<Hold>) -> Result<Released, LockError> {
+    let client = hold.client();
+    let valid = hold.end();
+    client.watchdog.remove(hold);
+    let mut open = Open::new(hold, Giving::Release);
+    open.add_all();
+    let request = hold.lock.form.release(&hold.ask(hold.lease));
+    let how = GiveBack {
+        valid,
+        deadline: Instant::now() + client.options.response_timeout * 2,
+    };
+    let given = match &hold.lock.servers {
+        Servers::One(route) => release_at(&**route, hold, &request, how).await,
+        Servers::Majority(routes) => {
+            open.close_all();
+            quorum::release(routes, hold, request, how).await
+        }
+    };
+    let name = &hold.lock.names.key;
+    match given {
+        Ok(given) => {
+            // An acquire that is still on its way would take the lock for nobody.
+            if hold.is_unsettled() {
+                open.giving = Giving::Undo;
+            } else {
+                open.close_all();
+            }
+            match given {
+                Given::Freed => Ok(Released::Freed),
+                Given::Kept => Ok(Released::StillHeld),
+                Given::Absent => {
+                    let why = format!("the server does not have it for {}", hold.owner);
+                    Err(LockError::local(ErrorKind::NotHeld, ACTION, name, why))
+                }
+            }
+        }
+        Err(error) if error.definite && !passes(&error) => {
+            open.close_all();
+            Err(LockError::at_node(ErrorKind::Failed, ACTION, name, error))
+        }
+        // It goes on in the background, so it may be done yet: that is not a definite failure.
+        Err(error) => Err(LockError::at_node(ErrorKind::Unknown, ACTION, name, error)),
+    }
+}
+
+/// Gives a hold back without anybody waiting.
+pub(crate) fn in_background(hold: &Arc<Hold>) {
+    hold.end();
+    hold.client().watchdog.remove(hold);
+    let mut open = Open::new(hold, Giving::Release);
+    open.add_all();
+}
+
+/// Gives back on one server set until that is acknowledged or no server can have it any more.
+async fn compensate(hold: &Hold, giving: Giving, route: usize) {
+    const MOST: Duration = Duration::from_secs(2);
+    let client = hold.client();
+    let route = &hold.lock.servers.routes()[route];
+    let ask = hold.ask(hold.lease);
+    let request = match giving {
+        Giving::Release => hold.lock.form.release(&ask),
+        Giving::Undo => hold.lock.form.undo(&ask),
+    };
+    // A lost acquire of a fresh owner may arrive after the release that was to undo it. The release is repeated
+    // for as long as the lease could last; an acquire with a latch is kept out by the latch.
+    let repeat = hold.is_unsettled() && !hold.is_counted();
+    let until = hold.server_until() + client.options.response_timeout;
+    let mut pause = Duration::from_millis(20);
+    loop {
+        let deadline = Instant::now() + client.options.response_timeout;
+        match route.send(&request, deadline).await {
+            Ok(_) if !repeat => return,
+            Err(error) if !passes(&error) => return,
+            _ => {}
+        }
+        if Instant::now() + pause >= until || client.background.closed_within(pause).await {
+            return;
+        }
+        pause = (pause * 2).min(MOST);
+    }
+}

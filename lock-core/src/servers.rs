@@ -1,0 +1,277 @@
+//! The servers that decide over a lock: one set, or a majority of several; the same questions to both.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use redis::Value;
+
+use crate::{
+    hold::Hold,
+    kind::{Extended, Given, Reply},
+    lock::LockInner,
+    quorum,
+    topology::{NodeError, Request, Route, Sent, What},
+};
+
+/// Who decides over a lock.
+#[derive(Debug, Clone)]
+pub(crate) enum Servers {
+    /// One server, sentinel group or cluster.
+    One(Arc<dyn Route>),
+    /// Independent masters; more than half of them decide.
+    Majority(Arc<[Arc<dyn Route>]>),
+}
+
+/// The answer to one attempt to acquire.
+#[derive(Debug)]
+pub(crate) enum Tried {
+    Granted {
+        token: Option<u64>,
+        sent_at: Instant,
+    },
+    /// Another holds it, for so long at least if nothing is done.
+    Busy { left: Option<Duration> },
+    /// Nobody has a majority: look again after a random pause.
+    Split,
+    /// This attempt's identity is used up: ask with a new one.
+    Settled,
+    /// Taken, but too few replicas have it: to be given back.
+    Thin { acked: u32, demanded: u32 },
+}
+
+/// The answer to an extend.
+#[derive(Debug)]
+pub(crate) enum Lengthened {
+    Held { sent_at: Instant },
+    Missing,
+    Thin { acked: u32, demanded: u32 },
+}
+
+impl Servers {
+    /// Every server set, for what goes to all of them.
+    pub(crate) fn routes(&self) -> &[Arc<dyn Route>] {
+        match self {
+            Servers::One(route) => std::slice::from_ref(route),
+            Servers::Majority(routes) => routes,
+        }
+    }
+
+    /// One attempt to acquire.
+    pub(crate) async fn acquire(
+        &self,
+        hold: &Arc<Hold>,
+        deadline: Instant,
+    ) -> Result<Tried, NodeError> {
+        hold.may_last(deadline, hold.lease);
+        let mut request = hold.lock.form.acquire(&hold.ask(hold.lease));
+        request.wait = wait_for(hold, deadline);
+        match self {
+            Servers::One(route) => acquire_at(&**route, hold, &request, deadline).await,
+            Servers::Majority(routes) => quorum::acquire(routes, hold, request, deadline).await,
+        }
+    }
+
+    /// Lengthens a hold to `lease` from now.
+    pub(crate) async fn extend(
+        &self,
+        hold: &Arc<Hold>,
+        lease: Duration,
+        deadline: Instant,
+    ) -> Result<Lengthened, NodeError> {
+        hold.may_last(deadline, lease);
+        let mut request = hold.lock.form.extend(&hold.ask(lease));
+        request.wait = wait_for(hold, deadline);
+        match self {
+            Servers::One(route) => extend_at(&**route, hold, &request, deadline).await,
+            Servers::Majority(routes) => quorum::extend(routes, hold, request, deadline).await,
+        }
+    }
+
+    /// Whether the lock's key is there.
+    pub(crate) async fn is_locked(
+        &self,
+        lock: &LockInner,
+        deadline: Instant,
+    ) -> Result<bool, NodeError> {
+        let request = Request {
+            what: What::Command("EXISTS"),
+            keys: vec![lock.names.key.as_bytes().to_vec()],
+            args: Vec::new(),
+            wait: None,
+        };
+        self.yes_or_no(request, deadline).await
+    }
+
+    /// Takes the lock away from whoever holds it.
+    pub(crate) async fn force_release(
+        &self,
+        lock: &LockInner,
+        deadline: Instant,
+    ) -> Result<bool, NodeError> {
+        let publish = lock.client.publish_command();
+        let request = lock.form.force_release(&lock.names, publish);
+        self.yes_or_no(request, deadline).await
+    }
+
+    async fn yes_or_no(&self, request: Request, deadline: Instant) -> Result<bool, NodeError> {
+        match self {
+            Servers::One(route) => yes_at(&**route, &request, deadline).await,
+            Servers::Majority(routes) => quorum::yes_or_no(routes, request, deadline).await,
+        }
+    }
+}
+
+/// What the replicas are asked; half of the time that is left at most, so that a lack of replicas is answered
+/// before the answer counts as lost.
+fn wait_for(hold: &Hold, deadline: Instant) -> Option<crate::topology::WaitFor> {
+    let timeout = hold.client().options.durability_timeout;
+    let time_left = deadline.saturating_duration_since(Instant::now()) / 2;
+    hold.durability.wait_for(timeout.min(time_left))
+}
+
+/// Too few acknowledgements, if so.
+fn thin(sent: &Sent) -> Option<(u32, u32)> {
+    sent.acked.filter(|(acked, demanded)| acked < demanded)
+}
+
+/// One attempt to acquire at one server set.
+pub(crate) async fn acquire_at(
+    route: &dyn Route,
+    hold: &Hold,
+    request: &Request,
+    deadline: Instant,
+) -> Result<Tried, NodeError> {
+    let sent = route.send(request, deadline).await?;
+    let reply = hold.lock.form.read_acquire(&sent.value);
+    Ok(match reply.ok_or_else(|| not_an_answer(&sent))? {
+        Reply::Granted { token } => match thin(&sent) {
+            Some((acked, demanded)) => Tried::Thin { acked, demanded },
+            None => Tried::Granted {
+                token,
+                sent_at: sent.sent_at,
+            },
+        },
+        Reply::Busy { left } => Tried::Busy { left },
+        Reply::Settled => Tried::Settled,
+    })
+}
+
+/// Lengthens a hold at one server set.
+pub(crate) async fn extend_at(
+    route: &dyn Route,
+    hold: &Hold,
+    request: &Request,
+    deadline: Instant,
+) -> Result<Lengthened, NodeError> {
+    let sent = route.send(request, deadline).await?;
+    let reply = hold.lock.form.read_extend(&sent.value);
+    Ok(match reply.ok_or_else(|| not_an_answer(&sent))? {
+        Extended::Held => match thin(&sent) {
+            Some((acked, demanded)) => Lengthened::Thin { acked, demanded },
+            None => Lengthened::Held {
+                sent_at: sent.sent_at,
+            },
+        },
+        Extended::Missing => Lengthened::Missing,
+    })
+}
+
+/// What a release needs to know of its hold.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct GiveBack {
+    /// The hold was valid when its release began. A fresh owner's release that is repeated after a lost answer
+    /// and finds nothing has then done its work the first time: the lease had not run out and nobody else can
+    /// have been touched, so no latch is needed on the server to know it.
+    pub(crate) valid: bool,
+    pub(crate) deadline: Instant,
+}
+
+/// Gives a hold back at one server set; asks again after lost answers until the deadline.
+pub(crate) async fn release_at(
+    route: &dyn Route,
+    hold: &Hold,
+    request: &Request,
+    how: GiveBack,
+) -> Result<Given, NodeError> {
+    let one_answer = hold.client().options.response_timeout;
+    let mut doubtful = false;
+    let mut attempt = 0;
+    loop {
+        attempt += 1;
+        let deadline = how.deadline.min(Instant::now() + one_answer);
+        let mut error = match route.send(request, deadline).await {
+            Ok(sent) => {
+                let given = hold.lock.form.read_release(&sent.value);
+                let given = given.ok_or_else(|| not_an_answer(&sent))?;
+                let done_before = doubtful && how.valid && !hold.is_counted();
+                return Ok(match given {
+                    Given::Absent if done_before => Given::Freed,
+                    given => given,
+                });
+            }
+            Err(error) => error,
+        };
+        doubtful |= !error.definite;
+        error.definite = !doubtful;
+        error.attempt = error.attempt.max(attempt);
+        let pause = backoff(attempt);
+        if !passes(&error) || Instant::now() + pause >= how.deadline {
+            return Err(error);
+        }
+        tokio::time::sleep(pause).await;
+    }
+}
+
+/// Whether a server answers yes (1) or no (0).
+pub(crate) async fn yes_at(
+    route: &dyn Route,
+    request: &Request,
+    deadline: Instant,
+) -> Result<bool, NodeError> {
+    let sent = route.send(request, deadline).await?;
+    match sent.value {
+        Value::Int(number) => Ok(number > 0),
+        _ => Err(not_an_answer(&sent)),
+    }
+}
+
+/// An answer that no script of ours gives: something else is at work there.
+fn not_an_answer(sent: &Sent) -> NodeError {
+    NodeError {
+        node: Some(sent.node.clone()),
+        definite: false,
+        code: None,
+        message: format!("an answer that cannot be read: {:?}", sent.value),
+        attempt: sent.attempt,
+        first_sent_at: Some(sent.sent_at),
+    }
+}
+
+/// Whether the trouble may pass by itself: no answer, no connection, or a server that says that it is not ready.
+/// Anything else that a server says, as that it has no memory or that the key is of another type, is for the caller.
+pub(crate) fn passes(error: &NodeError) -> bool {
+    const PASSING: &[&str] = &[
+        "ASK",
+        "BUSY",
+        "CLUSTERDOWN",
+        "LOADING",
+        "MASTERDOWN",
+        "MOVED",
+        "NOSCRIPT",
+        "READONLY",
+        "TRYAGAIN",
+        "UNBLOCKED",
+    ];
+    match &error.code {
+        Some(code) => PASSING.contains(&code.as_str()),
+        None => true,
+    }
+}
+
+/// A pause before the next attempt: 5 to 10 ms, doubling up to 160 to 320 ms.
+pub(crate) fn backoff(attempt: u32) -> Duration {
+    let most = 10u64 << attempt.saturating_sub(1).min(5);
+    Duration::from_micros(rand::random_range(most * 500..=most * 1000))
+}
