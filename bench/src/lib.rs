@@ -18,9 +18,14 @@
 //! In reading order: [`subject`] is the seam, [`subjects`] the registry of locks under test, [`exec`] and [`serve`] the two
 //! ends of the subject protocol, [`workload`] what a client does, [`driver`] the rounds, [`stats`] the figures.
 
+pub mod driver;
+pub mod environment;
 pub mod exec;
 mod links;
 mod protocol;
 pub mod serve;
+pub mod server_stats;
+pub mod stats;
 pub mod subject;
 pub mod subjects;
+pub mod workload;

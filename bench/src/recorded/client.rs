@@ -1,0 +1,212 @@
+//! Turns a connected client into running tasks, a gate that stops them all, and a pump for what the library reports unasked.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use results::history::{Call, End, Entry, Event};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+
+use super::{Shared, task};
+use crate::subject::{ClientEvent, Connected, LockClient};
+
+/// How long the tasks of a client may take to end after the load was stopped, besides what their waits allow.
+const END_WITHIN: Duration = Duration::from_secs(10);
+
+/// A client of a running load.
+pub struct RunningClient {
+    inner: Arc<Inner>,
+    tasks: Vec<JoinHandle<()>>,
+    pump: JoinHandle<()>,
+}
+
+/// What a client's tasks share.
+pub(super) struct Inner {
+    pub(super) shared: Arc<Shared>,
+    pub(super) name: String,
+    pub(super) incarnation: u32,
+    pub(super) client: Box<dyn LockClient>,
+    paused: watch::Sender<bool>,
+    dead: watch::Sender<bool>,
+    held: Mutex<HashMap<String, Arc<AtomicBool>>>,
+}
+
+pub(super) fn start(
+    shared: Arc<Shared>,
+    name: &str,
+    incarnation: u32,
+    connected: Connected,
+) -> RunningClient {
+    let inner = Arc::new(Inner {
+        name: name.to_owned(),
+        incarnation,
+        client: connected.client,
+        paused: watch::Sender::new(false),
+        dead: watch::Sender::new(false),
+        held: Mutex::default(),
+        shared,
+    });
+    let tasks = (0..inner.shared.load.tasks)
+        .map(|task| tokio::spawn(task::run(Arc::clone(&inner), task)))
+        .collect();
+    let pump = tokio::spawn(pump(Arc::clone(&inner), connected.events));
+    RunningClient { inner, tasks, pump }
+}
+
+impl RunningClient {
+    /// Its name in the history.
+    pub fn name(&self) -> &str {
+        &self.inner.name
+    }
+
+    /// The process that is this client.
+    pub fn pid(&self) -> Option<u32> {
+        self.inner.client.pid()
+    }
+
+    /// Whether its process has ended.
+    pub fn is_dead(&self) -> bool {
+        *self.inner.dead.borrow()
+    }
+
+    /// Closes the gate, to be called just before its process is stopped: from now on its tasks begin no step.
+    pub fn pause(&self) {
+        self.inner.paused.send_replace(true);
+        self.inner.client.set_paused(true);
+    }
+
+    /// Opens the gate, to be called just after its process goes on.
+    pub fn resume(&self) {
+        self.inner.client.set_paused(false);
+        self.inner.paused.send_replace(false);
+    }
+
+    /// Waits until its process is known to have ended: the death is on record by then.
+    pub async fn died(&self) {
+        let _ = self.inner.dead.subscribe().wait_for(|dead| *dead).await;
+    }
+
+    /// Waits for the tasks to end (stop the load first, or let the client die) and closes the client in an orderly way. Says which
+    /// tasks did not end in time.
+    pub async fn finish(self) -> Result<(), String> {
+        let wait = self.inner.shared.load.wait.unwrap_or_default();
+        let end = tokio::time::Instant::now() + wait + END_WITHIN;
+        let mut late = 0;
+        for mut task in self.tasks {
+            if tokio::time::timeout_at(end, &mut task).await.is_err() {
+                task.abort();
+                let _ = task.await;
+                late += 1;
+            }
+        }
+        self.pump.abort();
+        let _ = self.pump.await;
+        let name = self.inner.name.clone();
+        if let Some(inner) = Arc::into_inner(self.inner) {
+            inner.client.close().await;
+        }
+        if late == 0 {
+            Ok(())
+        } else {
+            Err(format!(
+                "{late} tasks of {name} did not end within {:?} after the load",
+                wait + END_WITHIN
+            ))
+        }
+    }
+}
+
+impl Inner {
+    /// Passes when the client's process runs; false when it is dead and nothing is to be done any more.
+    pub(super) async fn gate(&self) -> bool {
+        if self.is_dead() {
+            return false;
+        }
+        let mut paused = self.paused.subscribe();
+        let mut dead = self.dead.subscribe();
+        tokio::select! {
+            biased;
+            _ = dead.wait_for(|dead| *dead) => false,
+            open = paused.wait_for(|paused| !*paused) => open.is_ok(),
+        }
+    }
+
+    pub(super) fn is_dead(&self) -> bool {
+        *self.dead.borrow()
+    }
+
+    /// The name of a grant in the history: the subject's own is unique only within one process.
+    pub(super) fn grant(&self, own: &str) -> String {
+        match self.incarnation {
+            0 => format!("{}/{own}", self.name),
+            again => format!("{}.{again}/{own}", self.name),
+        }
+    }
+
+    /// A flag that is raised when the library says that this grant is lost.
+    pub(super) fn watch_grant(&self, own: &str) -> Arc<AtomicBool> {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(held.entry(own.to_owned()).or_default())
+    }
+
+    pub(super) fn forget_grant(&self, own: &str) {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        held.remove(own);
+    }
+}
+
+/// Writes down what the library reports unasked.
+async fn pump(inner: Arc<Inner>, mut events: mpsc::UnboundedReceiver<ClientEvent>) {
+    let sink = &inner.shared.sink;
+    while let Some(event) = events.recv().await {
+        match event {
+            ClientEvent::Lost { grant, reason, .. } => {
+                sink.record(Entry::Event(Event::Lost {
+                    grant: inner.grant(&grant),
+                    reason: Some(reason),
+                }));
+                // On record first: only then may a task act on it.
+                inner.watch_grant(&grant).store(true, Ordering::Release);
+            }
+            // Without the time of its sending a renewal does not lengthen the contract, so it says nothing.
+            ClientEvent::Extended { sent_at: None, .. } => {}
+            ClientEvent::Extended {
+                grant,
+                lease,
+                sent_at: Some(sent_at),
+            } => {
+                // A history is in order of time, so the call cannot be written into the past: the lease is shortened instead.
+                let age = Instant::now().saturating_duration_since(sent_at);
+                let left = lease.saturating_sub(age);
+                let id = inner.shared.id();
+                sink.record(Entry::Call {
+                    id,
+                    call: Call::Extend {
+                        grant: inner.grant(&grant),
+                        lease_ms: task::ms(left),
+                        by: Some("watchdog".to_owned()),
+                    },
+                });
+                sink.record(Entry::End { id, end: ok() });
+            }
+            ClientEvent::Exited { .. } => {
+                sink.record(Entry::Event(Event::Crash {
+                    client: inner.name.clone(),
+                }));
+                inner.dead.send_replace(true);
+                return;
+            }
+        }
+    }
+}
+
+/// An `ok` that carries nothing.
+pub(super) fn ok() -> End {
+    End::Ok {
+        grant: None,
+        token: None,
+        sent_ns: None,
+    }
+}

@@ -1,0 +1,71 @@
+//! Turns entries into stamped lines of one history: the only clock and the only writer of a scenario.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use results::history::Entry;
+use results::history_writer::{HistoryWriteError, HistoryWriter};
+
+/// Where load and nemesis write down what happens.
+pub trait Sink: Send + Sync + 'static {
+    /// Stamps an entry and keeps it; when this returns, the record survives the death of this process. Gives the stamp.
+    fn record(&self, entry: Entry) -> u64;
+
+    /// An instant on the sink's clock: nanoseconds since the run began; 0 for anything earlier.
+    fn ns(&self, at: Instant) -> u64;
+}
+
+/// A sink that appends to a history file.
+#[derive(Debug)]
+pub struct HistorySink {
+    writer: HistoryWriter,
+    origin: Instant,
+    failed: Mutex<Option<String>>,
+}
+
+impl HistorySink {
+    /// Begins now: `t_ns` 0 is the moment of this call.
+    pub fn new(writer: HistoryWriter) -> Self {
+        HistorySink {
+            writer,
+            origin: Instant::now(),
+            failed: Mutex::new(None),
+        }
+    }
+
+    /// Syncs the file. An error means that the history is incomplete, so that no verdict over it can be clean.
+    pub fn finish(&self) -> Result<u64, String> {
+        let failed = self
+            .failed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        if let Some(why) = failed {
+            return Err(why);
+        }
+        self.writer.finish().map_err(|error| error.to_string())?;
+        Ok(self.writer.lines())
+    }
+
+    fn keep_first(&self, error: &HistoryWriteError) {
+        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        failed.get_or_insert_with(|| error.to_string());
+    }
+}
+
+impl Sink for HistorySink {
+    fn record(&self, entry: Entry) -> u64 {
+        let now = || self.ns(Instant::now());
+        match self.writer.append_with(now, entry) {
+            Ok(t_ns) => t_ns,
+            Err(error) => {
+                self.keep_first(&error);
+                now()
+            }
+        }
+    }
+
+    fn ns(&self, at: Instant) -> u64 {
+        u64::try_from(at.saturating_duration_since(self.origin).as_nanos()).unwrap_or(u64::MAX)
+    }
+}
