@@ -1,0 +1,124 @@
+//! Turns this machine into the [`Environment`] that is kept with a run.
+
+use std::fs;
+
+use results::run::Environment;
+
+/// Compiler and profile, as the build recorded them.
+const RUSTC: &str = concat!(env!("BENCH_RUSTC"), ", ", env!("BENCH_PROFILE"));
+
+/// What was read at the start; [`Watch::finish`] reads the rest at the end.
+#[derive(Debug)]
+pub struct Watch {
+    environment: Environment,
+    ticks: Option<Ticks>,
+}
+
+/// CPU time of the whole machine in ticks.
+#[derive(Debug, Clone, Copy)]
+struct Ticks {
+    all: u64,
+    stolen: u64,
+}
+
+/// Reads the machine now, before anything is measured. What cannot be read stays empty or zero.
+pub fn watch() -> Watch {
+    let load = load_average();
+    let uname = nix::sys::utsname::uname().ok();
+    let text = |part: Option<&std::ffi::OsStr>| {
+        part.map(|s| s.to_string_lossy().into_owned())
+            .unwrap_or_default()
+    };
+    Watch {
+        environment: Environment {
+            host: text(uname.as_ref().map(|u| u.nodename())),
+            cpu: field("/proc/cpuinfo", "model name"),
+            cores: std::thread::available_parallelism()
+                .map_or(0, |n| u32::try_from(n.get()).unwrap_or(u32::MAX)),
+            memory_bytes: memory_bytes(),
+            kernel: format!(
+                "{} {}",
+                text(uname.as_ref().map(|u| u.sysname())),
+                text(uname.as_ref().map(|u| u.release()))
+            ),
+            rustc: RUSTC.to_owned(),
+            load_average: [load, load],
+            ..Environment::default()
+        },
+        ticks: ticks(),
+    }
+}
+
+impl Watch {
+    /// Adds the load at the end and the share of stolen time in between. Servers are the caller's to add.
+    pub fn finish(mut self) -> Environment {
+        self.environment.load_average[1] = load_average();
+        if let (Some(before), Some(after)) = (self.ticks, ticks())
+            && after.all > before.all
+        {
+            let stolen = after.stolen.saturating_sub(before.stolen);
+            self.environment.steal = stolen as f64 / (after.all - before.all) as f64;
+        }
+        self.environment
+    }
+}
+
+/// The value of the first line of a file in the form `name : value`.
+fn field(path: &str, name: &str) -> String {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    text.lines()
+        .filter_map(|line| line.split_once(':'))
+        .find(|(key, _)| key.trim() == name)
+        .map(|(_, value)| value.trim().to_owned())
+        .unwrap_or_default()
+}
+
+fn memory_bytes() -> u64 {
+    let total = field("/proc/meminfo", "MemTotal");
+    let kib: u64 = total
+        .split_whitespace()
+        .next()
+        .and_then(|n| n.parse().ok())
+        .unwrap_or(0);
+    kib * 1024
+}
+
+fn load_average() -> f64 {
+    fs::read_to_string("/proc/loadavg")
+        .ok()
+        .and_then(|text| text.split_whitespace().next()?.parse().ok())
+        .unwrap_or(0.0)
+}
+
+fn ticks() -> Option<Ticks> {
+    let stat = fs::read_to_string("/proc/stat").ok()?;
+    let all: Vec<u64> = stat
+        .lines()
+        .next()?
+        .split_whitespace()
+        .skip(1)
+        .filter_map(|n| n.parse().ok())
+        .collect();
+    // user nice system idle iowait irq softirq steal; guest time is contained in user's.
+    Some(Ticks {
+        all: all.iter().take(8).sum(),
+        stolen: *all.get(7)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn this_machine_is_described() {
+        let environment = super::watch().finish();
+        assert!(environment.cores > 0);
+        assert!(environment.memory_bytes > 1 << 20);
+        assert!(
+            environment.kernel.starts_with("Linux"),
+            "{}",
+            environment.kernel
+        );
+        assert!(environment.rustc.contains("rustc"), "{}", environment.rustc);
+        assert!((0.0..=1.0).contains(&environment.steal));
+    }
+}
