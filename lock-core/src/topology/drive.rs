@@ -105,6 +105,10 @@ pub(crate) async fn drive<R: Router>(
                 acked,
                 sent_at,
             } => {
+                if acked.is_some_and(|(acked, wanted)| acked < wanted) {
+                    // Perhaps a replica is gone for good: the next request should know.
+                    router.suspect();
+                }
                 return Ok(Sent {
                     value,
                     node: node.label.clone(),

@@ -1,13 +1,17 @@
 //! The seam between a lock algorithm and the servers: requests by key in, replies with their node and time of sending out.
 mod attempt;
+mod cluster;
 mod conn;
 mod dial;
 mod drive;
 mod flight;
 mod node;
 mod pubsub;
+mod sentinel;
 mod single;
 mod slot;
+#[cfg(test)]
+mod tests;
 
 use std::{
     sync::Arc,
@@ -18,7 +22,7 @@ use async_trait::async_trait;
 use futures_util::{StreamExt, stream::FuturesUnordered};
 
 pub use self::slot::slot;
-use self::{dial::Dialer, single::Single};
+use self::{cluster::Cluster, dial::Dialer, sentinel::Sentinel, single::Single};
 use crate::{
     ClientOptions,
     target::{Shape, Target},
@@ -145,9 +149,15 @@ pub(crate) async fn connect(
     let deadline = Instant::now() + options.connect_timeout;
     match target.shape {
         Shape::Single | Shape::Masters => masters(target, options, deadline).await,
-        Shape::Sentinel | Shape::Cluster => Err(NodeError::unreached(format!(
-            "{target} cannot be reached yet"
-        ))),
+        Shape::Sentinel => {
+            let sentinel = Sentinel::connect(target, options, deadline).await?;
+            Ok(vec![Arc::new(sentinel)])
+        }
+        Shape::Cluster => {
+            let dialer = Arc::new(Dialer::new(target, options));
+            let cluster = Cluster::connect(target.endpoints.clone(), dialer, deadline).await?;
+            Ok(vec![Arc::new(cluster)])
+        }
     }
 }
 

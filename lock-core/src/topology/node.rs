@@ -66,6 +66,11 @@ impl Node {
         line.alive().map(|conn| line.lease(conn))
     }
 
+    /// Whether the connection for commands is there.
+    pub(crate) fn is_connected(&self) -> bool {
+        self.command.alive().is_some()
+    }
+
     /// The connection, dialled if need be. The dial belongs to everybody who waits for it and outlives them.
     pub(crate) async fn dialled(
         self: &Arc<Self>,
@@ -167,6 +172,11 @@ impl Node {
                 conn.kill();
             }
         }
+    }
+
+    /// Whether the node was closed for good.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
     }
 
     fn lines(&self) -> impl Iterator<Item = &Line> {

@@ -1,0 +1,125 @@
+//! Turns requests into attempts at the master that owns their slot.
+mod map;
+mod state;
+
+use std::{sync::Arc, time::Instant};
+
+use async_trait::async_trait;
+use tokio::{sync::watch, time::timeout_at};
+
+use self::state::State;
+use super::{
+    NodeError, Request, Route, Sent, Subscription,
+    dial::Dialer,
+    drive::{Router, drive},
+    node::{Node, Purpose},
+    pubsub::{Hub, Places},
+    slot,
+};
+use crate::target::Endpoint;
+
+/// A cluster.
+#[derive(Debug)]
+pub(crate) struct Cluster {
+    state: Arc<State>,
+    hub: Hub,
+    sharded: bool,
+}
+
+impl Cluster {
+    /// Reads the slot map, and finds out whether the servers know sharded channels.
+    pub(crate) async fn connect(
+        seeds: Vec<Endpoint>,
+        dialer: Arc<Dialer>,
+        deadline: Instant,
+    ) -> Result<Self, NodeError> {
+        let state = State::new(seeds, dialer);
+        if timeout_at(deadline.into(), state.refresh()).await.is_err() || state.masters().is_empty()
+        {
+            return Err(state.unreached());
+        }
+        let sharded = knows_sharded_channels(&state.masters(), deadline).await;
+        let hub = Hub::new(state.clone(), sharded);
+        Ok(Cluster {
+            state,
+            hub,
+            sharded,
+        })
+    }
+}
+
+/// Asks the masters for the first definite answer to PUBSUB SHARDNUMSUB (Redis 7.0 and later know it).
+async fn knows_sharded_channels(masters: &[Arc<Node>], deadline: Instant) -> bool {
+    let probe = redis::cmd("PUBSUB").arg("SHARDNUMSUB").take();
+    for node in masters {
+        let Ok(lease) = node.dialled(Purpose::Command, deadline).await else {
+            continue;
+        };
+        match timeout_at(deadline.into(), lease.conn.command(&probe)).await {
+            Ok(Ok(answer)) => return !matches!(answer, redis::Value::ServerError(_)),
+            Ok(Err(_)) | Err(_) => continue,
+        }
+    }
+    false
+}
+
+impl Router for Cluster {
+    fn owner(&self, request: &Request) -> Option<Arc<Node>> {
+        match request.keys.first() {
+            Some(key) => self.state.owner(slot(key)),
+            None => self.state.masters().first().cloned(),
+        }
+    }
+    async fn rediscover(&self, deadline: Instant) {
+        let _ = timeout_at(deadline.into(), self.state.refresh()).await;
+    }
+    fn suspect(&self) {
+        // The flight runs by itself; nobody here needs its result.
+        drop(self.state.refresh());
+    }
+    fn redirected(&self, from: &Node, message: &str) -> Option<Arc<Node>> {
+        // `MOVED 3999 127.0.0.1:6381`, IPv6 without brackets, the host empty if it is the one that was asked.
+        let (host, port) = message.split_whitespace().nth(2)?.rsplit_once(':')?;
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let to = map::endpoint(host, port.parse().ok()?, &from.endpoint)?;
+        Some(self.state.node(to))
+    }
+    fn name(&self) -> String {
+        self.label()
+    }
+}
+
+#[async_trait]
+impl Route for Cluster {
+    async fn send(&self, request: &Request, deadline: Instant) -> Result<Sent, NodeError> {
+        drive(self, request, deadline).await
+    }
+    fn subscribe(&self, key: &[u8], channel: &str) -> Subscription {
+        self.hub.subscribe(key, channel)
+    }
+    fn publish_command(&self) -> &'static str {
+        if self.sharded { "SPUBLISH" } else { "PUBLISH" }
+    }
+    fn commands(&self) -> u64 {
+        self.state.dialer.commands()
+    }
+    fn label(&self) -> String {
+        self.state.label()
+    }
+    async fn close(&self) {
+        self.hub.close();
+        self.state.close();
+    }
+}
+
+impl Places for State {
+    fn place(&self, slot: u16) -> Option<Arc<Node>> {
+        self.owner(slot)
+    }
+    fn misplaced(&self) {
+        drop(self.refresh());
+    }
+    fn changes(&self) -> Option<watch::Receiver<u64>> {
+        Some(self.version())
+    }
+}

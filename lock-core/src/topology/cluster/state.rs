@@ -1,0 +1,274 @@
+//! Turns what the nodes say into the current slot map, one refresh at a time.
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{
+        Arc, Mutex, PoisonError, RwLock,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use futures_util::{StreamExt, stream::FuturesUnordered};
+use tokio::{
+    sync::watch,
+    time::{sleep, timeout, timeout_at},
+};
+
+use super::map::{Shard, View};
+use crate::{
+    target::Endpoint,
+    topology::{
+        NodeError,
+        dial::{Dialer, Proof},
+        flight::{Flight, Joined},
+        node::{Node, Purpose},
+        slot::SLOTS,
+    },
+};
+
+/// The least time between the ends of two refreshes: a failover answers hundreds of requests with MOVED at once.
+const HOLD_OFF: Duration = Duration::from_millis(50);
+/// How long after the first good answer others may still outrank it.
+const GRACE: Duration = Duration::from_millis(30);
+/// How many nodes are asked at once.
+const WITNESSES: usize = 8;
+/// A slot that nobody serves.
+const NOBODY: u16 = u16::MAX;
+
+/// The nodes of a cluster and the map of its slots.
+pub(super) struct State {
+    pub(super) dialer: Arc<Dialer>,
+    seeds: Vec<Endpoint>,
+    nodes: Mutex<BTreeMap<Endpoint, Arc<Node>>>,
+    map: RwLock<Arc<Map>>,
+    refresh: Flight<()>,
+    turns: AtomicUsize,
+    last_end: Mutex<Option<Instant>>,
+    version: watch::Sender<u64>,
+    closed: AtomicBool,
+    me: std::sync::Weak<State>,
+}
+
+struct Map {
+    shards: Vec<Shard>,
+    masters: Vec<Arc<Node>>,
+    /// Per slot the index of its master.
+    owners: Vec<u16>,
+    rank: (u64, bool, u32),
+}
+
+impl State {
+    pub(super) fn new(seeds: Vec<Endpoint>, dialer: Arc<Dialer>) -> Arc<Self> {
+        let empty = Map {
+            shards: Vec::new(),
+            masters: Vec::new(),
+            owners: vec![NOBODY; SLOTS.into()],
+            rank: (0, false, 0),
+        };
+        Arc::new_cyclic(|me| State {
+            dialer,
+            seeds,
+            nodes: Mutex::default(),
+            map: RwLock::new(Arc::new(empty)),
+            refresh: Flight::new(),
+            turns: AtomicUsize::new(0),
+            last_end: Mutex::new(None),
+            version: watch::Sender::new(0),
+            closed: AtomicBool::new(false),
+            me: me.clone(),
+        })
+    }
+
+    pub(super) fn owner(&self, slot: u16) -> Option<Arc<Node>> {
+        let map = self.map.read().unwrap_or_else(PoisonError::into_inner);
+        let index = *map.owners.get(usize::from(slot))?;
+        map.masters.get(usize::from(index)).cloned()
+    }
+
+    pub(super) fn masters(&self) -> Vec<Arc<Node>> {
+        self.map
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .masters
+            .clone()
+    }
+
+    pub(super) fn version(&self) -> watch::Receiver<u64> {
+        self.version.subscribe()
+    }
+
+    /// The node at an address, known before or not.
+    pub(super) fn node(&self, endpoint: Endpoint) -> Arc<Node> {
+        let mut nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
+        let node = nodes.entry(endpoint).or_insert_with_key(|endpoint| {
+            Node::new(endpoint.clone(), self.dialer.clone(), Proof::Answers)
+        });
+        if self.closed.load(Ordering::Acquire) {
+            node.close();
+        }
+        node.clone()
+    }
+
+    /// Reads the map anew, or joins whoever does. Goes on by itself if the caller does not wait.
+    pub(super) fn refresh(&self) -> Joined<()> {
+        self.refresh.join(|| {
+            let state = self.me.upgrade();
+            async move {
+                if let Some(state) = state {
+                    state.read_map().await;
+                }
+            }
+        })
+    }
+
+    async fn read_map(&self) {
+        let last_end = *self.last_end.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(wait) = last_end.and_then(|end| HOLD_OFF.checked_sub(end.elapsed())) {
+            sleep(wait).await;
+        }
+        if self.closed.load(Ordering::Acquire) {
+            return;
+        }
+        let asked = self.witnesses();
+        let mut answers: FuturesUnordered<_> = asked.iter().map(|node| self.ask(node)).collect();
+        let mut best: Option<View> = None;
+        let mut until: Option<Instant> = None;
+        loop {
+            let next = match until {
+                None => answers.next().await,
+                Some(until) => timeout_at(until.into(), answers.next())
+                    .await
+                    .unwrap_or(None),
+            };
+            let Some(answer) = next else { break };
+            if let Some(view) = answer {
+                until.get_or_insert_with(|| Instant::now() + GRACE);
+                if best.as_ref().is_none_or(|best| view.rank() > best.rank()) {
+                    best = Some(view);
+                }
+            }
+        }
+        drop(answers);
+        if let Some(view) = best {
+            self.adopt(view);
+        }
+        *self.last_end.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+
+    /// Some of the nodes that can be asked, others each time where there are many.
+    fn witnesses(&self) -> Vec<Arc<Node>> {
+        for seed in &self.seeds {
+            self.node(seed.clone());
+        }
+        let nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
+        let turn = self.turns.fetch_add(1, Ordering::Relaxed) * WITNESSES % nodes.len().max(1);
+        nodes
+            .values()
+            .cycle()
+            .skip(turn)
+            .take(WITNESSES.min(nodes.len()))
+            .cloned()
+            .collect()
+    }
+
+    async fn ask(&self, node: &Arc<Node>) -> Option<View> {
+        let deadline = Instant::now() + self.dialer.connect_timeout;
+        let lease = node.dialled(Purpose::Command, deadline).await.ok()?;
+        let mut pipe = redis::pipe();
+        pipe.cmd("CLUSTER").arg("SLOTS").cmd("CLUSTER").arg("INFO");
+        match timeout(self.dialer.response_timeout, lease.conn.pipeline(&pipe, 2)).await {
+            Ok(Ok(answers)) => View::read(answers.first()?, answers.get(1)?, &node.endpoint),
+            Ok(Err(_)) => None,
+            Err(_) => {
+                lease.conn.suspect(self.dialer.response_timeout);
+                None
+            }
+        }
+    }
+
+    fn adopt(&self, view: View) {
+        let rank = view.rank();
+        let old = self
+            .map
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        // A node cut off from the others still knows an older configuration; it is no reason to go back while the
+        // masters of the newer one can be reached.
+        if rank.0 < old.rank.0 && old.masters.iter().any(|master| master.is_connected()) {
+            return;
+        }
+        let masters: Vec<_> = view
+            .shards
+            .iter()
+            .map(|shard| self.node(shard.master.clone()))
+            .collect();
+        for (shard, master) in view.shards.iter().zip(&masters) {
+            master.known_replicas(shard.replicas);
+        }
+        let same = old.shards == view.shards;
+        if same && old.rank == rank {
+            return;
+        }
+        let mut owners = vec![NOBODY; SLOTS.into()];
+        for (index, shard) in (0..NOBODY).zip(&view.shards) {
+            for &(from, to) in &shard.ranges {
+                owners[usize::from(from)..=usize::from(to)].fill(index);
+            }
+        }
+        // A node that owns nothing any more is forgotten, and closed when its last request has ended. The seeds stay:
+        // somebody has to be asked when all else is gone.
+        let keep = |endpoint: &Endpoint| {
+            view.shards.iter().any(|shard| shard.master == *endpoint)
+                || self.seeds.contains(endpoint)
+        };
+        self.nodes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .retain(|endpoint, _| keep(endpoint));
+        *self.map.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(Map {
+            shards: view.shards,
+            masters,
+            owners,
+            rank,
+        });
+        if !same {
+            self.version.send_modify(|version| *version += 1);
+        }
+    }
+
+    pub(super) fn unreached(&self) -> NodeError {
+        NodeError::unreached(format!(
+            "no node of the cluster answered CLUSTER SLOTS: {} within {:?}",
+            self.label(),
+            self.dialer.connect_timeout
+        ))
+    }
+
+    pub(super) fn label(&self) -> String {
+        self.seeds
+            .iter()
+            .map(Endpoint::to_string)
+            .collect::<Vec<_>>()
+            .join(",")
+    }
+
+    pub(super) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        for node in self
+            .nodes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .values()
+        {
+            node.close();
+        }
+    }
+}
+
+impl fmt::Debug for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Cluster({})", self.label())
+    }
+}

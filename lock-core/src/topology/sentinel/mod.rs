@@ -1,0 +1,141 @@
+//! Turns requests into attempts at the master that the sentinels name.
+mod report;
+mod state;
+mod witness;
+
+use std::{sync::Arc, time::Instant};
+
+use async_trait::async_trait;
+use tokio::{task::AbortHandle, time::timeout_at};
+
+use self::{state::State, witness::Witness};
+use super::{
+    NodeError, Request, Route, Sent, Subscription,
+    dial::Dialer,
+    drive::{Router, drive},
+    node::Node,
+    pubsub::Hub,
+};
+use crate::{ClientOptions, target::Target};
+
+/// Where a sentinel announces that another master was elected.
+const SWITCHED: &str = "+switch-master";
+
+/// A master with its replicas, watched by sentinels.
+#[derive(Debug)]
+pub(crate) struct Sentinel {
+    state: Arc<State>,
+    hub: Hub,
+    announcements: Vec<Hub>,
+    watchers: Vec<AbortHandle>,
+}
+
+impl Sentinel {
+    /// Finds the master and starts listening for the next one.
+    pub(crate) async fn connect(
+        target: &Target,
+        options: &ClientOptions,
+        deadline: Instant,
+    ) -> Result<Self, NodeError> {
+        let dialer = Arc::new(Dialer::new(target, options));
+        let witnesses: Vec<_> = target
+            .endpoints
+            .iter()
+            .map(|endpoint| Witness::new(endpoint, &dialer))
+            .collect();
+        let name = target.master_name.clone().unwrap_or_default();
+        let label = target
+            .endpoints
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join(",");
+        let state = State::new(name, label, dialer, witnesses);
+        let _ = timeout_at(deadline.into(), state.search()).await;
+        if state.master().is_none() {
+            state.close();
+            return Err(NodeError::unreached(format!(
+                "no master for {target}: {}",
+                state.why_none()
+            )));
+        }
+        let announcements: Vec<_> = state
+            .witnesses
+            .iter()
+            .map(|witness| Hub::new(witness.clone(), false))
+            .collect();
+        let watchers = announcements
+            .iter()
+            .map(|hub| watch_for_switch(hub, &state))
+            .collect();
+        Ok(Sentinel {
+            hub: Hub::new(state.clone(), false),
+            state,
+            announcements,
+            watchers,
+        })
+    }
+}
+
+/// Looks for the master at every announcement, and whenever announcements may have been missed.
+fn watch_for_switch(hub: &Hub, state: &Arc<State>) -> AbortHandle {
+    let mut announcements = hub.subscribe(b"", SWITCHED);
+    let state = Arc::downgrade(state);
+    let watcher = tokio::spawn(async move {
+        loop {
+            announcements.inner.hint().await;
+            let Some(state) = state.upgrade() else { return };
+            drop(state.search());
+        }
+    });
+    watcher.abort_handle()
+}
+
+impl Router for Sentinel {
+    fn owner(&self, _: &Request) -> Option<Arc<Node>> {
+        self.state.master()
+    }
+    async fn rediscover(&self, deadline: Instant) {
+        let _ = timeout_at(deadline.into(), self.state.search()).await;
+    }
+    fn suspect(&self) {
+        drop(self.state.search());
+    }
+    fn redirected(&self, _: &Node, _: &str) -> Option<Arc<Node>> {
+        None
+    }
+    fn name(&self) -> String {
+        format!("{}: {}", self.state.label(), self.state.why_none())
+    }
+}
+
+#[async_trait]
+impl Route for Sentinel {
+    async fn send(&self, request: &Request, deadline: Instant) -> Result<Sent, NodeError> {
+        drive(self, request, deadline).await
+    }
+    fn subscribe(&self, key: &[u8], channel: &str) -> Subscription {
+        self.hub.subscribe(key, channel)
+    }
+    fn publish_command(&self) -> &'static str {
+        "PUBLISH"
+    }
+    fn commands(&self) -> u64 {
+        self.state.dialer.commands()
+    }
+    fn label(&self) -> String {
+        self.state.label()
+    }
+    async fn close(&self) {
+        self.hub.close();
+        self.announcements.iter().for_each(Hub::close);
+        self.watchers.iter().for_each(AbortHandle::abort);
+        self.state.close();
+    }
+}
+
+impl Drop for Sentinel {
+    fn drop(&mut self) {
+        self.watchers.iter().for_each(AbortHandle::abort);
+    }
+}

@@ -1,0 +1,251 @@
+//! Turns the sentinels' reports into the master of the moment, proven by its own word.
+use std::{
+    fmt,
+    sync::{
+        Arc, Mutex, PoisonError, RwLock, Weak,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use futures_util::{StreamExt, stream::FuturesUnordered};
+use tokio::{
+    sync::watch,
+    time::{sleep, timeout_at},
+};
+
+use super::{
+    report::{Report, candidates},
+    witness::Witness,
+};
+use crate::topology::{
+    dial::{Dialer, Proof},
+    flight::{Flight, Joined},
+    node::{Node, Purpose},
+    pubsub::Places,
+};
+
+/// The least time between the ends of two searches.
+const HOLD_OFF: Duration = Duration::from_millis(50);
+/// How long after the first report the others are waited for, unless a majority agrees before.
+const GRACE: Duration = Duration::from_millis(100);
+
+/// The sentinels and the master they name.
+pub(super) struct State {
+    pub(super) name: String,
+    pub(super) dialer: Arc<Dialer>,
+    pub(super) witnesses: Vec<Arc<Witness>>,
+    label: String,
+    master: RwLock<Option<Arc<Node>>>,
+    epoch: AtomicU64,
+    search: Flight<()>,
+    last_end: Mutex<Option<Instant>>,
+    why_none: Mutex<String>,
+    version: watch::Sender<u64>,
+    closed: AtomicBool,
+    me: Weak<State>,
+}
+
+impl State {
+    pub(super) fn new(
+        name: String,
+        label: String,
+        dialer: Arc<Dialer>,
+        witnesses: Vec<Arc<Witness>>,
+    ) -> Arc<Self> {
+        Arc::new_cyclic(|me| State {
+            name,
+            dialer,
+            witnesses,
+            label,
+            master: RwLock::new(None),
+            epoch: AtomicU64::new(0),
+            search: Flight::new(),
+            last_end: Mutex::new(None),
+            why_none: Mutex::new("nobody was asked".to_owned()),
+            version: watch::Sender::new(0),
+            closed: AtomicBool::new(false),
+            me: me.clone(),
+        })
+    }
+
+    /// The master, if its connection stands. After a loss the sentinels are asked before anybody connects again: a
+    /// master that restarts says that it is one, long before it learns that it is not any more.
+    pub(super) fn master(&self) -> Option<Arc<Node>> {
+        self.last_master().filter(|node| node.is_connected())
+    }
+
+    pub(super) fn last_master(&self) -> Option<Arc<Node>> {
+        self.master
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// Looks for the master, or joins whoever does. Goes on by itself if the caller does not wait.
+    pub(super) fn search(&self) -> Joined<()> {
+        self.search.join(|| {
+            let state = self.me.upgrade();
+            async move {
+                if let Some(state) = state {
+                    state.look().await;
+                }
+            }
+        })
+    }
+
+    async fn look(&self) {
+        let last_end = *self.last_end.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(wait) = last_end.and_then(|end| HOLD_OFF.checked_sub(end.elapsed())) {
+            sleep(wait).await;
+        }
+        if !self.closed.load(Ordering::Acquire) {
+            let (reports, mut complaints) = self.reports().await;
+            self.follow(&reports, &mut complaints).await;
+            if !complaints.is_empty() {
+                *self.why_none.lock().unwrap_or_else(PoisonError::into_inner) =
+                    complaints.join("; ");
+            }
+        }
+        *self.last_end.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+
+    async fn reports(&self) -> (Vec<Report>, Vec<String>) {
+        let mut answers: FuturesUnordered<_> = self
+            .witnesses
+            .iter()
+            .map(|witness| witness.ask(&self.name))
+            .collect();
+        let (mut reports, mut complaints): (Vec<Report>, _) = (Vec::new(), Vec::new());
+        let mut until: Option<Instant> = None;
+        loop {
+            let next = match until {
+                None => answers.next().await,
+                Some(until) => timeout_at(until.into(), answers.next())
+                    .await
+                    .unwrap_or(None),
+            };
+            match next {
+                None => return (reports, complaints),
+                Some(Err(complaint)) => complaints.push(complaint),
+                Some(Ok(report)) => {
+                    until.get_or_insert_with(|| Instant::now() + GRACE);
+                    let same = |other: &&Report| {
+                        other.master == report.master && other.epoch == report.epoch
+                    };
+                    let agreeing = reports.iter().filter(same).count() + 1;
+                    reports.push(report);
+                    if agreeing > self.witnesses.len() / 2 {
+                        return (reports, complaints);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Goes to the first candidate that says itself that it is the master.
+    async fn follow(&self, reports: &[Report], complaints: &mut Vec<String>) {
+        let seen = self.epoch.load(Ordering::Acquire);
+        let Some((epoch, endpoints)) = candidates(reports, seen, self.witnesses.len()) else {
+            if !reports.is_empty() {
+                complaints.push(
+                    "the sentinels that answer lag behind what others said before".to_owned(),
+                );
+            }
+            return;
+        };
+        let old = self.last_master();
+        if let Some(old) = &old
+            && epoch > seen
+            && !endpoints.contains(&old.endpoint)
+        {
+            // Another master was elected. Whatever the old one still answers, it answers from a lost world.
+            self.settle(None);
+            old.close();
+        }
+        for endpoint in endpoints {
+            let known = old
+                .as_ref()
+                .filter(|old| old.endpoint == endpoint && !old.is_closed())
+                .cloned();
+            let node =
+                known.unwrap_or_else(|| Node::new(endpoint, self.dialer.clone(), Proof::IsMaster));
+            match node
+                .dialled(
+                    Purpose::Command,
+                    Instant::now() + self.dialer.connect_timeout,
+                )
+                .await
+            {
+                Ok(_) => {
+                    let replicas = reports
+                        .iter()
+                        .filter(|report| report.master == node.endpoint);
+                    node.known_replicas(replicas.map(|report| report.replicas).max().unwrap_or(0));
+                    self.epoch.store(epoch, Ordering::Release);
+                    self.settle(Some(node.clone()));
+                    if let Some(old) = old.filter(|old| !Arc::ptr_eq(old, &node)) {
+                        old.close();
+                    }
+                    return;
+                }
+                Err(error) => complaints.push(error.message),
+            }
+        }
+    }
+
+    fn settle(&self, node: Option<Arc<Node>>) {
+        let mut master = self.master.write().unwrap_or_else(PoisonError::into_inner);
+        let same = match (&*master, &node) {
+            (Some(old), Some(new)) => Arc::ptr_eq(old, new),
+            (None, None) => true,
+            _ => false,
+        };
+        *master = node.filter(|_| !self.closed.load(Ordering::Acquire));
+        drop(master);
+        if !same {
+            self.version.send_modify(|version| *version += 1);
+        }
+    }
+
+    /// Why there is no master, as far as the last search could tell.
+    pub(super) fn why_none(&self) -> String {
+        self.why_none
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    pub(super) fn label(&self) -> String {
+        match self.last_master() {
+            Some(master) => format!("{} ({})", self.name, master.label),
+            None => format!("{} (sentinels {})", self.name, self.label),
+        }
+    }
+
+    pub(super) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        if let Some(master) = self.last_master() {
+            master.close();
+        }
+        self.witnesses.iter().for_each(|witness| witness.close());
+    }
+}
+
+impl Places for State {
+    fn place(&self, _: u16) -> Option<Arc<Node>> {
+        self.last_master()
+    }
+    fn misplaced(&self) {
+        drop(self.search());
+    }
+    fn changes(&self) -> Option<watch::Receiver<u64>> {
+        Some(self.version.subscribe())
+    }
+}
+
+impl fmt::Debug for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Sentinel({})", self.label())
+    }
+}

@@ -1,0 +1,114 @@
+//! Turns the seam's promises into tests against real servers.
+mod cluster;
+mod sentinel;
+mod single;
+
+#[path = "../../../tests/support/mod.rs"]
+mod support;
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use super::{
+    NodeError, Replicas, Request, Route, Script, Sent, Subscription, WaitFor, What, connect,
+};
+use crate::{ClientOptions, Target};
+
+static INCR: Script = Script::new("incr", "return redis.call('incr', KEYS[1])");
+
+fn options() -> ClientOptions {
+    let mut options = ClientOptions::default();
+    options.response_timeout = Duration::from_millis(500);
+    options.connect_timeout = Duration::from_secs(2);
+    options
+}
+
+async fn routes(url: &str) -> Vec<Arc<dyn Route>> {
+    let target: Target = url.parse().expect("a good URL");
+    connect(&target, &options())
+        .await
+        .expect("a server answers")
+}
+
+async fn route(url: &str) -> Arc<dyn Route> {
+    routes(url).await.remove(0)
+}
+
+/// A script that counts calls in the key: a repeated or lost execution shows.
+fn incr(key: &str) -> Request {
+    Request {
+        what: What::Script(&INCR),
+        keys: vec![key.into()],
+        args: Vec::new(),
+        wait: None,
+    }
+}
+
+fn incr_and_wait(key: &str, replicas: Replicas) -> Request {
+    Request {
+        wait: Some(WaitFor {
+            replicas,
+            timeout: Duration::from_secs(5),
+        }),
+        ..incr(key)
+    }
+}
+
+fn command(name: &'static str, parts: &[&str]) -> Request {
+    let args = parts.iter().skip(1).map(|&part| part.into()).collect();
+    Request {
+        what: What::Command(name),
+        keys: vec![parts[0].into()],
+        args,
+        wait: None,
+    }
+}
+
+fn within(ms: u64) -> Instant {
+    Instant::now() + Duration::from_millis(ms)
+}
+
+fn number(sent: &Sent) -> i64 {
+    match sent.value {
+        redis::Value::Int(number) => number,
+        ref other => panic!("{other:?} is no number"),
+    }
+}
+
+/// Sends until it succeeds. What was lost in between is counted by nobody.
+async fn eventually(route: &dyn Route, request: &Request) -> Sent {
+    let until = Instant::now() + support::PATIENCE;
+    loop {
+        match route.send(request, within(2000)).await {
+            Ok(sent) => return sent,
+            Err(error) => assert!(Instant::now() < until, "still failing: {error:?}"),
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+async fn ready(subscription: &mut Subscription) {
+    tokio::time::timeout(support::PATIENCE, subscription.inner.ready())
+        .await
+        .expect("the subscription is acknowledged");
+}
+
+async fn hint(subscription: &mut Subscription) {
+    tokio::time::timeout(support::PATIENCE, subscription.inner.hint())
+        .await
+        .expect("a hint comes");
+}
+
+fn no_hint_waiting(subscription: &mut Subscription) -> bool {
+    use futures_util::FutureExt;
+    subscription.inner.hint().now_or_never().is_none()
+}
+
+async fn error(route: &dyn Route, request: &Request, ms: u64) -> NodeError {
+    route
+        .send(request, within(ms))
+        .await
+        .expect_err("no answer can come")
+}

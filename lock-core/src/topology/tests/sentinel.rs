@@ -1,0 +1,107 @@
+//! Turns a dead master into requests that succeed at the promoted one.
+use super::{
+    support::{Server, sentinel::Group},
+    *,
+};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_master_is_followed_by_the_promoted_one() {
+    let mut group = Group::start(3);
+    let route = route(&group.url()).await;
+    let first = route
+        .send(&incr_and_wait("k", Replicas::All), within(5000))
+        .await
+        .unwrap();
+    assert_eq!((number(&first), first.acked), (1, Some((1, 1))));
+    assert_eq!(first.node, format!("127.0.0.1:{}", group.data[0].port));
+    let mut waiter = route.subscribe(b"k", "channel");
+    ready(&mut waiter).await;
+
+    group.data[0].kill();
+    hint(&mut waiter).await;
+    let after = eventually(&*route, &incr("k")).await;
+    assert_eq!(
+        (number(&after), after.node),
+        (2, format!("127.0.0.1:{}", group.data[1].port))
+    );
+    group.data[1].wait_for(&["PUBSUB", "NUMSUB", "channel"], |answer| {
+        answer == "channel\n1"
+    });
+    ready(&mut waiter).await;
+    group.data[1].ok(&["PUBLISH", "channel", "0"]);
+    hint(&mut waiter).await;
+
+    // The old master comes back and takes itself for one; nobody goes there.
+    assert!(group.data[0].restart());
+    for round in 3..=40 {
+        let sent = route.send(&incr("k"), within(5000)).await.unwrap();
+        assert_eq!(
+            (number(&sent), sent.node),
+            (round, format!("127.0.0.1:{}", group.data[1].port))
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_orderly_failover_is_followed_through_the_announcement() {
+    let group = Group::start(1);
+    let route = route(&group.url()).await;
+    assert_eq!(
+        number(&route.send(&incr("k"), within(5000)).await.unwrap()),
+        1
+    );
+    group.data[1].wait_for(&["GET", "k"], |answer| answer == "1");
+    group.sentinels[0].ok(&["SENTINEL", "FAILOVER", "m"]);
+    // No request is sent meanwhile: the announcement alone must bring the change.
+    let until = Instant::now() + support::PATIENCE;
+    let promoted = format!("127.0.0.1:{}", group.data[1].port);
+    while !route.label().contains(&promoted) {
+        assert!(Instant::now() < until, "still at {}", route.label());
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let after = eventually(&*route, &incr("k")).await;
+    assert_eq!((number(&after), after.node), (2, promoted));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_unknown_name_and_a_silent_sentinel_are_told_apart() {
+    let server = Server::start(&[]);
+    let mut sentinel = Server::start_with_file(
+        |_| {
+            format!(
+                "sentinel monitor m 127.0.0.1 {} 1\nsentinel down-after-milliseconds m 500\n",
+                server.port
+            )
+        },
+        &["--sentinel"],
+    );
+    let url = |name: &str| format!("redis-sentinel://127.0.0.1:{}/{name}", sentinel.port);
+    let error = connect(&url("other").parse().unwrap(), &options())
+        .await
+        .expect_err("no such name");
+    assert!(
+        error.definite && error.message.contains("knows no master `other`"),
+        "{error:?}"
+    );
+    // One of two sentinels is enough to find the master.
+    let half = format!("redis-sentinel://127.0.0.1:1,127.0.0.1:{}/m", sentinel.port);
+    assert_eq!(
+        number(
+            &route(&half)
+                .await
+                .send(&incr("k"), within(2000))
+                .await
+                .unwrap()
+        ),
+        1
+    );
+    let url = url("m");
+    sentinel.kill();
+    let error = connect(&url.parse().unwrap(), &options())
+        .await
+        .expect_err("no sentinel");
+    assert!(
+        error.definite && error.message.contains("could not connect"),
+        "{error:?}"
+    );
+}

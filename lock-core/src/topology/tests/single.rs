@@ -1,0 +1,318 @@
+//! Turns a single server's misfortunes into definite and unknown endings, and back into service.
+use super::{support::Server, *};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_script_runs_once_per_request_whatever_the_cache_holds() {
+    let server = Server::start(&[]);
+    let route = route(&server.url()).await;
+    for round in 1..=3 {
+        assert_eq!(
+            number(&route.send(&incr("k"), within(2000)).await.unwrap()),
+            round
+        );
+        server.ok(&["SCRIPT", "FLUSH"]);
+    }
+    let sent = route
+        .send(&command("GET", &["k"]), within(2000))
+        .await
+        .unwrap();
+    assert_eq!(sent.value, redis::Value::BulkString(b"3".to_vec()));
+    assert_eq!(sent.node, format!("127.0.0.1:{}", server.port));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hundreds_of_requests_in_flight_get_their_own_answers() {
+    let server = Server::start(&[]);
+    let route = route(&server.url()).await;
+    let tasks: Vec<_> = (0..300)
+        .map(|task| {
+            let route = route.clone();
+            tokio::spawn(async move {
+                for round in 1..=20 {
+                    let sent = route
+                        .send(&incr(&format!("k{task}")), within(20_000))
+                        .await
+                        .unwrap();
+                    assert_eq!(number(&sent), round);
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_server_leaves_the_request_in_flight_unknown_and_then_recovers() {
+    let mut server = Server::start(&[]);
+    let route = route(&server.url()).await;
+    server.ok(&["CLIENT", "PAUSE", "60000", "ALL"]);
+    let flying = {
+        let route = route.clone();
+        tokio::spawn(async move { route.send(&incr("k"), within(20_000)).await })
+    };
+    // The paused server has the request once it has read its bytes; only the client's own count shows that it was written.
+    while route.commands() < 2 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    server.kill();
+    let error = flying.await.unwrap().expect_err("the server died");
+    assert!(
+        !error.definite && error.first_sent_at.is_some(),
+        "{error:?}"
+    );
+
+    let error = super::error(&*route, &incr("k"), 300).await;
+    assert!(
+        error.definite && error.first_sent_at.is_none(),
+        "nobody listens: {error:?}"
+    );
+    assert!(server.restart());
+    assert_eq!(number(&eventually(&*route, &incr("k")).await), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_silent_server_costs_no_more_than_the_deadline_and_is_dialled_anew() {
+    let server = Server::start(&[]);
+    let route = route(&server.url()).await;
+    server.ok(&["CLIENT", "PAUSE", "3000", "ALL"]);
+    for ms in [50, 200, 700] {
+        let started = Instant::now();
+        let error = super::error(&*route, &incr("k"), ms).await;
+        let took = started.elapsed();
+        // A loaded machine may wake a task late, but not by seconds.
+        assert!(
+            took < Duration::from_millis(ms + 1000),
+            "{took:?} for {ms} ms: {error:?}"
+        );
+    }
+    // The pause ends by itself; a connection that nobody gave up would then answer, a new one does too.
+    eventually(&*route, &incr("k")).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn refusals_for_good_surface_at_once_with_their_code() {
+    let server = Server::start(&["--maxmemory", "1", "--min-replicas-to-write", "0"]);
+    let route = route(&server.url()).await;
+    let oom = super::error(&*route, &command("SET", &["k", "v"]), 20_000).await;
+    assert_eq!(
+        (oom.definite, oom.code.as_deref(), oom.attempt),
+        (true, Some("OOM"), 1),
+        "{oom:?}"
+    );
+    server.ok(&["CONFIG", "SET", "maxmemory", "0"]);
+    server.ok(&["CONFIG", "SET", "min-replicas-to-write", "1"]);
+    let none = super::error(&*route, &incr("k"), 20_000).await;
+    assert_eq!(
+        (none.definite, none.code.as_deref()),
+        (true, Some("NOREPLICAS")),
+        "{none:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replica_is_asked_again_until_it_is_master() {
+    let server = Server::start(&[]);
+    let route = route(&server.url()).await;
+    server.ok(&["REPLICAOF", "127.0.0.1", "1"]);
+    let refused = super::error(&*route, &command("SET", &["k", "v"]), 200).await;
+    assert_eq!(
+        (refused.definite, refused.code.as_deref()),
+        (true, Some("READONLY")),
+        "{refused:?}"
+    );
+    let promoted = tokio::task::spawn_blocking(move || {
+        std::thread::sleep(Duration::from_millis(100));
+        server.ok(&["REPLICAOF", "NO", "ONE"]);
+        server
+    });
+    assert_eq!(
+        number(&route.send(&incr("k"), within(20_000)).await.unwrap()),
+        1
+    );
+    drop(promoted.await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_there_is_a_definite_error_and_so_is_tls() {
+    let mut server = Server::start(&[]);
+    server.kill();
+    for url in [server.url(), format!("rediss://127.0.0.1:{}", server.port)] {
+        let error = connect(&url.parse().unwrap(), &options())
+            .await
+            .expect_err("nobody there");
+        assert!(error.definite, "{error:?}");
+        assert_eq!(
+            error.message.contains("TLS"),
+            url.starts_with("rediss"),
+            "{error:?}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_connection_logs_in_selects_its_database_and_has_its_name() {
+    let server = Server::start(&["--requirepass", "s3cret"]);
+    let url = |password: &str| format!("redis://:{password}@127.0.0.1:{}/3", server.port);
+    let wrong = connect(&url("other").parse().unwrap(), &options())
+        .await
+        .expect_err("the wrong password");
+    assert!(
+        wrong.definite && !wrong.message.contains("other"),
+        "{wrong:?}"
+    );
+    let mut named = options();
+    named.client_name = Some("locker".to_owned());
+    let route = connect(&url("s3cret").parse().unwrap(), &named)
+        .await
+        .unwrap()
+        .remove(0);
+    for round in 1..=2 {
+        assert_eq!(number(&eventually(&*route, &incr("k")).await), round);
+        let list = route
+            .send(&command("CLIENT", &["INFO"]), within(2000))
+            .await
+            .unwrap();
+        let list = String::from_utf8(redis::from_redis_value(list.value).unwrap()).unwrap();
+        assert!(
+            list.contains("name=locker") && list.contains("db=3"),
+            "{list}"
+        );
+        let _ = route
+            .send(
+                &command("CLIENT", &["KILL", "TYPE", "normal"]),
+                within(2000),
+            )
+            .await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn announced_addresses_go_through_the_map() {
+    let server = Server::start(&[]);
+    let mut mapped = options();
+    mapped
+        .address_map
+        .insert(("redis.invalid".to_owned(), 7), server.address());
+    let route = connect(&"redis://redis.invalid:7".parse().unwrap(), &mapped)
+        .await
+        .unwrap()
+        .remove(0);
+    let sent = route.send(&incr("k"), within(2000)).await.unwrap();
+    assert_eq!(sent.node, "redis.invalid:7");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn waiting_for_replicas_counts_them() {
+    let master = Server::start(&["--repl-ping-replica-period", "1"]);
+    let route = route(&master.url()).await;
+    let alone = route
+        .send(&incr_and_wait("k", Replicas::All), within(20_000))
+        .await
+        .unwrap();
+    assert_eq!(alone.acked, Some((0, 0)));
+    let port = master.port.to_string();
+    let replica = Server::start(&["--replicaof", "127.0.0.1", &port]);
+    replica.wait_for(&["INFO", "replication"], |info| {
+        info.contains("master_link_status:up")
+    });
+    master.ok(&["SCRIPT", "FLUSH"]);
+    let one = route
+        .send(&incr_and_wait("k", Replicas::AtLeast(1)), within(20_000))
+        .await
+        .unwrap();
+    assert_eq!(
+        (number(&one), one.acked),
+        (2, Some((1, 1))),
+        "the script was not loaded, and ran once"
+    );
+    // The number of replicas is believed for a moment; then it is asked for again.
+    let until = Instant::now() + support::PATIENCE;
+    while route
+        .send(&incr_and_wait("k", Replicas::All), within(20_000))
+        .await
+        .unwrap()
+        .acked
+        != Some((1, 1))
+    {
+        assert!(Instant::now() < until, "the replica is never counted");
+    }
+    let more = Request {
+        wait: Some(WaitFor {
+            replicas: Replicas::AtLeast(2),
+            timeout: Duration::from_millis(50),
+        }),
+        ..incr("k")
+    };
+    assert_eq!(
+        route.send(&more, within(20_000)).await.unwrap().acked,
+        Some((1, 2))
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_subscription_survives_its_connection_and_says_so() {
+    let mut server = Server::start(&[]);
+    let route = route(&server.url()).await;
+    let mut waiter = route.subscribe(b"k", "channel");
+    ready(&mut waiter).await;
+    assert!(no_hint_waiting(&mut waiter));
+    server.ok(&["PUBLISH", "channel", "0"]);
+    hint(&mut waiter).await;
+
+    let mut second = route.subscribe(b"k", "channel");
+    ready(&mut second).await;
+    assert_eq!(
+        server.ok(&["PUBSUB", "NUMSUB", "channel"]),
+        "channel\n1",
+        "waiters share a subscription"
+    );
+
+    // A loss is a hint and so is the new subscription; afterwards messages arrive again.
+    server.ok(&["CLIENT", "KILL", "TYPE", "pubsub"]);
+    hint(&mut waiter).await;
+    ready(&mut waiter).await;
+    server.ok(&["PUBLISH", "channel", "0"]);
+    hint(&mut waiter).await;
+
+    server.kill();
+    hint(&mut waiter).await;
+    assert!(server.restart());
+    ready(&mut waiter).await;
+    server.ok(&["PUBLISH", "channel", "0"]);
+    hint(&mut waiter).await;
+    hint(&mut second).await;
+
+    drop((waiter, second));
+    server.wait_for(&["PUBSUB", "NUMSUB", "channel"], |answer| {
+        answer == "channel\n0"
+    });
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_quorum_connects_without_its_minority_and_not_without_its_majority() {
+    let servers = [Server::start(&[]), Server::start(&[])];
+    let mut third = Server::start(&[]);
+    third.kill();
+    let url = format!(
+        "redlock://127.0.0.1:{},127.0.0.1:{},127.0.0.1:{}",
+        third.port, servers[0].port, servers[1].port
+    );
+    let routes = routes(&url).await;
+    assert_eq!(routes.len(), 3);
+    assert!(error(&*routes[0], &incr("k"), 100).await.definite);
+    assert!(third.restart());
+    for route in &routes {
+        assert_eq!(number(&eventually(&**route, &incr("k")).await), 1);
+    }
+    drop((third, servers));
+    let error = connect(&url.parse().unwrap(), &options())
+        .await
+        .expect_err("no majority");
+    assert!(
+        error.definite && error.message.contains("a majority is 2"),
+        "{error:?}"
+    );
+}

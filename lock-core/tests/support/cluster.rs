@@ -1,0 +1,92 @@
+//! Turns a number of masters into a small cluster, its slots in equal parts, and moves slots between them.
+use super::Server;
+
+/// Masters of a cluster, in the order of their slots.
+pub struct Cluster {
+    pub nodes: Vec<Server>,
+}
+
+impl Cluster {
+    /// Starts the masters, and one replica for each where asked for, and waits until the cluster serves.
+    pub fn start(masters: usize, replicas: bool) -> Self {
+        let count = if replicas { masters * 2 } else { masters };
+        let arguments = [
+            "--cluster-enabled",
+            "yes",
+            "--cluster-node-timeout",
+            "1000",
+            "--repl-ping-replica-period",
+            "1",
+            "--cluster-replica-validity-factor",
+            "0",
+            "--cluster-config-file",
+            "nodes.conf",
+        ];
+        let nodes: Vec<_> = (0..count).map(|_| Server::start(&arguments)).collect();
+        for (index, node) in nodes.iter().enumerate() {
+            node.ok(&["CLUSTER", "SET-CONFIG-EPOCH", &(index + 1).to_string()]);
+        }
+        for (index, node) in nodes.iter().take(masters).enumerate() {
+            let (from, to) = (16_384 * index / masters, 16_384 * (index + 1) / masters - 1);
+            node.ok(&[
+                "CLUSTER",
+                "ADDSLOTSRANGE",
+                &from.to_string(),
+                &to.to_string(),
+            ]);
+        }
+        for node in &nodes[1..] {
+            nodes[0].ok(&["CLUSTER", "MEET", "127.0.0.1", &node.port.to_string()]);
+        }
+        let known = format!("cluster_known_nodes:{count}\r\n");
+        for node in &nodes {
+            node.wait_for(&["CLUSTER", "INFO"], |info| info.contains(&known));
+        }
+        for (replica, master) in nodes.iter().skip(masters).zip(&nodes) {
+            let id = master.ok(&["CLUSTER", "MYID"]);
+            replica.wait_for(&["CLUSTER", "REPLICATE", &id], |answer| answer == "OK");
+            replica.wait_for(&["INFO", "replication"], |info| {
+                info.contains("master_link_status:up")
+            });
+        }
+        for node in &nodes {
+            node.wait_for(&["CLUSTER", "INFO"], |info| {
+                info.contains("cluster_state:ok")
+            });
+            // Replicas appear in CLUSTER SLOTS once their offset is known.
+            node.wait_for(&["CLUSTER", "SLOTS"], |slots| {
+                nodes
+                    .iter()
+                    .all(|node| slots.lines().any(|line| line == node.port.to_string()))
+            });
+        }
+        Cluster { nodes }
+    }
+
+    /// Opens the migration of a slot: what is not on `from` any more is asked for at `to`.
+    pub fn begin_migration(&self, slot: u16, from: usize, to: usize) {
+        let slot = slot.to_string();
+        let id = |node: usize| self.nodes[node].ok(&["CLUSTER", "MYID"]);
+        self.nodes[to].ok(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &id(from)]);
+        self.nodes[from].ok(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &id(to)]);
+    }
+
+    /// Hands the slot over; the keys must have been moved before.
+    pub fn finish_migration(&self, slot: u16, to: usize) {
+        let id = self.nodes[to].ok(&["CLUSTER", "MYID"]);
+        // The new owner first, so that there always is one.
+        self.nodes[to].ok(&["CLUSTER", "SETSLOT", &slot.to_string(), "NODE", &id]);
+        for node in &self.nodes {
+            node.ok(&["CLUSTER", "SETSLOT", &slot.to_string(), "NODE", &id]);
+        }
+    }
+
+    pub fn url(&self) -> String {
+        let addresses: Vec<_> = self
+            .nodes
+            .iter()
+            .map(|node| format!("127.0.0.1:{}", node.port))
+            .collect();
+        format!("redis-cluster://{}", addresses.join(","))
+    }
+}
