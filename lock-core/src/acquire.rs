@@ -19,6 +19,10 @@ use crate::{
 
 const ACTION: &str = "acquire";
 
+/// A look that begins within the caller's bound has this long for its answer, even if that is a little beyond it:
+/// cut off sooner it would turn a plain "busy" into "unknown".
+const LAST_LOOK: Duration = Duration::from_millis(20);
+
 /// Acquires a lock, as `how` asks.
 pub(crate) async fn acquire(lock: &Arc<LockInner>, how: Acquire) -> Result<Guard, LockError> {
     if matches!(how.lease, Lease::Fixed(lease) if lease < Duration::from_millis(1)) {
@@ -94,8 +98,9 @@ impl Search {
     async fn look(&mut self) -> Result<Option<Guard>, LockError> {
         let lock = Arc::clone(&self.hold.lock);
         let timeout = lock.client.options.request_timeout(self.hold.durability);
-        let bound = Instant::now() + timeout;
-        let deadline = self.end.map_or(bound, |end| end.min(bound));
+        let now = Instant::now();
+        let end = self.end.map(|end| end.max(now + LAST_LOOK));
+        let deadline = end.map_or(now + timeout, |end| end.min(now + timeout));
         self.open.add_all();
         let tried = lock.servers.acquire(&self.hold, deadline).await;
         self.failures = if tried.is_err() { self.failures + 1 } else { 0 };
@@ -131,7 +136,9 @@ impl Search {
                 self.start_anew();
                 self.last = Seen::TooLate;
             }
-            Ok(Tried::Thin { acked, demanded }) => return Err(self.too_thin(acked, demanded).await),
+            Ok(Tried::Thin { acked, demanded }) => {
+                return Err(self.too_thin(acked, demanded).await);
+            }
             Err(error) if error.definite => {
                 self.nothing_taken();
                 if !passes(&error) {

@@ -62,10 +62,17 @@ impl LockError {
         lock: &str,
         error: NodeError,
     ) -> Self {
-        let why = match error.code {
-            Some(code) if !error.message.contains(&code) => format!("{code}: {}", error.message),
-            _ => error.message,
-        };
+        let mut why = error.message;
+        if let Some(code) = error.code.filter(|code| !why.contains(code)) {
+            why = format!("{code}: {why}");
+        }
+        // The node is said once.
+        if let Some(node) = &error.node
+            && let Some(rest) = why.strip_prefix(node.as_str())
+            && let Some(rest) = rest.strip_prefix(": ")
+        {
+            why = rest.to_owned();
+        }
         LockError {
             kind,
             action,

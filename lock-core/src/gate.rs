@@ -12,11 +12,7 @@ use std::{
 use futures_util::{StreamExt, stream::FuturesUnordered};
 
 use crate::{
-    kind::Kind,
-    lock::LockInner,
-    quorum::majority,
-    servers::Servers,
-    topology::Subscription,
+    kind::Kind, lock::LockInner, quorum::majority, servers::Servers, topology::Subscription,
 };
 
 /// Every line of a client.

@@ -159,9 +159,7 @@ impl Lock {
     pub async fn force_release(&self) -> Result<bool, LockError> {
         let deadline = Instant::now() + self.inner.client.options.response_timeout;
         let asked = self.inner.servers.force_release(&self.inner, deadline);
-        asked
-            .await
-            .map_err(|error| self.failed("take away", error))
+        asked.await.map_err(|error| self.failed("take away", error))
     }
 
     fn failed(&self, action: &'static str, error: crate::topology::NodeError) -> LockError {

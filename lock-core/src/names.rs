@@ -56,10 +56,7 @@ mod tests {
             Names::new("orders").channel,
             "redisson_lock__channel:{orders}"
         );
-        assert_eq!(
-            Names::new("a{b}c").channel,
-            "redisson_lock__channel:a{b}c"
-        );
+        assert_eq!(Names::new("a{b}c").channel, "redisson_lock__channel:a{b}c");
         assert_eq!(
             Names::new("n").latch("redisson_unlock_latch", 255),
             b"redisson_unlock_latch:{n}:000000000000000000000000000000ff"

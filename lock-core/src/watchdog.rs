@@ -91,7 +91,11 @@ impl Queue {
         let due = (at, holds.last_number);
         *hold.due_mut() = Some(due);
         holds.due.insert(due, Arc::clone(hold));
-        if holds.due.first_key_value().is_some_and(|(first, _)| *first == due) {
+        if holds
+            .due
+            .first_key_value()
+            .is_some_and(|(first, _)| *first == due)
+        {
             drop(holds);
             self.wake.notify_one();
         }
@@ -166,9 +170,9 @@ async fn renew(queue: &Queue, hold: Arc<Hold>) {
             hold.lose(LostReason::Missing);
             return;
         }
-        Ok(Lengthened::Thin { .. }) | Err(_) => {
-            hold.valid_until().min(Instant::now() + retry_pause(hold.lease))
-        }
+        Ok(Lengthened::Thin { .. }) | Err(_) => hold
+            .valid_until()
+            .min(Instant::now() + retry_pause(hold.lease)),
     };
     queue.insert(&hold, next);
 }

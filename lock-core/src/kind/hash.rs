@@ -92,7 +92,11 @@ impl Form for Hash {
     }
 
     fn force_release(&self, names: &Names, publish: &'static str) -> Request {
-        script(&FORCE_RELEASE, lock_and_channel(names), vec![publish.into()])
+        script(
+            &FORCE_RELEASE,
+            lock_and_channel(names),
+            vec![publish.into()],
+        )
     }
 
     fn channel<'a>(&self, names: &'a Names) -> Option<&'a str> {
@@ -101,7 +105,10 @@ impl Form for Hash {
 }
 
 fn lock_and_channel(names: &Names) -> Vec<Vec<u8>> {
-    vec![names.key.as_bytes().to_vec(), names.channel.as_bytes().to_vec()]
+    vec![
+        names.key.as_bytes().to_vec(),
+        names.channel.as_bytes().to_vec(),
+    ]
 }
 
 fn acquire_latch(names: &Names, ids: Ids) -> Vec<u8> {
