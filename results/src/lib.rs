@@ -8,6 +8,7 @@ pub mod report;
 pub mod run;
 pub mod secrets;
 pub mod store;
+pub mod svg;
 pub mod timeline;
 pub mod units;
 pub mod verdict;

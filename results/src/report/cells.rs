@@ -150,6 +150,22 @@ pub(crate) fn ratio(ratio: &crate::run::Ratio) -> String {
     }
 }
 
+/// A command line that a shell reads back as the same words.
+pub(crate) fn shell_line(words: &[String]) -> String {
+    let quoted: Vec<String> = words
+        .iter()
+        .map(|word| {
+            let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=,@%+".contains(c);
+            if !word.is_empty() && word.chars().all(plain) {
+                word.clone()
+            } else {
+                format!("'{}'", word.replace('\'', "'\\''"))
+            }
+        })
+        .collect();
+    quoted.join(" ")
+}
+
 /// Text from outside without control characters: what a server or a peer wrote must not drive a terminal.
 pub(crate) fn printable(text: &str) -> String {
     text.chars()
@@ -199,6 +215,12 @@ mod tests {
         let cells = bench(&BenchRow::default());
         assert_eq!(cells.handoff_p50, "–");
         assert_eq!(cells.commands, "–");
+    }
+
+    #[test]
+    fn a_command_line_can_be_pasted() {
+        let words = ["locklab", "--seed", "7", "exec:a b", "it's", ""].map(str::to_owned);
+        assert_eq!(shell_line(&words), "locklab --seed 7 'exec:a b' 'it'\\''s' ''");
     }
 
     #[test]

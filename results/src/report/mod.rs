@@ -1,6 +1,8 @@
 //! Turns a run into a document. One exporter per file, one row per exporter in [`FORMATS`]; each reads the run and nothing else.
 
 mod cells;
+mod charts;
+pub mod html;
 pub mod text;
 
 use crate::run::Run;
@@ -28,7 +30,7 @@ pub trait Exporter: Sync {
 }
 
 /// All forms, in the order in which they are listed.
-pub static FORMATS: &[&dyn Exporter] = &[&text::Text];
+pub static FORMATS: &[&dyn Exporter] = &[&html::Html, &text::Text];
 
 /// The exporter of a name; `None` if there is none.
 pub fn by_name(name: &str) -> Option<&'static dyn Exporter> {

@@ -230,7 +230,7 @@ fn bench_table(run: &Run, width: u16) -> String {
             format!(
                 "{}\n{}",
                 printable(&row.subject),
-                printable(&format!("{} · {} · {} tasks", row.topology, row.workload, row.tasks))
+                printable(&format!("{} · {} ·\u{a0}{}\u{a0}tasks", row.topology, row.workload, row.tasks))
             ),
             cycles,
             cells.acquire_p50.replace(' ', "\u{a0}"),

@@ -1,0 +1,234 @@
+//! Turns a run into one page for a browser: no file beside it, no network, readable without JavaScript and on paper.
+//!
+//! The page's layout is `templates/report.html`; here is only what it shows, as finished strings.
+
+mod bench;
+mod scenario;
+
+use askama::Template;
+
+use self::bench::{BenchView, NamedChart};
+use self::scenario::ScenarioView;
+use super::charts;
+use super::{Exporter, ReportError, cells};
+use crate::run::{Outcome, Run};
+use crate::svg;
+use crate::units;
+use crate::verdict::{CLASSES, meaning};
+
+/// `--format html`.
+#[derive(Debug)]
+pub struct Html;
+
+impl Exporter for Html {
+    fn name(&self) -> &'static str {
+        "html"
+    }
+
+    fn extension(&self) -> &'static str {
+        "html"
+    }
+
+    fn about(&self) -> &'static str {
+        "one page for a browser, with charts, proofs and the raw data"
+    }
+
+    fn render(&self, run: &Run) -> Result<String, ReportError> {
+        let failed = |message: String| ReportError {
+            format: "html",
+            message,
+        };
+        let raw = serde_json::to_string(run).map_err(|error| failed(error.to_string()))?;
+        let mut text = Page::new(run, &raw).render().map_err(|error| failed(error.to_string()))?;
+        text.push('\n');
+        Ok(text)
+    }
+}
+
+type Fact = (&'static str, String);
+
+#[derive(Template)]
+#[template(path = "report.html")]
+struct Page<'a> {
+    css: &'static str,
+    chart_css: &'static str,
+    js: &'static str,
+    title: String,
+    version: &'a str,
+    command: &'a str,
+    outcome: String,
+    outcome_class: &'static str,
+    lead: String,
+    facts: Vec<Fact>,
+    warnings: Vec<String>,
+    classes: Vec<(&'static str, &'static str)>,
+    scenarios: Vec<ScenarioView>,
+    price: Option<String>,
+    unplaced: String,
+    bench_heads: [(&'static str, &'static str, bool); 12],
+    rows: Vec<BenchView>,
+    bench_charts: Vec<NamedChart>,
+    comparisons: Vec<[String; 5]>,
+    reproduce: String,
+    machine: Vec<Fact>,
+    servers: Vec<(String, String)>,
+    download_name: String,
+    raw: String,
+}
+
+impl<'a> Page<'a> {
+    fn new(run: &'a Run, raw: &str) -> Self {
+        let outcome = run.outcome();
+        let name = run.run.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+        let title = if name.is_empty() { run.command.clone() } else { name.to_owned() };
+        Self {
+            css: include_str!("../../templates/report.css"),
+            chart_css: svg::STYLE,
+            js: include_str!("../../templates/report.js"),
+            download_name: format!("{title}.run.json"),
+            title,
+            version: &run.meta.version,
+            command: &run.command,
+            outcome: cells::outcome(outcome),
+            outcome_class: outcome_class(outcome),
+            lead: lead(run),
+            facts: facts(run),
+            warnings: warnings(run),
+            classes: CLASSES.iter().map(|class| (*class, meaning(class))).collect(),
+            scenarios: run
+                .scenarios
+                .iter()
+                .enumerate()
+                .map(|(index, result)| ScenarioView::new(index, result))
+                .collect(),
+            price: charts::price(run).map(|chart| chart.inline("price")),
+            unplaced: charts::unplaced(run).join(", "),
+            bench_heads: bench::HEADS,
+            rows: run.rows.iter().map(BenchView::new).collect(),
+            bench_charts: bench::charts(run),
+            comparisons: run
+                .comparisons
+                .iter()
+                .map(|comparison| {
+                    [
+                        format!("{} against {}", comparison.b, comparison.a),
+                        comparison.r#where.clone(),
+                        comparison.metric.clone(),
+                        cells::ratio(&comparison.ratio),
+                        comparison.verdict.clone(),
+                    ]
+                })
+                .collect(),
+            reproduce: cells::shell_line(&run.meta.command_line),
+            machine: machine(run),
+            servers: run
+                .meta
+                .environment
+                .servers
+                .iter()
+                .map(|(name, server)| (format!("{name} {}", server.version), server.config.join("\n")))
+                .collect(),
+            raw: inert(raw),
+        }
+    }
+}
+
+/// JSON that no HTML parser can take for markup: `<` only ever stands inside strings, where its escape means the same.
+fn inert(json: &str) -> String {
+    json.replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
+}
+
+fn outcome_class(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::None => "none",
+        Outcome::AsExpected => "ok",
+        Outcome::Unknown => "unk",
+        Outcome::NotAsExpected => "bad",
+    }
+}
+
+fn lead(run: &Run) -> String {
+    let mut parts = Vec::new();
+    let total = run.scenarios.len();
+    if total > 0 {
+        let count = |outcome| run.scenarios.iter().filter(|result| result.outcome() == outcome).count();
+        let mut words = format!("{} of {total} scenarios as expected", count(Outcome::AsExpected));
+        for (outcome, text) in [(Outcome::NotAsExpected, "not as expected"), (Outcome::Unknown, "unknown"), (Outcome::None, "without expectation")] {
+            if count(outcome) > 0 {
+                words.push_str(&format!(", {} {text}", count(outcome)));
+            }
+        }
+        parts.push(words);
+    }
+    if !run.rows.is_empty() {
+        let valid = run.rows.iter().filter(|row| row.valid && !cells::is_void(row)).count();
+        parts.push(format!("{valid} of {} benchmark rows may be quoted", run.rows.len()));
+    }
+    if parts.is_empty() { "Nothing was measured.".to_owned() } else { format!("{}.", parts.join("; ")) }
+}
+
+fn facts(run: &Run) -> Vec<Fact> {
+    let servers: Vec<String> = run
+        .meta
+        .environment
+        .servers
+        .iter()
+        .map(|(name, server)| format!("{name} {}", server.version))
+        .collect();
+    present(vec![
+        ("Started", run.meta.started_at.clone()),
+        ("Took", if run.meta.elapsed_ns == 0 { String::new() } else { units::duration(run.meta.elapsed_ns) }),
+        ("Seed", run.meta.seed.to_string()),
+        ("Machine", run.meta.environment.host.clone()),
+        ("Servers", servers.join(", ")),
+        ("locklab", format!("{} {}", run.meta.version, run.meta.commit).trim().to_owned()),
+    ])
+}
+
+fn machine(run: &Run) -> Vec<Fact> {
+    let environment = &run.meta.environment;
+    let [first, last] = environment.load_average;
+    present(vec![
+        ("Host", environment.host.clone()),
+        ("CPU", environment.cpu.clone()),
+        ("Cores", environment.cores.to_string()),
+        ("Memory", units::bytes(environment.memory_bytes)),
+        ("Kernel", environment.kernel.clone()),
+        ("Compiler", environment.rustc.clone()),
+        ("Load average, start and end", format!("{first:.2}, {last:.2}")),
+        ("Stolen CPU", format!("{:.1} %", environment.steal * 100.0)),
+    ])
+}
+
+fn present(facts: Vec<Fact>) -> Vec<Fact> {
+    facts.into_iter().filter(|(_, value)| !value.is_empty()).collect()
+}
+
+/// Everything that limits trust, of the run and of its parts, on top and never folded away.
+fn warnings(run: &Run) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if run.partial {
+        warnings.push("The run was cut short: what is here is what was measured until then.".to_owned());
+    }
+    warnings.extend(run.warnings.iter().cloned());
+    for row in &run.rows {
+        let place = format!("{} on {}, {}, {} tasks", row.subject, row.topology, row.workload, row.tasks);
+        if cells::is_void(row) {
+            warnings.push(format!("{place}: void, the lock was not safe while it was measured"));
+        } else if !row.valid {
+            let why = if row.why_invalid.is_empty() { "invalid".to_owned() } else { row.why_invalid.join("; ") };
+            warnings.push(format!("{place}: {why}"));
+        }
+    }
+    for result in &run.scenarios {
+        for fault in result.faults.iter().filter(|fault| !fault.bit) {
+            warnings.push(format!(
+                "{}: the fault {} on {} cannot be shown to have bitten",
+                result.name,
+                fault.fault,
+                fault.targets.join(" + ")
+            ));
+        }
+    }
+    warnings
+}

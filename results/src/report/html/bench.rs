@@ -1,0 +1,99 @@
+//! Turns benchmark rows into the cells and charts of the page.
+
+use crate::report::{cells, charts};
+use crate::run::{BenchRow, Run};
+use crate::verdict::State;
+
+/// Head, explanation, and whether it is a column of figures.
+pub(super) const HEADS: [(&str, &str, bool); 12] = [
+    ("Subject", "The lock under test", false),
+    ("Topology", "Shape of the servers", false),
+    ("Workload", "What each task does, and how many tasks there are", false),
+    ("Cycles/s", "Acquire and release pairs per second: median over rounds, with their range", true),
+    ("Acquire p50", "From the call of acquire to its return", true),
+    ("p99", "From the call of acquire to its return", true),
+    ("Hand-off p50", "From the sending of a release to the next owner's return from acquire", true),
+    ("Commands", "Commands that clients sent per cycle", true),
+    ("Server CPU µs", "CPU of all servers per cycle, in microseconds", true),
+    ("Jain", "Fairness over tasks: 1 is even", true),
+    ("Safety", "Whether the lock was safe while it was measured", false),
+    ("Validity", "Whether the figures may be quoted", false),
+];
+
+pub(super) struct BenchView {
+    pub(super) subject: String,
+    pub(super) topology: String,
+    pub(super) workload: String,
+    pub(super) cells: Vec<Cell>,
+    pub(super) safety: String,
+    pub(super) safety_class: &'static str,
+    pub(super) validity: String,
+    pub(super) dim: bool,
+}
+
+pub(super) struct Cell {
+    pub(super) words: String,
+    pub(super) small: String,
+    /// What to sort by; empty where there is no figure, which sorts last.
+    pub(super) key: String,
+}
+
+impl BenchView {
+    pub(super) fn new(row: &BenchRow) -> Self {
+        let words = cells::bench(row);
+        let void = cells::is_void(row);
+        let cell = |words: String, small: String, value: Option<f64>| Cell {
+            words,
+            small,
+            key: value
+                .filter(|value| !void && value.is_finite())
+                .map(|value| value.to_string())
+                .unwrap_or_default(),
+        };
+        let ns = |value: Option<u64>| value.map(|ns| ns as f64);
+        Self {
+            subject: row.subject.clone(),
+            topology: row.topology.clone(),
+            workload: format!("{} · {}", row.workload, row.tasks),
+            cells: vec![
+                cell(words.cycles, words.interval, Some(row.cycles_per_s.median)),
+                cell(words.acquire_p50, String::new(), ns(row.acquire_ns.p50)),
+                cell(words.acquire_p99, String::new(), ns(row.acquire_ns.p99)),
+                cell(words.handoff_p50, String::new(), ns(row.handoff_ns.and_then(|handoff| handoff.p50))),
+                cell(words.commands, String::new(), row.commands_per_cycle),
+                cell(words.server_cpu, String::new(), row.server_cpu_us_per_cycle),
+                cell(words.jain, String::new(), Some(row.jain)),
+            ],
+            safety: words.safety,
+            safety_class: match row.safety.state {
+                State::Clean => "ok",
+                State::Unknown => "unk",
+                State::Violated => "bad",
+            },
+            // Why not stands among the warnings on top; a table cell has no room for it.
+            validity: if row.valid { words.validity } else { "✗ see the warnings".to_owned() },
+            dim: void || !row.valid,
+        }
+    }
+}
+
+pub(super) struct NamedChart {
+    pub(super) title: &'static str,
+    pub(super) svg: String,
+}
+
+pub(super) fn charts(run: &Run) -> Vec<NamedChart> {
+    if run.rows.is_empty() {
+        return Vec::new();
+    }
+    vec![
+        NamedChart {
+            title: charts::THROUGHPUT,
+            svg: charts::throughput(run).inline("throughput"),
+        },
+        NamedChart {
+            title: charts::LATENCY,
+            svg: charts::latency(run).inline("latency"),
+        },
+    ]
+}

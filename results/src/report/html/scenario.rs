@@ -1,0 +1,194 @@
+//! Turns one scenario's outcome into its row of the matrix and its section of the page.
+
+use std::collections::BTreeSet;
+
+use super::{Fact, outcome_class, present};
+use crate::report::cells;
+use crate::run::{FaultSpan, ScenarioResult};
+use crate::svg;
+use crate::units;
+use crate::verdict::{Anomaly, State, Verdict, meaning};
+
+pub(super) struct ScenarioView {
+    pub(super) id: String,
+    pub(super) name: String,
+    pub(super) place: String,
+    pub(super) faults_short: String,
+    pub(super) verdicts: Vec<VerdictView>,
+    pub(super) recovery: String,
+    pub(super) outcome: String,
+    pub(super) outcome_class: &'static str,
+    pub(super) about: String,
+    pub(super) facts: Vec<Fact>,
+    pub(super) notes: Vec<String>,
+    pub(super) timeline: Option<TimelineView>,
+    pub(super) faults: Vec<FaultView>,
+    pub(super) endings: Vec<String>,
+    pub(super) operations: Vec<(String, Vec<String>)>,
+}
+
+pub(super) struct TimelineView {
+    pub(super) title: String,
+    pub(super) svg: String,
+}
+
+pub(super) struct VerdictView {
+    pub(super) id: String,
+    pub(super) class: &'static str,
+    pub(super) meaning: &'static str,
+    pub(super) state: &'static str,
+    pub(super) short: String,
+    pub(super) worst: String,
+    pub(super) long: String,
+    pub(super) expected_word: String,
+    pub(super) expectation: String,
+    pub(super) surprising: bool,
+    pub(super) why: Vec<String>,
+    pub(super) anomalies: Vec<AnomalyView>,
+    pub(super) more: String,
+}
+
+pub(super) struct AnomalyView {
+    pub(super) what: String,
+    pub(super) when: String,
+    pub(super) proof: String,
+    pub(super) grants: String,
+}
+
+pub(super) struct FaultView {
+    pub(super) name: String,
+    pub(super) targets: String,
+    pub(super) injected: String,
+    pub(super) healed: String,
+    pub(super) bit: &'static str,
+    pub(super) bit_class: &'static str,
+    pub(super) proof: String,
+}
+
+impl ScenarioView {
+    pub(super) fn new(index: usize, result: &ScenarioResult) -> Self {
+        // Names may repeat (`--repeat`), so the place in the run makes the anchor.
+        let id = format!("s{}", index + 1);
+        let endings: BTreeSet<&String> = result.operations.values().flat_map(|endings| endings.keys()).collect();
+        let outcome = result.outcome();
+        Self {
+            name: result.name.clone(),
+            place: format!("{} · {}", result.topology, result.subject),
+            faults_short: cells::faults(&result.faults),
+            verdicts: result
+                .verdicts
+                .iter()
+                .map(|(class, verdict)| VerdictView::new(&id, class, verdict, result))
+                .collect(),
+            recovery: cells::recovery(result),
+            outcome: cells::outcome(outcome),
+            outcome_class: outcome_class(outcome),
+            about: result.about.clone(),
+            facts: facts(result),
+            notes: result.notes.clone(),
+            timeline: result.timeline.as_ref().map(|data| TimelineView {
+                title: format!("Who held {} around the worst anomaly", data.lock),
+                svg: svg::timeline(data).inline(&format!("{id}timeline")),
+            }),
+            faults: result.faults.iter().map(FaultView::new).collect(),
+            operations: result
+                .operations
+                .iter()
+                .map(|(operation, counts)| {
+                    let count = |ending: &&String| counts.get(*ending).map_or("–".to_owned(), |n| units::count(*n));
+                    (operation.clone(), endings.iter().map(count).collect())
+                })
+                .collect(),
+            endings: endings.into_iter().cloned().collect(),
+            id,
+        }
+    }
+}
+
+fn facts(result: &ScenarioResult) -> Vec<Fact> {
+    let length = |ns: u64| if ns == 0 { String::new() } else { units::duration(ns) };
+    present(vec![
+        ("Subject", result.subject.clone()),
+        ("Topology", result.topology.clone()),
+        ("Kind", result.kind.clone()),
+        ("Durability", result.durability.clone()),
+        ("Expected", cells::expected(result)),
+        ("Where from", result.claim.clone()),
+        ("Load", length(result.load_ns)),
+        ("Grants per second", units::figure(result.grants_per_s)),
+        ("First grant after the fault", cells::recovery(result)),
+        ("Seed", result.seed.to_string()),
+        ("Records", result.dir.clone()),
+    ])
+}
+
+impl VerdictView {
+    fn new(scenario: &str, class: &'static str, verdict: &Verdict, result: &ScenarioResult) -> Self {
+        let expected = result.expected.get(class);
+        let met = expected.map(|expected| verdict.meets(expected, result.load_ns));
+        let violated = verdict.state == State::Violated;
+        let shown = verdict.anomalies.len() as u64;
+        Self {
+            id: format!("{scenario}-{class}"),
+            class,
+            meaning: meaning(class),
+            state: verdict.state.word(),
+            short: if violated {
+                format!("{} {}×", verdict.state.glyph(), units::count(verdict.count))
+            } else {
+                format!("{} {}", verdict.state.glyph(), verdict.state.word())
+            },
+            worst: if violated && verdict.worst_ns > 0 {
+                format!("worst {}", units::duration(verdict.worst_ns))
+            } else {
+                String::new()
+            },
+            long: cells::verdict(verdict),
+            expected_word: match (met, expected) {
+                (Some(Some(true)), _) => "as expected".to_owned(),
+                (Some(_), Some(expected)) => format!("expected {expected}"),
+                _ => String::new(),
+            },
+            expectation: expected.map(|expected| format!("The scenario expects: {expected}.")).unwrap_or_default(),
+            surprising: met.is_some_and(|met| met != Some(true)),
+            why: verdict.why.clone(),
+            anomalies: verdict.anomalies.iter().map(AnomalyView::new).collect(),
+            more: if verdict.count > shown && shown > 0 {
+                format!("{} of {} are shown.", shown, units::count(verdict.count))
+            } else {
+                String::new()
+            },
+        }
+    }
+}
+
+impl AnomalyView {
+    fn new(anomaly: &Anomaly) -> Self {
+        let length_ns = anomaly.to_ns.saturating_sub(anomaly.from_ns);
+        let when = if length_ns == 0 {
+            format!("at {}", units::instant(anomaly.from_ns))
+        } else {
+            format!("at {}, for {}", units::instant(anomaly.from_ns), units::duration(length_ns))
+        };
+        Self {
+            what: anomaly.what.clone(),
+            when: format!("{}, {when}:", anomaly.lock),
+            proof: anomaly.proof.clone(),
+            grants: anomaly.grants.join(" "),
+        }
+    }
+}
+
+impl FaultView {
+    fn new(fault: &FaultSpan) -> Self {
+        Self {
+            name: fault.fault.clone(),
+            targets: fault.targets.join(", "),
+            injected: units::instant(fault.injected_ns),
+            healed: fault.healed_ns.map_or("not in this run".to_owned(), units::instant),
+            bit: if fault.bit { "✓ yes" } else { "? not shown" },
+            bit_class: if fault.bit { "clean" } else { "unknown" },
+            proof: fault.proof.clone(),
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Turns shapes into SVG elements.
+
+use std::fmt::Write;
+
+/// A growing list of elements.
+#[derive(Debug, Default)]
+pub(crate) struct Canvas {
+    body: String,
+}
+
+impl Canvas {
+    pub(crate) fn line(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
+        self.push(format_args!(
+            "<line class=\"{class}\" x1=\"{}\" y1=\"{}\" x2=\"{}\" y2=\"{}\"/>",
+            number(from.0),
+            number(from.1),
+            number(to.0),
+            number(to.1)
+        ));
+    }
+
+    /// A rectangle with a tip that shows on pointing; `tip` may be empty.
+    pub(crate) fn rect(&mut self, class: &str, at: (f64, f64), size: (f64, f64), tip: &str) {
+        let (x, y, width, height) = (number(at.0), number(at.1), number(size.0.max(0.0)), number(size.1.max(0.0)));
+        let radius = if class.starts_with("c-lane") || class == "c-fault" || class == "c-over" { "" } else { " rx=\"2\"" };
+        if tip.is_empty() {
+            self.push(format_args!("<rect class=\"{class}\" x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\"{radius}/>"));
+        } else {
+            self.push(format_args!(
+                "<rect class=\"{class}\" x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\"{radius}><title>{}</title></rect>",
+                escape(tip)
+            ));
+        }
+    }
+
+    pub(crate) fn circle(&mut self, class: &str, at: (f64, f64), radius: f64, tip: &str) {
+        self.push(format_args!(
+            "<circle class=\"{class}\" cx=\"{}\" cy=\"{}\" r=\"{}\"><title>{}</title></circle>",
+            number(at.0),
+            number(at.1),
+            number(radius),
+            escape(tip)
+        ));
+    }
+
+    /// A square standing on its corner.
+    pub(crate) fn diamond(&mut self, class: &str, at: (f64, f64), radius: f64, tip: &str) {
+        self.push(format_args!(
+            "<path class=\"{class}\" d=\"M{} {}l{r} {r}l-{r} {r}l-{r} -{r}z\"><title>{}</title></path>",
+            number(at.0),
+            number(at.1 - radius),
+            escape(tip),
+            r = number(radius)
+        ));
+    }
+
+    pub(crate) fn text(&mut self, class: &str, at: (f64, f64), text: &str) {
+        self.push(format_args!(
+            "<text class=\"{class}\" x=\"{}\" y=\"{}\">{}</text>",
+            number(at.0),
+            number(at.1),
+            escape(text)
+        ));
+    }
+
+    pub(crate) fn finish(self) -> String {
+        self.body
+    }
+
+    fn push(&mut self, element: std::fmt::Arguments<'_>) {
+        // Writing to a String cannot fail.
+        let _ = self.body.write_fmt(element);
+    }
+}
+
+/// A coordinate with at most one decimal: enough for a pixel, and the same on every machine. What is no number becomes 0.
+pub(crate) fn number(value: f64) -> String {
+    if !value.is_finite() {
+        return "0".to_owned();
+    }
+    let text = format!("{value:.1}");
+    let text = text.strip_suffix(".0").unwrap_or(&text);
+    if text == "-0" { "0".to_owned() } else { text.to_owned() }
+}
+
+/// Text for inside an element or attribute. Characters that XML cannot hold become U+FFFD.
+pub(crate) fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            '\n' | '\t' => out.push(' '),
+            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => out.push('\u{fffd}'),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// `text` cut to about `width` pixels at 12 px, with `…` where it was cut.
+pub(crate) fn fit(text: &str, width: f64) -> String {
+    let most = (width / CHARACTER).max(1.0) as usize;
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    let mut cut: String = text.chars().take(most.saturating_sub(1)).collect();
+    cut.push('…');
+    cut
+}
+
+/// A rather wide guess of a character's width at 12 px, since no font is at hand to measure with.
+pub(crate) const CHARACTER: f64 = 6.7;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn markup_from_outside_stays_text() {
+        assert_eq!(escape("<b a='\"'>&\u{1b}"), "&lt;b a=&#39;&quot;&#39;&gt;&amp;\u{fffd}");
+    }
+
+    #[test]
+    fn coordinates_are_short_and_never_nan() {
+        assert_eq!(number(1.0), "1");
+        assert_eq!(number(-0.01), "0");
+        assert_eq!(number(2.25), "2.2");
+        assert_eq!(number(f64::NAN), "0");
+    }
+
+    #[test]
+    fn long_labels_end_in_an_ellipsis() {
+        assert_eq!(fit("lock-core:reentrant", 60.0), "lock-co…");
+        assert_eq!(fit("short", 60.0), "short");
+    }
+}

@@ -1,0 +1,89 @@
+//! Turns figures into charts: SVG text, the same bytes for the same figures, without a font, script or file from elsewhere.
+//!
+//! Colours are CSS variables with a light and a dark value, chosen to be told apart by colour-blind readers, and no meaning
+//! is carried by colour alone. Inside a page the page gives the style ([`STYLE`]); a chart by itself carries it.
+
+mod axis;
+mod bars;
+mod canvas;
+mod dots;
+mod price;
+mod timeline;
+
+pub use bars::{Bar, bars};
+pub use dots::{DotRow, dots};
+pub use price::{PricePoint, price};
+pub use timeline::timeline;
+
+/// The style of charts, for a page that holds some inline.
+pub const STYLE: &str = include_str!("chart.css");
+
+/// A chart: a picture with a title and a description for those who cannot see it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Chart {
+    width: f64,
+    height: f64,
+    title: String,
+    description: String,
+    body: String,
+}
+
+impl Chart {
+    /// Its height in pixels at its natural size.
+    pub fn height(&self) -> f64 {
+        self.height
+    }
+
+    /// An `<svg>` element for a page that has [`STYLE`]. `id` must be one of its kind in the page, of letters and digits.
+    pub fn inline(&self, id: &str) -> String {
+        self.element(id, "", "")
+    }
+
+    /// A file of its own.
+    pub fn document(&self) -> String {
+        let style = format!("<style>{STYLE}</style>");
+        let mut text = self.element("chart", " xmlns=\"http://www.w3.org/2000/svg\"", &style);
+        text.push('\n');
+        text
+    }
+
+    /// Charts below each other, as one.
+    pub fn stack(title: &str, charts: &[Self]) -> Self {
+        let mut body = String::new();
+        let mut height = 0.0;
+        let mut width: f64 = 1.0;
+        for chart in charts {
+            body.push_str(&format!("<g transform=\"translate(0 {})\">", canvas::number(height)));
+            body.push_str(&format!(
+                "<text class=\"c-title\" x=\"0\" y=\"20\">{}</text><g transform=\"translate(0 32)\">{}</g></g>",
+                canvas::escape(&chart.title),
+                chart.body
+            ));
+            height += chart.height + 64.0;
+            width = width.max(chart.width);
+        }
+        let description: Vec<&str> = charts.iter().map(|chart| chart.description.as_str()).collect();
+        Self {
+            width,
+            height: height.max(1.0),
+            title: title.to_owned(),
+            description: description.join(" "),
+            body,
+        }
+    }
+
+    fn element(&self, id: &str, attributes: &str, style: &str) -> String {
+        format!(
+            "<svg{attributes} class=\"chart\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" role=\"img\" \
+             aria-labelledby=\"{id}-t {id}-d\"><title id=\"{id}-t\">{title}</title><desc id=\"{id}-d\">{description}</desc>{style}{body}</svg>",
+            width = canvas::number(self.width),
+            height = canvas::number(self.height),
+            title = canvas::escape(&self.title),
+            description = canvas::escape(&self.description),
+            body = self.body,
+        )
+    }
+}
+
+/// The natural width of every chart, in pixels.
+pub(crate) const WIDTH: f64 = 880.0;
