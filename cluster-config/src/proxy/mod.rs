@@ -1,54 +1,168 @@
-//! tmp
-use crate::{ClusterError, Party, layout::PlannedNode};
-use std::{collections::BTreeMap, time::Duration};
+//! Turns the announced addresses of a deployment into proxies that can harm each directed link.
+//!
+//! A node's proxy listens where the node is announced and forwards to where it really listens, client port and cluster
+//! bus alike. Nodes dial from addresses of their own, so the source of a connection names its link; every other source
+//! is a client, told apart by the process that owns the socket.
+
+mod clients;
+mod fault;
+mod pump;
+mod table;
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Runtime;
+
+use crate::layout::PlannedNode;
+use crate::{ClusterError, Party};
+use fault::Ending;
+pub use fault::LinkFault;
+use table::{Direction, Ends, Flow, Verdict};
+pub use table::{LinkEffect, LinkGuard, LinkTable};
+
+/// The running proxies of one deployment; they end when this is dropped.
+#[derive(Debug)]
 pub(crate) struct Proxies {
-    t: LinkTable,
+    table: LinkTable,
+    // Own threads: a busy load generator in the same process must not make links slower.
+    runtime: Option<Runtime>,
 }
+
 impl Proxies {
-    pub(crate) fn open(_n: &[PlannedNode]) -> Result<Proxies, ClusterError> {
-        Err(ClusterError::new("proxied links are not there yet"))
+    /// Listens on every announced address; forwards from then on, whether or not the servers run.
+    pub(crate) fn open(nodes: &[PlannedNode]) -> Result<Proxies, ClusterError> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .thread_name("link-proxy")
+            .enable_all()
+            .build()
+            .map_err(|error| ClusterError::new(format!("cannot start proxy threads: {error}")))?;
+        let proxies = Proxies {
+            table: LinkTable::new(),
+            runtime: Some(runtime),
+        };
+        let sources: Arc<BTreeMap<IpAddr, String>> = Arc::new(
+            nodes
+                .iter()
+                .map(|node| (node.address.ip(), node.name.clone()))
+                .collect(),
+        );
+        for node in nodes {
+            for port in [Some(node.address.port()), node.bus_port]
+                .into_iter()
+                .flatten()
+            {
+                let proxy = Proxy {
+                    table: proxies.table.clone(),
+                    node: Party::Node(node.name.clone()),
+                    real: SocketAddr::new(node.address.ip(), port),
+                    sources: Arc::clone(&sources),
+                };
+                proxies.listen(SocketAddr::new(node.announced.ip(), port), proxy)?;
+            }
+        }
+        Ok(proxies)
     }
+
+    fn listen(&self, announced: SocketAddr, proxy: Proxy) -> Result<(), ClusterError> {
+        let failed =
+            |error| ClusterError::new(format!("the proxy cannot listen on {announced}: {error}"));
+        let listener = std::net::TcpListener::bind(announced).map_err(failed)?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        let Some(runtime) = &self.runtime else {
+            return Ok(());
+        };
+        let _inside = runtime.enter();
+        let listener = TcpListener::from_std(listener).map_err(failed)?;
+        runtime.spawn(accept(listener, Arc::new(proxy)));
+        Ok(())
+    }
+
     pub(crate) fn table(&self) -> &LinkTable {
-        &self.t
+        &self.table
     }
 }
-/// The proxies of a deployment: settings per directed link, bytes flowing from one party to another.
+
+impl Drop for Proxies {
+    fn drop(&mut self) {
+        // Waiting for the threads is not allowed inside another runtime, and nothing they hold is needed any more.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// What one listener needs to know.
 #[derive(Debug)]
-pub struct LinkTable {}
-#[allow(missing_docs)]
-impl LinkTable {
-    pub(crate) fn set_clients(&self, _p: BTreeMap<u32, u32>) {}
-    /// Puts a fault on the bytes that flow `from -> to`, whoever dialled; also on connections opened later. Undone by the guard's `heal` or drop.
-    pub fn apply(&self, _from: &Party, _to: &Party, _fault: LinkFault) -> LinkGuard {
-        LinkGuard {}
+struct Proxy {
+    table: LinkTable,
+    node: Party,
+    real: SocketAddr,
+    /// Source addresses of nodes.
+    sources: Arc<BTreeMap<IpAddr, String>>,
+}
+
+async fn accept(listener: TcpListener, proxy: Arc<Proxy>) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, peer)) => {
+                let proxy = Arc::clone(&proxy);
+                tokio::spawn(async move {
+                    // An error here is a connection that broke, which both its ends see for themselves.
+                    let _ = proxy.serve(stream, peer).await;
+                });
+            }
+            // Out of descriptors, or a connection that was gone before it was accepted.
+            Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
+        }
     }
 }
-/// A harm to one directed link.
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-#[allow(missing_docs)]
-pub enum LinkFault {
-    Delay { latency: Duration, jitter: Duration },
-    Cut,
-}
-/// The undo of a link fault, and what it did so far.
-#[derive(Debug)]
-pub struct LinkGuard {}
-#[allow(missing_docs)]
-impl LinkGuard {
-    /// Bytes delayed or held so far, and connections affected: the proof that it bit.
-    pub fn effect(&self) -> LinkEffect {
-        LinkEffect::default()
+
+impl Proxy {
+    async fn serve(&self, stream: TcpStream, peer: SocketAddr) -> std::io::Result<()> {
+        let local = stream.local_addr()?;
+        let ends = self.register(peer, local).await?;
+        let mut out = self.table.flow(&ends, Direction::Out);
+        let back = self.table.flow(&ends, Direction::Back);
+        if admitted(&mut out, back).await.is_err() {
+            return stream.set_zero_linger();
+        }
+        match TcpStream::connect(self.real).await {
+            Ok(node) => pump::carry(&self.table, &ends, stream, node).await,
+            // As near to "connection refused" as one comes who has already accepted.
+            Err(_) => stream.set_zero_linger(),
+        }
     }
-    pub fn heal(self) -> LinkEffect {
-        LinkEffect::default()
+
+    async fn register(&self, peer: SocketAddr, local: SocketAddr) -> std::io::Result<Arc<Ends>> {
+        let node = self.node.clone();
+        if let Some(dialler) = self.sources.get(&peer.ip()) {
+            let dialler = Some(Party::Node(dialler.clone()));
+            return Ok(self.table.register(dialler, node, peer, local));
+        }
+        let table = self.table.clone();
+        let looked_up = move || table.register(None, node, peer, local);
+        Ok(tokio::task::spawn_blocking(looked_up).await?)
     }
 }
-/// What a link fault did.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub struct LinkEffect {
-    pub bytes: u64,
-    pub chunks: u64,
-    pub connections: u64,
+
+/// Waits while a cut holds the way to the node; an error if a harm lets no connection live.
+async fn admitted(out: &mut Flow, mut back: Flow) -> Result<(), Ending> {
+    loop {
+        if let Some(ending) = out.ending().or(back.ending()) {
+            return Err(ending);
+        }
+        if out.verdict(0.0) != Verdict::Hold {
+            return Ok(());
+        }
+        out.count_held_connection();
+        tokio::select! {
+            () = out.changed() => {}
+            () = back.changed() => {}
+        }
+    }
 }

@@ -33,13 +33,7 @@ pub(crate) async fn lab(topology: &Topology, links: Links) -> Lab {
         links,
         ..UpOptions::new(dir.path())
     };
-    let started = Instant::now();
     let deployment = Process.up(topology, &options).await.unwrap();
-    println!(
-        "{} {links:?} ready after {:?}",
-        topology.kind,
-        started.elapsed()
-    );
     Lab {
         deployment,
         _dir: dir,
