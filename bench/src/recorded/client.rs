@@ -37,6 +37,7 @@ pub(super) fn start(
     shared: Arc<Shared>,
     name: &str,
     incarnation: u32,
+    task_seeds: &[u64],
     connected: Connected,
 ) -> RunningClient {
     let inner = Arc::new(Inner {
@@ -48,8 +49,10 @@ pub(super) fn start(
         held: Mutex::default(),
         shared,
     });
-    let tasks = (0..inner.shared.load.tasks)
-        .map(|task| tokio::spawn(task::run(Arc::clone(&inner), task)))
+    let tasks = task_seeds
+        .iter()
+        .enumerate()
+        .map(|(number, seed)| tokio::spawn(task::run(Arc::clone(&inner), number, *seed)))
         .collect();
     let pump = tokio::spawn(pump(Arc::clone(&inner), connected.events));
     RunningClient { inner, tasks, pump }

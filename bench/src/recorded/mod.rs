@@ -24,8 +24,6 @@ pub use client::RunningClient;
 pub struct Load {
     /// Lock names; each round draws one uniformly.
     pub locks: Vec<String>,
-    /// Tasks per client, owners `t0`, `t1` …
-    pub tasks: u32,
     /// Kinds by weight; each round draws one. Never empty, weights above 0.
     pub mix: Vec<(String, u32)>,
     /// The lease asked for; `None`: renewed.
@@ -42,8 +40,8 @@ pub struct Load {
     pub reenter: f64,
     /// What the holder works on.
     pub protects: Protects,
-    /// Seed of everything the tasks draw.
-    pub seed: u64,
+    /// Permits of one acquire, for the kinds that count.
+    pub permits: u32,
 }
 
 /// What a holder works on.
@@ -87,14 +85,17 @@ impl LoadRun {
         }
     }
 
-    /// Starts a client's tasks. `name` is `c1`, `c2` …; `incarnation` tells a restarted client's grants from those before (0 at first).
+    /// Starts a client's tasks, one per seed, owners `t0`, `t1` …; everything that a task draws comes from its seed. `name` is `c1`, `c2`
+    /// …; `incarnation` tells a restarted client's grants from those before (0 at first).
     pub fn start_client(
         &self,
         name: &str,
         incarnation: u32,
+        task_seeds: &[u64],
         connected: Connected,
     ) -> RunningClient {
-        client::start(Arc::clone(&self.shared), name, incarnation, connected)
+        let shared = Arc::clone(&self.shared);
+        client::start(shared, name, incarnation, task_seeds, connected)
     }
 
     /// How many grants there were so far.
