@@ -1,0 +1,39 @@
+//! A server forgets every key.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::{
+    Done, Fault, FaultError, FaultGuard, FaultKind, Hits, Injection, Proof, World, nodes,
+};
+
+pub(super) const KIND: FaultKind = FaultKind {
+    name: "flushall",
+    about: "the server forgets every key, once",
+    hits: Hits::NODE,
+    settings: &[],
+    one_shot: true,
+    colour: "#943126",
+    fault: &Flushall,
+};
+
+struct Flushall;
+
+#[async_trait]
+impl Fault for Flushall {
+    async fn inject(
+        &self,
+        world: &Arc<World>,
+        injection: &Injection,
+    ) -> Result<Box<dyn FaultGuard>, FaultError> {
+        let mut proofs = Vec::new();
+        for name in nodes(injection) {
+            let before = world.deployment.command(name, &["DBSIZE"]).await?;
+            world.deployment.command(name, &["FLUSHALL"]).await?;
+            let keys: u64 = before.trim().parse().unwrap_or(0);
+            proofs.push(Proof::of(keys > 0, format!("{name} forgot {keys} keys")));
+        }
+        Ok(Box::new(Done(Proof::all(proofs))))
+    }
+}

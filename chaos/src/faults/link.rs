@@ -1,0 +1,151 @@
+//! Harms to directed links, through the deployment's proxies: delay, cut, and cut between groups.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use cluster_config::{LinkFault, LinkGuard, Party};
+
+use super::{
+    Fault, FaultError, FaultGuard, FaultKind, Healed, Hits, Injection, Proof, SettingKind,
+    SettingSpec, Target, World, settings,
+};
+
+pub(super) const DELAY: FaultKind = FaultKind {
+    name: "delay",
+    about: "bytes arrive later by `latency`, give or take `jitter`, in their order",
+    hits: Hits::LINK,
+    settings: &[
+        SettingSpec {
+            name: "latency",
+            about: "how much later bytes arrive",
+            kind: SettingKind::Duration,
+            required: true,
+        },
+        SettingSpec {
+            name: "jitter",
+            about: "at most so much more or less, drawn uniformly; default 0s",
+            kind: SettingKind::Duration,
+            required: false,
+        },
+    ],
+    one_shot: false,
+    colour: "#d68910",
+    fault: &OnLinks(|injection| LinkFault::Delay {
+        latency: settings::time(&injection.with, "latency").unwrap_or_default(),
+        jitter: settings::time(&injection.with, "jitter").unwrap_or_default(),
+    }),
+};
+
+pub(super) const CUT: FaultKind = FaultKind {
+    name: "cut",
+    about: "bytes are held and nothing is closed, as when packets are dropped; they arrive when `for` ends",
+    hits: Hits::LINK,
+    settings: &[],
+    one_shot: false,
+    colour: "#2471a3",
+    fault: &OnLinks(|_| LinkFault::Cut),
+};
+
+pub(super) const PARTITION: FaultKind = FaultKind {
+    name: "partition",
+    about: "`cut` between groups, both ways; who is in no group reaches all",
+    hits: Hits::GROUPS,
+    settings: &[],
+    one_shot: false,
+    colour: "#1a5276",
+    fault: &OnLinks(|_| LinkFault::Cut),
+};
+
+struct OnLinks(fn(&Injection) -> LinkFault);
+
+#[async_trait]
+impl Fault for OnLinks {
+    async fn inject(
+        &self,
+        world: &Arc<World>,
+        injection: &Injection,
+    ) -> Result<Box<dyn FaultGuard>, FaultError> {
+        let table = world.deployment.links()?;
+        let fault = (self.0)(injection);
+        let guards: Vec<LinkGuard> = injection
+            .targets
+            .iter()
+            .filter_map(|target| match target {
+                Target::Link(from, to) => Some(table.apply(from, to, fault.clone())),
+                _ => None,
+            })
+            .collect();
+        if guards.is_empty() {
+            return Err(FaultError("it names no link between two parties".to_owned()));
+        }
+        Ok(Box::new(Linked {
+            names: injection.targets.iter().map(Target::to_string).collect(),
+            guards,
+        }))
+    }
+}
+
+struct Linked {
+    names: Vec<String>,
+    guards: Vec<LinkGuard>,
+}
+
+#[async_trait]
+impl FaultGuard for Linked {
+    /// Bytes that were held back are the proof. Quiet links (a replica that talks to nobody) prove nothing and disprove
+    /// nothing: one of the links is enough.
+    fn proof(&self) -> Proof {
+        let mut bytes = 0;
+        let mut chunks = 0;
+        let mut touched = Vec::new();
+        for (name, guard) in self.names.iter().zip(&self.guards) {
+            let effect = guard.effect();
+            bytes += effect.bytes;
+            chunks += effect.chunks;
+            if effect.bytes > 0 {
+                touched.push(name.as_str());
+            }
+        }
+        if bytes > 0 {
+            Proof::of(
+                true,
+                format!(
+                    "{bytes} bytes in {chunks} pieces held back on {}",
+                    touched.join(", ")
+                ),
+            )
+        } else {
+            Proof::of(false, "no byte passed these links while it lasted")
+        }
+    }
+
+    async fn heal(self: Box<Self>) -> Healed {
+        let proof = self.proof();
+        for guard in self.guards {
+            guard.heal();
+        }
+        Healed {
+            proof,
+            failed: None,
+        }
+    }
+}
+
+/// Every directed link between two groups of parties, in one or both directions, without links to oneself.
+pub(crate) fn between(from: &[Party], to: &[Party], both: bool) -> Vec<Target> {
+    let mut links = Vec::new();
+    for a in from {
+        for b in to {
+            if a == b {
+                continue;
+            }
+            links.push(Target::Link(a.clone(), b.clone()));
+            if both {
+                links.push(Target::Link(b.clone(), a.clone()));
+            }
+        }
+    }
+    links.sort();
+    links.dedup();
+    links
+}

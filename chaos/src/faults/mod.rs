@@ -1,0 +1,338 @@
+//! Turns a planned fault and its targets into harm that can be undone, with the proof that it bit.
+//!
+//! One file per fault, one row per fault in [`FAULTS`]. A fault without proof makes the verdicts unknown, so each shows by
+//! its own means that it did what it says: a process is gone and its port refuses, `/proc` says stopped, bytes were held.
+
+mod client_kill;
+mod client_pause;
+mod command;
+mod config_set;
+mod failover;
+mod flushall;
+mod kill;
+pub(crate) mod link;
+mod maxmemory;
+mod pause;
+mod restart;
+mod script_flush;
+mod settings;
+mod world;
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use cluster_config::Party;
+
+use crate::scenario::Settings;
+
+pub use world::{ClientControl, World};
+
+/// A kind of fault as the registry lists it.
+#[derive(Clone, Copy)]
+pub struct FaultKind {
+    /// Its name in scenario files.
+    pub name: &'static str,
+    /// A sentence for `locklab list faults`.
+    pub about: &'static str,
+    /// What it may be put on.
+    pub hits: Hits,
+    /// What may be said `with` it.
+    pub settings: &'static [SettingSpec],
+    /// Whether it is over as soon as it is applied; `for` has no meaning then.
+    pub one_shot: bool,
+    /// Colour of its span in pictures, `#rrggbb`.
+    pub colour: &'static str,
+    /// What carries it out.
+    pub fault: &'static dyn Fault,
+}
+
+impl fmt::Debug for FaultKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FaultKind")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a fault may be put on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hits {
+    /// Servers.
+    pub node: bool,
+    /// Client processes.
+    pub client: bool,
+    /// Directed links.
+    pub link: bool,
+    /// Groups of parties.
+    pub groups: bool,
+}
+
+impl Hits {
+    const NODE: Self = Self {
+        node: true,
+        client: false,
+        link: false,
+        groups: false,
+    };
+    const PROCESS: Self = Self {
+        client: true,
+        ..Self::NODE
+    };
+    const LINK: Self = Self {
+        node: false,
+        link: true,
+        ..Self::NODE
+    };
+    const GROUPS: Self = Self {
+        node: false,
+        groups: true,
+        ..Self::NODE
+    };
+
+    /// Whether it needs proxies.
+    pub fn link(self) -> bool {
+        self.link || self.groups
+    }
+
+    /// For messages.
+    pub fn words(self) -> &'static str {
+        match (self.node, self.client, self.link) {
+            (true, true, _) => "nodes and clients",
+            (true, false, _) => "nodes",
+            (false, true, _) => "clients",
+            (false, false, true) => "links `A -> B` or `A <-> B`",
+            (false, false, false) => "groups `A | B` or links `A <-> B`",
+        }
+    }
+}
+
+/// A setting of a fault.
+#[derive(Debug, Clone, Copy)]
+pub struct SettingSpec {
+    /// Its name.
+    pub name: &'static str,
+    /// What it means.
+    pub about: &'static str,
+    /// Its form.
+    pub kind: SettingKind,
+    /// Whether it must be given.
+    pub required: bool,
+}
+
+/// The form of a setting.
+#[derive(Debug, Clone, Copy)]
+pub enum SettingKind {
+    /// `250ms`.
+    Duration,
+    /// One of these words.
+    OneOf(&'static [&'static str]),
+    /// Any word.
+    Text,
+    /// A list of words.
+    Words,
+}
+
+/// Every fault of this build, in the order of the docs.
+pub static FAULTS: [FaultKind; 14] = [
+    kill::KIND,
+    restart::KIND,
+    pause::KIND,
+    link::DELAY,
+    link::CUT,
+    link::PARTITION,
+    failover::KIND,
+    script_flush::KIND,
+    flushall::KIND,
+    client_pause::KIND,
+    client_kill::KIND,
+    maxmemory::KIND,
+    config_set::KIND,
+    command::KIND,
+];
+
+/// The fault of that name.
+pub fn find(name: &str) -> Option<&'static FaultKind> {
+    FAULTS.iter().find(|fault| fault.name == name)
+}
+
+/// The names of all faults.
+pub fn names() -> Vec<&'static str> {
+    FAULTS.iter().map(|fault| fault.name).collect()
+}
+
+/// Where a fault goes, with nothing left to resolve.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Target {
+    /// A server by name.
+    Node(String),
+    /// A client by number.
+    Client(u32),
+    /// The bytes from one party to another.
+    Link(Party, Party),
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let party = |party: &Party| match party {
+            Party::Node(name) => name.clone(),
+            Party::Client(number) => format!("c{number}"),
+        };
+        match self {
+            Self::Node(name) => f.write_str(name),
+            Self::Client(number) => write!(f, "c{number}"),
+            Self::Link(from, to) => write!(f, "{} -> {}", party(from), party(to)),
+        }
+    }
+}
+
+/// One injection of a fault.
+#[derive(Debug, Clone)]
+pub struct Injection {
+    /// On whom.
+    pub targets: Vec<Target>,
+    /// With which settings; checked against the fault's [`FaultKind::settings`].
+    pub with: Settings,
+    /// How long it is meant to last; `None`: until the end.
+    pub lasts: Option<std::time::Duration>,
+}
+
+/// Whether a fault can be shown to have bitten, and what shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Proof {
+    /// Whether it bit.
+    pub bit: bool,
+    /// What shows it, or what is missing.
+    pub words: String,
+}
+
+impl Proof {
+    fn of(bit: bool, words: impl Into<String>) -> Self {
+        Self {
+            bit,
+            words: words.into(),
+        }
+    }
+
+    /// One proof for several targets: all must have bitten.
+    fn all(parts: impl IntoIterator<Item = Proof>) -> Self {
+        let parts: Vec<Proof> = parts.into_iter().collect();
+        let words: Vec<&str> = parts.iter().map(|part| part.words.as_str()).collect();
+        Self {
+            bit: !parts.is_empty() && parts.iter().all(|part| part.bit),
+            words: words.join("; "),
+        }
+    }
+}
+
+/// Why a fault could not be injected.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct FaultError(pub String);
+
+impl From<cluster_config::ClusterError> for FaultError {
+    fn from(error: cluster_config::ClusterError) -> Self {
+        Self(error.to_string())
+    }
+}
+
+/// A harm with its undo.
+#[async_trait]
+pub trait Fault: Send + Sync {
+    /// Does the harm to every target; on an error what was done is undone as far as possible.
+    ///
+    /// # Errors
+    /// What could not be done, and to whom.
+    async fn inject(
+        &self,
+        world: &Arc<World>,
+        injection: &Injection,
+    ) -> Result<Box<dyn FaultGuard>, FaultError>;
+}
+
+/// The undo of an injected fault. Dropping it is the safety net: no process stays stopped, no link stays cut.
+#[async_trait]
+pub trait FaultGuard: Send {
+    /// What shows by now that it bit.
+    fn proof(&self) -> Proof;
+
+    /// Undoes the harm, and says what shows that it bit. What could not be undone is in the words, and then it did not
+    /// count as healed.
+    async fn heal(self: Box<Self>) -> Healed;
+}
+
+/// How a heal ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Healed {
+    /// The proof that the fault bit.
+    pub proof: Proof,
+    /// Why it could not be undone; `None`: it was.
+    pub failed: Option<String>,
+}
+
+/// The guard of a fault that is over when it is applied.
+struct Done(Proof);
+
+#[async_trait]
+impl FaultGuard for Done {
+    fn proof(&self) -> Proof {
+        self.0.clone()
+    }
+
+    async fn heal(self: Box<Self>) -> Healed {
+        Healed {
+            proof: self.0,
+            failed: None,
+        }
+    }
+}
+
+/// The nodes among the targets: what a fault that acts on nodes works through.
+fn nodes(injection: &Injection) -> impl Iterator<Item = &str> {
+    injection.targets.iter().filter_map(|target| match target {
+        Target::Node(name) => Some(name.as_str()),
+        _ => None,
+    })
+}
+
+/// A figure of a server's INFO; 0 where the server does not give it.
+async fn command_figure(
+    world: &World,
+    node: &str,
+    section: &str,
+    name: &str,
+) -> Result<u64, FaultError> {
+    let info = world.deployment.command(node, &["INFO", section]).await?;
+    Ok(info
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+        .and_then(|figure| figure.trim().parse().ok())
+        .unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_colours_are_told_apart() {
+        let mut names = names();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), FAULTS.len());
+        assert!(
+            FAULTS
+                .iter()
+                .all(|fault| fault.colour.len() == 7 && fault.colour.starts_with('#'))
+        );
+    }
+
+    #[test]
+    fn one_part_without_proof_leaves_the_whole_without() {
+        let bit = Proof::of(true, "a");
+        let not = Proof::of(false, "b");
+        assert!(!Proof::all([bit.clone(), not]).bit);
+        assert!(Proof::all([bit]).bit);
+        assert!(!Proof::all([]).bit);
+    }
+}

@@ -1,0 +1,66 @@
+//! A server is killed and started again, with its data or without, once.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use cluster_config::Data;
+
+use super::{
+    Done, Fault, FaultError, FaultGuard, FaultKind, Hits, Injection, Proof, SettingKind,
+    SettingSpec, World, nodes, settings,
+};
+
+pub(super) const KIND: FaultKind = FaultKind {
+    name: "restart",
+    about: "SIGKILL and start again, once; by default its configuration decides what survives",
+    hits: Hits::NODE,
+    settings: &[
+        SettingSpec {
+            name: "data",
+            about: "`keep` the data directory, or `lose` it; default keep",
+            kind: SettingKind::OneOf(&["keep", "lose"]),
+            required: false,
+        },
+        SettingSpec {
+            name: "after",
+            about: "how long it stays away; default 0s",
+            kind: SettingKind::Duration,
+            required: false,
+        },
+    ],
+    one_shot: true,
+    colour: "#cb4335",
+    fault: &Restart,
+};
+
+struct Restart;
+
+#[async_trait]
+impl Fault for Restart {
+    async fn inject(
+        &self,
+        world: &Arc<World>,
+        injection: &Injection,
+    ) -> Result<Box<dyn FaultGuard>, FaultError> {
+        let data = match settings::text(&injection.with, "data") {
+            Some("lose") => Data::Lose,
+            _ => Data::Keep,
+        };
+        let away = settings::time(&injection.with, "after").unwrap_or_default();
+        let deployment = &world.deployment;
+        let restarts = nodes(injection).map(|name| async move {
+            let before = deployment.pid(name);
+            deployment.kill(name).await?;
+            tokio::time::sleep(away).await;
+            deployment.start(name, data).await?;
+            let after = deployment.pid(name);
+            Ok::<_, FaultError>(Proof::of(
+                before.is_some() && after.is_some() && before != after,
+                format!("{name}: process {before:?} became {after:?}"),
+            ))
+        });
+        let proofs: Result<Vec<Proof>, FaultError> =
+            futures_util::future::join_all(restarts).await.into_iter().collect();
+        Ok(Box::new(Done(Proof::all(proofs?))))
+    }
+}

@@ -1,0 +1,57 @@
+//! What faults act on: the deployment, and the client processes as far as faults may know them.
+
+use async_trait::async_trait;
+use cluster_config::Deployment;
+
+use super::FaultError;
+
+/// What a fault may do to client processes. Clients count from 1.
+#[async_trait]
+pub trait ClientControl: Send + Sync {
+    /// Process of a client; `None` if it is dead.
+    fn pid(&self, client: u32) -> Option<u32>;
+    /// Stops its tasks at their next step, then its process.
+    ///
+    /// # Errors
+    /// The client is dead, or the signal was refused.
+    fn pause(&self, client: u32) -> Result<(), FaultError>;
+    /// The undo of `pause`: the process goes on, then its tasks. Nothing happens to a dead client.
+    fn resume(&self, client: u32);
+    /// SIGKILL; its tasks end. Returns when the process is gone.
+    ///
+    /// # Errors
+    /// The client is dead already.
+    async fn kill(&self, client: u32) -> Result<(), FaultError>;
+    /// A new process under the same name, with the same tasks.
+    ///
+    /// # Errors
+    /// It could not be started or connected.
+    async fn restart(&self, client: u32) -> Result<(), FaultError>;
+    /// The client that has held a lock for longest; `None` while nobody holds.
+    fn holder(&self) -> Option<u32>;
+    /// How many clients there are.
+    fn count(&self) -> u32;
+}
+
+/// Everything that faults act on.
+pub struct World {
+    /// The servers.
+    pub deployment: Deployment,
+    /// The clients.
+    pub clients: Box<dyn ClientControl>,
+}
+
+impl std::fmt::Debug for World {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("World")
+            .field("deployment", &self.deployment)
+            .finish_non_exhaustive()
+    }
+}
+
+/// State of a process as in `/proc/<pid>/stat` (`R`, `S`, `T`, …); `None` if it is gone.
+pub(super) fn process_state(pid: u32) -> Option<char> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name in brackets may hold anything, also brackets: the state follows the last one.
+    stat.rsplit_once(')')?.1.trim_start().chars().next()
+}

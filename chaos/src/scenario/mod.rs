@@ -1,0 +1,148 @@
+//! Turns a scenario file into a `Scenario`, or into everything that is wrong with it, by line and column.
+//!
+//! Pure: nothing is started, and no file but the text given is read. What a file leaves out has the defaults that the
+//! constants here state.
+
+mod faults;
+mod parse;
+mod problem;
+mod schema;
+mod section;
+mod target;
+mod values;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use cluster_config::Topology;
+
+pub use faults::{FaultSpec, Setting, Settings, When};
+pub use problem::{Problem, ScenarioErrors};
+pub use schema::json_schema;
+pub use target::{On, Who};
+pub(crate) use target::{data_nodes, master_count, quorum, sentinels};
+pub(crate) use values::{duration, nanoseconds};
+pub use values::{Protects, Range};
+
+/// Defaults of a scenario, where the file is silent.
+pub mod defaults {
+    use std::time::Duration;
+
+    /// The lock under test.
+    pub const SUBJECT: &str = "lock-core:reentrant";
+    /// Long enough for a hand-over on a loaded machine, short enough that a crashed holder is seen to be waited for.
+    pub const LEASE: Duration = Duration::from_secs(3);
+    /// How long an acquire waits.
+    pub const WAIT: Duration = Duration::from_millis(500);
+    /// Client processes.
+    pub const CLIENTS: u32 = 3;
+    /// Tasks per client.
+    pub const TASKS: u32 = 1;
+    /// Lock names.
+    pub const LOCKS: u32 = 1;
+    /// How long a holder keeps the lock.
+    pub const HOLD: Duration = Duration::from_millis(20);
+    /// Pause of a task between two rounds.
+    pub const THINK: Duration = Duration::from_millis(5);
+    /// Length of the load.
+    pub const DURATION: Duration = Duration::from_secs(10);
+}
+
+/// What a scenario file asks for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scenario {
+    /// Its name.
+    pub name: String,
+    /// A sentence for people.
+    pub about: String,
+    /// Where the expectation comes from.
+    pub claim: String,
+    /// The servers.
+    pub topology: Topology,
+    /// The lock.
+    pub lock: LockSpec,
+    /// What the clients do.
+    pub load: LoadSpec,
+    /// What is done to them and to the servers.
+    pub faults: Vec<FaultSpec>,
+    /// What must come out, by verdict: `clean`, `violated` or `at-most N/min`.
+    pub expect: BTreeMap<String, String>,
+}
+
+/// The lock of a scenario.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LockSpec {
+    /// The lock under test, by name.
+    pub subject: String,
+    /// The kind; `None`: the subject's first.
+    pub kind: Option<String>,
+    /// The lease; `None`: renewed by the library.
+    pub lease: Option<Duration>,
+    /// The lease that the library renews, where it lets it be chosen; `None`: its own.
+    pub watchdog: Option<Duration>,
+    /// The longest wait of an acquire.
+    pub wait: Duration,
+    /// `none`, `wait:K` or `wait:all`.
+    pub durability: String,
+    /// Permits that one acquire asks for, for the kinds that count.
+    pub permits: u32,
+}
+
+/// The load of a scenario.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LoadSpec {
+    /// Client processes.
+    pub clients: u32,
+    /// Tasks per client.
+    pub tasks: u32,
+    /// Lock names.
+    pub locks: u32,
+    /// How long a holder keeps the lock.
+    pub hold: Range,
+    /// Pause of a task between two rounds.
+    pub think: Range,
+    /// Length of the load.
+    pub duration: Duration,
+    /// Kinds by weight; empty: the lock's kind.
+    pub mix: BTreeMap<String, u32>,
+    /// How often a holder extends; `None`: never.
+    pub extend: Option<Duration>,
+    /// Share of holds that take the lock once more inside, 0.0 to 1.0.
+    pub reenter: f64,
+    /// What the holder works on.
+    pub protects: Protects,
+}
+
+impl Scenario {
+    /// Parses the text of a file; `file` is its name in messages.
+    ///
+    /// # Errors
+    /// Everything that is wrong, in the order of the file.
+    pub fn parse(file: &str, text: &str) -> Result<Self, ScenarioErrors> {
+        parse::parse(file, text)
+    }
+
+    /// The same scenario with another lock in it. A kind that the file asks for is kept where the new subject has it.
+    pub fn with_subject(mut self, subject: &str) -> Self {
+        if let Ok(found) = bench::subjects::find(subject) {
+            let kinds = found.kinds();
+            if self
+                .lock
+                .kind
+                .as_ref()
+                .is_some_and(|kind| !kinds.is_empty() && !kinds.contains(kind))
+            {
+                self.lock.kind = None;
+            }
+        }
+        self.lock.subject = subject.to_owned();
+        self
+    }
+
+    /// Whether a fault of this scenario acts on links, so that the deployment needs proxies.
+    pub fn needs_proxies(&self) -> bool {
+        self.faults
+            .iter()
+            .any(|fault| crate::faults::find(&fault.fault).is_some_and(|kind| kind.hits.link()))
+    }
+}

@@ -1,0 +1,415 @@
+//! Turns the text of a scenario file, section by section, into a `Scenario`; every section is read even if one before it is bad.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use cluster_config::{Topology, TopologyKind};
+use results::verdict::CLASSES;
+use toml::de::{DeTable, DeValue};
+
+use super::problem::{Problems, nearest, one_of};
+use super::section::{Section, float, integer, shown};
+use super::values::{self, Range};
+use super::{LoadSpec, LockSpec, Protects, Scenario, ScenarioErrors, defaults, faults};
+
+pub(super) const TOP_KEYS: [&str; 8] = [
+    "name", "about", "claim", "topology", "lock", "load", "faults", "expect",
+];
+pub(super) const TOPOLOGY_KEYS: [&str; 7] = [
+    "kind",
+    "replicas",
+    "masters",
+    "shards",
+    "sentinels",
+    "server",
+    "config",
+];
+pub(super) const LOCK_KEYS: [&str; 7] = [
+    "subject",
+    "kind",
+    "lease",
+    "watchdog",
+    "wait",
+    "durability",
+    "permits",
+];
+pub(super) const LOAD_KEYS: [&str; 10] = [
+    "clients", "tasks", "locks", "hold", "think", "duration", "mix", "extend", "reenter",
+    "protects",
+];
+
+/// Kinds of lock, one list for every subject.
+pub(super) const KINDS: [&str; 14] = [
+    "plain",
+    "reentrant",
+    "non-reentrant",
+    "fair",
+    "queued",
+    "spin",
+    "read",
+    "write",
+    "fenced",
+    "multi",
+    "redlock",
+    "semaphore",
+    "permits",
+    "latch",
+];
+
+pub(super) fn parse(file: &str, text: &str) -> Result<Scenario, ScenarioErrors> {
+    let problems = Problems::new(text);
+    let (document, errors) = DeTable::parse_recoverable(text);
+    for error in &errors {
+        problems.add(error.span().unwrap_or(0..0), error.message());
+    }
+    // After a mistake of grammar the rest of the table is a guess, and complaints about it would be noise.
+    let scenario = if errors.is_empty() {
+        read(document.get_ref(), &problems)
+    } else {
+        None
+    };
+    match scenario {
+        Some(scenario) if problems.is_empty() => Ok(scenario),
+        _ => Err(problems.into_errors(file)),
+    }
+}
+
+fn read<'a>(document: &'a DeTable<'a>, problems: &'a Problems<'a>) -> Option<Scenario> {
+    let top = Section {
+        name: "a scenario",
+        table: Some(document),
+        start: 0,
+        problems,
+    };
+    top.allow(&TOP_KEYS);
+    let name = name(top);
+    let about = top.text("about").unwrap_or_default().to_owned();
+    let claim = top.text("claim").unwrap_or_default().to_owned();
+    if top.get("topology").is_none() {
+        problems.add(0..0, "[topology] with its `kind` is missing");
+    }
+    let topology = topology(top.table("topology", "[topology]"));
+    let lock_section = top.table("lock", "[lock]");
+    let lock = lock(lock_section);
+    let load_section = top.table("load", "[load]");
+    let load = load(load_section);
+    check_kinds(lock_section, load_section, &lock, &load);
+    let faults = fault_list(top, topology.as_ref(), &load);
+    let expect = expect(top.table("expect", "[expect]"));
+    Some(Scenario {
+        name: name?,
+        about,
+        claim,
+        topology: topology?,
+        lock,
+        load,
+        faults: faults?,
+        expect,
+    })
+}
+
+fn name(top: Section<'_>) -> Option<String> {
+    if top.get("name").is_none() {
+        top.problems.add(0..0, "`name` is missing");
+    }
+    top.word("name", |name| {
+        let clean = !name.trim().is_empty()
+            && !name.contains('/')
+            && !name.starts_with('.')
+            && !name.chars().any(char::is_control);
+        if clean {
+            Ok(name.to_owned())
+        } else {
+            Err("a name of a folder: not empty, without `/`, not beginning with `.`")
+        }
+    })
+}
+
+fn topology(section: Section<'_>) -> Option<Topology> {
+    section.table?;
+    section.allow(&TOPOLOGY_KEYS);
+    let kinds = || TopologyKind::ALL.into_iter().map(TopologyKind::name);
+    if section.get("kind").is_none() {
+        section.problems.add(
+            section.start..section.start,
+            format!("[topology] needs `kind`: {}", one_of(kinds())),
+        );
+    }
+    let kind = section.word("kind", |word| {
+        TopologyKind::ALL
+            .into_iter()
+            .find(|kind| kind.name() == word)
+            .ok_or_else(|| format!("{}{}", one_of(kinds()), nearest(word, kinds())))
+    });
+    let config = config(section.table("config", "config = { … }"));
+    let server = section.text("server");
+    let mut topology = Topology::of(kind?);
+    let applies = |key: &str| {
+        matches!(
+            (topology.kind, key),
+            (TopologyKind::Sentinel, "replicas" | "sentinels")
+                | (TopologyKind::Cluster, "replicas" | "shards")
+                | (TopologyKind::Masters, "masters")
+        )
+    };
+    let mut counts = BTreeMap::new();
+    for key in ["replicas", "masters", "shards", "sentinels"] {
+        let Some(count) = section.count(key, 0, 99) else {
+            continue;
+        };
+        if applies(key) {
+            counts.insert(key, count);
+        } else if count != 0 {
+            section.problems.add(
+                section.span(key),
+                format!("`{key}` does not apply to a `{}` topology", topology.kind),
+            );
+        }
+    }
+    let chosen = |key: &str, default: u32| counts.get(key).copied().unwrap_or(default);
+    topology.replicas = chosen("replicas", topology.replicas);
+    topology.masters = chosen("masters", topology.masters);
+    topology.shards = chosen("shards", topology.shards);
+    topology.sentinels = chosen("sentinels", topology.sentinels);
+    topology.config = config;
+    if let Some(server) = server {
+        topology.server = server.to_owned();
+    }
+    if let Err(error) = topology.validate() {
+        for line in error.to_string().lines() {
+            let key = TOPOLOGY_KEYS
+                .into_iter()
+                .find(|key| line.starts_with(key) && section.get(key).is_some())
+                .unwrap_or("config");
+            section.problems.add(section.span(key), line);
+        }
+        return None;
+    }
+    Some(topology)
+}
+
+fn config(section: Section<'_>) -> BTreeMap<String, String> {
+    let mut config = BTreeMap::new();
+    for (key, value) in section.table.into_iter().flatten() {
+        let text = match value.get_ref() {
+            DeValue::String(text) => text.clone().into_owned(),
+            DeValue::Boolean(truth) => if *truth { "yes" } else { "no" }.to_owned(),
+            number @ (DeValue::Integer(_) | DeValue::Float(_)) => shown(number),
+            other => {
+                section.problems.add(
+                    value.span(),
+                    format!(
+                        "`{}` is {}; allowed is the rest of a redis.conf line, in quotes",
+                        key.get_ref(),
+                        shown(other)
+                    ),
+                );
+                continue;
+            }
+        };
+        config.insert(key.get_ref().clone().into_owned(), text);
+    }
+    config
+}
+
+fn lock(section: Section<'_>) -> LockSpec {
+    section.allow(&LOCK_KEYS);
+    let subject = section
+        .word("subject", |word| {
+            match bench::subjects::find(word) {
+                Ok(_) => Ok(word.to_owned()),
+                Err(error) => Err(format!("a subject of this build: {error}")),
+            }
+        })
+        .unwrap_or_else(|| defaults::SUBJECT.to_owned());
+    LockSpec {
+        subject,
+        kind: section.word("kind", known_kind),
+        lease: section
+            .word("lease", values::lease)
+            .unwrap_or(Some(defaults::LEASE)),
+        watchdog: section.word("watchdog", |word| match values::duration(word) {
+            Ok(lease) if lease >= Duration::from_millis(1) => Ok(lease),
+            _ => Err(format!("{}, at least 1ms", values::DURATION)),
+        }),
+        wait: section
+            .word("wait", values::duration)
+            .unwrap_or(defaults::WAIT),
+        durability: section
+            .word("durability", values::durability)
+            .unwrap_or_else(|| "none".to_owned()),
+        permits: section.count("permits", 1, 1_000_000).unwrap_or(1),
+    }
+}
+
+fn known_kind(word: &str) -> Result<String, String> {
+    if KINDS.contains(&word) {
+        Ok(word.to_owned())
+    } else {
+        Err(format!("{}{}", one_of(KINDS), nearest(word, KINDS)))
+    }
+}
+
+fn load(section: Section<'_>) -> LoadSpec {
+    section.allow(&LOAD_KEYS);
+    let positive = |word: &str| match values::duration(word) {
+        Ok(length) if !length.is_zero() => Ok(length),
+        _ => Err(format!("{}, more than 0", values::DURATION)),
+    };
+    let mix = section.table("mix", "mix = { read = 4, write = 1 }");
+    let mut weights = BTreeMap::new();
+    for (key, value) in mix.table.into_iter().flatten() {
+        let kind: &str = key.get_ref();
+        if let Err(allowed) = known_kind(kind) {
+            section.problems.add(
+                key.span(),
+                format!("`{kind}` is no kind of lock; allowed are {allowed}"),
+            );
+            continue;
+        }
+        match integer(value.get_ref()).and_then(|weight| u32::try_from(weight).ok()) {
+            Some(weight @ 1..=1_000_000) => {
+                weights.insert(kind.to_owned(), weight);
+            }
+            _ => section.problems.add(
+                value.span(),
+                format!(
+                    "the weight of `{kind}` is {}; allowed is a whole number from 1",
+                    shown(value.get_ref())
+                ),
+            ),
+        }
+    }
+    LoadSpec {
+        clients: section.count("clients", 1, 100).unwrap_or(defaults::CLIENTS),
+        tasks: section.count("tasks", 1, 1000).unwrap_or(defaults::TASKS),
+        locks: section.count("locks", 1, 10_000).unwrap_or(defaults::LOCKS),
+        hold: section
+            .word("hold", values::range)
+            .unwrap_or(Range::constant(defaults::HOLD)),
+        think: section
+            .word("think", values::range)
+            .unwrap_or(Range::constant(defaults::THINK)),
+        duration: section
+            .word("duration", positive)
+            .unwrap_or(defaults::DURATION),
+        mix: weights,
+        extend: section.word("extend", positive),
+        reenter: section
+            .read("reenter", |value| {
+                float(value)
+                    .filter(|share| (0.0..=1.0).contains(share))
+                    .ok_or("a share from 0.0 to 1.0")
+            })
+            .unwrap_or(0.0),
+        protects: section
+            .word("protects", |word| {
+                Protects::parse(word).ok_or_else(|| {
+                    format!(
+                        "{}{}",
+                        one_of(Protects::WORDS),
+                        nearest(word, Protects::WORDS)
+                    )
+                })
+            })
+            .unwrap_or_default(),
+    }
+}
+
+/// What the lock, its kinds and the protected resource ask of each other.
+fn check_kinds(
+    lock_section: Section<'_>,
+    load_section: Section<'_>,
+    lock: &LockSpec,
+    load: &LoadSpec,
+) {
+    let offered = bench::subjects::find(&lock.subject)
+        .map(|subject| subject.kinds())
+        .unwrap_or_default();
+    let foreign = |kind: &str| {
+        let names = || offered.iter().map(String::as_str);
+        (!offered.is_empty() && !offered.iter().any(|name| name == kind)).then(|| {
+            format!(
+                "`{}` has no kind `{kind}`; it has {}",
+                lock.subject,
+                one_of(names())
+            )
+        })
+    };
+    if let Some(problem) = lock.kind.as_deref().and_then(foreign) {
+        lock_section.problems.add(lock_section.span("kind"), problem);
+    }
+    let mix = load_section.table("mix", "mix");
+    for kind in load.mix.keys() {
+        if let Some(problem) = foreign(kind) {
+            mix.problems.add(mix.span(kind), problem);
+        }
+    }
+    if load.protects == Protects::Register {
+        let first = lock.kind.as_ref().or(offered.first());
+        let kinds: Vec<&String> = if load.mix.is_empty() {
+            first.into_iter().collect()
+        } else {
+            load.mix.keys().collect()
+        };
+        if let Some(kind) = kinds.into_iter().find(|kind| *kind != "fenced") {
+            load_section.problems.add(
+                load_section.span("protects"),
+                format!(
+                    "`protects` is \"register\", which judges fencing tokens, and the kind `{kind}` has none; allowed are the kind \
+                     `fenced`, or `none` and `counter`"
+                ),
+            );
+        }
+    }
+}
+
+fn fault_list(
+    top: Section<'_>,
+    topology: Option<&Topology>,
+    load: &LoadSpec,
+) -> Option<Vec<faults::FaultSpec>> {
+    let Some(value) = top.get("faults") else {
+        return Some(Vec::new());
+    };
+    let list = top.read("faults", |value| {
+        value.as_array().ok_or("a list of tables [[faults]]")
+    })?;
+    let mut specs = Vec::new();
+    let mut complete = true;
+    for entry in list.iter() {
+        let Some(table) = entry.get_ref().as_table() else {
+            top.problems.add(
+                value.span(),
+                format!(
+                    "a fault is {}; allowed is a table [[faults]]",
+                    shown(entry.get_ref())
+                ),
+            );
+            complete = false;
+            continue;
+        };
+        let section = Section {
+            name: "[[faults]]",
+            table: Some(table),
+            start: entry.span().start,
+            problems: top.problems,
+        };
+        match faults::parse(section, topology, load.clients, load.duration) {
+            Some(spec) => specs.push(spec),
+            None => complete = false,
+        }
+    }
+    complete.then_some(specs)
+}
+
+fn expect(section: Section<'_>) -> BTreeMap<String, String> {
+    section.allow(&CLASSES);
+    let mut expected = BTreeMap::new();
+    for class in CLASSES {
+        if let Some(word) = section.word(class, values::expectation) {
+            expected.insert(class.to_owned(), word);
+        }
+    }
+    expected
+}

@@ -1,0 +1,141 @@
+//! Turns byte offsets and messages into problems with line and column, all of a file reported together.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::ops::Range;
+
+/// One thing wrong in a scenario file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// Line, from 1.
+    pub line: usize,
+    /// Column in characters, from 1.
+    pub column: usize,
+    /// What was found, what is allowed, and the nearest known word.
+    pub message: String,
+}
+
+/// Everything wrong in a scenario file, in the order of the file.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub struct ScenarioErrors {
+    /// The file's name as given by the user.
+    pub file: String,
+    /// The problems; never empty.
+    pub problems: Vec<Problem>,
+}
+
+impl fmt::Display for ScenarioErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, problem) in self.problems.iter().enumerate() {
+            if index > 0 {
+                f.write_str("\n")?;
+            }
+            let Problem {
+                line,
+                column,
+                message,
+            } = problem;
+            write!(f, "{}:{line}:{column}: {message}", self.file)?;
+        }
+        Ok(())
+    }
+}
+
+/// Collects problems while a file is read, so that the first does not hide the others.
+pub(super) struct Problems<'a> {
+    text: &'a str,
+    found: RefCell<Vec<(usize, String)>>,
+}
+
+impl<'a> Problems<'a> {
+    pub(super) fn new(text: &'a str) -> Self {
+        Self {
+            text,
+            found: RefCell::default(),
+        }
+    }
+
+    pub(super) fn add(&self, span: Range<usize>, message: impl Into<String>) {
+        self.found.borrow_mut().push((span.start, message.into()));
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.found.borrow().is_empty()
+    }
+
+    pub(super) fn into_errors(self, file: &str) -> ScenarioErrors {
+        let mut found = self.found.into_inner();
+        found.sort_by_key(|(start, _)| *start);
+        ScenarioErrors {
+            file: file.to_owned(),
+            problems: found
+                .into_iter()
+                .map(|(start, message)| {
+                    let (line, column) = position(self.text, start);
+                    Problem {
+                        line,
+                        column,
+                        message,
+                    }
+                })
+                .collect(),
+        }
+    }
+}
+
+fn position(text: &str, start: usize) -> (usize, usize) {
+    let mut start = start.min(text.len());
+    while !text.is_char_boundary(start) {
+        start -= 1;
+    }
+    let before = &text[..start];
+    let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+    (
+        before.matches('\n').count() + 1,
+        before[line_start..].chars().count() + 1,
+    )
+}
+
+/// `; did you mean …?` when a known word is near enough to be a slip of the hand, else nothing.
+pub(super) fn nearest<'w>(found: &str, known: impl IntoIterator<Item = &'w str>) -> String {
+    known
+        .into_iter()
+        .map(|word| (strsim::damerau_levenshtein(found, word), word))
+        .filter(|(distance, word)| *distance <= (word.len().max(found.len()) / 3).max(1))
+        .min()
+        .map(|(_, word)| format!("; did you mean `{word}`?"))
+        .unwrap_or_default()
+}
+
+/// `a`, `b` or `c`.
+pub(super) fn one_of<'w>(known: impl IntoIterator<Item = &'w str>) -> String {
+    let mut words: Vec<String> = known.into_iter().map(|word| format!("`{word}`")).collect();
+    let Some(last) = words.pop() else {
+        return "nothing".to_owned();
+    };
+    if words.is_empty() {
+        last
+    } else {
+        format!("{} or {last}", words.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_count_characters_not_bytes() {
+        assert_eq!(position("a\n— x", 6), (2, 3));
+        assert_eq!(position("", 9), (1, 1));
+    }
+
+    #[test]
+    fn only_near_words_are_proposed() {
+        assert_eq!(
+            nearest("dealy", ["delay", "kill"]),
+            "; did you mean `delay`?"
+        );
+        assert_eq!(nearest("zzz", ["delay", "kill"]), "");
+    }
+}

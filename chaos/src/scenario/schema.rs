@@ -1,0 +1,193 @@
+//! Turns the form of a scenario file into a JSON schema for editors.
+//!
+//! The types here say only what an editor can check. The parser reads the file by hand, because its messages need the
+//! place of every value; a test holds the keys of the two together.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+
+/// A scenario of locklab: servers, a lock, a load, faults, and what must come out.
+#[derive(JsonSchema)]
+#[schemars(rename = "Scenario", deny_unknown_fields)]
+#[allow(dead_code, reason = "only its shape is used")]
+struct File {
+    /// Its name.
+    name: String,
+    /// A sentence for people.
+    about: Option<String>,
+    /// Where the expectation comes from.
+    claim: Option<String>,
+    topology: TopologyTable,
+    lock: Option<LockTable>,
+    load: Option<LoadTable>,
+    #[serde(default)]
+    faults: Vec<FaultTable>,
+    expect: Option<ExpectTable>,
+}
+
+/// The servers.
+#[derive(JsonSchema)]
+#[schemars(rename = "Topology", deny_unknown_fields)]
+#[allow(dead_code, reason = "only its shape is used")]
+struct TopologyTable {
+    kind: cluster_config::TopologyKind,
+    /// Replicas per master (sentinel, cluster).
+    replicas: Option<u32>,
+    /// Independent masters (masters).
+    masters: Option<u32>,
+    /// Masters that share the slots (cluster).
+    shards: Option<u32>,
+    /// Sentinels (sentinel).
+    sentinels: Option<u32>,
+    /// `redis`, `valkey` or the path of a server binary.
+    server: Option<String>,
+    /// redis.conf lines for every node.
+    config: Option<BTreeMap<String, Scalar>>,
+}
+
+/// A word, a number or yes/no.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[allow(dead_code, reason = "only its shape is used")]
+enum Scalar {
+    Text(String),
+    Number(f64),
+    Truth(bool),
+}
+
+/// The lock under test.
+#[derive(JsonSchema)]
+#[schemars(rename = "Lock", deny_unknown_fields)]
+#[allow(dead_code, reason = "only its shape is used")]
+struct LockTable {
+    /// `lock-core:reentrant`, `baseline:…`, `broken:…`, `exec:PROGRAM ARG…`.
+    subject: Option<String>,
+    /// Where the subject has several; default: its first.
+    kind: Option<String>,
+    /// A duration, or `renewed` for the library's own renewal. Default 3s.
+    lease: Option<String>,
+    /// The lease that the library renews, where it lets it be chosen.
+    watchdog: Option<String>,
+    /// The longest wait of an acquire. Default 500ms.
+    wait: Option<String>,
+    /// `none`, `wait:K` or `wait:all`. Default none.
+    durability: Option<String>,
+    /// Permits of one acquire, for semaphores. Default 1.
+    permits: Option<u32>,
+}
+
+/// What the clients do.
+#[derive(JsonSchema)]
+#[schemars(rename = "Load", deny_unknown_fields)]
+#[allow(dead_code, reason = "only its shape is used")]
+struct LoadTable {
+    /// Client processes, each with its own connections and identity. Default 3.
+    clients: Option<u32>,
+    /// Tasks per client. Default 1.
+    tasks: Option<u32>,
+    /// Lock names. Default 1.
+    locks: Option<u32>,
+    /// How long a holder keeps the lock: a duration or a range such as `20ms..60ms`. Default 20ms.
+    hold: Option<String>,
+    /// Pause between two rounds of a task: a duration or a range. Default 5ms.
+    think: Option<String>,
+    /// Length of the load. Default 10s.
+    duration: Option<String>,
+    /// Kinds by weight, for locks with two sides.
+    mix: Option<BTreeMap<String, u32>>,
+    /// Every holder extends by the full lease this often. Default: never.
+    extend: Option<String>,
+    /// Share of holds that take the lock once more inside, 0.0 to 1.0. Default 0.
+    reenter: Option<f64>,
+    /// What the holder works on: `none`, `counter` or `register`. Default counter.
+    protects: Option<String>,
+}
+
+/// A harm, when, for how long, and to whom.
+#[derive(JsonSchema)]
+#[schemars(rename = "Fault", deny_unknown_fields)]
+#[allow(dead_code, reason = "only its shape is used")]
+struct FaultTable {
+    /// So long after the load began. Default 0s: before its first call.
+    at: Option<String>,
+    /// `first-grant`.
+    after: Option<String>,
+    /// A command on the wire.
+    when: Option<String>,
+    /// How long; absent: until the end.
+    r#for: Option<String>,
+    /// Its kind.
+    #[schemars(extend("enum" = crate::faults::names()))]
+    fault: String,
+    /// A role, a node, a client, a link `A -> B`, or groups `A | B`. Default for faults on nodes: master.
+    on: Option<String>,
+    /// Its settings.
+    with: Option<BTreeMap<String, SettingValue>>,
+}
+
+/// A word, a number, yes/no, or a list of words.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[allow(dead_code, reason = "only its shape is used")]
+enum SettingValue {
+    Scalar(Scalar),
+    Words(Vec<Scalar>),
+}
+
+/// What must come out: `clean`, `violated` or `at-most N/min`. A verdict left out is reported, not judged.
+#[derive(JsonSchema)]
+#[schemars(rename = "Expect", deny_unknown_fields)]
+#[allow(dead_code, reason = "only its shape is used")]
+struct ExpectTable {
+    belief: Option<String>,
+    contract: Option<String>,
+    confirmed: Option<String>,
+    effect: Option<String>,
+    liveness: Option<String>,
+}
+
+/// The JSON schema of a scenario file, pretty-printed, with a line feed at its end.
+pub fn json_schema() -> String {
+    let schema = schemars::schema_for!(File);
+    let mut text = serde_json::to_string_pretty(&schema).expect("a schema is plain JSON");
+    text.push('\n');
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{faults, parse};
+    use serde_json::Value;
+
+    #[test]
+    fn parser_and_schema_know_the_same_keys() {
+        let schema: Value = serde_json::from_str(&super::json_schema()).expect("JSON");
+        let keys = |pointer: &str| {
+            let mut keys: Vec<&str> = schema
+                .pointer(pointer)
+                .and_then(Value::as_object)
+                .expect(pointer)
+                .keys()
+                .map(String::as_str)
+                .collect();
+            keys.sort_unstable();
+            keys
+        };
+        for (pointer, known) in [
+            ("/properties", parse::TOP_KEYS.to_vec()),
+            ("/$defs/Topology/properties", parse::TOPOLOGY_KEYS.to_vec()),
+            ("/$defs/Lock/properties", parse::LOCK_KEYS.to_vec()),
+            ("/$defs/Load/properties", parse::LOAD_KEYS.to_vec()),
+            ("/$defs/Fault/properties", faults::KEYS.to_vec()),
+            (
+                "/$defs/Expect/properties",
+                results::verdict::CLASSES.to_vec(),
+            ),
+        ] {
+            let mut known = known;
+            known.sort_unstable();
+            assert_eq!(keys(pointer), known, "{pointer}");
+        }
+    }
+}

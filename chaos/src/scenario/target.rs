@@ -1,0 +1,304 @@
+//! Turns an `on` expression (`master -> replicas`, `n1, n2 | n3, client 1`) into parties, and checks that they exist.
+
+use std::fmt;
+
+use cluster_config::{Topology, TopologyKind};
+use serde::{Deserialize, Serialize};
+
+use super::problem::{nearest, one_of};
+
+/// Who a fault may be put on, as written in a scenario.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Who {
+    /// The master when the fault is injected: in a cluster the one that has the locks' slots, else the first.
+    Master,
+    /// Every master when the fault is injected.
+    Masters,
+    /// Every replica when the fault is injected; in a cluster those of `master` first.
+    Replicas,
+    /// Every sentinel.
+    Sentinels,
+    /// A server by name.
+    Node(String),
+    /// Every client.
+    Clients,
+    /// A client by number, from 1.
+    Client(u32),
+    /// The client that has held a lock for longest when the fault is injected.
+    Holder,
+    /// Fewer than half of the masters (of the data nodes with sentinels), drawn from the seed.
+    Minority,
+    /// More than half of them, drawn from the seed.
+    Majority,
+    /// One of the data nodes, drawn from the seed.
+    Any,
+}
+
+impl fmt::Display for Who {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Node(name) => f.write_str(name),
+            Self::Client(number) => write!(f, "client {number}"),
+            Self::Master => f.write_str("master"),
+            Self::Masters => f.write_str("masters"),
+            Self::Replicas => f.write_str("replicas"),
+            Self::Sentinels => f.write_str("sentinels"),
+            Self::Clients => f.write_str("clients"),
+            Self::Holder => f.write_str("holder"),
+            Self::Minority => f.write_str("minority"),
+            Self::Majority => f.write_str("majority"),
+            Self::Any => f.write_str("any"),
+        }
+    }
+}
+
+/// What a fault is on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum On {
+    /// Each of these parties.
+    Parties(Vec<Who>),
+    /// The bytes that flow from the one side to the other.
+    Link {
+        /// Who sends.
+        from: Vec<Who>,
+        /// Who receives.
+        to: Vec<Who>,
+        /// Also the other way.
+        both: bool,
+    },
+    /// Groups with nothing between them.
+    Groups(Vec<Vec<Who>>),
+}
+
+impl fmt::Display for On {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |parties: &[Who]| {
+            parties
+                .iter()
+                .map(Who::to_string)
+                .collect::<Vec<_>>()
+                .join(", ")
+        };
+        match self {
+            Self::Parties(parties) => f.write_str(&list(parties)),
+            Self::Link { from, to, both } => {
+                let arrow = if *both { "<->" } else { "->" };
+                write!(f, "{} {arrow} {}", list(from), list(to))
+            }
+            Self::Groups(groups) => {
+                let groups: Vec<String> = groups.iter().map(|group| list(group)).collect();
+                f.write_str(&groups.join(" | "))
+            }
+        }
+    }
+}
+
+const ROLES: [&str; 9] = [
+    "master",
+    "masters",
+    "replicas",
+    "sentinels",
+    "clients",
+    "holder",
+    "minority",
+    "majority",
+    "any",
+];
+
+/// Names of the servers of a topology, data nodes first: `n1`… masters first, then `s1`….
+pub(crate) fn data_nodes(topology: &Topology) -> Vec<String> {
+    (1..=topology.data_nodes())
+        .map(|number| format!("n{number}"))
+        .collect()
+}
+
+/// Names of the sentinels of a topology.
+pub(crate) fn sentinels(topology: &Topology) -> Vec<String> {
+    let count = match topology.kind {
+        TopologyKind::Sentinel => topology.sentinels,
+        _ => 0,
+    };
+    (1..=count).map(|number| format!("s{number}")).collect()
+}
+
+/// How many masters a topology begins with.
+pub(crate) fn master_count(topology: &Topology) -> u32 {
+    match topology.kind {
+        TopologyKind::Single | TopologyKind::Sentinel => 1,
+        TopologyKind::Cluster => topology.shards,
+        TopologyKind::Masters => topology.masters,
+    }
+}
+
+/// Parses an `on` expression for a topology and a number of clients; every problem in it is a message.
+pub(super) fn parse(text: &str, topology: &Topology, clients: u32) -> Result<On, Vec<String>> {
+    let mut problems = Vec::new();
+    let mut list = |text: &str| -> Vec<Who> {
+        let mut parties = Vec::new();
+        for word in text.split(',') {
+            match who(word.trim(), topology, clients) {
+                Ok(party) => parties.push(party),
+                Err(problem) => problems.push(problem),
+            }
+        }
+        parties
+    };
+    let on = if text.contains('|') {
+        On::Groups(text.split('|').map(&mut list).collect())
+    } else if let Some((from, to)) = text.split_once("<->") {
+        On::Link {
+            from: list(from),
+            to: list(to),
+            both: true,
+        }
+    } else if let Some((from, to)) = text.split_once("->") {
+        On::Link {
+            from: list(from),
+            to: list(to),
+            both: false,
+        }
+    } else {
+        On::Parties(list(text))
+    };
+    if problems.is_empty() {
+        Ok(on)
+    } else {
+        Err(problems)
+    }
+}
+
+fn who(word: &str, topology: &Topology, clients: u32) -> Result<Who, String> {
+    let kind = topology.kind.name();
+    if let Some(number) = word
+        .strip_prefix("client ")
+        .map(str::trim)
+        .or_else(|| word.strip_prefix('c'))
+        .and_then(|number| number.parse::<u32>().ok())
+    {
+        return if (1..=clients).contains(&number) {
+            Ok(Who::Client(number))
+        } else {
+            Err(format!(
+                "there is no client {number}: this load has clients 1 to {clients}"
+            ))
+        };
+    }
+    let known = || {
+        let mut names = data_nodes(topology);
+        names.extend(sentinels(topology));
+        names
+    };
+    if known().iter().any(|name| name == word) {
+        return Ok(Who::Node(word.to_owned()));
+    }
+    let role = match word {
+        "master" => Who::Master,
+        "masters" => Who::Masters,
+        "replicas" if topology.data_nodes() == master_count(topology) => {
+            return Err(format!("this `{kind}` topology has no replicas"));
+        }
+        "replicas" => Who::Replicas,
+        "sentinels" if sentinels(topology).is_empty() => {
+            return Err(format!("a `{kind}` topology has no sentinels"));
+        }
+        "sentinels" => Who::Sentinels,
+        "clients" => Who::Clients,
+        "holder" => Who::Holder,
+        "minority" | "majority" if quorum(topology).len() < 3 => {
+            return Err(format!(
+                "`{word}` needs at least 3 nodes to choose from, and this topology has {}",
+                quorum(topology).len()
+            ));
+        }
+        "minority" => Who::Minority,
+        "majority" => Who::Majority,
+        "any" => Who::Any,
+        "" => return Err("a name is missing".to_owned()),
+        _ => {
+            let names = known();
+            let shown = |name: &str| names.iter().any(|n| n == name);
+            let is_node = word
+                .strip_prefix(['n', 's'])
+                .is_some_and(|rest| rest.parse::<u32>().is_ok());
+            if is_node && !shown(word) {
+                return Err(format!(
+                    "there is no node `{word}`: this topology has {}",
+                    names.join(", ")
+                ));
+            }
+            return Err(format!(
+                "`{word}` is nobody here; allowed are a role ({}), a node ({}), `client 1` to `client {clients}`, lists with \
+                 commas, links `A -> B` and `A <-> B`, and groups `A | B`{}",
+                one_of(ROLES),
+                names.join(", "),
+                nearest(word, ROLES)
+            ));
+        }
+    };
+    Ok(role)
+}
+
+/// The nodes among which a minority or majority is drawn: masters where there are several, else every data node.
+pub(crate) fn quorum(topology: &Topology) -> Vec<String> {
+    let mut names = data_nodes(topology);
+    let masters = master_count(topology) as usize;
+    if masters > 1 {
+        names.truncate(masters);
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<On, Vec<String>> {
+        parse(text, &Topology::of(TopologyKind::Sentinel), 3)
+    }
+
+    #[test]
+    fn every_form_reads_back_as_it_was_written() {
+        for text in [
+            "master",
+            "n1, client 2",
+            "master -> replicas",
+            "n1 <-> n2, n3",
+            "n1, n2 | n3, client 1",
+            "minority",
+            "holder",
+        ] {
+            assert_eq!(read(text).expect(text).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn every_unknown_party_is_reported() {
+        let problems = read("mastr, n9, client 4").expect_err("three are wrong");
+        assert_eq!(problems.len(), 3);
+        assert!(
+            problems[0].ends_with("did you mean `master`?"),
+            "{}",
+            problems[0]
+        );
+        assert!(
+            problems[1].starts_with("there is no node `n9`"),
+            "{}",
+            problems[1]
+        );
+        assert!(
+            problems[2].starts_with("there is no client 4"),
+            "{}",
+            problems[2]
+        );
+    }
+
+    #[test]
+    fn roles_that_a_topology_lacks_are_refused() {
+        let single = Topology::of(TopologyKind::Single);
+        for text in ["replicas", "sentinels", "minority"] {
+            assert!(parse(text, &single, 1).is_err(), "{text}");
+        }
+    }
+}

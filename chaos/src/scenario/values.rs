@@ -1,0 +1,186 @@
+//! Turns the small words of a scenario file into values: durations, ranges, leases, durability, expectations.
+//!
+//! Every function answers with what is allowed when it does not understand; the caller says where and what was found.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// A duration, or a range of them from which one is drawn uniformly, both ends included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Range {
+    /// The shortest, in nanoseconds.
+    pub min_ns: u64,
+    /// The longest, in nanoseconds; not less than `min_ns`.
+    pub max_ns: u64,
+}
+
+impl Range {
+    /// Always the same.
+    pub fn constant(value: Duration) -> Self {
+        let ns = nanoseconds(value);
+        Self {
+            min_ns: ns,
+            max_ns: ns,
+        }
+    }
+}
+
+/// A `Duration` as nanoseconds; more than 584 years become 584 years.
+pub(crate) fn nanoseconds(value: Duration) -> u64 {
+    u64::try_from(value.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// What a holder works on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Protects {
+    /// Nothing: the effect verdict has tokens only to judge by.
+    None,
+    /// A counter that is read when the hold begins and written when it ends, without any protection of its own.
+    #[default]
+    Counter,
+    /// A register that refuses a write whose fencing token is smaller than one it has seen.
+    Register,
+}
+
+impl Protects {
+    pub(super) const WORDS: [&'static str; 3] = ["none", "counter", "register"];
+
+    pub(super) fn parse(word: &str) -> Option<Self> {
+        Some(match word {
+            "none" => Self::None,
+            "counter" => Self::Counter,
+            "register" => Self::Register,
+            _ => return None,
+        })
+    }
+}
+
+pub(super) const DURATION: &str = "a duration such as `250ms`, `10s` or `2m`";
+
+/// `250ms`, `1.5s`, `2m`; units are us, ms, s, m and h.
+pub(crate) fn duration(word: &str) -> Result<Duration, &'static str> {
+    let split = word
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .ok_or(DURATION)?;
+    let (number, unit) = word.split_at(split);
+    let scale_ns: f64 = match unit {
+        "us" | "µs" => 1e3,
+        "ms" => 1e6,
+        "s" => 1e9,
+        "m" => 60e9,
+        "h" => 3600e9,
+        _ => return Err(DURATION),
+    };
+    // A year is longer than any run; the bound keeps sums of durations far from overflow.
+    const LONGEST_NS: f64 = 365.0 * 24.0 * 3600e9;
+    let value: f64 = number.parse().map_err(|_| DURATION)?;
+    let ns = (value * scale_ns).round();
+    if !ns.is_finite() || ns > LONGEST_NS {
+        return Err("a duration of at most a year");
+    }
+    Ok(Duration::from_nanos(ns as u64))
+}
+
+/// `5ms` or `20ms..60ms`.
+pub(super) fn range(word: &str) -> Result<Range, &'static str> {
+    const ALLOWED: &str =
+        "a duration such as `250ms`, `10s` or `2m`, or a range such as `20ms..60ms`";
+    let Some((min, max)) = word.split_once("..") else {
+        return duration(word).map(Range::constant).map_err(|_| ALLOWED);
+    };
+    let min = duration(min.trim()).map_err(|_| ALLOWED)?;
+    let max = duration(max.trim()).map_err(|_| ALLOWED)?;
+    if min > max {
+        return Err("a range whose first duration is not longer than its second");
+    }
+    Ok(Range {
+        min_ns: nanoseconds(min),
+        max_ns: nanoseconds(max),
+    })
+}
+
+/// `3s`, or `renewed`, which is `None`.
+pub(super) fn lease(word: &str) -> Result<Option<Duration>, &'static str> {
+    const ALLOWED: &str =
+        "a duration such as `250ms`, `10s` or `2m` and at least 1ms, or `renewed`";
+    if word == "renewed" {
+        return Ok(None);
+    }
+    match duration(word) {
+        Ok(lease) if lease >= Duration::from_millis(1) => Ok(Some(lease)),
+        _ => Err(ALLOWED),
+    }
+}
+
+/// `none`, `wait:K` with K from 1, or `wait:all`; given back as it is.
+pub(super) fn durability(word: &str) -> Result<String, &'static str> {
+    let known = match word.strip_prefix("wait:") {
+        Some("all") => true,
+        Some(count) => count.parse::<u32>().is_ok_and(|count| count > 0),
+        None => word == "none",
+    };
+    if known {
+        Ok(word.to_owned())
+    } else {
+        Err("`none`, `wait:K` (K replicas, from 1) or `wait:all`")
+    }
+}
+
+/// `clean`, `violated` or `at-most N/min`; given back as it is.
+pub(super) fn expectation(word: &str) -> Result<String, &'static str> {
+    let at_most = || {
+        let rate = word.strip_prefix("at-most ")?.strip_suffix("/min")?;
+        let rate: f64 = rate.trim().parse().ok()?;
+        (rate.is_finite() && rate >= 0.0).then_some(())
+    };
+    if word == "clean" || word == "violated" || at_most().is_some() {
+        Ok(word.to_owned())
+    } else {
+        Err("`clean`, `violated` or `at-most N/min`")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_a_number_and_a_unit() {
+        assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
+        assert_eq!(duration("1.5s"), Ok(Duration::from_millis(1500)));
+        assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
+        assert_eq!(duration("0s"), Ok(Duration::ZERO));
+        for bad in [
+            "", "10", "s", "3 s", "-1s", "1e3s", "3sec", "1..2s", "9999999h",
+        ] {
+            assert!(duration(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_range_goes_upwards() {
+        assert_eq!(
+            range("20ms..60ms"),
+            Ok(Range {
+                min_ns: 20_000_000,
+                max_ns: 60_000_000
+            })
+        );
+        assert!(range("60ms..20ms").is_err());
+        assert!(range("20ms..").is_err());
+    }
+
+    #[test]
+    fn words_are_taken_or_refused_whole() {
+        assert_eq!(lease("renewed"), Ok(None));
+        assert!(lease("0s").is_err());
+        assert!(durability("wait:2").is_ok());
+        assert!(durability("wait:0").is_err());
+        assert!(durability("wait").is_err());
+        assert!(expectation("at-most 2/min").is_ok());
+        assert!(expectation("at-most 2").is_err());
+        assert!(expectation("Clean").is_err());
+    }
+}
