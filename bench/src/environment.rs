@@ -8,7 +8,7 @@ use results::run::Environment;
 const RUSTC: &str = concat!(env!("BENCH_RUSTC"), ", ", env!("BENCH_PROFILE"));
 
 /// What was read at the start; [`Watch::finish`] reads the rest at the end.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Watch {
     environment: Environment,
     ticks: Option<Ticks>,
