@@ -12,7 +12,7 @@
 //! acquire to the call of its release. Two such intervals that intersect admit no account; and if all are disjoint, the
 //! account that takes each acquire at its return and each release at its call is one.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// How a hold shares its lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -73,6 +73,8 @@ pub struct Overlap {
 pub struct Overlaps {
     /// Pairs of conflicting holds that share an instant, and grants of permits beyond the limit.
     pub count: u64,
+    /// The same count, by lock; a lock without any is absent.
+    pub count_by_lock: BTreeMap<u32, u64>,
     /// The longest time that two of them lasted together, in nanoseconds.
     pub worst_ns: u64,
     /// One per hold that began in conflict, in order of lock and time: the longest of its pairs.
@@ -187,6 +189,7 @@ impl<'a> Sweep<'a> {
 
     fn note(&self, found: &mut Overlaps, hold: &Hold, other: usize, to_ns: u64, pairs: u64) {
         found.count += pairs;
+        *found.count_by_lock.entry(hold.lock).or_default() += pairs;
         found.worst_ns = found.worst_ns.max(to_ns - hold.from_ns);
         found.list.push(Overlap {
             lock: hold.lock,

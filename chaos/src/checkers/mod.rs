@@ -1,1 +1,166 @@
-//! x
+//! Turns a history into verdicts: what was promised, what broke, and the proof of it. Pure: no clock, no randomness.
+//!
+//! As a specification:
+//!
+//! 1. [`holds`] turns lines into grants: who was granted what, when, for how long, how it was renewed and given back.
+//! 2. Each checker of [`CHECKERS`] reads that record and reports anomalies, lock by lock.
+//! 3. A lock's verdict of a class is violated if there is an anomaly, else unknown if there is a doubt, else clean.
+//! 4. [`floors`] adds doubts to all classes: too little happened, a fault without proof, a torn or inconsistent history.
+//!    A doubt turns only clean into unknown; a proven violation stands.
+//! 5. The verdict of the whole history is the worst of its locks' verdicts.
+
+pub mod belief;
+pub mod confirmed;
+pub mod contract;
+pub mod effect;
+mod exclusion;
+mod faults;
+pub mod floors;
+pub mod holds;
+pub mod kinds;
+pub mod liveness;
+mod order;
+mod severity;
+mod spans;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use results::history::History;
+use results::run::{FaultSpan, Recovery};
+use results::verdict::Verdicts;
+
+pub use floors::Floors;
+pub use holds::{Grant, Record};
+pub use liveness::Figures;
+pub use severity::{Finding, worst};
+
+/// One checker: a class of verdict.
+#[derive(Debug, Clone, Copy)]
+pub struct Checker {
+    /// The verdict's name, as in `verdicts` and in a scenario's `expect`.
+    pub name: &'static str,
+    /// What it looks for, in one sentence.
+    pub about: &'static str,
+    /// The check itself: one finding per lock, in the order of [`Record::locks`].
+    pub run: fn(&Record, &CheckOptions<'_>) -> Vec<Finding>,
+}
+
+/// Every checker, in the order of the docs.
+pub const CHECKERS: &[Checker] = &[
+    Checker {
+        name: "belief",
+        about: "Two clients believed that they held the lock at one time: what they guard needs fencing.",
+        run: belief::check,
+    },
+    Checker {
+        name: "contract",
+        about: "Two leases that the lock had promised overlapped, or a grant was returned after its lease had run out: the algorithm or the configuration is broken.",
+        run: contract::check,
+    },
+    Checker {
+        name: "confirmed",
+        about: "The servers confirmed two holds at one time: they lost state.",
+        run: confirmed::check,
+    },
+    Checker {
+        name: "effect",
+        about: "The protected resource was damaged: an update was lost, or a fencing token did not rise.",
+        run: effect::check,
+    },
+    Checker {
+        name: "liveness",
+        about: "A free lock was refused to clients that no fault touched, or a queue was not served in its order.",
+        run: liveness::check,
+    },
+];
+
+/// How a history is judged. The default judges as `locklab check` does.
+#[derive(Debug, Clone)]
+pub struct CheckOptions<'a> {
+    /// The share of a lease that is left to clock drift, 0.0 to 1.0: cut from the contract and from nothing else.
+    pub drift: f64,
+    /// How much must have happened; `None` judges a short history as it is.
+    pub floors: Option<Floors>,
+    /// How long untouched clients may ask for a free lock in vain, in sum.
+    pub grace: Duration,
+    /// The kinds in the load's mix; empty where unknown: then those that the history asks for.
+    pub kinds: Vec<String>,
+    /// The permits of every semaphore; `None` where unknown.
+    pub permits: Option<u64>,
+    /// The faults with their proofs; one that cannot be shown to have bitten turns clean into unknown.
+    pub proofs: Option<&'a [FaultSpan]>,
+}
+
+impl Default for CheckOptions<'_> {
+    fn default() -> Self {
+        Self {
+            drift: 0.01,
+            floors: Some(Floors::default()),
+            grace: Duration::from_millis(1500),
+            kinds: Vec::new(),
+            permits: None,
+            proofs: None,
+        }
+    }
+}
+
+/// What a check says.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CheckReport {
+    /// Of the whole history: the worst of its locks.
+    pub verdicts: Verdicts,
+    /// Lock by lock.
+    pub locks: BTreeMap<String, Verdicts>,
+    /// Endings per operation; one without an end counts as `unknown`.
+    pub operations: BTreeMap<String, BTreeMap<String, u64>>,
+    /// How soon a lock was granted again.
+    pub recovery: Recovery,
+    /// Acquires that were answered ok.
+    pub grants: u64,
+    /// Waiting, lock by lock.
+    pub figures: BTreeMap<String, Figures>,
+    /// What the verdicts were made of: grants, faults and writes, for a timeline.
+    pub record: Record,
+    /// What a reader must know: down-time of the servers, kinds that are not known.
+    pub notes: Vec<String>,
+}
+
+/// Judges a history.
+pub fn check(history: &History, options: &CheckOptions<'_>) -> CheckReport {
+    let record = Record::of(history);
+    let doubts = floors::doubts(&record, options);
+    let classes: Vec<Vec<Finding>> = CHECKERS
+        .iter()
+        .map(|checker| (checker.run)(&record, options))
+        .collect();
+    let of_lock = |lock: usize| {
+        severity::verdicts(|class| {
+            let finding = classes.get(class).and_then(|locks| locks.get(lock));
+            finding.cloned().unwrap_or_default().verdict(&doubts)
+        })
+    };
+    let locks: BTreeMap<String, Verdicts> = record
+        .locks
+        .iter()
+        .enumerate()
+        .map(|(lock, name)| (name.clone(), of_lock(lock)))
+        .collect();
+    let verdicts = severity::verdicts(|class| {
+        let all = classes.get(class).into_iter().flatten().cloned();
+        all.fold(Finding::default(), Finding::merge)
+            .verdict(&doubts)
+    });
+    CheckReport {
+        verdicts,
+        locks,
+        operations: record.operations.clone(),
+        recovery: Recovery {
+            first_grant_after_fault_ns: record.first_grant_after_fault_ns(),
+        },
+        grants: record.grants.iter().filter(|grant| !grant.unknown).count() as u64,
+        figures: liveness::figures(&record),
+        notes: liveness::notes(&record),
+        record,
+    }
+}

@@ -1,0 +1,51 @@
+//! Turns grants into the times in which their holders believed that they held: two at once acted while not alone.
+//!
+//! 1. A hold begins when its acquire returned.
+//! 2. It ends at the first of: its release's call, whatever the answer; the lost-signal; an extend's answer `not_held`; its
+//!    client's death; the end of the history.
+//! 3. Nothing else ends it: a paused client still believes, and so does one whose lease ran out unnoticed.
+
+use super::exclusion::Class;
+use super::holds::{Ending, Grant, Record};
+use super::{CheckOptions, Finding};
+
+/// When belief in a grant ended.
+pub(crate) fn end_ns(record: &Record, grant: &Grant) -> u64 {
+    let released = grant.releases.iter().map(|release| release.called_ns);
+    released
+        .chain([told_ns(record, grant)])
+        .min()
+        .unwrap_or(record.end_ns)
+}
+
+/// The first of: lost, an extend's `not_held`, the client's death, the end of the history.
+pub(crate) fn told_ns(record: &Record, grant: &Grant) -> u64 {
+    let refused = grant
+        .extends
+        .iter()
+        .filter(|extend| extend.ending == Ending::NotHeld);
+    refused
+        .filter_map(|extend| extend.returned_ns)
+        .chain(grant.lost_ns)
+        .chain(grant.died_ns)
+        .min()
+        .unwrap_or(record.end_ns)
+}
+
+/// The belief interval of each grant.
+pub(crate) fn intervals(record: &Record) -> Vec<Option<(u64, u64)>> {
+    let interval = |grant: &Grant| {
+        let end_ns = end_ns(record, grant);
+        (grant.held && grant.returned_ns <= end_ns).then_some((grant.returned_ns, end_ns))
+    };
+    record.grants.iter().map(interval).collect()
+}
+
+/// One finding per lock.
+pub fn check(record: &Record, options: &CheckOptions<'_>) -> Vec<Finding> {
+    let class = Class {
+        verb: "believed to hold",
+        intervals: &intervals(record),
+    };
+    class.findings(record, options)
+}

@@ -1,0 +1,29 @@
+//! Turns grants into the times that the servers confirmed: two at once mean that they lost state.
+//!
+//! 1. A hold begins when its acquire returned.
+//! 2. It ends at the call of the last extend or release of it that was answered ok.
+//! 3. Without such an answer it is empty.
+
+use super::exclusion::Class;
+use super::holds::{Ending, Grant, Record};
+use super::{CheckOptions, Finding};
+
+/// The confirmed interval of each grant.
+pub(crate) fn intervals(record: &Record) -> Vec<Option<(u64, u64)>> {
+    let interval = |grant: &Grant| {
+        let steps = grant.extends.iter().chain(&grant.releases);
+        let proven = steps.filter(|step| step.ending == Ending::Ok);
+        let end_ns = proven.map(|step| step.called_ns).max()?;
+        (grant.held && grant.returned_ns <= end_ns).then_some((grant.returned_ns, end_ns))
+    };
+    record.grants.iter().map(interval).collect()
+}
+
+/// One finding per lock.
+pub fn check(record: &Record, options: &CheckOptions<'_>) -> Vec<Finding> {
+    let class = Class {
+        verb: "was confirmed to hold",
+        intervals: &intervals(record),
+    };
+    class.findings(record, options)
+}

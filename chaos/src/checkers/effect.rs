@@ -1,0 +1,280 @@
+//! Turns accepted writes and fencing tokens into damage.
+//!
+//! 1. A lost update: an accepted write to the counter whose writer had read a smaller value than the one that the last
+//!    accepted write of another hold left there. (A greater one means that a write is not on record: no damage is shown.)
+//! 2. A stale write: an accepted write whose token is not greater than one already accepted from another hold.
+//! 3. A token regression: a grant whose acquire was called after another hold of that lock was granted, with a token that
+//!    is not greater.
+//! 4. Tokens order exclusive holds of different owners. Nested and re-entered grants of one owner are one hold; an owner
+//!    still holds while its contract interval, not cut by a release answered `failed`, `unknown` or nothing, includes the call.
+//! 5. Shared grants, permits, and grants without a token are not ordered.
+
+use std::collections::BTreeMap;
+
+use results::verdict::Anomaly;
+
+use super::exclusion::{described, ms};
+use super::holds::{Accepted, Grant, Record};
+use super::{CheckOptions, Finding, contract};
+
+/// One finding per lock.
+pub fn check(record: &Record, options: &CheckOptions<'_>) -> Vec<Finding> {
+    let mut findings = vec![Finding::default(); record.locks.len()];
+    let mut resources: BTreeMap<u32, Resource<'_>> = BTreeMap::new();
+    for write in &record.writes {
+        let resource = resources.entry(write.lock).or_default();
+        if let Some(finding) = findings.get_mut(write.lock as usize) {
+            resource.lost_update(record, write, finding);
+            resource.stale_write(record, write, finding);
+        }
+    }
+    let still_held = contract::still_held_until(record, options.drift);
+    for (lock, finding) in findings.iter_mut().enumerate() {
+        regressions(record, lock, &still_held, finding);
+    }
+    findings
+}
+
+/// Whose hold a write belongs to: an owner, or a grant that is not on record.
+#[derive(Clone, PartialEq, Eq)]
+enum Writer {
+    Owner(u32),
+    Stranger(String),
+}
+
+fn grant_of<'a>(record: &'a Record, write: &Accepted) -> Option<&'a Grant> {
+    record.grants.get(write.grant? as usize)
+}
+
+fn writer(record: &Record, write: &Accepted) -> Writer {
+    match grant_of(record, write) {
+        Some(grant) => Writer::Owner(grant.owner),
+        None => Writer::Stranger(write.name.clone()),
+    }
+}
+
+/// The greatest token seen, and the greatest of anybody else.
+struct Greatest<W, T> {
+    first: Option<(u64, W, T)>,
+    second: Option<(u64, W, T)>,
+}
+
+impl<W: PartialEq, T> Greatest<W, T> {
+    const fn new() -> Self {
+        Self {
+            first: None,
+            second: None,
+        }
+    }
+
+    fn add(&mut self, token: u64, who: W, what: T) {
+        let is_new = self
+            .first
+            .as_ref()
+            .is_none_or(|(greatest, _, _)| token > *greatest);
+        if is_new {
+            let before = self.first.replace((token, who, what));
+            if let Some(before) = before
+                && self
+                    .first
+                    .as_ref()
+                    .is_some_and(|(_, who, _)| *who != before.1)
+            {
+                self.second = Some(before);
+            }
+        } else if self
+            .first
+            .as_ref()
+            .is_some_and(|(_, first, _)| *first != who)
+            && self
+                .second
+                .as_ref()
+                .is_none_or(|(greatest, _, _)| token > *greatest)
+        {
+            self.second = Some((token, who, what));
+        }
+    }
+
+    fn of_others(&self, who: &W) -> Option<&(u64, W, T)> {
+        [&self.first, &self.second]
+            .into_iter()
+            .flatten()
+            .find(|(_, other, _)| other != who)
+    }
+}
+
+/// One protected resource as its accepted writes left it.
+struct Resource<'a> {
+    last: Option<&'a Accepted>,
+    tokens: Greatest<Writer, &'a Accepted>,
+}
+
+impl Default for Resource<'_> {
+    fn default() -> Self {
+        Self {
+            last: None,
+            tokens: Greatest::new(),
+        }
+    }
+}
+
+impl<'a> Resource<'a> {
+    fn lost_update(&mut self, record: &Record, write: &'a Accepted, finding: &mut Finding) {
+        let (Some(read), Some(_)) = (write.read, write.wrote) else {
+            return;
+        };
+        let Some(last) = self.last.replace(write) else {
+            return;
+        };
+        let left = last.wrote.unwrap_or(read);
+        if read >= left || may_share(record, last, write) {
+            return;
+        }
+        finding.add_point(Anomaly {
+            what: "lost-update".to_owned(),
+            lock: lock_name(record, write.lock),
+            from_ns: last.t_ns,
+            to_ns: write.t_ns,
+            grants: names(&[&last.name, &write.name]),
+            proof: format!(
+                "{} wrote {left} at {}; {} had read {read}, and overwrote it with {} at {}",
+                who(record, last),
+                ms(last.t_ns),
+                who(record, write),
+                write.wrote.unwrap_or_default(),
+                ms(write.t_ns)
+            ),
+        });
+    }
+
+    fn stale_write(&mut self, record: &Record, write: &'a Accepted, finding: &mut Finding) {
+        let shared = grant_of(record, write).is_some_and(|grant| !grant.promise.is_exclusive());
+        let (Some(token), false) = (write.token, shared) else {
+            return;
+        };
+        let writer = writer(record, write);
+        if let Some((greatest, _, before)) = self.tokens.of_others(&writer)
+            && token <= *greatest
+        {
+            finding.add_point(Anomaly {
+                what: "stale-write".to_owned(),
+                lock: lock_name(record, write.lock),
+                from_ns: before.t_ns,
+                to_ns: write.t_ns,
+                grants: names(&[&before.name, &write.name]),
+                proof: format!(
+                    "the write of {} with token {token} was accepted at {}, after one of {} with token {greatest} at {}",
+                    who(record, write),
+                    ms(write.t_ns),
+                    who(record, before),
+                    ms(before.t_ns)
+                ),
+            });
+        }
+        self.tokens.add(token, writer, write);
+    }
+}
+
+/// Whether two writes are of one hold, or of holds that may write at one time.
+fn may_share(record: &Record, a: &Accepted, b: &Accepted) -> bool {
+    let (Some(x), Some(y)) = (grant_of(record, a), grant_of(record, b)) else {
+        return a.name == b.name;
+    };
+    let one_owner = x.owner == y.owner && x.promise.nests() && y.promise.nests();
+    let nested = x.returned_ns.max(y.returned_ns) <= a.t_ns.min(b.t_ns);
+    let together = !x.promise.is_exclusive() && !y.promise.is_exclusive();
+    a.grant == b.grant || (one_owner && nested) || together
+}
+
+fn lock_name(record: &Record, lock: u32) -> String {
+    record.locks.get(lock as usize).cloned().unwrap_or_default()
+}
+
+fn names(grants: &[&String]) -> Vec<String> {
+    let mut names: Vec<String> = grants.iter().map(|name| (*name).clone()).collect();
+    names.dedup();
+    names
+}
+
+fn who(record: &Record, write: &Accepted) -> String {
+    match grant_of(record, write) {
+        Some(grant) => described(record, grant),
+        None => write.name.clone(),
+    }
+}
+
+/// Grants of one lock whose tokens did not rise.
+fn regressions(
+    record: &Record,
+    lock: usize,
+    still_held: &std::collections::HashMap<u32, u64>,
+    finding: &mut Finding,
+) {
+    let ordered: Vec<(u32, &Grant)> = record
+        .held(lock)
+        .filter(|(_, grant)| grant.promise.is_exclusive() && grant.token.is_some())
+        .collect();
+    let mut by_call = ordered.clone();
+    by_call.sort_by_key(|(_, grant)| grant.called_ns);
+    let re_entered = re_entries(record, lock, still_held);
+    let mut granted = ordered.into_iter().peekable();
+    let mut tokens: Greatest<u32, &Grant> = Greatest::new();
+    for (index, grant) in by_call {
+        while let Some((_, before)) =
+            granted.next_if(|(_, before)| before.returned_ns < grant.called_ns)
+        {
+            tokens.add(before.token.unwrap_or_default(), before.owner, before);
+        }
+        let token = grant.token.unwrap_or_default();
+        let Some((greatest, _, before)) = tokens.of_others(&grant.owner) else {
+            continue;
+        };
+        if token > *greatest || re_entered.contains(&index) {
+            continue;
+        }
+        finding.add_point(Anomaly {
+            what: "token-regression".to_owned(),
+            lock: lock_name(record, lock as u32),
+            from_ns: before.returned_ns,
+            to_ns: grant.returned_ns,
+            grants: names(&[&before.name, &grant.name]),
+            proof: format!(
+                "{} was granted with token {greatest} at {}; {} asked after that, at {}, and got token {token}, which is not greater",
+                described(record, before),
+                ms(before.returned_ns),
+                described(record, grant),
+                ms(grant.called_ns)
+            ),
+        });
+    }
+}
+
+/// The exclusive grants of a lock whose owner still held it when they were asked for.
+fn re_entries(
+    record: &Record,
+    lock: usize,
+    still_held: &std::collections::HashMap<u32, u64>,
+) -> std::collections::BTreeSet<u32> {
+    let mut of_owner: BTreeMap<u32, Vec<(u32, &Grant)>> = BTreeMap::new();
+    for (index, grant) in record.held(lock) {
+        if grant.promise.nests() && grant.promise.is_exclusive() {
+            of_owner
+                .entry(grant.owner)
+                .or_default()
+                .push((index, grant));
+        }
+    }
+    let mut re_entered = std::collections::BTreeSet::new();
+    for grants in of_owner.values_mut() {
+        grants.sort_by_key(|(_, grant)| grant.called_ns);
+        let mut until_ns: Option<u64> = None;
+        for (index, grant) in grants.iter() {
+            if until_ns.is_some_and(|until_ns| grant.called_ns <= until_ns) {
+                re_entered.insert(*index);
+            }
+            let until = still_held.get(index).copied();
+            until_ns = until_ns.max(until);
+        }
+    }
+    re_entered
+}

@@ -1,0 +1,240 @@
+//! Turns one interval per grant into a finding per lock: where two grants held at one time that must not.
+//!
+//! 1. Each grant gives one closed interval, or none; a grant of several locks holds each of them for that interval.
+//! 2. The overlaps are those of [`results::overlap`], with the modes of the table in [`super::kinds`].
+//! 3. A semaphore counts to the k of the options, each hold weighing its permits. Without one, `permits` on an acquire is
+//!    read as the semaphore's size if it is above 1, each hold weighing 1. Without either, permits held together are a doubt.
+
+use std::collections::BTreeSet;
+
+use results::overlap::{Hold, Mode, Overlap, overlaps};
+use results::verdict::Anomaly;
+
+use super::holds::{Grant, Record};
+use super::{CheckOptions, Finding};
+
+/// Nanoseconds as milliseconds, to the microsecond.
+pub(crate) fn ms(t_ns: u64) -> String {
+    format!("{}.{:03} ms", t_ns / 1_000_000, t_ns / 1_000 % 1_000)
+}
+
+/// A class of hold interval.
+pub(crate) struct Class<'a> {
+    /// What a holder does in it, e.g. `believed to hold`.
+    pub(crate) verb: &'static str,
+    /// The interval of each grant of the record that is held; `None` where it is empty.
+    pub(crate) intervals: &'a [Option<(u64, u64)>],
+}
+
+impl Class<'_> {
+    /// One finding per lock.
+    pub(crate) fn findings(&self, record: &Record, options: &CheckOptions<'_>) -> Vec<Finding> {
+        let sizes = sizes(record, options);
+        let mut findings = vec![Finding::default(); record.locks.len()];
+        let holds = self.holds(record, options);
+        let found = overlaps(holds.clone(), |lock| {
+            sizes.get(lock as usize).copied().flatten()
+        });
+        for overlaps in found.list.chunk_by(|a, b| a.lock == b.lock) {
+            let Some(lock) = overlaps.first().map(|overlap| overlap.lock) else {
+                continue;
+            };
+            let Some(finding) = findings.get_mut(lock as usize) else {
+                continue;
+            };
+            for overlap in listed(overlaps) {
+                finding.add(self.anomaly(record, overlap));
+            }
+            finding.worst_ns = overlaps
+                .iter()
+                .map(|o| o.to_ns - o.from_ns)
+                .max()
+                .unwrap_or(0);
+        }
+        // The sweep lists one pair per newcomer, and counts them all.
+        for (lock, count) in &found.count_by_lock {
+            if let Some(finding) = findings.get_mut(*lock as usize) {
+                finding.count = *count;
+            }
+        }
+        self.unsized_permits(&holds, &sizes, &mut findings);
+        unknown_kinds(record, &mut findings);
+        findings
+    }
+
+    fn holds(&self, record: &Record, options: &CheckOptions<'_>) -> Vec<Hold> {
+        let mut holds = Vec::with_capacity(record.grants.len());
+        for (index, (grant, interval)) in (0..).zip(record.grants.iter().zip(self.intervals)) {
+            let (Some((from_ns, to_ns)), Some(mode)) = (*interval, grant.promise.mode) else {
+                continue;
+            };
+            holds.extend(grant.locks.iter().map(|lock| Hold {
+                lock: *lock,
+                owner: grant.owner,
+                from_ns,
+                to_ns,
+                mode,
+                weight: match mode {
+                    Mode::Permit if options.permits.is_some() => grant.permits,
+                    _ => 1,
+                },
+                grant: index,
+            }));
+        }
+        holds
+    }
+
+    fn anomaly(&self, record: &Record, overlap: Overlap) -> Anomaly {
+        let interval = |index: u32| self.intervals.get(index as usize).copied().flatten();
+        // Nested grants are swept as one hold under its first grant: name the one that lasts longest then.
+        let earlier = record.grants.get(overlap.earlier as usize);
+        let nested = earlier.into_iter().flat_map(|first| {
+            record
+                .held(overlap.lock as usize)
+                .filter(move |(_, grant)| {
+                    grant.owner == first.owner && grant.promise.mode == first.promise.mode
+                })
+        });
+        let there = nested
+            .filter_map(|(index, _)| interval(index).map(|(from, to)| (to, from, index)))
+            .filter(|(to, from, _)| *from <= overlap.from_ns && *to >= overlap.from_ns)
+            .max()
+            .map_or(overlap.earlier, |(_, _, index)| index);
+        let holder = |index: u32| {
+            let (from, to) = interval(index).unwrap_or((overlap.from_ns, overlap.to_ns));
+            let grant = record.grants.get(index as usize);
+            let grant = grant
+                .map(|grant| described(record, grant))
+                .unwrap_or_default();
+            format!(
+                "{grant} {} from {} to {}",
+                self.verb,
+                ms(from),
+                ended(record, to)
+            )
+        };
+        let lock = record
+            .locks
+            .get(overlap.lock as usize)
+            .cloned()
+            .unwrap_or_default();
+        let name = |index: u32| {
+            record
+                .grants
+                .get(index as usize)
+                .map(|grant| grant.name.clone())
+        };
+        let mut proof = holder(there);
+        if there != overlap.later {
+            proof = format!("{proof}, and {}", holder(overlap.later));
+        }
+        Anomaly {
+            what: "overlap".to_owned(),
+            proof: format!(
+                "{proof}: together for {} from {}",
+                ms(overlap.to_ns - overlap.from_ns),
+                ms(overlap.from_ns)
+            ),
+            lock,
+            from_ns: overlap.from_ns,
+            to_ns: overlap.to_ns,
+            grants: BTreeSet::from([there, overlap.later])
+                .into_iter()
+                .filter_map(name)
+                .collect(),
+        }
+    }
+
+    fn unsized_permits(&self, holds: &[Hold], sizes: &[Option<u64>], findings: &mut [Finding]) {
+        let mut permits: Vec<Hold> = holds
+            .iter()
+            .filter(|hold| {
+                hold.mode == Mode::Permit
+                    && sizes.get(hold.lock as usize).is_some_and(Option::is_none)
+            })
+            .copied()
+            .collect();
+        for hold in &mut permits {
+            hold.mode = Mode::Exclusive;
+        }
+        let together: BTreeSet<u32> = overlaps(permits, |_| None)
+            .list
+            .iter()
+            .map(|overlap| overlap.lock)
+            .collect();
+        for lock in together {
+            if let Some(finding) = findings.get_mut(lock as usize) {
+                finding.doubts.push(
+                    "permits were held together, and the history does not say how many there are"
+                        .to_owned(),
+                );
+            }
+        }
+    }
+}
+
+/// The overlaps worth a proof: the first ones and the longest ones.
+fn listed(overlaps: &[Overlap]) -> Vec<Overlap> {
+    let mut rest: Vec<Overlap> = overlaps.iter().skip(20).copied().collect();
+    rest.sort_by_key(|overlap| std::cmp::Reverse(overlap.to_ns - overlap.from_ns));
+    overlaps
+        .iter()
+        .take(20)
+        .copied()
+        .chain(rest.into_iter().take(20))
+        .collect()
+}
+
+/// How many permits each lock has, where it is known.
+fn sizes(record: &Record, options: &CheckOptions<'_>) -> Vec<Option<u64>> {
+    if options.permits.is_some() {
+        return vec![options.permits; record.locks.len()];
+    }
+    let mut sizes = vec![None; record.locks.len()];
+    for ask in &record.asks {
+        let said = ask
+            .permits
+            .filter(|_| ask.promise.mode == Some(Mode::Permit))
+            .map(u64::from);
+        for lock in &ask.locks {
+            if let Some(size) = sizes.get_mut(*lock as usize) {
+                *size = (*size).max(said.filter(|said| *said > 1));
+            }
+        }
+    }
+    sizes
+}
+
+fn unknown_kinds(record: &Record, findings: &mut [Finding]) {
+    let asked = record.asks.iter().filter(|ask| !ask.promise.known);
+    let unknown: BTreeSet<(u32, &str)> = asked
+        .flat_map(|ask| ask.locks.iter().map(|lock| (*lock, ask.kind.as_str())))
+        .collect();
+    for (lock, kind) in unknown {
+        if let Some(finding) = findings.get_mut(lock as usize) {
+            finding
+                .notes
+                .push(format!("kind {kind} is not known: judged as a plain mutex"));
+        }
+    }
+}
+
+/// A grant for a message: its name, whose it is, and its lease.
+pub(crate) fn described(record: &Record, grant: &Grant) -> String {
+    let owner = record
+        .owners
+        .get(grant.owner as usize)
+        .map_or("?", String::as_str);
+    let lease = match grant.lease_ns {
+        Some(lease_ns) => format!("lease {} from {}", ms(lease_ns), ms(grant.lease_from_ns())),
+        None => "renewed lease".to_owned(),
+    };
+    format!("{owner} ({}, {lease})", grant.name)
+}
+
+fn ended(record: &Record, to_ns: u64) -> String {
+    if to_ns >= record.end_ns {
+        return "the end of the history".to_owned();
+    }
+    ms(to_ns)
+}

@@ -1,0 +1,303 @@
+//! Turns fault spans into the times in which a client is touched by a fault.
+//!
+//! 1. A fault on a client, or on a link to or from one, touches that client; any other touches every client.
+//! 2. It touches from inject to heal + 0.5 s. A one-shot fault heals when applied: at its heal line, else at its inject.
+//! 3. A fault on a node touches until its heal or until the lock's probe succeeds again after a failure, whichever is
+//!    first, + 0.5 s.
+//! 4. A client that was killed, or died, stays touched.
+//! 5. Targets are read leniently: a client's own name, `client 2`, `c2`, `clients`; `A -> B`, `A <-> B`, lists and groups.
+
+use super::exclusion::ms;
+use super::holds::Record;
+use super::spans::{Span, Spans};
+
+/// For so long after its heal a fault may still be felt.
+const AFTER_HEAL_NS: u64 = 500_000_000;
+
+const ONE_SHOT: [&str; 9] = [
+    "client-kill",
+    "script-flush",
+    "flushall",
+    "restart",
+    "failover",
+    "takeover",
+    "promote",
+    "migrate-slot",
+    "command",
+];
+
+/// One fault, and whom it touches.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fault {
+    /// Its name.
+    pub fault: String,
+    /// Its targets, as in the history.
+    pub targets: Vec<String>,
+    /// When it was injected.
+    pub injected_ns: u64,
+    /// When it was healed.
+    pub healed_ns: Option<u64>,
+    /// The clients that are targets themselves, or ends of a link, as indices into the record's clients.
+    pub clients: Vec<u32>,
+    /// It is on a node, or between nodes, or on something unknown: every client may feel it.
+    pub everybody: bool,
+    /// The clients that are targets themselves.
+    direct: Vec<u32>,
+}
+
+impl Fault {
+    pub(crate) fn new(
+        fault: &str,
+        targets: &[String],
+        injected_ns: u64,
+        clients: &[String],
+    ) -> Self {
+        let mut new = Self {
+            fault: fault.to_owned(),
+            targets: targets.to_vec(),
+            injected_ns,
+            healed_ns: None,
+            clients: Vec::new(),
+            everybody: targets.is_empty(),
+            direct: Vec::new(),
+        };
+        for target in targets {
+            new.target(target, clients);
+        }
+        new
+    }
+
+    fn target(&mut self, target: &str, clients: &[String]) {
+        if let Some(found) = client(target, clients) {
+            self.clients.extend(&found);
+            self.direct.extend(found);
+            return;
+        }
+        let ends: Vec<&str> = target
+            .split("->")
+            .map(|end| end.trim_matches(|c: char| c == '<' || c.is_whitespace()))
+            .collect();
+        let parties = |end: &str| -> Vec<Option<Vec<u32>>> {
+            let parties = end.split([',', '|', ';']).map(str::trim);
+            parties
+                .filter(|party| !party.is_empty())
+                .map(|party| client(party, clients))
+                .collect()
+        };
+        if let [from, to] = ends.as_slice() {
+            let (from, to) = (parties(from), parties(to));
+            // Between nodes only: replication, votes. Else it is felt by the clients at its ends.
+            let among_nodes = from.iter().any(Option::is_none) && to.iter().any(Option::is_none);
+            self.everybody |= among_nodes;
+            self.clients
+                .extend(from.into_iter().chain(to).flatten().flatten());
+            return;
+        }
+        // In a partition the parties themselves are whole; only what flows between the groups is cut.
+        let groups: Vec<_> = target.split('|').map(parties).collect();
+        let with_nodes = groups
+            .iter()
+            .filter(|group| group.iter().any(Option::is_none))
+            .count();
+        self.everybody |= with_nodes > usize::from(groups.len() > 1);
+        let found: Vec<u32> = groups
+            .iter()
+            .flatten()
+            .flatten()
+            .flatten()
+            .copied()
+            .collect();
+        if groups.len() == 1 {
+            self.direct.extend(&found);
+        }
+        self.clients.extend(found);
+    }
+
+    /// When it is healed; `u64::MAX`: not in this history.
+    fn heal_ns(&self) -> u64 {
+        match self.healed_ns {
+            Some(healed_ns) => healed_ns,
+            None if ONE_SHOT.contains(&self.fault.as_str()) => self.injected_ns,
+            None => u64::MAX,
+        }
+    }
+
+    /// Whether it is a pause of this client that lasted at some time between two instants.
+    pub(crate) fn paused(&self, client: u32, (from, to): Span) -> bool {
+        self.fault == "pause"
+            && self.direct.contains(&client)
+            && self.injected_ns <= to
+            && self.healed_ns.unwrap_or(u64::MAX) >= from
+    }
+}
+
+/// A fault for a message.
+pub(crate) fn shown(fault: &Fault) -> String {
+    format!(
+        "{} on {} at {}",
+        fault.fault,
+        fault.targets.join(", "),
+        ms(fault.injected_ns)
+    )
+}
+
+/// The clients that a word means; `None` if it means none.
+fn client(word: &str, clients: &[String]) -> Option<Vec<u32>> {
+    let word = word.trim();
+    let place = |name: &str| {
+        (0..)
+            .zip(clients)
+            .find(|(_, client)| *client == name)
+            .map(|(n, _)| n)
+    };
+    if let Some(index) = place(word) {
+        return Some(vec![index]);
+    }
+    if word == "clients" {
+        return Some((0..clients.len() as u32).collect());
+    }
+    let rest = word
+        .strip_prefix("client")
+        .or_else(|| word.strip_prefix('c'))?;
+    let number = rest.trim_start_matches(['-', '_', ' ', '#']);
+    if number.is_empty() || !number.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let spellings = ["c", "client", "client-", "client_", "client "];
+    let found = spellings
+        .iter()
+        .find_map(|prefix| place(&format!("{prefix}{number}")));
+    // A client that never asked for a lock: nobody of this record.
+    Some(found.into_iter().collect())
+}
+
+/// Deaths by a `kill` of a client that has no crash line: at the kill.
+pub(crate) fn kills_without_crash(faults: &[Fault], deaths: &[(u32, u64)]) -> Vec<(u32, u64)> {
+    let mut killed = Vec::new();
+    for fault in faults.iter().filter(|fault| fault.fault == "kill") {
+        let until_ns = fault.healed_ns.unwrap_or(u64::MAX);
+        for client in &fault.direct {
+            let told = deaths.iter().any(|(dead, t_ns)| {
+                dead == client && (fault.injected_ns..=until_ns).contains(t_ns)
+            });
+            if !told {
+                killed.push((*client, fault.injected_ns));
+            }
+        }
+    }
+    killed
+}
+
+/// One touch of one client, or of all.
+#[derive(Debug, Clone, Copy)]
+struct Touch {
+    client: Option<u32>,
+    from_ns: u64,
+    heal_ns: u64,
+}
+
+/// Who is touched when, for one lock: the probe that ends a node's fault is the lock's own.
+#[derive(Debug, Clone)]
+pub(crate) struct Touches {
+    touches: Vec<Touch>,
+    per_client: Vec<Spans>,
+}
+
+impl Touches {
+    pub(crate) fn of(record: &Record, lock: usize) -> Self {
+        let probes = record
+            .probes
+            .get(&(lock as u32))
+            .map_or(&[][..], Vec::as_slice);
+        let mut touches = Vec::new();
+        for fault in &record.faults {
+            let (from_ns, heal_ns) = (fault.injected_ns, fault.heal_ns());
+            let touch = |client, heal_ns| Touch {
+                client,
+                from_ns,
+                heal_ns,
+            };
+            touches.extend(
+                fault
+                    .clients
+                    .iter()
+                    .map(|client| touch(Some(*client), heal_ns)),
+            );
+            if fault.everybody {
+                let again_ns = works_again(probes, from_ns).unwrap_or(u64::MAX);
+                touches.push(touch(None, heal_ns.min(again_ns)));
+            }
+        }
+        let span = |touch: &Touch| (touch.from_ns, touch.heal_ns.saturating_add(AFTER_HEAL_NS));
+        let all: Spans = touches
+            .iter()
+            .filter(|touch| touch.client.is_none())
+            .map(span)
+            .collect();
+        let per_client = (0..record.clients.len() as u32)
+            .map(|client| {
+                let own = touches.iter().filter(|touch| touch.client == Some(client));
+                let dead = record.deaths.iter().filter(|(dead, _)| *dead == client);
+                own.map(span)
+                    .chain(dead.map(|(_, t_ns)| (*t_ns, u64::MAX)))
+                    .chain(all.iter())
+                    .collect()
+            })
+            .collect();
+        Self {
+            touches,
+            per_client,
+        }
+    }
+
+    /// When a client is touched.
+    pub(crate) fn spans(&self, client: u32) -> &Spans {
+        static NEVER: Spans = Spans::EMPTY;
+        self.per_client.get(client as usize).unwrap_or(&NEVER)
+    }
+
+    /// The latest heal of the faults that touch a client at some time in a span; `u64::MAX`: one never heals.
+    pub(crate) fn last_heal_ns(&self, client: u32, (from, to): Span) -> Option<u64> {
+        let here = self.touches.iter().filter(|touch| {
+            touch.client.is_none_or(|touched| touched == client)
+                && touch.from_ns <= to
+                && touch.heal_ns.saturating_add(AFTER_HEAL_NS) > from
+        });
+        here.map(|touch| touch.heal_ns).max()
+    }
+}
+
+/// The first probe after an instant that succeeds after one that failed.
+fn works_again(probes: &[(u64, bool)], since_ns: u64) -> Option<u64> {
+    let mut down = false;
+    for (t_ns, ok) in probes {
+        match ok {
+            false => down = true,
+            true if down && *t_ns > since_ns => return Some(*t_ns),
+            true => down = false,
+        }
+    }
+    None
+}
+
+/// When the servers refused the probe of a lock.
+pub(crate) fn down(record: &Record, lock: usize) -> Spans {
+    let probes = record
+        .probes
+        .get(&(lock as u32))
+        .map_or(&[][..], Vec::as_slice);
+    let mut spans = Vec::new();
+    let mut since = None;
+    for (t_ns, ok) in probes {
+        match (ok, since) {
+            (false, None) => since = Some(*t_ns),
+            (true, Some(from)) => {
+                spans.push((from, *t_ns));
+                since = None;
+            }
+            _ => {}
+        }
+    }
+    spans.extend(since.map(|from| (from, u64::MAX)));
+    spans.into_iter().collect()
+}

@@ -1,0 +1,126 @@
+//! Turns waiting into figures, and into anomalies where a kind promises order.
+//!
+//! 1. A waiter is bypassed by a grant of its lock to another that was asked for half a second or more after the waiter asked
+//!    and was given while the waiter still waited. A re-entry of the holder bypasses nobody.
+//! 2. Half a second, since nobody can see from outside when a waiter reached the queue; an ask that waits is in it by then.
+//! 3. It violates only if both asked for a kind that promises order, and no fault touched either, nor were the servers
+//!    down, from the waiter's call to the grant.
+
+use results::verdict::Anomaly;
+
+use super::exclusion::{described, ms};
+use super::faults::{self, Touches};
+use super::holds::{Answer, Ask, Grant, Record};
+use super::{Finding, belief};
+
+/// By then a waiter is in the queue.
+const QUEUED_NS: u64 = 500_000_000;
+
+/// A waiter and the grants that went before it though they were asked for after it.
+pub(crate) struct Bypassed<'a> {
+    pub(crate) waiter: &'a Ask,
+    pub(crate) by: Vec<&'a Grant>,
+}
+
+/// The waiters of one lock that were bypassed, and by whom.
+pub(crate) fn bypassed(record: &Record, lock: usize) -> Vec<Bypassed<'_>> {
+    let mut asks: Vec<&Ask> = record
+        .asks
+        .iter()
+        .filter(|ask| ask.locks.iter().any(|of| *of as usize == lock) && ask.promise.mode.is_some())
+        .collect();
+    asks.sort_by_key(|ask| ask.called_ns);
+    let mut grants: Vec<&Grant> = record.held(lock).map(|(_, grant)| grant).collect();
+    grants.sort_by_key(|grant| grant.returned_ns);
+    let mut asks = asks.into_iter().peekable();
+    let mut waiting: Vec<Bypassed<'_>> = Vec::new();
+    let mut done = Vec::new();
+    for grant in grants
+        .iter()
+        .filter(|grant| !re_enters(record, &grants, grant))
+    {
+        while let Some(waiter) = asks.next_if(|ask| ask.called_ns < grant.returned_ns) {
+            waiting.push(Bypassed {
+                waiter,
+                by: Vec::new(),
+            });
+        }
+        let mut still = Vec::with_capacity(waiting.len());
+        for mut waiter in waiting {
+            let ask = waiter.waiter;
+            let until_ns = ask.returned_ns.or(ask.died_ns).unwrap_or(u64::MAX);
+            if until_ns <= grant.returned_ns {
+                done.extend((!waiter.by.is_empty()).then_some(waiter));
+                continue;
+            }
+            if ask.owner != grant.owner
+                && ask.called_ns.saturating_add(QUEUED_NS) <= grant.called_ns
+            {
+                waiter.by.push(grant);
+            }
+            still.push(waiter);
+        }
+        waiting = still;
+    }
+    done.extend(waiting.into_iter().filter(|waiter| !waiter.by.is_empty()));
+    done
+}
+
+/// Whether a grant was asked for while its owner believed that it held.
+fn re_enters(record: &Record, by_return: &[&Grant], grant: &Grant) -> bool {
+    let before = by_return.partition_point(|other| other.returned_ns < grant.called_ns);
+    // A holder that nests is among the last grants; looking at a few is enough and keeps this linear.
+    by_return.iter().take(before).rev().take(16).any(|other| {
+        other.owner == grant.owner
+            && other.promise.nests()
+            && belief::end_ns(record, other) >= grant.called_ns
+    })
+}
+
+/// Adds the bypasses of one lock that break a promise.
+pub(crate) fn broken(record: &Record, lock: usize, touches: &Touches, finding: &mut Finding) {
+    let down = faults::down(record, lock);
+    for bypassed in bypassed(record, lock) {
+        let waiter = bypassed.waiter;
+        if !waiter.promise.ordered || waiter.answer == Answer::Unknown {
+            continue;
+        }
+        let undisturbed = |grant: &Grant| {
+            let span = (waiter.called_ns, grant.returned_ns.saturating_add(1));
+            let quiet = |client| touches.spans(client).within(span).next().is_none();
+            grant.promise.ordered
+                && !grant.unknown
+                && quiet(waiter.client)
+                && quiet(grant.client)
+                && down.within(span).next().is_none()
+        };
+        let by: Vec<&Grant> = bypassed
+            .by
+            .into_iter()
+            .filter(|grant| undisturbed(grant))
+            .collect();
+        let (Some(first), Some(last)) = (by.first(), by.last()) else {
+            continue;
+        };
+        let owner = record
+            .owners
+            .get(waiter.owner as usize)
+            .map_or("?", String::as_str);
+        finding.add(Anomaly {
+            what: "bypass".to_owned(),
+            lock: record.locks.get(lock).cloned().unwrap_or_default(),
+            from_ns: waiter.called_ns,
+            to_ns: last.returned_ns,
+            grants: by.iter().take(20).map(|grant| grant.name.clone()).collect(),
+            proof: format!(
+                "{owner} waited in a {} lock from {}; {} asked at {} and was granted at {} before it, {} grants in all",
+                waiter.kind,
+                ms(waiter.called_ns),
+                described(record, first),
+                ms(first.called_ns),
+                ms(first.returned_ns),
+                by.len()
+            ),
+        });
+    }
+}

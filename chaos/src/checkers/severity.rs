@@ -1,0 +1,119 @@
+//! Turns findings into verdicts, and verdicts into the worst of them.
+//!
+//! 1. An anomaly makes a finding violated, whatever the doubts.
+//! 2. Without one, a doubt makes it unknown.
+//! 3. Without either it is clean.
+
+use results::verdict::{Anomaly, State, Verdict, Verdicts};
+
+/// The longest list of anomalies that a verdict keeps; the count is of all.
+const LISTED_MAX: usize = 20;
+
+/// What a checker found about one lock.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Finding {
+    /// All anomalies; the list below may be shorter.
+    pub count: u64,
+    /// The longest anomaly, in nanoseconds.
+    pub worst_ns: u64,
+    /// Anomalies with their proofs, at most a few dozen.
+    pub anomalies: Vec<Anomaly>,
+    /// Why clean cannot be said.
+    pub doubts: Vec<String>,
+    /// What a reader must know besides.
+    pub notes: Vec<String>,
+}
+
+impl Finding {
+    /// Adds an anomaly that has a length.
+    pub(crate) fn add(&mut self, anomaly: Anomaly) {
+        self.count += 1;
+        self.worst_ns = self.worst_ns.max(anomaly.to_ns - anomaly.from_ns);
+        self.anomalies.push(anomaly);
+        if self.anomalies.len() >= 4 * LISTED_MAX {
+            self.shorten();
+        }
+    }
+
+    /// Adds an anomaly whose length has no meaning.
+    pub(crate) fn add_point(&mut self, anomaly: Anomaly) {
+        let worst_ns = self.worst_ns;
+        self.add(anomaly);
+        self.worst_ns = worst_ns;
+    }
+
+    /// Keeps the first ten and the longest ten, in order of time.
+    fn shorten(&mut self) {
+        let rank = |anomaly: &Anomaly| (anomaly.from_ns, anomaly.to_ns);
+        self.anomalies.sort_by_key(rank);
+        if self.anomalies.len() > LISTED_MAX {
+            let mut rest = self.anomalies.split_off(LISTED_MAX / 2);
+            rest.sort_by_key(|anomaly| std::cmp::Reverse(anomaly.to_ns - anomaly.from_ns));
+            rest.truncate(LISTED_MAX / 2);
+            self.anomalies.append(&mut rest);
+            self.anomalies.sort_by_key(rank);
+        }
+    }
+
+    /// Joins the findings of two locks.
+    pub(crate) fn merge(mut self, other: Self) -> Self {
+        self.count += other.count;
+        self.worst_ns = self.worst_ns.max(other.worst_ns);
+        self.anomalies.extend(other.anomalies);
+        self.shorten();
+        for doubt in other.doubts {
+            if !self.doubts.contains(&doubt) {
+                self.doubts.push(doubt);
+            }
+        }
+        for note in other.notes {
+            if !self.notes.contains(&note) {
+                self.notes.push(note);
+            }
+        }
+        self
+    }
+
+    /// The verdict, with the doubts that hold for the whole history.
+    pub(crate) fn verdict(mut self, doubts: &[String]) -> Verdict {
+        self.shorten();
+        let doubtful = !doubts.is_empty() || !self.doubts.is_empty();
+        Verdict {
+            state: match (self.count, doubtful) {
+                (1.., _) => State::Violated,
+                (0, true) => State::Unknown,
+                (0, false) => State::Clean,
+            },
+            count: self.count,
+            worst_ns: self.worst_ns,
+            why: doubts
+                .iter()
+                .cloned()
+                .chain(self.doubts)
+                .chain(self.notes)
+                .collect(),
+            anomalies: self.anomalies,
+        }
+    }
+}
+
+/// The five verdicts, from the verdict of each class by its position in the registry.
+pub(crate) fn verdicts(of: impl Fn(usize) -> Verdict) -> Verdicts {
+    Verdicts {
+        belief: of(0),
+        contract: of(1),
+        confirmed: of(2),
+        effect: of(3),
+        liveness: of(4),
+    }
+}
+
+/// The worst of some states: violated, then unknown, then clean; clean where there is none.
+pub fn worst(states: impl IntoIterator<Item = State>) -> State {
+    let rank = |state: &State| match state {
+        State::Clean => 0,
+        State::Unknown => 1,
+        State::Violated => 2,
+    };
+    states.into_iter().max_by_key(rank).unwrap_or(State::Clean)
+}
