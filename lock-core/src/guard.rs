@@ -11,8 +11,9 @@ use tokio::sync::mpsc;
 use crate::{
     error::{ErrorKind, LockError},
     hold::Hold,
-    release,
-    servers::Lengthened,
+    release::{self, ANSWERS},
+    servers::{Lengthened, backoff, passes},
+    topology::NodeError,
 };
 
 /// Why a hold ended without a release.
@@ -158,6 +159,7 @@ impl Guard {
 
     /// Lengthens the hold to `lease` from now; never shortens it, never revives a lapsed one.
     ///
+    /// A lost answer is asked for again, for four times the response timeout and the hold's validity at most.
     /// Errors: `NotHeld` if it is lost, `NotDurable` if too few replicas acknowledged, `Failed` and `Unknown` as
     /// everywhere; after the last three the hold is as valid as before.
     pub async fn extend(&self, lease: Duration) -> Result<(), LockError> {
@@ -173,8 +175,30 @@ impl Guard {
             return Err(LockError::local(ErrorKind::NotHeld, ACTION, name, why));
         }
         let timeout = hold.client().options.request_timeout(hold.durability);
-        let deadline = (Instant::now() + timeout).min(hold.valid_until());
-        let asked = hold.lock.servers.extend(hold, lease, deadline).await;
+        let bound = (Instant::now() + timeout * ANSWERS).min(hold.valid_until());
+        let (mut attempt, mut doubtful) = (0, false);
+        // Asking for the same extension twice is asking once.
+        let asked = loop {
+            attempt += 1;
+            let deadline = bound.min(Instant::now() + timeout);
+            let asked = hold.lock.servers.extend(hold, lease, deadline).await;
+            match asked {
+                Err(error) => {
+                    doubtful |= !error.definite;
+                    let pause = backoff(attempt);
+                    if !passes(&error) || Instant::now() + pause >= bound {
+                        let definite = !doubtful;
+                        break Err(NodeError {
+                            attempt,
+                            definite,
+                            ..error
+                        });
+                    }
+                    tokio::time::sleep(pause).await;
+                }
+                asked => break asked,
+            }
+        };
         match asked {
             Ok(Lengthened::Held { sent_at }) if hold.lengthen(sent_at, lease, false) => Ok(()),
             Ok(Lengthened::Held { .. }) => {
@@ -201,7 +225,7 @@ impl Guard {
         }
     }
 
-    /// Gives it back, within twice the response timeout.
+    /// Gives it back, within four times the response timeout.
     ///
     /// A lost answer is asked for again; the repetition is recognised. If no answer comes in time the error is
     /// `Unknown` and the client goes on giving it back in the background until an answer or the end of the lease.

@@ -16,6 +16,10 @@ use crate::{
 
 const ACTION: &str = "release";
 
+/// How many times the response timeout a release or an extend may take. One answer may be lost, and a silent
+/// connection is known for dead only after another timeout; then there is time for a new one.
+pub(crate) const ANSWERS: u32 = 4;
+
 /// What is given back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Giving {
@@ -74,7 +78,7 @@ impl Drop for Open {
     }
 }
 
-/// Gives a hold back while the caller waits, for twice the response timeout at most.
+/// Gives a hold back while the caller waits, for `ANSWERS` response timeouts at most.
 pub(crate) async fn release(hold: &Arc<Hold>) -> Result<Released, LockError> {
     let client = hold.client();
     let valid = hold.end();
@@ -84,7 +88,7 @@ pub(crate) async fn release(hold: &Arc<Hold>) -> Result<Released, LockError> {
     let request = hold.lock.form.release(&hold.ask(hold.lease));
     let how = GiveBack {
         valid,
-        deadline: Instant::now() + client.options.response_timeout * 2,
+        deadline: Instant::now() + client.options.response_timeout * ANSWERS,
     };
     let given = match &hold.lock.servers {
         Servers::One(route) => release_at(&**route, hold, &request, how).await,

@@ -1,0 +1,268 @@
+//! Turns what a majority of independent masters promises into tests, with masters killed and stopped.
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use lock_core::{
+    Acquire, Client, ClientOptions, ErrorKind, Kind, Lease, Lock, LostReason, Owner, Released, Wait,
+};
+use support::{PATIENCE, Server};
+
+const MS: Duration = Duration::from_millis(1);
+
+fn five() -> Vec<Server> {
+    (0..5).map(|_| Server::start(&[])).collect()
+}
+
+async fn lock_with(servers: &[Server], options: ClientOptions) -> Lock {
+    let addresses: Vec<_> = servers
+        .iter()
+        .map(|server| server.address().to_string())
+        .collect();
+    let target = format!("redlock://{}", addresses.join(","));
+    let target = target.parse().expect("a good URL");
+    let client = Client::connect(&target, options)
+        .await
+        .expect("a majority answers");
+    client.lock(Kind::Redlock, "n").expect("a good name")
+}
+
+async fn lock(servers: &[Server]) -> Lock {
+    lock_with(servers, ClientOptions::default()).await
+}
+
+fn fixed(lease: Duration) -> Acquire {
+    Acquire::default()
+        .wait(Wait::AtMost(PATIENCE))
+        .lease(Lease::Fixed(lease))
+}
+
+fn once() -> Acquire {
+    fixed(60_000 * MS).wait(Wait::Try)
+}
+
+/// Waits until no master that lives has the lock.
+fn nothing_left(servers: &[Server]) {
+    for server in servers {
+        server.wait_for(&["EXISTS", "n"], |answer| answer == "0");
+    }
+}
+
+/// A master that takes everything in and answers nothing, for longer than the test lasts.
+fn stop(server: &Server) {
+    server.ok(&["CLIENT", "PAUSE", "60000", "ALL"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_masters_get_the_lock_and_give_it_back() {
+    let servers = five();
+    let lock = lock(&servers).await;
+    let guard = lock.acquire(once()).await.expect("free");
+    for server in &servers {
+        server.wait_for(&["HGET", "n", guard.owner()], |answer| answer == "1");
+    }
+    let error = lock.acquire(once()).await.expect_err("held");
+    assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
+    assert!(lock.is_locked().await.expect("answered"));
+    assert_eq!(guard.release().await.expect("held"), Released::Freed);
+    nothing_left(&servers);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dead_minority_costs_nothing() {
+    let mut servers = five();
+    let lock = lock(&servers).await;
+    servers[1].kill();
+    servers[3].kill();
+    let living: Vec<_> = servers
+        .into_iter()
+        .enumerate()
+        .filter(|(index, _)| index % 2 == 0)
+        .map(|(_, one)| one)
+        .collect();
+    let mut waits = Vec::new();
+    for _ in 0..21 {
+        let began = Instant::now();
+        let guard = lock
+            .acquire(fixed(60_000 * MS))
+            .await
+            .expect("three of five");
+        guard.extend(60_000 * MS).await.expect("three of five");
+        guard.release().await.expect("three of five");
+        waits.push(began.elapsed());
+    }
+    waits.sort_unstable();
+    // A lease of a minute lets each master take its second: whoever waits for the dead takes that long.
+    assert!(
+        waits[10] < 500 * MS,
+        "the median cycle took {:?}",
+        waits[10]
+    );
+    nothing_left(&living);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_silent_minority_costs_nothing() {
+    let servers = five();
+    let lock = lock(&servers).await;
+    stop(&servers[0]);
+    stop(&servers[4]);
+    let mut waits = Vec::new();
+    for _ in 0..21 {
+        let began = Instant::now();
+        let guard = lock
+            .acquire(fixed(60_000 * MS))
+            .await
+            .expect("three of five");
+        guard.release().await.expect("three of five");
+        waits.push(began.elapsed());
+    }
+    waits.sort_unstable();
+    assert!(
+        waits[10] < 500 * MS,
+        "the median cycle took {:?}",
+        waits[10]
+    );
+    nothing_left(&servers[1..4]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_majority_it_certainly_fails_and_leaves_nothing() {
+    let mut servers = five();
+    let lock = lock(&servers).await;
+    for server in &mut servers[..3] {
+        server.kill();
+    }
+    for wait in [Wait::Try, Wait::AtMost(300 * MS)] {
+        let began = Instant::now();
+        let error = lock
+            .acquire(fixed(10_000 * MS).wait(wait))
+            .await
+            .expect_err("two of five");
+        assert!(error.is_definite(), "{error}");
+        assert_eq!(error.kind(), ErrorKind::Failed, "{error}");
+        assert!(began.elapsed() < 2500 * MS, "took {:?}", began.elapsed());
+    }
+    nothing_left(&servers[3..]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn contenders_split_the_vote_and_each_gets_its_turn() {
+    let servers = five();
+    let inside = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let mut tasks = Vec::new();
+    for _ in 0..4 {
+        let lock = lock(&servers).await;
+        let inside = inside.clone();
+        tasks.push(tokio::spawn(async move {
+            for _ in 0..5 {
+                let guard = lock
+                    .acquire(fixed(60_000 * MS))
+                    .await
+                    .expect("its turn comes");
+                assert_eq!(inside.fetch_add(1, std::sync::atomic::Ordering::SeqCst), 0);
+                tokio::task::yield_now().await;
+                inside.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
+                guard.release().await.expect("held");
+            }
+        }));
+    }
+    for task in tasks {
+        tokio::time::timeout(PATIENCE, task)
+            .await
+            .expect("served")
+            .expect("no panic");
+    }
+    nothing_left(&servers);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_equal_owner_enters_again() {
+    let servers = five();
+    let lock = lock(&servers).await;
+    let mine = once().owner(Owner::numbered(3));
+    let outer = lock.acquire(mine.clone()).await.expect("free");
+    let inner = lock.acquire(mine).await.expect("mine already");
+    assert_eq!(inner.release().await.expect("held"), Released::StillHeld);
+    assert_eq!(outer.release().await.expect("held"), Released::Freed);
+    nothing_left(&servers);
+}
+
+/// Two masters that lost everything are a minority; a third one makes it a lost lock, and no extension brings it back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hold_is_lost_with_its_majority_and_not_before() {
+    let servers = five();
+    let lock = lock(&servers).await;
+    let guard = lock.acquire(once()).await.expect("free");
+    for server in &servers {
+        server.wait_for(&["EXISTS", "n"], |answer| answer == "1");
+    }
+    servers[0].ok(&["DEL", "n"]);
+    servers[1].ok(&["DEL", "n"]);
+    guard
+        .extend(60_000 * MS)
+        .await
+        .expect("three of five have it");
+    servers[2].ok(&["DEL", "n"]);
+    let error = guard
+        .extend(60_000 * MS)
+        .await
+        .expect_err("two of five have it");
+    assert_eq!(error.kind(), ErrorKind::NotHeld, "{error}");
+    assert_eq!(guard.lost().await, LostReason::Missing);
+    for server in &servers[..3] {
+        assert_eq!(
+            server.ok(&["EXISTS", "n"]),
+            "0",
+            "an extension made the lock anew"
+        );
+    }
+    assert_eq!(
+        guard.release().await.expect_err("lost").kind(),
+        ErrorKind::NotHeld
+    );
+    nothing_left(&servers);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_wakes_the_next_one() {
+    let servers = five();
+    let minute = 60_000 * MS;
+    let guard = lock(&servers)
+        .await
+        .acquire(fixed(minute))
+        .await
+        .expect("free");
+    let waiter = lock_with(&servers, ClientOptions::default().poll_bound(minute)).await;
+    let waiting = tokio::spawn(async move { waiter.acquire(fixed(60_000 * MS)).await });
+    for server in &servers {
+        server.wait_for(
+            &["PUBSUB", "NUMSUB", "redisson_lock__channel:{n}"],
+            |answer| answer.ends_with('1'),
+        );
+    }
+    guard.release().await.expect("held");
+    tokio::time::timeout(PATIENCE, waiting)
+        .await
+        .expect("woken")
+        .expect("no panic")
+        .expect("entered");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn other_kinds_say_that_they_live_elsewhere() {
+    let servers = five();
+    let addresses: Vec<_> = servers
+        .iter()
+        .map(|server| server.address().to_string())
+        .collect();
+    let target = format!("redlock://{}", addresses.join(","))
+        .parse()
+        .expect("a good URL");
+    let client = Client::connect(&target, ClientOptions::default())
+        .await
+        .expect("a majority answers");
+    let error = client.lock(Kind::Reentrant, "n").expect_err("one set only");
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+}

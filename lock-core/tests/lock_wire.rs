@@ -1,0 +1,199 @@
+//! Turns what is said on the wire, as the server's MONITOR shows it, into a test of its form.
+
+mod support;
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    net::TcpStream,
+    time::Duration,
+};
+
+use lock_core::{Acquire, Client, ClientOptions, Kind, Lease, Owner, Wait};
+use support::{PATIENCE, Server};
+
+/// What clients send, and what scripts call, line by line.
+struct Monitor(BufReader<TcpStream>);
+
+impl Monitor {
+    fn start(server: &Server) -> Self {
+        let mut stream = TcpStream::connect(server.address()).expect("a connection");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
+        stream.write_all(b"MONITOR\r\n").expect("written");
+        let mut monitor = Monitor(BufReader::new(stream));
+        assert_eq!(monitor.line(), "+OK");
+        monitor
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.0.read_line(&mut line).expect("a line");
+        line.trim_end().to_owned()
+    }
+
+    /// The words of what was sent and called until a client echoes `end`; health checks left out.
+    fn until_echo(&mut self, server: &Server) -> Vec<(bool, Vec<String>)> {
+        server.ok(&["ECHO", "the end"]);
+        let mut all = Vec::new();
+        loop {
+            let line = self.line();
+            let (head, words) = line.split_once("] ").expect("a transcript line");
+            let words: Vec<_> = words
+                .trim_matches('"')
+                .split("\" \"")
+                .map(str::to_owned)
+                .collect();
+            match words[0].to_uppercase().as_str() {
+                "ECHO" => return all,
+                "PING" => {}
+                _ => all.push((head.ends_with("lua"), words)),
+            }
+        }
+    }
+}
+
+fn sent(all: &[(bool, Vec<String>)]) -> Vec<&[String]> {
+    let sent = all.iter().filter(|(inner, _)| !inner);
+    sent.map(|(_, words)| &words[..]).collect()
+}
+
+#[tokio::test]
+async fn a_cycle_is_two_commands_in_the_form_of_rlock() {
+    let server = Server::start(&[]);
+    let target = server.url().parse().expect("a good URL");
+    let client = Client::connect(&target, ClientOptions::default())
+        .await
+        .expect("it answers");
+    let lock = client.lock(Kind::Reentrant, "n").expect("a good name");
+    let how = Acquire::default()
+        .wait(Wait::Try)
+        .lease(Lease::Fixed(Duration::from_secs(30)));
+    // The first cycle loads the scripts.
+    lock.acquire(how.clone())
+        .await
+        .expect("free")
+        .release()
+        .await
+        .expect("held");
+
+    let mut monitor = Monitor::start(&server);
+    let before = client.stats().commands;
+    let guard = lock.acquire(how).await.expect("free");
+    let owner = guard.owner().to_owned();
+    guard.release().await.expect("held");
+    assert_eq!(client.stats().commands - before, 2);
+    let all = monitor.until_echo(&server);
+    let sent = sent(&all);
+    assert_eq!(sent.len(), 2, "{all:?}");
+    assert_eq!(sent[0][0], "EVALSHA");
+    assert_eq!(sent[0][2..], ["1", "n", "30000", &owner]);
+    assert_eq!(sent[1][0], "EVALSHA");
+    assert_eq!(
+        sent[1][2..],
+        ["2", "n", "redisson_lock__channel:{n}", &owner, "PUBLISH"]
+    );
+    let inner: Vec<_> = all
+        .iter()
+        .filter(|(inner, _)| *inner)
+        .map(|(_, words)| words.join(" ").to_lowercase())
+        .collect();
+    let owner = owner.to_lowercase();
+    assert_eq!(
+        inner,
+        [
+            "pttl n".to_owned(),
+            format!("hset n {owner} 1"),
+            "pexpire n 30000".to_owned(),
+            format!("hdel n {owner}"),
+            "publish redisson_lock__channel:{n} 0".to_owned(),
+        ]
+    );
+    let (uuid, number) = owner.split_once(':').expect("two parts");
+    assert_eq!(uuid, client.id());
+    assert!(number.parse::<u64>().is_ok(), "{number}");
+}
+
+#[tokio::test]
+async fn an_owner_that_may_come_again_brings_latches() {
+    let server = Server::start(&[]);
+    let target = server.url().parse().expect("a good URL");
+    let client = Client::connect(&target, ClientOptions::default())
+        .await
+        .expect("it answers");
+    let lock = client.lock(Kind::Reentrant, "n").expect("a good name");
+    let how = Acquire::default().owner(Owner::numbered(5));
+    let how = how
+        .wait(Wait::Try)
+        .lease(Lease::Fixed(Duration::from_secs(10)));
+    lock.acquire(how.clone())
+        .await
+        .expect("free")
+        .release()
+        .await
+        .expect("held");
+
+    let mut monitor = Monitor::start(&server);
+    lock.acquire(how)
+        .await
+        .expect("free")
+        .release()
+        .await
+        .expect("held");
+    let all = monitor.until_echo(&server);
+    let sent = sent(&all);
+    assert_eq!(sent.len(), 2, "{all:?}");
+    let owner = format!("{}:5", client.id());
+    assert_eq!(sent[0][2..4], ["2", "n"]);
+    assert!(
+        sent[0][4].starts_with("redisson_acquire_latch:{n}:"),
+        "{:?}",
+        sent[0]
+    );
+    assert_eq!(sent[0][5..], ["10000", &owner, "10000"]);
+    assert_eq!(sent[1][2..5], ["3", "n", "redisson_lock__channel:{n}"]);
+    let id = sent[1][5]
+        .strip_prefix("redisson_unlock_latch:{n}:")
+        .expect("an unlock latch");
+    assert!(
+        id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit()),
+        "{id}"
+    );
+    assert_eq!(sent[1][6..], [&owner, "PUBLISH", "10000"]);
+}
+
+#[tokio::test]
+async fn a_waiter_tries_subscribes_and_tries_again() {
+    let server = Server::start(&[]);
+    let target = server.url().parse().expect("a good URL");
+    let client = Client::connect(&target, ClientOptions::default())
+        .await
+        .expect("it answers");
+    let lock = client.lock(Kind::Reentrant, "n").expect("a good name");
+    lock.acquire(Acquire::default())
+        .await
+        .expect("free")
+        .release()
+        .await
+        .expect("held");
+    server.ok(&["HSET", "n", "stranger:1", "1"]);
+    let mut monitor = Monitor::start(&server);
+    let how = Acquire::default().wait(Wait::AtMost(Duration::from_millis(300)));
+    lock.acquire(how).await.expect_err("it is another's");
+    let all = monitor.until_echo(&server);
+    let names: Vec<_> = sent(&all)
+        .iter()
+        .map(|words| words[0].to_uppercase())
+        .collect();
+    let names: Vec<_> = names
+        .iter()
+        .map(String::as_str)
+        .filter(|name| !["HELLO", "CLIENT"].contains(name))
+        .collect();
+    assert_eq!(names[..3], ["EVALSHA", "SUBSCRIBE", "EVALSHA"], "{all:?}");
+    let subscribe = sent(&all)
+        .into_iter()
+        .find(|words| words[0].eq_ignore_ascii_case("SUBSCRIBE"));
+    assert_eq!(
+        subscribe.expect("found above")[1..],
+        ["redisson_lock__channel:{n}"]
+    );
+}
