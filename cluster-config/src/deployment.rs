@@ -215,6 +215,12 @@ impl Deployment {
         }
     }
 
+    /// Lets go of a deployment that was started with `detach`: its servers go on, listed by [`running`](crate::running).
+    /// One that was started without ends here, as when it is dropped.
+    pub fn leave(self) {
+        drop(self);
+    }
+
     /// Stops every server (by id), heals nothing, waits until all are gone, removes data directories but keeps logs.
     pub async fn down(self) -> Result<(), ClusterError> {
         let pids: Vec<(String, u32)> = self

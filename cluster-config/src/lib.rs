@@ -30,9 +30,9 @@ mod process;
 mod provisioner;
 mod proxy;
 mod registry;
-mod runtime_dir;
 mod server;
 mod slot;
+mod state_dir;
 mod topology;
 mod wire;
 
@@ -46,4 +46,5 @@ pub use proxy::{LinkEffect, LinkFault, LinkGuard, LinkTable};
 pub use registry::{Running, RunningNode, Swept, down_by_id, running, sweep};
 pub use server::Server;
 pub use slot::slot_of;
+pub use state_dir::state_dir;
 pub use topology::{Topology, TopologyKind};

@@ -9,7 +9,7 @@ use nix::libc;
 use rand::RngExt;
 
 use crate::ClusterError;
-use crate::runtime_dir::runtime_dir;
+use crate::state_dir::state_dir;
 
 /// Below the ephemeral range of Linux (32768…), so that no outgoing connection sits on a chosen port.
 const FIRST: u16 = 17000;
@@ -79,7 +79,7 @@ fn first_taken(addresses: &[SocketAddr]) -> Option<(SocketAddr, std::io::Error)>
 
 /// Reserves `port` and `port + 1`; `None` if another deployment holds one of them.
 fn lock(port: u16) -> Result<Option<PortLock>, ClusterError> {
-    let path = runtime_dir()?.join("ports.lock");
+    let path = state_dir()?.join("ports.lock");
     let file = OpenOptions::new()
         .create(true)
         .truncate(false)

@@ -13,7 +13,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::proc_fs::ProcessId;
-use crate::runtime_dir::runtime_dir;
+use crate::state_dir::state_dir;
 use crate::{ClusterError, Role, TopologyKind};
 
 /// The variable that marks every server with its deployment.
@@ -193,7 +193,7 @@ fn data_dir(dir: &Path) -> PathBuf {
 }
 
 fn folder() -> Result<PathBuf, ClusterError> {
-    let folder = runtime_dir()?.join("deployments");
+    let folder = state_dir()?.join("deployments");
     fs::create_dir_all(&folder)
         .map_err(|error| ClusterError::new(format!("cannot make {}: {error}", folder.display())))?;
     Ok(folder)

@@ -18,13 +18,20 @@ pub struct Server {
 const OLDEST: (u32, u32) = (7, 0);
 
 impl Server {
-    /// Finds the binary (in `PATH` unless a path is given) and asks for its version.
+    /// Finds the binary (in `PATH` unless a path is given) and asks for its version. For `redis` and `valkey` the
+    /// variables `LOCKLAB_REDIS_SERVER` and `LOCKLAB_VALKEY_SERVER` come before `PATH`.
     ///
     /// The error names the package to install when the binary is absent or older than 7.0.
     pub fn find(server: &str) -> Result<Server, ClusterError> {
         let (path, mend) = match server {
-            "redis" => (in_path("redis-server"), package("redis-server")),
-            "valkey" => (in_path("valkey-server"), package("valkey-server")),
+            "redis" => (
+                named_or_in_path("LOCKLAB_REDIS_SERVER", "redis-server"),
+                package("redis-server"),
+            ),
+            "valkey" => (
+                named_or_in_path("LOCKLAB_VALKEY_SERVER", "valkey-server"),
+                package("valkey-server"),
+            ),
             other if other.contains('/') => (
                 Some(PathBuf::from(other)).filter(|path| path.is_file()),
                 "check the path, or say redis or valkey".to_owned(),
@@ -56,6 +63,14 @@ impl Server {
 
 fn package(name: &str) -> String {
     format!("install it with: sudo apt-get install {name} (version 7.0 or newer)")
+}
+
+/// A binary that a variable names is taken as it is, so that a wrong one is reported and not passed over.
+fn named_or_in_path(variable: &str, name: &str) -> Option<PathBuf> {
+    match std::env::var_os(variable).filter(|value| !value.is_empty()) {
+        Some(path) => Some(PathBuf::from(path)),
+        None => in_path(name),
+    }
 }
 
 fn in_path(name: &str) -> Option<PathBuf> {

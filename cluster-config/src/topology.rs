@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::RangeInclusive;
+use std::str::FromStr;
 
 use crate::ClusterError;
 
@@ -67,6 +68,20 @@ impl TopologyKind {
 impl fmt::Display for TopologyKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+impl FromStr for TopologyKind {
+    type Err = ClusterError;
+
+    fn from_str(word: &str) -> Result<Self, ClusterError> {
+        TopologyKind::ALL
+            .into_iter()
+            .find(|kind| kind.name() == word)
+            .ok_or_else(|| {
+                let known = TopologyKind::ALL.map(TopologyKind::name).join(", ");
+                ClusterError::new(format!("{word:?} is no topology; there are {known}"))
+            })
     }
 }
 
@@ -225,6 +240,15 @@ mod tests {
         }
         assert_eq!(Topology::of(TopologyKind::Cluster).data_nodes(), 6);
         assert_eq!(Topology::of(TopologyKind::Sentinel).data_nodes(), 3);
+    }
+
+    #[test]
+    fn a_kind_is_read_back_from_its_name_and_others_name_the_known_ones() {
+        for kind in TopologyKind::ALL {
+            assert_eq!(kind.to_string().parse::<TopologyKind>().unwrap(), kind);
+        }
+        let message = "ring".parse::<TopologyKind>().unwrap_err().message;
+        assert!(message.contains("sentinel, cluster"), "{message}");
     }
 
     #[test]

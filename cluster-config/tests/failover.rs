@@ -27,7 +27,7 @@ async fn a_replica_takes_over(kind: TopologyKind, links: Links, lock: &str) {
     .await;
 }
 
-// "a" and "orders" hash to slots 15495 and 105: the latter is n1's.
+// "orders" lies in slot 105, which is n1's.
 #[tokio::test]
 async fn sentinels_promote_a_replica() {
     a_replica_takes_over(TopologyKind::Sentinel, Links::Direct, "orders").await;

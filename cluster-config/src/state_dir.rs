@@ -9,7 +9,9 @@ use crate::ClusterError;
 
 /// `$XDG_RUNTIME_DIR/locklab`, else `/tmp/locklab-<uid>`; made if missing, and refused if it belongs to somebody else,
 /// because processes are ended by what is read there.
-pub(crate) fn runtime_dir() -> Result<PathBuf, ClusterError> {
+///
+/// Directories of deployments that nobody placed elsewhere fit there as well.
+pub fn state_dir() -> Result<PathBuf, ClusterError> {
     let uid = nix::unistd::getuid().as_raw();
     let path = match std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| !dir.is_empty()) {
         Some(dir) => PathBuf::from(dir).join("locklab"),
