@@ -7,7 +7,7 @@ use redis::Value;
 
 use super::fleet::{Fleet, log_end};
 use crate::layout::{MASTER_NAME, PlannedNode, slot_range};
-use crate::wire::{ask, field, items, text};
+use crate::wire::{ask, ask_all, field, items, text};
 use crate::{ClusterError, Role, Topology, TopologyKind};
 
 /// Pause between two questions: short against the milliseconds in which servers start.
@@ -114,7 +114,8 @@ impl Patience {
         .await
     }
 
-    /// The master counts `replicas` replicas that acknowledge writes.
+    /// `replicas` replicas acknowledge something that was sent through the master's stream after they were linked. Linked
+    /// alone would not do: the stream may start later.
     pub(crate) async fn counts_replicas(
         self,
         fleet: &Fleet,
@@ -123,11 +124,13 @@ impl Patience {
     ) -> Result<(), ClusterError> {
         let wanted = replicas.to_string();
         self.until(fleet, master, || async {
-            let counted = text(&ask(master.address, &["WAIT", &wanted, "50"], ANSWER).await?);
-            if counted == wanted {
-                Ok(())
-            } else {
-                Err(format!("WAIT counts {counted} of {wanted} replicas"))
+            // A message to nobody: it travels to replicas and leaves no key.
+            let commands: [&[&str]; 2] =
+                [&["PUBLISH", "locklab:ready", ""], &["WAIT", &wanted, "50"]];
+            let answers = ask_all(master.address, &commands, ANSWER).await?;
+            match answers.last().map(text) {
+                Some(counted) if counted == wanted => Ok(()),
+                counted => Err(format!("WAIT counts {counted:?} of {wanted} replicas")),
             }
         })
         .await
