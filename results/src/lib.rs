@@ -1,8 +1,43 @@
 //! Turns what was measured and judged into something that is kept, compared and read.
+//!
+//! A [`run::Run`] is everything kept of one execution of `locklab`. This crate stores it, finds it again, compares it with
+//! others and renders it. It has no clock, asks no server and measures nothing: data in, data or text out.
+//!
+//! ```
+//! use results::report;
+//! use results::run::{Meta, Run};
+//! use results::store::{self, RunDir};
+//!
+//! let root = tempfile::tempdir()?;
+//! let directory = RunDir::at(root.path().join("first"))?;
+//! let run = Run::new(directory.label(), "chaos", Meta::default());
+//! directory.save(&run)?;
+//! let again = store::load_dir(directory.path())?;
+//! let page = report::by_name("html").expect("a format of the list").render(&again)?;
+//! directory.save_report(&page)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Promised
+//! - A file of a run is whole or absent, and a damaged one is an error that names the place, never a panic.
+//! - Fields of `run.json` are added, not renamed; a file of a later form is refused by its number.
+//! - The same run gives the same bytes in every format; whatever a server or a peer wrote is escaped.
+//! - What is void, invalid or unknown is shown as such and never as a figure or a pass.
+//!
+//! # Not promised
+//! - That two runs of different machines can be compared: what differs is listed, and judged by nobody.
+//!
+//! # Map, in reading order
+//! [`run`] and [`verdict`] are the data, [`history`] the record that they rest on, [`overlap`] the sweep over its intervals,
+//! [`timeline`] the part of it that is drawn. [`store`] and [`history_writer`] write and read files. [`compare`] and [`merge`] put
+//! runs side by side and together. [`report`] has a file per format; [`svg`] draws. [`units`] and [`secrets`] are small help.
+
 mod atomic;
+pub mod compare;
 pub mod history;
 pub mod history_writer;
 mod json_path;
+pub mod merge;
 pub mod overlap;
 pub mod report;
 pub mod run;

@@ -1,6 +1,6 @@
 //! Turns parts of a run into the short words that every table of every format shows.
 
-use crate::run::{BenchRow, Estimate, FaultSpan, Outcome, Quantiles, ScenarioResult};
+use crate::run::{BenchRow, Estimate, FaultSpan, Outcome, ScenarioResult};
 use crate::units;
 use crate::verdict::{State, Verdict};
 
@@ -120,23 +120,6 @@ pub(crate) fn interval(estimate: &Estimate) -> String {
     }
 }
 
-/// `p50 480 µs · p99 1.6 ms · n 180 000`.
-pub(crate) fn quantiles(quantiles: &Quantiles) -> String {
-    let mut words = Vec::new();
-    for (name, value) in [
-        ("p50", quantiles.p50),
-        ("p90", quantiles.p90),
-        ("p99", quantiles.p99),
-        ("p99.9", quantiles.p999),
-    ] {
-        if let Some(ns) = value {
-            words.push(format!("{name} {}", units::duration(ns)));
-        }
-    }
-    words.push(format!("n {}", units::count(quantiles.n)));
-    words.join(" · ")
-}
-
 /// The ratio of a comparison with its interval: `3.91 (3.74–4.09)`.
 pub(crate) fn ratio(ratio: &crate::run::Ratio) -> String {
     match (ratio.low, ratio.high) {
@@ -220,7 +203,10 @@ mod tests {
     #[test]
     fn a_command_line_can_be_pasted() {
         let words = ["locklab", "--seed", "7", "exec:a b", "it's", ""].map(str::to_owned);
-        assert_eq!(shell_line(&words), "locklab --seed 7 'exec:a b' 'it'\\''s' ''");
+        assert_eq!(
+            shell_line(&words),
+            "locklab --seed 7 'exec:a b' 'it'\\''s' ''"
+        );
     }
 
     #[test]

@@ -13,7 +13,9 @@ pub(super) fn price(run: &Run) -> Option<Chart> {
     let points: Vec<PricePoint> = run
         .scenarios
         .iter()
-        .filter(|result| result.verdicts.contract.state != State::Unknown && result.grants_per_s > 0.0)
+        .filter(|result| {
+            result.verdicts.contract.state != State::Unknown && result.grants_per_s > 0.0
+        })
         .filter_map(|result| {
             let violations_per_min = match result.verdicts.contract.state {
                 State::Clean => 0.0,
@@ -42,7 +44,10 @@ fn label(result: &ScenarioResult) -> String {
     if result.durability.is_empty() || result.durability == "none" {
         format!("{} · {}", result.name, result.topology)
     } else {
-        format!("{} · {} · {}", result.name, result.topology, result.durability)
+        format!(
+            "{} · {} · {}",
+            result.name, result.topology, result.durability
+        )
     }
 }
 

@@ -39,7 +39,9 @@ impl Exporter for Html {
             message,
         };
         let raw = serde_json::to_string(run).map_err(|error| failed(error.to_string()))?;
-        let mut text = Page::new(run, &raw).render().map_err(|error| failed(error.to_string()))?;
+        let mut text = Page::new(run, &raw)
+            .render()
+            .map_err(|error| failed(error.to_string()))?;
         text.push('\n');
         Ok(text)
     }
@@ -65,7 +67,7 @@ struct Page<'a> {
     scenarios: Vec<ScenarioView>,
     price: Option<String>,
     unplaced: String,
-    bench_heads: [(&'static str, &'static str, bool); 12],
+    bench_heads: [(&'static str, &'static str, bool); 10],
     rows: Vec<BenchView>,
     bench_charts: Vec<NamedChart>,
     comparisons: Vec<[String; 5]>,
@@ -79,8 +81,17 @@ struct Page<'a> {
 impl<'a> Page<'a> {
     fn new(run: &'a Run, raw: &str) -> Self {
         let outcome = run.outcome();
-        let name = run.run.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
-        let title = if name.is_empty() { run.command.clone() } else { name.to_owned() };
+        let name = run
+            .run
+            .trim_end_matches('/')
+            .rsplit('/')
+            .next()
+            .unwrap_or_default();
+        let title = if name.is_empty() {
+            run.command.clone()
+        } else {
+            name.to_owned()
+        };
         Self {
             css: include_str!("../../templates/report.css"),
             chart_css: svg::STYLE,
@@ -94,7 +105,10 @@ impl<'a> Page<'a> {
             lead: lead(run),
             facts: facts(run),
             warnings: warnings(run),
-            classes: CLASSES.iter().map(|class| (*class, meaning(class))).collect(),
+            classes: CLASSES
+                .iter()
+                .map(|class| (*class, meaning(class)))
+                .collect(),
             scenarios: run
                 .scenarios
                 .iter()
@@ -126,7 +140,12 @@ impl<'a> Page<'a> {
                 .environment
                 .servers
                 .iter()
-                .map(|(name, server)| (format!("{name} {}", server.version), server.config.join("\n")))
+                .map(|(name, server)| {
+                    (
+                        format!("{name} {}", server.version),
+                        server.config.join("\n"),
+                    )
+                })
                 .collect(),
             raw: inert(raw),
         }
@@ -135,7 +154,9 @@ impl<'a> Page<'a> {
 
 /// JSON that no HTML parser can take for markup: `<` only ever stands inside strings, where its escape means the same.
 fn inert(json: &str) -> String {
-    json.replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
+    json.replace('<', "\\u003c")
+        .replace('\u{2028}', "\\u2028")
+        .replace('\u{2029}', "\\u2029")
 }
 
 fn outcome_class(outcome: Outcome) -> &'static str {
@@ -151,9 +172,21 @@ fn lead(run: &Run) -> String {
     let mut parts = Vec::new();
     let total = run.scenarios.len();
     if total > 0 {
-        let count = |outcome| run.scenarios.iter().filter(|result| result.outcome() == outcome).count();
-        let mut words = format!("{} of {total} scenarios as expected", count(Outcome::AsExpected));
-        for (outcome, text) in [(Outcome::NotAsExpected, "not as expected"), (Outcome::Unknown, "unknown"), (Outcome::None, "without expectation")] {
+        let count = |outcome| {
+            run.scenarios
+                .iter()
+                .filter(|result| result.outcome() == outcome)
+                .count()
+        };
+        let mut words = format!(
+            "{} of {total} scenarios as expected",
+            count(Outcome::AsExpected)
+        );
+        for (outcome, text) in [
+            (Outcome::NotAsExpected, "not as expected"),
+            (Outcome::Unknown, "unknown"),
+            (Outcome::None, "without expectation"),
+        ] {
             if count(outcome) > 0 {
                 words.push_str(&format!(", {} {text}", count(outcome)));
             }
@@ -161,10 +194,21 @@ fn lead(run: &Run) -> String {
         parts.push(words);
     }
     if !run.rows.is_empty() {
-        let valid = run.rows.iter().filter(|row| row.valid && !cells::is_void(row)).count();
-        parts.push(format!("{valid} of {} benchmark rows may be quoted", run.rows.len()));
+        let valid = run
+            .rows
+            .iter()
+            .filter(|row| row.valid && !cells::is_void(row))
+            .count();
+        parts.push(format!(
+            "{valid} of {} benchmark rows may be quoted",
+            run.rows.len()
+        ));
     }
-    if parts.is_empty() { "Nothing was measured.".to_owned() } else { format!("{}.", parts.join("; ")) }
+    if parts.is_empty() {
+        "Nothing was measured.".to_owned()
+    } else {
+        format!("{}.", parts.join("; "))
+    }
 }
 
 fn facts(run: &Run) -> Vec<Fact> {
@@ -177,11 +221,23 @@ fn facts(run: &Run) -> Vec<Fact> {
         .collect();
     present(vec![
         ("Started", run.meta.started_at.clone()),
-        ("Took", if run.meta.elapsed_ns == 0 { String::new() } else { units::duration(run.meta.elapsed_ns) }),
+        (
+            "Took",
+            if run.meta.elapsed_ns == 0 {
+                String::new()
+            } else {
+                units::duration(run.meta.elapsed_ns)
+            },
+        ),
         ("Seed", run.meta.seed.to_string()),
         ("Machine", run.meta.environment.host.clone()),
         ("Servers", servers.join(", ")),
-        ("locklab", format!("{} {}", run.meta.version, run.meta.commit).trim().to_owned()),
+        (
+            "locklab",
+            format!("{} {}", run.meta.version, run.meta.commit)
+                .trim()
+                .to_owned(),
+        ),
     ])
 }
 
@@ -195,28 +251,45 @@ fn machine(run: &Run) -> Vec<Fact> {
         ("Memory", units::bytes(environment.memory_bytes)),
         ("Kernel", environment.kernel.clone()),
         ("Compiler", environment.rustc.clone()),
-        ("Load average, start and end", format!("{first:.2}, {last:.2}")),
+        (
+            "Load average, start and end",
+            format!("{first:.2}, {last:.2}"),
+        ),
         ("Stolen CPU", format!("{:.1} %", environment.steal * 100.0)),
     ])
 }
 
 fn present(facts: Vec<Fact>) -> Vec<Fact> {
-    facts.into_iter().filter(|(_, value)| !value.is_empty()).collect()
+    facts
+        .into_iter()
+        .filter(|(_, value)| !value.is_empty())
+        .collect()
 }
 
 /// Everything that limits trust, of the run and of its parts, on top and never folded away.
 fn warnings(run: &Run) -> Vec<String> {
     let mut warnings = Vec::new();
     if run.partial {
-        warnings.push("The run was cut short: what is here is what was measured until then.".to_owned());
+        warnings.push(
+            "The run was cut short: what is here is what was measured until then.".to_owned(),
+        );
     }
     warnings.extend(run.warnings.iter().cloned());
     for row in &run.rows {
-        let place = format!("{} on {}, {}, {} tasks", row.subject, row.topology, row.workload, row.tasks);
+        let place = format!(
+            "{} on {}, {}, {} tasks",
+            row.subject, row.topology, row.workload, row.tasks
+        );
         if cells::is_void(row) {
-            warnings.push(format!("{place}: void, the lock was not safe while it was measured"));
+            warnings.push(format!(
+                "{place}: void, the lock was not safe while it was measured"
+            ));
         } else if !row.valid {
-            let why = if row.why_invalid.is_empty() { "invalid".to_owned() } else { row.why_invalid.join("; ") };
+            let why = if row.why_invalid.is_empty() {
+                "invalid".to_owned()
+            } else {
+                row.why_invalid.join("; ")
+            };
             warnings.push(format!("{place}: {why}"));
         }
     }

@@ -2,7 +2,12 @@
 
 mod cells;
 mod charts;
+pub mod csv;
 pub mod html;
+pub mod json;
+pub mod junit;
+pub mod markdown;
+pub mod svg;
 pub mod text;
 
 use crate::run::Run;
@@ -30,7 +35,15 @@ pub trait Exporter: Sync {
 }
 
 /// All forms, in the order in which they are listed.
-pub static FORMATS: &[&dyn Exporter] = &[&html::Html, &text::Text];
+pub static FORMATS: &[&dyn Exporter] = &[
+    &html::Html,
+    &markdown::Markdown,
+    &junit::Junit,
+    &csv::Csv,
+    &json::Json,
+    &svg::Svg,
+    &text::Text,
+];
 
 /// The exporter of a name; `None` if there is none.
 pub fn by_name(name: &str) -> Option<&'static dyn Exporter> {

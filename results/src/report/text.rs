@@ -5,6 +5,7 @@ use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table};
 
 use super::cells::{self, printable};
 use super::{Exporter, ReportError};
+use crate::compare::RunComparison;
 use crate::run::{Outcome, Run, ScenarioResult};
 use crate::units;
 use crate::verdict::{CLASSES, State, Verdict};
@@ -98,7 +99,11 @@ fn section(out: &mut String, body: &str) {
 fn table(width: u16, header: &[&str], right_from: usize) -> Table {
     let mut table = Table::new();
     table
-        .load_style(NOTHING.header_separator(LineStyle::none().fill('─')).row_separator(LineStyle::none().fill(' ')))
+        .load_style(
+            NOTHING
+                .header_separator(LineStyle::none().fill('─'))
+                .row_separator(LineStyle::none().fill(' ')),
+        )
         .set_content_arrangement(ContentArrangement::Dynamic)
         .set_width(width.max(60))
         .set_header(header.iter().copied());
@@ -209,7 +214,7 @@ fn proofs(run: &Run) -> String {
 fn bench_table(run: &Run, width: u16) -> String {
     let header = [
         "SUBJECT",
-                "cycles/s",
+        "cycles/s",
         "acquire p50",
         "p99",
         "hand-off p50",
@@ -230,7 +235,10 @@ fn bench_table(run: &Run, width: u16) -> String {
             format!(
                 "{}\n{}",
                 printable(&row.subject),
-                printable(&format!("{} · {} ·\u{a0}{}\u{a0}tasks", row.topology, row.workload, row.tasks))
+                printable(&format!(
+                    "{} · {} ·\u{a0}{}\u{a0}tasks",
+                    row.topology, row.workload, row.tasks
+                ))
             ),
             cycles,
             cells.acquire_p50.replace(' ', "\u{a0}"),
@@ -294,6 +302,80 @@ fn comparison_table(run: &Run, width: u16) -> String {
         ]);
     }
     table.to_string()
+}
+
+/// The comparison of runs, for a terminal: figures, changed verdicts, and the settings that may explain them.
+pub fn comparison(result: &RunComparison, options: TextOptions) -> String {
+    let mut out = String::new();
+    if !result.comparisons.is_empty() {
+        let mut table = table(
+            options.width,
+            &["SUBJECT", "where", "metric", "ratio", "verdict", "run"],
+            usize::MAX,
+        );
+        for against in &result.comparisons {
+            let comparison = &against.comparison;
+            let color = match comparison.verdict.as_str() {
+                "better" => GREEN,
+                "worse" => RED,
+                _ => PLAIN,
+            };
+            table.add_row([
+                printable(&comparison.b),
+                printable(&comparison.r#where),
+                printable(&comparison.metric),
+                cells::ratio(&comparison.ratio),
+                paint(color, &printable(&comparison.verdict)),
+                printable(&against.run),
+            ]);
+        }
+        section(&mut out, &table.to_string());
+    }
+    if result.scenarios_in_common > 0 {
+        let mut body = format!(
+            "{} scenarios in common, {} changes of verdict\n",
+            result.scenarios_in_common,
+            result.scenarios.len()
+        );
+        for change in &result.scenarios {
+            let place = format!(
+                "{} on {} with {}, {}",
+                change.scenario, change.topology, change.subject, change.class
+            );
+            body.push_str(&format!(
+                "  {}: {} -> {} ({})\n",
+                printable(&place),
+                change.a,
+                change.b,
+                printable(&change.run)
+            ));
+        }
+        section(&mut out, &body);
+    }
+    for line in &result.left_out {
+        out.push_str(&paint(YELLOW, &format!("! {}", printable(line))));
+        out.push('\n');
+    }
+    if !result.differences.is_empty() {
+        let mut body = String::from("settings that differ\n");
+        for difference in &result.differences {
+            let words = format!(
+                "  {}: '{}' -> '{}'",
+                difference.field, difference.a, difference.b
+            );
+            body.push_str(&printable(&words));
+            body.push('\n');
+        }
+        section(&mut out, &body);
+    }
+    section(
+        &mut out,
+        &format!(
+            "ratios are against {}; above 1 is more",
+            printable(&result.base)
+        ),
+    );
+    finish(&out, options.color)
 }
 
 // Colours travel through the table as invisible characters of no width, so that it measures its cells right; text from

@@ -28,21 +28,42 @@ const ROW: f64 = 38.0;
 pub fn bars(title: &str, unit: &str, bars: &[Bar]) -> Chart {
     let bottom = 8.0 + ROW * bars.len() as f64;
     let axis = Axis::from_zero(
-        bars.iter().flat_map(|bar| bar.value.into_iter().chain(bar.interval.map(|(_, high)| high))),
+        bars.iter().flat_map(|bar| {
+            bar.value
+                .into_iter()
+                .chain(bar.interval.map(|(_, high)| high))
+        }),
         (LEFT, WIDTH - RIGHT),
     );
     let mut canvas = Canvas::default();
     axis.draw_below(&mut canvas, 4.0, bottom, units::figure);
-    canvas.text("c-muted c-mid", ((LEFT + WIDTH - RIGHT) / 2.0, bottom + 36.0), unit);
+    canvas.text(
+        "c-muted c-mid",
+        ((LEFT + WIDTH - RIGHT) / 2.0, bottom + 36.0),
+        unit,
+    );
     for (index, bar) in bars.iter().enumerate() {
         let y = 8.0 + ROW * index as f64;
-        canvas.text("c-end", (LEFT - 12.0, y + 14.0), &canvas::fit(&bar.label, LEFT - 16.0));
-        canvas.text("c-muted c-end", (LEFT - 12.0, y + 29.0), &canvas::fit(&bar.detail, LEFT - 16.0));
+        canvas.text(
+            "c-end",
+            (LEFT - 12.0, y + 14.0),
+            &canvas::fit(&bar.label, LEFT - 16.0),
+        );
+        canvas.text(
+            "c-muted c-end",
+            (LEFT - 12.0, y + 29.0),
+            &canvas::fit(&bar.detail, LEFT - 16.0),
+        );
         let Some(value) = bar.value.filter(|value| value.is_finite()) else {
             canvas.text("c-bad", (LEFT + 8.0, y + 21.0), &bar.note);
             continue;
         };
-        let tip = format!("{} {}: {} {unit}", bar.label, bar.detail, units::figure(value));
+        let tip = format!(
+            "{} {}: {} {unit}",
+            bar.label,
+            bar.detail,
+            units::figure(value)
+        );
         canvas.rect("c-1", (LEFT, y + 8.0), (axis.at(value) - LEFT, 18.0), &tip);
         let mut end = axis.at(value);
         if let Some((low, high)) = bar.interval {

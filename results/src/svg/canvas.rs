@@ -21,8 +21,17 @@ impl Canvas {
 
     /// A rectangle with a tip that shows on pointing; `tip` may be empty.
     pub(crate) fn rect(&mut self, class: &str, at: (f64, f64), size: (f64, f64), tip: &str) {
-        let (x, y, width, height) = (number(at.0), number(at.1), number(size.0.max(0.0)), number(size.1.max(0.0)));
-        let radius = if class.starts_with("c-lane") || class == "c-fault" || class == "c-over" { "" } else { " rx=\"2\"" };
+        let (x, y, width, height) = (
+            number(at.0),
+            number(at.1),
+            number(size.0.max(0.0)),
+            number(size.1.max(0.0)),
+        );
+        let radius = if class.starts_with("c-lane") || class == "c-fault" || class == "c-over" {
+            ""
+        } else {
+            " rx=\"2\""
+        };
         if tip.is_empty() {
             self.push(format_args!("<rect class=\"{class}\" x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\"{radius}/>"));
         } else {
@@ -80,7 +89,11 @@ pub(crate) fn number(value: f64) -> String {
     }
     let text = format!("{value:.1}");
     let text = text.strip_suffix(".0").unwrap_or(&text);
-    if text == "-0" { "0".to_owned() } else { text.to_owned() }
+    if text == "-0" {
+        "0".to_owned()
+    } else {
+        text.to_owned()
+    }
 }
 
 /// Text for inside an element or attribute. Characters that XML cannot hold become U+FFFD.
@@ -121,7 +134,10 @@ mod tests {
 
     #[test]
     fn markup_from_outside_stays_text() {
-        assert_eq!(escape("<b a='\"'>&\u{1b}"), "&lt;b a=&#39;&quot;&#39;&gt;&amp;\u{fffd}");
+        assert_eq!(
+            escape("<b a='\"'>&\u{1b}"),
+            "&lt;b a=&#39;&quot;&#39;&gt;&amp;\u{fffd}"
+        );
     }
 
     #[test]

@@ -36,22 +36,38 @@ pub fn dots(title: &str, rows: &[DotRow]) -> Chart {
     let axis = Axis::log(values, (LEFT + 10.0, WIDTH - RIGHT));
     let mut canvas = Canvas::default();
     legend(&mut canvas);
-    axis.draw_below(&mut canvas, TOP, bottom, |ns| units::duration(ns.round() as u64));
+    axis.draw_below(&mut canvas, TOP, bottom, |ns| {
+        units::duration(ns.round() as u64)
+    });
     for (index, row) in rows.iter().enumerate() {
         let y = TOP + 4.0 + ROW * index as f64;
-        canvas.text("c-end", (LEFT - 12.0, y + 14.0), &canvas::fit(&row.label, LEFT - 16.0));
-        canvas.text("c-muted c-end", (LEFT - 12.0, y + 29.0), &canvas::fit(&row.detail, LEFT - 16.0));
+        canvas.text(
+            "c-end",
+            (LEFT - 12.0, y + 14.0),
+            &canvas::fit(&row.label, LEFT - 16.0),
+        );
+        canvas.text(
+            "c-muted c-end",
+            (LEFT - 12.0, y + 29.0),
+            &canvas::fit(&row.detail, LEFT - 16.0),
+        );
         let Some(quantiles) = &row.quantiles else {
             canvas.text("c-bad", (LEFT + 18.0, y + 21.0), &row.note);
             continue;
         };
         let middle = y + 17.0;
         let at = |value: Option<u64>| value.map(|ns| (axis.at(ns as f64), middle));
-        if let (Some(from), Some(to)) = (at(quantiles.p50), at(quantiles.p99).or(at(quantiles.p90))) {
+        if let (Some(from), Some(to)) = (at(quantiles.p50), at(quantiles.p99).or(at(quantiles.p90)))
+        {
             canvas.line("c-range", from, to);
         }
         let tip = |name: &str, ns: Option<u64>| {
-            format!("{} {}: {name} {}", row.label, row.detail, units::duration(ns.unwrap_or_default()))
+            format!(
+                "{} {}: {name} {}",
+                row.label,
+                row.detail,
+                units::duration(ns.unwrap_or_default())
+            )
         };
         if let Some(place) = at(quantiles.p99) {
             canvas.diamond("c-2", place, 5.0, &tip("p99", quantiles.p99));
@@ -67,8 +83,15 @@ pub fn dots(title: &str, rows: &[DotRow]) -> Chart {
         .iter()
         .map(|row| match &row.quantiles {
             Some(quantiles) => {
-                let word = |value: Option<u64>| value.map_or("not known".to_owned(), units::duration);
-                format!("{} {}: p50 {}, p99 {}", row.label, row.detail, word(quantiles.p50), word(quantiles.p99))
+                let word =
+                    |value: Option<u64>| value.map_or("not known".to_owned(), units::duration);
+                format!(
+                    "{} {}: p50 {}, p99 {}",
+                    row.label,
+                    row.detail,
+                    word(quantiles.p50),
+                    word(quantiles.p99)
+                )
             }
             None => format!("{} {}: {}", row.label, row.detail, row.note),
         })

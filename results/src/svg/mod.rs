@@ -53,7 +53,10 @@ impl Chart {
         let mut height = 0.0;
         let mut width: f64 = 1.0;
         for chart in charts {
-            body.push_str(&format!("<g transform=\"translate(0 {})\">", canvas::number(height)));
+            body.push_str(&format!(
+                "<g transform=\"translate(0 {})\">",
+                canvas::number(height)
+            ));
             body.push_str(&format!(
                 "<text class=\"c-title\" x=\"0\" y=\"20\">{}</text><g transform=\"translate(0 32)\">{}</g></g>",
                 canvas::escape(&chart.title),
@@ -62,7 +65,10 @@ impl Chart {
             height += chart.height + 64.0;
             width = width.max(chart.width);
         }
-        let description: Vec<&str> = charts.iter().map(|chart| chart.description.as_str()).collect();
+        let description: Vec<&str> = charts
+            .iter()
+            .map(|chart| chart.description.as_str())
+            .collect();
         Self {
             width,
             height: height.max(1.0),

@@ -28,9 +28,19 @@ const LINE: f64 = 17.0;
 
 /// The chart. Points without a throughput are left out.
 pub fn price(points: &[PricePoint]) -> Chart {
-    let mut points: Vec<&PricePoint> = points.iter().filter(|point| point.throughput.is_finite()).collect();
-    points.sort_by(|a, b| b.throughput.total_cmp(&a.throughput).then_with(|| a.label.cmp(&b.label)));
-    let up = Axis::from_zero(points.iter().map(|point| point.throughput), (BOTTOM - 8.0, TOP + 8.0));
+    let mut points: Vec<&PricePoint> = points
+        .iter()
+        .filter(|point| point.throughput.is_finite())
+        .collect();
+    points.sort_by(|a, b| {
+        b.throughput
+            .total_cmp(&a.throughput)
+            .then_with(|| a.label.cmp(&b.label))
+    });
+    let up = Axis::from_zero(
+        points.iter().map(|point| point.throughput),
+        (BOTTOM - 8.0, TOP + 8.0),
+    );
     let across = Axis::log(
         points.iter().map(|point| point.violations_per_min),
         (LANE + 20.0, WIDTH - 30.0),
@@ -40,15 +50,34 @@ pub fn price(points: &[PricePoint]) -> Chart {
     up.draw_left(&mut canvas, LEFT, WIDTH - 10.0, units::figure);
     across.draw_below(&mut canvas, TOP, BOTTOM, units::figure);
     canvas.line("c-axis", (LEFT, BOTTOM), (LANE, BOTTOM));
-    canvas.text("c-muted", (0.0, 14.0), "grants per second under the faults of the scenario");
+    canvas.text(
+        "c-muted",
+        (0.0, 14.0),
+        "grants per second under the faults of the scenario",
+    );
     canvas.text("c-muted c-mid", ((LEFT + LANE) / 2.0, BOTTOM + 16.0), "0");
-    canvas.text("c-muted c-mid", ((LANE + WIDTH) / 2.0, BOTTOM + 38.0), "contract violations per minute (logarithmic)");
-    canvas.text("c-strong c-mid", ((LEFT + LANE) / 2.0, BOTTOM + 38.0), "no violation seen");
+    canvas.text(
+        "c-muted c-mid",
+        ((LANE + WIDTH) / 2.0, BOTTOM + 38.0),
+        "contract violations per minute (logarithmic)",
+    );
+    canvas.text(
+        "c-strong c-mid",
+        ((LEFT + LANE) / 2.0, BOTTOM + 38.0),
+        "no violation seen",
+    );
     for clean in [true, false] {
         let mut lowest = f64::MIN;
-        for point in points.iter().filter(|point| (point.violations_per_min <= 0.0) == clean) {
+        for point in points
+            .iter()
+            .filter(|point| (point.violations_per_min <= 0.0) == clean)
+        {
             let y = up.at(point.throughput);
-            let x = if clean { LEFT + 24.0 } else { across.at(point.violations_per_min) };
+            let x = if clean {
+                LEFT + 24.0
+            } else {
+                across.at(point.violations_per_min)
+            };
             let tip = format!(
                 "{}: {} grants per second, {} contract violations per minute",
                 point.label,
@@ -68,7 +97,11 @@ pub fn price(points: &[PricePoint]) -> Chart {
             let leftwards = !clean && x + 14.0 + width > WIDTH;
             let label_x = if leftwards { x - 14.0 } else { x + 14.0 };
             if label_y - y > 2.0 {
-                let end = if leftwards { label_x + 3.0 } else { label_x - 3.0 };
+                let end = if leftwards {
+                    label_x + 3.0
+                } else {
+                    label_x - 3.0
+                };
                 canvas.line("c-leader", (x, y), (end, label_y));
             }
             if clean {
@@ -76,7 +109,11 @@ pub fn price(points: &[PricePoint]) -> Chart {
             } else {
                 canvas.diamond("c-bad", (x, y), 7.0, &tip);
             }
-            canvas.text(if leftwards { "c-end" } else { "" }, (label_x, label_y + 4.0), &label);
+            canvas.text(
+                if leftwards { "c-end" } else { "" },
+                (label_x, label_y + 4.0),
+                &label,
+            );
         }
     }
     let described: Vec<String> = points
@@ -94,7 +131,10 @@ pub fn price(points: &[PricePoint]) -> Chart {
         width: WIDTH,
         height: BOTTOM + 48.0,
         title: "The price of safety".to_owned(),
-        description: format!("Throughput against contract violations. {}.", described.join("; ")),
+        description: format!(
+            "Throughput against contract violations. {}.",
+            described.join("; ")
+        ),
         body: canvas.finish(),
     }
 }

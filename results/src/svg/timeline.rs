@@ -22,7 +22,11 @@ pub fn timeline(data: &TimelineData) -> Chart {
         .collect();
     let clients: BTreeSet<&str> = owners.iter().map(|(client, _)| *client).collect();
     let bottom = TOP + LANE * owners.len().max(1) as f64 + 6.0;
-    let axis = Axis::exact(data.from_ns as f64, data.to_ns as f64, (LEFT, WIDTH - RIGHT));
+    let axis = Axis::exact(
+        data.from_ns as f64,
+        data.to_ns as f64,
+        (LEFT, WIDTH - RIGHT),
+    );
     let span = |from_ns: u64, to_ns: Option<u64>| {
         let x1 = axis.at(from_ns.max(data.from_ns) as f64);
         let x2 = axis.at(to_ns.unwrap_or(data.to_ns).min(data.to_ns) as f64);
@@ -37,11 +41,29 @@ pub fn timeline(data: &TimelineData) -> Chart {
     labels_of_faults(&mut canvas, data, |ns| axis.at(ns.max(data.from_ns) as f64));
     for (index, (client, owner)) in owners.iter().enumerate() {
         let y = TOP + LANE * index as f64;
-        canvas.text("c-end", (LEFT - 10.0, y + 20.0), &canvas::fit(&format!("{client} / {owner}"), LEFT - 12.0));
-        let color = clients.iter().position(|name| name == client).unwrap_or_default() % 6 + 1;
-        for hold in data.holds.iter().filter(|hold| (hold.client.as_str(), hold.owner.as_str()) == (*client, *owner)) {
+        canvas.text(
+            "c-end",
+            (LEFT - 10.0, y + 20.0),
+            &canvas::fit(&format!("{client} / {owner}"), LEFT - 12.0),
+        );
+        let color = clients
+            .iter()
+            .position(|name| name == client)
+            .unwrap_or_default()
+            % 6
+            + 1;
+        for hold in data
+            .holds
+            .iter()
+            .filter(|hold| (hold.client.as_str(), hold.owner.as_str()) == (*client, *owner))
+        {
             let (x, width) = span(hold.from_ns, hold.to_ns);
-            canvas.rect(&format!("c-{color}"), (x, y + 7.0), (width.max(1.5), LANE - 14.0), &tip(hold));
+            canvas.rect(
+                &format!("c-{color}"),
+                (x, y + 7.0),
+                (width.max(1.5), LANE - 14.0),
+                &tip(hold),
+            );
         }
     }
     for overlap in &data.overlaps {
@@ -53,9 +75,15 @@ pub fn timeline(data: &TimelineData) -> Chart {
         );
         canvas.rect("c-over", (x, TOP), (width.max(2.0), bottom - TOP), &tip);
     }
-    let mut note = format!("lock {}, {} intervals, seconds since the run began", data.lock, data.class);
+    let mut note = format!(
+        "lock {}, {} intervals, seconds since the run began",
+        data.lock, data.class
+    );
     if data.omitted > 0 {
-        note.push_str(&format!("; {} further holds are not drawn", units::count(data.omitted)));
+        note.push_str(&format!(
+            "; {} further holds are not drawn",
+            units::count(data.omitted)
+        ));
     }
     canvas.text("c-muted", (LEFT, bottom + 36.0), &note);
     Chart {
@@ -84,8 +112,18 @@ fn tip(hold: &HoldBar) -> String {
         ),
         None => "without an end in this history".to_owned(),
     };
-    let by = if hold.ended_by.is_empty() { String::new() } else { format!(", ended by {}", hold.ended_by) };
-    format!("{} {}/{} from {} {end}{by}", hold.grant, hold.client, hold.owner, units::instant(hold.from_ns))
+    let by = if hold.ended_by.is_empty() {
+        String::new()
+    } else {
+        format!(", ended by {}", hold.ended_by)
+    };
+    format!(
+        "{} {}/{} from {} {end}{by}",
+        hold.grant,
+        hold.client,
+        hold.owner,
+        units::instant(hold.from_ns)
+    )
 }
 
 /// Names of faults above the lanes, as far as they do not run into each other: the rest show on pointing.

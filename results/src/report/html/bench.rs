@@ -5,25 +5,46 @@ use crate::run::{BenchRow, Run};
 use crate::verdict::State;
 
 /// Head, explanation, and whether it is a column of figures.
-pub(super) const HEADS: [(&str, &str, bool); 12] = [
-    ("Subject", "The lock under test", false),
-    ("Topology", "Shape of the servers", false),
-    ("Workload", "What each task does, and how many tasks there are", false),
-    ("Cycles/s", "Acquire and release pairs per second: median over rounds, with their range", true),
-    ("Acquire p50", "From the call of acquire to its return", true),
+pub(super) const HEADS: [(&str, &str, bool); 10] = [
+    (
+        "Subject",
+        "The lock under test, and where it was measured",
+        false,
+    ),
+    (
+        "Cycles/s",
+        "Acquire and release pairs per second: median over rounds, with their range",
+        true,
+    ),
+    (
+        "Acquire p50",
+        "From the call of acquire to its return",
+        true,
+    ),
     ("p99", "From the call of acquire to its return", true),
-    ("Hand-off p50", "From the sending of a release to the next owner's return from acquire", true),
+    (
+        "Hand-off p50",
+        "From the sending of a release to the next owner's return from acquire",
+        true,
+    ),
     ("Commands", "Commands that clients sent per cycle", true),
-    ("Server CPU µs", "CPU of all servers per cycle, in microseconds", true),
+    (
+        "Server µs",
+        "CPU of all servers per cycle, in microseconds",
+        true,
+    ),
     ("Jain", "Fairness over tasks: 1 is even", true),
-    ("Safety", "Whether the lock was safe while it was measured", false),
+    (
+        "Safety",
+        "Whether the lock was safe while it was measured",
+        false,
+    ),
     ("Validity", "Whether the figures may be quoted", false),
 ];
 
 pub(super) struct BenchView {
     pub(super) subject: String,
-    pub(super) topology: String,
-    pub(super) workload: String,
+    pub(super) place: String,
     pub(super) cells: Vec<Cell>,
     pub(super) safety: String,
     pub(super) safety_class: &'static str,
@@ -53,13 +74,16 @@ impl BenchView {
         let ns = |value: Option<u64>| value.map(|ns| ns as f64);
         Self {
             subject: row.subject.clone(),
-            topology: row.topology.clone(),
-            workload: format!("{} · {}", row.workload, row.tasks),
+            place: format!("{} · {} · {} tasks", row.topology, row.workload, row.tasks),
             cells: vec![
                 cell(words.cycles, words.interval, Some(row.cycles_per_s.median)),
                 cell(words.acquire_p50, String::new(), ns(row.acquire_ns.p50)),
                 cell(words.acquire_p99, String::new(), ns(row.acquire_ns.p99)),
-                cell(words.handoff_p50, String::new(), ns(row.handoff_ns.and_then(|handoff| handoff.p50))),
+                cell(
+                    words.handoff_p50,
+                    String::new(),
+                    ns(row.handoff_ns.and_then(|handoff| handoff.p50)),
+                ),
                 cell(words.commands, String::new(), row.commands_per_cycle),
                 cell(words.server_cpu, String::new(), row.server_cpu_us_per_cycle),
                 cell(words.jain, String::new(), Some(row.jain)),
@@ -71,7 +95,11 @@ impl BenchView {
                 State::Violated => "bad",
             },
             // Why not stands among the warnings on top; a table cell has no room for it.
-            validity: if row.valid { words.validity } else { "✗ see the warnings".to_owned() },
+            validity: if row.valid {
+                "✓ valid".to_owned()
+            } else {
+                "✗ see above".to_owned()
+            },
             dim: void || !row.valid,
         }
     }

@@ -69,7 +69,11 @@ impl ScenarioView {
     pub(super) fn new(index: usize, result: &ScenarioResult) -> Self {
         // Names may repeat (`--repeat`), so the place in the run makes the anchor.
         let id = format!("s{}", index + 1);
-        let endings: BTreeSet<&String> = result.operations.values().flat_map(|endings| endings.keys()).collect();
+        let endings: BTreeSet<&String> = result
+            .operations
+            .values()
+            .flat_map(|endings| endings.keys())
+            .collect();
         let outcome = result.outcome();
         Self {
             name: result.name.clone(),
@@ -95,7 +99,11 @@ impl ScenarioView {
                 .operations
                 .iter()
                 .map(|(operation, counts)| {
-                    let count = |ending: &&String| counts.get(*ending).map_or("–".to_owned(), |n| units::count(*n));
+                    let count = |ending: &&String| {
+                        counts
+                            .get(*ending)
+                            .map_or("–".to_owned(), |n| units::count(*n))
+                    };
                     (operation.clone(), endings.iter().map(count).collect())
                 })
                 .collect(),
@@ -106,7 +114,13 @@ impl ScenarioView {
 }
 
 fn facts(result: &ScenarioResult) -> Vec<Fact> {
-    let length = |ns: u64| if ns == 0 { String::new() } else { units::duration(ns) };
+    let length = |ns: u64| {
+        if ns == 0 {
+            String::new()
+        } else {
+            units::duration(ns)
+        }
+    };
     present(vec![
         ("Subject", result.subject.clone()),
         ("Topology", result.topology.clone()),
@@ -123,7 +137,12 @@ fn facts(result: &ScenarioResult) -> Vec<Fact> {
 }
 
 impl VerdictView {
-    fn new(scenario: &str, class: &'static str, verdict: &Verdict, result: &ScenarioResult) -> Self {
+    fn new(
+        scenario: &str,
+        class: &'static str,
+        verdict: &Verdict,
+        result: &ScenarioResult,
+    ) -> Self {
         let expected = result.expected.get(class);
         let met = expected.map(|expected| verdict.meets(expected, result.load_ns));
         let violated = verdict.state == State::Violated;
@@ -149,7 +168,9 @@ impl VerdictView {
                 (Some(_), Some(expected)) => format!("expected {expected}"),
                 _ => String::new(),
             },
-            expectation: expected.map(|expected| format!("The scenario expects: {expected}.")).unwrap_or_default(),
+            expectation: expected
+                .map(|expected| format!("The scenario expects: {expected}."))
+                .unwrap_or_default(),
             surprising: met.is_some_and(|met| met != Some(true)),
             why: verdict.why.clone(),
             anomalies: verdict.anomalies.iter().map(AnomalyView::new).collect(),
@@ -168,7 +189,11 @@ impl AnomalyView {
         let when = if length_ns == 0 {
             format!("at {}", units::instant(anomaly.from_ns))
         } else {
-            format!("at {}, for {}", units::instant(anomaly.from_ns), units::duration(length_ns))
+            format!(
+                "at {}, for {}",
+                units::instant(anomaly.from_ns),
+                units::duration(length_ns)
+            )
         };
         Self {
             what: anomaly.what.clone(),
@@ -185,7 +210,9 @@ impl FaultView {
             name: fault.fault.clone(),
             targets: fault.targets.join(", "),
             injected: units::instant(fault.injected_ns),
-            healed: fault.healed_ns.map_or("not in this run".to_owned(), units::instant),
+            healed: fault
+                .healed_ns
+                .map_or("not in this run".to_owned(), units::instant),
             bit: if fault.bit { "✓ yes" } else { "? not shown" },
             bit_class: if fault.bit { "clean" } else { "unknown" },
             proof: fault.proof.clone(),

@@ -1,0 +1,192 @@
+//! Turns a run into comma-separated values in the long form: one figure per line, so that scenarios and benchmarks share a
+//! file and a new figure adds lines, not columns.
+
+use super::{Exporter, ReportError};
+use crate::run::{BenchRow, Quantiles, Run, ScenarioResult};
+
+/// `--format csv`.
+#[derive(Debug)]
+pub struct Csv;
+
+impl Exporter for Csv {
+    fn name(&self) -> &'static str {
+        "csv"
+    }
+
+    fn extension(&self) -> &'static str {
+        "csv"
+    }
+
+    fn about(&self) -> &'static str {
+        "one figure per line: part, subject, topology, name, tasks, metric, value, low, high"
+    }
+
+    fn render(&self, run: &Run) -> Result<String, ReportError> {
+        let mut out = String::from("part,subject,topology,name,tasks,metric,value,low,high\n");
+        for row in &run.rows {
+            bench(&mut out, row);
+        }
+        for result in &run.scenarios {
+            scenario(&mut out, result);
+        }
+        Ok(out)
+    }
+}
+
+fn bench(out: &mut String, row: &BenchRow) {
+    let tasks = row.tasks.to_string();
+    let mut line = |metric: &str, value: String, low: Option<f64>, high: Option<f64>| {
+        let fields = [
+            "bench",
+            &row.subject,
+            &row.topology,
+            &row.workload,
+            &tasks,
+            metric,
+            &value,
+            &number(low),
+            &number(high),
+        ];
+        push(out, &fields);
+    };
+    let cycles = &row.cycles_per_s;
+    line("safety", row.safety.state.word().to_owned(), None, None);
+    line("valid", row.valid.to_string(), None, None);
+    line("rounds", row.rounds.to_string(), None, None);
+    line("censored", row.censored.to_string(), None, None);
+    // A figure of a lock that was not safe is void, and a spreadsheet does not look at the line above.
+    if super::cells::is_void(row) {
+        return;
+    }
+    line(
+        "cycles_per_s",
+        number(Some(cycles.median)),
+        cycles.low,
+        cycles.high,
+    );
+    for (name, quantiles) in [
+        ("acquire", Some(&row.acquire_ns)),
+        ("release", Some(&row.release_ns)),
+        ("handoff", row.handoff_ns.as_ref()),
+    ] {
+        for (quantile, value) in quantiles.into_iter().flat_map(named) {
+            line(
+                &format!("{name}_{quantile}_ns"),
+                value.map_or(String::new(), |ns| ns.to_string()),
+                None,
+                None,
+            );
+        }
+    }
+    for (name, value) in [
+        ("commands_per_cycle", row.commands_per_cycle),
+        ("server_calls_per_cycle", row.server_calls_per_cycle),
+        ("server_cpu_us_per_cycle", row.server_cpu_us_per_cycle),
+        ("client_cpu_us_per_cycle", row.client_cpu_us_per_cycle),
+        ("jain", Some(row.jain)),
+    ] {
+        line(name, number(value), None, None);
+    }
+}
+
+fn scenario(out: &mut String, result: &ScenarioResult) {
+    let mut line = |metric: &str, value: String| {
+        push(
+            out,
+            &[
+                "scenario",
+                &result.subject,
+                &result.topology,
+                &result.name,
+                "",
+                metric,
+                &value,
+                "",
+                "",
+            ],
+        );
+    };
+    for (class, verdict) in result.verdicts.iter() {
+        line(class, verdict.state.word().to_owned());
+        line(&format!("{class}_count"), verdict.count.to_string());
+        line(&format!("{class}_worst_ns"), verdict.worst_ns.to_string());
+    }
+    line("as_expected", result.as_expected.to_string());
+    line("exit_code", result.exit_code.to_string());
+    line("grants_per_s", number(Some(result.grants_per_s)));
+    let recovery = result.recovery.first_grant_after_fault_ns;
+    line(
+        "first_grant_after_fault_ns",
+        recovery.map_or(String::new(), |ns| ns.to_string()),
+    );
+    for (operation, endings) in &result.operations {
+        for (ending, count) in endings {
+            line(&format!("{operation}_{ending}"), count.to_string());
+        }
+    }
+}
+
+fn named(quantiles: &Quantiles) -> [(&'static str, Option<u64>); 5] {
+    [
+        ("p50", quantiles.p50),
+        ("p90", quantiles.p90),
+        ("p99", quantiles.p99),
+        ("p999", quantiles.p999),
+        ("max", quantiles.max),
+    ]
+}
+
+fn number(value: Option<f64>) -> String {
+    value
+        .filter(|value| value.is_finite())
+        .map(|value| value.to_string())
+        .unwrap_or_default()
+}
+
+fn push(out: &mut String, fields: &[&str]) {
+    let line: Vec<String> = fields.iter().map(|field| quoted(field)).collect();
+    out.push_str(&line.join(","));
+    out.push('\n');
+}
+
+/// Quoted as in RFC 4180 where needed. Text that a spreadsheet would take for a formula gets an apostrophe in front.
+fn quoted(field: &str) -> String {
+    let formula = field.starts_with(['=', '+', '@', '\t', '\r'])
+        || (field.starts_with('-') && field.parse::<f64>().is_err());
+    let field = if formula {
+        format!("'{field}")
+    } else {
+        field.to_owned()
+    };
+    if field.contains(['"', ',', '\n', '\r']) {
+        format!("\"{}\"", field.replace('"', "\"\""))
+    } else {
+        field
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_with_commas_quotes_and_formulas_are_kept_apart() {
+        assert_eq!(quoted("exec:a, \"b\""), "\"exec:a, \"\"b\"\"\"");
+        assert_eq!(quoted("=1+1"), "'=1+1");
+        assert_eq!(quoted("-1.5"), "-1.5");
+        assert_eq!(quoted("plain"), "plain");
+    }
+
+    #[test]
+    fn every_line_has_the_columns_of_the_head() {
+        let mut run = Run::new("runs/x", "bench", crate::run::Meta::default());
+        run.rows.push(BenchRow::default());
+        run.scenarios.push(ScenarioResult::default());
+        let text = Csv.render(&run).expect("csv");
+        assert!(text.lines().count() > 20);
+        assert!(
+            text.lines().all(|line| line.split(',').count() == 9),
+            "{text}"
+        );
+    }
+}

@@ -1,0 +1,163 @@
+//! Turns a run into JUnit's XML: one test case per scenario, so that a CI server shows what broke and why.
+
+use std::time::Duration;
+
+use quick_junit::{NonSuccessKind, Property, Report, TestCase, TestCaseStatus, TestSuite};
+
+use super::cells::{self, printable};
+use super::{Exporter, ReportError};
+use crate::run::{Outcome, Run, ScenarioResult};
+use crate::verdict::State;
+
+/// `--format junit`.
+#[derive(Debug)]
+pub struct Junit;
+
+impl Exporter for Junit {
+    fn name(&self) -> &'static str {
+        "junit"
+    }
+
+    fn extension(&self) -> &'static str {
+        "xml"
+    }
+
+    fn about(&self) -> &'static str {
+        "one test case per scenario: not as expected is a failure, unknown an error"
+    }
+
+    fn render(&self, run: &Run) -> Result<String, ReportError> {
+        let mut suite = TestSuite::new(printable(&format!("locklab {}", run.command)));
+        suite.add_property(Property::new("run", printable(&run.run)));
+        suite.add_property(Property::new("seed", run.meta.seed.to_string()));
+        suite.add_property(Property::new(
+            "version",
+            printable(&format!("{} {}", run.meta.version, run.meta.commit)),
+        ));
+        for (name, server) in &run.meta.environment.servers {
+            suite.add_property(Property::new(printable(name), printable(&server.version)));
+        }
+        suite.set_time(Duration::from_nanos(run.meta.elapsed_ns));
+        for result in &run.scenarios {
+            let mut case = case(result);
+            // A CI server follows a test by its name, so the seed is part of it only where it is needed to tell two apart.
+            if run
+                .scenarios
+                .iter()
+                .filter(|other| same_place(other, result))
+                .count()
+                > 1
+            {
+                case.name = printable(&format!("{} (seed {})", result.name, result.seed)).into();
+            }
+            suite.add_test_case(case);
+        }
+        // Without this a run that died before its first scenario would show as an empty, green suite.
+        if run.partial {
+            let status = problem(NonSuccessKind::Error, "the run was cut short", "partial");
+            suite.add_test_case(TestCase::new("the whole run", status));
+        }
+        if !run.warnings.is_empty() {
+            let warnings: Vec<String> = run
+                .warnings
+                .iter()
+                .map(|warning| printable(warning))
+                .collect();
+            suite.set_system_err(warnings.join("\n"));
+        }
+        let mut report = Report::new("locklab");
+        report.set_time(Duration::from_nanos(run.meta.elapsed_ns));
+        report.add_test_suite(suite);
+        report.to_string().map_err(|error| ReportError {
+            format: "junit",
+            message: error.to_string(),
+        })
+    }
+}
+
+fn same_place(a: &ScenarioResult, b: &ScenarioResult) -> bool {
+    (&a.name, &a.topology, &a.subject) == (&b.name, &b.topology, &b.subject)
+}
+
+fn case(result: &ScenarioResult) -> TestCase {
+    let status = match result.outcome() {
+        Outcome::AsExpected | Outcome::None => TestCaseStatus::success(),
+        Outcome::NotAsExpected => {
+            problem(NonSuccessKind::Failure, &message(result), "not-as-expected")
+        }
+        // Unknown never passes, and is not a conviction either.
+        Outcome::Unknown => problem(NonSuccessKind::Error, &message(result), "unknown"),
+    };
+    let mut case = TestCase::new(printable(&result.name), status);
+    case.set_classname(printable(&format!(
+        "locklab.{}.{}",
+        result.topology, result.subject
+    )));
+    case.set_time(Duration::from_nanos(result.load_ns));
+    case.set_system_out(details(result));
+    case
+}
+
+fn problem(kind: NonSuccessKind, message: &str, r#type: &str) -> TestCaseStatus {
+    let mut status = TestCaseStatus::non_success(kind);
+    status
+        .set_message(message)
+        .set_type(r#type)
+        .set_description(message);
+    status
+}
+
+/// What was expected, what came, and the first proof.
+fn message(result: &ScenarioResult) -> String {
+    let mut lines = vec![format!("expected {}", cells::expected(result))];
+    for (class, verdict) in result.verdicts.iter() {
+        let met = result
+            .expected
+            .get(class)
+            .map(|expected| verdict.meets(expected, result.load_ns));
+        if met.is_some_and(|met| met != Some(true)) {
+            lines.push(format!("{class}: {}", cells::verdict(verdict)));
+            lines.extend(verdict.why.iter().map(|why| format!("  {why}")));
+            lines.extend(
+                verdict
+                    .anomalies
+                    .first()
+                    .map(|anomaly| format!("  {}", anomaly.proof)),
+            );
+        }
+    }
+    for fault in result.faults.iter().filter(|fault| !fault.bit) {
+        lines.push(format!(
+            "the fault {} on {} cannot be shown to have bitten",
+            fault.fault,
+            fault.targets.join(" + ")
+        ));
+    }
+    lines
+        .iter()
+        .map(|line| printable(line))
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+/// All verdicts with every proof kept, whatever was expected.
+fn details(result: &ScenarioResult) -> String {
+    let mut lines = vec![cells::faults(&result.faults)];
+    for (class, verdict) in result.verdicts.iter() {
+        lines.push(format!("{class}: {}", cells::verdict(verdict)));
+        if verdict.state != State::Clean {
+            lines.extend(verdict.why.iter().map(|why| format!("  {why}")));
+            lines.extend(
+                verdict
+                    .anomalies
+                    .iter()
+                    .map(|anomaly| format!("  {}: {}", anomaly.what, anomaly.proof)),
+            );
+        }
+    }
+    lines
+        .iter()
+        .map(|line| printable(line))
+        .collect::<Vec<_>>()
+        .join("\n")
+}

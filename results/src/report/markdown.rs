@@ -1,0 +1,244 @@
+//! Turns a run into Markdown, as for the summary of a CI job or a comment on a change.
+
+use super::cells::{self, printable};
+use super::{Exporter, ReportError};
+use crate::run::{Outcome, Run};
+use crate::units;
+use crate::verdict::CLASSES;
+
+/// `--format markdown`.
+#[derive(Debug)]
+pub struct Markdown;
+
+impl Exporter for Markdown {
+    fn name(&self) -> &'static str {
+        "markdown"
+    }
+
+    fn extension(&self) -> &'static str {
+        "md"
+    }
+
+    fn about(&self) -> &'static str {
+        "tables and proofs, for a CI summary or a comment"
+    }
+
+    fn render(&self, run: &Run) -> Result<String, ReportError> {
+        let mut out = format!(
+            "# {}\n\n**{}**\n",
+            cell(&run.run),
+            cells::outcome(run.outcome())
+        );
+        if run.partial {
+            out.push_str("\n> The run was cut short: what follows was measured until then.\n");
+        }
+        for warning in &run.warnings {
+            out.push_str(&format!("\n> {}\n", cell(warning)));
+        }
+        scenarios(&mut out, run);
+        rows(&mut out, run);
+        comparisons(&mut out, run);
+        reproduce(&mut out, run);
+        Ok(out)
+    }
+}
+
+fn scenarios(out: &mut String, run: &Run) {
+    if run.scenarios.is_empty() {
+        return;
+    }
+    out.push_str("\n## Verdicts\n\n");
+    let mut head = vec!["scenario", "topology", "subject", "faults"];
+    head.extend(CLASSES);
+    head.extend(["recovery", "expected", ""]);
+    table(
+        out,
+        &head,
+        run.scenarios.iter().map(|result| {
+            let mut row = vec![
+                result.name.clone(),
+                result.topology.clone(),
+                result.subject.clone(),
+                cells::faults(&result.faults),
+            ];
+            row.extend(
+                result
+                    .verdicts
+                    .iter()
+                    .map(|(_, verdict)| cells::verdict(verdict)),
+            );
+            row.extend([
+                cells::recovery(result),
+                cells::expected(result),
+                result.outcome().glyph().to_string(),
+            ]);
+            row
+        }),
+    );
+    for result in &run.scenarios {
+        let mut proofs = Vec::new();
+        for (class, verdict) in result.verdicts.iter() {
+            proofs.extend(verdict.why.iter().map(|why| format!("{class}: {why}")));
+            proofs.extend(
+                verdict
+                    .anomalies
+                    .first()
+                    .map(|anomaly| format!("{class}: {}", anomaly.proof)),
+            );
+        }
+        if !proofs.is_empty() {
+            // What is wrong is shown at once; what came as expected is one click away.
+            let open = if result.outcome() >= Outcome::Unknown {
+                " open"
+            } else {
+                ""
+            };
+            out.push_str(&format!(
+                "\n<details{open}><summary>{} {}</summary>\n\n",
+                result.outcome().glyph(),
+                cell(&result.name)
+            ));
+            for proof in proofs {
+                out.push_str(&format!("- {}\n", cell(&proof)));
+            }
+            out.push_str("\n</details>\n");
+        }
+    }
+}
+
+fn rows(out: &mut String, run: &Run) {
+    if run.rows.is_empty() {
+        return;
+    }
+    out.push_str("\n## Benchmarks\n\n");
+    let head = [
+        "subject",
+        "topology",
+        "workload",
+        "tasks",
+        "cycles/s",
+        "range",
+        "acquire p50",
+        "acquire p99",
+        "hand-off p50",
+        "commands",
+        "server CPU µs",
+        "Jain",
+        "safety",
+        "validity",
+    ];
+    table(
+        out,
+        &head,
+        run.rows.iter().map(|row| {
+            let cells = cells::bench(row);
+            vec![
+                row.subject.clone(),
+                row.topology.clone(),
+                row.workload.clone(),
+                row.tasks.to_string(),
+                cells.cycles,
+                cells.interval,
+                cells.acquire_p50,
+                cells.acquire_p99,
+                cells.handoff_p50,
+                cells.commands,
+                cells.server_cpu,
+                cells.jain,
+                cells.safety,
+                cells.validity,
+            ]
+        }),
+    );
+}
+
+fn comparisons(out: &mut String, run: &Run) {
+    if run.comparisons.is_empty() {
+        return;
+    }
+    out.push_str("\n## Comparisons\n\n");
+    table(
+        out,
+        &["b", "against a", "where", "metric", "ratio", "verdict"],
+        run.comparisons.iter().map(|comparison| {
+            vec![
+                comparison.b.clone(),
+                comparison.a.clone(),
+                comparison.r#where.clone(),
+                comparison.metric.clone(),
+                cells::ratio(&comparison.ratio),
+                comparison.verdict.clone(),
+            ]
+        }),
+    );
+}
+
+fn reproduce(out: &mut String, run: &Run) {
+    let meta = &run.meta;
+    let environment = &meta.environment;
+    let servers: Vec<String> = environment
+        .servers
+        .iter()
+        .map(|(name, server)| format!("{name} {}", server.version))
+        .collect();
+    out.push_str("\n## How to make this again\n\n");
+    out.push_str(&format!(
+        "```sh\n{}\n```\n\n",
+        printable(&cells::shell_line(&meta.command_line)).replace("```", "` ` `")
+    ));
+    let facts = format!(
+        "seed {}, locklab {} {}, {}, {}, {} cores, {}, {}, started {}, took {}",
+        meta.seed,
+        meta.version,
+        meta.commit,
+        servers.join(", "),
+        environment.cpu,
+        environment.cores,
+        units::bytes(environment.memory_bytes),
+        environment.kernel,
+        meta.started_at,
+        units::duration(meta.elapsed_ns)
+    );
+    out.push_str(&cell(&facts));
+    out.push('\n');
+}
+
+fn table(out: &mut String, head: &[&str], rows: impl Iterator<Item = Vec<String>>) {
+    out.push_str(&format!("| {} |\n", head.join(" | ")));
+    out.push_str(&format!("|{}\n", " --- |".repeat(head.len())));
+    for row in rows {
+        let words: Vec<String> = row.iter().map(|word| cell(word)).collect();
+        out.push_str(&format!("| {} |\n", words.join(" | ")));
+    }
+}
+
+/// Text that is neither markup nor the end of a cell.
+fn cell(text: &str) -> String {
+    let mut out = String::new();
+    for c in printable(text).chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '|' | '*' | '_' | '`' | '[' | ']' | '\\' | '#' | '~' => {
+                out.push('\\');
+                out.push(c);
+            }
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_from_outside_cannot_end_a_cell_or_begin_markup() {
+        assert_eq!(
+            cell("a|b <script> [x](y) `c`\nd"),
+            "a\\|b &lt;script&gt; \\[x\\](y) \\`c\\` d"
+        );
+    }
+}

@@ -1,0 +1,238 @@
+//! Every format over one sample run: the bytes that are promised, and what must never be in them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use results::report::{self, FORMATS};
+use results::run::{Meta, Run};
+use results::store;
+use results::verdict::{CLASSES, State};
+
+fn sample() -> Run {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/quickstart.run.json");
+    store::parse(&path, &fs::read(&path).expect("the fixture")).expect("a good run")
+}
+
+fn render(format: &str, run: &Run) -> String {
+    report::by_name(format)
+        .expect("a known format")
+        .render(run)
+        .expect("a document")
+}
+
+/// Compares with the file in `tests/expected`; with `LOCKLAB_BLESS=1` in the environment it is written instead.
+fn assert_as_kept(name: &str, document: &str) {
+    let path: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/expected")
+        .join(name);
+    if std::env::var_os("LOCKLAB_BLESS").is_some() {
+        fs::write(&path, document).expect("the expected file is written");
+        return;
+    }
+    let kept = fs::read_to_string(&path).unwrap_or_default();
+    let first = kept.lines().zip(document.lines()).position(|(a, b)| a != b);
+    assert!(
+        kept == document,
+        "{} differs, first in line {:?}; if that is meant, set LOCKLAB_BLESS=1 and look at the difference",
+        path.display(),
+        first.map(|index| index + 1)
+    );
+}
+
+#[test]
+fn every_format_is_found_by_its_name_and_gives_the_same_bytes_twice() {
+    let run = sample();
+    for format in FORMATS {
+        let again = report::by_name(format.name()).expect("found");
+        assert_eq!(again.about(), format.about());
+        let document = format.render(&run).expect("a document");
+        assert!(document.ends_with('\n'), "{}", format.name());
+        assert_eq!(
+            document,
+            format.render(&run).expect("a document"),
+            "{}",
+            format.name()
+        );
+    }
+    assert!(report::by_name("pdf").is_none());
+}
+
+#[test]
+fn text_is_as_kept() {
+    assert_as_kept("quickstart.txt", &render("text", &sample()));
+}
+
+#[test]
+fn markdown_is_as_kept() {
+    assert_as_kept("quickstart.md", &render("markdown", &sample()));
+}
+
+#[test]
+fn charts_are_as_kept() {
+    assert_as_kept("quickstart.svg", &render("svg", &sample()));
+}
+
+#[test]
+fn junit_is_as_kept() {
+    assert_as_kept("quickstart.xml", &render("junit", &sample()));
+}
+
+#[test]
+fn json_is_the_run_again() {
+    let run = sample();
+    let again: Run = serde_json::from_str(&render("json", &run)).expect("json");
+    assert_eq!(again, run);
+}
+
+#[test]
+fn the_page_asks_nobody_for_anything() {
+    let page = render("html", &sample());
+    // Names of namespaces are no addresses; a page without any needs no exception.
+    for forbidden in ["http://", "https://", "src=", "@import", "url("] {
+        assert!(!page.contains(forbidden), "{forbidden} is in the page");
+    }
+    assert!(page.len() < 500_000, "{} bytes", page.len());
+}
+
+#[test]
+fn every_cell_of_the_matrix_leads_to_a_proof_that_is_there() {
+    let run = sample();
+    let page = render("html", &run);
+    for index in 1..=run.scenarios.len() {
+        for class in CLASSES {
+            assert!(
+                page.contains(&format!("href=\"#s{index}-{class}\"")),
+                "s{index}-{class}"
+            );
+            assert!(
+                page.contains(&format!("id=\"s{index}-{class}\"")),
+                "s{index}-{class}"
+            );
+        }
+    }
+}
+
+#[test]
+fn no_id_is_given_twice_in_the_page() {
+    let page = render("html", &sample());
+    let mut ids: Vec<&str> = page
+        .split(" id=\"")
+        .skip(1)
+        .filter_map(|rest| rest.split('"').next())
+        .collect();
+    let count = ids.len();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), count);
+}
+
+#[test]
+fn text_from_outside_is_text_in_every_format() {
+    let mut run = sample();
+    let evil = "</script><script>alert(1)</script><img src=x onerror=alert(1)>\u{1b}[2J\"'|`&";
+    run.warnings.push(evil.to_owned());
+    run.run = evil.to_owned();
+    run.meta.command_line.push(evil.to_owned());
+    for result in &mut run.scenarios {
+        result.name = evil.to_owned();
+        result.subject = evil.to_owned();
+        result.about = evil.to_owned();
+        if let Some(timeline) = &mut result.timeline {
+            timeline.lock = evil.to_owned();
+            timeline
+                .holds
+                .iter_mut()
+                .for_each(|hold| hold.client = evil.to_owned());
+            timeline
+                .faults
+                .iter_mut()
+                .for_each(|fault| fault.label = evil.to_owned());
+        }
+        for fault in &mut result.faults {
+            fault.fault = evil.to_owned();
+            fault.proof = evil.to_owned();
+        }
+    }
+    for row in &mut run.rows {
+        row.subject = evil.to_owned();
+        row.why_invalid = vec![evil.to_owned()];
+        row.valid = false;
+    }
+    for format in ["html", "svg", "markdown", "junit"] {
+        let mut document = render(format, &run);
+        if format == "markdown" {
+            // Inside a fence, here the command line, nothing is markup.
+            document = document.split("```").step_by(2).collect();
+        }
+        assert!(!document.contains("<script>alert"), "{format}");
+        assert!(!document.contains("<img"), "{format}");
+    }
+    let page = render("html", &run);
+    assert_eq!(
+        page.matches("</script>").count(),
+        2,
+        "the data and the code, nothing else"
+    );
+    for format in ["text", "svg", "markdown", "junit"] {
+        assert!(!render(format, &run).contains('\u{1b}'), "{format}");
+    }
+}
+
+#[test]
+fn the_raw_data_in_the_page_are_the_run() {
+    let mut run = sample();
+    run.warnings.push("</script> \u{2028} <!-- ".to_owned());
+    let page = render("html", &run);
+    let start = "<script type=\"application/json\" id=\"run\">";
+    let raw = page
+        .split(start)
+        .nth(1)
+        .and_then(|rest| rest.split("</script>").next())
+        .expect("raw data");
+    let again: Run = serde_json::from_str(raw).expect("json");
+    assert_eq!(again, run);
+}
+
+#[test]
+fn figures_of_an_unsafe_lock_are_shown_nowhere() {
+    let mut run = sample();
+    run.rows.retain(|row| row.safety.state == State::Violated);
+    assert!(!run.rows.is_empty());
+    for row in &mut run.rows {
+        row.cycles_per_s.median = 98_765.0;
+    }
+    for format in ["text", "markdown", "csv", "svg"] {
+        let document = render(format, &run);
+        assert!(
+            !document.contains("98765") && !document.contains("98\u{202f}765"),
+            "{format}"
+        );
+    }
+    let page = render("html", &run);
+    let shown = page.split("id=\"run\"").next().expect("the visible part");
+    assert!(!shown.contains("98765") && !shown.contains("98\u{202f}765"));
+}
+
+#[test]
+fn an_empty_run_has_a_page_and_a_summary() {
+    let run = Run::new("", "bench", Meta::default());
+    for format in FORMATS {
+        // There is nothing to draw, which is said and not drawn.
+        assert_eq!(
+            format.render(&run).is_ok(),
+            format.name() != "svg",
+            "{}",
+            format.name()
+        );
+    }
+}
+
+#[test]
+fn unknown_is_an_error_in_junit_and_never_a_pass() {
+    let document = render("junit", &sample());
+    assert!(document.contains("errors=\"1\""), "{document}");
+    let mut run = sample();
+    run.scenarios.clear();
+    run.partial = true;
+    assert!(render("junit", &run).contains("errors=\"1\""));
+}
