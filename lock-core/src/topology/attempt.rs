@@ -89,6 +89,26 @@ impl Prepared {
         before: Before,
         deadline: Instant,
     ) -> Answer {
+        if self.wait.is_some() || before.asking || before.load {
+            // Boxed, so that the common case does not carry its size around.
+            return Box::pin(self.pipelined(node, lease, before, deadline)).await;
+        }
+        let sent_at = Instant::now();
+        let limit = deadline.min(sent_at + node.dialer.response_timeout);
+        match timeout_at(limit.into(), lease.conn.command(&self.command)).await {
+            Ok(answer) => single(answer, sent_at),
+            Err(_) => silent(node, lease, sent_at, Duration::ZERO),
+        }
+    }
+
+    /// The request with what goes before and after it, in one write.
+    async fn pipelined(
+        &self,
+        node: &Arc<Node>,
+        lease: &Lease<'_>,
+        before: Before,
+        deadline: Instant,
+    ) -> Answer {
         let wait = match self.wait {
             None => None,
             Some(wait) => match wanted(node, lease, wait, deadline).await {
@@ -97,14 +117,6 @@ impl Prepared {
             },
         };
         let sent_at = Instant::now();
-        if wait.is_none() && !before.asking && !before.load {
-            let limit = deadline.min(sent_at + node.dialer.response_timeout);
-            return match timeout_at(limit.into(), lease.conn.command(&self.command)).await {
-                Ok(answer) => single(answer, sent_at),
-                Err(_) => silent(node, lease, sent_at, Duration::ZERO),
-            };
-        }
-
         let mut pipe = redis::pipe();
         if let Some(script) = self.script.filter(|_| before.load) {
             pipe.cmd("SCRIPT").arg("LOAD").arg(script.text);

@@ -37,7 +37,8 @@ struct Reason {
     message: String,
 }
 
-/// Sends until answered, refused for good, lost, or out of time.
+/// Sends until answered, refused for good, lost, or out of time. What is rare is boxed: every request carries the size
+/// of this future.
 pub(crate) async fn drive<R: Router>(
     router: &R,
     request: &Request,
@@ -71,15 +72,15 @@ pub(crate) async fn drive<R: Router>(
                 code: None,
                 message: format!("no master is known of {}", router.name()),
             };
-            router.rediscover(deadline).await;
+            Box::pin(router.rediscover(deadline)).await;
             if router.owner(request).is_none() {
-                rest(&mut pause, deadline).await;
+                Box::pin(rest(&mut pause, deadline)).await;
             }
             continue;
         };
         let lease = match node.current(purpose) {
             Some(lease) => lease,
-            None => match node.dialled(purpose, deadline).await {
+            None => match Box::pin(node.dialled(purpose, deadline)).await {
                 Ok(lease) => lease,
                 Err(error) => {
                     reason = Reason {
@@ -90,8 +91,8 @@ pub(crate) async fn drive<R: Router>(
                     if error.fatal {
                         return Err(surface(reason, attempt));
                     }
-                    router.rediscover(deadline).await;
-                    rest(&mut pause, deadline).await;
+                    Box::pin(router.rediscover(deadline)).await;
+                    Box::pin(rest(&mut pause, deadline)).await;
                     continue;
                 }
             },
@@ -120,7 +121,7 @@ pub(crate) async fn drive<R: Router>(
             Answer::Lost { message, sent_at } => {
                 router.suspect();
                 return Err(NodeError {
-                    message: format!("{}: {message}", node.label),
+                    message: format!("{}: {}: {message}", node.label, request.what.name()),
                     node: Some(node.label.clone()),
                     definite: false,
                     code: None,
@@ -148,7 +149,7 @@ pub(crate) async fn drive<R: Router>(
                     .redirected(&node, &message)
                     .map(|to| (to, Before::default()));
                 if next.is_none() || attempt > 4 {
-                    rest(&mut pause, deadline).await;
+                    Box::pin(rest(&mut pause, deadline)).await;
                 }
             }
             "ASK" => {
@@ -162,18 +163,18 @@ pub(crate) async fn drive<R: Router>(
                     )
                 });
                 if next.is_none() || attempt > 4 {
-                    rest(&mut pause, deadline).await;
+                    Box::pin(rest(&mut pause, deadline)).await;
                 }
             }
-            "TRYAGAIN" | "LOADING" | "BUSY" => rest(&mut pause, deadline).await,
+            "TRYAGAIN" | "LOADING" | "BUSY" => Box::pin(rest(&mut pause, deadline)).await,
             "READONLY" | "MASTERDOWN" => {
                 node.drop_connections();
-                router.rediscover(deadline).await;
-                rest(&mut pause, deadline).await;
+                Box::pin(router.rediscover(deadline)).await;
+                Box::pin(rest(&mut pause, deadline)).await;
             }
             "CLUSTERDOWN" => {
-                router.rediscover(deadline).await;
-                rest(&mut pause, deadline).await;
+                Box::pin(router.rediscover(deadline)).await;
+                Box::pin(rest(&mut pause, deadline)).await;
             }
             _ => {
                 let reason = Reason {

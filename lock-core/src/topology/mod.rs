@@ -35,6 +35,16 @@ pub(crate) enum What {
     Command(&'static str),
 }
 
+impl What {
+    /// For messages.
+    fn name(self) -> &'static str {
+        match self {
+            What::Script(script) => script.name,
+            What::Command(name) => name,
+        }
+    }
+}
+
 /// A script and the SHA-1 of its text (computed once).
 #[derive(Debug)]
 pub(crate) struct Script {

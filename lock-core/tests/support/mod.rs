@@ -124,6 +124,13 @@ impl Server {
         }
     }
 
+    /// SIGSTOP until the answer is dropped: the kernel still accepts connections and bytes, nobody answers.
+    pub fn freeze(&self) -> Frozen {
+        let pid = self.child.as_ref().expect("a running server").id();
+        signal(pid, "STOP");
+        Frozen { pid }
+    }
+
     pub fn address(&self) -> SocketAddr {
         SocketAddr::from((Ipv4Addr::LOCALHOST, self.port))
     }
@@ -172,6 +179,27 @@ impl Server {
         (&stream).write_all(request.as_bytes()).ok()?;
         answer(&mut BufReader::new(&stream))
     }
+}
+
+/// A stopped server; goes on when this is dropped.
+pub struct Frozen {
+    pid: u32,
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        signal(self.pid, "CONT");
+    }
+}
+
+fn signal(pid: u32, name: &str) {
+    let status = Command::new("kill")
+        .args(["-s", name, &pid.to_string()])
+        .status();
+    assert!(
+        status.is_ok_and(|status| status.success()),
+        "SIG{name} to {pid}"
+    );
 }
 
 impl Drop for Server {

@@ -316,3 +316,53 @@ async fn a_quorum_connects_without_its_minority_and_not_without_its_majority() {
         "{error:?}"
     );
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_frozen_master_delays_no_other_and_turns_from_unknown_to_definite() {
+    let servers = [Server::start(&[]), Server::start(&[]), Server::start(&[])];
+    let addresses: Vec<_> = servers
+        .iter()
+        .map(|server| format!("127.0.0.1:{}", server.port))
+        .collect();
+    let routes = routes(&format!("redlock://{}", addresses.join(","))).await;
+    for route in &routes {
+        eventually(&**route, &incr("k")).await;
+    }
+    let frozen = servers[0].freeze();
+    let first = error(&*routes[0], &incr("k"), 200).await;
+    assert!(!first.definite, "{first:?}");
+    for route in &routes[1..] {
+        assert_eq!(
+            number(&route.send(&incr("k"), within(5000)).await.unwrap()),
+            2
+        );
+    }
+    // Once PING has stayed unanswered too, nothing is written any more, and not written is certain.
+    let until = Instant::now() + support::PATIENCE;
+    while !error(&*routes[0], &incr("k"), 200).await.definite {
+        assert!(
+            Instant::now() < until,
+            "the silent connection is never given up"
+        );
+    }
+    drop(frozen);
+    eventually(&*routes[0], &incr("k")).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_subscription_notices_a_silent_connection() {
+    let server = Server::start(&[]);
+    let route = route(&server.url()).await;
+    let mut waiter = route.subscribe(b"k", "channel");
+    ready(&mut waiter).await;
+    let frozen = server.freeze();
+    // Nothing is closed: only the unanswered PING tells.
+    hint(&mut waiter).await;
+    drop(frozen);
+    ready(&mut waiter).await;
+    server.wait_for(&["PUBSUB", "NUMSUB", "channel"], |answer| {
+        answer == "channel\n1"
+    });
+    server.ok(&["PUBLISH", "channel", "0"]);
+    hint(&mut waiter).await;
+}
