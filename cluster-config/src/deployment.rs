@@ -181,7 +181,7 @@ impl Deployment {
         self.fleet.resume(node)
     }
 
-    /// `R`, `S`, `T`, … of /proc/<pid>/stat; `None` if the process is gone.
+    /// `R`, `S`, `T`, … of `/proc/<pid>/stat`; `None` if the process is gone.
     pub fn process_state(&self, node: &str) -> Option<char> {
         self.fleet.state(node)
     }
