@@ -28,6 +28,9 @@ pub(crate) enum Shape {
     Masters,
 }
 
+/// What a server without the script says: it did not run, and can be sent in full.
+const NO_SCRIPT: &str = "the server does not have the script";
+
 /// Why a command has no answer.
 #[derive(Debug, Clone)]
 pub(crate) enum Trouble {
@@ -219,7 +222,7 @@ impl Links {
         args: &[&str],
     ) -> Result<T, Trouble> {
         match self.query(key, &script.by_digest(key, args)).await {
-            Err(Trouble::Refused(why)) if why.contains("NOSCRIPT") => {
+            Err(Trouble::Refused(why)) if why == NO_SCRIPT => {
                 self.query(key, &script.in_full(key, args)).await
             }
             answer => answer,
@@ -248,7 +251,7 @@ impl Links {
         args: &[&str],
     ) -> Result<T, Trouble> {
         match self.ask(address, &script.by_digest(key, args)).await {
-            Err(Trouble::Refused(why)) if why.contains("NOSCRIPT") => {
+            Err(Trouble::Refused(why)) if why == NO_SCRIPT => {
                 self.ask(address, &script.in_full(key, args)).await
             }
             answer => answer,
@@ -334,6 +337,7 @@ impl Links {
             known.slots.clear();
         }
         match error.kind() {
+            ErrorKind::Server(ServerErrorKind::NoScript) => Trouble::Refused(NO_SCRIPT.into()),
             ErrorKind::Server(kind) => {
                 if kind == ServerErrorKind::ReadOnly {
                     self.known.write().expect("no panic").master = None;

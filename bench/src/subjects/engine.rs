@@ -10,7 +10,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use lock_core::{
+use lock_core::{UnknownDurability, 
     Acquire, Client, ClientOptions, Durability, ErrorKind, Guard, GuardEvent, Kind, Lease,
     LockError, Owner, Shape, Target, Wait,
 };
@@ -104,20 +104,13 @@ impl Subject for Engine {
     }
 }
 
-/// `none`, `wait:K`, `wait:all`.
+/// `none`, `wait:K`, `wait:all`; nothing said is `none`.
 fn durability(text: &str) -> Result<Durability, SubjectError> {
     match text {
-        "" | "none" => Ok(Durability::None),
-        "wait:all" => Ok(Durability::WaitAll),
-        other => other
-            .strip_prefix("wait:")
-            .and_then(|k| k.parse().ok())
-            .map(Durability::Wait)
-            .ok_or_else(|| {
-                SubjectError::usage(format!(
-                    "durability `{other}`: known are none, wait:K and wait:all"
-                ))
-            }),
+        "" => Ok(Durability::None),
+        named => named
+            .parse()
+            .map_err(|error: UnknownDurability| SubjectError::usage(error.to_string())),
     }
 }
 

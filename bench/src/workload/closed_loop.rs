@@ -494,6 +494,13 @@ fn collect(
         }
         in_calls_ns += samples.in_calls_ns;
     }
+    // Servers that answered before the window and do not now: what was measured is the target's death.
+    if round.cut_short.is_none() && before.servers.is_some() && after.servers.is_none() {
+        round.cut_short = round
+            .first_error
+            .as_ref()
+            .map(|error| format!("a server stopped answering: {error}"));
+    }
     round.little = little(seen, in_calls_ns, to_ns - from_ns);
     let per_cycle =
         |what: Option<f64>, cycles: u64| what.filter(|_| cycles > 0).map(|w| w / cycles as f64);

@@ -3,8 +3,10 @@
 //! A hold is the contract's: from the acquire's return to the release's call, cut at the sending + lease − drift. Intervals
 //! are closed. Holds are looked at in batches; one is forgotten when no later hold can begin before its end.
 
+use results::overlap::exclusive_overlaps;
+
 /// A hold on the run's clock, in nanoseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Hold {
     pub(crate) lock: u32,
     pub(crate) from_ns: u64,
@@ -30,20 +32,15 @@ impl Judge {
         self.kept
             .extend(ended.into_iter().filter(|hold| hold.to_ns >= hold.from_ns));
         self.seen += (self.kept.len() - before) as u64;
-        self.kept.sort_unstable();
-        let mut longest: Option<Hold> = None;
-        for hold in &self.kept {
-            match longest {
-                Some(other) if other.lock == hold.lock => {
-                    if hold.from_ns <= other.to_ns && self.overlap.is_none() {
-                        self.overlap = Some((other, *hold));
-                    }
-                    if hold.to_ns > other.to_ns {
-                        longest = Some(*hold);
-                    }
-                }
-                _ => longest = Some(*hold),
-            }
+        if self.overlap.is_none() {
+            let holds: Vec<_> = self
+                .kept
+                .iter()
+                .map(|h| (h.lock, h.from_ns, h.to_ns))
+                .collect();
+            let found = exclusive_overlaps(&holds);
+            let at = |grant: u32| self.kept[grant as usize];
+            self.overlap = found.list.first().map(|o| (at(o.earlier), at(o.later)));
         }
         self.kept.retain(|hold| hold.to_ns >= watermark_ns);
     }

@@ -1,0 +1,74 @@
+//! A driver program for the tests: `serve SUBJECT` keeps to the protocol, the other modes break it in one way each.
+
+use std::io::{BufRead, Write};
+
+use serde_json::{Value, json};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut args = std::env::args().skip(1);
+    let mode = args.next().unwrap_or_default();
+    if mode == "serve" {
+        let subject = bench::subjects::find(&args.next().unwrap_or_default())?;
+        let runtime = tokio::runtime::Runtime::new()?;
+        let served = bench::serve::serve(subject, tokio::io::stdin(), tokio::io::stdout());
+        runtime.block_on(served)?;
+        // The reading of standard input blocks a thread that nothing can wake.
+        runtime.shutdown_background();
+        return Ok(());
+    }
+    misbehave(&mode)
+}
+
+fn misbehave(mode: &str) -> Result<(), Box<dyn std::error::Error>> {
+    let mut out = std::io::stdout().lock();
+    let mut say = |line: String| -> std::io::Result<()> {
+        writeln!(out, "{line}")?;
+        out.flush()
+    };
+    for line in std::io::stdin().lock().lines() {
+        let request: Value = serde_json::from_str(&line?)?;
+        let id = &request["id"];
+        match (request["op"].as_str().unwrap_or_default(), mode) {
+            ("hello", "old") => say(json!({"id": id, "ok": {"protocol": 7, "kinds": ["plain"]}}).to_string())?,
+            ("hello", "no-kinds") => say(json!({"id": id, "ok": {"protocol": 1}}).to_string())?,
+            ("hello", "open-busy") => say(
+                json!({"id": id, "ok": {"protocol": 1, "kinds": ["plain"], "features": ["open_busy"]}})
+                    .to_string(),
+            )?,
+            ("hello", _) => say(
+                json!({"id": id, "ok": {"protocol": 1, "kinds": ["plain"], "watchdog_ms": 1234}}).to_string(),
+            )?,
+            ("acquire", "exits") => {
+                writeln!(std::io::stderr(), "about to give up for a reason of its own")?;
+                std::process::exit(3);
+            }
+            ("acquire", "garbage") => say("panic: nil map".into())?,
+            ("acquire", "twice") => {
+                say(json!({"id": id, "busy": {}}).to_string())?;
+                say(json!({"id": id, "busy": {}}).to_string())?;
+            }
+            ("acquire", "ending") => say(json!({"id": id, "perhaps": {}}).to_string())?,
+            ("acquire", "silent") => {}
+            ("acquire", "open-busy") => say(json!({"id": id, "busy": {}}).to_string())?,
+            ("acquire", "events") => {
+                say(json!({"id": id, "ok": {"grant": "g1", "token": 17, "age_ms": 3_600_000}}).to_string())?;
+                say(json!({"event": "extended", "grant": "g1", "lease_ms": 900, "age_ms": 5}).to_string())?;
+                say(json!({"event": "later-version", "grant": "g1"}).to_string())?;
+                say(json!({"event": "lost", "grant": "g1", "reason": "gone", "age_ms": 20}).to_string())?;
+            }
+            // `bye` is not answered by a driver that will not end.
+            ("bye", "stubborn") => {}
+            ("bye", _) => {
+                say(json!({"id": id, "ok": {}}).to_string())?;
+                return Ok(());
+            }
+            (op, _) => say(json!({"id": id, "failed": {"error": format!("no {op} here")}}).to_string())?,
+        }
+    }
+    if mode == "stubborn" {
+        loop {
+            std::thread::park();
+        }
+    }
+    Ok(())
+}

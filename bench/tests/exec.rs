@@ -1,0 +1,213 @@
+//! A driver that does not keep to the protocol is reported by name, and what it had in flight is unknown.
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use bench::subject::{AcquireEnd, ClientEvent, Connected, ReleaseEnd, Subject};
+use support::{alive, ask, driver, to, until};
+
+const NOWHERE: &str = "redis://127.0.0.1:1";
+
+async fn start(mode: &str) -> Connected {
+    driver(mode).connect(&to(NOWHERE)).await.unwrap()
+}
+
+/// Acquires from a driver that breaks off; its unknown ending and its `Exited`.
+async fn broken_off(mode: &str) -> (AcquireEnd, String) {
+    let mut connected = start(mode).await;
+    let end = connected
+        .client
+        .acquire(ask("a", "t0", Duration::ZERO, None))
+        .await;
+    let event = connected.events.recv().await;
+    let Some(ClientEvent::Exited { how }) = event else {
+        panic!("{mode}: {event:?} instead of the report of its end");
+    };
+    let pid = connected.client.pid().unwrap();
+    until("the driver has ended", async || !alive(pid)).await;
+    (end, how)
+}
+
+#[tokio::test]
+async fn a_driver_that_exits_is_reported_with_its_log() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut place = to(NOWHERE);
+    place.log = Some(dir.path().join("c1.log"));
+    let mut connected = driver("exits").connect(&place).await.unwrap();
+    let end = connected
+        .client
+        .acquire(ask("a", "t0", Duration::ZERO, None))
+        .await;
+    assert!(matches!(end, AcquireEnd::Unknown(_)), "{end:?}");
+    let Some(ClientEvent::Exited { how }) = connected.events.recv().await else {
+        panic!("no report");
+    };
+    for part in [
+        "bad_driver exits",
+        "client c1",
+        "exited with code 3",
+        "a reason of its own",
+    ] {
+        assert!(how.contains(part), "`{part}` is not in: {how}");
+    }
+    let after = connected.client.release("g1").await;
+    assert!(
+        matches!(after, ReleaseEnd::Failed(_)),
+        "nothing can be sent to a dead driver: {after:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_line_that_is_not_json_is_reported_with_the_line() {
+    let (end, how) = broken_off("garbage").await;
+    assert!(matches!(end, AcquireEnd::Unknown(_)), "{end:?}");
+    assert!(
+        how.contains("not a JSON object") && how.contains("panic: nil map"),
+        "{how}"
+    );
+}
+
+#[tokio::test]
+async fn an_id_answered_twice_is_reported() {
+    let (end, how) = broken_off("twice").await;
+    assert_eq!(end, AcquireEnd::Busy, "the first answer counts");
+    assert!(how.contains("answered an id twice"), "{how}");
+}
+
+#[tokio::test]
+async fn an_unknown_ending_is_reported_and_unknown() {
+    let (end, how) = broken_off("ending").await;
+    assert!(matches!(end, AcquireEnd::Unknown(_)), "{end:?}");
+    assert!(
+        how.contains("unknown ending") && how.contains("perhaps"),
+        "{how}"
+    );
+}
+
+#[tokio::test]
+async fn a_killed_driver_leaves_its_call_unknown() {
+    let mut connected = start("silent").await;
+    let pid = connected.client.pid().unwrap();
+    let call = connected
+        .client
+        .acquire(ask("a", "t0", Duration::from_secs(60), None));
+    let kill = async {
+        let pid = nix::unistd::Pid::from_raw(i32::try_from(pid).unwrap());
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL).unwrap();
+    };
+    let (end, ()) = tokio::join!(call, kill);
+    assert!(matches!(end, AcquireEnd::Unknown(_)), "{end:?}");
+    let Some(ClientEvent::Exited { how }) = connected.events.recv().await else {
+        panic!("no report");
+    };
+    assert!(how.contains("killed by signal 9"), "{how}");
+}
+
+#[tokio::test]
+async fn a_driver_that_never_answers_is_reported_when_its_time_is_over_pauses_not_counted() {
+    let connected = start("silent").await;
+    connected.client.set_paused(true);
+    let begun = Instant::now();
+    let call = connected
+        .client
+        .acquire(ask("a", "t0", Duration::ZERO, None));
+    let pause = async {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        connected.client.set_paused(false);
+    };
+    let (end, ()) = tokio::join!(call, pause);
+    let AcquireEnd::Unknown(why) = end else {
+        panic!("{end:?}");
+    };
+    assert!(why.contains("never answered"), "{why}");
+    // Ten seconds of patience and the pause, less a step of the waiting.
+    assert!(
+        begun.elapsed() >= Duration::from_millis(11_500),
+        "{:?}",
+        begun.elapsed()
+    );
+}
+
+#[tokio::test]
+async fn a_driver_of_another_version_is_refused() {
+    for (mode, part) in [("old", "version 7"), ("no-kinds", "no kinds")] {
+        let Err(error) = driver(mode).connect(&to(NOWHERE)).await else {
+            panic!("{mode} was accepted");
+        };
+        assert!(error.message.contains(part), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_program_that_is_not_there_is_named() {
+    let subject =
+        bench::exec::ExecSubject::from_command_line("/nonexistent/driver --fast").unwrap();
+    let Err(error) = subject.connect(&to(NOWHERE)).await else {
+        panic!("connected to nothing");
+    };
+    assert!(error.message.contains("/nonexistent/driver"), "{error}");
+}
+
+#[tokio::test]
+async fn events_carry_their_age_and_no_attempt_is_older_than_its_call() {
+    let mut connected = start("events").await;
+    let called = Instant::now();
+    let end = connected
+        .client
+        .acquire(ask("a", "t0", Duration::ZERO, None))
+        .await;
+    let AcquireEnd::Ok {
+        grant,
+        token,
+        sent_at,
+    } = end
+    else {
+        panic!("{end:?}");
+    };
+    assert_eq!((grant.as_str(), token), ("g1", Some(17)));
+    assert!(
+        sent_at.unwrap() >= called,
+        "an age of an hour is cut at the call"
+    );
+    let Some(ClientEvent::Extended { lease, sent_at, .. }) = connected.events.recv().await else {
+        panic!("no renewal");
+    };
+    assert_eq!(lease, Duration::from_millis(900));
+    assert!(sent_at.unwrap().elapsed() >= Duration::from_millis(5));
+    let Some(ClientEvent::Lost { reason, at, .. }) = connected.events.recv().await else {
+        panic!("no loss");
+    };
+    assert_eq!(reason, "gone");
+    assert!(at.elapsed() >= Duration::from_millis(20));
+    assert_eq!(
+        connected.client.watchdog(),
+        Some(Duration::from_millis(1234))
+    );
+}
+
+#[tokio::test]
+async fn busy_that_may_mean_held_is_unknown() {
+    let connected = start("open-busy").await;
+    let end = connected
+        .client
+        .acquire(ask("a", "t0", Duration::ZERO, None))
+        .await;
+    assert!(matches!(end, AcquireEnd::Unknown(_)), "{end:?}");
+}
+
+#[tokio::test]
+async fn a_driver_that_ignores_bye_is_ended() {
+    let connected = start("stubborn").await;
+    let pid = connected.client.pid().unwrap();
+    connected.client.close().await;
+    assert!(!alive(pid));
+}
+
+#[tokio::test]
+async fn a_client_that_is_dropped_takes_its_process_with_it() {
+    let connected = start("silent").await;
+    let pid = connected.client.pid().unwrap();
+    drop(connected);
+    until("the driver has ended", async || !alive(pid)).await;
+}

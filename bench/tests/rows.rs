@@ -1,0 +1,220 @@
+//! Rows of real servers: sane figures for a good lock, a void row for a bad one.
+
+mod support;
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use bench::driver::{BenchPlan, Hooks, run};
+use cluster_config::{Data, TopologyKind};
+use results::verdict::State;
+use support::{driver_program, lab_of};
+
+fn plan(target: String, subjects: &[&str], workload: &str) -> BenchPlan {
+    let mut plan = BenchPlan::new(target);
+    plan.topology = "single".into();
+    plan.subjects = subjects.iter().map(|s| (*s).to_owned()).collect();
+    plan.workloads = vec![workload.into()];
+    plan.tasks = vec![4];
+    plan.rounds = 2;
+    plan.warmup = Duration::from_millis(200);
+    plan.duration = Duration::from_millis(800);
+    plan
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_uncontended_row_adds_up() {
+    let lab = lab_of(TopologyKind::Single).await;
+    let subjects = ["baseline:set-nx-px", "lock-core:reentrant"];
+    let outcome = run(
+        &plan(lab.url(), &subjects, "uncontended"),
+        &Hooks::default(),
+    )
+    .await
+    .unwrap();
+    assert_eq!(outcome.cut_short, None);
+    assert_eq!(outcome.rows.len(), 2);
+    for row in &outcome.rows {
+        assert_eq!(row.safety.state, State::Clean, "{row:?}");
+        assert!(row.valid, "{row:?}");
+        assert_eq!((row.tasks, row.locks, row.rounds), (4, 4, 2));
+        assert!(row.cycles_per_s.low.unwrap() <= row.cycles_per_s.median);
+        let (p50, p90) = (row.acquire_ns.p50.unwrap(), row.acquire_ns.p90.unwrap());
+        assert!(
+            0 < p50 && p50 <= p90 && p90 <= row.acquire_ns.max.unwrap(),
+            "{row:?}"
+        );
+        assert!(row.release_ns.n > 0 && row.handoff_ns.is_none());
+        // One command to acquire and one to release; connecting is over when counting starts.
+        let commands = row.commands_per_cycle.unwrap();
+        assert!((1.8..2.4).contains(&commands), "{row:?}");
+        assert!(
+            row.server_calls_per_cycle.unwrap() >= commands - 0.2,
+            "{row:?}"
+        );
+        assert!(
+            row.server_cpu_us_per_cycle.unwrap() > 0.0
+                && row.client_cpu_us_per_cycle.unwrap() > 0.0
+        );
+        assert!(row.jain > 0.5 && row.jain <= 1.0 + 1e-9);
+        assert_eq!(row.censored, 0);
+    }
+    let [comparison] = outcome.comparisons.as_slice() else {
+        panic!("{:?}", outcome.comparisons);
+    };
+    assert_eq!(comparison.r#where, "single/uncontended/4");
+    assert_eq!(comparison.verdict, "not-shown", "two rounds show nothing");
+    let ratio = outcome.rows[1].cycles_per_s.median / outcome.rows[0].cycles_per_s.median;
+    assert!(comparison.ratio.point / ratio < 3.0 && ratio / comparison.ratio.point < 3.0);
+    assert!(
+        outcome
+            .server_versions
+            .values()
+            .all(|v| v == lab.server_version())
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_contended_row_counts_hand_offs_to_others() {
+    let lab = lab_of(TopologyKind::Single).await;
+    let subjects = ["baseline:set-nx-px", "lock-core:reentrant"];
+    let outcome = run(&plan(lab.url(), &subjects, "contended"), &Hooks::default())
+        .await
+        .unwrap();
+    assert_eq!(outcome.rows.len(), 2);
+    for row in &outcome.rows {
+        assert_eq!(row.safety.state, State::Clean, "{row:?}");
+        assert_eq!(row.locks, 1);
+        let handoffs = row.handoff_ns.expect("somebody waited");
+        assert!(handoffs.n > 0 && handoffs.n <= row.acquire_ns.n, "{row:?}");
+        assert!(handoffs.p50.unwrap() > 0);
+    }
+    let metrics: Vec<&str> = outcome
+        .comparisons
+        .iter()
+        .map(|c| c.metric.as_str())
+        .collect();
+    assert_eq!(metrics, ["cycles_per_s", "handoff_ns"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_task_hands_off_to_nobody() {
+    let lab = lab_of(TopologyKind::Single).await;
+    let mut plan = plan(lab.url(), &["baseline:set-nx-px"], "contended");
+    plan.tasks = vec![1];
+    let outcome = run(&plan, &Hooks::default()).await.unwrap();
+    assert_eq!(outcome.rows[0].handoff_ns, None);
+    assert!(outcome.rows[0].acquire_ns.n > 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lock_that_steals_is_violated_and_compared_with_nothing() {
+    let lab = lab_of(TopologyKind::Single).await;
+    let subjects = ["baseline:set-nx-px", "broken:steal"];
+    let outcome = run(&plan(lab.url(), &subjects, "contended"), &Hooks::default())
+        .await
+        .unwrap();
+    let row = &outcome.rows[1];
+    assert_eq!(row.safety.state, State::Violated);
+    assert!(
+        !row.valid && row.why_invalid[0].contains("overlapped"),
+        "{row:?}"
+    );
+    assert!(outcome.comparisons.is_empty());
+    assert!(
+        outcome.warnings.iter().any(|w| w.contains("broken:steal")),
+        "{:?}",
+        outcome.warnings
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_driver_in_a_process_is_measured_too() {
+    let lab = lab_of(TopologyKind::Single).await;
+    let exec = format!("exec:{} serve baseline:set-nx-px", driver_program());
+    let mut plan = plan(lab.url(), &[&exec], "uncontended");
+    plan.clients = 2;
+    let outcome = run(&plan, &Hooks::default()).await.unwrap();
+    let row = &outcome.rows[0];
+    assert!(row.valid && row.safety.state == State::Clean, "{row:?}");
+    assert_eq!(
+        row.commands_per_cycle, None,
+        "a driver's commands cannot be counted"
+    );
+    assert!(row.server_calls_per_cycle.unwrap() > 1.8);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn waits_that_give_up_are_counted() {
+    let lab = lab_of(TopologyKind::Single).await;
+    let mut plan = plan(lab.url(), &["baseline:set-nx-px"], "contended");
+    plan.hold = Some(Duration::from_millis(40));
+    plan.wait = Duration::from_millis(5);
+    let outcome = run(&plan, &Hooks::default()).await.unwrap();
+    assert!(outcome.rows[0].censored > 0, "{:?}", outcome.rows[0]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_target_that_dies_leaves_what_was_measured_before() {
+    let lab = Arc::new(lab_of(TopologyKind::Single).await);
+    let mut plan = plan(lab.url(), &["baseline:set-nx-px"], "uncontended");
+    plan.rounds = 3;
+    let (kill, mut killed) = tokio::sync::mpsc::unbounded_channel();
+    let hooks = Hooks {
+        progress: Some(Box::new(move |progress| {
+            if progress.done == 1 {
+                let _ = kill.send(());
+            }
+        })),
+        ..Hooks::default()
+    };
+    let deadly = async {
+        killed.recv().await.unwrap();
+        lab.kill("n1").await.unwrap();
+    };
+    let (outcome, ()) = tokio::join!(run(&plan, &hooks), deadly);
+    let outcome = outcome.unwrap();
+    assert!(outcome.cut_short.is_some());
+    assert_eq!(outcome.rows[0].rounds, 1);
+    lab.start("n1", Data::Lose).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancelled_run_ends_soon_and_says_so() {
+    let lab = lab_of(TopologyKind::Single).await;
+    let mut plan = plan(lab.url(), &["baseline:set-nx-px"], "uncontended");
+    plan.duration = Duration::from_secs(600);
+    let (cancel, cancelled) = tokio::sync::watch::channel(false);
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let hooks = Hooks {
+        cancel: Some(cancelled),
+        progress: Some(Box::new({
+            let seen = seen.clone();
+            move |progress| seen.lock().unwrap().push(progress.now.clone())
+        })),
+    };
+    let soon = async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        cancel.send(true).unwrap();
+    };
+    let (outcome, ()) = tokio::join!(run(&plan, &hooks), soon);
+    assert!(outcome.unwrap().cut_short.unwrap().contains("interrupted"));
+    assert!(seen.lock().unwrap()[0].contains("baseline:set-nx-px, uncontended, 4 tasks"));
+}
+
+#[tokio::test]
+async fn a_target_that_is_not_there_is_an_error() {
+    let error = run(
+        &plan(
+            "redis://127.0.0.1:1".into(),
+            &["baseline:set-nx-px"],
+            "uncontended",
+        ),
+        &Hooks::default(),
+    )
+    .await
+    .unwrap_err();
+    assert!(error.unreachable, "{error}");
+}

@@ -1,0 +1,184 @@
+//! Subjects by name, where they may be used, and that each flaw is there.
+
+mod support;
+
+use std::time::Duration;
+
+use bench::{
+    subject::{AcquireEnd, ReleaseEnd},
+    subjects,
+};
+use cluster_config::{Topology, TopologyKind};
+use support::{ask, held, lab, lab_of, to, until};
+
+const LONG: Option<Duration> = Some(Duration::from_secs(20));
+const SHORT: Option<Duration> = Some(Duration::from_millis(60));
+
+#[test]
+fn a_misspelt_subject_is_told_the_nearest() {
+    for (given, meant) in [
+        ("baseline:set-nx-pz", "baseline:set-nx-px"),
+        ("reentrant", "lock-core:reentrant"),
+        ("lock-core:rentrant", "lock-core:reentrant"),
+        ("broken:stael", "broken:steal"),
+    ] {
+        let error = subjects::find(given).err().unwrap();
+        assert!(
+            error.message.contains(&format!("did you mean `{meant}`")),
+            "{given}: {error}"
+        );
+    }
+}
+
+#[test]
+fn every_subject_is_found_by_its_name_and_explains_itself() {
+    let all = subjects::all();
+    for subject in &all {
+        assert_eq!(
+            subjects::find(subject.name()).unwrap().name(),
+            subject.name()
+        );
+        assert!(
+            !subject.about().is_empty() && !subject.kinds().is_empty(),
+            "{}",
+            subject.name()
+        );
+    }
+    for kind in lock_core::Kind::ALL {
+        subjects::find(&format!("lock-core:{}", kind.name())).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_subject_refuses_targets_that_are_not_for_it() {
+    for (subject, target) in [
+        ("lock-core:redlock", "redis://127.0.0.1:1"),
+        (
+            "lock-core:reentrant",
+            "redlock://127.0.0.1:1,127.0.0.1:2,127.0.0.1:3",
+        ),
+        ("baseline:set-nx-px", "redlock://127.0.0.1:1,127.0.0.1:2"),
+        ("broken:quorum-half", "redis://127.0.0.1:1"),
+    ] {
+        let connected = subjects::find(subject).unwrap().connect(&to(target)).await;
+        let error = connected
+            .err()
+            .unwrap_or_else(|| panic!("{subject} took {target}"));
+        assert!(
+            !error.unreachable && error.message.contains("redlock"),
+            "{subject}: {error}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn naive_locks_follow_sentinels_and_slots() {
+    for kind in [TopologyKind::Sentinel, TopologyKind::Cluster] {
+        let lab = lab_of(kind).await;
+        let subject = subjects::find("baseline:set-nx-px").unwrap();
+        let client = subject.connect(&to(lab.url())).await.unwrap().client;
+        // Enough names for every shard.
+        for i in 0..24 {
+            let name = format!("orders-{i}");
+            let grant = held(client.as_ref(), ask(&name, "t0", Duration::ZERO, LONG)).await;
+            let second = client.acquire(ask(&name, "t1", Duration::ZERO, LONG)).await;
+            assert_eq!(second, AcquireEnd::Busy, "{name}");
+            assert_eq!(client.release(&grant).await, ReleaseEnd::Ok, "{name}");
+        }
+        let stats = bench::server_stats::ServerWatch::find(&lab.url())
+            .await
+            .unwrap();
+        assert_eq!(
+            stats.versions().await.len() as u32,
+            lab.topology().data_nodes()
+        );
+        assert!(stats.counts().await.unwrap().calls > 0);
+    }
+}
+
+/// A holder whose lease ran out releases: with the owner check the other's lock stays, without it a third one gets in.
+#[tokio::test]
+async fn a_release_without_owner_check_frees_the_other_holder() {
+    let lab = lab_of(TopologyKind::Single).await;
+    for (name, freed) in [
+        ("baseline:set-nx-px", false),
+        ("broken:release-without-owner-check", true),
+    ] {
+        let subject = subjects::find(name).unwrap();
+        let a = subject.connect(&to(lab.url())).await.unwrap().client;
+        let b = subject.connect(&to(lab.url())).await.unwrap().client;
+        let late = held(a.as_ref(), ask(name, "t0", Duration::ZERO, SHORT)).await;
+        held(b.as_ref(), ask(name, "t0", Duration::from_secs(10), LONG)).await;
+        let release = a.release(&late).await;
+        assert_eq!(release == ReleaseEnd::Ok, freed, "{name}: {release:?}");
+        let third = a.acquire(ask(name, "t1", Duration::ZERO, LONG)).await;
+        assert_eq!(
+            matches!(third, AcquireEnd::Ok { .. }),
+            freed,
+            "{name}: {third:?}"
+        );
+    }
+}
+
+/// The same for extend: without the check a late holder takes the other's key for its own.
+#[tokio::test]
+async fn an_extend_without_owner_check_succeeds_on_the_others_lock() {
+    let lab = lab_of(TopologyKind::Single).await;
+    for (name, fooled) in [
+        ("baseline:set-nx-px", false),
+        ("broken:renew-without-owner-check", true),
+    ] {
+        let subject = subjects::find(name).unwrap();
+        let client = subject.connect(&to(lab.url())).await.unwrap().client;
+        let late = held(client.as_ref(), ask(name, "t0", Duration::ZERO, SHORT)).await;
+        held(
+            client.as_ref(),
+            ask(name, "t1", Duration::from_secs(10), LONG),
+        )
+        .await;
+        let extend = client.extend(&late, Duration::from_secs(20)).await;
+        assert_eq!(extend == ReleaseEnd::Ok, fooled, "{name}: {extend:?}");
+    }
+}
+
+/// Two steps leave a key without an end while the second one is missing.
+#[tokio::test]
+async fn a_lock_in_two_steps_is_eternal_in_between() {
+    let lab = lab_of(TopologyKind::Single).await;
+    let subject = subjects::find("broken:setnx-expire").unwrap();
+    let client = subject.connect(&to(lab.url())).await.unwrap().client;
+    let ttl = async || lab.command("n1", &["PTTL", "k"]).await.unwrap();
+    let mut seen = false;
+    for _ in 0..200 {
+        let watch = until("no end, or an end", async || {
+            let ttl = ttl().await;
+            seen |= ttl.trim() == "-1";
+            seen || !matches!(ttl.trim(), "-2" | "-1")
+        });
+        let (grant, ()) = tokio::join!(
+            held(client.as_ref(), ask("k", "t0", Duration::ZERO, LONG)),
+            watch
+        );
+        client.release(&grant).await;
+        if seen {
+            return;
+        }
+    }
+    panic!("the key had an end whenever it was looked at");
+}
+
+#[tokio::test]
+async fn half_a_quorum_is_held_by_two_clients() {
+    let mut topology = Topology::of(TopologyKind::Masters);
+    topology.masters = 4;
+    let lab = lab(topology).await;
+    let subject = subjects::find("broken:quorum-half").unwrap();
+    let a = subject.connect(&to(lab.url())).await.unwrap().client;
+    let b = subject.connect(&to(lab.url())).await.unwrap().client;
+    held(a.as_ref(), ask("k", "t0", Duration::ZERO, LONG)).await;
+    // As if the two had asked the servers in opposite order: two of the four servers answered the other one first.
+    for node in ["n3", "n4"] {
+        lab.command(node, &["DEL", "k"]).await.unwrap();
+    }
+    held(b.as_ref(), ask("k", "t0", Duration::ZERO, LONG)).await;
+}
