@@ -4,6 +4,7 @@
 //! leaves everything measured until then. What is read may come from anybody: a damaged file is an error that names the file,
 //! the place and the field, never a panic.
 
+use std::cmp::Reverse;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,6 +13,7 @@ use std::time::UNIX_EPOCH;
 use serde::Deserialize;
 
 use crate::atomic;
+pub use crate::atomic::write as write_whole;
 use crate::history_writer::HistoryWriter;
 use crate::json_path;
 use crate::run::{Outcome, Run, SCHEMA};
@@ -202,8 +204,7 @@ impl RunStore {
                 listings.push(listing(&entry.path()));
             }
         }
-        listings
-            .sort_by(|a, b| (b.order_ns, natural(&b.name)).cmp(&(a.order_ns, natural(&a.name))));
+        listings.sort_by_cached_key(|entry| Reverse((entry.order_ns, natural(&entry.name))));
         Ok(listings)
     }
 

@@ -67,7 +67,7 @@ struct Page<'a> {
     scenarios: Vec<ScenarioView>,
     price: Option<String>,
     unplaced: String,
-    bench_heads: [(&'static str, &'static str, bool); 10],
+    bench_heads: [(&'static str, &'static str, bool); 9],
     rows: Vec<BenchView>,
     bench_charts: Vec<NamedChart>,
     comparisons: Vec<[String; 5]>,

@@ -5,7 +5,7 @@ use crate::run::{BenchRow, Run};
 use crate::verdict::State;
 
 /// Head, explanation, and whether it is a column of figures.
-pub(super) const HEADS: [(&str, &str, bool); 10] = [
+pub(super) const HEADS: [(&str, &str, bool); 9] = [
     (
         "Subject",
         "The lock under test, and where it was measured",
@@ -36,10 +36,9 @@ pub(super) const HEADS: [(&str, &str, bool); 10] = [
     ("Jain", "Fairness over tasks: 1 is even", true),
     (
         "Safety",
-        "Whether the lock was safe while it was measured",
+        "Whether the lock was safe while it was measured, and whether the figures may be quoted",
         false,
     ),
-    ("Validity", "Whether the figures may be quoted", false),
 ];
 
 pub(super) struct BenchView {
@@ -48,7 +47,7 @@ pub(super) struct BenchView {
     pub(super) cells: Vec<Cell>,
     pub(super) safety: String,
     pub(super) safety_class: &'static str,
-    pub(super) validity: String,
+    pub(super) invalid: bool,
     pub(super) dim: bool,
 }
 
@@ -94,12 +93,8 @@ impl BenchView {
                 State::Unknown => "unk",
                 State::Violated => "bad",
             },
-            // Why not stands among the warnings on top; a table cell has no room for it.
-            validity: if row.valid {
-                "✓ valid".to_owned()
-            } else {
-                "✗ see above".to_owned()
-            },
+            // Why stands among the warnings on top; a table cell has no room for it.
+            invalid: !row.valid && !void,
             dim: void || !row.valid,
         }
     }

@@ -19,6 +19,7 @@ pub(super) struct ScenarioView {
     pub(super) outcome: String,
     pub(super) outcome_class: &'static str,
     pub(super) about: String,
+    pub(super) claim: String,
     pub(super) facts: Vec<Fact>,
     pub(super) notes: Vec<String>,
     pub(super) timeline: Option<TimelineView>,
@@ -88,6 +89,7 @@ impl ScenarioView {
             outcome: cells::outcome(outcome),
             outcome_class: outcome_class(outcome),
             about: result.about.clone(),
+            claim: result.claim.clone(),
             facts: facts(result),
             notes: result.notes.clone(),
             timeline: result.timeline.as_ref().map(|data| TimelineView {
@@ -127,7 +129,6 @@ fn facts(result: &ScenarioResult) -> Vec<Fact> {
         ("Kind", result.kind.clone()),
         ("Durability", result.durability.clone()),
         ("Expected", cells::expected(result)),
-        ("Where from", result.claim.clone()),
         ("Load", length(result.load_ns)),
         ("Grants per second", units::figure(result.grants_per_s)),
         ("First grant after the fault", cells::recovery(result)),
