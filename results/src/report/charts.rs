@@ -83,5 +83,10 @@ pub(super) fn latency(run: &Run) -> Chart {
 const VOID: &str = "void: not safe while it was measured";
 
 fn detail(row: &BenchRow) -> String {
-    format!("{} · {} · {} tasks", row.topology, row.workload, row.tasks)
+    let place = format!("{} · {} · {} tasks", row.topology, row.workload, row.tasks);
+    if row.valid || cells::is_void(row) {
+        place
+    } else {
+        format!("{place} · invalid")
+    }
 }
