@@ -19,10 +19,11 @@ use crate::{ClientOptions, Target};
 static INCR: Script = Script::new("incr", "return redis.call('incr', KEYS[1])");
 
 fn options() -> ClientOptions {
-    let mut options = ClientOptions::default();
-    options.response_timeout = Duration::from_millis(500);
-    options.connect_timeout = Duration::from_secs(2);
-    options
+    ClientOptions {
+        response_timeout: Duration::from_millis(500),
+        connect_timeout: Duration::from_secs(2),
+        ..ClientOptions::default()
+    }
 }
 
 async fn routes(url: &str) -> Vec<Arc<dyn Route>> {
