@@ -196,11 +196,18 @@ struct Touch {
     heal_ns: u64,
 }
 
+impl Touch {
+    fn span(&self) -> Span {
+        (self.from_ns, self.heal_ns.saturating_add(AFTER_HEAL_NS))
+    }
+}
+
 /// Who is touched when, for one lock: the probe that ends a node's fault is the lock's own.
 #[derive(Debug, Clone)]
 pub(crate) struct Touches {
     touches: Vec<Touch>,
-    per_client: Vec<Spans>,
+    alive: Vec<Spans>,
+    all: Vec<Spans>,
 }
 
 impl Touches {
@@ -212,56 +219,60 @@ impl Touches {
         let mut touches = Vec::new();
         for fault in &record.faults {
             let (from_ns, heal_ns) = (fault.injected_ns, fault.heal_ns());
-            let touch = |client, heal_ns| Touch {
-                client,
+            // A killed client is dead: its deaths say so, and until when its acquires may hold.
+            let clients = fault.clients.iter().filter(|_| fault.fault != "kill");
+            touches.extend(clients.map(|client| Touch {
+                client: Some(*client),
                 from_ns,
                 heal_ns,
-            };
-            touches.extend(
-                fault
-                    .clients
-                    .iter()
-                    .map(|client| touch(Some(*client), heal_ns)),
-            );
+            }));
             if fault.everybody {
                 let again_ns = works_again(probes, from_ns).unwrap_or(u64::MAX);
-                touches.push(touch(None, heal_ns.min(again_ns)));
+                touches.push(Touch {
+                    client: None,
+                    from_ns,
+                    heal_ns: heal_ns.min(again_ns),
+                });
             }
         }
-        let span = |touch: &Touch| (touch.from_ns, touch.heal_ns.saturating_add(AFTER_HEAL_NS));
-        let all: Spans = touches
-            .iter()
-            .filter(|touch| touch.client.is_none())
-            .map(span)
-            .collect();
-        let per_client = (0..record.clients.len() as u32)
-            .map(|client| {
-                let own = touches.iter().filter(|touch| touch.client == Some(client));
-                let dead = record.deaths.iter().filter(|(dead, _)| *dead == client);
-                own.map(span)
-                    .chain(dead.map(|(_, t_ns)| (*t_ns, u64::MAX)))
-                    .chain(all.iter())
-                    .collect()
-            })
-            .collect();
+        let of = |client: u32| -> Spans {
+            let own = touches
+                .iter()
+                .filter(|touch| touch.client.is_none_or(|of| of == client));
+            own.map(Touch::span).collect()
+        };
+        let alive: Vec<Spans> = (0..record.clients.len() as u32).map(of).collect();
+        let with_death = |(client, spans): (u32, &Spans)| -> Spans {
+            let deaths = record.deaths.iter().filter(|(dead, _)| *dead == client);
+            spans
+                .iter()
+                .chain(deaths.map(|(_, t_ns)| (*t_ns, u64::MAX)))
+                .collect()
+        };
         Self {
+            all: (0..).zip(&alive).map(with_death).collect(),
+            alive,
             touches,
-            per_client,
         }
     }
 
-    /// When a client is touched.
+    /// When a client is touched; from its death on it stays so.
     pub(crate) fn spans(&self, client: u32) -> &Spans {
         static NEVER: Spans = Spans::EMPTY;
-        self.per_client.get(client as usize).unwrap_or(&NEVER)
+        self.all.get(client as usize).unwrap_or(&NEVER)
+    }
+
+    /// When a fault touches a client in a way that may delay its calls: its death aside, after which there are none.
+    pub(crate) fn in_flight(&self, client: u32) -> &Spans {
+        static NEVER: Spans = Spans::EMPTY;
+        self.alive.get(client as usize).unwrap_or(&NEVER)
     }
 
     /// The latest heal of the faults that touch a client at some time in a span; `u64::MAX`: one never heals.
     pub(crate) fn last_heal_ns(&self, client: u32, (from, to): Span) -> Option<u64> {
         let here = self.touches.iter().filter(|touch| {
-            touch.client.is_none_or(|touched| touched == client)
-                && touch.from_ns <= to
-                && touch.heal_ns.saturating_add(AFTER_HEAL_NS) > from
+            let (touched_ns, until_ns) = touch.span();
+            touch.client.is_none_or(|of| of == client) && touched_ns <= to && until_ns > from
         });
         here.map(|touch| touch.heal_ns).max()
     }

@@ -101,11 +101,6 @@ impl Grant {
     pub fn lease_from_ns(&self) -> u64 {
         self.sent_ns.unwrap_or(self.called_ns)
     }
-
-    /// Whether its lock is among its locks.
-    pub fn is_of(&self, lock: usize) -> bool {
-        self.locks.iter().any(|of| *of as usize == lock)
-    }
 }
 
 /// How an acquire ended.
@@ -204,6 +199,10 @@ pub struct Record {
     pub doubts: Vec<String>,
     /// Ends of operations in order; `u64::MAX` where open.
     ended_ns: Vec<u64>,
+    /// Grants of each lock, in order of their returns.
+    grants_of: Vec<Vec<u32>>,
+    /// Acquires of each lock, in order of their calls.
+    asks_of: Vec<Vec<u32>>,
 }
 
 impl Record {
@@ -234,11 +233,36 @@ impl Record {
             .map(|returned_ns| returned_ns - fault_ns)
     }
 
-    /// The grants of one lock that are held, with their indices.
+    /// The grants of one lock that are held, with their indices, in order of their returns.
     pub(crate) fn held(&self, lock: usize) -> impl Iterator<Item = (u32, &Grant)> {
-        (0..)
-            .zip(&self.grants)
-            .filter(move |(_, grant)| grant.held && grant.is_of(lock))
+        let indices = self.grants_of.get(lock).into_iter().flatten().copied();
+        indices
+            .filter_map(|index| self.grants.get(index as usize).map(|grant| (index, grant)))
+            .filter(|(_, grant)| grant.held)
+    }
+
+    /// The acquires of one lock, in order of their calls.
+    pub(crate) fn asks(&self, lock: usize) -> impl Iterator<Item = &Ask> {
+        let indices = self.asks_of.get(lock).into_iter().flatten();
+        indices.filter_map(|index| self.asks.get(*index as usize))
+    }
+
+    fn index_by_lock(&mut self) {
+        let by_lock = |of: &mut dyn Iterator<Item = &Vec<u32>>| {
+            let mut indices: Vec<Vec<u32>> = vec![Vec::new(); self.locks.len()];
+            for (index, locks) in (0..).zip(of) {
+                for lock in locks {
+                    if let Some(indices) = indices.get_mut(*lock as usize) {
+                        indices.push(index);
+                    }
+                }
+            }
+            indices
+        };
+        let grants_of = by_lock(&mut self.grants.iter().map(|grant| &grant.locks));
+        let asks_of = by_lock(&mut self.asks.iter().map(|ask| &ask.locks));
+        self.grants_of = grants_of;
+        self.asks_of = asks_of;
     }
 
     /// The lease that a client's library renews by itself.
@@ -633,6 +657,7 @@ impl Reader {
             .deaths
             .sort_unstable_by_key(|(client, t_ns)| (*t_ns, *client));
         bury(&mut record);
+        record.index_by_lock();
         record
     }
 }

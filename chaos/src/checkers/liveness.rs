@@ -216,7 +216,7 @@ fn in_flight(record: &Record, touches: &Touches, ask: &Ask, spans: &mut Vec<Span
     let lease_ns = lease_ns(record, ask.client, ask.lease_ns);
     let end_ns = ask.returned_ns.or(ask.died_ns).unwrap_or(u64::MAX);
     let flight = (ask.called_ns, end_ns);
-    spans.extend(touches.spans(ask.client).within(flight));
+    spans.extend(touches.in_flight(ask.client).within(flight));
     let heal_ns = touches.last_heal_ns(ask.client, flight);
     match ask.answer {
         Answer::Unknown => {
@@ -231,7 +231,7 @@ fn in_flight(record: &Record, touches: &Touches, ask: &Ask, spans: &mut Vec<Span
         }
         Answer::Open => {
             if let Some(heal_ns) = heal_ns {
-                let from_ns = touches.spans(ask.client).within(flight).next();
+                let from_ns = touches.in_flight(ask.client).within(flight).next();
                 let from_ns = from_ns.map_or(ask.called_ns, |span| span.0);
                 // A dead client's faults matter no more.
                 let heal_ns = heal_ns.min(end_ns);
@@ -316,11 +316,10 @@ fn stuck(
     grace_ns: u64,
     finding: &mut Finding,
 ) {
-    let mut grants: Vec<u64> = record
+    let grants: Vec<u64> = record
         .held(lock)
         .map(|(_, grant)| grant.returned_ns)
         .collect();
-    grants.sort_unstable();
     for (from_ns, to_ns) in possible.outside((0, record.end_ns)) {
         let first = grants.partition_point(|granted_ns| *granted_ns <= from_ns);
         let cuts = grants
@@ -344,13 +343,10 @@ fn describe(record: &Record, lock: usize, asked: &Spans, sum_ns: u64, free_ns: u
     let from_ns = asked.iter().next().map_or(free_ns, |span| span.0);
     let to_ns = asked.iter().last().map_or(free_ns, |span| span.1);
     let mut owners: Vec<&str> = record
-        .asks
-        .iter()
+        .asks(lock)
         .filter(|ask| {
             let (called_ns, ended_ns) = flight(record, ask);
-            ask.locks.iter().any(|of| *of as usize == lock)
-                && called_ns < to_ns
-                && ended_ns > from_ns
+            called_ns < to_ns && ended_ns > from_ns
         })
         .filter_map(|ask| record.owners.get(ask.owner as usize).map(String::as_str))
         .collect();

@@ -24,15 +24,11 @@ pub(crate) struct Bypassed<'a> {
 
 /// The waiters of one lock that were bypassed, and by whom.
 pub(crate) fn bypassed(record: &Record, lock: usize) -> Vec<Bypassed<'_>> {
-    let mut asks: Vec<&Ask> = record
-        .asks
-        .iter()
-        .filter(|ask| ask.locks.iter().any(|of| *of as usize == lock) && ask.promise.mode.is_some())
-        .collect();
-    asks.sort_by_key(|ask| ask.called_ns);
-    let mut grants: Vec<&Grant> = record.held(lock).map(|(_, grant)| grant).collect();
-    grants.sort_by_key(|grant| grant.returned_ns);
-    let mut asks = asks.into_iter().peekable();
+    let mut asks = record
+        .asks(lock)
+        .filter(|ask| ask.promise.mode.is_some())
+        .peekable();
+    let grants: Vec<&Grant> = record.held(lock).map(|(_, grant)| grant).collect();
     let mut waiting: Vec<Bypassed<'_>> = Vec::new();
     let mut done = Vec::new();
     for grant in grants

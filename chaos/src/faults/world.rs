@@ -1,5 +1,7 @@
 //! What faults act on: the deployment, and the client processes as far as faults may know them.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use cluster_config::Deployment;
 
@@ -36,9 +38,9 @@ pub trait ClientControl: Send + Sync {
 /// Everything that faults act on.
 pub struct World {
     /// The servers.
-    pub deployment: Deployment,
+    pub deployment: Arc<Deployment>,
     /// The clients.
-    pub clients: Box<dyn ClientControl>,
+    pub clients: Arc<dyn ClientControl>,
 }
 
 impl std::fmt::Debug for World {

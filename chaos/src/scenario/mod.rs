@@ -20,7 +20,7 @@ pub use faults::{FaultSpec, Setting, Settings, When};
 pub use problem::{Problem, ScenarioErrors};
 pub use schema::json_schema;
 pub use target::{On, Who};
-pub(crate) use target::{data_nodes, master_count, quorum, sentinels};
+pub(crate) use target::{data_nodes, quorum};
 pub(crate) use values::{duration, nanoseconds};
 pub use values::{Protects, Range};
 

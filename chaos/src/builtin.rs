@@ -1,0 +1,93 @@
+//! Turns names into the scenario files that come with the program.
+
+/// A scenario file inside the program.
+#[derive(Debug, Clone, Copy)]
+pub struct Builtin {
+    /// The name by which it is found, the same as in the file.
+    pub name: &'static str,
+    /// Its path in the repository, for messages.
+    pub path: &'static str,
+    /// Its text.
+    pub text: &'static str,
+    /// It puts a lock to the test that is known to be broken, and must be convicted.
+    pub control: bool,
+}
+
+macro_rules! builtin {
+    ($($name:literal)* ; $($control:literal)*) => {
+        [
+            $(Builtin {
+                name: $name,
+                path: concat!("chaos/scenarios/", $name, ".toml"),
+                text: include_str!(concat!("../scenarios/", $name, ".toml")),
+                control: false,
+            },)*
+            $(Builtin {
+                name: $control,
+                path: concat!("chaos/scenarios/controls/", $control, ".toml"),
+                text: include_str!(concat!("../scenarios/controls/", $control, ".toml")),
+                control: true,
+            },)*
+        ]
+    };
+}
+
+/// Every scenario of the suite, controls last.
+pub static BUILTINS: &[Builtin] = &builtin![
+    "failover-async"
+    "failover-wait-all"
+    "failover-async-cluster"
+    "failover-wait-all-cluster"
+    "crash-single-aof"
+    "crash-single-no-persistence"
+    "masters-minority"
+    "client-pause"
+    "short-lease"
+    "watchdog-keeps"
+    ;
+    "release-without-owner-check"
+    "setnx-expire"
+    "steal"
+];
+
+/// The scenario of that name.
+pub fn find(name: &str) -> Option<&'static Builtin> {
+    BUILTINS.iter().find(|builtin| builtin.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::Scenario;
+
+    #[test]
+    fn every_file_is_a_scenario_of_its_own_name_with_an_expectation() {
+        for builtin in BUILTINS {
+            let scenario = Scenario::parse(builtin.path, builtin.text)
+                .unwrap_or_else(|errors| panic!("{errors}"));
+            assert_eq!(scenario.name, builtin.name);
+            assert!(!scenario.about.is_empty(), "{} says what it shows", builtin.name);
+            assert!(!scenario.expect.is_empty(), "{} expects something", builtin.name);
+            assert!(
+                !builtin.control || scenario.expect.values().any(|word| word == "violated"),
+                "{} must be convicted",
+                builtin.name
+            );
+        }
+    }
+
+    #[test]
+    fn every_file_in_the_folder_is_in_the_list() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
+        for (folder, control) in [(folder.clone(), false), (folder.join("controls"), true)] {
+            for entry in std::fs::read_dir(folder).expect("the folder is there") {
+                let path = entry.expect("it is readable").path();
+                if path.extension().is_some_and(|end| end == "toml") {
+                    let name = path.file_stem().and_then(|name| name.to_str()).expect("a name");
+                    let builtin = find(name).unwrap_or_else(|| panic!("{name} is not listed"));
+                    assert_eq!(builtin.control, control, "{name}");
+                }
+            }
+        }
+    }
+}

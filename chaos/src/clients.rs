@@ -1,0 +1,237 @@
+//! Turns a plan's clients into processes with tasks, which faults may stop, kill and bring back.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bench::recorded::{LoadRun, RunningClient};
+use bench::sink::Sink as _;
+use bench::subject::{ConnectTo, Connected, Subject, SubjectError};
+use cluster_config::Deployment;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use results::history::{Entry, Event};
+
+use crate::faults::{ClientControl, FaultError};
+use crate::plan::{ClientPlan, Plan};
+use crate::tracker::Tracker;
+
+/// A process that got SIGKILL is gone within milliseconds; a machine that swaps may need longer.
+const DEATH_WITHIN: Duration = Duration::from_secs(10);
+
+/// The clients of a run.
+pub(crate) struct Clients {
+    subject: Arc<dyn Subject>,
+    target: String,
+    durability: String,
+    watchdog: Option<Duration>,
+    logs: PathBuf,
+    load: LoadRun,
+    tracker: Arc<Tracker>,
+    deployment: Arc<Deployment>,
+    slots: Vec<Slot>,
+    /// Clients that died: their tasks end by themselves, and are waited for at the end.
+    dead: Mutex<Vec<Arc<RunningClient>>>,
+}
+
+struct Slot {
+    plan: ClientPlan,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    running: Option<Arc<RunningClient>>,
+    incarnation: u32,
+}
+
+impl Clients {
+    pub(crate) fn new(
+        plan: &Plan,
+        subject: Arc<dyn Subject>,
+        deployment: Arc<Deployment>,
+        load: LoadRun,
+        tracker: Arc<Tracker>,
+        logs: PathBuf,
+    ) -> Self {
+        Self {
+            subject,
+            target: deployment.url(),
+            durability: plan.lock.durability.clone(),
+            watchdog: plan.lock.watchdog_ns.map(Duration::from_nanos),
+            logs,
+            load,
+            tracker,
+            deployment,
+            slots: plan
+                .load
+                .clients
+                .iter()
+                .map(|plan| Slot {
+                    plan: plan.clone(),
+                    state: Mutex::default(),
+                })
+                .collect(),
+            dead: Mutex::default(),
+        }
+    }
+
+    /// Connects every client, and tells the proxies which process is which; nobody asks for a lock yet.
+    pub(crate) async fn connect(&self) -> Result<Vec<Connected>, SubjectError> {
+        let all = self.slots.iter().map(|slot| self.connect_one(&slot.plan));
+        let connected = futures_util::future::try_join_all(all).await?;
+        let pids = (1..)
+            .zip(&connected)
+            .filter_map(|(number, one)| Some((number, one.client.pid()?)))
+            .collect();
+        self.deployment.set_clients(pids);
+        Ok(connected)
+    }
+
+    /// Starts the tasks of all clients.
+    pub(crate) fn start(&self, connected: Vec<Connected>) {
+        for (slot, connected) in self.slots.iter().zip(connected) {
+            self.start_one(slot, connected);
+        }
+    }
+
+    /// Waits for all tasks to end (stop the load first) and closes the clients. Says what did not end in time.
+    pub(crate) async fn finish(&self) -> Vec<String> {
+        let mut all: Vec<Arc<RunningClient>> = lock(&self.dead).drain(..).collect();
+        all.extend(
+            self.slots
+                .iter()
+                .filter_map(|slot| lock(&slot.state).running.take()),
+        );
+        let ends = all
+            .into_iter()
+            .filter_map(Arc::into_inner)
+            .map(RunningClient::finish);
+        futures_util::future::join_all(ends)
+            .await
+            .into_iter()
+            .filter_map(Result::err)
+            .collect()
+    }
+
+    async fn connect_one(&self, plan: &ClientPlan) -> Result<Connected, SubjectError> {
+        let to = ConnectTo {
+            target: self.target.clone(),
+            client: plan.name.clone(),
+            seed: plan.seed,
+            durability: self.durability.clone(),
+            watchdog: self.watchdog,
+            log: Some(self.logs.join(format!("{}.log", plan.name))),
+        };
+        self.subject.connect(&to).await
+    }
+
+    fn start_one(&self, slot: &Slot, connected: Connected) {
+        let plan = &slot.plan;
+        self.tracker.record(Entry::Event(Event::Client {
+            client: plan.name.clone(),
+            watchdog_ms: connected
+                .client
+                .watchdog()
+                .map(|lease| u64::try_from(lease.as_millis()).unwrap_or(u64::MAX)),
+        }));
+        let mut state = lock(&slot.state);
+        let running =
+            self.load
+                .start_client(&plan.name, state.incarnation, &plan.task_seeds, connected);
+        state.incarnation += 1;
+        state.running = Some(Arc::new(running));
+    }
+
+    fn slot(&self, client: u32) -> Result<&Slot, FaultError> {
+        (client as usize)
+            .checked_sub(1)
+            .and_then(|index| self.slots.get(index))
+            .ok_or_else(|| FaultError(format!("there is no client {client}")))
+    }
+
+    fn running(&self, client: u32) -> Result<(Arc<RunningClient>, Pid), FaultError> {
+        let running = lock(&self.slot(client)?.state).running.clone();
+        running
+            .filter(|running| !running.is_dead())
+            .and_then(|running| {
+                let pid = i32::try_from(running.pid()?).ok()?;
+                Some((running, Pid::from_raw(pid)))
+            })
+            .ok_or_else(|| FaultError(format!("client {client} has no process")))
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn send(pid: Pid, signal: Signal, client: u32) -> Result<(), FaultError> {
+    kill(pid, signal).map_err(|error| FaultError(format!("{signal} to client {client}: {error}")))
+}
+
+#[async_trait]
+impl ClientControl for Clients {
+    fn pid(&self, client: u32) -> Option<u32> {
+        let (_, pid) = self.running(client).ok()?;
+        u32::try_from(pid.as_raw()).ok()
+    }
+
+    fn pause(&self, client: u32) -> Result<(), FaultError> {
+        let (running, pid) = self.running(client)?;
+        running.pause();
+        send(pid, Signal::SIGSTOP, client).inspect_err(|_| running.resume())
+    }
+
+    fn resume(&self, client: u32) {
+        if let Ok((running, pid)) = self.running(client) {
+            // An error means that it died meanwhile: then there is nothing to go on.
+            let _ = send(pid, Signal::SIGCONT, client);
+            running.resume();
+        }
+    }
+
+    async fn kill(&self, client: u32) -> Result<(), FaultError> {
+        let (running, pid) = self.running(client)?;
+        send(pid, Signal::SIGKILL, client)?;
+        if tokio::time::timeout(DEATH_WITHIN, running.died())
+            .await
+            .is_err()
+        {
+            return Err(FaultError(format!(
+                "client {client} is still there {DEATH_WITHIN:?} after SIGKILL"
+            )));
+        }
+        drop(running);
+        if let Some(running) = lock(&self.slot(client)?.state).running.take() {
+            lock(&self.dead).push(running);
+        }
+        Ok(())
+    }
+
+    async fn restart(&self, client: u32) -> Result<(), FaultError> {
+        let slot = self.slot(client)?;
+        let connected = self
+            .connect_one(&slot.plan)
+            .await
+            .map_err(|error| FaultError(error.to_string()))?;
+        self.start_one(slot, connected);
+        let pids: BTreeMap<u32, u32> = (1..=self.count())
+            .filter_map(|number| Some((number, self.pid(number)?)))
+            .collect();
+        self.deployment.set_clients(pids);
+        Ok(())
+    }
+
+    fn holder(&self) -> Option<u32> {
+        let name = self.tracker.holder()?;
+        let index = self.slots.iter().position(|slot| slot.plan.name == name)?;
+        u32::try_from(index + 1).ok()
+    }
+
+    fn count(&self) -> u32 {
+        u32::try_from(self.slots.len()).unwrap_or(u32::MAX)
+    }
+}

@@ -1,0 +1,261 @@
+//! Turns a plan's faults into harm at their times, with a record of each inject and heal on the run's one clock.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bench::sink::Sink;
+use results::history::{Entry, Event, Phase};
+use results::run::FaultSpan;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use crate::faults::{FaultGuard, FaultKind, Injection, Proof, Target, World, find};
+use crate::plan::PlannedFault;
+use crate::resolve::resolve;
+use crate::run::Progress;
+use crate::scenario::{On, When, Who};
+
+/// What a nemesis needs to know of the run.
+#[derive(Clone)]
+pub(crate) struct Scene {
+    pub(crate) world: Arc<World>,
+    pub(crate) sink: Arc<dyn Sink>,
+    /// How many grants there were so far.
+    pub(crate) grants: watch::Receiver<u64>,
+    /// Turns true when the load has ended: everything is to be healed.
+    pub(crate) end: watch::Receiver<bool>,
+    /// The lock whose slot says which master is meant in a cluster.
+    pub(crate) lock: String,
+    pub(crate) progress: Arc<dyn Fn(Progress<'_>) + Send + Sync>,
+}
+
+/// Faults under way. Dropping it undoes them by their guards.
+pub(crate) struct Nemesis {
+    scene: Scene,
+    waiting: Vec<PlannedFault>,
+    early: Vec<(PlannedFault, Injected)>,
+    running: JoinSet<(u64, FaultSpan)>,
+}
+
+struct Injected {
+    span: FaultSpan,
+    guard: Option<Box<dyn FaultGuard>>,
+}
+
+impl Nemesis {
+    pub(crate) fn new(faults: &[PlannedFault], scene: Scene) -> Self {
+        Self {
+            scene,
+            waiting: faults.to_vec(),
+            early: Vec::new(),
+            running: JoinSet::new(),
+        }
+    }
+
+    /// Injects the faults at time zero, before the load's first call: servers and links that are bad from the beginning.
+    /// Clients have no tasks yet, so faults on them wait for the load.
+    pub(crate) async fn before_load(&mut self) {
+        let (early, later) = std::mem::take(&mut self.waiting)
+            .into_iter()
+            .partition(|fault| fault.when == When::AtNs(0) && !on_clients(&fault.on));
+        self.waiting = later;
+        for fault in early {
+            let injected = inject(&fault, &self.scene).await;
+            self.early.push((fault, injected));
+        }
+    }
+
+    /// Lets time run: `began` is when the load began.
+    pub(crate) fn start(&mut self, began: Instant) {
+        for (fault, injected) in std::mem::take(&mut self.early) {
+            let scene = self.scene.clone();
+            self.running.spawn(async move {
+                let span = carry_on(&fault, injected, &scene, began).await;
+                (fault.span, span)
+            });
+        }
+        for fault in std::mem::take(&mut self.waiting) {
+            let scene = self.scene.clone();
+            self.running.spawn(async move {
+                let span = whole(&fault, &scene, began).await;
+                (fault.span, span)
+            });
+        }
+    }
+
+    /// Waits until every fault is healed (tell `end` first) and gives the spans in the order of the plan.
+    pub(crate) async fn finish(mut self) -> Vec<FaultSpan> {
+        let mut spans = Vec::new();
+        // Faults that were injected before a load that never began: dropping their guards undoes them.
+        for (fault, injected) in std::mem::take(&mut self.early) {
+            spans.push((fault.span, injected.span));
+        }
+        while let Some(outcome) = self.running.join_next().await {
+            match outcome {
+                Ok(span) => spans.push(span),
+                Err(error) => std::panic::resume_unwind(error.into_panic()),
+            }
+        }
+        spans.sort_by_key(|(number, _)| *number);
+        spans.into_iter().map(|(_, span)| span).collect()
+    }
+}
+
+fn on_clients(on: &On) -> bool {
+    match on {
+        On::Parties(parties) => parties
+            .iter()
+            .any(|who| matches!(who, Who::Client(_) | Who::Clients | Who::Holder)),
+        On::Link { .. } | On::Groups(_) => false,
+    }
+}
+
+async fn whole(fault: &PlannedFault, scene: &Scene, began: Instant) -> FaultSpan {
+    let mut end = scene.end.clone();
+    let mut grants = scene.grants.clone();
+    let due = async {
+        match fault.when {
+            When::AtNs(at_ns) => {
+                tokio::time::sleep_until(began + Duration::from_nanos(at_ns)).await;
+            }
+            When::AfterFirstGrant => {
+                // The sender lives as long as the load: an error means that there is no load any more.
+                if grants.wait_for(|grants| *grants > 0).await.is_err() {
+                    std::future::pending::<()>().await;
+                }
+            }
+        }
+    };
+    tokio::select! {
+        () = due => {}
+        _ = end.wait_for(|end| *end) => {
+            return FaultSpan {
+                fault: fault.fault.clone(),
+                targets: vec![fault.on.to_string()],
+                injected_ns: scene.sink.ns(std::time::Instant::now()),
+                healed_ns: None,
+                bit: false,
+                proof: "the load ended before it was due".to_owned(),
+            };
+        }
+    }
+    let injected = inject(fault, scene).await;
+    carry_on(fault, injected, scene, Instant::now()).await
+}
+
+/// The harm is on record before it is done, so that whatever it causes lies inside its span.
+async fn inject(fault: &PlannedFault, scene: &Scene) -> Injected {
+    let now_ns = scene.sink.ns(std::time::Instant::now());
+    let unhurt = |targets: Vec<String>, injected_ns: u64, why: String| Injected {
+        span: FaultSpan {
+            fault: fault.fault.clone(),
+            targets,
+            injected_ns,
+            healed_ns: None,
+            bit: false,
+            proof: why,
+        },
+        guard: None,
+    };
+    let Some(kind) = find(&fault.fault) else {
+        let why = "this build does not have this fault".to_owned();
+        return unhurt(vec![fault.on.to_string()], now_ns, why);
+    };
+    let targets = match resolve(&fault.on, &scene.world, &scene.lock).await {
+        Ok(targets) => targets,
+        Err(error) => return unhurt(vec![fault.on.to_string()], now_ns, error.to_string()),
+    };
+    let names: Vec<String> = targets.iter().map(Target::to_string).collect();
+    let injected_ns = record(scene, fault, &names, Phase::Inject);
+    let injection = Injection {
+        targets,
+        with: fault.with.clone(),
+        lasts: fault.lasts_ns.map(Duration::from_nanos),
+    };
+    (scene.progress)(Progress::Injected {
+        fault: &fault.fault,
+        targets: &names,
+    });
+    match kind.fault.inject(&scene.world, &injection).await {
+        Ok(guard) => Injected {
+            span: FaultSpan {
+                fault: fault.fault.clone(),
+                targets: names,
+                injected_ns,
+                healed_ns: None,
+                bit: false,
+                proof: String::new(),
+            },
+            guard: Some(guard),
+        },
+        Err(error) => {
+            let healed_ns = record(scene, fault, &names, Phase::Heal);
+            let mut unhurt = unhurt(names, injected_ns, error.to_string());
+            unhurt.span.healed_ns = Some(healed_ns);
+            unhurt
+        }
+    }
+}
+
+/// Waits as long as the fault lasts, heals it, and says what shows that it bit.
+async fn carry_on(
+    fault: &PlannedFault,
+    injected: Injected,
+    scene: &Scene,
+    began: Instant,
+) -> FaultSpan {
+    let Injected { mut span, guard } = injected;
+    let (Some(guard), Some(kind)) = (guard, find(&fault.fault)) else {
+        return span;
+    };
+    if !kind.one_shot {
+        let mut end = scene.end.clone();
+        let ended = end.wait_for(|end| *end);
+        match fault.lasts_ns {
+            Some(lasts_ns) => {
+                let over = began + Duration::from_nanos(lasts_ns);
+                let _ = tokio::time::timeout_at(over, ended).await;
+            }
+            None => {
+                let _ = ended.await;
+                if stays(kind) {
+                    return proved(span, guard.proof());
+                }
+            }
+        }
+    }
+    let healed = guard.heal().await;
+    span = proved(span, healed.proof);
+    match healed.failed {
+        None => {
+            span.healed_ns = Some(record(scene, fault, &span.targets, Phase::Heal));
+            (scene.progress)(Progress::Healed {
+                fault: &fault.fault,
+                targets: &span.targets,
+            });
+        }
+        Some(why) => span.proof = format!("{}; could not be undone: {why}", span.proof),
+    }
+    span
+}
+
+/// Who was killed without `for` stays away: bringing it back after the load would cost time and show nothing.
+fn stays(kind: &FaultKind) -> bool {
+    kind.name == "kill"
+}
+
+fn proved(mut span: FaultSpan, proof: Proof) -> FaultSpan {
+    span.bit = proof.bit;
+    span.proof = proof.words;
+    span
+}
+
+fn record(scene: &Scene, fault: &PlannedFault, targets: &[String], phase: Phase) -> u64 {
+    scene.sink.record(Entry::Event(Event::Fault {
+        fault: fault.fault.clone(),
+        targets: targets.to_vec(),
+        span: fault.span,
+        phase,
+    }))
+}

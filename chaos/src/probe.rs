@@ -1,0 +1,54 @@
+//! Turns the servers' answers to writes of our own into a record of their down-time, which is theirs and not the lock's.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bench::sink::Sink;
+use cluster_config::Deployment;
+use results::history::{Entry, Event};
+use tokio::sync::watch;
+
+/// How often the servers are asked.
+const EVERY: Duration = Duration::from_millis(100);
+
+/// An answer that takes longer is no answer.
+const WITHIN: Duration = Duration::from_millis(250);
+
+/// Asks until `stop`, and records each change of the answer for every lock: they all live on the same master.
+pub(crate) async fn watch(
+    deployment: Arc<Deployment>,
+    sink: Arc<dyn Sink>,
+    locks: Vec<String>,
+    mut stop: watch::Receiver<bool>,
+) {
+    let Some(first) = locks.first() else { return };
+    let mut last = None;
+    loop {
+        let ok = deployment.probe(first, WITHIN).await;
+        if last != Some(ok) {
+            last = Some(ok);
+            for lock in &locks {
+                sink.record(Entry::Event(Event::Probe {
+                    lock: lock.clone(),
+                    ok,
+                }));
+            }
+        }
+        let stopped = stop.wait_for(|stop| *stop);
+        if tokio::time::timeout(EVERY, stopped).await.is_ok() {
+            return;
+        }
+    }
+}
+
+/// Waits until the servers take a write again, for `within` at most.
+pub(crate) async fn settled(deployment: &Deployment, lock: &str, within: Duration) -> bool {
+    let deadline = tokio::time::Instant::now() + within;
+    while !deployment.probe(lock, WITHIN).await {
+        if tokio::time::Instant::now() >= deadline {
+            return false;
+        }
+        tokio::time::sleep(EVERY / 2).await;
+    }
+    true
+}

@@ -1,0 +1,184 @@
+//! Turns roles into nodes and clients, by asking the servers who is what at this moment.
+
+use std::time::{Duration, Instant};
+
+use cluster_config::{Deployment, Party, Role, TopologyKind, slot_of};
+
+use crate::faults::{FaultError, Target, World, link::between};
+use crate::scenario::{On, Who};
+
+/// A fault on the holder waits so long for somebody to hold.
+const HOLDER_WITHIN: Duration = Duration::from_secs(5);
+
+/// Whom a fault hits now. `lock` is the lock whose slot says which master is meant in a cluster.
+pub(crate) async fn resolve(on: &On, world: &World, lock: &str) -> Result<Vec<Target>, FaultError> {
+    let mut targets = match on {
+        On::Parties(parties) => list(parties, world, lock)
+            .await?
+            .into_iter()
+            .map(|party| match party {
+                Party::Node(name) => Target::Node(name),
+                Party::Client(number) => Target::Client(number),
+            })
+            .collect(),
+        On::Link { from, to, both } => {
+            let from = list(from, world, lock).await?;
+            let to = list(to, world, lock).await?;
+            between(&from, &to, *both)
+        }
+        On::Groups(groups) => {
+            let mut members = Vec::new();
+            for group in groups {
+                members.push(list(group, world, lock).await?);
+            }
+            let mut links = Vec::new();
+            for (index, group) in members.iter().enumerate() {
+                for other in &members[index + 1..] {
+                    links.extend(between(group, other, true));
+                }
+            }
+            links
+        }
+    };
+    targets.sort();
+    targets.dedup();
+    if targets.is_empty() {
+        return Err(FaultError(format!("`{on}` is nobody at this moment")));
+    }
+    Ok(targets)
+}
+
+async fn list(parties: &[Who], world: &World, lock: &str) -> Result<Vec<Party>, FaultError> {
+    let deployment = &world.deployment;
+    let mut all = Vec::new();
+    for who in parties {
+        match who {
+            Who::Node(name) => all.push(Party::Node(name.clone())),
+            Who::Client(number) => all.push(Party::Client(*number)),
+            Who::Clients => all.extend((1..=world.clients.count()).map(Party::Client)),
+            Who::Holder => all.push(Party::Client(holder(world).await?)),
+            Who::Sentinels => all.extend(
+                deployment
+                    .nodes()
+                    .iter()
+                    .filter(|node| node.role == Role::Sentinel)
+                    .map(|node| Party::Node(node.name.clone())),
+            ),
+            Who::Master => all.push(Party::Node(master(deployment, lock).await?)),
+            Who::Masters => all.extend(with_role(deployment, Role::Master).await),
+            Who::Replicas => all.extend(with_role(deployment, Role::Replica).await),
+            Who::Minority | Who::Majority | Who::Any => {
+                return Err(FaultError(format!("the plan has not drawn `{who}`")));
+            }
+        }
+    }
+    Ok(all)
+}
+
+async fn with_role(deployment: &Deployment, wanted: Role) -> Vec<Party> {
+    deployment
+        .roles()
+        .await
+        .into_iter()
+        .filter(|(_, role)| *role == wanted)
+        .map(|(name, _)| Party::Node(name))
+        .collect()
+}
+
+async fn holder(world: &World) -> Result<u32, FaultError> {
+    let deadline = Instant::now() + HOLDER_WITHIN;
+    loop {
+        if let Some(client) = world.clients.holder() {
+            return Ok(client);
+        }
+        if Instant::now() >= deadline {
+            return Err(FaultError(format!(
+                "nobody held a lock for {HOLDER_WITHIN:?}"
+            )));
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+/// The master that clients of `lock` are sent to.
+async fn master(deployment: &Deployment, lock: &str) -> Result<String, FaultError> {
+    let named = match deployment.topology().kind {
+        TopologyKind::Single | TopologyKind::Masters => {
+            deployment.nodes().first().map(|node| node.name.clone())
+        }
+        TopologyKind::Sentinel => by_sentinels(deployment).await,
+        TopologyKind::Cluster => by_slot(deployment, slot_of(lock)).await,
+    };
+    if let Some(name) = named {
+        return Ok(name);
+    }
+    // Nobody could be asked: then whoever says of itself that it is master.
+    let roles = deployment.roles().await;
+    roles
+        .into_iter()
+        .find(|(_, role)| *role == Role::Master)
+        .map(|(name, _)| name)
+        .ok_or_else(|| FaultError("no server says that it is master".to_owned()))
+}
+
+/// What the first sentinel that answers says.
+async fn by_sentinels(deployment: &Deployment) -> Option<String> {
+    for sentinel in deployment.nodes() {
+        if sentinel.role != Role::Sentinel {
+            continue;
+        }
+        let Ok(answer) = deployment
+            .command(&sentinel.name, &["SENTINEL", "MASTERS"])
+            .await
+        else {
+            continue;
+        };
+        // Names and values in turn, one per line.
+        let lines: Vec<&str> = answer.lines().collect();
+        let value = |name: &str| {
+            lines
+                .chunks(2)
+                .find(|pair| pair.first() == Some(&name))
+                .and_then(|pair| pair.get(1).copied())
+        };
+        if let (Some(ip), Some(port)) = (value("ip"), value("port")) {
+            return by_address(deployment, &format!("{ip}:{port}"));
+        }
+    }
+    None
+}
+
+/// The master of a slot in the view of the first node that answers and knows a live one.
+async fn by_slot(deployment: &Deployment, slot: u16) -> Option<String> {
+    for node in deployment.nodes() {
+        let Ok(view) = deployment.command(&node.name, &["CLUSTER", "NODES"]).await else {
+            continue;
+        };
+        let owner = view.lines().find_map(|line| {
+            // <id> <ip:port@bus> <flags> <master> <ping> <pong> <epoch> <link> <slots…>
+            let words: Vec<&str> = line.split(' ').collect();
+            let flags: Vec<&str> = words.get(2)?.split(',').collect();
+            let owns = words.iter().skip(8).any(|range| {
+                let (low, high) = range.split_once('-').unwrap_or((range, range));
+                match (low.parse::<u16>(), high.parse::<u16>()) {
+                    (Ok(low), Ok(high)) => (low..=high).contains(&slot),
+                    _ => false,
+                }
+            });
+            (flags.contains(&"master") && !flags.contains(&"fail") && owns)
+                .then(|| words[1].split('@').next())?
+        });
+        if let Some(name) = owner.and_then(|address| by_address(deployment, address)) {
+            return Some(name);
+        }
+    }
+    None
+}
+
+fn by_address(deployment: &Deployment, address: &str) -> Option<String> {
+    deployment
+        .nodes()
+        .iter()
+        .find(|node| node.announced.to_string() == address || node.address.to_string() == address)
+        .map(|node| node.name.clone())
+}

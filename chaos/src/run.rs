@@ -1,0 +1,432 @@
+//! Turns a plan into servers, clients, load and faults, and what was recorded into a judged result.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bench::recorded::{Load, LoadRun, Protects};
+use bench::sink::{HistorySink, Sink};
+use bench::subject::Subject;
+use cluster_config::{Deployment, Links, Provisioner, UpOptions};
+use results::history::History;
+use results::history_writer::HistoryWriter;
+use results::run::{FaultSpan, ScenarioResult};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::checkers::{CheckOptions, check};
+use crate::clients::Clients;
+use crate::faults::World;
+use crate::nemesis::{Nemesis, Scene};
+use crate::outcome::{UNKNOWN, judge};
+use crate::plan::Plan;
+use crate::scenario;
+use crate::tracker::Tracker;
+use crate::{probe, timeline};
+
+/// After the heal, servers have so long to take writes again before the run goes on without them.
+const SETTLE_WITHIN: Duration = Duration::from_secs(5);
+
+/// What a run needs besides its plan.
+pub struct RunOptions {
+    /// Directory for the plan, the history, logs and the servers' data; made if missing, and without an earlier history in it.
+    pub dir: PathBuf,
+    /// The lock under test; each of its clients must be a process of its own, or faults on clients have nothing to stop.
+    pub subject: Arc<dyn Subject>,
+    /// How servers are started.
+    pub provisioner: Arc<dyn Provisioner>,
+    /// Told what happens while it happens.
+    pub progress: Arc<dyn Fn(Progress<'_>) + Send + Sync>,
+    /// True ends the run in good order: faults are healed, servers stopped, and what was recorded is kept and judged.
+    pub cancel: watch::Receiver<bool>,
+    /// Share of a lease that is left to clock drift, 0.0 to 1.0.
+    pub drift: f64,
+}
+
+impl RunOptions {
+    /// Silent, not to be cancelled, and with the default drift of 1 %.
+    pub fn new(
+        dir: impl Into<PathBuf>,
+        subject: Arc<dyn Subject>,
+        provisioner: Arc<dyn Provisioner>,
+    ) -> Self {
+        Self {
+            dir: dir.into(),
+            subject,
+            provisioner,
+            progress: Arc::new(|_| {}),
+            // A receiver outlives its sender, and then never changes.
+            cancel: watch::channel(false).1,
+            drift: CheckOptions::default().drift,
+        }
+    }
+}
+
+impl std::fmt::Debug for RunOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RunOptions")
+            .field("dir", &self.dir)
+            .field("subject", &self.subject.name())
+            .finish_non_exhaustive()
+    }
+}
+
+/// What is going on.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub enum Progress<'a> {
+    /// Servers are being started.
+    Starting,
+    /// Clients are being connected.
+    Connecting,
+    /// The load has begun.
+    Load {
+        /// How long it will last.
+        duration: Duration,
+    },
+    /// A fault is being injected.
+    Injected {
+        /// Its kind.
+        fault: &'a str,
+        /// On whom.
+        targets: &'a [String],
+    },
+    /// A fault was healed.
+    Healed {
+        /// Its kind.
+        fault: &'a str,
+        /// On whom.
+        targets: &'a [String],
+    },
+    /// The load has ended: everything is healed, clients and servers are stopped.
+    Ending,
+    /// The history is being judged.
+    Judging,
+}
+
+/// Why a run came to nothing. What was recorded until then stays in its directory.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{message}")]
+pub struct RunError {
+    /// What, and the mend.
+    pub message: String,
+    /// A server, a package or an engine is missing, or no server answered (exit 69).
+    pub missing: bool,
+    /// The user must mend an input (exit 65).
+    pub usage: bool,
+}
+
+impl RunError {
+    fn io(what: &str, path: &Path, error: &std::io::Error) -> Self {
+        Self {
+            message: format!("cannot {what} {}: {error}", path.display()),
+            missing: false,
+            usage: false,
+        }
+    }
+}
+
+/// How a run came out.
+#[derive(Debug, Clone)]
+pub struct ScenarioRun {
+    /// What is kept of it.
+    pub result: ScenarioResult,
+    /// It was cancelled: the result is what was recorded until then, and unknown.
+    pub partial: bool,
+}
+
+/// Runs a plan and judges what it recorded.
+///
+/// `plan.json` is written before anything starts. Whatever happens later, servers and clients are ended, and nothing that was
+/// recorded is lost. A cancelled run is judged too, and is unknown.
+///
+/// # Errors
+/// Servers or clients that could not be started, and files that could not be written.
+pub async fn run_scenario(plan: &Plan, options: &RunOptions) -> Result<ScenarioRun, RunError> {
+    let dir = &options.dir;
+    fs::create_dir_all(dir).map_err(|error| RunError::io("make", dir, &error))?;
+    let plan_path = dir.join("plan.json");
+    fs::write(&plan_path, plan.to_json())
+        .map_err(|error| RunError::io("write", &plan_path, &error))?;
+    let mut cancel = options.cancel.clone();
+
+    (options.progress)(Progress::Starting);
+    let mut up = UpOptions::new(dir);
+    if plan.needs_proxies() {
+        up.links = Links::Proxied;
+    }
+    let deployment = tokio::select! {
+        // Dropping a start under way ends the servers that it has started.
+        () = cancelled(&mut cancel) => return Ok(nothing(plan)),
+        deployment = options.provisioner.up(&plan.topology, &up) => deployment.map_err(|error| RunError {
+            missing: error.missing,
+            usage: false,
+            message: error.to_string(),
+        })?,
+    };
+    let deployment = Arc::new(deployment);
+    let recorded = record(plan, options, &deployment, &mut cancel).await;
+    let stopped = match Arc::into_inner(deployment) {
+        Some(deployment) => deployment.down().await.map_err(|error| error.to_string()),
+        // Its drop ends the servers as soon as the last user is gone.
+        None => Err("the servers were still in use at the end".to_owned()),
+    };
+    let mut recorded = recorded?;
+    if let Err(why) = stopped {
+        recorded.notes.push(format!("servers were not stopped in order: {why}"));
+    }
+    (options.progress)(Progress::Judging);
+    judged(plan, options, recorded)
+}
+
+/// What a run leaves behind for the judges.
+struct Recorded {
+    faults: Vec<FaultSpan>,
+    load: Duration,
+    notes: Vec<String>,
+    /// Why the history may be incomplete.
+    incomplete: Vec<String>,
+    partial: bool,
+}
+
+async fn record(
+    plan: &Plan,
+    options: &RunOptions,
+    deployment: &Arc<Deployment>,
+    cancel: &mut watch::Receiver<bool>,
+) -> Result<Recorded, RunError> {
+    let path = options.dir.join("history.jsonl");
+    let writer =
+        HistoryWriter::create(&path).map_err(|error| RunError::io("begin", &path, &error))?;
+    let tracker = Arc::new(Tracker::new(HistorySink::new(writer)));
+    let sink: Arc<dyn Sink> = tracker.clone();
+    let load = LoadRun::new(load(plan), sink.clone());
+    let clients = Arc::new(Clients::new(
+        plan,
+        options.subject.clone(),
+        deployment.clone(),
+        load.clone(),
+        tracker.clone(),
+        options.dir.join("logs"),
+    ));
+    (options.progress)(Progress::Connecting);
+    let connected = tokio::select! {
+        () = cancelled(cancel) => None,
+        connected = clients.connect() => Some(connected.map_err(|error| RunError {
+            message: error.to_string(),
+            missing: error.unreachable,
+            usage: !error.unreachable,
+        })?),
+    };
+    let Some(connected) = connected else {
+        return Ok(Recorded {
+            faults: Vec::new(),
+            load: Duration::ZERO,
+            notes: Vec::new(),
+            incomplete: Vec::new(),
+            partial: true,
+        });
+    };
+
+    let world = Arc::new(World {
+        deployment: deployment.clone(),
+        clients: clients.clone(),
+    });
+    let end = watch::Sender::new(false);
+    let lock = plan.load.locks.first().cloned().unwrap_or_default();
+    let scene = Scene {
+        world,
+        sink: sink.clone(),
+        grants: load.grants(),
+        end: end.subscribe(),
+        lock: lock.clone(),
+        progress: options.progress.clone(),
+    };
+    let mut nemesis = Nemesis::new(&plan.faults, scene);
+    let probe_end = watch::Sender::new(false);
+    let probe = tokio::spawn(probe::watch(
+        deployment.clone(),
+        sink.clone(),
+        plan.load.locks.clone(),
+        probe_end.subscribe(),
+    ));
+
+    nemesis.before_load().await;
+    let began = Instant::now();
+    let duration = Duration::from_nanos(plan.load.duration_ns);
+    (options.progress)(Progress::Load { duration });
+    clients.start(connected);
+    nemesis.start(began);
+    let partial = tokio::select! {
+        () = tokio::time::sleep_until(began + duration) => false,
+        () = cancelled(cancel) => true,
+    };
+    let lasted = began.elapsed();
+
+    (options.progress)(Progress::Ending);
+    load.stop();
+    end.send_replace(true);
+    let faults = nemesis.finish().await;
+    // Who was killed for good may leave nobody to take a write: that is not waited for.
+    let for_good = faults.iter().any(|fault| fault.healed_ns.is_none());
+    let mut notes = Vec::new();
+    if !partial && !for_good && !probe::settled(deployment, &lock, SETTLE_WITHIN).await {
+        notes.push(format!(
+            "the servers took no write within {SETTLE_WITHIN:?} after everything was healed"
+        ));
+    }
+    let incomplete = clients.finish().await;
+    probe_end.send_replace(true);
+    let _ = probe.await;
+    let mut incomplete = incomplete;
+    if let Err(why) = tracker.finish() {
+        incomplete.push(why);
+    }
+    Ok(Recorded {
+        faults,
+        load: lasted,
+        notes,
+        incomplete,
+        partial,
+    })
+}
+
+/// Completes when the run is to end early; never if nobody can say so any more.
+async fn cancelled(cancel: &mut watch::Receiver<bool>) {
+    if cancel.wait_for(|cancel| *cancel).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+fn load(plan: &Plan) -> Load {
+    let load = &plan.load;
+    let range = |range: scenario::Range| {
+        (
+            Duration::from_nanos(range.min_ns),
+            Duration::from_nanos(range.max_ns),
+        )
+    };
+    Load {
+        locks: load.locks.clone(),
+        mix: load
+            .mix
+            .iter()
+            .map(|(kind, weight)| (kind.clone(), *weight))
+            .collect(),
+        lease: plan.lock.lease_ns.map(Duration::from_nanos),
+        wait: Some(Duration::from_nanos(plan.lock.wait_ns)),
+        hold: range(load.hold),
+        think: range(load.think),
+        extend: load.extend_ns.map(Duration::from_nanos),
+        reenter: load.reenter,
+        protects: match load.protects {
+            scenario::Protects::None => Protects::None,
+            scenario::Protects::Counter => Protects::Counter,
+            scenario::Protects::Register => Protects::Register,
+        },
+        permits: plan.lock.permits,
+    }
+}
+
+/// The result of a plan before anything was recorded.
+fn empty(plan: &Plan) -> ScenarioResult {
+    ScenarioResult {
+        name: plan.name.clone(),
+        topology: plan.topology.kind.name().to_owned(),
+        subject: plan.lock.subject.clone(),
+        kind: plan
+            .load
+            .mix
+            .keys()
+            .map(String::as_str)
+            .collect::<Vec<_>>()
+            .join(", "),
+        seed: plan.seed,
+        expected: plan.expect.clone(),
+        exit_code: UNKNOWN,
+        about: plan.about.clone(),
+        claim: plan.claim.clone(),
+        durability: plan.lock.durability.clone(),
+        ..ScenarioResult::default()
+    }
+}
+
+fn nothing(plan: &Plan) -> ScenarioRun {
+    let mut result = empty(plan);
+    result
+        .notes
+        .push("interrupted before anything was recorded".to_owned());
+    ScenarioRun {
+        result,
+        partial: true,
+    }
+}
+
+fn judged(
+    plan: &Plan,
+    options: &RunOptions,
+    recorded: Recorded,
+) -> Result<ScenarioRun, RunError> {
+    let path = options.dir.join("history.jsonl");
+    let text =
+        fs::read_to_string(&path).map_err(|error| RunError::io("read", &path, &error))?;
+    let mut result = empty(plan);
+    result.faults = recorded.faults;
+    result.load_ns = scenario::nanoseconds(recorded.load);
+    result.notes = recorded.notes;
+    let history = match History::parse(&text) {
+        Ok(history) => history,
+        // No line at all: interrupted, or nothing could be written.
+        Err(error) => {
+            result.notes.push(format!("the history is of no use: {error}"));
+            result.notes.extend(recorded.incomplete);
+            return Ok(ScenarioRun {
+                result,
+                partial: recorded.partial,
+            });
+        }
+    };
+    let report = check(
+        &history,
+        &CheckOptions {
+            drift: options.drift,
+            kinds: plan
+                .load
+                .mix
+                .keys()
+                .filter(|kind| !kind.is_empty())
+                .cloned()
+                .collect(),
+            proofs: Some(&result.faults),
+            ..CheckOptions::default()
+        },
+    );
+    result.timeline = timeline::worst(&report, options.drift, &result.faults);
+    result.verdicts = report.verdicts;
+    result.operations = report.operations;
+    result.recovery = report.recovery;
+    result.notes.extend(report.notes);
+    let seconds = recorded.load.as_secs_f64();
+    if seconds > 0.0 {
+        result.grants_per_s = report.grants as f64 / seconds;
+    }
+    result.exit_code = judge(&result.verdicts, &result.expected, result.load_ns);
+    // A history with a hole, or one that was cut short, convicts but does not acquit.
+    if (recorded.partial || !recorded.incomplete.is_empty())
+        && result.exit_code == crate::outcome::AS_EXPECTED
+    {
+        result.exit_code = UNKNOWN;
+    }
+    if recorded.partial {
+        result
+            .notes
+            .push("interrupted: what was recorded until then".to_owned());
+    }
+    result.notes.extend(recorded.incomplete);
+    result.as_expected = result.exit_code == crate::outcome::AS_EXPECTED;
+    Ok(ScenarioRun {
+        result,
+        partial: recorded.partial,
+    })
+}
