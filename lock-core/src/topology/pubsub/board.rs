@@ -31,7 +31,9 @@ pub(super) struct Board {
     sharded: bool,
     registry: Registry,
     homes: HashMap<String, Endpoint>,
-    feeds: HashMap<Endpoint, UnboundedSender<FeedOrder>>,
+    feeds: HashMap<Endpoint, (u64, UnboundedSender<FeedOrder>)>,
+    /// Feeds started so far; the last one's number.
+    started: u64,
     /// Orders from the feeds come back through here.
     back: Option<WeakUnboundedSender<Order>>,
 }
@@ -44,6 +46,7 @@ impl Board {
             registry,
             homes: HashMap::new(),
             feeds: HashMap::new(),
+            started: 0,
             back: None,
         }
     }
@@ -91,20 +94,22 @@ impl Board {
         }
         self.evict(&channel.name);
         let endpoint = node.endpoint.clone();
-        let feed = self.feeds.entry(endpoint.clone()).or_insert_with(|| {
+        let (id, feed) = self.feeds.entry(endpoint.clone()).or_insert_with(|| {
             let (orders, inbox) = unbounded_channel();
+            self.started += 1;
             if let Some(back) = self.back.as_ref().and_then(WeakUnboundedSender::upgrade) {
-                tokio::spawn(Feed::new(node, self.sharded, back).run(inbox));
+                tokio::spawn(Feed::new(self.started, node, self.sharded, back).run(inbox));
             }
-            orders
+            (self.started, orders)
         });
+        channel.settle(*id);
         let _ = feed.send(FeedOrder::Add(channel.clone()));
         self.homes.insert(channel.name.clone(), endpoint);
     }
 
     fn evict(&mut self, name: &str) {
         if let Some(endpoint) = self.homes.remove(name)
-            && let Some(feed) = self.feeds.get(&endpoint)
+            && let Some((_, feed)) = self.feeds.get(&endpoint)
         {
             let _ = feed.send(FeedOrder::Remove(name.to_owned()));
         }

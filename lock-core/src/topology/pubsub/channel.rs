@@ -2,7 +2,7 @@
 use std::{
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -17,6 +17,8 @@ use crate::topology::Hints;
 pub(super) struct Channel {
     pub(super) name: String,
     pub(super) slot: u16,
+    /// The feed that has the channel; changed and compared under the lock of `acknowledged`.
+    home: AtomicU64,
     waiters: AtomicUsize,
     idle_since: Mutex<Instant>,
     hints: watch::Sender<u64>,
@@ -28,6 +30,7 @@ impl Channel {
         Channel {
             name: name.to_owned(),
             slot,
+            home: AtomicU64::new(0),
             waiters: AtomicUsize::new(0),
             idle_since: Mutex::new(Instant::now()),
             hints: watch::Sender::new(0),
@@ -35,15 +38,33 @@ impl Channel {
         }
     }
 
+    /// From now on only this feed may say how the subscription stands; a feed that the channel has left may still be
+    /// busy with its end.
+    pub(super) fn settle(&self, feed: u64) {
+        let was = self.acknowledged.send_if_modified(|acknowledged| {
+            self.home.store(feed, Ordering::Release);
+            std::mem::replace(acknowledged, false)
+        });
+        if was {
+            self.hint();
+        }
+    }
+
     /// The server has acknowledged the subscription.
-    pub(super) fn acknowledged(&self) {
-        self.acknowledged.send_replace(true);
-        self.hint();
+    pub(super) fn acknowledged(&self, feed: u64) {
+        self.set(feed, true);
     }
 
     /// The subscription is gone; messages may have been missed.
-    pub(super) fn lost(&self) {
-        self.acknowledged.send_replace(false);
+    pub(super) fn lost(&self, feed: u64) {
+        self.set(feed, false);
+    }
+
+    fn set(&self, feed: u64, to: bool) {
+        self.acknowledged.send_if_modified(|acknowledged| {
+            let ours = self.home.load(Ordering::Acquire) == feed;
+            ours && std::mem::replace(acknowledged, to) != to
+        });
         self.hint();
     }
 

@@ -41,6 +41,7 @@ struct Member {
 /// reply in the client library, and from then on replies on this connection may be off by one. Therefore nothing but
 /// subscriptions and PING is ever sent here, and a reply says no more than that the server is there, or unwilling.
 pub(super) struct Feed {
+    id: u64,
     node: Arc<Node>,
     sharded: bool,
     board: UnboundedSender<Order>,
@@ -57,8 +58,14 @@ struct Live {
 }
 
 impl Feed {
-    pub(super) fn new(node: Arc<Node>, sharded: bool, board: UnboundedSender<Order>) -> Self {
+    pub(super) fn new(
+        id: u64,
+        node: Arc<Node>,
+        sharded: bool,
+        board: UnboundedSender<Order>,
+    ) -> Self {
         Feed {
+            id,
             node,
             sharded,
             board,
@@ -156,7 +163,7 @@ impl Feed {
                     }
                     Some(FeedOrder::Remove(name)) => {
                         if let Some(member) = self.members.remove(&name) {
-                            member.channel.lost();
+                            member.channel.lost(self.id);
                             live.say(self.verb("UNSUBSCRIBE"), Some(&name)).await;
                         }
                     }
@@ -188,7 +195,7 @@ impl Feed {
             }
         }
         for member in self.members.values() {
-            member.channel.lost();
+            member.channel.lost(self.id);
         }
         false
     }
@@ -216,13 +223,13 @@ impl Feed {
             PushKind::Subscribe | PushKind::SSubscribe => {
                 member.pending = member.pending.saturating_sub(1);
                 if member.pending == 0 {
-                    member.channel.acknowledged();
+                    member.channel.acknowledged(self.id);
                 }
             }
             // Not asked for by us, who forget a channel before leaving it: its slot has moved away.
             PushKind::Unsubscribe | PushKind::SUnsubscribe if member.pending == 0 => {
                 if let Some(member) = self.members.remove(name) {
-                    member.channel.lost();
+                    member.channel.lost(self.id);
                     let _ = self.board.send(Order::Again(member.channel));
                 }
             }
@@ -240,7 +247,7 @@ impl Feed {
             .collect();
         for name in refused {
             if let Some(member) = self.members.remove(&name) {
-                member.channel.lost();
+                member.channel.lost(self.id);
                 let _ = self.board.send(Order::Again(member.channel));
             }
         }

@@ -12,7 +12,7 @@ async fn slots_move_under_requests_and_subscriptions() {
     assert_eq!(route.publish_command(), "SPUBLISH");
     for key in ["a", "b", "c", "d"] {
         let owner = usize::from(slot(key.as_bytes()) >= 8192);
-        let sent = route.send(&incr(key), within(5000)).await.unwrap();
+        let sent = route.send(&incr(key), within(20_000)).await.unwrap();
         assert_eq!(
             sent.node,
             format!("127.0.0.1:{}", cluster.nodes[owner].port),
@@ -30,15 +30,15 @@ async fn slots_move_under_requests_and_subscriptions() {
     // While the slot moves, a key that is still there is served there, and one that is not by the other node (ASK).
     cluster.begin_migration(moved, from, to);
     assert_eq!(
-        number(&route.send(&incr(key), within(5000)).await.unwrap()),
+        number(&route.send(&incr(key), within(20_000)).await.unwrap()),
         2
     );
-    let asked = route.send(&incr("{a}new"), within(5000)).await.unwrap();
+    let asked = route.send(&incr("{a}new"), within(20_000)).await.unwrap();
     assert_eq!(
         (number(&asked), asked.node),
         (1, format!("127.0.0.1:{}", cluster.nodes[to].port))
     );
-    let asked = route.send(&incr("{a}new"), within(5000)).await.unwrap();
+    let asked = route.send(&incr("{a}new"), within(20_000)).await.unwrap();
     assert_eq!(
         number(&asked),
         2,
@@ -53,7 +53,7 @@ async fn slots_move_under_requests_and_subscriptions() {
         args: Vec::new(),
         wait: None,
     };
-    let torn = error(&*route, &both, 300).await;
+    let torn = error(&*route, &both, 2000).await;
     assert_eq!(
         (torn.definite, torn.code.as_deref()),
         (true, Some("TRYAGAIN")),
@@ -63,8 +63,8 @@ async fn slots_move_under_requests_and_subscriptions() {
     let port = cluster.nodes[to].port.to_string();
     cluster.nodes[from].ok(&["MIGRATE", "127.0.0.1", &port, key, "0", "5000"]);
     cluster.finish_migration(moved, to);
-    assert_eq!(number(&route.send(&both, within(5000)).await.unwrap()), 2);
-    let after = route.send(&incr(key), within(5000)).await.unwrap();
+    assert_eq!(number(&route.send(&both, within(20_000)).await.unwrap()), 2);
+    let after = route.send(&incr(key), within(20_000)).await.unwrap();
     assert_eq!(
         (number(&after), after.node),
         (3, format!("127.0.0.1:{}", cluster.nodes[to].port))
@@ -88,7 +88,7 @@ async fn a_killed_master_is_followed_by_its_replica() {
     let shard = usize::from(slot(key.as_bytes())) * 3 / 16_384;
     assert_eq!(
         route
-            .send(&incr_and_wait(key, Replicas::All), within(5000))
+            .send(&incr_and_wait(key, Replicas::All), within(20_000))
             .await
             .unwrap()
             .acked,

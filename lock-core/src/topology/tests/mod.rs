@@ -20,8 +20,8 @@ static INCR: Script = Script::new("incr", "return redis.call('incr', KEYS[1])");
 
 fn options() -> ClientOptions {
     ClientOptions {
-        response_timeout: Duration::from_millis(500),
-        connect_timeout: Duration::from_secs(2),
+        response_timeout: Duration::from_secs(5),
+        connect_timeout: Duration::from_secs(5),
         ..ClientOptions::default()
     }
 }
@@ -82,7 +82,7 @@ fn number(sent: &Sent) -> i64 {
 async fn eventually(route: &dyn Route, request: &Request) -> Sent {
     let until = Instant::now() + support::PATIENCE;
     loop {
-        match route.send(request, within(2000)).await {
+        match route.send(request, within(5000)).await {
             Ok(sent) => return sent,
             Err(error) => assert!(Instant::now() < until, "still failing: {error:?}"),
         }

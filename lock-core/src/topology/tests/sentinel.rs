@@ -9,7 +9,7 @@ async fn a_killed_master_is_followed_by_the_promoted_one() {
     let mut group = Group::start(3);
     let route = route(&group.url()).await;
     let first = route
-        .send(&incr_and_wait("k", Replicas::All), within(5000))
+        .send(&incr_and_wait("k", Replicas::All), within(20_000))
         .await
         .unwrap();
     assert_eq!((number(&first), first.acked), (1, Some((1, 1))));
@@ -34,7 +34,7 @@ async fn a_killed_master_is_followed_by_the_promoted_one() {
     // The old master comes back and takes itself for one; nobody goes there.
     assert!(group.data[0].restart());
     for round in 3..=40 {
-        let sent = route.send(&incr("k"), within(5000)).await.unwrap();
+        let sent = route.send(&incr("k"), within(20_000)).await.unwrap();
         assert_eq!(
             (number(&sent), sent.node),
             (round, format!("127.0.0.1:{}", group.data[1].port))
@@ -47,7 +47,7 @@ async fn an_orderly_failover_is_followed_through_the_announcement() {
     let group = Group::start(1);
     let route = route(&group.url()).await;
     assert_eq!(
-        number(&route.send(&incr("k"), within(5000)).await.unwrap()),
+        number(&route.send(&incr("k"), within(20_000)).await.unwrap()),
         1
     );
     group.data[1].wait_for(&["GET", "k"], |answer| answer == "1");
@@ -90,7 +90,7 @@ async fn an_unknown_name_and_a_silent_sentinel_are_told_apart() {
         number(
             &route(&half)
                 .await
-                .send(&incr("k"), within(2000))
+                .send(&incr("k"), within(20_000))
                 .await
                 .unwrap()
         ),
