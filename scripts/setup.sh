@@ -14,7 +14,7 @@ missing=''
 command -v cc >/dev/null 2>&1 || missing="$missing gcc libc6-dev"
 
 server_major() {
-    "${LOCKLAB_REDIS_SERVER:-redis-server}" --version 2>/dev/null | sed -n 's/.* v=\([0-9][0-9]*\)\..*/\1/p'
+    redis-server --version 2>/dev/null | sed -n 's/.* v=\([0-9][0-9]*\)\..*/\1/p'
 }
 major=$(server_major || true)
 [ -n "$major" ] || missing="$missing redis-server"
@@ -37,4 +37,4 @@ if [ -n "$missing" ]; then
 fi
 
 [ -n "$major" ] || fail 'redis-server still does not answer --version'
-[ "$major" -ge 7 ] || fail "redis-server $major is too old: 7 or newer is needed. Debian 12 and Ubuntu 24.04 have it; or set LOCKLAB_REDIS_SERVER to another binary"
+[ "$major" -ge 7 ] || fail "redis-server $major is too old: 7 or newer is needed. Debian 12 and Ubuntu 24.04 have it"

@@ -1,2 +1,37 @@
-//! x
-fn main() {}
+//! Turns a command line into a run of `locklab`: parse, do, exit. The only crate that prints, exits or uses `anyhow`.
+
+mod args;
+mod cancel;
+mod command;
+mod exit;
+mod terminal;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use clap::error::ErrorKind;
+
+use crate::args::Cli;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // clap's own code for wrong usage is 2, which means "unknown" here and must not leak.
+            let asked_for = matches!(
+                error.kind(),
+                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
+            );
+            let _ = error.print();
+            return ExitCode::from(if asked_for { 0 } else { exit::USAGE });
+        }
+    };
+    let terminal = terminal::Terminal::new(&cli.common);
+    match command::run(cli, &terminal) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            terminal.error(&error);
+            ExitCode::from(exit::code_of(&error))
+        }
+    }
+}

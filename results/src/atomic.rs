@@ -7,7 +7,7 @@ use std::path::Path;
 
 /// Writes `bytes` to `path` through a temporary file beside it, synced and renamed: a reader, or a crash, sees the old
 /// contents or the new ones. The directory is synced as well, so that the name survives a power cut.
-pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let directory = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),

@@ -26,13 +26,7 @@ const LICENCES: &[&str] = &[
 ];
 
 /// Crates that stand twice in the tree, each with the reason why that cannot be helped now.
-const TWICE: &[(&str, &str)] = &[
-    ("syn", "proc macros are moving from 2 to 3; build time only"),
-    (
-        "wit-bindgen",
-        "never built on Linux: a target of getrandom's",
-    ),
-];
+const TWICE: &[(&str, &str)] = &[("syn", "proc macros are moving from 2 to 3; build time only")];
 
 /// Reads the locked tree of every target and feature.
 pub(crate) fn metadata(root: &Path) -> anyhow::Result<Metadata> {

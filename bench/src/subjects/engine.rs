@@ -10,9 +10,9 @@ use std::{
 };
 
 use async_trait::async_trait;
-use lock_core::{UnknownDurability, 
+use lock_core::{
     Acquire, Client, ClientOptions, Durability, ErrorKind, Guard, GuardEvent, Kind, Lease,
-    LockError, Owner, Shape, Target, Wait,
+    LockError, Owner, Shape, Target, UnknownDurability, Wait,
 };
 use tokio::sync::mpsc;
 

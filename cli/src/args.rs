@@ -1,0 +1,137 @@
+//! Turns the command line's words into typed values; what they mean is each command's business.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::command;
+
+/// A laboratory for distributed locks on Redis: how fast is a lock, and is it still a lock when things break?
+#[derive(Debug, Parser)]
+#[command(name = "locklab", version, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Flags of every command.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Common {
+    /// One JSON document on standard output, everything else on standard error
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Seed of everything random; printed, and kept with the run
+    #[arg(long, global = true, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+    /// The run's own directory, instead of a new one under runs/
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Nothing but results and errors
+    #[arg(long, short, global = true)]
+    pub(crate) quiet: bool,
+    /// More about what is going on
+    #[arg(long, short, global = true, action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
+    /// Colour in results
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        default_value = "auto",
+        value_name = "WHEN"
+    )]
+    pub(crate) color: Color,
+}
+
+/// When to colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Color {
+    Auto,
+    Always,
+    Never,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// The main job: four topologies, a load on each, a failover on each, a lock known to be broken; a report
+    Quickstart(command::quickstart::Options),
+    /// Start servers; the first line of standard output is the target URL; stays until Ctrl-C
+    Up(command::up::Options),
+    /// List the servers that `up` started
+    Ps(command::ps::Options),
+    /// Stop the servers of `up --detach`
+    Down(command::down::Options),
+    /// Hold a lock while a command runs, as flock(1) does
+    Lock(command::lock::Options),
+    /// Load on subjects and topologies, interleaved, without faults
+    Bench(command::bench::Options),
+    /// Scenarios with faults, by file or by built-in name, each judged
+    Chaos(command::chaos::Options),
+    /// Judge a run's history, or somebody else's, again
+    Check(command::check::Options),
+    /// List runs, subjects, workloads, faults, topologies, scenarios or checkers
+    List(command::list::Options),
+    /// Read a run
+    Show(command::show::Options),
+    /// Set runs side by side; the first is the base
+    Compare(command::compare::Options),
+    /// Render runs
+    Report(command::report::Options),
+    /// What this machine has, what it lacks, how to mend it
+    Doctor(command::doctor::Options),
+    /// Speak the driver protocol for one of our own subjects (clients of a scenario are such processes)
+    #[command(hide = true)]
+    Driver(command::driver::Options),
+}
+
+/// A duration such as `250ms`, `10s`, `2m`.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    let bare = text.trim();
+    if bare == "0" {
+        return Ok(Duration::ZERO);
+    }
+    humantime::parse_duration(bare)
+        .map_err(|_| format!("`{text}` is no duration; write it as 250ms, 10s or 2m"))
+}
+
+/// How many replicas must acknowledge; kept as its words, since subjects in other languages take words.
+pub(crate) fn durability(text: &str) -> Result<String, String> {
+    match text.parse::<lock_core::Durability>() {
+        Ok(durability) => Ok(durability.to_string()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn durations_are_as_documented() {
+        assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
+        assert_eq!(duration("10s"), Ok(Duration::from_secs(10)));
+        assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
+        assert_eq!(duration("0"), Ok(Duration::ZERO));
+        assert!(duration("soon").is_err());
+        assert!(duration("10").is_err());
+    }
+
+    #[test]
+    fn durabilities_are_as_documented() {
+        assert!(durability("none").is_ok());
+        assert!(durability("wait:2").is_ok());
+        assert!(durability("wait:all").is_ok());
+        assert!(durability("wait:0").is_err());
+        assert!(durability("wait").is_err());
+    }
+}

@@ -1,0 +1,303 @@
+//! Turns scenarios into judged results: planned first, run side by side, each kept as soon as it is done.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bench::exec::ExecSubject;
+use bench::subject::Subject;
+use chaos::builtin::{self, BUILTINS};
+use chaos::plan::Plan;
+use chaos::run::{RunError, RunOptions, ScenarioRun, run_scenario};
+use chaos::scenario::Scenario;
+use clap::Args;
+use cluster_config::Process;
+use futures_util::StreamExt as _;
+use results::report::Exporter as _;
+use results::run::ScenarioResult;
+use results::verdict::State;
+
+use super::run::{Keeper, seed};
+use crate::args::Common;
+use crate::cancel::Cancel;
+use crate::exit;
+use crate::terminal::Terminal;
+
+/// Flags of `chaos`.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// Scenario files, or names of built-in ones (`locklab list scenarios`)
+    #[arg(required_unless_present = "all", value_name = "SCENARIO")]
+    scenarios: Vec<String>,
+    /// Every built-in scenario, controls included
+    #[arg(long, conflicts_with = "scenarios")]
+    all: bool,
+    /// Another lock in the scenarios' place, e.g. baseline:set-nx-px or 'exec:PROGRAM ARG…'
+    #[arg(long, value_name = "S")]
+    subject: Option<String>,
+    /// Run each scenario with seeds N … N+K−1
+    #[arg(long, default_value_t = 1, value_name = "K")]
+    repeat: u32,
+    /// Scenarios at a time
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    jobs: usize,
+    /// Also write a JUnit file
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+    /// Print the plan and start nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// A plan and the lock that it is for.
+pub(crate) struct Planned {
+    pub(crate) plan: Plan,
+    pub(crate) subject: Arc<dyn Subject>,
+}
+
+pub(crate) async fn run(
+    options: Options,
+    common: &Common,
+    terminal: &Terminal,
+) -> anyhow::Result<u8> {
+    if options.repeat == 0 || options.jobs == 0 {
+        return Err(exit::usage("--repeat and --jobs count from 1"));
+    }
+    let seed = seed(common);
+    let planned = plans(&options, seed)?;
+    if options.dry_run {
+        return dry_run(&planned, common, terminal);
+    }
+    let cancel = Cancel::listen()?;
+    let name = match planned.as_slice() {
+        [one] => format!("chaos-{}", one.plan.name),
+        _ => "chaos".to_owned(),
+    };
+    let mut keeper = Keeper::begin(common, "chaos", &name, seed)?;
+    terminal.note(&format!("seed {seed}"));
+    let code = run_all(planned, options.jobs, &mut keeper, &cancel, terminal).await?;
+    keeper.run.as_expected = Some(keeper.run.scenarios.iter().all(|result| result.as_expected));
+    keeper.finish(cancel.is_wanted(), common, terminal)?;
+    if let Some(path) = &options.junit {
+        write_junit(&keeper, path)?;
+    }
+    Ok(code)
+}
+
+/// Everything is read and planned before anything starts; all that is wrong is said together.
+fn plans(options: &Options, seed: u64) -> anyhow::Result<Vec<Planned>> {
+    let sources: Vec<(String, String)> = if options.all {
+        BUILTINS
+            .iter()
+            .map(|builtin| (builtin.path.to_owned(), builtin.text.to_owned()))
+            .collect()
+    } else {
+        options
+            .scenarios
+            .iter()
+            .map(|name| source(name))
+            .collect::<anyhow::Result<_>>()?
+    };
+    let mut planned = Vec::new();
+    let mut wrong = Vec::new();
+    for (file, text) in sources {
+        match Scenario::parse(&file, &text) {
+            Ok(scenario) => {
+                for offset in 0..u64::from(options.repeat) {
+                    planned.push(planned_one(
+                        &scenario,
+                        options.subject.as_deref(),
+                        seed.wrapping_add(offset),
+                    )?);
+                }
+            }
+            Err(errors) => wrong.push(errors.to_string()),
+        }
+    }
+    if wrong.is_empty() {
+        Ok(planned)
+    } else {
+        Err(exit::input(wrong.join("\n")))
+    }
+}
+
+/// A file's text, or a built-in scenario's.
+fn source(name: &str) -> anyhow::Result<(String, String)> {
+    let path = Path::new(name);
+    if path.is_file() {
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| exit::input(format!("cannot read {name}: {error}")))?;
+        return Ok((name.to_owned(), text));
+    }
+    match builtin::find(name) {
+        Some(builtin) => Ok((builtin.path.to_owned(), builtin.text.to_owned())),
+        None => Err(exit::input(format!(
+            "`{name}` is neither a file nor a built-in scenario{}; `locklab list scenarios` shows those",
+            super::nearest(name, BUILTINS.iter().map(|builtin| builtin.name))
+        ))),
+    }
+}
+
+/// Plans one scenario for one seed, with another lock in its place if asked for.
+pub(crate) fn planned_one(
+    scenario: &Scenario,
+    subject: Option<&str>,
+    seed: u64,
+) -> anyhow::Result<Planned> {
+    let scenario = match subject {
+        Some(subject) => scenario.clone().with_subject(subject),
+        None => scenario.clone(),
+    };
+    let plan = Plan::new(&scenario, seed);
+    let found = bench::subjects::find(&plan.lock.subject).map_err(|error| {
+        if subject.is_some() {
+            exit::usage(error)
+        } else {
+            exit::input(format!("{}: {error}", scenario.name))
+        }
+    })?;
+    let kinds = found.kinds();
+    if !plan.lock.kind.is_empty() && !kinds.is_empty() && !kinds.contains(&plan.lock.kind) {
+        return Err(exit::input(format!(
+            "{}: {} has no kind `{}`; it has {}",
+            scenario.name,
+            found.name(),
+            plan.lock.kind,
+            kinds.join(", ")
+        )));
+    }
+    Ok(Planned {
+        subject: in_processes(found)?,
+        plan,
+    })
+}
+
+/// Every client of a scenario is a process of its own, so that it can be stopped and killed like anybody's.
+fn in_processes(subject: Arc<dyn Subject>) -> anyhow::Result<Arc<dyn Subject>> {
+    if subject.name().starts_with("exec:") {
+        return Ok(subject);
+    }
+    let program = std::env::current_exe()?.to_string_lossy().into_owned();
+    let command = vec![program, "driver".to_owned(), subject.name().to_owned()];
+    Ok(Arc::new(ExecSubject::for_subject(
+        subject.as_ref(),
+        command,
+    )))
+}
+
+fn dry_run(planned: &[Planned], common: &Common, terminal: &Terminal) -> anyhow::Result<u8> {
+    if common.json {
+        let plans: Vec<&Plan> = planned.iter().map(|planned| &planned.plan).collect();
+        terminal.result(&serde_json::to_string(
+            &serde_json::json!({"schema": 1, "plans": plans}),
+        )?);
+    } else {
+        for planned in planned {
+            terminal.result(&planned.plan.to_text());
+        }
+    }
+    Ok(exit::AS_EXPECTED)
+}
+
+/// Runs all, `jobs` at a time, and keeps each as it ends. Gives the worst exit code.
+pub(crate) async fn run_all(
+    planned: Vec<Planned>,
+    jobs: usize,
+    keeper: &mut Keeper,
+    cancel: &Cancel,
+    terminal: &Terminal,
+) -> anyhow::Result<u8> {
+    let several = planned.len() > 1;
+    let bar = terminal.bar(planned.len() as u64, "scenarios");
+    let root = keeper.path();
+    let runs = planned.into_iter().enumerate().map(|(index, planned)| {
+        let dir = if several {
+            format!(
+                "{:02}-{}-{}",
+                index + 1,
+                planned.plan.name,
+                planned.plan.seed
+            )
+        } else {
+            String::new()
+        };
+        let mut options = RunOptions::new(root.join(&dir), planned.subject, Arc::new(Process));
+        options.cancel = cancel.flag();
+        async move {
+            let result = run_scenario(&planned.plan, &options).await;
+            (index, dir, planned.plan, result)
+        }
+    });
+    let mut running = futures_util::stream::iter(runs).buffer_unordered(jobs);
+    let mut code = exit::AS_EXPECTED;
+    let mut kept: Vec<(usize, ScenarioResult)> = Vec::new();
+    while let Some((index, dir, plan, result)) = running.next().await {
+        match result {
+            Ok(ScenarioRun { mut result, .. }) => {
+                result.dir = dir;
+                code = exit::worse(code, result.exit_code);
+                terminal.note(&line(&result));
+                kept.push((index, result));
+                kept.sort_by_key(|(index, _)| *index);
+                keeper.run.scenarios = kept.iter().map(|(_, result)| result.clone()).collect();
+                keeper.save()?;
+            }
+            // What was measured before an error is kept; the others go on.
+            Err(error) => {
+                let failure = code_of(&error);
+                code = exit::worse(code, failure);
+                let message = format!("{} (seed {}): {error}", plan.name, plan.seed);
+                terminal.warn(&message);
+                keeper.run.warnings.push(message);
+                keeper.save()?;
+            }
+        }
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    if cancel.is_wanted() {
+        code = exit::INTERRUPTED;
+    }
+    Ok(code)
+}
+
+fn code_of(error: &RunError) -> u8 {
+    match (error.missing, error.usage) {
+        (true, _) => exit::MISSING,
+        (_, true) => exit::INPUT,
+        _ => exit::DEFECT,
+    }
+}
+
+fn line(result: &ScenarioResult) -> String {
+    let verdict = match (result.as_expected, result.exit_code) {
+        (true, _) => "as expected",
+        (false, exit::UNKNOWN) => "unknown",
+        (false, _) => "NOT as expected",
+    };
+    let states: Vec<String> = result
+        .verdicts
+        .iter()
+        .filter(|(_, verdict)| verdict.state != State::Clean)
+        .map(|(class, verdict)| match verdict.state {
+            State::Violated => format!("{class} violated"),
+            _ => format!("{class} unknown"),
+        })
+        .collect();
+    let states = match states.as_slice() {
+        [] => "all clean".to_owned(),
+        some => some.join(", "),
+    };
+    format!(
+        "{:<28} {:<9} {verdict}: {states}",
+        result.name, result.topology
+    )
+}
+
+fn write_junit(keeper: &Keeper, path: &Path) -> anyhow::Result<()> {
+    let Some(junit) = results::report::by_name("junit") else {
+        anyhow::bail!("the junit format is not registered");
+    };
+    let text = junit.render(&keeper.run)?;
+    results::store::write_whole(path, text.as_bytes())
+        .map_err(|error| exit::input(format!("cannot write {}: {error}", path.display())))
+}

@@ -1,0 +1,219 @@
+//! Turns a run, or somebody else's history, into verdicts once more.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use chaos::checkers::{self, CheckOptions, CheckReport};
+use clap::Args;
+use results::history::History;
+use results::run::FaultSpan;
+use results::store::{HISTORY_FILE, RUN_FILE};
+use results::verdict::{State, Verdict, Verdicts};
+
+use super::run::store;
+use crate::args::Common;
+use crate::exit;
+use crate::terminal::Terminal;
+
+/// Flags of `check`.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// A run (a directory, its name under runs/, or `latest`) or a history file
+    run: String,
+    /// Share of a lease by which clocks may disagree; it shortens contract intervals and nothing else
+    #[arg(long, value_parser = percent, default_value = "1%", value_name = "PERCENT")]
+    drift: f64,
+    /// Judge a short history as it is, without asking whether enough happened
+    #[arg(long)]
+    no_floors: bool,
+}
+
+/// `1%` or `0.01`.
+fn percent(text: &str) -> Result<f64, String> {
+    let number = match text.strip_suffix('%') {
+        Some(percent) => percent.trim().parse::<f64>().map(|percent| percent / 100.0),
+        None => text.parse::<f64>(),
+    };
+    match number {
+        Ok(share) if (0.0..1.0).contains(&share) => Ok(share),
+        _ => Err(format!(
+            "`{text}` is no drift; write a share of the lease from 0% to under 100%, such as 1%"
+        )),
+    }
+}
+
+/// One history and what is known of it besides.
+struct Judged {
+    /// `scenario/` before its locks' names where a run has several, else empty.
+    prefix: String,
+    history: PathBuf,
+    faults: Option<Vec<FaultSpan>>,
+    kinds: Vec<String>,
+}
+
+pub(crate) fn run(options: Options, common: &Common, terminal: &Terminal) -> anyhow::Result<u8> {
+    let histories = histories(&options.run)?;
+    let mut all: Vec<Verdicts> = Vec::new();
+    let mut locks: BTreeMap<String, Verdicts> = BTreeMap::new();
+    for judged in &histories {
+        let report = judge(judged, &options, terminal)?;
+        for (name, verdicts) in report.locks {
+            locks.insert(format!("{}{name}", judged.prefix), verdicts);
+        }
+        all.push(report.verdicts);
+    }
+    let verdicts = join(all);
+    if common.json {
+        terminal.result(&serde_json::to_string(&serde_json::json!({
+            "schema": 1, "verdicts": verdicts, "locks": locks,
+        }))?);
+    } else {
+        terminal.result(&text(&verdicts, &locks));
+    }
+    Ok(verdicts
+        .iter()
+        .map(|(_, verdict)| match verdict.state {
+            State::Clean => exit::AS_EXPECTED,
+            State::Violated => exit::NOT_AS_EXPECTED,
+            State::Unknown => exit::UNKNOWN,
+        })
+        .fold(exit::AS_EXPECTED, exit::worse))
+}
+
+/// The verdicts of several histories as one: counts add up, the worst state stands.
+fn join(all: Vec<Verdicts>) -> Verdicts {
+    let one = |class: fn(&Verdicts) -> &Verdict| {
+        let mut joined = Verdict {
+            state: checkers::worst(all.iter().map(|verdicts| class(verdicts).state)),
+            ..Verdict::default()
+        };
+        for verdict in all.iter().map(class) {
+            joined.count += verdict.count;
+            joined.worst_ns = joined.worst_ns.max(verdict.worst_ns);
+            joined.why.extend(verdict.why.iter().cloned());
+            joined.anomalies.extend(verdict.anomalies.iter().cloned());
+        }
+        joined
+    };
+    Verdicts {
+        belief: one(|verdicts| &verdicts.belief),
+        contract: one(|verdicts| &verdicts.contract),
+        confirmed: one(|verdicts| &verdicts.confirmed),
+        effect: one(|verdicts| &verdicts.effect),
+        liveness: one(|verdicts| &verdicts.liveness),
+    }
+}
+
+fn judge(judged: &Judged, options: &Options, terminal: &Terminal) -> anyhow::Result<CheckReport> {
+    let bytes = std::fs::read(&judged.history).map_err(|error| {
+        exit::input(format!("cannot read {}: {error}", judged.history.display()))
+    })?;
+    let history = History::parse_bytes(&bytes)
+        .map_err(|error| exit::input(format!("{}: {error}", judged.history.display())))?;
+    if history.torn {
+        terminal.warn(&format!(
+            "{}: the last line is torn and was dropped; the run is partial",
+            judged.history.display()
+        ));
+    }
+    let mut how = CheckOptions {
+        drift: options.drift,
+        kinds: judged.kinds.clone(),
+        proofs: judged.faults.as_deref(),
+        ..CheckOptions::default()
+    };
+    if options.no_floors {
+        how.floors = None;
+    }
+    let report = checkers::check(&history, &how);
+    for note in &report.notes {
+        terminal.note(&format!("note: {}{note}", judged.prefix));
+    }
+    Ok(report)
+}
+
+/// The histories that a run or a path means.
+fn histories(run: &str) -> anyhow::Result<Vec<Judged>> {
+    let bare = |history: PathBuf| Judged {
+        prefix: String::new(),
+        history,
+        faults: None,
+        kinds: Vec::new(),
+    };
+    let path = Path::new(run);
+    if path.is_file() && path.file_name().is_some_and(|name| name != RUN_FILE) {
+        return Ok(vec![bare(path.to_owned())]);
+    }
+    // Somebody else's recording, or what was left of a run that was killed early: a directory with nothing but a history.
+    if path.is_dir() && !path.join(RUN_FILE).is_file() && path.join(HISTORY_FILE).is_file() {
+        return Ok(vec![bare(path.join(HISTORY_FILE))]);
+    }
+    let dir = store().resolve(run).map_err(exit::input)?;
+    let kept = results::store::load_dir(&dir).map_err(exit::input)?;
+    let several = kept.scenarios.len() > 1;
+    let found: Vec<Judged> = kept
+        .scenarios
+        .into_iter()
+        .map(|scenario| Judged {
+            prefix: if several {
+                format!("{}@{}/", scenario.name, scenario.seed)
+            } else {
+                String::new()
+            },
+            history: dir.join(&scenario.dir).join(HISTORY_FILE),
+            kinds: Vec::new(),
+            faults: Some(scenario.faults),
+        })
+        .collect();
+    if found.is_empty() {
+        return Err(exit::input(format!(
+            "{} has no scenario, so there is no history to judge",
+            dir.display()
+        )));
+    }
+    Ok(found)
+}
+
+fn text(verdicts: &Verdicts, locks: &BTreeMap<String, Verdicts>) -> String {
+    let mut out = String::new();
+    for (class, verdict) in verdicts.iter() {
+        out.push_str(&format!("{class:<10} {}\n", describe(verdict)));
+        for why in &verdict.why {
+            out.push_str(&format!("           {why}\n"));
+        }
+    }
+    for (name, verdicts) in locks {
+        for (class, verdict) in verdicts.iter() {
+            for anomaly in &verdict.anomalies {
+                out.push_str(&format!("{name}: {class}: {}\n", anomaly.proof));
+            }
+        }
+    }
+    out
+}
+
+fn describe(verdict: &Verdict) -> String {
+    match verdict.state {
+        State::Clean => "clean".to_owned(),
+        State::Unknown => "unknown".to_owned(),
+        State::Violated => format!(
+            "violated, {} times, worst {:.3} ms",
+            verdict.count,
+            verdict.worst_ns as f64 / 1e6
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::percent;
+
+    #[test]
+    fn drift_is_a_share() {
+        assert_eq!(percent("1%"), Ok(0.01));
+        assert_eq!(percent("0.02"), Ok(0.02));
+        assert!(percent("100%").is_err());
+        assert!(percent("-1%").is_err());
+        assert!(percent("much").is_err());
+    }
+}

@@ -1,0 +1,158 @@
+//! Turns this machine into a list of what it has, what it lacks and how to mend it.
+
+use std::net::TcpListener;
+use std::process::Command;
+
+use clap::Args;
+use serde::Serialize;
+
+use crate::args::Common;
+use crate::exit;
+use crate::terminal::Terminal;
+
+/// Flags of `doctor`.
+#[derive(Debug, Args)]
+pub(crate) struct Options {}
+
+/// One thing that was looked at.
+#[derive(Debug, Serialize)]
+struct Finding {
+    what: &'static str,
+    /// `ok`, `missing` (quickstart cannot run) or `optional`.
+    state: &'static str,
+    found: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mend: Option<String>,
+}
+
+pub(crate) async fn run(
+    _options: Options,
+    common: &Common,
+    terminal: &Terminal,
+) -> anyhow::Result<u8> {
+    let findings = vec![
+        server(),
+        loopback(),
+        cores(),
+        open_files(),
+        optional(
+            "valkey-server",
+            &["--version"],
+            "optional: `server = \"valkey\"` in a topology needs it",
+        ),
+        optional(
+            "docker",
+            &["version", "--format", "{{.Server.Version}}"],
+            "optional: no container engine answers",
+        ),
+        optional(
+            "chromium",
+            &["--version"],
+            "optional: only the tests that look at reports need it",
+        ),
+    ];
+    let well = findings.iter().all(|finding| finding.state != "missing");
+    if common.json {
+        terminal.result(&serde_json::to_string(&serde_json::json!({
+            "schema": 1, "ok": well, "findings": findings,
+        }))?);
+    } else {
+        for finding in &findings {
+            let mend = finding
+                .mend
+                .as_ref()
+                .map(|mend| format!("\n           {mend}"));
+            terminal.result(&format!(
+                "{:<9}  {}: {}{}",
+                finding.state,
+                finding.what,
+                finding.found,
+                mend.unwrap_or_default()
+            ));
+        }
+    }
+    Ok(if well {
+        exit::AS_EXPECTED
+    } else {
+        exit::MISSING
+    })
+}
+
+fn server() -> Finding {
+    match cluster_config::Server::find("redis") {
+        Ok(server) => Finding {
+            what: "redis-server",
+            state: "ok",
+            found: format!("{} at {}", server.version, server.path.display()),
+            mend: None,
+        },
+        Err(error) => Finding {
+            what: "redis-server",
+            state: "missing",
+            found: error.to_string(),
+            mend: Some("`make setup` installs it, or: apt-get install redis-server".to_owned()),
+        },
+    }
+}
+
+/// Every node has a loopback address of its own, so that links can be told apart.
+fn loopback() -> Finding {
+    match TcpListener::bind("127.0.0.11:0").and_then(|_| TcpListener::bind("127.0.1.11:0")) {
+        Ok(_) => Finding {
+            what: "loopback addresses",
+            state: "ok",
+            found: "127.0.0.x and 127.0.1.x can be listened on".to_owned(),
+            mend: None,
+        },
+        Err(error) => Finding {
+            what: "loopback addresses",
+            state: "missing",
+            found: format!("127.0.0.11 or 127.0.1.11 cannot be listened on: {error}"),
+            mend: Some(
+                "Linux has them; elsewhere add aliases to the loopback interface".to_owned(),
+            ),
+        },
+    }
+}
+
+fn cores() -> Finding {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    Finding {
+        what: "cores",
+        state: "ok",
+        found: cores.to_string(),
+        mend: (cores < 2).then(|| {
+            "with one core, clients and servers take turns: read latencies with care".to_owned()
+        }),
+    }
+}
+
+fn open_files() -> Finding {
+    use nix::sys::resource::{Resource, getrlimit};
+    let soft = getrlimit(Resource::RLIMIT_NOFILE).map_or(0, |(soft, _)| soft);
+    Finding {
+        what: "open files",
+        state: "ok",
+        found: format!("limit {soft}"),
+        mend: (soft < 1024)
+            .then(|| "raise it (ulimit -n 4096) before a run with many connections".to_owned()),
+    }
+}
+
+fn optional(program: &'static str, args: &[&str], mend: &str) -> Finding {
+    let answer = Command::new(program).args(args).output();
+    match answer {
+        Ok(output) if output.status.success() => Finding {
+            what: program,
+            state: "ok",
+            found: String::from_utf8_lossy(&output.stdout).trim().to_owned(),
+            mend: None,
+        },
+        _ => Finding {
+            what: program,
+            state: "optional",
+            found: "not here".to_owned(),
+            mend: Some(mend.to_owned()),
+        },
+    }
+}

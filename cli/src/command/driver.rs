@@ -1,0 +1,18 @@
+//! Turns standard input and output into a driver for one of our own subjects: what every client of a scenario is.
+
+use clap::Args;
+
+use crate::exit;
+
+/// Flags of `driver`.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// A subject's name, as `locklab list subjects` prints it
+    subject: String,
+}
+
+pub(crate) async fn run(options: Options) -> anyhow::Result<u8> {
+    let subject = bench::subjects::find(&options.subject).map_err(exit::usage)?;
+    bench::serve::serve(subject, tokio::io::stdin(), tokio::io::stdout()).await?;
+    Ok(exit::AS_EXPECTED)
+}

@@ -1,0 +1,225 @@
+//! Turns `lock TARGET NAME -- CMD…` into a command that runs only while the lock is held, as flock(1) does for files.
+
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use clap::Args;
+use lock_core::{
+    Acquire, Client, ClientOptions, Durability, ErrorKind, Guard, Kind, Lease, LockError, Shape,
+    Target, Wait,
+};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tokio::process::{Child, Command};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::args::{durability, duration};
+use crate::exit;
+use crate::terminal::Terminal;
+
+/// Flags of `lock`.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// Target URL, e.g. redis://127.0.0.1:6379
+    target: String,
+    /// The lock's name, which is the Redis key itself
+    name: String,
+    /// The kind of lock [default: reentrant; redlock on redlock:// targets]
+    #[arg(long, value_name = "KIND")]
+    kind: Option<String>,
+    /// Longest wait for the lock [default: for ever]
+    #[arg(long, value_parser = duration, value_name = "DURATION")]
+    wait: Option<Duration>,
+    /// A lease that is not renewed [default: renewed while the command runs]
+    #[arg(long, value_parser = duration, value_name = "DURATION")]
+    lease: Option<Duration>,
+    /// Replicas that must have the lock: none, wait:K or wait:all
+    #[arg(long, value_parser = durability, default_value = "none", value_name = "HOW")]
+    durability: String,
+    /// When the lock is lost the command gets SIGTERM, and SIGKILL after this
+    #[arg(long, value_parser = duration, default_value = "10s", value_name = "DURATION")]
+    grace: Duration,
+    /// Exit code when the lock is not acquired in time
+    #[arg(long, default_value_t = exit::NOT_ACQUIRED, value_name = "N")]
+    conflict_exit_code: u8,
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    command: Vec<String>,
+}
+
+pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
+    let target: Target = options.target.parse().map_err(exit::usage)?;
+    let kind = kind_of(options.kind.as_deref(), &target)?;
+    let durability: Durability = options.durability.parse().map_err(exit::usage)?;
+    if options.lease.is_some_and(|lease| lease.is_zero()) {
+        return Err(exit::usage(
+            "--lease 0: a lease must last; leave it out for renewal",
+        ));
+    }
+    let client = Client::connect(&target, ClientOptions::default().durability(durability))
+        .await
+        .map_err(exit::missing)?;
+    let code = hold_and_run(&options, &client, kind, terminal).await;
+    client.close().await;
+    code
+}
+
+async fn hold_and_run(
+    options: &Options,
+    client: &Client,
+    kind: Kind,
+    terminal: &Terminal,
+) -> anyhow::Result<u8> {
+    let lock = client.lock(kind, &options.name).map_err(exit::usage)?;
+    let wait = match options.wait {
+        None => Wait::Forever,
+        Some(wait) if wait.is_zero() => Wait::Try,
+        Some(wait) => Wait::AtMost(wait),
+    };
+    let lease = options.lease.map_or(Lease::Renewed, Lease::Fixed);
+    let mut signals = Signals::listen()?;
+    let acquired = tokio::select! {
+        acquired = lock.acquire(Acquire::default().wait(wait).lease(lease)) => acquired,
+        _ = signals.next() => return Err(exit::interrupted("interrupted while waiting for the lock")),
+    };
+    let guard = match acquired {
+        Ok(guard) => guard,
+        Err(error) => return not_acquired(options, &error, terminal),
+    };
+
+    let mut command = Command::new(&options.command[0]);
+    command
+        .args(&options.command[1..])
+        .env("LOCKLAB_NAME", &options.name);
+    match guard.token() {
+        Some(token) => command.env("LOCKLAB_TOKEN", token.to_string()),
+        None => command.env_remove("LOCKLAB_TOKEN"),
+    };
+    let mut child = match command.spawn() {
+        Ok(child) => child,
+        Err(error) => {
+            release(guard, terminal).await;
+            terminal.warn(&format!("{}: {error}", options.command[0]));
+            return Ok(if error.kind() == std::io::ErrorKind::NotFound {
+                exit::NOT_FOUND
+            } else {
+                exit::NOT_EXECUTABLE
+            });
+        }
+    };
+
+    let ended = loop {
+        tokio::select! {
+            status = child.wait() => break Ok(status?),
+            reason = guard.lost() => break Err(reason),
+            forwarded = signals.next() => forward(&child, forwarded),
+        }
+    };
+    match ended {
+        Ok(status) => {
+            release(guard, terminal).await;
+            Ok(code_of(status))
+        }
+        Err(reason) => {
+            terminal.warn(&format!(
+                "lock {} was lost while the command ran: {reason}",
+                options.name
+            ));
+            end(&mut child, options.grace).await?;
+            // The guard knows that it is lost: dropping it takes nothing away from the next holder.
+            drop(guard);
+            Ok(exit::LOST)
+        }
+    }
+}
+
+fn kind_of(asked: Option<&str>, target: &Target) -> anyhow::Result<Kind> {
+    let masters = target.shape() == Shape::Masters;
+    match asked {
+        None if masters => Ok(Kind::Redlock),
+        None => Ok(Kind::Reentrant),
+        Some(name) => {
+            let kind: Kind = name.parse().map_err(exit::usage)?;
+            if (kind == Kind::Redlock) == masters {
+                Ok(kind)
+            } else if masters {
+                Err(exit::usage(format!(
+                    "--kind {name}: independent masters (redlock://) take only the kind redlock"
+                )))
+            } else {
+                Err(exit::usage(
+                    "--kind redlock needs independent masters: a redlock:// URL",
+                ))
+            }
+        }
+    }
+}
+
+fn not_acquired(options: &Options, error: &LockError, terminal: &Terminal) -> anyhow::Result<u8> {
+    match error.kind() {
+        ErrorKind::Busy | ErrorKind::NotDurable => {
+            terminal.warn(&error.to_string());
+            Ok(options.conflict_exit_code)
+        }
+        ErrorKind::Invalid => Err(exit::usage(error)),
+        _ => Err(exit::missing(error)),
+    }
+}
+
+/// The command's result is worth more than the release's, so a failure of the latter is only said.
+async fn release(guard: Guard, terminal: &Terminal) {
+    if let Err(error) = guard.release().await {
+        terminal.warn(&error.to_string());
+    }
+}
+
+fn code_of(status: ExitStatus) -> u8 {
+    let code = match (status.code(), status.signal()) {
+        (Some(code), _) => code,
+        (None, Some(signal)) => 128 + signal,
+        (None, None) => i32::from(exit::DEFECT),
+    };
+    u8::try_from(code).unwrap_or(u8::MAX)
+}
+
+/// SIGTERM, then SIGKILL after the grace.
+async fn end(child: &mut Child, grace: Duration) -> std::io::Result<()> {
+    forward(child, Signal::SIGTERM);
+    if tokio::time::timeout(grace, child.wait()).await.is_err() {
+        child.kill().await?;
+    }
+    Ok(())
+}
+
+fn forward(child: &Child, signal: Signal) {
+    if let Some(pid) = child.id().and_then(|pid| i32::try_from(pid).ok()) {
+        // It may have ended in between: then there is nobody to tell.
+        let _ = kill(Pid::from_raw(pid), signal);
+    }
+}
+
+/// Signals that are passed on, so that the command can end and the lock be released after it.
+struct Signals {
+    interrupt: tokio::signal::unix::Signal,
+    terminate: tokio::signal::unix::Signal,
+    hang_up: tokio::signal::unix::Signal,
+}
+
+impl Signals {
+    fn listen() -> std::io::Result<Self> {
+        Ok(Signals {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hang_up: signal(SignalKind::hangup())?,
+        })
+    }
+
+    async fn next(&mut self) -> Signal {
+        tokio::select! {
+            _ = self.interrupt.recv() => Signal::SIGINT,
+            _ = self.terminate.recv() => Signal::SIGTERM,
+            _ = self.hang_up.recv() => Signal::SIGHUP,
+        }
+    }
+}

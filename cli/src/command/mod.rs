@@ -1,0 +1,65 @@
+//! One command per file; this file is the table of contents and what several of them share.
+
+pub(crate) mod bench;
+pub(crate) mod chaos;
+pub(crate) mod check;
+pub(crate) mod compare;
+pub(crate) mod doctor;
+pub(crate) mod down;
+pub(crate) mod driver;
+pub(crate) mod list;
+pub(crate) mod lock;
+pub(crate) mod ps;
+pub(crate) mod quickstart;
+pub(crate) mod report;
+mod run;
+pub(crate) mod show;
+pub(crate) mod up;
+
+use crate::args::{Cli, Command};
+use crate::terminal::Terminal;
+
+/// Does what was asked and gives the exit code.
+pub(crate) fn run(cli: Cli, terminal: &Terminal) -> anyhow::Result<u8> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    let common = cli.common;
+    let code = runtime.block_on(async {
+        match cli.command {
+            Command::Quickstart(options) => quickstart::run(options, &common, terminal).await,
+            Command::Up(options) => up::run(options, &common, terminal).await,
+            Command::Ps(options) => ps::run(options, &common, terminal).await,
+            Command::Down(options) => down::run(options, &common, terminal).await,
+            Command::Lock(options) => lock::run(options, terminal).await,
+            Command::Bench(options) => bench::run(options, &common, terminal).await,
+            Command::Chaos(options) => chaos::run(options, &common, terminal).await,
+            Command::Check(options) => check::run(options, &common, terminal),
+            Command::List(options) => list::run(options, &common, terminal),
+            Command::Show(options) => show::run(options, &common, terminal),
+            Command::Compare(options) => compare::run(options, &common, terminal),
+            Command::Report(options) => report::run(options, &common, terminal),
+            Command::Doctor(options) => doctor::run(options, &common, terminal).await,
+            Command::Driver(options) => driver::run(options).await,
+        }
+    });
+    // A blocked read of standard input must not hold up the end.
+    runtime.shutdown_background();
+    code
+}
+
+/// A topology by name, with the known ones in the error.
+pub(crate) fn topology_kind(text: &str) -> Result<cluster_config::TopologyKind, String> {
+    text.parse()
+        .map_err(|error: cluster_config::ClusterError| error.to_string())
+}
+
+/// `; did you mean …?` if a known word is near enough to be a slip of the hand.
+pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> String {
+    known
+        .map(|known| (strsim::jaro_winkler(word, known), known))
+        .filter(|(likeness, _)| *likeness > 0.8)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, known)| format!("; did you mean `{known}`?"))
+        .unwrap_or_default()
+}

@@ -1,0 +1,174 @@
+//! Turns one command into the main job: four topologies, a load on each, a failover on each, a lock known to be broken; a report.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use bench::driver::BenchPlan;
+use chaos::builtin;
+use chaos::scenario::Scenario;
+use clap::Args;
+use cluster_config::{Deployment, Process, Provisioner as _, Topology, TopologyKind, UpOptions};
+use futures_util::future::join_all;
+
+use super::bench::{keep_server, measure};
+use super::chaos::{planned_one, run_all};
+use super::run::{Keeper, seed};
+use crate::args::Common;
+use crate::cancel::Cancel;
+use crate::exit;
+use crate::terminal::Terminal;
+
+/// Flags of `quickstart`.
+#[derive(Debug, Args)]
+pub(crate) struct Options {}
+
+/// A master is killed under load on each topology; beside each dangerous configuration stands its safe twin, and a broken lock.
+const SCENARIOS: &[&str] = &[
+    "failover-async",
+    "failover-wait-all",
+    "failover-async-cluster",
+    "failover-wait-all-cluster",
+    "crash-single-no-persistence",
+    "crash-single-aof",
+    "masters-minority",
+    "release-without-owner-check",
+];
+
+/// Scenarios spend their time waiting for elections and leases, so a few share two cores without disturbing one another.
+const JOBS: usize = 4;
+
+/// Concurrent tasks of each measured row.
+const TASKS: u32 = 16;
+
+pub(crate) async fn run(
+    _options: Options,
+    common: &Common,
+    terminal: &Terminal,
+) -> anyhow::Result<u8> {
+    let seed = seed(common);
+    let cancel = Cancel::listen()?;
+    let mut keeper = Keeper::begin(common, "quickstart", "quickstart", seed)?;
+    terminal.note(&format!(
+        "quickstart: seed {seed}, kept in {}",
+        keeper.path().display()
+    ));
+
+    let done = work(seed, &mut keeper, &cancel, terminal).await;
+    let interrupted = cancel.is_wanted();
+    let code = match &done {
+        Ok(code) => *code,
+        Err(error) => {
+            keeper.run.warnings.push(format!("ended early: {error:#}"));
+            exit::code_of(error)
+        }
+    };
+    let partial = interrupted || done.is_err();
+    let expected = !partial && code == exit::AS_EXPECTED;
+    keeper.run.as_expected = Some(expected);
+    keeper.finish(partial, common, terminal)?;
+    let as_expected = keeper
+        .run
+        .scenarios
+        .iter()
+        .filter(|result| result.as_expected)
+        .count();
+    terminal.note(&format!(
+        "quickstart: {} rows measured, {as_expected} of {} scenarios as expected, {:.0} s",
+        keeper.run.rows.len(),
+        SCENARIOS.len(),
+        keeper.run.meta.elapsed_ns as f64 / 1e9,
+    ));
+    if interrupted {
+        return Ok(exit::INTERRUPTED);
+    }
+    done
+}
+
+async fn work(
+    seed: u64,
+    keeper: &mut Keeper,
+    cancel: &Cancel,
+    terminal: &Terminal,
+) -> anyhow::Result<u8> {
+    let planned = SCENARIOS
+        .iter()
+        .map(|name| {
+            let builtin =
+                builtin::find(name).with_context(|| format!("no built-in scenario {name}"))?;
+            let scenario = Scenario::parse(builtin.path, builtin.text).map_err(exit::input)?;
+            planned_one(&scenario, None, seed)
+        })
+        .collect::<anyhow::Result<Vec<_>>>()?;
+
+    let measured = measure_all(seed, keeper, cancel, terminal).await?;
+    if cancel.is_wanted() {
+        return Ok(exit::INTERRUPTED);
+    }
+    let judged = run_all(planned, JOBS, keeper, cancel, terminal).await?;
+    Ok(exit::worse(measured, judged))
+}
+
+/// Starts all four topologies side by side and measures one after the other, so that no load disturbs another's figures.
+async fn measure_all(
+    seed: u64,
+    keeper: &mut Keeper,
+    cancel: &Cancel,
+    terminal: &Terminal,
+) -> anyhow::Result<u8> {
+    let bar = terminal.bar(0, "starting single, sentinel, cluster and 5 masters");
+    let root = keeper.path();
+    let starting = TopologyKind::ALL.iter().map(|kind| {
+        let dir = root.join("logs").join(format!("bench-{kind}"));
+        async move { Process.up(&Topology::of(*kind), &UpOptions::new(dir)).await }
+    });
+    let started = tokio::select! {
+        started = join_all(starting) => started,
+        () = cancel.wanted() => return Ok(exit::INTERRUPTED),
+    };
+    bar.finish_and_clear();
+    let deployments = started
+        .into_iter()
+        .collect::<Result<Vec<Deployment>, _>>()
+        .map_err(exit::missing)?;
+
+    let mut code = exit::AS_EXPECTED;
+    for deployment in deployments {
+        keep_server(keeper, deployment.topology(), deployment.server_version());
+        let plan = plan(&deployment, seed, keeper);
+        // An error of one topology must not leave the others' servers to the safety net.
+        let ended = measure(&plan, keeper, cancel, terminal).await;
+        deployment.down().await?;
+        if let Some((failure, why)) = ended? {
+            terminal.warn(&why);
+            keeper.run.warnings.push(why);
+            code = exit::worse(code, failure);
+        }
+        if cancel.is_wanted() {
+            return Ok(exit::INTERRUPTED);
+        }
+    }
+    let violated =
+        |row: &results::run::BenchRow| row.safety.state == results::verdict::State::Violated;
+    if keeper.run.rows.iter().any(violated) {
+        code = exit::worse(code, exit::NOT_AS_EXPECTED);
+    }
+    Ok(code)
+}
+
+fn plan(deployment: &Deployment, seed: u64, keeper: &Keeper) -> BenchPlan {
+    let kind = deployment.topology().kind;
+    let mut plan = BenchPlan::new(deployment.url());
+    plan.topology = kind.to_string();
+    plan.subjects = vec![match kind {
+        TopologyKind::Masters => "lock-core:redlock".to_owned(),
+        _ => "lock-core:reentrant".to_owned(),
+    }];
+    plan.workloads = vec!["uncontended".to_owned(), "contended".to_owned()];
+    plan.tasks = vec![TASKS];
+    plan.warmup = Duration::from_millis(200);
+    plan.duration = Duration::from_millis(700);
+    plan.rounds = 3;
+    plan.seed = seed;
+    plan.key_prefix = keeper.key_prefix();
+    plan
+}

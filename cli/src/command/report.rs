@@ -1,0 +1,59 @@
+//! Turns kept runs into documents.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use results::merge::merge;
+use results::report::{FORMATS, by_name};
+
+use super::run::store;
+use crate::args::Common;
+use crate::exit;
+use crate::terminal::Terminal;
+
+/// Flags of `report`.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// Directories, their names under runs/, or `latest`; several make one document with everything of all
+    #[arg(required = true)]
+    runs: Vec<String>,
+    /// The document's form
+    #[arg(long, default_value = "html", value_name = "FORMAT",
+          value_parser = PossibleValuesParser::new(FORMATS.iter().map(|format| format.name())))]
+    format: String,
+    /// The file to write [default: standard output]
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+pub(crate) fn run(options: Options, common: &Common, terminal: &Terminal) -> anyhow::Result<u8> {
+    let mut runs = Vec::new();
+    for name in &options.runs {
+        runs.push(store().load(name).map_err(exit::input)?);
+    }
+    let name = runs
+        .iter()
+        .map(|run| run.run.as_str())
+        .collect::<Vec<_>>()
+        .join(" + ");
+    let run = merge(runs, &name).map_err(exit::usage)?;
+    let exporter = by_name(&options.format)
+        .ok_or_else(|| exit::usage(format!("there is no format `{}`", options.format)))?;
+    let document = exporter.render(&run)?;
+    match &options.output {
+        None => terminal.result(&document),
+        Some(path) => {
+            results::store::write_whole(path, document.as_bytes()).map_err(|error| {
+                exit::input(format!("cannot write {}: {error}", path.display()))
+            })?;
+            terminal.note(&format!("wrote {}", path.display()));
+            if common.json {
+                terminal.result(&serde_json::to_string(&serde_json::json!({
+                    "schema": 1, "format": options.format, "file": path,
+                }))?);
+            }
+        }
+    }
+    Ok(exit::AS_EXPECTED)
+}

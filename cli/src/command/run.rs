@@ -1,0 +1,127 @@
+//! Turns results into a run that is kept: its directory, what is known of the machine, and its reports, saved as they arrive.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use results::report::Exporter as _;
+use results::report::text::{self, TextOptions};
+use results::run::{Meta, Run};
+use results::store::{RunDir, RunStore};
+
+use crate::args::Common;
+use crate::exit;
+use crate::terminal::Terminal;
+
+/// Where runs are kept, relative to the working directory.
+pub(crate) const RUNS: &str = "runs";
+
+/// The commit that this program was built from; cargo gives none for an installed one.
+const COMMIT: Option<&str> = option_env!("LOCKLAB_COMMIT");
+
+/// A run that is being made. Everything that was measured so far is on disk after each `save`.
+pub(crate) struct Keeper {
+    /// What is kept.
+    pub(crate) run: Run,
+    dir: RunDir,
+    started: Instant,
+    machine: bench::environment::Watch,
+}
+
+/// The store of this working directory.
+pub(crate) fn store() -> RunStore {
+    RunStore::new(RUNS)
+}
+
+/// The seed that was given, or a fresh one.
+pub(crate) fn seed(common: &Common) -> u64 {
+    // Fresh seeds stay short, so that a person can type one again.
+    common
+        .seed
+        .unwrap_or_else(|| rand::random_range(1..1_000_000))
+}
+
+impl Keeper {
+    /// Makes the run's directory: `--out`, or `runs/<date>-<host>-<name>`.
+    pub(crate) fn begin(
+        common: &Common,
+        command: &str,
+        name: &str,
+        seed: u64,
+    ) -> anyhow::Result<Self> {
+        let now = jiff::Timestamp::now();
+        let machine = bench::environment::watch();
+        let host = machine.clone().finish().host;
+        let dir = match &common.out {
+            Some(path) => RunDir::at(path).map_err(exit::usage)?,
+            None => store().create(&now.strftime("%Y-%m-%d").to_string(), &host, name)?,
+        };
+        let meta = Meta {
+            started_at: now.to_string(),
+            command_line: results::secrets::redact_all(std::env::args()),
+            seed,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            commit: COMMIT.unwrap_or("unknown").to_owned(),
+            ..Meta::default()
+        };
+        let mut keeper = Keeper {
+            run: Run::new(dir.label(), command, meta),
+            dir,
+            started: Instant::now(),
+            machine,
+        };
+        // Partial until the end says otherwise, so that a killed run says so by itself.
+        keeper.run.partial = true;
+        keeper.save()?;
+        Ok(keeper)
+    }
+
+    /// The run's directory, absolute, for servers that change theirs.
+    pub(crate) fn path(&self) -> PathBuf {
+        std::path::absolute(self.dir.path()).unwrap_or_else(|_| self.dir.path().to_owned())
+    }
+
+    /// What every key of this run begins with, so that nothing of somebody else's is touched.
+    pub(crate) fn key_prefix(&self) -> String {
+        let name = self
+            .dir
+            .path()
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy();
+        format!("locklab:{name}:")
+    }
+
+    /// Writes `run.json` as it stands.
+    pub(crate) fn save(&mut self) -> anyhow::Result<()> {
+        self.run.meta.elapsed_ns =
+            u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let servers = std::mem::take(&mut self.run.meta.environment.servers);
+        self.run.meta.environment = self.machine.clone().finish();
+        self.run.meta.environment.servers = servers;
+        self.dir.save(&self.run)?;
+        Ok(())
+    }
+
+    /// Writes everything: the run, its summary, its page; prints the summary, or the JSON.
+    pub(crate) fn finish(
+        &mut self,
+        cancelled: bool,
+        common: &Common,
+        terminal: &Terminal,
+    ) -> anyhow::Result<()> {
+        self.run.partial = cancelled;
+        self.save()?;
+        self.dir
+            .save_summary(&text::summary(&self.run, TextOptions::default()))?;
+        self.dir
+            .save_report(&results::report::html::Html.render(&self.run)?)?;
+        if common.json {
+            terminal.result(&serde_json::to_string(&self.run)?);
+        } else {
+            terminal.result(&text::summary(&self.run, terminal.text_options()));
+        }
+        let report = self.dir.path().join(results::store::REPORT_FILE);
+        terminal.note(&format!("report: {}", report.display()));
+        Ok(())
+    }
+}

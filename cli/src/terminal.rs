@@ -1,0 +1,117 @@
+//! Turns messages into lines on the terminal: results on standard output, everything else on standard error, progress only for people.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::time::Duration;
+
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use results::report::text::TextOptions;
+
+use crate::args::{Color, Common};
+
+/// Where a command writes. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Terminal {
+    bars: MultiProgress,
+    quiet: bool,
+    verbose: bool,
+    color: bool,
+}
+
+impl Terminal {
+    pub(crate) fn new(common: &Common) -> Self {
+        let shows_bars = std::io::stderr().is_terminal() && !common.quiet;
+        let target = if shows_bars {
+            ProgressDrawTarget::stderr()
+        } else {
+            ProgressDrawTarget::hidden()
+        };
+        let color = match common.color {
+            Color::Always => true,
+            Color::Never => false,
+            Color::Auto => {
+                std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none()
+            }
+        };
+        Terminal {
+            bars: MultiProgress::with_draw_target(target),
+            quiet: common.quiet,
+            verbose: common.verbose > 0,
+            color,
+        }
+    }
+
+    /// How a summary looks here.
+    pub(crate) fn text_options(&self) -> TextOptions {
+        let mut options = TextOptions {
+            color: self.color,
+            ..TextOptions::default()
+        };
+        if let Some((_, columns)) = console::Term::stdout().size_checked() {
+            options.width = columns;
+        }
+        options
+    }
+
+    /// A result: standard output. A closed pipe ends the output, not the program.
+    pub(crate) fn result(&self, text: &str) {
+        self.bars.suspend(|| {
+            let mut out = std::io::stdout().lock();
+            let _ = out.write_all(text.as_bytes());
+            if !text.ends_with('\n') {
+                let _ = out.write_all(b"\n");
+            }
+            let _ = out.flush();
+        });
+    }
+
+    /// A line about what is going on: standard error, not with `--quiet`.
+    pub(crate) fn note(&self, line: &str) {
+        if !self.quiet {
+            self.stderr(line);
+        }
+    }
+
+    /// A line for the curious: standard error, only with `-v`.
+    pub(crate) fn detail(&self, line: &str) {
+        if self.verbose {
+            self.stderr(line);
+        }
+    }
+
+    /// A line that must be seen: standard error, always.
+    pub(crate) fn warn(&self, line: &str) {
+        self.stderr(&format!("locklab: {line}"));
+    }
+
+    /// What went wrong, with its causes.
+    pub(crate) fn error(&self, error: &anyhow::Error) {
+        self.stderr(&format!("locklab: {error:#}"));
+    }
+
+    /// A progress bar over a stretch of known length in steps, or a spinner for 0.
+    pub(crate) fn bar(&self, steps: u64, message: &str) -> ProgressBar {
+        let bar = if steps == 0 {
+            ProgressBar::new_spinner()
+        } else {
+            ProgressBar::new(steps)
+        };
+        let template = if steps == 0 {
+            "  {spinner} {msg} {elapsed}"
+        } else {
+            "  {bar:24} {pos}/{len} {msg} {elapsed}"
+        };
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style);
+        }
+        let bar = self.bars.add(bar);
+        bar.set_message(message.to_owned());
+        bar.enable_steady_tick(Duration::from_millis(120));
+        bar
+    }
+
+    fn stderr(&self, line: &str) {
+        self.bars.suspend(|| {
+            let _ = writeln!(std::io::stderr().lock(), "{line}");
+        });
+    }
+}

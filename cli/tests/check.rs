@@ -1,0 +1,99 @@
+//! `locklab check` as a script sees it: other people's histories, exit codes, and messages for bad files.
+#![allow(missing_docs)]
+
+mod support;
+
+use support::{code, run, stderr, stdout};
+
+/// Two clients take turns, three grants, so that the floors are met.
+const CLEAN: &str = r#"{"t_ns":1000000,"id":1,"client":"c1","owner":"t0","op":"acquire","lock":"orders","kind":"reentrant","lease_ms":3000,"wait_ms":500}
+{"t_ns":2000000,"id":1,"end":"ok","grant":"g1"}
+{"t_ns":3000000,"id":2,"op":"release","grant":"g1"}
+{"t_ns":4000000,"id":2,"end":"ok"}
+{"t_ns":5000000,"id":3,"client":"c2","owner":"t0","op":"acquire","lock":"orders","kind":"reentrant","lease_ms":3000,"wait_ms":500}
+{"t_ns":6000000,"id":3,"end":"ok","grant":"g2"}
+{"t_ns":7000000,"id":4,"op":"release","grant":"g2"}
+{"t_ns":8000000,"id":4,"end":"ok"}
+{"t_ns":9000000,"id":5,"client":"c1","owner":"t0","op":"acquire","lock":"orders","kind":"reentrant","lease_ms":3000,"wait_ms":500}
+{"t_ns":10000000,"id":5,"end":"ok","grant":"g3"}
+{"t_ns":11000000,"id":6,"op":"release","grant":"g3"}
+{"t_ns":12000000,"id":6,"end":"ok"}
+"#;
+
+fn check(text: &str, args: &[&str]) -> std::process::Output {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("h.jsonl"), text).unwrap();
+    let mut all = vec!["check", "h.jsonl"];
+    all.extend(args);
+    run(dir.path(), &all)
+}
+
+#[test]
+fn turns_that_do_not_overlap_are_clean() {
+    let output = check(CLEAN, &[]);
+    assert_eq!(code(&output), 0, "{}{}", stdout(&output), stderr(&output));
+}
+
+#[test]
+fn two_holds_within_their_leases_are_violated() {
+    // g2 is granted before g1 is released.
+    let overlap = CLEAN
+        .replace("\"t_ns\":3000000", "\"t_ns\":6500000")
+        .replace("\"t_ns\":4000000", "\"t_ns\":6600000");
+    let mut lines: Vec<&str> = overlap.lines().collect();
+    lines.sort_by_key(|line| {
+        let after = &line["{\"t_ns\":".len()..];
+        after[..after.find(',').unwrap()].parse::<u64>().unwrap()
+    });
+    let output = check(&format!("{}\n", lines.join("\n")), &["--json"]);
+    assert_eq!(code(&output), 1, "{}", stderr(&output));
+    let json: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(json["schema"], 1);
+    assert_eq!(json["verdicts"]["contract"]["state"], "violated");
+    assert_eq!(json["verdicts"]["contract"]["count"], 1);
+    assert_eq!(json["locks"]["orders"]["belief"]["state"], "violated");
+}
+
+#[test]
+fn too_few_grants_are_unknown_unless_floors_are_off() {
+    let short: String = CLEAN
+        .lines()
+        .take(4)
+        .map(|line| format!("{line}\n"))
+        .collect();
+    assert_eq!(code(&check(&short, &[])), 2);
+    assert_eq!(code(&check(&short, &["--no-floors"])), 0);
+}
+
+#[test]
+fn a_torn_last_line_is_dropped_and_the_run_is_at_best_unknown() {
+    let torn = format!("{CLEAN}{{\"t_ns\":13000000,\"id\":7,\"cli");
+    let output = check(&torn, &[]);
+    assert_eq!(code(&output), 2, "{}", stderr(&output));
+}
+
+#[test]
+fn a_bad_line_is_65_with_its_place() {
+    let bad = CLEAN.replace(
+        "\"op\":\"release\",\"grant\":\"g1\"",
+        "\"op\":\"relaese\",\"grant\":\"g1\"",
+    );
+    let output = check(&bad, &[]);
+    assert_eq!(code(&output), 65);
+    assert!(
+        stderr(&output).contains('3') && stderr(&output).contains("relaese"),
+        "{}",
+        stderr(&output)
+    );
+    assert_eq!(code(&check("", &[])), 65);
+    assert_eq!(code(&check("not json\n", &[])), 65);
+    let dir = tempfile::tempdir().unwrap();
+    assert_eq!(code(&run(dir.path(), &["check", "nowhere"])), 65);
+}
+
+#[test]
+fn a_bad_flag_is_64() {
+    assert_eq!(code(&check(CLEAN, &["--drift", "much"])), 64);
+    assert_eq!(code(&check(CLEAN, &["--no-such-flag"])), 64);
+    assert_eq!(code(&check(CLEAN, &["--drift", "2%"])), 0);
+}

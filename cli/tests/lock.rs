@@ -1,0 +1,175 @@
+//! `locklab lock` as a script sees it: what runs, with which environment, and which exit code.
+#![allow(missing_docs)]
+
+mod support;
+
+use std::process::Stdio;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use support::{Server, code, locklab, run, stderr, stdout, until};
+
+#[test]
+fn the_exit_code_is_the_commands_own_and_the_lock_is_free_afterwards() {
+    let server = Server::start();
+    let dir = tempfile::tempdir().unwrap();
+    let output = run(
+        dir.path(),
+        &[
+            "lock",
+            &server.url(),
+            "orders",
+            "--",
+            "sh",
+            "-c",
+            "echo $LOCKLAB_NAME; exit 7",
+        ],
+    );
+    assert_eq!(code(&output), 7, "{}", stderr(&output));
+    assert_eq!(stdout(&output), "orders\n");
+    assert_eq!(server.cli(&["EXISTS", "orders"]), "0");
+}
+
+#[test]
+fn the_command_runs_while_the_key_is_held_in_the_reference_format() {
+    let server = Server::start();
+    let dir = tempfile::tempdir().unwrap();
+    let script = format!("redis-cli -p {} HVALS orders", server.port);
+    let output = run(
+        dir.path(),
+        &["lock", &server.url(), "orders", "--", "sh", "-c", &script],
+    );
+    assert_eq!(stdout(&output).trim(), "1", "one owner, held once");
+}
+
+#[test]
+fn a_lock_held_by_another_is_75_or_the_code_asked_for() {
+    let server = Server::start();
+    let dir = tempfile::tempdir().unwrap();
+    server.cli(&["HSET", "orders", "somebody-else:1", "1"]);
+    server.cli(&["PEXPIRE", "orders", "60000"]);
+    let args = [
+        "lock",
+        &server.url(),
+        "orders",
+        "--wait",
+        "50ms",
+        "--",
+        "true",
+    ];
+    let output = run(dir.path(), &args);
+    assert_eq!(code(&output), 75);
+    assert!(
+        stderr(&output).contains("orders"),
+        "says which lock: {}",
+        stderr(&output)
+    );
+    let url = server.url();
+    let args = [
+        "lock",
+        &url,
+        "orders",
+        "--wait",
+        "0",
+        "--conflict-exit-code",
+        "9",
+        "--",
+        "true",
+    ];
+    assert_eq!(code(&run(dir.path(), &args)), 9);
+}
+
+#[test]
+fn a_lock_lost_while_the_command_runs_ends_it_with_76() {
+    let server = Server::start();
+    let dir = tempfile::tempdir().unwrap();
+    let url = server.url();
+    let args = [
+        "lock", &url, "orders", "--lease", "500ms", "--", "sleep", "60",
+    ];
+    let output = run(dir.path(), &args);
+    assert_eq!(code(&output), 76, "{}", stderr(&output));
+    assert!(stderr(&output).contains("lost"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_command_that_ignores_sigterm_is_killed_after_the_grace() {
+    let server = Server::start();
+    let dir = tempfile::tempdir().unwrap();
+    let url = server.url();
+    let script = "trap '' TERM; while :; do sleep 1; done";
+    let args = [
+        "lock", &url, "orders", "--lease", "300ms", "--grace", "200ms", "--", "sh", "-c", script,
+    ];
+    assert_eq!(code(&run(dir.path(), &args)), 76);
+}
+
+#[test]
+fn exit_codes_of_signals_and_missing_commands_are_the_shells() {
+    let server = Server::start();
+    let dir = tempfile::tempdir().unwrap();
+    let url = server.url();
+    let died = run(
+        dir.path(),
+        &["lock", &url, "a", "--", "sh", "-c", "kill -9 $$"],
+    );
+    assert_eq!(code(&died), 137);
+    let absent = run(dir.path(), &["lock", &url, "b", "--", "./no-such-command"]);
+    assert_eq!(code(&absent), 127);
+    std::fs::write(dir.path().join("plain"), "not a program").unwrap();
+    let unrunnable = run(dir.path(), &["lock", &url, "c", "--", "./plain"]);
+    assert_eq!(code(&unrunnable), 126);
+    assert_eq!(
+        server.cli(&["EXISTS", "a", "b", "c"]),
+        "0",
+        "released in every case"
+    );
+}
+
+#[test]
+fn no_server_is_69_and_a_bad_url_is_64() {
+    let dir = tempfile::tempdir().unwrap();
+    let nobody = format!("redis://127.0.0.1:{}", support::free_port());
+    let output = run(dir.path(), &["lock", &nobody, "orders", "--", "true"]);
+    assert_eq!(code(&output), 69, "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("127.0.0.1"),
+        "says which: {}",
+        stderr(&output)
+    );
+    for bad in ["http://127.0.0.1", "redis://127.0.0.1:99999", "orders"] {
+        let output = run(dir.path(), &["lock", bad, "orders", "--", "true"]);
+        assert_eq!(code(&output), 64, "{bad}: {}", stderr(&output));
+    }
+    let output = run(
+        dir.path(),
+        &["lock", &nobody, "orders", "--wait", "soon", "--", "true"],
+    );
+    assert_eq!(code(&output), 64);
+}
+
+#[test]
+fn sigterm_is_passed_on_and_the_lock_released() {
+    let server = Server::start();
+    let dir = tempfile::tempdir().unwrap();
+    let child = locklab(dir.path())
+        .args(["lock", &server.url(), "orders", "--", "sleep", "60"])
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    until("the lock is held", || {
+        server.cli(&["EXISTS", "orders"]) == "1"
+    });
+    until("the command runs", || {
+        let children = format!("/proc/{0}/task/{0}/children", child.id());
+        std::fs::read_to_string(children).is_ok_and(|pids| !pids.trim().is_empty())
+    });
+    kill(
+        Pid::from_raw(i32::try_from(child.id()).unwrap()),
+        Signal::SIGTERM,
+    )
+    .unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(code(&output), 128 + 15);
+    assert_eq!(server.cli(&["EXISTS", "orders"]), "0");
+}

@@ -1,0 +1,115 @@
+//! Turns `locklab` and redis-server into things that a test can run and that end with it.
+#![allow(dead_code, missing_docs, unreachable_pub)]
+
+use std::net::TcpListener;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// A command that runs the built `locklab` in a directory of its own.
+pub fn locklab(dir: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_locklab"));
+    command.current_dir(dir).stdin(Stdio::null());
+    die_with_us(&mut command);
+    command
+}
+
+/// Runs `locklab` to its end.
+pub fn run(dir: &Path, args: &[&str]) -> Output {
+    locklab(dir).args(args).output().expect("locklab runs")
+}
+
+pub fn code(output: &Output) -> i32 {
+    output.status.code().unwrap_or(-1)
+}
+
+pub fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+pub fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// A bare server on a free loopback port, without any of our own code, so that the tests of `lock` depend on nothing else.
+pub struct Server {
+    child: Child,
+    pub port: u16,
+    _dir: tempfile::TempDir,
+}
+
+impl Server {
+    pub fn start() -> Self {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let port = free_port();
+        let mut command = Command::new("redis-server");
+        command
+            .args(["--bind", "127.0.0.1", "--save", "", "--port"])
+            .arg(port.to_string())
+            .arg("--dir")
+            .arg(dir.path())
+            .stdout(Stdio::null());
+        die_with_us(&mut command);
+        let child = command.spawn().expect("redis-server starts");
+        let server = Server {
+            child,
+            port,
+            _dir: dir,
+        };
+        until("redis-server answers", || server.cli(&["PING"]) == "PONG");
+        server
+    }
+
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// A command by redis-cli; its answer without the line's end.
+    pub fn cli(&self, args: &[&str]) -> String {
+        let output = Command::new("redis-cli")
+            .args(["-h", "127.0.0.1", "-p"])
+            .arg(self.port.to_string())
+            .args(args)
+            .output()
+            .expect("redis-cli runs");
+        String::from_utf8_lossy(&output.stdout)
+            .trim_end()
+            .to_owned()
+    }
+
+    pub fn pid(&self) -> i32 {
+        i32::try_from(self.child.id()).expect("a pid")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("its number").port()
+}
+
+/// Waits for a condition, for at most half a minute.
+pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(30);
+    while !condition() {
+        assert!(Instant::now() < end, "waited 30 s in vain: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn die_with_us(command: &mut Command) {
+    // SAFETY: prctl is async-signal-safe and touches only the child.
+    unsafe {
+        command.pre_exec(|| {
+            nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)?;
+            Ok(())
+        });
+    }
+}
