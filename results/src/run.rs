@@ -351,6 +351,12 @@ impl Outcome {
     }
 }
 
+impl std::fmt::Display for Outcome {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.words())
+    }
+}
+
 impl ScenarioResult {
     /// What came out, from `exit_code` and `as_expected`. A scenario that expects nothing has the outcome `None`, unless it
     /// says by itself that it is unknown or failed.
