@@ -21,7 +21,7 @@ use crate::layout::PlannedNode;
 use crate::{ClusterError, Party};
 use fault::Ending;
 pub use fault::LinkFault;
-use table::{Direction, Ends, Flow, Verdict};
+use table::{Direction, Ends, Flow};
 pub use table::{LinkEffect, LinkGuard, LinkTable};
 
 /// The running proxies of one deployment; they end when this is dropped.
@@ -156,10 +156,9 @@ async fn admitted(out: &mut Flow, mut back: Flow) -> Result<(), Ending> {
         if let Some(ending) = out.ending().or(back.ending()) {
             return Err(ending);
         }
-        if out.verdict(0.0) != Verdict::Hold {
+        if !out.holds_connection() {
             return Ok(());
         }
-        out.count_held_connection();
         tokio::select! {
             () = out.changed() => {}
             () = back.changed() => {}

@@ -5,6 +5,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::{join, try_join};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -12,10 +13,10 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::fault::Ending;
-use super::table::{Direction, Ends, Flow, LinkTable, Verdict};
+use super::table::{Direction, Ends, Flow, LinkTable, Treatments, Verdict};
 
 /// Bytes that one direction of a connection may have under way; beyond that the sender feels back-pressure.
 const UNDER_WAY: usize = 64 * 1024 * 1024;
@@ -25,10 +26,8 @@ const READ_SIZE: usize = 64 * 1024;
 struct Parcel {
     content: Content,
     read_at: Instant,
-    /// Drawn once, so that looking at a parcel again does not move it.
-    luck: f64,
-    /// Harms that have counted it.
-    counted: Vec<u64>,
+    /// What harms have decided about it. Each decides once, so that looking again does not move it.
+    treatments: Treatments,
     _room: Option<OwnedSemaphorePermit>,
 }
 
@@ -41,26 +40,24 @@ enum Content {
 }
 
 impl Parcel {
-    fn new(content: Content, room: Option<OwnedSemaphorePermit>) -> Parcel {
+    fn new(content: Content) -> Parcel {
         Parcel {
             content,
             read_at: Instant::now(),
-            luck: rand::random(),
-            counted: Vec::new(),
-            _room: room,
+            treatments: Treatments::new(),
+            _room: None,
         }
     }
 
-    fn len(&self) -> usize {
-        match &self.content {
-            Content::Bytes(bytes) => bytes.len(),
-            Content::End | Content::Reset => 0,
-        }
+    fn treat(&mut self, flow: &Flow) {
+        let bytes = match &mut self.content {
+            Content::Bytes(bytes) => bytes.as_mut_slice(),
+            // Ends are held and delayed as bytes are, but are none.
+            Content::End | Content::Reset => &mut [],
+        };
+        flow.treat(bytes, self.read_at, &mut self.treatments);
     }
 }
-
-/// The connection has to be reset.
-struct Abort;
 
 /// Runs until both directions have ended, one was reset, or a harm ends the connection.
 pub(super) async fn carry(
@@ -71,7 +68,7 @@ pub(super) async fn carry(
 ) -> io::Result<()> {
     dialler.set_nodelay(true)?;
     node.set_nodelay(true)?;
-    let reset = {
+    let ending = {
         let (from_dialler, to_dialler) = dialler.split();
         let (from_node, to_node) = node.split();
         let (out, out_queue) = unbounded_channel();
@@ -87,13 +84,13 @@ pub(super) async fn carry(
         );
         let ending = ending(flow(Direction::Out), flow(Direction::Back));
         tokio::select! {
-            written = writing => written.is_err(),
-            ending = ending => ending == Ending::Reset,
+            written = writing => written.err().unwrap_or(Ending::Close),
+            ending = ending => ending,
             // Reading ends first and says nothing; the writers have the last word.
-            () = async { reading.await; std::future::pending().await } => false,
+            () = async { reading.await; std::future::pending().await } => Ending::Close,
         }
     };
-    if reset {
+    if ending == Ending::Reset {
         // Without lingering, closing sends a reset.
         dialler.set_zero_linger()?;
         node.set_zero_linger()?;
@@ -124,9 +121,9 @@ async fn read(mut from: ReadHalf<'_>, queue: UnboundedSender<Parcel>, mut flow: 
             Ok(length) => length,
             Err(_) => break Content::Reset,
         };
-        let mut parcel = Parcel::new(Content::Bytes(buffer[..length].to_vec()), None);
+        let mut parcel = Parcel::new(Content::Bytes(buffer[..length].to_vec()));
         flow.refresh();
-        flow.count(length, parcel.luck, &mut parcel.counted);
+        parcel.treat(&flow);
         parcel._room = Arc::clone(&room)
             .acquire_many_owned(length as u32)
             .await
@@ -135,7 +132,7 @@ async fn read(mut from: ReadHalf<'_>, queue: UnboundedSender<Parcel>, mut flow: 
             return;
         }
     };
-    let _ = queue.send(Parcel::new(last, None));
+    let _ = queue.send(Parcel::new(last));
 }
 
 /// Delivers parcels in order, each when its link lets it.
@@ -147,15 +144,23 @@ async fn write(
     mut queue: UnboundedReceiver<Parcel>,
     other_way: UnboundedSender<Parcel>,
     mut flow: Flow,
-) -> Result<(), Abort> {
+) -> Result<(), Ending> {
     let mut receiver_gone = false;
     while let Some(mut parcel) = queue.recv().await {
-        until_due(&mut parcel, &mut flow).await;
+        let verdict = until_due(&mut parcel, &mut flow).await;
         match &parcel.content {
             Content::Bytes(bytes) => {
-                if !receiver_gone && to.write_all(bytes).await.is_err() {
+                let passing = verdict.last.unwrap_or(bytes.len()).min(bytes.len());
+                if !receiver_gone
+                    && deliver(&mut to, &bytes[..passing], verdict.slice)
+                        .await
+                        .is_err()
+                {
                     receiver_gone = true;
-                    let _ = other_way.send(Parcel::new(Content::Reset, None));
+                    let _ = other_way.send(Parcel::new(Content::Reset));
+                }
+                if verdict.last.is_some() {
+                    return Err(Ending::Close);
                 }
             }
             Content::End => {
@@ -163,31 +168,44 @@ async fn write(
                 let _ = to.shutdown().await;
                 return Ok(());
             }
-            Content::Reset => return Err(Abort),
+            Content::Reset => return Err(Ending::Reset),
         }
     }
     Ok(())
 }
 
-async fn until_due(parcel: &mut Parcel, flow: &mut Flow) {
+async fn deliver(
+    to: &mut WriteHalf<'_>,
+    bytes: &[u8],
+    slice: Option<(usize, Duration)>,
+) -> io::Result<()> {
+    let Some((size, delay)) = slice else {
+        return to.write_all(bytes).await;
+    };
+    for piece in bytes.chunks(size) {
+        to.write_all(piece).await?;
+        sleep(delay).await;
+    }
+    Ok(())
+}
+
+/// Returns when the link lets the parcel through, with what remains to be done to it.
+async fn until_due(parcel: &mut Parcel, flow: &mut Flow) -> Verdict {
     loop {
         flow.refresh();
-        if parcel.len() > 0 {
-            flow.count(parcel.len(), parcel.luck, &mut parcel.counted);
+        parcel.treat(flow);
+        let verdict = flow.verdict(&parcel.treatments);
+        if verdict.hold {
+            flow.changed().await;
+            continue;
         }
-        match flow.verdict(parcel.luck) {
-            Verdict::Now => return,
-            Verdict::Hold => flow.changed().await,
-            Verdict::Late(late) => {
-                let due = parcel.read_at + late;
-                if due <= Instant::now() {
-                    return;
-                }
-                tokio::select! {
-                    () = sleep_until(due) => {}
-                    () = flow.changed() => {}
-                }
-            }
+        let due = parcel.read_at + verdict.late;
+        if verdict.late.is_zero() || due <= Instant::now() {
+            return verdict;
+        }
+        tokio::select! {
+            () = sleep_until(due) => {}
+            () = flow.changed() => {}
         }
     }
 }

@@ -8,9 +8,10 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use super::clients;
-use super::fault::{Ending, Harm, LinkFault, Treatment};
+use super::fault::{Chunk, Ending, Harm, LinkFault, Treatment};
 use crate::Party;
 
 /// The proxies of a deployment: settings per directed link, bytes flowing from one party to another.
@@ -170,13 +171,21 @@ pub(super) struct Flow {
     active: Vec<Arc<Active>>,
 }
 
-/// What the harms on a link together do to a chunk: a hold wins, delays add up.
+/// What the harms on a link together do to a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
-    Now,
-    Late(Duration),
-    Hold,
+pub(super) struct Verdict {
+    /// Some harm holds it; then nothing else matters yet.
+    pub(super) hold: bool,
+    /// All delays together, from the moment of reading.
+    pub(super) late: Duration,
+    /// The smallest pieces that a harm asks for, and the pause after each.
+    pub(super) slice: Option<(usize, Duration)>,
+    /// The connection is closed after so many of its bytes.
+    pub(super) last: Option<usize>,
 }
+
+/// Which harms have treated a chunk, and how.
+pub(super) type Treatments = Vec<(u64, Treatment)>;
 
 impl Flow {
     /// Takes note of harms that came or went.
@@ -209,20 +218,70 @@ impl Flow {
         }
     }
 
-    pub(super) fn verdict(&self, luck: f64) -> Verdict {
-        let mut late = Duration::ZERO;
+    /// Lets every harm that has not seen the chunk yet treat it, and counts what they do.
+    pub(super) fn treat(&self, bytes: &mut [u8], read_at: Instant, treatments: &mut Treatments) {
         for active in &self.active {
-            match active.harm.treat(luck) {
-                Treatment::Pass => {}
-                Treatment::Late(by) => late += by,
-                Treatment::Hold => return Verdict::Hold,
+            if treatments.iter().any(|(id, _)| *id == active.id) {
+                continue;
+            }
+            let length = bytes.len() as u64;
+            let treatment = active.harm.treat(Chunk {
+                bytes: &mut *bytes,
+                read_at,
+                connection: self.ends.id,
+            });
+            treatments.push((active.id, treatment));
+            // An end of stream is treated as bytes are, but harming it proves nothing.
+            if treatment != Treatment::Pass && length > 0 {
+                active.bytes.fetch_add(length, Ordering::Relaxed);
+                active.chunks.fetch_add(1, Ordering::Relaxed);
+                active.connections.lock().unwrap().insert(self.ends.id);
             }
         }
-        if late.is_zero() {
-            Verdict::Now
-        } else {
-            Verdict::Late(late)
+    }
+
+    /// What the harms still in force have decided about a chunk: a hold wins, delays add up.
+    pub(super) fn verdict(&self, treatments: &Treatments) -> Verdict {
+        let mut verdict = Verdict {
+            hold: false,
+            late: Duration::ZERO,
+            slice: None,
+            last: None,
+        };
+        let in_force = treatments
+            .iter()
+            .filter(|(id, _)| self.active.iter().any(|active| active.id == *id));
+        for (_, treatment) in in_force {
+            match *treatment {
+                Treatment::Pass | Treatment::Changed => {}
+                Treatment::Late(by) => verdict.late += by,
+                Treatment::Hold => verdict.hold = true,
+                Treatment::Slice(size, delay) => {
+                    let smaller = verdict.slice.is_none_or(|(least, _)| size < least);
+                    verdict.slice = if smaller {
+                        Some((size, delay))
+                    } else {
+                        verdict.slice
+                    };
+                }
+                Treatment::Last(bytes) => {
+                    verdict.last = Some(verdict.last.map_or(bytes, |least| least.min(bytes)));
+                }
+            }
         }
+        verdict
+    }
+
+    /// Whether a harm keeps this new connection waiting, which counts as its effect.
+    pub(super) fn holds_connection(&self) -> bool {
+        let mut held = false;
+        for active in &self.active {
+            if active.harm.holds_connections() {
+                active.connections.lock().unwrap().insert(self.ends.id);
+                held = true;
+            }
+        }
+        held
     }
 
     /// Whether a harm ends this connection, which counts as its effect; the oldest harm says how.
@@ -236,28 +295,6 @@ impl Flow {
         }
         first
     }
-
-    /// Counts a chunk for every harm that touches it, once each; `counted` remembers which did.
-    pub(super) fn count(&self, bytes: usize, luck: f64, counted: &mut Vec<u64>) {
-        for active in &self.active {
-            if active.harm.treat(luck) == Treatment::Pass || counted.contains(&active.id) {
-                continue;
-            }
-            counted.push(active.id);
-            active.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-            active.chunks.fetch_add(1, Ordering::Relaxed);
-            active.connections.lock().unwrap().insert(self.ends.id);
-        }
-    }
-
-    /// Counts this connection, of which nothing has flowed yet, for every harm that holds it.
-    pub(super) fn count_held_connection(&self) {
-        for active in &self.active {
-            if active.harm.treat(0.0) == Treatment::Hold {
-                active.connections.lock().unwrap().insert(self.ends.id);
-            }
-        }
-    }
 }
 
 /// The undo of a link fault, and what it did so far. Dropping it heals.
@@ -268,7 +305,7 @@ pub struct LinkGuard {
 }
 
 impl LinkGuard {
-    /// Bytes delayed or held so far, and connections affected: the proof that it bit.
+    /// Bytes and connections harmed so far: the proof that it bit.
     pub fn effect(&self) -> LinkEffect {
         LinkEffect {
             bytes: self.active.bytes.load(Ordering::Relaxed),
@@ -310,10 +347,10 @@ impl fmt::Debug for LinkGuard {
 /// What a link fault did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LinkEffect {
-    /// Bytes that were delayed or held.
+    /// Bytes that were delayed, held, cut up, changed or lost.
     pub bytes: u64,
     /// Pieces in which they were read; a burst may be one piece.
     pub chunks: u64,
-    /// Connections whose bytes were delayed or held, or that were held, closed or reset themselves.
+    /// Connections to whose bytes that happened, or that were held, closed or reset themselves.
     pub connections: u64,
 }

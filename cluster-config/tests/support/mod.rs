@@ -1,6 +1,8 @@
 //! What every test of running servers needs: a deployment in a temporary directory, and waiting for a condition.
 #![allow(dead_code, reason = "each test file uses a part")]
 
+pub(crate) mod wire;
+
 use std::ops::Deref;
 use std::time::{Duration, Instant};
 
@@ -17,7 +19,24 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 pub(crate) struct Lab {
     pub deployment: Deployment,
     // Dropped after the servers that write there.
-    _dir: TempDir,
+    dir: TempDir,
+}
+
+impl Drop for Lab {
+    /// Keeps the logs of a test that failed, and says where.
+    #[expect(
+        clippy::print_stderr,
+        reason = "the test harness shows it with the failure"
+    )]
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.dir.disable_cleanup(true);
+            eprintln!(
+                "the servers' logs are in {}",
+                self.deployment.dir().join("logs").display()
+            );
+        }
+    }
 }
 
 impl Deref for Lab {
@@ -34,10 +53,7 @@ pub(crate) async fn lab(topology: &Topology, links: Links) -> Lab {
         ..UpOptions::new(dir.path())
     };
     let deployment = Process.up(topology, &options).await.unwrap();
-    Lab {
-        deployment,
-        _dir: dir,
-    }
+    Lab { deployment, dir }
 }
 
 pub(crate) async fn lab_of(kind: TopologyKind, links: Links) -> Lab {

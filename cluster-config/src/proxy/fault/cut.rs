@@ -1,12 +1,16 @@
 //! Cut: holds every byte until the heal and closes nothing, as a network does that drops packets.
 
-use super::{Harm, Treatment};
+use super::{Chunk, Harm, Treatment};
 
 #[derive(Debug)]
 pub(super) struct Cut;
 
 impl Harm for Cut {
-    fn treat(&self, _luck: f64) -> Treatment {
+    fn treat(&self, _chunk: Chunk<'_>) -> Treatment {
         Treatment::Hold
+    }
+
+    fn holds_connections(&self) -> bool {
+        true
     }
 }

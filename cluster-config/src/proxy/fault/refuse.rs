@@ -1,15 +1,11 @@
 //! Refuse: ends connections in order and lets no new one live, as a host does whose server has gone.
 
-use super::{Ending, Harm, Treatment};
+use super::{Ending, Harm};
 
 #[derive(Debug)]
 pub(super) struct Refuse;
 
 impl Harm for Refuse {
-    fn treat(&self, _luck: f64) -> Treatment {
-        Treatment::Pass
-    }
-
     fn ending(&self) -> Option<Ending> {
         Some(Ending::Close)
     }
