@@ -1,0 +1,257 @@
+//! Turns small histories, good and bad, into verdicts: each checker convicts what it must and nothing else.
+
+use std::path::Path;
+
+use chaos::checkers::{CHECKERS, CheckOptions, CheckReport, check};
+use results::history::History;
+use results::verdict::{State, Verdict};
+
+fn history(name: &str) -> History {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/histories")
+        .join(name)
+        .with_extension("jsonl");
+    let text = std::fs::read_to_string(&path).unwrap();
+    History::parse(&text).unwrap()
+}
+
+fn judged(name: &str) -> CheckReport {
+    check(&history(name), &CheckOptions::default())
+}
+
+/// The classes that are violated, in the order of the registry; none may be unknown.
+fn violated(report: &CheckReport) -> Vec<&'static str> {
+    let verdicts: [&Verdict; 5] = [
+        &report.verdicts.belief,
+        &report.verdicts.contract,
+        &report.verdicts.confirmed,
+        &report.verdicts.effect,
+        &report.verdicts.liveness,
+    ];
+    let named = CHECKERS.iter().zip(verdicts);
+    named
+        .filter(|(checker, verdict)| {
+            assert_ne!(
+                verdict.state,
+                State::Unknown,
+                "{}: {:?}",
+                checker.name,
+                verdict.why
+            );
+            assert_eq!(verdict.count > 0, verdict.state == State::Violated);
+            assert_eq!(verdict.anomalies.is_empty(), verdict.count == 0);
+            verdict.state == State::Violated
+        })
+        .map(|(checker, _)| checker.name)
+        .collect()
+}
+
+#[track_caller]
+fn expect(name: &str, classes: &[&str]) -> CheckReport {
+    let report = judged(name);
+    assert_eq!(violated(&report), classes, "{name}: {:#?}", report.verdicts);
+    report
+}
+
+// c1 |--|        |--|
+// c2     |--|        |--|
+// c3         |--|
+#[test]
+fn holds_one_after_the_other_are_clean() {
+    let report = expect("one-after-the-other", &[]);
+    assert_eq!(report.grants, 6);
+    assert_eq!(report.operations["acquire"]["ok"], 6);
+}
+
+// c1 |==lease==|.....paused....|   believes until it calls release
+// c2              |--|
+#[test]
+fn a_pause_beyond_the_lease_violates_belief_alone() {
+    let report = expect("belief-pause-beyond-the-lease", &["belief"]);
+    let anomaly = &report.verdicts.belief.anomalies[0];
+    assert_eq!(anomaly.grants, ["a", "b"]);
+    assert_eq!(
+        (anomaly.from_ns, anomaly.to_ns),
+        (1_210_000_000, 1_300_000_000)
+    );
+    assert_eq!(
+        anomaly.proof,
+        "c1/t0 (a, lease 1000.000 ms from 100.000 ms) believed to hold from 110.000 ms to 1400.000 ms, and c2/t0 (b, lease 1000.000 ms from 1200.000 ms) believed to hold from 1210.000 ms to 1300.000 ms: together for 90.000 ms from 1210.000 ms"
+    );
+}
+
+// c1 |=====lease=====|
+// c2     |--|
+#[test]
+fn a_second_grant_inside_the_lease_violates_the_contract() {
+    expect(
+        "contract-second-grant-inside-the-lease",
+        &["belief", "contract"],
+    );
+    // The extend at 600 ms moved the end of the lease from 1,100 to 1,600 ms.
+    expect(
+        "contract-second-grant-inside-an-extend",
+        &["belief", "contract"],
+    );
+}
+
+// called 100, wait 500, lease 300: late after 900; returned at 1,000
+#[test]
+fn a_grant_after_its_own_lease_is_late_unless_its_client_was_paused() {
+    let report = expect("contract-late-grant", &["contract"]);
+    assert_eq!(report.verdicts.contract.anomalies[0].what, "late-grant");
+    assert_eq!(report.verdicts.contract.worst_ns, 100_000_000);
+    expect("contract-late-grant-of-a-paused-client", &[]);
+}
+
+// c1 |-------|ok      both releases worked: the servers confirmed both
+// c2    |--|ok
+#[test]
+fn two_confirmed_holds_mean_lost_state() {
+    let all = ["belief", "contract", "confirmed"];
+    expect("confirmed-both-releases-worked", &all);
+    expect("confirmed-one-release-refused", &["belief", "contract"]);
+}
+
+#[test]
+fn an_update_that_overwrites_another_unread_is_lost() {
+    let all = ["belief", "contract", "confirmed", "effect"];
+    let report = expect("effect-lost-update", &all);
+    assert_eq!(report.verdicts.effect.anomalies[0].what, "lost-update");
+    expect("effect-writes-in-order", &[]);
+}
+
+// c1 |==lease==| token 5 ........ write(5) accepted
+// c2              |-- token 6, write(6) --|
+#[test]
+fn a_token_that_was_overtaken_must_not_write() {
+    let report = expect("effect-stale-write-accepted", &["belief", "effect"]);
+    assert_eq!(report.verdicts.effect.anomalies[0].what, "stale-write");
+}
+
+#[test]
+fn a_later_grant_needs_a_greater_token() {
+    let report = expect("effect-token-regression", &["effect"]);
+    assert_eq!(report.verdicts.effect.anomalies[0].what, "token-regression");
+    // A release that may not have worked leaves the owner in the lock: it re-enters and keeps its token.
+    expect("effect-re-entry-keeps-its-token", &[]);
+}
+
+// c3 |--|ok          free from here on
+// c1       |busy||busy||busy||busy||busy|   2.5 s of asking in sum
+#[test]
+fn a_free_lock_that_refuses_is_stuck() {
+    let report = expect("liveness-free-and-refused", &["liveness"]);
+    assert_eq!(report.verdicts.liveness.anomalies[0].what, "stuck");
+    // A dead holder's lease explains it, and so do servers that are down.
+    expect("liveness-until-a-dead-holders-lease-ends", &[]);
+    let report = expect("liveness-servers-down", &[]);
+    assert_eq!(report.notes.len(), 1);
+}
+
+// c1 |----hold----|
+// c2   |----------waits----------…
+// c3         |----|--hold--|          asked 0.7 s later, served first
+#[test]
+fn a_fair_lock_serves_its_queue_in_order() {
+    let report = expect("liveness-fair-lock-bypassed", &["liveness"]);
+    assert_eq!(report.verdicts.liveness.anomalies[0].what, "bypass");
+    assert_eq!(report.figures["orders"].bypasses_of_one, 1);
+}
+
+#[test]
+fn holds_of_one_owner_nest_in_re_entrant_kinds_only() {
+    expect("nested-holds-of-one-owner", &[]);
+    let all = ["belief", "contract", "confirmed"];
+    expect("plain-lock-granted-twice-to-one-owner", &all);
+}
+
+#[test]
+fn readers_share_and_writers_do_not() {
+    expect("readers-share", &[]);
+    expect(
+        "writer-beside-a-reader",
+        &["belief", "contract", "confirmed"],
+    );
+    expect("writer-goes-down-to-reader", &[]);
+}
+
+// c1 |--a,b--|
+// c2    |--b,c--|    only b is held twice
+#[test]
+fn a_multi_lock_holds_each_of_its_keys() {
+    let report = expect(
+        "multi-locks-share-a-key",
+        &["belief", "contract", "confirmed"],
+    );
+    let states: Vec<_> = report
+        .locks
+        .values()
+        .map(|lock| lock.belief.state)
+        .collect();
+    assert_eq!(states, [State::Clean, State::Violated, State::Clean]);
+}
+
+#[test]
+fn a_later_proof_turns_an_unknown_grant_into_held() {
+    let all = ["belief", "contract", "confirmed"];
+    expect("unknown-grant-proven-by-its-release", &all);
+    expect("unknown-grant-never-proven", &[]);
+}
+
+// c1 renewed at 10 s for 30 s, then paused: promised until 39.7 s where the renewals are visible, else until it says lost
+#[test]
+fn visible_renewals_end_a_renewed_contract() {
+    expect("renewed-lease-with-visible-renewals", &["belief"]);
+    expect(
+        "renewed-lease-without-visible-renewals",
+        &["belief", "contract"],
+    );
+}
+
+#[test]
+fn a_crash_ends_belief_and_the_name_may_come_back() {
+    expect("crash-ends-belief", &[]);
+}
+
+#[test]
+fn too_little_is_unknown_unless_the_floors_are_off() {
+    let report = judged("too-little-happened");
+    assert_eq!(report.verdicts.belief.state, State::Unknown);
+    assert_eq!(
+        report.verdicts.belief.why,
+        ["too little happened: 1 grants, 3 are wanted"]
+    );
+    let bare = CheckOptions {
+        floors: None,
+        ..CheckOptions::default()
+    };
+    let report = check(&history("too-little-happened"), &bare);
+    assert_eq!(report.verdicts.belief.state, State::Clean);
+}
+
+#[test]
+fn a_torn_history_is_unknown_at_best_and_a_violation_stands() {
+    let mut torn = history("one-after-the-other");
+    torn.torn = true;
+    let bare = CheckOptions {
+        floors: None,
+        ..CheckOptions::default()
+    };
+    let report = check(&torn, &bare);
+    assert_eq!(report.verdicts.liveness.state, State::Unknown);
+    let mut torn = history("contract-late-grant");
+    torn.torn = true;
+    assert_eq!(check(&torn, &bare).verdicts.contract.state, State::Violated);
+}
+
+#[test]
+fn drift_cuts_the_lease_and_nothing_else() {
+    // a's lease runs from 100 to 1,100 ms; b is granted at 310: at 80 % drift a's contract ends at 300.
+    let drifted = CheckOptions {
+        drift: 0.8,
+        ..CheckOptions::default()
+    };
+    let report = check(&history("contract-second-grant-inside-the-lease"), &drifted);
+    assert_eq!(violated(&report), ["belief"]);
+}

@@ -1,0 +1,367 @@
+//! Turns random small histories of a mutex into two judgements, the sweep's and a search's, and compares them.
+//!
+//! The search asks whether any order of the operations is one that a mutex allows: it tries every operation that may come
+//! next (nothing that returned earlier is left) in every state, and remembers what it tried (Wing and Gong, with Lowe's
+//! memory). It shares no code and no idea with the sweep. Stamps differ, so that no tie needs a rule.
+
+use std::collections::{BTreeMap, HashSet};
+
+use chaos::checkers::{CheckOptions, check};
+use rand::seq::SliceRandom;
+use rand::{Rng, RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use results::history::{Acquire, Call, End, Entry, Event, History, Line};
+use results::verdict::State;
+
+const HISTORIES: u32 = 200_000;
+
+/// One operation for the search. Operations that certainly did nothing are left out before.
+#[derive(Clone, Copy)]
+struct Op {
+    owner: u8,
+    acquire: bool,
+    called: u64,
+    /// `u64::MAX`: it may have happened at any time since, or never.
+    returned: u64,
+    /// An acquire whose answer was not seen.
+    optional: bool,
+}
+
+/// Whether a mutex could have answered so.
+fn is_mutex(ops: &[Op]) -> bool {
+    let mut seen = HashSet::new();
+    let mut stack = vec![(0u32, None::<u8>)];
+    let must: u32 = (0..)
+        .zip(ops)
+        .filter(|(_, op)| op.returned < u64::MAX)
+        .map(|(n, _)| 1 << n)
+        .sum();
+    while let Some((done, holder)) = stack.pop() {
+        if done & must == must {
+            return true;
+        }
+        if !seen.insert((done, holder)) {
+            continue;
+        }
+        let left = || (0..).zip(ops).filter(|(n, _)| done & (1 << n) == 0);
+        let first_return = left().map(|(_, op)| op.returned).min().unwrap_or(u64::MAX);
+        for (n, op) in left().filter(|(_, op)| op.called < first_return) {
+            let after = match (op.acquire, holder) {
+                (true, None) => Some(op.owner),
+                (false, Some(owner)) if owner == op.owner => None,
+                // A release of a lock that an unknown acquire never got does nothing.
+                (false, other) if op.optional => other,
+                _ => continue,
+            };
+            stack.push((done | 1 << n, after));
+        }
+    }
+    false
+}
+
+/// A random history: each owner acquires and releases in turn, at random times, some answers missing.
+fn random(rng: &mut ChaCha8Rng) -> (Vec<Op>, History) {
+    let owners = rng.random_range(2..=3u8);
+    let mut stamps: Vec<u64> = (1..=40).collect();
+    stamps.shuffle(rng);
+    let mut ops = Vec::new();
+    let mut lines = Vec::new();
+    let mut id = 0;
+    for owner in 0..owners {
+        let cycles = rng.random_range(1..=2usize);
+        let mut times: Vec<u64> = stamps.split_off(stamps.len() - 4 * cycles);
+        times.sort_unstable();
+        for (cycle, t) in times.chunks(4).enumerate() {
+            id += 2;
+            let grant = format!("g{owner}-{cycle}");
+            let unknown_acquire = rng.random_ratio(1, 6);
+            let unknown_release = rng.random_ratio(1, 6);
+            lines.push(call(t[0], id, owner));
+            if unknown_acquire {
+                ops.push(Op {
+                    owner,
+                    acquire: true,
+                    called: t[0],
+                    returned: u64::MAX,
+                    optional: true,
+                });
+                lines.push(end(
+                    t[1],
+                    id,
+                    End::Unknown {
+                        error: None,
+                        grant: None,
+                    },
+                ));
+                // A life that does not know what it holds ends here: nothing follows from this owner.
+                break;
+            }
+            ops.push(Op {
+                owner,
+                acquire: true,
+                called: t[0],
+                returned: t[1],
+                optional: false,
+            });
+            lines.push(end(
+                t[1],
+                id,
+                End::Ok {
+                    grant: Some(grant.clone()),
+                    token: None,
+                    sent_ns: None,
+                },
+            ));
+            let release = Entry::Call {
+                id: id + 1,
+                call: Call::Release { grant },
+            };
+            lines.push(Line {
+                t_ns: t[2],
+                entry: release,
+            });
+            if unknown_release {
+                ops.push(Op {
+                    owner,
+                    acquire: false,
+                    called: t[2],
+                    returned: u64::MAX,
+                    optional: false,
+                });
+                lines.push(end(
+                    t[3],
+                    id + 1,
+                    End::Unknown {
+                        error: None,
+                        grant: None,
+                    },
+                ));
+                break;
+            }
+            ops.push(Op {
+                owner,
+                acquire: false,
+                called: t[2],
+                returned: t[3],
+                optional: false,
+            });
+            lines.push(end(
+                t[3],
+                id + 1,
+                End::Ok {
+                    grant: None,
+                    token: None,
+                    sent_ns: None,
+                },
+            ));
+        }
+    }
+    lines.sort_by_key(|line| line.t_ns);
+    (ops, History::from_lines(lines))
+}
+
+fn call(t_ns: u64, id: u64, owner: u8) -> Line {
+    let call = Call::Acquire(Acquire {
+        client: format!("c{owner}"),
+        owner: "t0".to_owned(),
+        locks: vec!["a".to_owned()],
+        kind: "plain".to_owned(),
+        lease_ms: None,
+        wait_ms: None,
+        permits: None,
+    });
+    Line {
+        t_ns,
+        entry: Entry::Call { id, call },
+    }
+}
+
+fn end(t_ns: u64, id: u64, end: End) -> Line {
+    Line {
+        t_ns,
+        entry: Entry::End { id, end },
+    }
+}
+
+fn bare() -> CheckOptions<'static> {
+    CheckOptions {
+        floors: None,
+        ..CheckOptions::default()
+    }
+}
+
+#[test]
+fn the_sweep_agrees_with_an_exhaustive_search() {
+    let mut rng = ChaCha8Rng::seed_from_u64(7);
+    let mut illegal = 0;
+    for n in 0..HISTORIES {
+        let (ops, history) = random(&mut rng);
+        let clean = is_mutex(&ops);
+        illegal += u32::from(!clean);
+        let swept = check(&history, &bare()).verdicts.belief.state == State::Clean;
+        assert_eq!(swept, clean, "history {n}: {:#?}", history.lines);
+    }
+    // Both sides of the question were asked often.
+    assert!(
+        illegal > HISTORIES / 20 && illegal < HISTORIES - HISTORIES / 20,
+        "{illegal}"
+    );
+}
+
+/// One cycle of a clean history, in milliseconds: called, granted, released, answered.
+#[derive(Clone)]
+struct Cycle {
+    client: u64,
+    times: [u64; 4],
+    token: u64,
+    released: bool,
+}
+
+/// A clean fenced history: one holder after the other, tokens rising.
+fn clean(rng: &mut ChaCha8Rng) -> Vec<Cycle> {
+    let mut now = 10;
+    let mut token = rng.random_range(0..100);
+    let mut before = 9;
+    let mut cycles = Vec::new();
+    for _ in 0..rng.random_range(4..12) {
+        let mut step = |most: u64| {
+            now += 1 + rng.next_u64() % most;
+            now
+        };
+        let times = [step(9), step(9), step(20), step(9)];
+        let client = (before + 1 + rng.next_u64() % 2) % 3;
+        before = client;
+        token += 1 + rng.next_u64() % 3;
+        cycles.push(Cycle {
+            client,
+            times,
+            token,
+            released: true,
+        });
+    }
+    cycles
+}
+
+fn written(cycles: &[Cycle]) -> History {
+    let mut lines = BTreeMap::new();
+    for (n, cycle) in (0u64..).zip(cycles) {
+        let ns = |place: usize| cycle.times[place] * 1_000_000;
+        let grant = format!("g{n}");
+        let write = Event::Write {
+            lock: "a".to_owned(),
+            grant: grant.clone(),
+            token: Some(cycle.token),
+            accepted: true,
+            read: None,
+            wrote: None,
+        };
+        let ok = |grant, token| End::Ok {
+            grant,
+            token,
+            sent_ns: None,
+        };
+        let call = Call::Acquire(Acquire {
+            client: format!("c{}", cycle.client),
+            owner: "t0".to_owned(),
+            locks: vec!["a".to_owned()],
+            kind: "fenced".to_owned(),
+            lease_ms: Some(60_000),
+            wait_ms: None,
+            permits: None,
+        });
+        let mut put = |t_ns: u64, entry| lines.insert((t_ns, n, lines.len()), Line { t_ns, entry });
+        put(ns(0), Entry::Call { id: 2 * n, call });
+        put(
+            ns(1),
+            Entry::End {
+                id: 2 * n,
+                end: ok(Some(grant.clone()), Some(cycle.token)),
+            },
+        );
+        put(ns(1) + 1, Entry::Event(write));
+        if cycle.released {
+            put(
+                ns(2),
+                Entry::Call {
+                    id: 2 * n + 1,
+                    call: Call::Release { grant },
+                },
+            );
+            put(
+                ns(3),
+                Entry::End {
+                    id: 2 * n + 1,
+                    end: ok(None, None),
+                },
+            );
+        }
+    }
+    History::from_lines(lines.into_values().collect())
+}
+
+/// Each way of spoiling a clean history, and the class that must convict it.
+#[test]
+fn every_mutation_of_a_clean_history_is_convicted() {
+    let mut rng = ChaCha8Rng::seed_from_u64(11);
+    for round in 0..2_000 {
+        let cycles = clean(&mut rng);
+        let verdicts = check(&written(&cycles), &bare()).verdicts;
+        for verdict in [
+            &verdicts.belief,
+            &verdicts.contract,
+            &verdicts.confirmed,
+            &verdicts.effect,
+            &verdicts.liveness,
+        ] {
+            assert_eq!(verdict.state, State::Clean, "round {round}: {verdict:#?}");
+        }
+        let at = rng.random_range(1..cycles.len());
+
+        let mut early = cycles.clone();
+        early[at].times[1] = early[at - 1].times[2] - 1;
+        early[at].times[0] = early[at].times[0].min(early[at].times[1] - 1);
+        let verdicts = check(&written(&early), &bare()).verdicts;
+        for verdict in [&verdicts.belief, &verdicts.contract, &verdicts.confirmed] {
+            assert_eq!(
+                verdict.state,
+                State::Violated,
+                "granted before the release, round {round}"
+            );
+        }
+
+        let mut kept = cycles.clone();
+        kept[at - 1].released = false;
+        let verdicts = check(&written(&kept), &bare()).verdicts;
+        assert_eq!(
+            verdicts.belief.state,
+            State::Violated,
+            "release dropped, round {round}"
+        );
+        assert_eq!(
+            verdicts.contract.state,
+            State::Violated,
+            "release dropped, round {round}"
+        );
+
+        let mut doubled = cycles.clone();
+        doubled[at].token = doubled[at - 1].token;
+        let verdicts = check(&written(&doubled), &bare()).verdicts;
+        assert_eq!(
+            verdicts.effect.state,
+            State::Violated,
+            "token doubled, round {round}"
+        );
+
+        // Owners swapped: the release of each of two neighbours names the other's grant.
+        let mut swapped = cycles;
+        let (a, b) = (swapped[at - 1].times, swapped[at].times);
+        swapped[at - 1].times = [a[0], a[1], b[2], b[3]];
+        swapped[at].times = [b[0], b[1], b[1] + 1, b[1] + 1];
+        let verdicts = check(&written(&swapped), &bare()).verdicts;
+        assert_eq!(
+            verdicts.belief.state,
+            State::Violated,
+            "owners swapped, round {round}"
+        );
+    }
+}
