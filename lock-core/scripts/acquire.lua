@@ -1,6 +1,7 @@
 -- Takes a lock that is a hash {owner: count}. nil: held; else what is left of another's lease in ms, -1 without end.
--- KEYS: lock, [acquire latch].  ARGV: lease in ms, owner, [latch in ms].
--- An owner that may hold several times counts each acquire once, told by its latch; -3: this acquire was settled before.
+-- KEYS: lock, [acquire latch].  ARGV: lease in ms, owner, [latch in ms, ['once']].
+-- An owner that may hold several times counts each acquire once, told by its latch; -3: this acquire was settled
+-- before; -4: the owner has it and may have it only once.
 local left = redis.call('pttl', KEYS[1])
 if left == -2 then
     if KEYS[2] and not redis.call('set', KEYS[2], '1', 'px', ARGV[3], 'nx') then
@@ -12,6 +13,9 @@ if left == -2 then
 end
 if redis.call('hexists', KEYS[1], ARGV[2]) == 0 then
     return left
+end
+if ARGV[4] and redis.call('exists', KEYS[2]) == 0 then
+    return -4
 end
 if KEYS[2] and redis.call('set', KEYS[2], '1', 'px', ARGV[3], 'nx') then
     redis.call('hincrby', KEYS[1], ARGV[2], 1)

@@ -1,7 +1,9 @@
 -- Gives back a lock whose owner holds it once. 1: freed; nil: this owner has it no more.
--- KEYS: lock, channel.  ARGV: owner, publish command.
+-- KEYS: lock, [channel].  ARGV: owner, [publish command].
 if redis.call('hdel', KEYS[1], ARGV[1]) == 0 then
     return nil
 end
-redis.call(ARGV[2], KEYS[2], '0')
+if KEYS[2] then
+    redis.call(ARGV[2], KEYS[2], '0')
+end
 return 1

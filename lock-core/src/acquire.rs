@@ -62,7 +62,8 @@ struct Search {
     last: Seen,
     /// An attempt that may have taken the lock, of which no more was heard.
     unknown: Option<NodeError>,
-    /// Failed attempts in a row.
+    /// Attempts, and failed attempts in a row.
+    looks: u32,
     failures: u32,
 }
 
@@ -84,6 +85,7 @@ impl Search {
             end,
             last: Seen::Nothing,
             unknown: None,
+            looks: 0,
             failures: 0,
         }
     }
@@ -103,6 +105,7 @@ impl Search {
         let deadline = end.map_or(now + timeout, |end| end.min(now + timeout));
         self.open.add_all();
         let tried = lock.servers.acquire(&self.hold, deadline).await;
+        self.looks += 1;
         self.failures = if tried.is_err() { self.failures + 1 } else { 0 };
         let majority = matches!(lock.servers, Servers::Majority(_));
         if majority && !matches!(tried, Ok(Tried::Granted { .. })) {
@@ -135,6 +138,15 @@ impl Search {
                 self.unknown = None;
                 self.start_anew();
                 self.last = Seen::TooLate;
+            }
+            Ok(Tried::Own) => {
+                self.open.close_all();
+                let name = &lock.names.key;
+                let why = format!(
+                    "{} holds it already, and a {} lock is not re-entrant",
+                    self.hold.owner, lock.kind
+                );
+                return Err(LockError::local(ErrorKind::Failed, ACTION, name, why));
             }
             Ok(Tried::Thin { acked, demanded }) => {
                 return Err(self.too_thin(acked, demanded).await);
@@ -223,6 +235,8 @@ impl Search {
     /// How long to sleep after a look if no message comes.
     fn pause(&self, poll_bound: Duration) -> Duration {
         let poll = poll_bound.mul_f64(rand::random_range(0.75..=1.0));
+        let pace = self.hold.lock.form.pace(self.looks);
+        let poll = pace.map_or(poll, |pace| pace.min(poll));
         match &self.last {
             // The server rounds what is left down, so a moment is added.
             Seen::Taken { left: Some(left) } => {

@@ -131,12 +131,13 @@ impl Hold {
             lease,
             ids: self.ids,
             publish: self.lock.client.publish_command(),
+            repeated: self.is_unsettled(),
         }
     }
 
-    /// Whether the caller named the owner.
-    pub(crate) fn is_counted(&self) -> bool {
-        self.ids.is_some()
+    /// Whether the server knows a repetition of its acquire and release.
+    pub(crate) fn has_latches(&self) -> bool {
+        self.lock.form.has_latches(&self.ask(self.lease))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -1,4 +1,70 @@
 //! Distributed locks on Redis, in the wire format of the Redisson family.
+//!
+//! A lock is a key on a Redis server that one holder at a time has, for a lease that is renewed while the holder
+//! lives. This crate takes, keeps and gives back such locks on a single server, a sentinel group, a cluster or a
+//! majority of independent masters, beside Java clients or without them.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//! use lock_core::{Acquire, Client, ClientOptions, Kind, Wait};
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let target = "redis://127.0.0.1:6379".parse()?;
+//! let client = Client::connect(&target, ClientOptions::default()).await?;
+//! let orders = client.lock(Kind::Reentrant, "orders")?;
+//! let guard = orders.acquire(Acquire::default().wait(Wait::AtMost(Duration::from_secs(5)))).await?;
+//! tokio::select! {
+//!     () = work() => { guard.release().await?; }
+//!     reason = guard.lost() => eprintln!("stopped: {reason}"),
+//! }
+//! # Ok(()) }
+//! # async fn work() {}
+//! ```
+//!
+//! # What is promised
+//!
+//! - **Three endings.** An operation is done, certainly not done, or unknown; [`LockError::is_definite`] says which. A
+//!   lost answer is unknown, never failed. Within the caller's time it is asked for again, and the server
+//!   recognises the repetition: a lock is never counted twice, a release is never reported as somebody else's.
+//! - **The caller's bound is kept**, whatever the network does (to about 20 ms), and a future may be dropped
+//!   anywhere: what may have been taken is given back in the background.
+//! - **A holder is told in time.** [`Guard::lost`] completes before the lease can have ended on a server, or when a
+//!   renewal finds the lock gone. A lapsed or missing lock is never revived.
+//! - **A waiter never depends on a message.** Releases wake it at once; without a message it looks again when the
+//!   holder's lease ends, and after [`ClientOptions::poll_bound`] at the latest.
+//! - **Each hold is its own.** Renewals of one never outlive it and never end with another; one silent server
+//!   does not delay renewals on the others. Re-entry happens only for an equal [`Owner`] that the caller names.
+//! - **Beside Redisson**: keys, fields, channels and payloads of `reentrant`, `non-reentrant`, `spin` and `fenced` are those of
+//!   its locks. A release sends no DEL for its unlock latch: a hold of a fresh owner needs none, since its owner
+//!   never comes again, and the latch of a named owner ends by itself within 30 s.
+//!
+//! # What is not
+//!
+//! - **Replication is asynchronous.** A master that dies may take a grant with it, and its successor may grant the
+//!   lock again. [`Durability`] makes a grant wait for replicas; with fewer than all, a failover may still choose
+//!   one that had not acknowledged. A server without persistence that restarts has forgotten its locks.
+//! - **Belief is not contract.** A process that is paused in the middle of its work goes on after its lease believing that
+//!   it holds the lock. Where that matters, use [`Kind::Fenced`] and let the resource refuse older tokens.
+//! - Waiters of one client are served in their order; between clients there is no order.
+//!
+//! # Which lock to choose
+//!
+//! | you want | kind |
+//! |---|---|
+//! | the fewest commands, nothing else | [`Kind::Plain`] |
+//! | a mutex beside Java clients, or with re-entry | [`Kind::Reentrant`] |
+//! | the same, and a mistake to enter twice | [`Kind::NonReentrant`] |
+//! | no subscriptions: very short holds, few waiters | [`Kind::Spin`] |
+//! | writes that must never be overtaken | [`Kind::Fenced`] |
+//! | to survive the loss of a minority of servers that do not replicate | [`Kind::Redlock`] |
+//!
+//! # Where to read on
+//!
+//! `lock.rs` and `guard.rs` are what callers see. `acquire.rs` looks and waits, `gate.rs` is the line of waiters,
+//! `release.rs` gives back, `watchdog.rs` renews, `hold.rs` is what they share. `servers.rs` asks one server set and
+//! `quorum.rs` several. A kind is a file under `kind/` (requests and replies, no network), its scripts under
+//! `scripts/` and a line in `kind/mod.rs`; `topology/` finds the servers and never gives an answer twice.
+
 mod acquire;
 mod background;
 mod client;
@@ -19,7 +85,7 @@ mod topology;
 mod watchdog;
 
 pub use client::{AddressMap, Client, ClientOptions, ClientStats};
-pub use durability::{Durability, UnknownDurability};
+pub use durability::Durability;
 pub use error::{ErrorKind, LockError};
 pub use guard::{Guard, GuardEvent, GuardEvents, LostReason, Released};
 pub use kind::{Kind, UnknownKind};

@@ -71,6 +71,7 @@ impl Tally {
             Ok(Tried::Busy { left }) => self.refused.push(left),
             Ok(Tried::Split) => self.refused.push(None),
             Ok(Tried::Settled) => self.settled = true,
+            Ok(Tried::Own) => self.refused.push(None),
             Err(error) => {
                 if !error.definite {
                     self.doubtful += 1;

@@ -144,7 +144,7 @@ async fn compensate(hold: &Hold, giving: Giving, route: usize) {
     };
     // A lost acquire of a fresh owner may arrive after the release that was to undo it. The release is repeated
     // for as long as the lease could last; an acquire with a latch is kept out by the latch.
-    let repeat = hold.is_unsettled() && !hold.is_counted();
+    let repeat = hold.is_unsettled() && !hold.has_latches();
     let until = hold.server_until() + client.options.response_timeout;
     let mut pause = Duration::from_millis(20);
     loop {

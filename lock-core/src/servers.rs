@@ -37,6 +37,8 @@ pub(crate) enum Tried {
     Split,
     /// This attempt's identity is used up: ask with a new one.
     Settled,
+    /// The owner has it already, and the kind is not re-entrant.
+    Own,
     /// Taken, but too few replicas have it: to be given back.
     Thin { acked: u32, demanded: u32 },
 }
@@ -155,6 +157,7 @@ pub(crate) async fn acquire_at(
         },
         Reply::Busy { left } => Tried::Busy { left },
         Reply::Settled => Tried::Settled,
+        Reply::Own => Tried::Own,
     })
 }
 
@@ -205,7 +208,7 @@ pub(crate) async fn release_at(
             Ok(sent) => {
                 let given = hold.lock.form.read_release(&sent.value);
                 let given = given.ok_or_else(|| not_an_answer(&sent))?;
-                let done_before = doubtful && how.valid && !hold.is_counted();
+                let done_before = doubtful && how.valid && !hold.has_latches();
                 return Ok(match given {
                     Given::Absent if done_before => Given::Freed,
                     given => given,

@@ -197,3 +197,23 @@ async fn a_waiter_tries_subscribes_and_tries_again() {
         ["redisson_lock__channel:{n}"]
     );
 }
+
+/// A name whose braces part the keys could be taken and never released on a cluster.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_refuses_names_that_part_their_keys_and_speaks_within_the_slot() {
+    let cluster = support::cluster::Cluster::start(2, false);
+    let target = cluster.url().parse().expect("a good URL");
+    let client = Client::connect(&target, ClientOptions::default())
+        .await
+        .expect("it answers");
+    for name in ["a}b", "a{b", "{}ab"] {
+        let error = client.lock(Kind::Reentrant, name).expect_err("two slots");
+        assert_eq!(error.kind(), lock_core::ErrorKind::Invalid, "{error}");
+        assert!(error.to_string().contains("slot"), "{error}");
+    }
+    for name in ["orders", "users", "{orders}:1", "x{y}z"] {
+        let lock = client.lock(Kind::Reentrant, name).expect("a good name");
+        let guard = lock.acquire(Acquire::default()).await.expect("free");
+        guard.release().await.expect("held");
+    }
+}

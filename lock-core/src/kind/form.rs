@@ -18,6 +18,8 @@ pub(crate) struct Ask<'a> {
     pub(crate) ids: Option<Ids>,
     /// `PUBLISH` or `SPUBLISH`.
     pub(crate) publish: &'static str,
+    /// An earlier acquire of the same identity was not answered.
+    pub(crate) repeated: bool,
 }
 
 /// What tells one acquire and one release of an owner from its others, over all their repetitions.
@@ -39,6 +41,8 @@ pub(crate) enum Reply {
     },
     /// This very acquire was granted before and that hold is over: ask with new ids.
     Settled,
+    /// The owner has it already, and this kind is not re-entrant.
+    Own,
 }
 
 /// The answer to a release.
@@ -77,8 +81,19 @@ pub(crate) trait Form: fmt::Debug + Send + Sync {
     fn read_extend(&self, value: &redis::Value) -> Option<Extended>;
     /// Takes it away from whoever holds it; answered 1 if somebody did.
     fn force_release(&self, names: &Names, publish: &'static str) -> Request;
+    /// Whether the server keeps the answers to this hold's acquire and release, so that a repetition is told
+    /// from a first time, and a late acquire is kept out.
+    fn has_latches(&self, ask: &Ask<'_>) -> bool {
+        ask.ids.is_some()
+    }
     /// The channel that a release speaks on; `None` where waiters only poll.
-    fn channel<'a>(&self, names: &'a Names) -> Option<&'a str>;
+    fn channel<'a>(&self, names: &'a Names) -> Option<&'a str> {
+        Some(&names.channel)
+    }
+    /// The pause before look number `look`, from 1 on, where there is no channel.
+    fn pace(&self, _look: u32) -> Option<Duration> {
+        None
+    }
 }
 
 /// A duration as a script's argument: whole milliseconds, at least 1, as Redis wants it.

@@ -24,18 +24,47 @@ static FORCE_RELEASE: Script = Script::new(
 
 /// What the acquire script answers for an acquire that was settled before.
 const SETTLED: i64 = -3;
+/// What it answers for an owner that has the lock already, where that is not re-entry.
+const OWN: i64 = -4;
 
 /// RLock's format.
 #[derive(Debug)]
-pub(crate) struct Hash;
+pub(crate) struct Hash {
+    /// An equal owner may hold several times.
+    reentrant: bool,
+    /// A release speaks on the channel.
+    speaks: bool,
+}
+
+/// Re-entrant, and waiters are woken.
+pub(crate) static REENTRANT: Hash = Hash {
+    reentrant: true,
+    speaks: true,
+};
+/// An owner that has the lock is told so instead of getting it again.
+pub(crate) static NON_REENTRANT: Hash = Hash {
+    reentrant: false,
+    speaks: true,
+};
+/// Re-entrant, without messages: waiters ask again and again.
+pub(crate) static SPIN: Hash = Hash {
+    reentrant: true,
+    speaks: false,
+};
+
+/// First and longest pause of a waiter that is not woken.
+const SPIN_PAUSE_MS: (u64, u64) = (1, 128);
 
 impl Form for Hash {
     fn acquire(&self, ask: &Ask<'_>) -> Request {
-        let mut keys = vec![ask.names.key.as_bytes().to_vec()];
-        let mut args = vec![ms(ask.lease), ask.owner.as_bytes().to_vec()];
+        let mut keys = lock_alone(ask.names);
+        let mut args = vec![ms(ask.lease), ask.owner.into()];
         if let Some(ids) = ask.ids {
             keys.push(acquire_latch(ask.names, ids));
             args.push(ms(latch_life(ask.lease)));
+            if !self.reentrant {
+                args.push(b"once".to_vec());
+            }
         }
         script(&ACQUIRE, keys, args)
     }
@@ -44,6 +73,7 @@ impl Form for Hash {
         match value {
             Value::Nil => Some(Reply::Granted { token: None }),
             Value::Int(SETTLED) => Some(Reply::Settled),
+            Value::Int(OWN) => Some(Reply::Own),
             Value::Int(pttl_ms) => Some(Reply::Busy {
                 left: left(*pttl_ms),
             }),
@@ -53,16 +83,16 @@ impl Form for Hash {
 
     fn release(&self, ask: &Ask<'_>) -> Request {
         match ask.ids {
-            None => release_single(ask),
-            Some(ids) => release_counted(ask, ids),
+            None => self.release_single(ask),
+            Some(ids) => self.release_counted(ask, ids),
         }
     }
 
     fn undo(&self, ask: &Ask<'_>) -> Request {
         match ask.ids {
-            None => release_single(ask),
+            None => self.release_single(ask),
             Some(ids) => {
-                let mut request = release_counted(ask, ids);
+                let mut request = self.release_counted(ask, ids);
                 request.keys.push(acquire_latch(ask.names, ids));
                 request
             }
@@ -79,7 +109,7 @@ impl Form for Hash {
     }
 
     fn extend(&self, ask: &Ask<'_>) -> Request {
-        let keys = vec![ask.names.key.as_bytes().to_vec()];
+        let keys = lock_alone(ask.names);
         script(&EXTEND, keys, vec![ms(ask.lease), ask.owner.into()])
     }
 
@@ -100,8 +130,45 @@ impl Form for Hash {
     }
 
     fn channel<'a>(&self, names: &'a Names) -> Option<&'a str> {
-        Some(&names.channel)
+        self.speaks.then_some(&names.channel)
     }
+
+    fn pace(&self, look: u32) -> Option<Duration> {
+        if self.speaks {
+            return None;
+        }
+        let (first, longest) = SPIN_PAUSE_MS;
+        let pause_ms = (first << look.min(16)).min(longest);
+        Some(Duration::from_micros(rand::random_range(
+            pause_ms * 500..=pause_ms * 1000,
+        )))
+    }
+}
+
+impl Hash {
+    fn release_single(&self, ask: &Ask<'_>) -> Request {
+        if !self.speaks {
+            return script(&RELEASE, lock_alone(ask.names), vec![ask.owner.into()]);
+        }
+        let args = vec![ask.owner.into(), ask.publish.into()];
+        script(&RELEASE, lock_and_channel(ask.names), args)
+    }
+
+    /// An owner with several holds is rare where waiters spin; it speaks there too, to nobody.
+    fn release_counted(&self, ask: &Ask<'_>, ids: Ids) -> Request {
+        let mut keys = lock_and_channel(ask.names);
+        keys.push(ask.names.latch("redisson_unlock_latch", ids.release));
+        let args = vec![
+            ask.owner.into(),
+            ask.publish.into(),
+            ms(latch_life(ask.lease)),
+        ];
+        script(&RELEASE_COUNTED, keys, args)
+    }
+}
+
+fn lock_alone(names: &Names) -> Vec<Vec<u8>> {
+    vec![names.key.as_bytes().to_vec()]
 }
 
 fn lock_and_channel(names: &Names) -> Vec<Vec<u8>> {
@@ -111,29 +178,14 @@ fn lock_and_channel(names: &Names) -> Vec<Vec<u8>> {
     ]
 }
 
-fn acquire_latch(names: &Names, ids: Ids) -> Vec<u8> {
+/// The key that remembers one acquire.
+pub(super) fn acquire_latch(names: &Names, ids: Ids) -> Vec<u8> {
     names.latch("redisson_acquire_latch", ids.acquire)
-}
-
-fn release_single(ask: &Ask<'_>) -> Request {
-    let args = vec![ask.owner.into(), ask.publish.into()];
-    script(&RELEASE, lock_and_channel(ask.names), args)
-}
-
-fn release_counted(ask: &Ask<'_>, ids: Ids) -> Request {
-    let mut keys = lock_and_channel(ask.names);
-    keys.push(ask.names.latch("redisson_unlock_latch", ids.release));
-    let args = vec![
-        ask.owner.into(),
-        ask.publish.into(),
-        ms(latch_life(ask.lease)),
-    ];
-    script(&RELEASE_COUNTED, keys, args)
 }
 
 /// A latch must outlive the repetitions of its request, and those end with the lease; but a lease of an hour
 /// is no reason to keep a key for each acquire that long.
-fn latch_life(lease: Duration) -> Duration {
+pub(super) fn latch_life(lease: Duration) -> Duration {
     lease.clamp(Duration::from_secs(1), Duration::from_secs(30))
 }
 
@@ -148,16 +200,17 @@ mod tests {
             lease: Duration::from_secs(30),
             ids,
             publish: "PUBLISH",
+            repeated: false,
         }
     }
 
     #[test]
     fn a_fresh_owner_sends_no_latch() {
         let names = Names::new("n");
-        let acquire = Hash.acquire(&ask(&names, None));
+        let acquire = REENTRANT.acquire(&ask(&names, None));
         assert_eq!(acquire.keys, [b"n"]);
         assert_eq!(acquire.args, [b"30000".to_vec(), b"u:7".to_vec()]);
-        let release = Hash.release(&ask(&names, None));
+        let release = REENTRANT.release(&ask(&names, None));
         assert_eq!(
             release.keys,
             [b"n".to_vec(), b"redisson_lock__channel:{n}".to_vec()]
@@ -172,8 +225,8 @@ mod tests {
             release: 2,
         };
         let (first, again) = (
-            Hash.release(&ask(&names, Some(ids))),
-            Hash.release(&ask(&names, Some(ids))),
+            REENTRANT.release(&ask(&names, Some(ids))),
+            REENTRANT.release(&ask(&names, Some(ids))),
         );
         assert_eq!(first.keys, again.keys);
         assert_eq!(
@@ -185,16 +238,16 @@ mod tests {
     #[test]
     fn answers_are_read() {
         assert_eq!(
-            Hash.read_acquire(&Value::Int(250)),
+            REENTRANT.read_acquire(&Value::Int(250)),
             Some(Reply::Busy {
                 left: Some(Duration::from_millis(250))
             })
         );
         assert_eq!(
-            Hash.read_acquire(&Value::Int(-1)),
+            REENTRANT.read_acquire(&Value::Int(-1)),
             Some(Reply::Busy { left: None })
         );
-        assert_eq!(Hash.read_acquire(&Value::Okay), None);
-        assert_eq!(Hash.read_release(&Value::Nil), Some(Given::Absent));
+        assert_eq!(REENTRANT.read_acquire(&Value::Okay), None);
+        assert_eq!(REENTRANT.read_release(&Value::Nil), Some(Given::Absent));
     }
 }

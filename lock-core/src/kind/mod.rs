@@ -1,7 +1,9 @@
 //! The kinds of lock: one registry, one file per kind.
 
+mod fenced;
 mod form;
 mod hash;
+mod plain;
 
 use std::{fmt, str::FromStr};
 
@@ -11,8 +13,16 @@ pub(crate) use form::{Ask, Extended, Form, Given, Ids, Reply};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Kind {
+    /// The lock of the Redis documentation: one string, `SET NX PX`. Not re-entrant.
+    Plain,
     /// Re-entrant mutex in the wire format of RLock.
     Reentrant,
+    /// As re-entrant, but an owner that has it already is refused at once.
+    NonReentrant,
+    /// As re-entrant, without messages: waiters ask again after 1 to 128 ms.
+    Spin,
+    /// As re-entrant, with a fencing token that rises from hold to hold.
+    Fenced,
     /// Quorum lock over independent masters; each master's part is in the wire format of RLock.
     Redlock,
 }
@@ -38,24 +48,59 @@ struct Row {
 /// The registry, in the order of the docs; [`Kind::ALL`] lists the same.
 const ROWS: &[Row] = &[
     Row {
+        kind: Kind::Plain,
+        name: "plain",
+        about: "one string, SET NX PX in and compare-and-delete out; not re-entrant",
+        place: Place::OneSet,
+        form: &plain::Plain,
+    },
+    Row {
         kind: Kind::Reentrant,
         name: "reentrant",
         about: "re-entrant mutex, wire-compatible with Redisson's RLock",
         place: Place::OneSet,
-        form: &hash::Hash,
+        form: &hash::REENTRANT,
+    },
+    Row {
+        kind: Kind::NonReentrant,
+        name: "non-reentrant",
+        about: "as reentrant, but an owner that has it already is refused",
+        place: Place::OneSet,
+        form: &hash::NON_REENTRANT,
+    },
+    Row {
+        kind: Kind::Spin,
+        name: "spin",
+        about: "as reentrant, but waiters poll and releases publish nothing",
+        place: Place::OneSet,
+        form: &hash::SPIN,
+    },
+    Row {
+        kind: Kind::Fenced,
+        name: "fenced",
+        about: "as reentrant, with a rising token, wire-compatible with RFencedLock",
+        place: Place::OneSet,
+        form: &fenced::Fenced,
     },
     Row {
         kind: Kind::Redlock,
         name: "redlock",
         about: "majority of independent masters, each member an RLock",
         place: Place::Majority,
-        form: &hash::Hash,
+        form: &hash::REENTRANT,
     },
 ];
 
 impl Kind {
     /// Every kind, in the order of the docs.
-    pub const ALL: &'static [Kind] = &[Kind::Reentrant, Kind::Redlock];
+    pub const ALL: &'static [Kind] = &[
+        Kind::Plain,
+        Kind::Reentrant,
+        Kind::NonReentrant,
+        Kind::Spin,
+        Kind::Fenced,
+        Kind::Redlock,
+    ];
 
     fn row(self) -> &'static Row {
         let row = ROWS.iter().find(|row| row.kind == self);
@@ -122,6 +167,6 @@ mod tests {
             assert_eq!(kind.name().parse(), Ok(*kind));
         }
         let error = "mutex".parse::<Kind>().unwrap_err().to_string();
-        assert!(error.contains("reentrant, redlock"), "{error}");
+        assert!(error.contains("fenced, redlock"), "{error}");
     }
 }

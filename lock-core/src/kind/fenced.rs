@@ -1,0 +1,71 @@
+//! The RFencedLock format: RLock's, and a counter beside it that gives each hold a rising token.
+
+use redis::Value;
+
+use super::{
+    form::{Ask, Extended, Form, Given, Reply, ms, script},
+    hash::{self, REENTRANT},
+};
+use crate::{
+    names::{Names, companion},
+    topology::{Request, Script},
+};
+
+static ACQUIRE: Script = Script::new(
+    "acquire_fenced",
+    include_str!("../../scripts/acquire_fenced.lua"),
+);
+
+/// RFencedLock's format. The counter has no end, as Redisson's: a token that starts over protects nothing.
+#[derive(Debug)]
+pub(crate) struct Fenced;
+
+impl Form for Fenced {
+    fn acquire(&self, ask: &Ask<'_>) -> Request {
+        let counter = companion("redisson_lock_token", &ask.names.key);
+        let mut keys = vec![ask.names.key.as_bytes().to_vec(), counter.into_bytes()];
+        let mut args = vec![ms(ask.lease), ask.owner.into()];
+        if let Some(ids) = ask.ids {
+            keys.push(hash::acquire_latch(ask.names, ids));
+            args.push(ms(hash::latch_life(ask.lease)));
+        }
+        script(&ACQUIRE, keys, args)
+    }
+
+    fn read_acquire(&self, value: &Value) -> Option<Reply> {
+        match value {
+            Value::Array(items) => match items.as_slice() {
+                [Value::Int(token)] => Some(Reply::Granted {
+                    token: Some(u64::try_from(*token).ok()?),
+                }),
+                _ => None,
+            },
+            Value::Nil => None,
+            other => REENTRANT.read_acquire(other),
+        }
+    }
+
+    fn release(&self, ask: &Ask<'_>) -> Request {
+        REENTRANT.release(ask)
+    }
+
+    fn undo(&self, ask: &Ask<'_>) -> Request {
+        REENTRANT.undo(ask)
+    }
+
+    fn read_release(&self, value: &Value) -> Option<Given> {
+        REENTRANT.read_release(value)
+    }
+
+    fn extend(&self, ask: &Ask<'_>) -> Request {
+        REENTRANT.extend(ask)
+    }
+
+    fn read_extend(&self, value: &Value) -> Option<Extended> {
+        REENTRANT.read_extend(value)
+    }
+
+    fn force_release(&self, names: &Names, publish: &'static str) -> Request {
+        REENTRANT.force_release(names, publish)
+    }
+}

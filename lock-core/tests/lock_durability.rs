@@ -1,0 +1,82 @@
+//! Turns what a durable lock promises, on a master with a replica that comes and goes, into tests.
+
+mod support;
+
+use std::time::Duration;
+
+use lock_core::{
+    Acquire, Client, ClientOptions, Durability, ErrorKind, Kind, Lease, Lock, LostReason, Wait,
+};
+use support::Server;
+
+const MS: Duration = Duration::from_millis(1);
+
+/// A master and a replica in step.
+fn pair() -> (Server, Server) {
+    let master = Server::start(&[]);
+    let replica = Server::start(&["--replicaof", "127.0.0.1", &master.port.to_string()]);
+    replica.wait_for(&["INFO", "replication"], |info| {
+        info.contains("master_link_status:up")
+    });
+    master.wait_for(&["WAIT", "1", "1000"], |acked| acked == "1");
+    (master, replica)
+}
+
+async fn lock(master: &Server, durability: Durability) -> Lock {
+    let options = ClientOptions::default().durability(durability);
+    let options = options
+        .durability_timeout(200 * MS)
+        .watchdog_lease(900 * MS);
+    let target = master.url().parse().expect("a good URL");
+    let client = Client::connect(&target, options).await.expect("it answers");
+    client.lock(Kind::Reentrant, "n").expect("a good name")
+}
+
+fn minute() -> Acquire {
+    Acquire::default()
+        .wait(Wait::Try)
+        .lease(Lease::Fixed(60_000 * MS))
+}
+
+#[tokio::test]
+async fn a_durable_grant_is_on_the_replica() {
+    let (master, replica) = pair();
+    for durability in [Durability::Wait(1), Durability::WaitAll] {
+        let lock = lock(&master, durability).await;
+        let guard = lock.acquire(minute()).await.expect("acknowledged");
+        assert_eq!(replica.ok(&["HGET", "n", guard.owner()]), "1");
+        guard.extend(120_000 * MS).await.expect("acknowledged");
+        guard.release().await.expect("held");
+    }
+}
+
+#[tokio::test]
+async fn a_grant_that_too_few_have_is_given_back() {
+    let (master, _replica) = pair();
+    let lock = lock(&master, Durability::Wait(2)).await;
+    let error = lock
+        .acquire(minute())
+        .await
+        .expect_err("one replica of two");
+    assert_eq!(error.kind(), ErrorKind::NotDurable, "{error}");
+    assert!(error.to_string().contains("1 of 2 replicas"), "{error}");
+    assert_eq!(master.ok(&["EXISTS", "n"]), "0");
+    // Whoever asks for less gets it.
+    let guard = lock.acquire(minute().durability(Durability::Wait(1))).await;
+    guard.expect("acknowledged").release().await.expect("held");
+}
+
+/// A renewal that no replica has does not keep a durable lock.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_durable_hold_without_its_replica_is_lost_in_time() {
+    let (master, mut replica) = pair();
+    let lock = lock(&master, Durability::Wait(1)).await;
+    let fixed = lock
+        .acquire(Acquire::default().wait(Wait::Try))
+        .await
+        .expect("acknowledged");
+    replica.kill();
+    let error = fixed.extend(60_000 * MS).await.expect_err("no replica");
+    assert_eq!(error.kind(), ErrorKind::NotDurable, "{error}");
+    assert_eq!(fixed.lost().await, LostReason::NotRenewed);
+}

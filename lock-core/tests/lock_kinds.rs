@@ -1,0 +1,189 @@
+//! Turns what sets the kinds of lock apart into tests.
+
+mod lock_support;
+mod support;
+
+use std::time::Duration;
+
+use lock_core::{
+    Acquire, Client, ClientOptions, ErrorKind, Guard, Kind, Lease, Lock, Owner, Released, Wait,
+};
+use lock_support::{Loss, Relay};
+use support::{PATIENCE, Server};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+async fn lock(url: &str, kind: Kind) -> Lock {
+    let options = ClientOptions::default().response_timeout(Duration::from_millis(300));
+    let client = Client::connect(&url.parse().expect("a good URL"), options)
+        .await
+        .expect("it answers");
+    client.lock(kind, "n").expect("a good name")
+}
+
+fn wait() -> Acquire {
+    Acquire::default()
+        .wait(Wait::AtMost(PATIENCE))
+        .lease(Lease::Fixed(MINUTE))
+}
+
+fn once() -> Acquire {
+    wait().wait(Wait::Try)
+}
+
+/// What every kind promises, redlock of one master included.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_kind_excludes_wakes_extends_and_leaves_nothing() {
+    for &kind in Kind::ALL {
+        let server = Server::start(&[]);
+        let lock = lock(&server.url(), kind).await;
+        let guard = lock.acquire(once()).await.expect("free");
+        assert_eq!(
+            lock.acquire(once()).await.expect_err("held").kind(),
+            ErrorKind::Busy,
+            "{kind}"
+        );
+        guard.extend(2 * MINUTE).await.expect("held");
+        let left: u64 = server.ok(&["PTTL", "n"]).parse().expect("ms");
+        assert!(left > 60_000, "{kind}: {left} ms");
+        let next = tokio::spawn({
+            let lock = lock.clone();
+            async move { lock.acquire(wait()).await }
+        });
+        assert_eq!(
+            guard.release().await.expect("held"),
+            Released::Freed,
+            "{kind}"
+        );
+        let next: Guard = next.await.expect("no panic").expect("its turn");
+        server.ok(&["DEL", "n"]);
+        assert_eq!(
+            next.extend(2 * MINUTE).await.expect_err("gone").kind(),
+            ErrorKind::NotHeld,
+            "{kind}"
+        );
+        assert!(next.is_lost());
+        assert_eq!(
+            next.release().await.expect_err("gone").kind(),
+            ErrorKind::NotHeld,
+            "{kind}"
+        );
+        assert_eq!(server.ok(&["EXISTS", "n"]), "0", "{kind}");
+    }
+}
+
+/// A repetition of an acquire or release whose answer was lost is recognised by every kind.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_kind_survives_lost_answers() {
+    for &kind in Kind::ALL {
+        for owner in [None, Some(Owner::numbered(1))] {
+            let server = Server::start(&[]);
+            let relay = Relay::start(server.address()).await;
+            let lock = lock(&relay.url(), kind).await;
+            let mut how = wait();
+            how.owner = owner;
+            // The first cycle teaches the server the scripts.
+            lock.acquire(how.clone())
+                .await
+                .expect("free")
+                .release()
+                .await
+                .expect("held");
+            let word = if kind == Kind::Plain {
+                "SET"
+            } else {
+                "EVALSHA"
+            };
+            relay.lose(word, Loss::Reset);
+            let guard = lock.acquire(how).await.expect("asked again");
+            relay.lose("EVALSHA", Loss::Reset);
+            let released = guard.release().await;
+            assert_eq!(released.expect("held"), Released::Freed, "{kind} {owner:?}");
+            assert_eq!(relay.lost(), 2);
+            // A late acquire is looked for in the background; it may be doing so for nothing.
+            server.wait_for(&["EXISTS", "n"], |answer| answer == "0");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_plain_lock_is_one_native_command_in() {
+    let server = Server::start(&[]);
+    let lock = lock(&server.url(), Kind::Plain).await;
+    let guard = lock.acquire(once()).await.expect("free");
+    assert_eq!(server.ok(&["GET", "n"]), guard.owner());
+    let calls = server.ok(&["INFO", "commandstats"]);
+    assert!(!calls.contains("cmdstat_eval"), "{calls}");
+    assert_eq!(guard.release().await.expect("held"), Released::Freed);
+}
+
+#[tokio::test]
+async fn a_kind_that_is_not_re_entrant_refuses_its_own_owner() {
+    for (kind, refusal) in [
+        (Kind::NonReentrant, ErrorKind::Failed),
+        (Kind::Plain, ErrorKind::Busy),
+    ] {
+        let server = Server::start(&[]);
+        let lock = lock(&server.url(), kind).await;
+        let mine = once().owner(Owner::numbered(1));
+        let guard = lock.acquire(mine.clone()).await.expect("free");
+        let error = lock.acquire(mine.clone()).await.expect_err("mine already");
+        assert_eq!(error.kind(), refusal, "{error}");
+        assert_eq!(guard.release().await.expect("held"), Released::Freed);
+        lock.acquire(mine)
+            .await
+            .expect("free")
+            .release()
+            .await
+            .expect("held");
+    }
+}
+
+#[tokio::test]
+async fn tokens_rise_also_when_the_counter_is_lost() {
+    let server = Server::start(&[]);
+    let lock = lock(&server.url(), Kind::Fenced).await;
+    let mut last = 0;
+    for round in 0..6 {
+        let guard = lock.acquire(once()).await.expect("free");
+        let token = guard.token().expect("a fenced lock has one");
+        assert!(token > last, "{token} after {last}");
+        assert!(i64::try_from(token).is_ok());
+        assert_eq!(
+            server.ok(&["GET", "redisson_lock_token:{n}"]),
+            token.to_string()
+        );
+        last = token;
+        guard.release().await.expect("held");
+        if round == 3 {
+            server.ok(&["FLUSHALL"]);
+        }
+    }
+    assert_eq!(server.call(&["PTTL", "redisson_lock_token:{n}"]), "-1");
+    // A peer counts on from where we are.
+    server.ok(&["SET", "redisson_lock_token:{n}", "4000000000000000"]);
+    let guard = lock.acquire(once()).await.expect("free");
+    assert_eq!(guard.token(), Some(4_000_000_000_000_001));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_spinning_waiter_needs_no_message() {
+    let server = Server::start(&[]);
+    let lock = lock(&server.url(), Kind::Spin).await;
+    server.ok(&["HSET", "n", "stranger:1", "1"]);
+    let waiting = tokio::spawn(async move { lock.acquire(wait()).await });
+    // It looks again and again.
+    server.wait_for(&["INFO", "commandstats"], |stats| {
+        let calls = stats
+            .split("cmdstat_hexists:calls=")
+            .nth(1)
+            .and_then(|rest| rest.split(',').next());
+        calls.is_some_and(|calls| calls.parse::<u32>().is_ok_and(|calls| calls > 5))
+    });
+    assert_eq!(
+        server.ok(&["PUBSUB", "NUMSUB", "redisson_lock__channel:{n}"]),
+        "redisson_lock__channel:{n}\n0"
+    );
+    server.ok(&["DEL", "n"]);
+    waiting.await.expect("no panic").expect("entered");
+}
