@@ -44,7 +44,7 @@ async fn a_driver_that_exits_is_reported_with_its_log() {
         panic!("no report");
     };
     for part in [
-        "bad_driver exits",
+        "bench-test-driver exits",
         "client c1",
         "exited with code 3",
         "a reason of its own",

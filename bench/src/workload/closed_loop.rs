@@ -494,8 +494,10 @@ fn collect(
         }
         in_calls_ns += samples.in_calls_ns;
     }
-    // Servers that answered before the window and do not now: what was measured is the target's death.
-    if round.cut_short.is_none() && before.servers.is_some() && after.servers.is_none() {
+    // Servers that answered before the window and do not now, or that neither answer nor grant: what was measured is the
+    // target's death.
+    let suspect = before.servers.is_some() || round.cycles == 0;
+    if round.cut_short.is_none() && suspect && after.servers.is_none() {
         round.cut_short = round
             .first_error
             .as_ref()

@@ -3,7 +3,6 @@
 
 use std::{
     ops::Deref,
-    path::PathBuf,
     time::{Duration, Instant},
 };
 
@@ -42,17 +41,9 @@ pub(crate) async fn lab_of(kind: TopologyKind) -> Lab {
     lab(Topology::of(kind)).await
 }
 
-/// The program of `examples/bad_driver.rs`, built by `cargo test` beside this test.
-pub(crate) fn driver_program() -> String {
-    let test = std::env::current_exe().unwrap();
-    let profile: PathBuf = test.parent().unwrap().parent().unwrap().into();
-    let program = profile.join("examples/bad_driver");
-    assert!(
-        program.exists(),
-        "{} is missing: `cargo build -p bench --examples` makes it",
-        program.display()
-    );
-    program.to_string_lossy().into_owned()
+/// The program of `driver.rs`.
+pub(crate) fn driver_program() -> &'static str {
+    env!("CARGO_BIN_EXE_bench-test-driver")
 }
 
 /// A driver in a mode of its own.
