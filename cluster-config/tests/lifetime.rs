@@ -12,7 +12,7 @@ use cluster_config::{
     Links, Process, ProcessId, Provisioner, Topology, TopologyKind, UpOptions, down_by_id, running,
     sweep,
 };
-use support::{eventually, lab_of};
+use support::{eventually, lab_of, scratch};
 
 /// After this long nothing of a killed owner may be left.
 const GONE_WITHIN: Duration = Duration::from_secs(3);
@@ -121,7 +121,7 @@ async fn no_server_outlives_an_owner_that_is_killed_at_any_moment() {
     // From the first fork to long after readiness; which step of the start each one hits depends on the machine.
     let moments = [5, 25, 60, 120, 250, 600, 1500].map(Duration::from_millis);
     let killed = moments.map(|moment| async move {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = scratch();
         let mut owner = Owner::start(dir.path(), false, None);
         tokio::time::sleep(moment).await;
         owner.kill();
@@ -139,7 +139,7 @@ async fn no_server_outlives_an_owner_that_is_killed_at_any_moment() {
 
 #[tokio::test]
 async fn servers_that_ran_are_gone_after_their_owner_was_killed() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = scratch();
     let mut owner = Owner::start(dir.path(), false, None);
     owner.id().await;
     assert_eq!(servers_of(dir.path()).len(), 6);
@@ -171,7 +171,7 @@ async fn servers_outlive_the_thread_that_asked_for_them() {
 
 #[tokio::test]
 async fn a_dropped_deployment_ends_its_servers_and_its_record() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = scratch();
     let topology = Topology::of(TopologyKind::Masters);
     let deployment = Process
         .up(&topology, &UpOptions::new(dir.path()))
@@ -186,7 +186,7 @@ async fn a_dropped_deployment_ends_its_servers_and_its_record() {
 
 #[tokio::test]
 async fn a_start_that_is_called_off_leaves_nothing() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = scratch();
     let topology = Topology::of(TopologyKind::Cluster);
     let options = UpOptions::new(dir.path());
     let start = Process.up(&topology, &options);
@@ -223,7 +223,7 @@ async fn an_attached_deployment_is_listed_and_can_be_ended_by_its_id() {
 
 #[tokio::test]
 async fn detached_servers_survive_their_owner_and_end_by_id() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = scratch();
     let mut owner = Owner::start(dir.path(), true, None);
     owner.wait();
     let id = owner.id().await;
@@ -255,8 +255,8 @@ fn record_in(state: &Path) -> PathBuf {
 
 #[tokio::test]
 async fn the_next_start_sweeps_what_a_dead_owner_left_and_nothing_else() {
-    let state = tempfile::tempdir().unwrap();
-    let left = tempfile::tempdir().unwrap();
+    let state = scratch();
+    let left = scratch();
     let mut dead = Owner::start(left.path(), true, Some(state.path()));
     dead.wait();
     // Detached servers whose record says that they are not: what would be left had the death signal failed.
@@ -270,7 +270,7 @@ async fn the_next_start_sweeps_what_a_dead_owner_left_and_nothing_else() {
     fs::write(&path, record.to_string()).unwrap();
     assert_eq!(servers_of(left.path()).len(), 6);
 
-    let fresh = tempfile::tempdir().unwrap();
+    let fresh = scratch();
     let mut next = Owner::start(fresh.path(), false, Some(state.path()));
     next.id().await;
     let survivors = servers_of(left.path());

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use cluster_config::{
     ClusterError, Data, Links, Process, Provisioner, Topology, TopologyKind, UpOptions,
 };
-use support::{PATIENCE, eventually, lab, lab_of};
+use support::{PATIENCE, eventually, lab, lab_of, scratch};
 
 async fn up_fails(topology: &Topology, port: Option<u16>) -> ClusterError {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = scratch();
     let options = UpOptions {
         port,
         ..UpOptions::new(dir.path())
@@ -141,7 +141,7 @@ async fn a_missing_binary_is_told_apart_from_other_failures() {
 async fn a_bad_configuration_line_shows_the_end_of_the_log_and_leaves_nothing() {
     let mut topology = Topology::of(TopologyKind::Masters);
     topology.config.insert("maxmemory".into(), "plenty".into());
-    let dir = tempfile::tempdir().unwrap();
+    let dir = scratch();
     let error = Process
         .up(&topology, &UpOptions::new(dir.path()))
         .await
@@ -155,7 +155,7 @@ async fn a_bad_configuration_line_shows_the_end_of_the_log_and_leaves_nothing() 
 
 #[tokio::test]
 async fn time_that_is_too_short_is_said_and_leaves_nothing() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = scratch();
     let options = UpOptions {
         // The slots of a new cluster are served after two seconds at the earliest, whatever the machine.
         ready_timeout: Duration::from_millis(300),
@@ -172,7 +172,7 @@ async fn time_that_is_too_short_is_said_and_leaves_nothing() {
 
 #[tokio::test]
 async fn down_ends_every_server_and_keeps_the_logs() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = scratch();
     let topology = Topology::of(TopologyKind::Masters);
     let deployment = Process
         .up(&topology, &UpOptions::new(dir.path()))

@@ -139,13 +139,15 @@ impl Patience {
 
 /// What a sentinel has to be told after every start, since no configuration file holds it: look more often.
 ///
-/// A ping period under 250 ms would break failovers: a replica's INFO then counts as stale (5 ping periods).
+/// A ping period under 250 ms would break failovers: a replica's INFO then counts as stale (5 ping periods). A sentinel
+/// that was stalled for 2 s, as by a slow disk on which it saves its configuration, trusts nothing it sees for the tilt
+/// period; its default of 30 s would outlast most experiments.
 pub(crate) async fn hurry_sentinel(
     fleet: &Fleet,
     sentinel: &PlannedNode,
     patience: Patience,
 ) -> Result<(), ClusterError> {
-    const PERIODS: [&str; 12] = [
+    const PERIODS: [&str; 14] = [
         "SENTINEL",
         "DEBUG",
         "info-period",
@@ -158,6 +160,8 @@ pub(crate) async fn hurry_sentinel(
         "100",
         "min-link-reconnect-period",
         "100",
+        "tilt-period",
+        "1000",
     ];
     patience.accepts(fleet, sentinel, &PERIODS).await.map(drop)
 }

@@ -25,7 +25,7 @@ struct Shared {
     /// Every harm in force. One value for all links: changes are rare, and each connection picks what concerns it.
     harms: watch::Sender<Vec<Arc<Active>>>,
     next_id: AtomicU64,
-    clients: Mutex<BTreeMap<u32, u32>>,
+    clients: Mutex<Arc<BTreeMap<u32, u32>>>,
     connections: Mutex<BTreeMap<u64, Weak<Ends>>>,
 }
 
@@ -56,9 +56,6 @@ pub(super) struct Ends {
 impl Ends {
     /// Looks up which client dialled: 0 if the socket belongs to no process that was named.
     fn name_client(&self, pids: &BTreeMap<u32, u32>) {
-        if matches!(*self.dialler.lock().unwrap(), Party::Node(_)) {
-            return;
-        }
         let client = clients::owner(self.peer, self.local, pids).unwrap_or(0);
         *self.dialler.lock().unwrap() = Party::Client(client);
     }
@@ -100,10 +97,9 @@ impl LinkTable {
     }
 
     pub(crate) fn set_clients(&self, pids: BTreeMap<u32, u32>) {
-        let mut named = self.shared.clients.lock().unwrap();
-        *named = pids;
+        *self.shared.clients.lock().unwrap() = Arc::new(pids);
         for ends in self.ends() {
-            ends.name_client(&named);
+            self.name(&ends);
         }
         // Wakes every connection, which then looks at its ends again.
         self.shared.harms.send_modify(|_| ());
@@ -130,9 +126,23 @@ impl LinkTable {
             connections.retain(|_, ends| ends.strong_count() > 0);
             connections.insert(ends.id, Arc::downgrade(&ends));
         }
-        // Under the same lock as `set_clients`, so that an older naming never overwrites a newer one.
-        ends.name_client(&self.shared.clients.lock().unwrap());
+        self.name(&ends);
         ends
+    }
+
+    /// Says which client dialled, if it was one. The look-up is slow when the kernel's table is long, so it is made without the lock, which
+    /// every new connection needs; and it is made again if clients were named anew meanwhile.
+    fn name(&self, ends: &Ends) {
+        if matches!(*ends.dialler.lock().unwrap(), Party::Node(_)) {
+            return;
+        }
+        loop {
+            let pids = Arc::clone(&self.shared.clients.lock().unwrap());
+            ends.name_client(&pids);
+            if Arc::ptr_eq(&pids, &self.shared.clients.lock().unwrap()) {
+                return;
+            }
+        }
     }
 
     /// One direction of a connection, as its harms see it.

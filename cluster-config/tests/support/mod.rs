@@ -47,13 +47,21 @@ impl Deref for Lab {
 }
 
 pub(crate) async fn lab(topology: &Topology, links: Links) -> Lab {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = scratch();
     let options = UpOptions {
         links,
         ..UpOptions::new(dir.path())
     };
     let deployment = Process.up(topology, &options).await.unwrap();
     Lab { deployment, dir }
+}
+
+/// A directory in memory where there is one: servers sync their configuration, and a disk that others keep busy can hold
+/// that up for seconds, longer than the silence after which a server counts as dead.
+pub(crate) fn scratch() -> TempDir {
+    tempfile::tempdir_in("/dev/shm")
+        .or_else(|_| tempfile::tempdir())
+        .unwrap()
 }
 
 pub(crate) async fn lab_of(kind: TopologyKind, links: Links) -> Lab {
