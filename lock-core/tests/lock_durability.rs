@@ -18,14 +18,24 @@ fn pair() -> (Server, Server) {
     replica.wait_for(&["INFO", "replication"], |info| {
         info.contains("master_link_status:up")
     });
-    master.wait_for(&["WAIT", "1", "1000"], |acked| acked == "1");
+    // The replica's first acknowledgement takes up to a second; WAIT counts nothing before it.
+    master.ok(&["SET", "first", "write"]);
+    master.wait_for(&["INFO", "replication"], |info| {
+        let number = |name: &str| {
+            let rest = info.split(name).nth(1)?;
+            let end = rest.find(|c: char| !c.is_ascii_digit())?;
+            rest[..end].parse::<u64>().ok()
+        };
+        let written = number("master_repl_offset:");
+        written > Some(0) && number(",offset=") >= written
+    });
     (master, replica)
 }
 
 async fn lock(master: &Server, durability: Durability) -> Lock {
     let options = ClientOptions::default().durability(durability);
     let options = options
-        .durability_timeout(200 * MS)
+        .durability_timeout(400 * MS)
         .watchdog_lease(900 * MS);
     let target = master.url().parse().expect("a good URL");
     let client = Client::connect(&target, options).await.expect("it answers");
