@@ -223,17 +223,11 @@ impl Deployment {
 
     /// Stops every server (by id), heals nothing, waits until all are gone, removes data directories but keeps logs.
     pub async fn down(self) -> Result<(), ClusterError> {
-        let pids: Vec<(String, u32)> = self
-            .nodes
-            .iter()
-            .filter_map(|node| Some((node.name.clone(), self.fleet.pid(&node.name)?)))
-            .collect();
         self.fleet.end();
         let data = self.dir.join("nodes");
         if data.exists() {
             return Err(ClusterError::new(format!(
-                "{} servers are gone, but {} could not be removed",
-                pids.len(),
+                "the servers are gone, but {} could not be removed",
                 data.display()
             )));
         }

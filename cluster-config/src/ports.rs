@@ -2,7 +2,6 @@
 
 use std::fs::{File, OpenOptions};
 use std::net::{SocketAddr, TcpListener};
-use std::os::fd::AsRawFd;
 
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::libc;
@@ -99,9 +98,8 @@ fn lock(port: u16) -> Result<Option<PortLock>, ClusterError> {
         Ok(_) => Ok(Some(PortLock { port, _file: file })),
         Err(nix::errno::Errno::EAGAIN | nix::errno::Errno::EACCES) => Ok(None),
         Err(error) => Err(ClusterError::new(format!(
-            "cannot lock {} (descriptor {}): {error}",
-            path.display(),
-            file.as_raw_fd()
+            "cannot lock {}: {error}",
+            path.display()
         ))),
     }
 }
