@@ -66,8 +66,16 @@ mod tests {
             let scenario = Scenario::parse(builtin.path, builtin.text)
                 .unwrap_or_else(|errors| panic!("{errors}"));
             assert_eq!(scenario.name, builtin.name);
-            assert!(!scenario.about.is_empty(), "{} says what it shows", builtin.name);
-            assert!(!scenario.expect.is_empty(), "{} expects something", builtin.name);
+            assert!(
+                !scenario.about.is_empty(),
+                "{} says what it shows",
+                builtin.name
+            );
+            assert!(
+                !scenario.expect.is_empty(),
+                "{} expects something",
+                builtin.name
+            );
             assert!(
                 !builtin.control || scenario.expect.values().any(|word| word == "violated"),
                 "{} must be convicted",
@@ -83,7 +91,10 @@ mod tests {
             for entry in std::fs::read_dir(folder).expect("the folder is there") {
                 let path = entry.expect("it is readable").path();
                 if path.extension().is_some_and(|end| end == "toml") {
-                    let name = path.file_stem().and_then(|name| name.to_str()).expect("a name");
+                    let name = path
+                        .file_stem()
+                        .and_then(|name| name.to_str())
+                        .expect("a name");
                     let builtin = find(name).unwrap_or_else(|| panic!("{name} is not listed"));
                     assert_eq!(builtin.control, control, "{name}");
                 }

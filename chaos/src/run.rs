@@ -174,7 +174,9 @@ pub async fn run_scenario(plan: &Plan, options: &RunOptions) -> Result<ScenarioR
     };
     let mut recorded = recorded?;
     if let Err(why) = stopped {
-        recorded.notes.push(format!("servers were not stopped in order: {why}"));
+        recorded
+            .notes
+            .push(format!("servers were not stopped in order: {why}"));
     }
     (options.progress)(Progress::Judging);
     judged(plan, options, recorded)
@@ -363,14 +365,9 @@ fn nothing(plan: &Plan) -> ScenarioRun {
     }
 }
 
-fn judged(
-    plan: &Plan,
-    options: &RunOptions,
-    recorded: Recorded,
-) -> Result<ScenarioRun, RunError> {
+fn judged(plan: &Plan, options: &RunOptions, recorded: Recorded) -> Result<ScenarioRun, RunError> {
     let path = options.dir.join("history.jsonl");
-    let text =
-        fs::read_to_string(&path).map_err(|error| RunError::io("read", &path, &error))?;
+    let text = fs::read_to_string(&path).map_err(|error| RunError::io("read", &path, &error))?;
     let mut result = empty(plan);
     result.faults = recorded.faults;
     result.load_ns = scenario::nanoseconds(recorded.load);
@@ -379,7 +376,9 @@ fn judged(
         Ok(history) => history,
         // No line at all: interrupted, or nothing could be written.
         Err(error) => {
-            result.notes.push(format!("the history is of no use: {error}"));
+            result
+                .notes
+                .push(format!("the history is of no use: {error}"));
             result.notes.extend(recorded.incomplete);
             return Ok(ScenarioRun {
                 result,

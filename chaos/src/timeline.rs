@@ -8,7 +8,11 @@ use results::run::FaultSpan;
 use crate::checkers::{CheckReport, belief, confirmed, contract};
 
 /// The picture around the longest overlap of the gravest class that has one; `None` where nothing overlapped.
-pub(crate) fn worst(report: &CheckReport, drift: f64, faults: &[FaultSpan]) -> Option<TimelineData> {
+pub(crate) fn worst(
+    report: &CheckReport,
+    drift: f64,
+    faults: &[FaultSpan],
+) -> Option<TimelineData> {
     let (class, anomaly) = ["contract", "confirmed", "belief"]
         .into_iter()
         .find_map(|class| {
@@ -27,7 +31,8 @@ pub(crate) fn worst(report: &CheckReport, drift: f64, faults: &[FaultSpan]) -> O
         "confirmed" => confirmed::intervals(record),
         _ => belief::intervals(record),
     };
-    let name = |names: &[String], index: u32| names.get(index as usize).cloned().unwrap_or_default();
+    let name =
+        |names: &[String], index: u32| names.get(index as usize).cloned().unwrap_or_default();
     let holds: Vec<HoldBar> = record
         .grants
         .iter()

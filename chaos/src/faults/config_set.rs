@@ -67,7 +67,12 @@ impl Changed {
         }
     }
 
-    pub(super) async fn set(&mut self, name: &str, key: &str, value: &str) -> Result<(), FaultError> {
+    pub(super) async fn set(
+        &mut self,
+        name: &str,
+        key: &str,
+        value: &str,
+    ) -> Result<(), FaultError> {
         let before = self.get(name, key).await?;
         self.world
             .deployment

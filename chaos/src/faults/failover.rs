@@ -6,9 +6,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use cluster_config::{Role, TopologyKind};
 
-use super::{
-    Done, Fault, FaultError, FaultGuard, FaultKind, Hits, Injection, Proof, World, nodes,
-};
+use super::{Done, Fault, FaultError, FaultGuard, FaultKind, Hits, Injection, Proof, World, nodes};
 
 pub(super) const KIND: FaultKind = FaultKind {
     name: "failover",

@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::{
-    Done, Fault, FaultError, FaultGuard, FaultKind, Hits, Injection, Proof, World, nodes,
-};
+use super::{Done, Fault, FaultError, FaultGuard, FaultKind, Hits, Injection, Proof, World, nodes};
 
 pub(super) const KIND: FaultKind = FaultKind {
     name: "flushall",

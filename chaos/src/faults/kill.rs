@@ -66,7 +66,11 @@ async fn kill(world: &World, target: &Target) -> Result<Proof, FaultError> {
                 format!(
                     "{name}: {pid} is {}, and {address} {} connections",
                     if gone { "gone" } else { "still there" },
-                    if refused { "refuses" } else { "does not refuse" }
+                    if refused {
+                        "refuses"
+                    } else {
+                        "does not refuse"
+                    }
                 ),
             ))
         }

@@ -76,7 +76,9 @@ impl Fault for OnLinks {
             })
             .collect();
         if guards.is_empty() {
-            return Err(FaultError("it names no link between two parties".to_owned()));
+            return Err(FaultError(
+                "it names no link between two parties".to_owned(),
+            ));
         }
         Ok(Box::new(Linked {
             names: injection.targets.iter().map(Target::to_string).collect(),

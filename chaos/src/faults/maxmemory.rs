@@ -58,7 +58,9 @@ impl Fault for Maxmemory {
             before: Vec::new(),
         };
         for name in nodes(injection) {
-            guard.before.push((name.to_owned(), harm(world, name).await?));
+            guard
+                .before
+                .push((name.to_owned(), harm(world, name).await?));
             if let Some(policy) = settings::text(&injection.with, "policy") {
                 guard.changed.set(name, "maxmemory-policy", policy).await?;
             }

@@ -65,7 +65,10 @@ async fn stopped(world: &World, target: &Target) -> Proof {
             return Proof::of(true, format!("{target}: /proc says stopped (T)"));
         }
         if Instant::now() >= deadline {
-            return Proof::of(false, format!("{target}: /proc says {state:?}, not stopped"));
+            return Proof::of(
+                false,
+                format!("{target}: /proc says {state:?}, not stopped"),
+            );
         }
         tokio::time::sleep(Duration::from_millis(1)).await;
     }

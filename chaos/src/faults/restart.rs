@@ -59,8 +59,10 @@ impl Fault for Restart {
                 format!("{name}: process {before:?} became {after:?}"),
             ))
         });
-        let proofs: Result<Vec<Proof>, FaultError> =
-            futures_util::future::join_all(restarts).await.into_iter().collect();
+        let proofs: Result<Vec<Proof>, FaultError> = futures_util::future::join_all(restarts)
+            .await
+            .into_iter()
+            .collect();
         Ok(Box::new(Done(Proof::all(proofs?))))
     }
 }

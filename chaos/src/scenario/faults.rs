@@ -168,10 +168,7 @@ fn when(section: Section<'_>, load: Duration) -> Option<When> {
             if word == "first-grant" {
                 Ok(When::AfterFirstGrant)
             } else {
-                Err(format!(
-                    "`first-grant`{}",
-                    nearest(word, ["first-grant"])
-                ))
+                Err(format!("`first-grant`{}", nearest(word, ["first-grant"])))
             }
         }),
         Some(_) => {
@@ -302,9 +299,9 @@ fn check(kind: SettingKind, value: &DeValue<'_>) -> Result<Setting, String> {
         SettingKind::Text => match value {
             DeValue::String(word) => Ok(Setting::Text(word.clone().into_owned())),
             DeValue::Integer(_) | DeValue::Float(_) => Ok(Setting::Text(shown(value))),
-            DeValue::Boolean(truth) => Ok(Setting::Text(
-                if *truth { "yes" } else { "no" }.to_owned(),
-            )),
+            DeValue::Boolean(truth) => {
+                Ok(Setting::Text(if *truth { "yes" } else { "no" }.to_owned()))
+            }
             _ => Err("a string in quotes".to_owned()),
         },
         SettingKind::Words => {

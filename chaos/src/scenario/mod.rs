@@ -21,8 +21,8 @@ pub use problem::{Problem, ScenarioErrors};
 pub use schema::json_schema;
 pub use target::{On, Who};
 pub(crate) use target::{data_nodes, quorum};
-pub(crate) use values::{duration, nanoseconds};
 pub use values::{Protects, Range};
+pub(crate) use values::{duration, nanoseconds};
 
 /// Defaults of a scenario, where the file is silent.
 pub mod defaults {

@@ -215,11 +215,9 @@ fn config(section: Section<'_>) -> BTreeMap<String, String> {
 fn lock(section: Section<'_>) -> LockSpec {
     section.allow(&LOCK_KEYS);
     let subject = section
-        .word("subject", |word| {
-            match bench::subjects::find(word) {
-                Ok(_) => Ok(word.to_owned()),
-                Err(error) => Err(format!("a subject of this build: {error}")),
-            }
+        .word("subject", |word| match bench::subjects::find(word) {
+            Ok(_) => Ok(word.to_owned()),
+            Err(error) => Err(format!("a subject of this build: {error}")),
         })
         .unwrap_or_else(|| defaults::SUBJECT.to_owned());
     LockSpec {
@@ -281,7 +279,9 @@ fn load(section: Section<'_>) -> LoadSpec {
         }
     }
     LoadSpec {
-        clients: section.count("clients", 1, 100).unwrap_or(defaults::CLIENTS),
+        clients: section
+            .count("clients", 1, 100)
+            .unwrap_or(defaults::CLIENTS),
         tasks: section.count("tasks", 1, 1000).unwrap_or(defaults::TASKS),
         locks: section.count("locks", 1, 10_000).unwrap_or(defaults::LOCKS),
         hold: section
@@ -337,7 +337,9 @@ fn check_kinds(
         })
     };
     if let Some(problem) = lock.kind.as_deref().and_then(foreign) {
-        lock_section.problems.add(lock_section.span("kind"), problem);
+        lock_section
+            .problems
+            .add(lock_section.span("kind"), problem);
     }
     let mix = load_section.table("mix", "mix");
     for kind in load.mix.keys() {

@@ -1,0 +1,78 @@
+//! One quick scenario of each class comes out as expected, and a run that is cut short keeps what it recorded.
+
+mod support;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use chaos::plan::Plan;
+use chaos::run::{RunOptions, run_scenario};
+use cluster_config::Process;
+use support::{plan, run, subject, told};
+
+async fn as_expected(name: &str) {
+    let builtin = chaos::builtin::find(name).expect("it is in the suite");
+    let (run, dir) = run(builtin.text, 7).await;
+    assert_eq!(run.result.exit_code, 0, "{name}\n{}", told(&run));
+    assert!(run.result.as_expected && !run.partial);
+    let kept = std::fs::read_to_string(dir.path().join("run/plan.json")).expect("the plan is kept");
+    let kept = Plan::from_json(&kept).expect("it is a plan");
+    assert_eq!(kept, plan(builtin.text, 7));
+    assert!(dir.path().join("run/history.jsonl").exists());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_grant_is_found() {
+    as_expected("crash-single-no-persistence").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_paused_holder_is_told_from_a_broken_lock() {
+    as_expected("client-pause").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_control_is_convicted() {
+    as_expected("steal").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancelled_run_keeps_its_record_and_is_unknown() {
+    let text = "name = \"long\"\n[topology]\nkind = \"single\"\n[load]\nduration = \"5m\"\n[[faults]]\nat = \"100ms\"\nfault = \"pause\"\n\
+                on = \"client 1\"\n[expect]\ncontract = \"clean\"\n";
+    let plan = plan(text, 7);
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let (cancel, cancelled) = tokio::sync::watch::channel(false);
+    let mut options = RunOptions::new(dir.path(), subject(&plan.lock.subject), Arc::new(Process));
+    options.cancel = cancelled;
+    // Cancelled as soon as the fault is in, so that there is something to heal.
+    let (injected, mut seen) = tokio::sync::watch::channel(false);
+    options.progress = Arc::new(move |progress| {
+        if matches!(progress, chaos::run::Progress::Injected { .. }) {
+            injected.send_replace(true);
+        }
+    });
+    let ended = tokio::spawn(async move {
+        let _ = seen.wait_for(|seen| *seen).await;
+        cancel.send_replace(true);
+        cancel
+    });
+    let run = tokio::time::timeout(Duration::from_secs(60), run_scenario(&plan, &options))
+        .await
+        .expect("a cancelled run ends")
+        .unwrap_or_else(|error| panic!("{error}"));
+    drop(ended);
+    assert!(run.partial);
+    assert_eq!(
+        run.result.exit_code,
+        chaos::outcome::UNKNOWN,
+        "{}",
+        told(&run)
+    );
+    assert!(
+        run.result.operations.contains_key("acquire"),
+        "{}",
+        told(&run)
+    );
+    assert!(run.result.faults[0].healed_ns.is_some(), "{}", told(&run));
+}

@@ -1,0 +1,74 @@
+//! Every fault bites on real servers and real client processes, and says what shows it.
+
+mod support;
+
+use chaos::run::ScenarioRun;
+use support::{run, told};
+
+/// A short load on one server with one fault in it.
+fn single(fault: &str) -> String {
+    format!(
+        "name = \"one\"\n[topology]\nkind = \"single\"\n[load]\nclients = 2\nhold = \"20ms..40ms\"\nduration = \"1500ms\"\n\
+         [[faults]]\nat = \"300ms\"\nfor = \"400ms\"\n{fault}\n"
+    )
+}
+
+fn assert_bit(run: &ScenarioRun) {
+    assert!(!run.result.faults.is_empty(), "{}", told(run));
+    for fault in &run.result.faults {
+        assert!(fault.bit, "{} did not bite: {}", fault.fault, fault.proof);
+        assert!(
+            fault.healed_ns.is_some(),
+            "{} was not healed: {}",
+            fault.fault,
+            fault.proof
+        );
+    }
+    let acquires = &run.result.operations["acquire"];
+    assert!(acquires["ok"] > 3, "{}", told(run));
+}
+
+macro_rules! bites {
+    ($($test:ident: $fault:literal;)*) => {
+        $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn $test() {
+            let (run, _dir) = run(&single($fault), 7).await;
+            assert_bit(&run);
+        })*
+    };
+}
+
+bites! {
+    kill_of_a_server_that_comes_back: "fault = \"kill\"\non = \"master\"";
+    kill_of_a_client_that_comes_back: "fault = \"kill\"\non = \"client 2\"";
+    restart_without_data: "fault = \"restart\"\nwith = { data = \"lose\" }";
+    pause_of_a_server: "fault = \"pause\"\non = \"n1\"";
+    pause_of_a_holder: "fault = \"pause\"\non = \"holder\"";
+    delay_of_one_client: "fault = \"delay\"\non = \"client 1 -> master\"\nwith = { latency = \"50ms\", jitter = \"10ms\" }";
+    cut_both_ways: "fault = \"cut\"\non = \"clients <-> n1\"";
+    partition_of_one_client: "fault = \"partition\"\non = \"n1 | client 2\"";
+    script_flush: "fault = \"script-flush\"";
+    flushall: "fault = \"flushall\"\nwith = {}";
+    client_pause: "fault = \"client-pause\"";
+    client_kill: "fault = \"client-kill\"";
+    maxmemory: "fault = \"maxmemory\"\nwith = { limit = \"100kb\", policy = \"noeviction\" }";
+    config_set: "fault = \"config-set\"\nwith = { key = \"hz\", value = 20 }";
+    command: "fault = \"command\"\nwith = { args = [\"DEL\", \"orders-1\"] }";
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fault_that_never_comes_due_is_without_proof_and_leaves_the_verdicts_unknown() {
+    // Nobody is granted anything while the server is stopped from the beginning, so the second fault has nothing to wait for.
+    let text = "name = \"never\"\n[topology]\nkind = \"single\"\n[load]\nclients = 1\nduration = \"700ms\"\n[[faults]]\nfault = \"pause\"\n\
+                [[faults]]\nafter = \"first-grant\"\nfault = \"script-flush\"\n[expect]\ncontract = \"clean\"\n";
+    let (run, _dir) = run(text, 7).await;
+    let spans = &run.result.faults;
+    assert!(spans[0].bit, "{}", told(&run));
+    assert!(!spans[1].bit, "{}", told(&run));
+    assert_eq!(
+        run.result.exit_code,
+        chaos::outcome::UNKNOWN,
+        "{}",
+        told(&run)
+    );
+}

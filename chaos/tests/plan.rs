@@ -1,0 +1,80 @@
+//! A plan is drawn once: the same seed gives the same bytes, and what was written is what is read.
+
+mod support;
+
+use chaos::plan::Plan;
+use support::plan;
+
+const TEXT: &str = r#"
+name = "drawn"
+[topology]
+kind = "masters"
+[lock]
+subject = "lock-core:redlock"
+[load]
+clients = 4
+tasks = 3
+[[faults]]
+at = "2s"
+fault = "pause"
+on = "majority"
+[[faults]]
+at = "1s"
+fault = "kill"
+on = "minority"
+[[faults]]
+at = "3s"
+fault = "kill"
+on = "any"
+"#;
+
+#[test]
+fn the_same_seed_gives_the_same_bytes() {
+    assert_eq!(plan(TEXT, 7).to_json(), plan(TEXT, 7).to_json());
+    assert_ne!(plan(TEXT, 7).to_json(), plan(TEXT, 8).to_json());
+}
+
+#[test]
+fn a_plan_is_read_back_as_it_was_written() {
+    let written = plan(TEXT, 7);
+    let read = Plan::from_json(&written.to_json()).expect("it was just written");
+    assert_eq!(read, written);
+    assert_eq!(read.to_json(), written.to_json());
+}
+
+#[test]
+fn drawn_parties_are_nodes_and_faults_are_in_order_of_time() {
+    let json = plan(TEXT, 7).to_json();
+    for word in ["minority", "majority", "\"any\""] {
+        assert!(!json.contains(word), "{word} is still in\n{json}");
+    }
+    let text = plan(TEXT, 7).to_text();
+    let kill = text.find("at 1s: kill").expect("the kill is shown");
+    let pause = text.find("at 2s: pause").expect("the pause is shown");
+    assert!(kill < pause, "{text}");
+}
+
+#[test]
+fn in_a_cluster_every_lock_is_on_the_first_master() {
+    let plan = plan(
+        "name = \"x\"\n[topology]\nkind = \"cluster\"\n[load]\nlocks = 20\n",
+        1,
+    );
+    assert_eq!(plan.load.locks.len(), 20);
+    let (_, high) = cluster_config::layout::slot_range(0, 3);
+    assert!(
+        plan.load
+            .locks
+            .iter()
+            .all(|lock| cluster_config::slot_of(lock) <= high)
+    );
+}
+
+#[test]
+fn a_plan_with_a_foreign_fault_or_form_is_refused() {
+    let json = plan(TEXT, 7).to_json();
+    let foreign = json.replace("\"kill\"", "\"flood\"");
+    assert!(Plan::from_json(&foreign).is_err_and(|error| error.to_string().contains("`flood`")));
+    let later = json.replacen("\"schema\": 1", "\"schema\": 9", 1);
+    assert!(Plan::from_json(&later).is_err_and(|error| error.to_string().contains("form 9")));
+}

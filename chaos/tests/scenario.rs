@@ -1,0 +1,205 @@
+//! What a scenario file may say, and what is said about one that may not.
+
+use chaos::scenario::{Scenario, json_schema};
+
+fn errors(text: &str) -> Vec<String> {
+    match Scenario::parse("bad.toml", text) {
+        Ok(_) => panic!("this file is good:\n{text}"),
+        Err(errors) => errors.to_string().lines().map(str::to_owned).collect(),
+    }
+}
+
+const HEAD: &str = "name = \"x\"\n[topology]\nkind = \"sentinel\"\n";
+
+/// One bad file after `HEAD` (so its first line is line 4), and what its one error must say.
+#[test]
+fn each_mistake_is_named_with_its_place_and_what_is_allowed() {
+    let cases: &[(&str, &str, &[&str])] = &[
+        (
+            "replcas = 2",
+            "4:1",
+            &["unknown key `replcas`", "did you mean `replicas`?"],
+        ),
+        ("replicas = 99", "4:12", &["replicas = 99", "0 to 5"]),
+        (
+            "shards = 3",
+            "4:10",
+            &["`shards` does not apply to a `sentinel` topology"],
+        ),
+        (
+            "replicas = \"2\"",
+            "4:12",
+            &["`replicas` is \"2\"", "a whole number"],
+        ),
+        (
+            "[lck]",
+            "4:2",
+            &["unknown key `lck`", "did you mean `lock`?"],
+        ),
+        (
+            "[lock]\nlease = \"3 sec\"",
+            "5:9",
+            &["\"3 sec\"", "`renewed`"],
+        ),
+        ("[lock]\nlease = 3", "5:9", &["`lease` is 3", "in quotes"]),
+        (
+            "[lock]\nsubject = \"lock-core:rentrant\"",
+            "5:11",
+            &["did you mean `lock-core:reentrant`?"],
+        ),
+        ("[lock]\nkind = \"fiar\"", "5:8", &["did you mean `fair`?"]),
+        ("[lock]\ndurability = \"wait:0\"", "5:14", &["`wait:K`"]),
+        (
+            "[load]\nhold = \"60ms..20ms\"",
+            "5:8",
+            &["not longer than its second"],
+        ),
+        ("[load]\nclients = 0", "5:11", &["from 1 to 100"]),
+        ("[load]\nreenter = 1.5", "5:11", &["from 0.0 to 1.0"]),
+        (
+            "[load]\nmix = { raed = 4 }",
+            "5:9",
+            &["`raed`", "did you mean `read`?"],
+        ),
+        (
+            "[load]\nprotects = \"register\"",
+            "5:12",
+            &["fencing tokens", "`fenced`"],
+        ),
+        (
+            "[[faults]]\nfault = \"kil\"\nat = \"1s\"",
+            "5:9",
+            &["did you mean `kill`?"],
+        ),
+        (
+            "[[faults]]\nfault = \"clock\"\nat = \"1s\"",
+            "5:9",
+            &["this build does not have the fault `clock`", "`kill`"],
+        ),
+        ("[[faults]]\nat = \"1s\"", "4:1", &["`fault` is missing"]),
+        (
+            "[[faults]]\nfault = \"kill\"\nat = \"10s\"",
+            "6:6",
+            &["the load ends after 10s"],
+        ),
+        (
+            "[[faults]]\nfault = \"kill\"\nat = \"1s\"\nafter = \"first-grant\"",
+            "7:9",
+            &["one of `at`, `after` and `when`"],
+        ),
+        (
+            "[[faults]]\nfault = \"kill\"\nafter = \"first-grnt\"",
+            "6:9",
+            &["did you mean `first-grant`?"],
+        ),
+        (
+            "[[faults]]\nfault = \"kill\"\non = \"n9\"",
+            "6:6",
+            &["no node `n9`", "n1, n2, n3, s1, s2, s3"],
+        ),
+        (
+            "[[faults]]\nfault = \"kill\"\non = \"client 4\"",
+            "6:6",
+            &["clients 1 to 3"],
+        ),
+        (
+            "[[faults]]\nfault = \"kill\"\non = \"mastre\"",
+            "6:6",
+            &["did you mean `master`?"],
+        ),
+        (
+            "[[faults]]\nfault = \"kill\"\non = \"n1 -> n2\"",
+            "6:6",
+            &["acts on nodes and clients"],
+        ),
+        (
+            "[[faults]]\nfault = \"cut\"\non = \"master\"",
+            "6:6",
+            &["links `A -> B`"],
+        ),
+        (
+            "[[faults]]\nfault = \"delay\"\non = \"n1 -> n2\"",
+            "5:9",
+            &["needs the setting `latency`"],
+        ),
+        (
+            "[[faults]]\nfault = \"delay\"\non = \"n1 -> n2\"\nwith = { latncy = \"1s\", latency = \"1s\" }",
+            "7:10",
+            &["did you mean `latency`?"],
+        ),
+        (
+            "[[faults]]\nfault = \"restart\"\nwith = { data = \"loose\" }",
+            "6:17",
+            &["did you mean `lose`?"],
+        ),
+        (
+            "[expect]\nbeleif = \"clean\"",
+            "5:1",
+            &["did you mean `belief`?"],
+        ),
+        ("[expect]\nbelief = \"cleen\"", "5:10", &["`at-most N/min`"]),
+        ("[topology]\n", "4:2", &["duplicate"]),
+    ];
+    for (text, place, words) in cases {
+        let found = errors(&format!("{HEAD}{text}\n"));
+        assert_eq!(found.len(), 1, "{text}\n{found:#?}");
+        let start = format!("bad.toml:{place}: ");
+        assert!(
+            found[0].starts_with(&start),
+            "{text}\n{}\nshould begin with {start}",
+            found[0]
+        );
+        for word in *words {
+            assert!(
+                found[0].contains(word),
+                "{text}\n{}\nshould say {word}",
+                found[0]
+            );
+        }
+    }
+}
+
+#[test]
+fn all_mistakes_of_a_file_come_together_and_in_its_order() {
+    let found = errors(
+        "nam = \"x\"\n[topology]\nkind = \"sentinal\"\n[lock]\nwait = \"soon\"\n[load]\nthink = 5\n[[faults]]\nfault = \"kil\"\n\
+         [expect]\ncontract = \"bad\"\n",
+    );
+    assert_eq!(found.len(), 7, "{found:#?}");
+    assert!(found.iter().any(|line| line.contains("`name` is missing")));
+    assert!(
+        found
+            .iter()
+            .any(|line| line.contains("did you mean `sentinel`?"))
+    );
+    assert!(
+        found
+            .last()
+            .is_some_and(|line| line.starts_with("bad.toml:11:12: "))
+    );
+}
+
+#[test]
+fn only_name_and_kind_are_required() {
+    for kind in ["single", "sentinel", "cluster", "masters"] {
+        let text = format!("name = \"x\"\n[topology]\nkind = \"{kind}\"\n");
+        let scenario = Scenario::parse("x.toml", &text).unwrap_or_else(|errors| panic!("{errors}"));
+        assert_eq!(scenario.lock.subject, "lock-core:reentrant");
+        assert_eq!(scenario.load.clients, 3);
+        assert!(scenario.faults.is_empty());
+    }
+}
+
+#[test]
+fn the_schema_in_the_repository_is_current() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/scenario.schema.json");
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(path, json_schema()).expect("the folder can be written");
+    }
+    let kept = std::fs::read_to_string(path).unwrap_or_default();
+    assert_eq!(
+        kept,
+        json_schema(),
+        "write it again with `BLESS=1 cargo test -p chaos --test scenario`"
+    );
+}

@@ -1,0 +1,60 @@
+//! Turns a scenario's text into a run with real servers and clients that are processes, for the tests of this crate.
+
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bench::exec::ExecSubject;
+use chaos::plan::Plan;
+use chaos::run::{RunOptions, ScenarioRun, run_scenario};
+use chaos::scenario::Scenario;
+use cluster_config::Process;
+
+/// The example program whose processes are the clients.
+pub(crate) fn driver() -> PathBuf {
+    let test = std::env::current_exe().expect("a test is a file");
+    let target = test
+        .parent()
+        .and_then(|deps| deps.parent())
+        .expect("tests are in target/<profile>/deps");
+    let driver = target.join("examples").join("driver");
+    assert!(
+        driver.exists(),
+        "{} is missing: `cargo test -p chaos` builds it, `cargo test --test …` does not; build it with `cargo build -p chaos --example driver`",
+        driver.display()
+    );
+    driver
+}
+
+/// A subject whose clients are processes.
+pub(crate) fn subject(name: &str) -> Arc<ExecSubject> {
+    let inner = bench::subjects::find(name).expect("a known subject");
+    let command = vec![driver().display().to_string(), name.to_owned()];
+    Arc::new(ExecSubject::for_subject(&*inner, command))
+}
+
+pub(crate) fn plan(text: &str, seed: u64) -> Plan {
+    let scenario = Scenario::parse("test.toml", text).unwrap_or_else(|errors| panic!("{errors}"));
+    Plan::new(&scenario, seed)
+}
+
+/// Runs a scenario in a directory of its own.
+pub(crate) async fn run(text: &str, seed: u64) -> (ScenarioRun, tempfile::TempDir) {
+    let plan = plan(text, seed);
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let options = RunOptions::new(
+        dir.path().join("run"),
+        subject(&plan.lock.subject),
+        Arc::new(Process),
+    );
+    let run = run_scenario(&plan, &options)
+        .await
+        .unwrap_or_else(|error| panic!("{error}"));
+    (run, dir)
+}
+
+/// What to print when a run did not come out as it should.
+pub(crate) fn told(run: &ScenarioRun) -> String {
+    serde_json::to_string_pretty(&run.result).expect("a result is plain JSON")
+}
