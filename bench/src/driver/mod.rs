@@ -107,11 +107,14 @@ pub struct Progress {
     pub now: String,
 }
 
+/// Called with how far a bench has come.
+pub type OnProgress = Box<dyn Fn(&Progress) + Send + Sync>;
+
 /// What a caller may hang into a run.
 #[derive(Default)]
 pub struct Hooks {
     /// Called before each round of each arm, and once at the end.
-    pub progress: Option<Box<dyn Fn(&Progress) + Send + Sync>>,
+    pub progress: Option<OnProgress>,
     /// Ends the run when it turns true; what was measured is given.
     pub cancel: Option<watch::Receiver<bool>>,
 }

@@ -1,10 +1,13 @@
 //! A driver program for the tests: `serve SUBJECT` keeps to the protocol, the other modes break it in one way each.
 
-use std::io::{BufRead, Write};
+use std::{
+    io::{BufRead, Write},
+    process::ExitCode,
+};
 
 use serde_json::{Value, json};
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
     let mut args = std::env::args().skip(1);
     let mode = args.next().unwrap_or_default();
     if mode == "serve" {
@@ -14,12 +17,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         runtime.block_on(served)?;
         // The reading of standard input blocks a thread that nothing can wake.
         runtime.shutdown_background();
-        return Ok(());
+        return Ok(ExitCode::SUCCESS);
     }
     misbehave(&mode)
 }
 
-fn misbehave(mode: &str) -> Result<(), Box<dyn std::error::Error>> {
+fn misbehave(mode: &str) -> Result<ExitCode, Box<dyn std::error::Error>> {
     let mut out = std::io::stdout().lock();
     let mut say = |line: String| -> std::io::Result<()> {
         writeln!(out, "{line}")?;
@@ -40,7 +43,7 @@ fn misbehave(mode: &str) -> Result<(), Box<dyn std::error::Error>> {
             )?,
             ("acquire", "exits") => {
                 writeln!(std::io::stderr(), "about to give up for a reason of its own")?;
-                std::process::exit(3);
+                return Ok(ExitCode::from(3));
             }
             ("acquire", "garbage") => say("panic: nil map".into())?,
             ("acquire", "twice") => {
@@ -60,7 +63,7 @@ fn misbehave(mode: &str) -> Result<(), Box<dyn std::error::Error>> {
             ("bye", "stubborn") => {}
             ("bye", _) => {
                 say(json!({"id": id, "ok": {}}).to_string())?;
-                return Ok(());
+                return Ok(ExitCode::SUCCESS);
             }
             (op, _) => say(json!({"id": id, "failed": {"error": format!("no {op} here")}}).to_string())?,
         }
@@ -70,5 +73,5 @@ fn misbehave(mode: &str) -> Result<(), Box<dyn std::error::Error>> {
             std::thread::park();
         }
     }
-    Ok(())
+    Ok(ExitCode::SUCCESS)
 }
