@@ -85,7 +85,7 @@ mod topology;
 mod watchdog;
 
 pub use client::{AddressMap, Client, ClientOptions, ClientStats};
-pub use durability::Durability;
+pub use durability::{Durability, UnknownDurability};
 pub use error::{ErrorKind, LockError};
 pub use guard::{Guard, GuardEvent, GuardEvents, LostReason, Released};
 pub use kind::{Kind, UnknownKind};
