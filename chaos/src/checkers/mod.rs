@@ -20,6 +20,7 @@ pub mod holds;
 pub mod kinds;
 pub mod liveness;
 mod order;
+mod reader;
 mod severity;
 mod spans;
 
