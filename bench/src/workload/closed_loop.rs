@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 use super::{
     Workload,
     judge::{Hold, Judge},
-    record::{TaskRecord, histogram, sample},
+    record::{TaskRecord, add, histogram},
 };
 use crate::{
     server_stats::{ServerCounts, ServerWatch},
@@ -287,16 +287,16 @@ async fn run_task(shared: Arc<Shared>, client: SharedClient, task: u32) {
             samples.in_calls_ns +=
                 shared.inside(called_ns, granted_ns) + shared.inside(release_ns, freed_ns);
             if shared.within(granted_ns) {
-                sample(&mut samples.acquire, granted_ns - called_ns);
+                add(&mut samples.acquire, granted_ns - called_ns);
                 if let Some((_, since_ns)) = handed_on {
-                    sample(&mut samples.handoff, granted_ns.saturating_sub(since_ns));
+                    add(&mut samples.handoff, granted_ns.saturating_sub(since_ns));
                 }
             }
             match gone {
                 ReleaseEnd::Ok => {
                     record.cycles.fetch_add(1, Relaxed);
                     if shared.within(freed_ns) {
-                        sample(&mut samples.release, freed_ns - release_ns);
+                        add(&mut samples.release, freed_ns - release_ns);
                         samples.cycles += 1;
                     }
                 }

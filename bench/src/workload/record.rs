@@ -15,7 +15,7 @@ pub(crate) fn histogram() -> Histogram<u64> {
 }
 
 /// Adds a sample. Not by `saturating_record`, which never grows the histogram and so would call every sample 2 ns.
-pub(crate) fn sample(histogram: &mut Histogram<u64>, ns: u64) {
+pub(crate) fn add(histogram: &mut Histogram<u64>, ns: u64) {
     // Fails only above half of i64::MAX, which is 146 years.
     let _ = histogram.record(ns);
 }
@@ -100,7 +100,7 @@ mod tests {
     fn samples_keep_their_size() {
         let mut kept = histogram();
         for ns in [800, 5_000_000, 90_000_000_000] {
-            sample(&mut kept, ns);
+            add(&mut kept, ns);
         }
         assert_eq!(kept.len(), 3);
         let near = |ns: u64, wanted: u64| ns.abs_diff(wanted) <= wanted / 500;
