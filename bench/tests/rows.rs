@@ -42,8 +42,9 @@ async fn an_uncontended_row_adds_up() {
         assert_eq!((row.tasks, row.locks, row.rounds), (4, 4, 2));
         assert!(row.cycles_per_s.low.unwrap() <= row.cycles_per_s.median);
         let (p50, p90) = (row.acquire_ns.p50.unwrap(), row.acquire_ns.p90.unwrap());
+        // A round trip through two sockets takes more than a microsecond on any machine.
         assert!(
-            0 < p50 && p50 <= p90 && p90 <= row.acquire_ns.max.unwrap(),
+            1_000 < p50 && p50 <= p90 && p90 <= row.acquire_ns.max.unwrap(),
             "{row:?}"
         );
         assert!(row.release_ns.n > 0 && row.handoff_ns.is_none());
@@ -89,7 +90,7 @@ async fn a_contended_row_counts_hand_offs_to_others() {
         assert_eq!(row.locks, 1);
         let handoffs = row.handoff_ns.expect("somebody waited");
         assert!(handoffs.n > 0 && handoffs.n <= row.acquire_ns.n, "{row:?}");
-        assert!(handoffs.p50.unwrap() > 0);
+        assert!(handoffs.p50.unwrap() > 1_000, "{row:?}");
     }
     let metrics: Vec<&str> = outcome
         .comparisons

@@ -152,7 +152,7 @@ pub(crate) async fn run(
     let mut judge = Judge::default();
     let mut cut_short = watch(&shared, shared.load.warmup, &mut judge, &cancelled).await;
     let before = snapshot(&shared, clients, servers).await;
-    let sampler = sample(shared.clone());
+    let sampler = sample_calls(shared.clone());
     let from_ns = shared.now_ns();
     shared.from_ns.store(from_ns, SeqCst);
     if cut_short.is_none() {
@@ -399,7 +399,7 @@ struct Sampler {
     thread: std::thread::JoinHandle<Vec<f64>>,
 }
 
-fn sample(shared: Arc<Shared>) -> Sampler {
+fn sample_calls(shared: Arc<Shared>) -> Sampler {
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = stop.clone();
     let thread = std::thread::spawn(move || {
