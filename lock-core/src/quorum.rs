@@ -83,7 +83,12 @@ impl Tally {
     }
 
     /// What a failed attempt of `n` masters comes to, after what was taken has been given back.
-    fn failed(self, n: usize, first_sent_at: Instant) -> Result<Tried, NodeError> {
+    fn failed(
+        self,
+        n: usize,
+        given_back: usize,
+        first_sent_at: Instant,
+    ) -> Result<Tried, NodeError> {
         let majority = majority(n);
         if self.settled {
             return Ok(Tried::Settled);
@@ -109,7 +114,9 @@ impl Tally {
             let node = error.node.as_deref().unwrap_or("a master");
             whys.push(format!("{node}: {}", error.message));
         }
-        let definite = self.granted + self.doubtful < majority;
+        // What was granted and is given back is settled; a lost request may still arrive.
+        let granted = self.granted.saturating_sub(given_back);
+        let definite = granted + self.doubtful < majority;
         let code = self.errors.iter().find(|error| !passes(error));
         Err(NodeError {
             node: None,
@@ -164,8 +171,8 @@ pub(crate) async fn acquire(
     }
     drop(answers);
     let until = deadline.min(Instant::now() + node_timeout);
-    give_back(routes, hold, &tally.taken, until).await;
-    tally.failed(n, first_sent_at)
+    let given_back = give_back(routes, hold, &tally.taken, until).await;
+    tally.failed(n, given_back, first_sent_at)
 }
 
 /// Hears the answers that came after a majority.
@@ -187,8 +194,8 @@ fn late_answers(hold: &Arc<Hold>, mut answers: Answers<Tried>) {
 }
 
 /// Gives back what a failed attempt took or may have taken; what is not acknowledged in time goes on in the
-/// background.
-async fn give_back(routes: &Routes, hold: &Arc<Hold>, taken: &[usize], deadline: Instant) {
+/// background. Answers how many masters had it and have it no more.
+async fn give_back(routes: &Routes, hold: &Arc<Hold>, taken: &[usize], deadline: Instant) -> usize {
     let request = hold.lock.form.undo(&hold.ask(hold.lease));
     let how = GiveBack {
         valid: false,
@@ -203,11 +210,14 @@ async fn give_back(routes: &Routes, hold: &Arc<Hold>, taken: &[usize], deadline:
             async move { (index, release_at(&**route, hold, request, how).await) }
         })
         .collect();
+    let mut given_back = 0;
     while let Some((index, ack)) = acks.next().await {
-        if ack.is_ok() {
+        if let Ok(given) = ack {
             open.close(index);
+            given_back += usize::from(given != Given::Absent);
         }
     }
+    given_back
 }
 
 /// Lengthens a hold on a majority.
@@ -254,7 +264,7 @@ pub(crate) async fn extend(
     Err(outvoted(&errors, held, n, first_sent_at))
 }
 
-/// Gives a hold back on all masters; done when a majority has answered, the rest goes on in the background.
+/// Gives a hold back on all masters; done when a majority has given it back, the rest goes on in the background.
 pub(crate) async fn release(
     routes: &Routes,
     hold: &Arc<Hold>,
@@ -284,7 +294,7 @@ pub(crate) async fn release(
         }
         // A minority may not have had it from the start; more than that is a lost lock.
         let lost = absent > n - majority;
-        if !lost && freed + kept + absent < majority {
+        if !lost && freed + kept < majority {
             continue;
         }
         hold.client().background.spawn(async move {
@@ -299,6 +309,10 @@ pub(crate) async fn release(
             (false, 0) => Given::Freed,
             (false, _) => Given::Kept,
         });
+    }
+    // A majority has it no more, although not all of them had it until now.
+    if freed + kept + absent >= majority {
+        return Ok(if kept > 0 { Given::Kept } else { Given::Freed });
     }
     Err(outvoted(&errors, freed + kept, n, first_sent_at))
 }
