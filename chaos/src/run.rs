@@ -153,6 +153,7 @@ pub async fn run_scenario(plan: &Plan, options: &RunOptions) -> Result<ScenarioR
 
     (options.progress)(Progress::Starting);
     let mut up = UpOptions::new(dir);
+    up.in_memory = true;
     if plan.needs_proxies() {
         up.links = Links::Proxied;
     }
