@@ -224,7 +224,7 @@ impl Deployment {
     /// Stops every server (by id), heals nothing, waits until all are gone, removes data directories but keeps logs.
     pub async fn down(self) -> Result<(), ClusterError> {
         self.fleet.end();
-        let data = self.dir.join("nodes");
+        let data = &self.fleet.data();
         if data.exists() {
             return Err(ClusterError::new(format!(
                 "the servers are gone, but {} could not be removed",

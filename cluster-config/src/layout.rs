@@ -54,21 +54,21 @@ pub struct PlannedNode {
 }
 
 impl Layout {
-    /// Places every node of a valid topology. `dir` is absolute.
-    pub fn plan(topology: &Topology, links: Links, port: u16, dir: &Path) -> Layout {
+    /// Places every node of a valid topology: data below `data`, logs below `dir`, both absolute.
+    pub fn plan(topology: &Topology, links: Links, port: u16, dir: &Path, data: &Path) -> Layout {
         let masters = match topology.kind {
             TopologyKind::Single | TopologyKind::Sentinel => 1,
             TopologyKind::Cluster => topology.shards,
             TopologyKind::Masters => topology.masters,
         } as usize;
-        let data = topology.data_nodes() as usize;
+        let data_nodes = topology.data_nodes() as usize;
         let sentinels = match topology.kind {
             TopologyKind::Sentinel => topology.sentinels as usize,
             _ => 0,
         };
 
-        let mut nodes: Vec<PlannedNode> = Vec::with_capacity(data + sentinels);
-        for index in 0..data {
+        let mut nodes: Vec<PlannedNode> = Vec::with_capacity(data_nodes + sentinels);
+        for index in 0..data_nodes {
             let role = if index < masters {
                 Role::Master
             } else {
@@ -84,6 +84,7 @@ impl Layout {
                     links,
                     port,
                     dir,
+                    data,
                 )
             });
         }
@@ -98,6 +99,7 @@ impl Layout {
                     links,
                     port,
                     dir,
+                    data,
                 )
             });
         }
@@ -129,9 +131,17 @@ impl Layout {
     }
 }
 
-fn place(name: String, role: Role, octet: u8, links: Links, port: u16, dir: &Path) -> PlannedNode {
+fn place(
+    name: String,
+    role: Role,
+    octet: u8,
+    links: Links,
+    port: u16,
+    dir: &Path,
+    data: &Path,
+) -> PlannedNode {
     let at = |third: u8| SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 0, third, octet)), port);
-    let own_dir = dir.join("nodes").join(&name);
+    let own_dir = data.join(&name);
     PlannedNode {
         role,
         address: at(0),
@@ -238,7 +248,13 @@ mod tests {
     use super::*;
 
     fn plan(kind: TopologyKind, links: Links) -> Layout {
-        Layout::plan(&Topology::of(kind), links, 17000, Path::new("/tmp/lab"))
+        Layout::plan(
+            &Topology::of(kind),
+            links,
+            17000,
+            Path::new("/tmp/lab"),
+            Path::new("/tmp/lab/nodes"),
+        )
     }
 
     #[test]
@@ -301,7 +317,13 @@ mod tests {
     fn own_lines_come_last_and_stay_away_from_sentinels() {
         let mut topology = Topology::of(TopologyKind::Sentinel);
         topology.config.insert("appendonly".into(), "yes".into());
-        let layout = Layout::plan(&topology, Links::Direct, 17000, Path::new("/tmp/lab"));
+        let layout = Layout::plan(
+            &topology,
+            Links::Direct,
+            17000,
+            Path::new("/tmp/lab"),
+            Path::new("/tmp/lab/nodes"),
+        );
         let data = &layout.nodes[0].conf;
         assert!(
             data.rfind("appendonly yes") > data.rfind("appendonly no"),
@@ -330,6 +352,7 @@ mod tests {
             Links::Direct,
             17000,
             Path::new("/tmp/my \"lab\""),
+            Path::new("/tmp/my \"lab\"/nodes"),
         );
         assert!(
             layout.nodes[0]

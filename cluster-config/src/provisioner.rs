@@ -29,6 +29,9 @@ pub struct UpOptions {
     pub port: Option<u16>,
     /// Keep running when the starting process ends (`up --detach`). Needs direct links, since proxies live in this process.
     pub detach: bool,
+    /// Keep the servers' data in memory (`/dev/shm`) where the machine allows it, instead of in `dir`. Sentinels and cluster nodes sync
+    /// their own configuration before they vote, so a busy disk can hold up a failover for seconds. Not for measuring what syncing costs.
+    pub in_memory: bool,
 }
 
 impl UpOptions {
@@ -40,6 +43,7 @@ impl UpOptions {
             ready_timeout: Duration::from_secs(30),
             port: None,
             detach: false,
+            in_memory: false,
         }
     }
 }

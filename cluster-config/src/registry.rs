@@ -6,7 +6,7 @@
 use std::fs;
 use std::io;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use nix::sys::signal::{Signal, kill};
@@ -38,8 +38,10 @@ pub struct Running {
     pub detached: bool,
     /// When it was started, milliseconds since 1970.
     pub started_unix_ms: u64,
-    /// Where its data and logs are.
+    /// Where its logs are.
     pub dir: PathBuf,
+    /// Where its servers' data is, removed in the end.
+    pub data: PathBuf,
     /// Its servers.
     pub nodes: Vec<RunningNode>,
     /// The process-number space in which the numbers above mean something.
@@ -118,7 +120,7 @@ pub(crate) fn new_record(
     url: String,
     server_version: String,
     detached: bool,
-    dir: PathBuf,
+    (dir, data): (PathBuf, PathBuf),
     nodes: Vec<RunningNode>,
 ) -> Result<Record, ClusterError> {
     let owner = ProcessId::own().ok_or_else(|| {
@@ -136,6 +138,7 @@ pub(crate) fn new_record(
         detached,
         started_unix_ms: started.as_millis() as u64,
         dir,
+        data,
         nodes,
         pid_namespace: pid_namespace(),
     })
@@ -148,9 +151,9 @@ pub(crate) fn marks(record: &Record) -> Vec<(&'static str, String)> {
 
 /// Makes the data directory of a deployment and marks it; refuses one that is there already.
 pub(crate) fn claim_dir(record: &Record) -> Result<(), ClusterError> {
-    let data = data_dir(&record.dir);
+    let data = &record.data;
     let claimed = fs::create_dir_all(&record.dir)
-        .and_then(|()| fs::create_dir(&data))
+        .and_then(|()| fs::create_dir(data))
         .and_then(|()| fs::write(data.join(DIR_MARK), &record.id));
     claimed.map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => ClusterError::new(format!(
@@ -174,9 +177,9 @@ pub(crate) fn save(record: &Record) -> Result<(), ClusterError> {
 
 /// Removes the data directory, if it bears this deployment's mark, and the record; nothing that is missing is missed.
 pub(crate) fn forget(record: &Record) {
-    let data = data_dir(&record.dir);
+    let data = &record.data;
     if fs::read_to_string(data.join(DIR_MARK)).is_ok_and(|id| id == record.id) {
-        let _ = fs::remove_dir_all(&data);
+        let _ = fs::remove_dir_all(data);
     }
     if let Ok(path) = record_path(&record.id) {
         let _ = fs::remove_file(path);
@@ -186,10 +189,6 @@ pub(crate) fn forget(record: &Record) {
 /// Whether the record of a deployment is still there: it vanishes when another process takes the deployment down.
 pub(crate) fn is_listed(id: &str) -> bool {
     record_path(id).is_ok_and(|path| path.exists())
-}
-
-fn data_dir(dir: &Path) -> PathBuf {
-    dir.join("nodes")
 }
 
 fn folder() -> Result<PathBuf, ClusterError> {

@@ -199,6 +199,11 @@ impl Fleet {
         registry::forget(&self.record.lock().unwrap());
     }
 
+    /// Where the servers' data is.
+    pub(crate) fn data(&self) -> PathBuf {
+        self.record.lock().unwrap().data.clone()
+    }
+
     fn update_record(&self, change: impl FnOnce(&mut Record)) -> Result<(), ClusterError> {
         let mut record = self.record.lock().unwrap();
         change(&mut record);

@@ -4,6 +4,8 @@ pub(crate) mod fleet;
 pub(crate) mod ready;
 pub(crate) mod spawn;
 
+use std::path::{Path, PathBuf};
+
 use async_trait::async_trait;
 use futures_util::future::try_join_all;
 
@@ -46,16 +48,16 @@ impl Provisioner for Process {
         let server = Server::find(&topology.server)?;
         let dir = std::path::absolute(&options.dir)
             .map_err(|error| ClusterError::new(format!("{}: {error}", options.dir.display())))?;
-        let ports = ports::reserve(options.port, |port| {
-            Layout::plan(topology, options.links, port, &dir).listens()
-        })?;
-        let layout = Layout::plan(topology, options.links, ports.port, &dir);
+        let listens = |port| Layout::plan(topology, options.links, port, &dir, &dir).listens();
+        let ports = ports::reserve(options.port, listens)?;
+        let data = data_dir(options, &dir, ports.port);
+        let layout = Layout::plan(topology, options.links, ports.port, &dir, &data);
         let record = registry::new_record(
             topology.kind,
             layout.url.clone(),
             server.version.clone(),
             options.detach,
-            dir.clone(),
+            (dir.clone(), data.clone()),
             layout.nodes.iter().map(listed).collect(),
         )?;
         let id = record.id.clone();
@@ -88,6 +90,16 @@ fn listed(node: &PlannedNode) -> RunningNode {
         role: node.role,
         address: node.address,
         process: None,
+    }
+}
+
+/// `nodes` below the run's directory, or a directory in memory whose name no other running deployment has: the port is reserved.
+fn data_dir(options: &UpOptions, dir: &Path, port: u16) -> PathBuf {
+    let memory = Path::new("/dev/shm");
+    if options.in_memory && nix::unistd::access(memory, nix::unistd::AccessFlags::W_OK).is_ok() {
+        memory.join(format!("locklab-{}-{port}", std::process::id()))
+    } else {
+        dir.join("nodes")
     }
 }
 
