@@ -83,12 +83,7 @@ impl Tally {
     }
 
     /// What a failed attempt of `n` masters comes to, after what was taken has been given back.
-    fn failed(
-        self,
-        n: usize,
-        given_back: usize,
-        first_sent_at: Instant,
-    ) -> Result<Tried, NodeError> {
+    fn failed(self, n: usize, given_back: usize) -> Result<Tried, NodeError> {
         let majority = majority(n);
         if self.settled {
             return Ok(Tried::Settled);
@@ -124,7 +119,6 @@ impl Tally {
             code: code.and_then(|error| error.code.clone()),
             message: format!("{heard} of {n} masters answered ({})", whys.join("; ")),
             attempt: 1,
-            first_sent_at: Some(first_sent_at),
         })
     }
 }
@@ -172,7 +166,7 @@ pub(crate) async fn acquire(
     drop(answers);
     let until = deadline.min(Instant::now() + node_timeout);
     let given_back = give_back(routes, hold, &tally.taken, until).await;
-    tally.failed(n, given_back, first_sent_at)
+    tally.failed(n, given_back)
 }
 
 /// Hears the answers that came after a majority.
@@ -261,7 +255,7 @@ pub(crate) async fn extend(
     if let Some((acked, demanded)) = thin {
         return Ok(Lengthened::Thin { acked, demanded });
     }
-    Err(outvoted(&errors, held, n, first_sent_at))
+    Err(outvoted(&errors, held, n))
 }
 
 /// Gives a hold back on all masters; done when a majority has given it back, the rest goes on in the background.
@@ -272,7 +266,6 @@ pub(crate) async fn release(
     how: GiveBack,
 ) -> Result<Given, NodeError> {
     let (n, majority) = (routes.len(), majority(routes.len()));
-    let first_sent_at = Instant::now();
     let request = Arc::new(request);
     let mut answers = ask_all(routes, |route| {
         let (hold, request) = (Arc::clone(hold), Arc::clone(&request));
@@ -314,7 +307,7 @@ pub(crate) async fn release(
     if freed + kept + absent >= majority {
         return Ok(if kept > 0 { Given::Kept } else { Given::Freed });
     }
-    Err(outvoted(&errors, freed + kept, n, first_sent_at))
+    Err(outvoted(&errors, freed + kept, n))
 }
 
 /// What a majority says, of a question that every master answers yes or no.
@@ -329,7 +322,6 @@ pub(crate) async fn yes_or_no(
         let request = Arc::clone(&request);
         async move { yes_at(&*route, &request, deadline).await }
     });
-    let first_sent_at = Instant::now();
     let (mut yes, mut no) = (0, 0);
     let mut errors = Vec::new();
     while let Some((_, answer)) = answers.next().await {
@@ -345,11 +337,11 @@ pub(crate) async fn yes_or_no(
     if errors.is_empty() {
         return Ok(false);
     }
-    Err(outvoted(&errors, yes, n, first_sent_at))
+    Err(outvoted(&errors, yes, n))
 }
 
 /// The error of a question that no majority answered.
-fn outvoted(errors: &[NodeError], ayes: usize, n: usize, first_sent_at: Instant) -> NodeError {
+fn outvoted(errors: &[NodeError], ayes: usize, n: usize) -> NodeError {
     let mut whys = Vec::new();
     for error in errors {
         let node = error.node.as_deref().unwrap_or("a master");
@@ -361,6 +353,5 @@ fn outvoted(errors: &[NodeError], ayes: usize, n: usize, first_sent_at: Instant)
         code: None,
         message: format!("{ayes} of {n} masters did it ({})", whys.join("; ")),
         attempt: errors.iter().map(|error| error.attempt).max().unwrap_or(1),
-        first_sent_at: Some(first_sent_at),
     }
 }

@@ -248,7 +248,6 @@ fn not_an_answer(sent: &Sent) -> NodeError {
         code: None,
         message: format!("an answer that cannot be read: {:?}", sent.value),
         attempt: sent.attempt,
-        first_sent_at: Some(sent.sent_at),
     }
 }
 

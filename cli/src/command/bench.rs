@@ -219,13 +219,14 @@ pub(crate) async fn measure(
     let bar = terminal.bar(1, &plan.topology);
     let shown = bar.clone();
     let topology = plan.topology.clone();
-    let mut hooks = Hooks::default();
-    hooks.cancel = Some(cancel.flag());
-    hooks.progress = Some(Box::new(move |progress| {
-        shown.set_length(progress.total as u64);
-        shown.set_position(progress.done as u64);
-        shown.set_message(format!("{topology} {}", progress.now));
-    }));
+    let hooks = Hooks {
+        cancel: Some(cancel.flag()),
+        progress: Some(Box::new(move |progress| {
+            shown.set_length(progress.total as u64);
+            shown.set_position(progress.done as u64);
+            shown.set_message(format!("{topology} {}", progress.now));
+        })),
+    };
     let outcome = driver::run(plan, &hooks).await;
     bar.finish_and_clear();
     match outcome {

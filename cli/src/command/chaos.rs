@@ -12,7 +12,6 @@ use chaos::scenario::Scenario;
 use clap::Args;
 use cluster_config::Process;
 use futures_util::StreamExt as _;
-use results::report::Exporter as _;
 use results::run::ScenarioResult;
 use results::verdict::State;
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 use cluster_config::{Process, Provisioner as _, Topology, TopologyKind, UpOptions};
@@ -10,6 +11,9 @@ use crate::args::Common;
 use crate::cancel::Cancel;
 use crate::exit;
 use crate::terminal::Terminal;
+
+/// How often `up` looks whether somebody else took its servers down.
+const LOOK: Duration = Duration::from_millis(500);
 
 /// Flags of `up`.
 #[derive(Debug, Args)]
@@ -38,7 +42,7 @@ pub(crate) struct Options {
     /// A redis.conf line for every node, e.g. appendonly=yes
     #[arg(long, value_name = "KEY=VALUE", value_parser = config_line)]
     config: Vec<(String, String)>,
-    /// The first node's port; the others follow [default: free ones]
+    /// The port of every node, each on its own address; a cluster also needs the next [default: a free one]
     #[arg(long, value_name = "PORT")]
     port: Option<u16>,
 }
@@ -113,7 +117,13 @@ pub(crate) async fn run(
         return Ok(exit::AS_EXPECTED);
     }
     terminal.note("running until Ctrl-C");
-    cancel.wanted().await;
+    // Another terminal may take it down: then there is nothing left to stay for.
+    while !cancel.is_wanted() && deployment.is_listed() {
+        tokio::select! {
+            () = cancel.wanted() => {}
+            () = tokio::time::sleep(LOOK) => {}
+        }
+    }
     deployment.down().await?;
     Ok(exit::AS_EXPECTED)
 }

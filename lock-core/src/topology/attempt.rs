@@ -29,7 +29,7 @@ pub(crate) enum Answer {
     /// The server said no: certainly no effect.
     Refused { code: String, message: String },
     /// Written, perhaps executed, not answered.
-    Lost { message: String, sent_at: Instant },
+    Lost { message: String },
 }
 
 /// What goes before the request in the same write.
@@ -142,7 +142,6 @@ impl Prepared {
             Ok(Err(error)) => {
                 return Answer::Lost {
                     message: error.to_string(),
-                    sent_at,
                 };
             }
             Err(_) => return silent(node, lease, sent_at, blocked),
@@ -167,7 +166,6 @@ impl Prepared {
                 // Done, but nobody knows on how many: the role changed meanwhile, for instance.
                 Some(other) => Answer::Lost {
                     message: format!("WAIT was answered {other:?}"),
-                    sent_at,
                 },
             },
             (done, ..) => done,
@@ -191,7 +189,6 @@ fn single(answer: RedisResult<Value>, sent_at: Instant) -> Answer {
         },
         Err(error) => Answer::Lost {
             message: error.to_string(),
-            sent_at,
         },
     }
 }
@@ -200,7 +197,6 @@ fn silent(node: &Node, lease: &Lease<'_>, sent_at: Instant, blocked: Duration) -
     lease.conn.suspect(node.dialer.response_timeout + blocked);
     Answer::Lost {
         message: format!("no answer within {:?}", sent_at.elapsed()),
-        sent_at,
     }
 }
 

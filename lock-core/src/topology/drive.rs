@@ -118,7 +118,7 @@ pub(crate) async fn drive<R: Router>(
                     attempt,
                 });
             }
-            Answer::Lost { message, sent_at } => {
+            Answer::Lost { message } => {
                 router.suspect();
                 return Err(NodeError {
                     message: format!("{}: {}: {message}", node.label, request.what.name()),
@@ -126,7 +126,6 @@ pub(crate) async fn drive<R: Router>(
                     definite: false,
                     code: None,
                     attempt,
-                    first_sent_at: Some(sent_at),
                 });
             }
             Answer::Refused { code, message } => (code, message),
@@ -218,6 +217,5 @@ fn surface(reason: Reason, attempt: u32) -> NodeError {
         code: reason.code,
         message,
         attempt,
-        first_sent_at: None,
     }
 }

@@ -110,8 +110,6 @@ pub(crate) struct NodeError {
     pub(crate) code: Option<String>,
     pub(crate) message: String,
     pub(crate) attempt: u32,
-    /// When the first attempt that may have had an effect was sent.
-    pub(crate) first_sent_at: Option<Instant>,
 }
 
 /// One logical server set: a single server, a sentinel group, a cluster. Independent masters are several of them.
@@ -223,7 +221,6 @@ impl NodeError {
             code: None,
             message,
             attempt: 1,
-            first_sent_at: None,
         }
     }
 }

@@ -37,7 +37,6 @@ impl Single {
                 code: error.code,
                 message: error.message,
                 attempt: 1,
-                first_sent_at: None,
             }),
         }
     }

@@ -52,7 +52,9 @@ impl Relay {
             let plan = Arc::clone(&plan);
             async move {
                 while let Ok((client, _)) = listener.accept().await {
-                    let Ok(server) = TcpStream::connect(server).await else { continue };
+                    let Ok(server) = TcpStream::connect(server).await else {
+                        continue;
+                    };
                     let _ = client.set_nodelay(true);
                     let _ = server.set_nodelay(true);
                     let (from_client, to_client) = client.into_split();
@@ -63,7 +65,11 @@ impl Relay {
                 }
             }
         });
-        Relay { address, plan, accepting }
+        Relay {
+            address,
+            plan,
+            accepting,
+        }
     }
 
     pub fn url(&self) -> String {
