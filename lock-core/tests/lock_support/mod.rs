@@ -1,13 +1,16 @@
-//! Turns a server into one behind a relay that loses the answers that a test chooses.
+//! Turns a server into one behind a relay that loses, delays or holds what a test chooses.
 // Each test program uses its own part of this.
 #![allow(dead_code, unreachable_pub)]
+
+pub mod shapes;
 
 use std::{
     net::SocketAddr,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
 use tokio::{
@@ -27,27 +30,44 @@ pub enum Loss {
     Silence,
     /// The connection is closed instead.
     Reset,
+    /// It is delivered so much later, and what is behind it waits.
+    Late(Duration),
 }
 
-/// A relay to one server. Everything passes until `lose` is called.
+/// A relay to one server. Everything passes until it is told otherwise.
 pub struct Relay {
     pub address: SocketAddr,
     plan: Arc<Plan>,
     accepting: JoinHandle<()>,
 }
 
-#[derive(Default)]
 struct Plan {
     /// The word of the next command whose answer is lost, and how.
     next: Mutex<Option<(&'static str, Loss)>>,
     lost: AtomicUsize,
+    /// Connections so far; each has its number, from 0.
+    connections: AtomicU64,
+    /// Connections below this number deliver nothing, in neither direction; what they took in they keep.
+    held_below: watch::Sender<u64>,
+}
+
+impl Plan {
+    async fn passable(&self, number: u64) {
+        let mut held_below = self.held_below.subscribe();
+        let _ = held_below.wait_for(|below| number >= *below).await;
+    }
 }
 
 impl Relay {
     pub async fn start(server: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("bound");
-        let plan = Arc::new(Plan::default());
+        let plan = Arc::new(Plan {
+            next: Mutex::new(None),
+            lost: AtomicUsize::new(0),
+            connections: AtomicU64::new(0),
+            held_below: watch::Sender::new(0),
+        });
         let accepting = tokio::spawn({
             let plan = Arc::clone(&plan);
             async move {
@@ -59,9 +79,12 @@ impl Relay {
                     let _ = server.set_nodelay(true);
                     let (from_client, to_client) = client.into_split();
                     let (from_server, to_server) = server.into_split();
-                    let (lose, lost) = watch::channel(None);
-                    tokio::spawn(commands(from_client, to_server, Arc::clone(&plan), lose));
-                    tokio::spawn(answers(from_server, to_client, lost));
+                    let loss = Arc::new(Mutex::new(None));
+                    let number = plan.connections.fetch_add(1, Ordering::SeqCst);
+                    let there = Way(Arc::clone(&plan), number, Arc::clone(&loss));
+                    let back = Way(Arc::clone(&plan), number, loss);
+                    tokio::spawn(there.commands(from_client, to_server));
+                    tokio::spawn(back.answers(from_server, to_client));
                 }
             }
         });
@@ -85,6 +108,26 @@ impl Relay {
     pub fn lost(&self) -> usize {
         self.plan.lost.load(Ordering::SeqCst)
     }
+
+    /// How many connections were made so far.
+    pub fn connections(&self) -> u64 {
+        self.plan.connections.load(Ordering::SeqCst)
+    }
+
+    /// Nothing passes any more, in neither direction and on no connection. Nothing is closed either.
+    pub fn black_hole(&self) {
+        self.plan.held_below.send_replace(u64::MAX);
+    }
+
+    /// Nothing passes any more on the connections of now; later ones are served.
+    pub fn stall(&self) {
+        self.plan.held_below.send_replace(self.connections());
+    }
+
+    /// What was held is delivered, also for those who have gone away meanwhile.
+    pub fn mend(&self) {
+        self.plan.held_below.send_replace(0);
+    }
 }
 
 impl Drop for Relay {
@@ -93,48 +136,51 @@ impl Drop for Relay {
     }
 }
 
-async fn commands(
-    mut from: OwnedReadHalf,
-    mut to: OwnedWriteHalf,
-    plan: Arc<Plan>,
-    lose: watch::Sender<Option<Loss>>,
-) {
-    let mut bytes = vec![0; 65_536];
-    while let Ok(read) = from.read(&mut bytes).await
-        && read > 0
-    {
-        {
-            let mut next = plan.next.lock().expect("no panic");
-            let text = String::from_utf8_lossy(&bytes[..read]);
-            if let Some((_, how)) = next.take_if(|(word, _)| text.contains(*word)) {
-                plan.lost.fetch_add(1, Ordering::SeqCst);
-                lose.send_replace(Some(how));
-            }
-        }
-        if to.write_all(&bytes[..read]).await.is_err() {
-            return;
-        }
-    }
-}
+/// One direction of one connection: the plan, the connection's number, what becomes of its next answer.
+struct Way(Arc<Plan>, u64, Arc<Mutex<Option<Loss>>>);
 
-async fn answers(
-    mut from: OwnedReadHalf,
-    mut to: OwnedWriteHalf,
-    lost: watch::Receiver<Option<Loss>>,
-) {
-    let mut bytes = vec![0; 65_536];
-    while let Ok(read) = from.read(&mut bytes).await
-        && read > 0
-    {
-        let how = *lost.borrow();
-        match how {
-            None => {
-                if to.write_all(&bytes[..read]).await.is_err() {
-                    return;
+impl Way {
+    async fn commands(self, mut from: OwnedReadHalf, mut to: OwnedWriteHalf) {
+        let Way(plan, number, loss) = self;
+        let mut bytes = vec![0; 65_536];
+        while let Ok(read) = from.read(&mut bytes).await
+            && read > 0
+        {
+            plan.passable(number).await;
+            {
+                let mut next = plan.next.lock().expect("no panic");
+                let text = String::from_utf8_lossy(&bytes[..read]);
+                if let Some((_, how)) = next.take_if(|(word, _)| text.contains(*word)) {
+                    plan.lost.fetch_add(1, Ordering::SeqCst);
+                    *loss.lock().expect("no panic") = Some(how);
                 }
             }
-            Some(Loss::Silence) => {}
-            Some(Loss::Reset) => return,
+            if to.write_all(&bytes[..read]).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    async fn answers(self, mut from: OwnedReadHalf, mut to: OwnedWriteHalf) {
+        let Way(plan, number, loss) = self;
+        let mut bytes = vec![0; 65_536];
+        while let Ok(read) = from.read(&mut bytes).await
+            && read > 0
+        {
+            let how = *loss.lock().expect("no panic");
+            match how {
+                None => {}
+                Some(Loss::Silence) => continue,
+                Some(Loss::Reset) => return,
+                Some(Loss::Late(by)) => {
+                    loss.lock().expect("no panic").take();
+                    tokio::time::sleep(by).await;
+                }
+            }
+            plan.passable(number).await;
+            if to.write_all(&bytes[..read]).await.is_err() {
+                return;
+            }
         }
     }
 }

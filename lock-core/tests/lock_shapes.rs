@@ -1,0 +1,156 @@
+//! Turns lost and late answers into tests on every shape of deployment: behind sentinels, on a cluster, on a quorum.
+
+mod lock_support;
+mod support;
+
+use std::time::Duration;
+
+use lock_core::{Acquire, ClientOptions, ErrorKind, Kind, Lease, Owner, Released, Wait};
+use lock_support::{Loss, shapes::Deployed};
+use support::PATIENCE;
+
+const MS: Duration = Duration::from_millis(1);
+
+fn minute() -> Acquire {
+    Acquire::default()
+        .wait(Wait::AtMost(PATIENCE))
+        .lease(Lease::Fixed(60_000 * MS))
+}
+
+fn reenters(kind: Kind) -> bool {
+    !matches!(kind, Kind::Plain | Kind::NonReentrant)
+}
+
+/// How often the owner holds the lock, on every server that decides.
+fn counts(deployed: &Deployed, name: &str, count: &str) {
+    for index in deployed.deciders(name) {
+        // A minority that lost its answer may lag behind.
+        deployed.servers[index].wait_for(&["HVALS", name], |answer| answer == count);
+    }
+}
+
+/// Answers get lost on acquire, re-entry, inner and outer release; each is done once and reported as done.
+async fn lost_answers_do_nothing_twice(deployed: &Deployed) {
+    let options = ClientOptions::default().response_timeout(250 * MS);
+    let client = deployed.client(options).await;
+    for &kind in deployed.kinds() {
+        for loss in [Loss::Reset, Loss::Silence] {
+            // Silence takes its time; the kinds differ in their scripts, not in how silence is met.
+            if loss == Loss::Silence && !matches!(kind, Kind::Reentrant | Kind::Redlock) {
+                continue;
+            }
+            let name = deployed.name_at(0);
+            let lock = client.lock(kind, &name).expect("a good name");
+            let first = if kind == Kind::Plain {
+                "SET"
+            } else {
+                "EVALSHA"
+            };
+            let lose = |word| {
+                // Of several masters a majority: the minority's answers decide nothing.
+                let deciders = deployed.deciders(&name);
+                for &index in deciders.iter().take(deciders.len() / 2 + 1) {
+                    deployed.relays[index].lose(word, loss);
+                }
+            };
+            let lost = || {
+                deployed
+                    .relays
+                    .iter()
+                    .map(|relay| relay.lost())
+                    .sum::<usize>()
+            };
+            for owner in [None, Some(Owner::numbered(4))] {
+                let mut how = minute();
+                how.owner = owner;
+                // Teaches the servers the scripts, so that each step is one EVALSHA.
+                let guard = lock.acquire(how.clone()).await.expect("free");
+                if owner.is_some() && reenters(kind) {
+                    let inner = lock.acquire(how.clone()).await.expect("mine");
+                    inner.release().await.expect("held");
+                }
+                guard.release().await.expect("held");
+                deployed.only_latches_and_tokens_stay(&name);
+
+                let what = format!("{kind} {loss:?} {owner:?}");
+                let before = lost();
+                lose(first);
+                let outer = lock.acquire(how.clone()).await.expect("asked again");
+                assert!(lost() > before, "{what}: no answer was lost");
+                if kind != Kind::Plain {
+                    counts(deployed, &name, "1");
+                }
+                if owner.is_some() && reenters(kind) {
+                    lose(first);
+                    let inner = lock.acquire(how).await.expect("asked again");
+                    counts(deployed, &name, "2");
+                    lose("EVALSHA");
+                    let released = inner.release().await;
+                    assert_eq!(released.expect("held"), Released::StillHeld, "{what}");
+                    counts(deployed, &name, "1");
+                }
+                lose("EVALSHA");
+                let released = outer.release().await;
+                assert_eq!(released.expect("held"), Released::Freed, "{what}");
+                deployed.only_latches_and_tokens_stay(&name);
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn behind_sentinels_a_lost_answer_does_nothing_twice() {
+    lost_answers_do_nothing_twice(&Deployed::sentinel().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_a_cluster_a_lost_answer_does_nothing_twice() {
+    lost_answers_do_nothing_twice(&Deployed::cluster().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_a_quorum_a_lost_answer_does_nothing_twice() {
+    lost_answers_do_nothing_twice(&Deployed::masters(3).await).await;
+}
+
+/// The server granted, but when the client hears of it the lease is over: others may be inside already.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_grant_that_arrives_after_its_lease_is_none() {
+    let deployed = Deployed::single().await;
+    let options = ClientOptions::default().response_timeout(5000 * MS);
+    let client = deployed.client(options).await;
+    let how = minute().lease(Lease::Fixed(200 * MS));
+    for &kind in Kind::ALL {
+        let lock = client.lock(kind, "n").expect("a good name");
+        let warm = lock.acquire(minute()).await.expect("free");
+        warm.release().await.expect("held");
+        let word = if kind == Kind::Plain {
+            "SET"
+        } else {
+            "EVALSHA"
+        };
+
+        deployed.relays[0].lose(word, Loss::Late(300 * MS));
+        let late = lock.acquire(how.clone().wait(Wait::Try)).await;
+        let error = late.expect_err("its lease is over");
+        // A quorum gives each master less time than the lease, so the answer counts as lost there.
+        let expected = if kind == Kind::Redlock {
+            ErrorKind::Unknown
+        } else {
+            ErrorKind::Busy
+        };
+        assert_eq!(error.kind(), expected, "{kind}: {error}");
+
+        deployed.relays[0].lose(word, Loss::Late(300 * MS));
+        let guard = lock.acquire(how.clone()).await.expect("asked anew");
+        let (sent_at, valid_until) = (guard.sent_at(), guard.valid_until());
+        assert!(valid_until <= sent_at + 200 * MS, "{kind}");
+        assert_eq!(
+            deployed.relays[0].lost() % 2,
+            0,
+            "{kind}: the second was not late"
+        );
+        drop(guard);
+        deployed.only_latches_and_tokens_stay("n");
+    }
+}
