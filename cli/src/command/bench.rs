@@ -82,42 +82,14 @@ pub(crate) async fn run(
     let mut keeper = Keeper::begin(common, "bench", "bench", seed)?;
     terminal.note(&format!("seed {seed}"));
 
-    let mut ended = None;
-    if let Some(url) = &options.target {
-        let plan = plan(&options, url, "external", seed, &keeper);
-        ended = measure(&plan, &mut keeper, &cancel, terminal).await?;
-    } else {
-        let kinds = if options.topology.is_empty() {
-            vec![TopologyKind::Single]
-        } else {
-            options.topology.clone()
-        };
-        for kind in kinds {
-            let dir = keeper.path().join("logs").join(format!("bench-{kind}"));
-            let topology = Topology::of(kind);
-            let deployment = match Process.up(&topology, &UpOptions::new(&dir)).await {
-                Ok(deployment) => deployment,
-                Err(error) => {
-                    ended = Some((exit::MISSING, error.to_string()));
-                    break;
-                }
-            };
-            keep_server(&mut keeper, &topology, deployment.server_version());
-            let plan = plan(
-                &options,
-                &deployment.url(),
-                &kind.to_string(),
-                seed,
-                &keeper,
-            );
-            ended = measure(&plan, &mut keeper, &cancel, terminal).await?;
-            deployment.down().await?;
-            if ended.is_some() {
-                break;
-            }
+    let ended = match measure_all(&options, seed, &mut keeper, &cancel, terminal).await {
+        Ok(ended) => ended,
+        Err(error) if keeper.is_empty() => {
+            keeper.discard();
+            return Err(error);
         }
-    }
-
+        Err(error) => Some((exit::code_of(&error), format!("{error:#}"))),
+    };
     let code = ended
         .as_ref()
         .map_or_else(|| judge(&keeper), |(code, _)| *code);
@@ -127,6 +99,41 @@ pub(crate) async fn run(
     }
     keeper.finish(ended.is_some(), common, terminal)?;
     Ok(code)
+}
+
+/// Measures the target, or one started topology after the other; what ends it early is given with its exit code.
+async fn measure_all(
+    options: &Options,
+    seed: u64,
+    keeper: &mut Keeper,
+    cancel: &Cancel,
+    terminal: &Terminal,
+) -> anyhow::Result<Option<(u8, String)>> {
+    if let Some(url) = &options.target {
+        let plan = plan(options, url, "external", seed, keeper);
+        return measure(&plan, keeper, cancel, terminal).await;
+    }
+    let kinds = if options.topology.is_empty() {
+        vec![TopologyKind::Single]
+    } else {
+        options.topology.clone()
+    };
+    for kind in kinds {
+        let dir = keeper.path().join("logs").join(format!("bench-{kind}"));
+        let topology = Topology::of(kind);
+        let deployment = Process
+            .up(&topology, &UpOptions::new(&dir))
+            .await
+            .map_err(exit::missing)?;
+        keep_server(keeper, &topology, deployment.server_version());
+        let plan = plan(options, &deployment.url(), &kind.to_string(), seed, keeper);
+        let ended = measure(&plan, keeper, cancel, terminal).await;
+        deployment.down().await?;
+        if let Some(ended) = ended? {
+            return Ok(Some(ended));
+        }
+    }
+    Ok(None)
 }
 
 fn check(options: &Options) -> anyhow::Result<()> {

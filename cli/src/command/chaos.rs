@@ -74,8 +74,12 @@ pub(crate) async fn run(
     let mut keeper = Keeper::begin(common, "chaos", &name, seed)?;
     terminal.note(&format!("seed {seed}"));
     let code = run_all(planned, options.jobs, &mut keeper, &cancel, terminal).await?;
-    keeper.run.as_expected = Some(keeper.run.scenarios.iter().all(|result| result.as_expected));
-    keeper.finish(cancel.is_wanted(), common, terminal)?;
+    if keeper.is_empty() {
+        keeper.discard();
+        return Ok(code);
+    }
+    keeper.run.as_expected = Some(code == exit::AS_EXPECTED);
+    keeper.finish(code > exit::UNKNOWN, common, terminal)?;
     if let Some(path) = &options.junit {
         write_junit(&keeper, path)?;
     }

@@ -62,6 +62,14 @@ pub(crate) async fn run(
             exit::code_of(error)
         }
     };
+    if keeper.is_empty() {
+        keeper.discard();
+        return if interrupted {
+            Ok(exit::INTERRUPTED)
+        } else {
+            done
+        };
+    }
     let partial = interrupted || done.is_err();
     let expected = !partial && code == exit::AS_EXPECTED;
     keeper.run.as_expected = Some(expected);

@@ -6,7 +6,7 @@ use std::time::Instant;
 use results::report::Exporter as _;
 use results::report::text::{self, TextOptions};
 use results::run::{Meta, Run};
-use results::store::{RunDir, RunStore};
+use results::store::{REPORT_FILE, RUN_FILE, RunDir, RunStore};
 
 use crate::args::Common;
 use crate::exit;
@@ -25,6 +25,8 @@ pub(crate) struct Keeper {
     dir: RunDir,
     started: Instant,
     machine: bench::environment::Watch,
+    /// The directory was made for this run.
+    fresh: bool,
 }
 
 /// The store of this working directory.
@@ -51,6 +53,7 @@ impl Keeper {
         let now = jiff::Timestamp::now();
         let machine = bench::environment::watch();
         let host = machine.clone().finish().host;
+        let fresh = common.out.as_ref().is_none_or(|path| !path.exists());
         let dir = match &common.out {
             Some(path) => RunDir::at(path).map_err(exit::usage)?,
             None => store().create(&now.strftime("%Y-%m-%d").to_string(), &host, name)?,
@@ -68,6 +71,7 @@ impl Keeper {
             dir,
             started: Instant::now(),
             machine,
+            fresh,
         };
         // Partial until the end says otherwise, so that a killed run says so by itself.
         keeper.run.partial = true;
@@ -89,6 +93,23 @@ impl Keeper {
             .unwrap_or_default()
             .to_string_lossy();
         format!("locklab:{name}:")
+    }
+
+    /// Whether anything was measured or judged.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.run.rows.is_empty() && self.run.scenarios.is_empty()
+    }
+
+    /// Takes back a run that came to nothing, so that `latest` and `list runs` do not show it. In a directory that was there before,
+    /// only what makes it a run is taken away.
+    pub(crate) fn discard(self) {
+        let path = self.dir.path();
+        // What cannot be removed is listed as a partial run, which is what it is.
+        let _ = if self.fresh {
+            std::fs::remove_dir_all(path)
+        } else {
+            std::fs::remove_file(path.join(RUN_FILE))
+        };
     }
 
     /// Writes `run.json` as it stands.
@@ -120,7 +141,7 @@ impl Keeper {
         } else {
             terminal.result(&text::summary(&self.run, terminal.text_options()));
         }
-        let report = self.dir.path().join(results::store::REPORT_FILE);
+        let report = self.dir.path().join(REPORT_FILE);
         terminal.note(&format!("report: {}", report.display()));
         Ok(())
     }

@@ -113,3 +113,33 @@ fn die_with_us(command: &mut Command) {
         });
     }
 }
+
+/// Processes that live below a directory, or in the memory that `locklab` of this number gives its servers.
+pub fn processes_of(dir: &Path, locklab: u32) -> Vec<String> {
+    let dir = dir.canonicalize().expect("the directory");
+    let in_memory = format!("/dev/shm/locklab-{locklab}-");
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/proc").expect("/proc").flatten() {
+        let Ok(cwd) = std::fs::read_link(entry.path().join("cwd")) else {
+            continue;
+        };
+        if cwd.starts_with(&dir) || cwd.to_string_lossy().starts_with(&in_memory) {
+            let command = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+            // A zombie has no command line; it is its parent's to reap and holds nothing.
+            if !command.is_empty() {
+                let command = String::from_utf8_lossy(&command).replace('\0', " ");
+                found.push(format!(
+                    "{}: {command}",
+                    entry.file_name().to_string_lossy()
+                ));
+            }
+        }
+    }
+    found
+}
+
+/// Sends a signal to a process that the test started.
+pub fn signal(child: &Child, signal: nix::sys::signal::Signal) {
+    let pid = nix::unistd::Pid::from_raw(i32::try_from(child.id()).expect("a pid"));
+    nix::sys::signal::kill(pid, signal).expect("the process is there");
+}

@@ -1,0 +1,143 @@
+//! `locklab up`, `ps` and `down` as a script sees them, and what is left of the servers afterwards.
+#![allow(missing_docs)]
+
+mod support;
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Stdio};
+
+use nix::sys::signal::Signal;
+use support::{code, locklab, processes_of, run, signal, stderr, stdout, until};
+
+/// Starts `up` and reads the first line of its standard output.
+fn up(dir: &Path, args: &[&str]) -> (Child, String) {
+    let mut child = locklab(dir)
+        .arg("up")
+        .args(args)
+        .args(["--out", "servers"])
+        .env("XDG_RUNTIME_DIR", dir)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    (child, line.trim_end().to_owned())
+}
+
+fn ps(dir: &Path) -> serde_json::Value {
+    let output = locklab(dir)
+        .args(["ps", "--json"])
+        .env("XDG_RUNTIME_DIR", dir)
+        .output()
+        .unwrap();
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn the_first_line_is_a_url_that_a_lock_can_use_and_ctrl_c_ends_the_servers() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut child, url) = up(dir.path(), &["single"]);
+    assert!(url.starts_with("redis://127.0.0."), "{url}");
+    let output = run(dir.path(), &["lock", &url, "orders", "--", "true"]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert_eq!(ps(dir.path())["running"][0]["url"], url);
+    signal(&child, Signal::SIGINT);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!(processes_of(dir.path(), child.id()), Vec::<String>::new());
+    assert_eq!(ps(dir.path())["running"], serde_json::json!([]));
+    assert!(
+        dir.path().join("servers/logs/n1.log").is_file(),
+        "logs are kept"
+    );
+}
+
+#[test]
+fn detached_servers_outlive_their_starter_until_they_are_taken_down() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut child, url) = up(dir.path(), &["masters", "--masters", "3", "--detach"]);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert!(url.starts_with("redlock://"), "{url}");
+    let output = run(dir.path(), &["lock", &url, "orders", "--", "true"]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let listed = ps(dir.path());
+    let id = listed["running"][0]["id"].as_str().unwrap();
+    let output = locklab(dir.path())
+        .args(["down", id])
+        .env("XDG_RUNTIME_DIR", dir.path())
+        .output()
+        .unwrap();
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert_eq!(processes_of(dir.path(), child.id()), Vec::<String>::new());
+}
+
+#[test]
+fn servers_die_with_a_starter_that_is_killed() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut child, _) = up(dir.path(), &["sentinel"]);
+    assert!(
+        processes_of(dir.path(), child.id()).len() > 6,
+        "six servers and their starter"
+    );
+    signal(&child, Signal::SIGKILL);
+    child.wait().unwrap();
+    until("no server is left", || {
+        processes_of(dir.path(), child.id()).is_empty()
+    });
+}
+
+#[test]
+fn what_cannot_be_started_is_said_with_its_exit_code() {
+    let dir = tempfile::tempdir().unwrap();
+    let unknown = run(dir.path(), &["up", "sinlge"]);
+    assert_eq!(code(&unknown), 64);
+    assert!(
+        stderr(&unknown).contains("single"),
+        "names what there is: {}",
+        stderr(&unknown)
+    );
+
+    let taken = std::net::TcpListener::bind("127.0.0.11:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let in_use = run(dir.path(), &["up", "single", "--port", &port, "--out", "a"]);
+    assert_eq!(code(&in_use), 69);
+    assert!(
+        stderr(&in_use).contains(&port),
+        "names the port: {}",
+        stderr(&in_use)
+    );
+
+    let missing = locklab(dir.path())
+        .args(["up", "single", "--out", "b"])
+        .env("PATH", dir.path())
+        .output()
+        .unwrap();
+    assert_eq!(code(&missing), 69);
+    assert!(
+        stderr(&missing).contains("redis-server"),
+        "names the package: {}",
+        stderr(&missing)
+    );
+
+    let broken = run(
+        dir.path(),
+        &[
+            "up",
+            "single",
+            "--config",
+            "no-such-directive=1",
+            "--out",
+            "c",
+        ],
+    );
+    assert_eq!(code(&broken), 69);
+    assert!(
+        stderr(&broken).contains("no-such-directive"),
+        "shows the log: {}",
+        stderr(&broken)
+    );
+    assert_eq!(stdout(&broken), "", "nothing but a URL belongs there");
+}
