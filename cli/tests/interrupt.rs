@@ -40,7 +40,7 @@ fn ctrl_c_while_servers_start_leaves_nothing() {
     });
     signal(&child, Signal::SIGINT);
     assert_eq!(child.wait().unwrap().code(), Some(130));
-    assert_eq!(processes_of(dir.path(), child.id()), Vec::<String>::new());
+    nothing_left(dir.path(), &child);
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn ctrl_c_under_load_keeps_what_was_measured() {
     });
     signal(&child, Signal::SIGINT);
     assert_eq!(child.wait().unwrap().code(), Some(130));
-    assert_eq!(processes_of(dir.path(), child.id()), Vec::<String>::new());
+    nothing_left(dir.path(), &child);
     let run = json(&kept).expect("run.json is whole");
     assert_eq!(run["partial"], true);
     let page = std::fs::read_to_string(dir.path().join("run/report.html")).expect("a report");
@@ -69,7 +69,7 @@ fn ctrl_c_under_faults_keeps_the_history() {
     });
     signal(&child, Signal::SIGINT);
     assert_eq!(child.wait().unwrap().code(), Some(130));
-    assert_eq!(processes_of(dir.path(), child.id()), Vec::<String>::new());
+    nothing_left(dir.path(), &child);
     let history = history(dir.path()).expect("the history is kept");
     let text = std::fs::read_to_string(history).unwrap();
     assert!(text.ends_with('\n'), "no line is torn");
@@ -88,15 +88,20 @@ fn sigkill_under_faults_leaves_no_process_and_a_readable_run() {
     });
     signal(&child, Signal::SIGKILL);
     child.wait().unwrap();
-    until("no server and no client is left", || {
-        processes_of(dir.path(), child.id()).is_empty()
-    });
+    nothing_left(dir.path(), &child);
     let run = json(&dir.path().join("run/run.json")).expect("run.json is whole");
     assert_eq!(run["partial"], true, "a killed run says so by itself");
     assert!(
         !run["rows"].as_array().unwrap().is_empty(),
         "what was measured before is kept"
     );
+}
+
+/// A server whose start was under way dies with its parent, a moment after it.
+fn nothing_left(dir: &Path, child: &Child) {
+    until("no server and no client is left", || {
+        processes_of(dir, child.id()).is_empty()
+    });
 }
 
 /// The load before the first scenario takes half a minute on a busy machine.
