@@ -280,8 +280,12 @@ pub(crate) fn keep_server(keeper: &mut Keeper, topology: &Topology, version: &st
         .iter()
         .map(|(key, value)| format!("{key} {value}"))
         .collect();
+    let name = match topology.config.is_empty() {
+        true => topology.server.clone(),
+        false => format!("{} ({})", topology.server, topology.kind),
+    };
     keeper.run.meta.environment.servers.insert(
-        format!("{} ({})", topology.server, topology.kind),
+        name,
         ServerInfo {
             version: version.to_owned(),
             config,

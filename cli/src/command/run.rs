@@ -59,7 +59,7 @@ impl Keeper {
             None => store().create(&now.strftime("%Y-%m-%d").to_string(), &host, name)?,
         };
         let meta = Meta {
-            started_at: now.to_string(),
+            started_at: now.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string(),
             command_line: results::secrets::redact_all(std::env::args()),
             seed,
             version: env!("CARGO_PKG_VERSION").to_owned(),
