@@ -97,12 +97,7 @@ impl Servers {
         lock: &LockInner,
         deadline: Instant,
     ) -> Result<bool, NodeError> {
-        let request = Request {
-            what: What::Command("EXISTS"),
-            keys: vec![lock.names.key.as_bytes().to_vec()],
-            args: Vec::new(),
-            wait: None,
-        };
+        let request = Request::new(What::Command("EXISTS")).key(lock.names.key.as_bytes());
         self.yes_or_no(request, deadline).await
     }
 
@@ -243,7 +238,7 @@ pub(crate) async fn yes_at(
 /// An answer that no script of ours gives: something else is at work there.
 fn not_an_answer(sent: &Sent) -> NodeError {
     NodeError {
-        node: Some(sent.node.clone()),
+        node: Some(sent.node.to_string()),
         definite: false,
         code: None,
         message: format!("an answer that cannot be read: {:?}", sent.value),

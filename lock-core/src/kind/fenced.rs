@@ -3,12 +3,12 @@
 use redis::Value;
 
 use super::{
-    form::{Ask, Extended, Form, Given, Reply, ms, script},
+    form::{Ask, Extended, Form, Given, Reply},
     hash::{self, REENTRANT},
 };
 use crate::{
     names::{Names, companion},
-    topology::{Request, Script},
+    topology::{Request, Script, What},
 };
 
 static ACQUIRE: Script = Script::new(
@@ -23,13 +23,17 @@ pub(crate) struct Fenced;
 impl Form for Fenced {
     fn acquire(&self, ask: &Ask<'_>) -> Request {
         let counter = companion("redisson_lock_token", &ask.names.key);
-        let mut keys = vec![ask.names.key.as_bytes().to_vec(), counter.into_bytes()];
-        let mut args = vec![ms(ask.lease), ask.owner.into()];
+        let mut request = Request::new(What::Script(&ACQUIRE))
+            .key(ask.names.key.as_bytes())
+            .key(counter.as_bytes());
         if let Some(ids) = ask.ids {
-            keys.push(hash::acquire_latch(ask.names, ids));
-            args.push(ms(hash::latch_life(ask.lease)));
+            request = request.key(&hash::acquire_latch(ask.names, ids));
         }
-        script(&ACQUIRE, keys, args)
+        request = request.arg_ms(ask.lease).arg(ask.owner.as_bytes());
+        if ask.ids.is_some() {
+            request = request.arg_ms(hash::latch_life(ask.lease));
+        }
+        request
     }
 
     fn read_acquire(&self, value: &Value) -> Option<Reply> {

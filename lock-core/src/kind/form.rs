@@ -2,10 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use crate::{
-    names::Names,
-    topology::{Request, Script, What},
-};
+use crate::{names::Names, topology::Request};
 
 /// What every request of a hold is made of.
 #[derive(Debug, Clone, Copy)]
@@ -93,21 +90,6 @@ pub(crate) trait Form: fmt::Debug + Send + Sync {
     /// The pause before look number `look`, from 1 on, where there is no channel.
     fn pace(&self, _look: u32) -> Option<Duration> {
         None
-    }
-}
-
-/// A duration as a script's argument: whole milliseconds, at least 1, as Redis wants it.
-pub(crate) fn ms(duration: Duration) -> Vec<u8> {
-    duration.as_millis().max(1).to_string().into_bytes()
-}
-
-/// A script call.
-pub(crate) fn script(script: &'static Script, keys: Vec<Vec<u8>>, args: Vec<Vec<u8>>) -> Request {
-    Request {
-        what: What::Script(script),
-        keys,
-        args,
-        wait: None,
     }
 }
 

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use redis::Value;
 
-use super::form::{Ask, Extended, Form, Given, Ids, Reply, left, ms, script};
+use super::form::{Ask, Extended, Form, Given, Ids, Reply, left};
 use crate::{
     names::Names,
-    topology::{Request, Script},
+    topology::{Request, Script, What},
 };
 
 static ACQUIRE: Script = Script::new("acquire", include_str!("../../scripts/acquire.lua"));
@@ -57,16 +57,18 @@ const SPIN_PAUSE_MS: (u64, u64) = (1, 128);
 
 impl Form for Hash {
     fn acquire(&self, ask: &Ask<'_>) -> Request {
-        let mut keys = lock_alone(ask.names);
-        let mut args = vec![ms(ask.lease), ask.owner.into()];
+        let mut request = lock_alone(&ACQUIRE, ask.names);
         if let Some(ids) = ask.ids {
-            keys.push(acquire_latch(ask.names, ids));
-            args.push(ms(latch_life(ask.lease)));
+            request = request.key(&acquire_latch(ask.names, ids));
+        }
+        request = request.arg_ms(ask.lease).arg(ask.owner.as_bytes());
+        if ask.ids.is_some() {
+            request = request.arg_ms(latch_life(ask.lease));
             if !self.reentrant {
-                args.push(b"once".to_vec());
+                request = request.arg(b"once");
             }
         }
-        script(&ACQUIRE, keys, args)
+        request
     }
 
     fn read_acquire(&self, value: &Value) -> Option<Reply> {
@@ -84,18 +86,14 @@ impl Form for Hash {
     fn release(&self, ask: &Ask<'_>) -> Request {
         match ask.ids {
             None => self.release_single(ask),
-            Some(ids) => self.release_counted(ask, ids),
+            Some(ids) => release_counted(ask, ids, false),
         }
     }
 
     fn undo(&self, ask: &Ask<'_>) -> Request {
         match ask.ids {
             None => self.release_single(ask),
-            Some(ids) => {
-                let mut request = self.release_counted(ask, ids);
-                request.keys.push(acquire_latch(ask.names, ids));
-                request
-            }
+            Some(ids) => release_counted(ask, ids, true),
         }
     }
 
@@ -109,8 +107,8 @@ impl Form for Hash {
     }
 
     fn extend(&self, ask: &Ask<'_>) -> Request {
-        let keys = lock_alone(ask.names);
-        script(&EXTEND, keys, vec![ms(ask.lease), ask.owner.into()])
+        let request = lock_alone(&EXTEND, ask.names);
+        request.arg_ms(ask.lease).arg(ask.owner.as_bytes())
     }
 
     fn read_extend(&self, value: &Value) -> Option<Extended> {
@@ -122,11 +120,7 @@ impl Form for Hash {
     }
 
     fn force_release(&self, names: &Names, publish: &'static str) -> Request {
-        script(
-            &FORCE_RELEASE,
-            lock_and_channel(names),
-            vec![publish.into()],
-        )
+        lock_and_channel(&FORCE_RELEASE, names).arg(publish.as_bytes())
     }
 
     fn channel<'a>(&self, names: &'a Names) -> Option<&'a str> {
@@ -148,34 +142,34 @@ impl Form for Hash {
 impl Hash {
     fn release_single(&self, ask: &Ask<'_>) -> Request {
         if !self.speaks {
-            return script(&RELEASE, lock_alone(ask.names), vec![ask.owner.into()]);
+            return lock_alone(&RELEASE, ask.names).arg(ask.owner.as_bytes());
         }
-        let args = vec![ask.owner.into(), ask.publish.into()];
-        script(&RELEASE, lock_and_channel(ask.names), args)
-    }
-
-    /// An owner with several holds is rare where waiters spin; it speaks there too, to nobody.
-    fn release_counted(&self, ask: &Ask<'_>, ids: Ids) -> Request {
-        let mut keys = lock_and_channel(ask.names);
-        keys.push(ask.names.latch("redisson_unlock_latch", ids.release));
-        let args = vec![
-            ask.owner.into(),
-            ask.publish.into(),
-            ms(latch_life(ask.lease)),
-        ];
-        script(&RELEASE_COUNTED, keys, args)
+        let request = lock_and_channel(&RELEASE, ask.names);
+        request
+            .arg(ask.owner.as_bytes())
+            .arg(ask.publish.as_bytes())
     }
 }
 
-fn lock_alone(names: &Names) -> Vec<Vec<u8>> {
-    vec![names.key.as_bytes().to_vec()]
+/// An owner with several holds is rare where waiters spin; it speaks there too, to nobody.
+fn release_counted(ask: &Ask<'_>, ids: Ids, undo: bool) -> Request {
+    let mut request = lock_and_channel(&RELEASE_COUNTED, ask.names)
+        .key(&ask.names.latch("redisson_unlock_latch", ids.release));
+    if undo {
+        request = request.key(&acquire_latch(ask.names, ids));
+    }
+    request
+        .arg(ask.owner.as_bytes())
+        .arg(ask.publish.as_bytes())
+        .arg_ms(latch_life(ask.lease))
 }
 
-fn lock_and_channel(names: &Names) -> Vec<Vec<u8>> {
-    vec![
-        names.key.as_bytes().to_vec(),
-        names.channel.as_bytes().to_vec(),
-    ]
+fn lock_alone(script: &'static Script, names: &Names) -> Request {
+    Request::new(What::Script(script)).key(names.key.as_bytes())
+}
+
+fn lock_and_channel(script: &'static Script, names: &Names) -> Request {
+    lock_alone(script, names).key(names.channel.as_bytes())
 }
 
 /// The key that remembers one acquire.
@@ -207,14 +201,11 @@ mod tests {
     #[test]
     fn a_fresh_owner_sends_no_latch() {
         let names = Names::new("n");
-        let acquire = REENTRANT.acquire(&ask(&names, None));
-        assert_eq!(acquire.keys, [b"n"]);
-        assert_eq!(acquire.args, [b"30000".to_vec(), b"u:7".to_vec()]);
-        let release = REENTRANT.release(&ask(&names, None));
-        assert_eq!(
-            release.keys,
-            [b"n".to_vec(), b"redisson_lock__channel:{n}".to_vec()]
-        );
+        let (keys, args) = REENTRANT.acquire(&ask(&names, None)).parts();
+        assert_eq!(keys, ["n"]);
+        assert_eq!(args, ["30000", "u:7"]);
+        let (keys, _) = REENTRANT.release(&ask(&names, None)).parts();
+        assert_eq!(keys, ["n", "redisson_lock__channel:{n}"]);
     }
 
     #[test]
@@ -228,10 +219,10 @@ mod tests {
             REENTRANT.release(&ask(&names, Some(ids))),
             REENTRANT.release(&ask(&names, Some(ids))),
         );
-        assert_eq!(first.keys, again.keys);
+        assert_eq!(first.parts(), again.parts());
         assert_eq!(
-            first.keys[2],
-            b"redisson_unlock_latch:{n}:00000000000000000000000000000002"
+            first.parts().0[2],
+            "redisson_unlock_latch:{n}:00000000000000000000000000000002"
         );
     }
 

@@ -1,8 +1,10 @@
 //! The lock of the Redis documentation: `SET name value NX PX lease` in, compare and delete out.
 
+use std::borrow::Cow;
+
 use redis::Value;
 
-use super::form::{Ask, Extended, Form, Given, Reply, left, ms, script};
+use super::form::{Ask, Extended, Form, Given, Reply, left};
 use crate::{
     names::Names,
     topology::{Request, Script, What},
@@ -26,30 +28,29 @@ static EXTEND: Script = Script::new(
 pub(crate) struct Plain;
 
 /// The value of one hold: the owner, and where the owner may come again, what tells this time from the others.
-fn value(ask: &Ask<'_>) -> Vec<u8> {
+fn value<'a>(ask: &Ask<'a>) -> Cow<'a, str> {
     match ask.ids {
         None => ask.owner.into(),
-        Some(ids) => format!("{}:{:032x}", ask.owner, ids.acquire).into_bytes(),
+        Some(ids) => format!("{}:{:032x}", ask.owner, ids.acquire).into(),
     }
 }
 
-fn lock(names: &Names) -> Vec<u8> {
-    names.key.as_bytes().to_vec()
+fn lock(what: What, names: &Names) -> Request {
+    Request::new(what).key(names.key.as_bytes())
 }
 
 impl Form for Plain {
     /// One native command; only after a lost answer a script, which knows its own value again.
     fn acquire(&self, ask: &Ask<'_>) -> Request {
         if ask.repeated {
-            let args = vec![ms(ask.lease), value(ask)];
-            return script(&ACQUIRE, vec![lock(ask.names)], args);
+            let request = lock(What::Script(&ACQUIRE), ask.names);
+            return request.arg_ms(ask.lease).arg(value(ask).as_bytes());
         }
-        Request {
-            what: What::Command("SET"),
-            keys: vec![lock(ask.names)],
-            args: vec![value(ask), b"NX".into(), b"PX".into(), ms(ask.lease)],
-            wait: None,
-        }
+        lock(What::Command("SET"), ask.names)
+            .arg(value(ask).as_bytes())
+            .arg(b"NX")
+            .arg(b"PX")
+            .arg_ms(ask.lease)
     }
 
     fn read_acquire(&self, value: &Value) -> Option<Reply> {
@@ -66,9 +67,10 @@ impl Form for Plain {
     }
 
     fn release(&self, ask: &Ask<'_>) -> Request {
-        let channel = ask.names.channel.as_bytes().to_vec();
-        let args = vec![value(ask), ask.publish.into()];
-        script(&RELEASE, vec![lock(ask.names), channel], args)
+        lock(What::Script(&RELEASE), ask.names)
+            .key(ask.names.channel.as_bytes())
+            .arg(value(ask).as_bytes())
+            .arg(ask.publish.as_bytes())
     }
 
     fn undo(&self, ask: &Ask<'_>) -> Request {
@@ -84,8 +86,8 @@ impl Form for Plain {
     }
 
     fn extend(&self, ask: &Ask<'_>) -> Request {
-        let args = vec![ms(ask.lease), value(ask)];
-        script(&EXTEND, vec![lock(ask.names)], args)
+        let request = lock(What::Script(&EXTEND), ask.names);
+        request.arg_ms(ask.lease).arg(value(ask).as_bytes())
     }
 
     fn read_extend(&self, value: &Value) -> Option<Extended> {

@@ -4,20 +4,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use redis::{Cmd, RedisResult, Value};
+use redis::Value;
 use tokio::time::timeout_at;
 
 use super::{
-    Replicas, Request, Script, WaitFor, What,
+    Replicas, Request, WaitFor, What,
     node::{Lease, Node},
+    wire::NoReply,
 };
-
-/// A request in the client library's form, encoded once for all its attempts.
-pub(crate) struct Prepared {
-    command: Cmd,
-    script: Option<&'static Script>,
-    wait: Option<WaitFor>,
-}
 
 /// What one attempt came to.
 pub(crate) enum Answer {
@@ -41,154 +35,121 @@ pub(crate) struct Before {
     pub(crate) load: bool,
 }
 
-impl Script {
-    fn digest(&self) -> &str {
-        self.sha1
-            .get_or_init(|| redis::Script::new(self.text).get_hash().to_owned())
+/// One attempt on one connection. Ends at the deadline or the response timeout at the latest, as lost.
+pub(crate) async fn attempt(
+    request: &Request,
+    node: &Arc<Node>,
+    lease: &Lease<'_>,
+    before: Before,
+    deadline: Instant,
+) -> Answer {
+    if request.wait.is_some() || before.asking || before.load {
+        // Boxed, so that the common case does not carry its size around.
+        return Box::pin(pipelined(request, node, lease, before, deadline)).await;
+    }
+    let sent_at = Instant::now();
+    let limit = deadline.min(sent_at + node.dialer.response_timeout);
+    match lease.conn.request(request, limit).await {
+        Ok(value) => single(value, sent_at),
+        Err(NoReply::Silent) => silent(node, lease, sent_at, Duration::ZERO),
+        Err(NoReply::Cut(why)) => Answer::Lost {
+            message: why.to_string(),
+        },
     }
 }
 
-impl Prepared {
-    pub(crate) fn new(request: &Request) -> Self {
-        let parts = request.keys.len() + request.args.len();
-        let bytes: usize = request.keys.iter().chain(&request.args).map(Vec::len).sum();
-        let mut command = Cmd::with_capacity(parts + 3, bytes + 64);
-        let script = match request.what {
-            What::Script(script) => {
-                command
-                    .arg("EVALSHA")
-                    .arg(script.digest())
-                    .arg(request.keys.len());
-                Some(script)
-            }
-            What::Command(name) => {
-                command.arg(name);
-                None
-            }
-        };
-        for part in request.keys.iter().chain(&request.args) {
-            command.arg(part.as_slice());
-        }
-        Prepared {
-            command,
-            script,
-            wait: request.wait,
-        }
+/// The request with what goes before and after it, in one write.
+async fn pipelined(
+    request: &Request,
+    node: &Arc<Node>,
+    lease: &Lease<'_>,
+    before: Before,
+    deadline: Instant,
+) -> Answer {
+    let wait = match request.wait {
+        None => None,
+        Some(wait) => match wanted(node, lease, wait, deadline).await {
+            Ok(wanted) => Some((wait, wanted)),
+            Err(refused) => return refused,
+        },
+    };
+    let sent_at = Instant::now();
+    let mut bytes = Vec::new();
+    let mut position = 0;
+    if before.load
+        && let What::Script(script) = request.what()
+    {
+        position += 1;
+        let load = redis::cmd("SCRIPT").arg("LOAD").arg(script.text).take();
+        bytes.extend(load.get_packed_command());
     }
-
-    /// Whether the request ends with WAIT and so needs a connection that may block.
-    pub(crate) fn waits(&self) -> bool {
-        self.wait.is_some()
+    if before.asking {
+        position += 1;
+        bytes.extend(redis::cmd("ASKING").get_packed_command());
     }
-
-    /// One attempt on one connection. Ends at the deadline or the response timeout at the latest, as lost.
-    pub(crate) async fn attempt(
-        &self,
-        node: &Arc<Node>,
-        lease: &Lease<'_>,
-        before: Before,
-        deadline: Instant,
-    ) -> Answer {
-        if self.wait.is_some() || before.asking || before.load {
-            // Boxed, so that the common case does not carry its size around.
-            return Box::pin(self.pipelined(node, lease, before, deadline)).await;
-        }
-        let sent_at = Instant::now();
-        let limit = deadline.min(sent_at + node.dialer.response_timeout);
-        match timeout_at(limit.into(), lease.conn.command(&self.command)).await {
-            Ok(answer) => single(answer, sent_at),
-            Err(_) => silent(node, lease, sent_at, Duration::ZERO),
-        }
+    request.write_to(&mut bytes);
+    let mut count = position + 1;
+    let mut blocked = Duration::ZERO;
+    if let Some((wait, wanted)) = wait.filter(|(_, wanted)| *wanted > 0) {
+        // WAIT's own clock is coarse (a server tick), so it gets less than what is left; 0 would wait for ever.
+        let left = deadline.saturating_duration_since(sent_at) * 3 / 4;
+        let limit = wait.timeout.min(left).max(Duration::from_millis(1));
+        let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+        let wait = redis::cmd("WAIT").arg(wanted).arg(limit_ms).take();
+        bytes.extend(wait.get_packed_command());
+        count += 1;
+        // Whoever is ahead on this connection may block it as long.
+        blocked = limit * lease.busy();
     }
-
-    /// The request with what goes before and after it, in one write.
-    async fn pipelined(
-        &self,
-        node: &Arc<Node>,
-        lease: &Lease<'_>,
-        before: Before,
-        deadline: Instant,
-    ) -> Answer {
-        let wait = match self.wait {
-            None => None,
-            Some(wait) => match wanted(node, lease, wait, deadline).await {
-                Ok(wanted) => Some((wait, wanted)),
-                Err(refused) => return refused,
+    let limit = deadline.min(sent_at + node.dialer.response_timeout + blocked);
+    let answers = match timeout_at(limit.into(), lease.conn.packed(&bytes, count)).await {
+        Ok(Ok(answers)) => answers,
+        Ok(Err(error)) => {
+            return Answer::Lost {
+                message: error.to_string(),
+            };
+        }
+        Err(_) => return silent(node, lease, sent_at, blocked),
+    };
+    let mut answers = answers.into_iter().skip(position);
+    let done = single(answers.next().unwrap_or(Value::Nil), sent_at);
+    match (done, wait, answers.next()) {
+        (Answer::Done { value, .. }, Some((_, wanted)), acked) => match acked {
+            None => Answer::Done {
+                value,
+                acked: Some((0, wanted)),
+                sent_at,
             },
-        };
-        let sent_at = Instant::now();
-        let mut pipe = redis::pipe();
-        if let Some(script) = self.script.filter(|_| before.load) {
-            pipe.cmd("SCRIPT").arg("LOAD").arg(script.text);
-        }
-        if before.asking {
-            pipe.cmd("ASKING");
-        }
-        let position = pipe.len();
-        pipe.add_command(self.command.clone());
-        let mut blocked = Duration::ZERO;
-        if let Some((wait, wanted)) = wait.filter(|(_, wanted)| *wanted > 0) {
-            // WAIT's own clock is coarse (a server tick), so it gets less than what is left; 0 would wait for ever.
-            let left = deadline.saturating_duration_since(sent_at) * 3 / 4;
-            let limit = wait.timeout.min(left).max(Duration::from_millis(1));
-            let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
-            pipe.cmd("WAIT").arg(wanted).arg(limit_ms);
-            // Whoever is ahead on this connection may block it as long.
-            blocked = limit * lease.busy();
-        }
-        let limit = deadline.min(sent_at + node.dialer.response_timeout + blocked);
-        let answers = match timeout_at(limit.into(), lease.conn.pipeline(&pipe, pipe.len())).await {
-            Ok(Ok(answers)) => answers,
-            Ok(Err(error)) => {
-                return Answer::Lost {
-                    message: error.to_string(),
-                };
-            }
-            Err(_) => return silent(node, lease, sent_at, blocked),
-        };
-        let mut answers = answers.into_iter().skip(position);
-        let done = single(Ok(answers.next().unwrap_or(Value::Nil)), sent_at);
-        match (done, wait, answers.next()) {
-            (Answer::Done { value, .. }, Some((_, wanted)), acked) => match acked {
-                None => Answer::Done {
+            Some(Value::Int(count)) => {
+                let count = u32::try_from(count).unwrap_or(0);
+                Answer::Done {
                     value,
-                    acked: Some((0, wanted)),
+                    acked: Some((count, wanted)),
                     sent_at,
-                },
-                Some(Value::Int(count)) => {
-                    let count = u32::try_from(count).unwrap_or(0);
-                    Answer::Done {
-                        value,
-                        acked: Some((count, wanted)),
-                        sent_at,
-                    }
                 }
-                // Done, but nobody knows on how many: the role changed meanwhile, for instance.
-                Some(other) => Answer::Lost {
-                    message: format!("WAIT was answered {other:?}"),
-                },
+            }
+            // Done, but nobody knows on how many: the role changed meanwhile, for instance.
+            Some(other) => Answer::Lost {
+                message: format!("WAIT was answered {other:?}"),
             },
-            (done, ..) => done,
-        }
+        },
+        (done, ..) => done,
     }
 }
 
-fn single(answer: RedisResult<Value>, sent_at: Instant) -> Answer {
+fn single(answer: Value, sent_at: Instant) -> Answer {
     match answer {
-        Ok(Value::ServerError(error)) => Answer::Refused {
+        Value::ServerError(error) => Answer::Refused {
             code: error.code().to_owned(),
             message: match error.details() {
                 Some(details) => format!("{} {details}", error.code()),
                 None => error.code().to_owned(),
             },
         },
-        Ok(value) => Answer::Done {
+        value => Answer::Done {
             value,
             acked: None,
             sent_at,
-        },
-        Err(error) => Answer::Lost {
-            message: error.to_string(),
         },
     }
 }

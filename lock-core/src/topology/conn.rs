@@ -6,26 +6,53 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use redis::{Cmd, Pipeline, RedisError, RedisResult, Value, aio::MultiplexedConnection};
 use tokio::{task::AbortHandle, time::timeout};
 
-use super::dial::Dialer;
+use super::{
+    Request,
+    dial::Dialer,
+    wire::{NoReply, Replies, Socket, Wire},
+};
 
 /// One connection. When the last user lets go of it, it is closed.
 pub(crate) struct Conn {
-    mux: MultiplexedConnection,
+    carrier: Carrier,
     dead: Arc<AtomicBool>,
     probing: AtomicBool,
     driver: AbortHandle,
     dialer: Arc<Dialer>,
 }
 
+/// What carries the bytes.
+enum Carrier {
+    /// Requests and their replies.
+    Wire(Arc<Wire>),
+    /// RESP3 with pushes; the client library knows what is a push and what a reply.
+    Pushes(MultiplexedConnection),
+}
+
 impl Conn {
-    pub(crate) fn start(
+    /// A connection for requests.
+    pub(super) fn over(socket: Socket, dialer: Arc<Dialer>) -> Arc<Self> {
+        let (wire, driver) = Wire::new(socket);
+        Self::start(Carrier::Wire(wire), driver, dialer)
+    }
+
+    /// A connection for subscriptions.
+    pub(super) fn for_pushes(
         mux: MultiplexedConnection,
+        driver: impl Future<Output = ()> + Send + 'static,
+        dialer: Arc<Dialer>,
+    ) -> Arc<Self> {
+        Self::start(Carrier::Pushes(mux), driver, dialer)
+    }
+
+    fn start(
+        carrier: Carrier,
         driver: impl Future<Output = ()> + Send + 'static,
         dialer: Arc<Dialer>,
     ) -> Arc<Self> {
@@ -36,7 +63,7 @@ impl Conn {
             flag.store(true, Ordering::Release);
         });
         Arc::new(Conn {
-            mux,
+            carrier,
             dead,
             probing: AtomicBool::new(false),
             driver: driver.abort_handle(),
@@ -46,20 +73,51 @@ impl Conn {
 
     /// Whether nothing can come of another request on this connection.
     pub(crate) fn is_dead(&self) -> bool {
-        self.dead.load(Ordering::Acquire)
+        match &self.carrier {
+            Carrier::Wire(wire) => wire.has_ended(),
+            Carrier::Pushes(_) => self.dead.load(Ordering::Acquire),
+        }
     }
 
     /// Closes the connection; requests in flight end at once, their answers are lost.
     pub(crate) fn kill(&self) {
         self.dead.store(true, Ordering::Release);
+        if let Carrier::Wire(wire) = &self.carrier {
+            wire.end("the connection was given up");
+        }
         self.driver.abort();
+    }
+
+    /// Sends a request and waits for the reply, until the deadline. A server's error is a value here.
+    pub(crate) async fn request(
+        &self,
+        request: &Request,
+        deadline: Instant,
+    ) -> Result<Value, NoReply> {
+        self.dialer.count(1);
+        match &self.carrier {
+            Carrier::Wire(wire) => match wire.ask(|out| request.write_to(out), deadline).await? {
+                Replies::One(value) => Ok(value),
+                Replies::All(values) => Ok(Value::Array(values)),
+            },
+            Carrier::Pushes(_) => Err(NoReply::Cut("it carries subscriptions only".into())),
+        }
     }
 
     /// Sends one command. A server's error is a value here.
     pub(crate) async fn command(&self, command: &Cmd) -> RedisResult<Value> {
-        self.dialer.count(1);
-        let answer = self.mux.clone().send_packed_command(command).await;
-        self.noted(answer)
+        match &self.carrier {
+            Carrier::Wire(_) => {
+                let bytes = command.get_packed_command();
+                let mut values = self.packed(&bytes, 1).await?;
+                Ok(values.pop().unwrap_or_default())
+            }
+            Carrier::Pushes(mux) => {
+                self.dialer.count(1);
+                let answer = mux.clone().send_packed_command(command).await;
+                self.noted(answer)
+            }
+        }
     }
 
     /// Sends `count` commands in one write, so that nothing of anybody else comes between them.
@@ -68,13 +126,30 @@ impl Conn {
         commands: &Pipeline,
         count: usize,
     ) -> RedisResult<Vec<Value>> {
+        match &self.carrier {
+            Carrier::Wire(_) => self.packed(&commands.get_packed_pipeline(), count).await,
+            Carrier::Pushes(mux) => {
+                self.dialer.count(count as u64);
+                let answers = mux.clone().send_packed_commands(commands, 0, count).await;
+                self.noted(answers)
+            }
+        }
+    }
+
+    /// Sends `count` commands that are written out already.
+    pub(crate) async fn packed(&self, bytes: &[u8], count: usize) -> RedisResult<Vec<Value>> {
+        let Carrier::Wire(wire) = &self.carrier else {
+            return Err(closed("it carries subscriptions only"));
+        };
         self.dialer.count(count as u64);
-        let answers = self
-            .mux
-            .clone()
-            .send_packed_commands(commands, 0, count)
-            .await;
-        self.noted(answers)
+        let replies = u32::try_from(count).map_err(|_| closed("too many commands at once"))?;
+        let answer = wire.ask_all(|out| out.extend_from_slice(bytes), replies);
+        match answer.await {
+            Ok(Replies::One(value)) => Ok(vec![value]),
+            Ok(Replies::All(values)) => Ok(values),
+            Err(NoReply::Silent) => Err(closed("no answer in time")),
+            Err(NoReply::Cut(why)) => Err(closed(&why)),
+        }
     }
 
     fn noted<T>(&self, answer: Result<T, RedisError>) -> Result<T, RedisError> {
@@ -101,6 +176,11 @@ impl Conn {
             conn.probing.store(false, Ordering::Release);
         });
     }
+}
+
+/// The error of a connection that is no more.
+fn closed(why: &str) -> RedisError {
+    std::io::Error::new(std::io::ErrorKind::ConnectionReset, why).into()
 }
 
 impl Drop for Conn {

@@ -19,13 +19,13 @@ use tokio::{
     time::timeout,
 };
 
-use super::conn::Conn;
+use super::{conn::Conn, wire::Socket};
 use crate::{
     AddressMap, ClientOptions,
     target::{Endpoint, Target},
 };
 
-/// Requests that may wait in a connection's queue; the library's 50 makes hundreds of tasks take turns.
+/// Subscriptions that may wait in a connection's queue; the library's 50 would make hundreds of them lose their order.
 const QUEUE: usize = 1024;
 
 /// Why no connection could be had: certainly nothing was done by any request.
@@ -178,10 +178,9 @@ impl Dialer {
         proof: Proof,
         pushes: Option<UnboundedSender<PushInfo>>,
     ) -> Result<Arc<Conn>, DialError> {
-        match to {
+        let socket = match to {
             Endpoint::Unix(path) => {
-                let stream = UnixStream::connect(path).await.map_err(io_error)?;
-                self.set_up(stream, proof, pushes).await
+                Socket::Unix(UnixStream::connect(path).await.map_err(io_error)?)
             }
             Endpoint::Tcp { host, port } => {
                 let stream = match self.address_map.get(&(host.clone(), *port)) {
@@ -190,45 +189,34 @@ impl Dialer {
                 }
                 .map_err(io_error)?;
                 stream.set_nodelay(true).map_err(io_error)?;
-                self.set_up(stream, proof, pushes).await
+                Socket::Tcp(stream)
             }
+        };
+        match (pushes, socket) {
+            (None, socket) => self.set_up(socket, proof).await,
+            (Some(pushes), Socket::Tcp(stream)) => self.set_up_for_pushes(stream, pushes).await,
+            (Some(pushes), Socket::Unix(stream)) => self.set_up_for_pushes(stream, pushes).await,
         }
     }
 
-    async fn set_up<S>(
+    /// Everything that is to be said first, in one write.
+    async fn set_up(
         self: &Arc<Self>,
-        stream: S,
+        socket: Socket,
         proof: Proof,
-        pushes: Option<UnboundedSender<PushInfo>>,
-    ) -> Result<Arc<Conn>, DialError>
-    where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    {
-        let mut info = RedisConnectionInfo::default()
-            .set_skip_set_lib_name()
-            .set_db(i64::from(self.database));
-        if let Some(password) = &self.password {
-            info = info.set_password(password);
-        }
-        if let Some(username) = &self.username {
-            info = info.set_username(username);
-        }
-        // Replies are timed by the caller's deadline; a second timer in the library would only cost.
-        let mut config = AsyncConnectionConfig::new()
-            .set_response_timeout(None)
-            .set_pipeline_buffer_size(QUEUE);
-        if let Some(pushes) = pushes {
-            info = info.set_protocol(ProtocolVersion::RESP3);
-            config = config.set_push_sender(pushes);
-        }
-        let handshake =
-            u64::from(info.protocol() == ProtocolVersion::RESP3 || self.password.is_some())
-                + u64::from(self.database != 0);
-        self.count(handshake);
-        let (mux, driver) =
-            aio::MultiplexedConnection::new_with_config(&info, stream, config).await?;
-        let conn = Conn::start(mux, driver, self.clone());
+    ) -> Result<Arc<Conn>, DialError> {
+        let conn = Conn::over(socket, self.clone());
         let mut greeting = redis::pipe();
+        if let Some(password) = &self.password {
+            greeting.cmd("AUTH");
+            if let Some(username) = &self.username {
+                greeting.arg(username);
+            }
+            greeting.arg(password);
+        }
+        if self.database != 0 {
+            greeting.cmd("SELECT").arg(self.database);
+        }
         if let Some(name) = &self.client_name {
             greeting.cmd("CLIENT").arg("SETNAME").arg(name);
         }
@@ -238,15 +226,60 @@ impl Dialer {
             "PING"
         });
         let answers = conn.pipeline(&greeting, greeting.len()).await?;
-        for answer in &answers {
+        for (position, answer) in answers.iter().enumerate() {
             if let Value::ServerError(error) = answer
-                && error.code() != "LOADING"
+                && (error.code() != "LOADING" || position + 1 < answers.len())
             {
-                return Err(RedisError::from(error.clone()).into());
+                let mut error = DialError::from(RedisError::from(error.clone()));
+                // Asked again with the same password, the server says the same again.
+                error.fatal |= position == 0 && self.password.is_some();
+                return Err(error);
             }
         }
         if proof == Proof::IsMaster {
-            is_master(answers.last())?
+            is_master(answers.last())?;
+        }
+        Ok(conn)
+    }
+
+    async fn set_up_for_pushes<S>(
+        self: &Arc<Self>,
+        stream: S,
+        pushes: UnboundedSender<PushInfo>,
+    ) -> Result<Arc<Conn>, DialError>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let mut info = RedisConnectionInfo::default()
+            .set_skip_set_lib_name()
+            .set_db(i64::from(self.database))
+            .set_protocol(ProtocolVersion::RESP3);
+        if let Some(password) = &self.password {
+            info = info.set_password(password);
+        }
+        if let Some(username) = &self.username {
+            info = info.set_username(username);
+        }
+        // Replies are timed by the caller's deadline; a second timer in the library would only cost.
+        let config = AsyncConnectionConfig::new()
+            .set_response_timeout(None)
+            .set_pipeline_buffer_size(QUEUE)
+            .set_push_sender(pushes);
+        self.count(1 + u64::from(self.database != 0));
+        let (mux, driver) =
+            aio::MultiplexedConnection::new_with_config(&info, stream, config).await?;
+        let conn = Conn::for_pushes(mux, driver, self.clone());
+        let mut greeting = redis::pipe();
+        if let Some(name) = &self.client_name {
+            greeting.cmd("CLIENT").arg("SETNAME").arg(name);
+        }
+        greeting.cmd("PING");
+        for answer in conn.pipeline(&greeting, greeting.len()).await? {
+            if let Value::ServerError(error) = answer
+                && error.code() != "LOADING"
+            {
+                return Err(RedisError::from(error).into());
+            }
         }
         Ok(conn)
     }

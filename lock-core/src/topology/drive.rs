@@ -9,7 +9,7 @@ use tokio::time::sleep_until;
 
 use super::{
     NodeError, Request, Sent,
-    attempt::{Answer, Before, Prepared},
+    attempt::{Answer, Before, attempt as try_once},
     node::{Node, Purpose},
 };
 
@@ -44,8 +44,8 @@ pub(crate) async fn drive<R: Router>(
     request: &Request,
     deadline: Instant,
 ) -> Result<Sent, NodeError> {
-    let prepared = Prepared::new(request);
-    let purpose = if prepared.waits() {
+    // A request that ends with WAIT needs a connection that may block.
+    let purpose = if request.wait.is_some() {
         Purpose::Wait
     } else {
         Purpose::Command
@@ -56,7 +56,7 @@ pub(crate) async fn drive<R: Router>(
     let mut reason = Reason {
         node: None,
         code: None,
-        message: format!("{} was not asked", router.name()),
+        message: String::new(),
     };
     loop {
         if attempt > 0 && Instant::now() >= deadline {
@@ -84,7 +84,7 @@ pub(crate) async fn drive<R: Router>(
                 Ok(lease) => lease,
                 Err(error) => {
                     reason = Reason {
-                        node: Some(node.label.clone()),
+                        node: Some(node.label.to_string()),
                         code: error.code,
                         message: error.message,
                     };
@@ -98,9 +98,12 @@ pub(crate) async fn drive<R: Router>(
             },
         };
         if Instant::now() >= deadline {
+            if reason.message.is_empty() {
+                reason.message = format!("{} was not asked", router.name());
+            }
             return Err(out_of_time(reason, attempt));
         }
-        let (code, message) = match prepared.attempt(&node, &lease, before, deadline).await {
+        let (code, message) = match try_once(request, &node, &lease, before, deadline).await {
             Answer::Done {
                 value,
                 acked,
@@ -121,8 +124,8 @@ pub(crate) async fn drive<R: Router>(
             Answer::Lost { message } => {
                 router.suspect();
                 return Err(NodeError {
-                    message: format!("{}: {}: {message}", node.label, request.what.name()),
-                    node: Some(node.label.clone()),
+                    message: format!("{}: {}: {message}", node.label, request.what().name()),
+                    node: Some(node.label.to_string()),
                     definite: false,
                     code: None,
                     attempt,
@@ -177,7 +180,7 @@ pub(crate) async fn drive<R: Router>(
             }
             _ => {
                 let reason = Reason {
-                    node: Some(node.label.clone()),
+                    node: Some(node.label.to_string()),
                     code: Some(code),
                     message,
                 };
@@ -185,7 +188,7 @@ pub(crate) async fn drive<R: Router>(
             }
         }
         reason = Reason {
-            node: Some(node.label.clone()),
+            node: Some(node.label.to_string()),
             code: Some(code),
             message,
         };

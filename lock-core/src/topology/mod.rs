@@ -7,20 +7,20 @@ mod drive;
 mod flight;
 mod node;
 mod pubsub;
+mod request;
 mod sentinel;
 mod single;
 mod slot;
 #[cfg(test)]
 mod tests;
+mod wire;
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Instant};
 
 use async_trait::async_trait;
 use futures_util::{StreamExt, stream::FuturesUnordered};
 
+pub(crate) use self::request::{Replicas, Request, Script, WaitFor, What};
 pub use self::slot::slot;
 use self::{cluster::Cluster, dial::Dialer, sentinel::Sentinel, single::Single};
 use crate::{
@@ -28,71 +28,11 @@ use crate::{
     target::{Shape, Target},
 };
 
-/// What is run: a script by its text, or a command by its name (`SET`, …).
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum What {
-    Script(&'static Script),
-    Command(&'static str),
-}
-
-impl What {
-    /// For messages.
-    fn name(self) -> &'static str {
-        match self {
-            What::Script(script) => script.name,
-            What::Command(name) => name,
-        }
-    }
-}
-
-/// A script and the SHA-1 of its text (computed once).
-#[derive(Debug)]
-pub(crate) struct Script {
-    pub(crate) name: &'static str,
-    pub(crate) text: &'static str,
-    pub(crate) sha1: std::sync::OnceLock<String>,
-}
-
-impl Script {
-    pub(crate) const fn new(name: &'static str, text: &'static str) -> Self {
-        Script {
-            name,
-            text,
-            sha1: std::sync::OnceLock::new(),
-        }
-    }
-}
-
-/// How many replicas must acknowledge, checked by WAIT on the same connection in the same write.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct WaitFor {
-    pub(crate) replicas: Replicas,
-    pub(crate) timeout: Duration,
-}
-
-/// See [`WaitFor`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Replicas {
-    AtLeast(u32),
-    /// As many as the master lists, or as the sentinels or the cluster count if those are more. May be none at all:
-    /// then the reply says `Some((0, 0))`.
-    All,
-}
-
-/// One request; all keys lie in one slot. For `Command`, keys come first, then args.
-#[derive(Debug, Clone)]
-pub(crate) struct Request {
-    pub(crate) what: What,
-    pub(crate) keys: Vec<Vec<u8>>,
-    pub(crate) args: Vec<Vec<u8>>,
-    pub(crate) wait: Option<WaitFor>,
-}
-
 /// A reply. `value` never is a server error: those are [`NodeError`]s, also the ones that a script raises on purpose.
 #[derive(Debug, Clone)]
 pub(crate) struct Sent {
     pub(crate) value: redis::Value,
-    pub(crate) node: String,
+    pub(crate) node: Arc<str>,
     /// When the attempt that was answered was handed to the connection.
     pub(crate) sent_at: Instant,
     /// WAIT's answer and what was demanded, where asked.

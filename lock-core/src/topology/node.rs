@@ -35,7 +35,8 @@ pub(crate) enum Purpose {
 /// One server, by the address under which it is announced.
 pub(crate) struct Node {
     pub(crate) endpoint: Endpoint,
-    pub(crate) label: String,
+    /// Its address, for messages.
+    pub(crate) label: Arc<str>,
     pub(crate) dialer: Arc<Dialer>,
     proof: Proof,
     command: Line,
@@ -48,7 +49,7 @@ pub(crate) struct Node {
 impl Node {
     pub(crate) fn new(endpoint: Endpoint, dialer: Arc<Dialer>, proof: Proof) -> Arc<Self> {
         Arc::new(Node {
-            label: endpoint.to_string(),
+            label: endpoint.to_string().into(),
             endpoint,
             dialer,
             proof,

@@ -32,7 +32,7 @@ impl Single {
         match self.node.dialled(Purpose::Command, deadline).await {
             Ok(_) => Ok(()),
             Err(error) => Err(NodeError {
-                node: Some(self.node.label.clone()),
+                node: Some(self.node.label.to_string()),
                 definite: true,
                 code: error.code,
                 message: error.message,
@@ -52,7 +52,7 @@ impl Router for Single {
         None
     }
     fn name(&self) -> String {
-        self.node.label.clone()
+        self.node.label.to_string()
     }
 }
 
@@ -71,7 +71,7 @@ impl Route for Single {
         self.node.dialer.commands()
     }
     fn label(&self) -> String {
-        self.node.label.clone()
+        self.node.label.to_string()
     }
     async fn close(&self) {
         self.hub.close();

@@ -65,7 +65,7 @@ async fn knows_sharded_channels(masters: &[Arc<Node>], deadline: Instant) -> boo
 
 impl Router for Cluster {
     fn owner(&self, request: &Request) -> Option<Arc<Node>> {
-        match request.keys.first() {
+        match request.first_key() {
             Some(key) => self.state.owner(slot(key)),
             None => self.state.masters().first().cloned(),
         }

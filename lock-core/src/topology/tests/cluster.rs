@@ -14,7 +14,7 @@ async fn slots_move_under_requests_and_subscriptions() {
         let owner = usize::from(slot(key.as_bytes()) >= 8192);
         let sent = route.send(&incr(key), within(20_000)).await.unwrap();
         assert_eq!(
-            sent.node,
+            sent.node.to_string(),
             format!("127.0.0.1:{}", cluster.nodes[owner].port),
             "{key}"
         );
@@ -35,7 +35,7 @@ async fn slots_move_under_requests_and_subscriptions() {
     );
     let asked = route.send(&incr("{a}new"), within(20_000)).await.unwrap();
     assert_eq!(
-        (number(&asked), asked.node),
+        (number(&asked), asked.node.to_string()),
         (1, format!("127.0.0.1:{}", cluster.nodes[to].port))
     );
     let asked = route.send(&incr("{a}new"), within(20_000)).await.unwrap();
@@ -47,12 +47,7 @@ async fn slots_move_under_requests_and_subscriptions() {
 
     // Some keys here, some there: TRYAGAIN until the move is over.
     static BOTH: Script = Script::new("both", "return redis.call('exists', KEYS[1], KEYS[2])");
-    let both = Request {
-        what: What::Script(&BOTH),
-        keys: vec![b"{a}new".to_vec(), b"a".to_vec()],
-        args: Vec::new(),
-        wait: None,
-    };
+    let both = Request::new(What::Script(&BOTH)).key(b"{a}new").key(b"a");
     let torn = error(&*route, &both, 2000).await;
     assert_eq!(
         (torn.definite, torn.code.as_deref()),
@@ -66,7 +61,7 @@ async fn slots_move_under_requests_and_subscriptions() {
     assert_eq!(number(&route.send(&both, within(20_000)).await.unwrap()), 2);
     let after = route.send(&incr(key), within(20_000)).await.unwrap();
     assert_eq!(
-        (number(&after), after.node),
+        (number(&after), after.node.to_string()),
         (3, format!("127.0.0.1:{}", cluster.nodes[to].port))
     );
 
@@ -116,7 +111,7 @@ async fn a_killed_master_is_followed_by_its_replica() {
     let after = eventually(&*route, &incr(key)).await;
     let promoted = &cluster.nodes[shard + 3];
     assert_eq!(
-        (number(&after), after.node),
+        (number(&after), after.node.to_string()),
         (2, format!("127.0.0.1:{}", promoted.port))
     );
     for task in flying {

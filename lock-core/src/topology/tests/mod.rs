@@ -39,32 +39,22 @@ async fn route(url: &str) -> Arc<dyn Route> {
 
 /// A script that counts calls in the key: a repeated or lost execution shows.
 fn incr(key: &str) -> Request {
-    Request {
-        what: What::Script(&INCR),
-        keys: vec![key.into()],
-        args: Vec::new(),
-        wait: None,
-    }
+    Request::new(What::Script(&INCR)).key(key.as_bytes())
 }
 
 fn incr_and_wait(key: &str, replicas: Replicas) -> Request {
-    Request {
-        wait: Some(WaitFor {
-            replicas,
-            timeout: Duration::from_secs(5),
-        }),
-        ..incr(key)
-    }
+    let mut request = incr(key);
+    request.wait = Some(WaitFor {
+        replicas,
+        timeout: Duration::from_secs(5),
+    });
+    request
 }
 
 fn command(name: &'static str, parts: &[&str]) -> Request {
-    let args = parts.iter().skip(1).map(|&part| part.into()).collect();
-    Request {
-        what: What::Command(name),
-        keys: vec![parts[0].into()],
-        args,
-        wait: None,
-    }
+    let request = Request::new(What::Command(name)).key(parts[0].as_bytes());
+    let args = parts.iter().skip(1);
+    args.fold(request, |request, part| request.arg(part.as_bytes()))
 }
 
 fn within(ms: u64) -> Instant {

@@ -17,7 +17,7 @@ async fn a_script_runs_once_per_request_whatever_the_cache_holds() {
         .await
         .unwrap();
     assert_eq!(sent.value, redis::Value::BulkString(b"3".to_vec()));
-    assert_eq!(sent.node, format!("127.0.0.1:{}", server.port));
+    assert_eq!(sent.node.to_string(), format!("127.0.0.1:{}", server.port));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -195,7 +195,7 @@ async fn announced_addresses_go_through_the_map() {
         .unwrap()
         .remove(0);
     let sent = route.send(&incr("k"), within(20_000)).await.unwrap();
-    assert_eq!(sent.node, "redis.invalid:7");
+    assert_eq!(sent.node.to_string(), "redis.invalid:7");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -233,13 +233,11 @@ async fn waiting_for_replicas_counts_them() {
     {
         assert!(Instant::now() < until, "the replica is never counted");
     }
-    let more = Request {
-        wait: Some(WaitFor {
-            replicas: Replicas::AtLeast(2),
-            timeout: Duration::from_millis(50),
-        }),
-        ..incr("k")
-    };
+    let mut more = incr("k");
+    more.wait = Some(WaitFor {
+        replicas: Replicas::AtLeast(2),
+        timeout: Duration::from_millis(50),
+    });
     assert_eq!(
         route.send(&more, within(20_000)).await.unwrap().acked,
         Some((1, 2))

@@ -1,0 +1,221 @@
+//! Turns a command or a script call into the bytes that are sent, written once for all attempts and all servers.
+use std::{ops::Range, time::Duration};
+
+/// What is run: a script by its text, or a command by its name (`SET`, …).
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum What {
+    Script(&'static Script),
+    Command(&'static str),
+}
+
+impl What {
+    /// For messages.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            What::Script(script) => script.name,
+            What::Command(name) => name,
+        }
+    }
+}
+
+/// A script and the SHA-1 of its text (computed once).
+#[derive(Debug)]
+pub(crate) struct Script {
+    pub(crate) name: &'static str,
+    pub(crate) text: &'static str,
+    sha1: std::sync::OnceLock<String>,
+}
+
+impl Script {
+    pub(crate) const fn new(name: &'static str, text: &'static str) -> Self {
+        Script {
+            name,
+            text,
+            sha1: std::sync::OnceLock::new(),
+        }
+    }
+
+    fn digest(&self) -> &str {
+        self.sha1
+            .get_or_init(|| redis::Script::new(self.text).get_hash().to_owned())
+    }
+}
+
+/// How many replicas must acknowledge, checked by WAIT on the same connection in the same write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct WaitFor {
+    pub(crate) replicas: Replicas,
+    pub(crate) timeout: Duration,
+}
+
+/// See [`WaitFor`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Replicas {
+    AtLeast(u32),
+    /// As many as the master lists, or as the sentinels or the cluster count if those are more. May be none at all:
+    /// then the reply says `Some((0, 0))`.
+    All,
+}
+
+/// One request; all keys lie in one slot. Keys come first, then arguments.
+#[derive(Debug, Clone)]
+pub(crate) struct Request {
+    what: What,
+    pub(crate) wait: Option<WaitFor>,
+    /// Keys and arguments as the protocol writes them. One allocation serves a whole request.
+    body: Vec<u8>,
+    keys: u32,
+    parts: u32,
+    first_key: Range<u32>,
+}
+
+impl Request {
+    /// A call without keys and arguments yet.
+    pub(crate) fn new(what: What) -> Self {
+        Request {
+            what,
+            wait: None,
+            body: Vec::with_capacity(192),
+            keys: 0,
+            parts: 0,
+            first_key: 0..0,
+        }
+    }
+
+    /// Adds a key; not after an argument.
+    pub(crate) fn key(mut self, key: &[u8]) -> Self {
+        debug_assert_eq!(self.keys, self.parts, "keys come before arguments");
+        let at = self.part(key);
+        if self.keys == 0 {
+            self.first_key = at;
+        }
+        self.keys += 1;
+        self
+    }
+
+    /// Adds an argument.
+    pub(crate) fn arg(mut self, argument: &[u8]) -> Self {
+        self.part(argument);
+        self
+    }
+
+    /// Adds a duration as Redis wants it: whole milliseconds, at least 1.
+    pub(crate) fn arg_ms(mut self, duration: Duration) -> Self {
+        let mut digits = Digits::new();
+        let ms = u64::try_from(duration.as_millis().max(1)).unwrap_or(u64::MAX);
+        self.part(digits.of(ms));
+        self
+    }
+
+    fn part(&mut self, bytes: &[u8]) -> Range<u32> {
+        self.parts += 1;
+        bulk(&mut self.body, bytes);
+        let end = self.body.len() - 2;
+        // A key of 4 GiB is more than a server takes.
+        let place = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
+        place(end - bytes.len())..place(end)
+    }
+
+    pub(super) fn what(&self) -> What {
+        self.what
+    }
+
+    /// The key that says where the request belongs.
+    pub(super) fn first_key(&self) -> Option<&[u8]> {
+        let range = self.first_key.start as usize..self.first_key.end as usize;
+        (self.keys > 0).then(|| &self.body[range])
+    }
+
+    /// Writes it for a server.
+    pub(super) fn write_to(&self, out: &mut Vec<u8>) {
+        let mut digits = Digits::new();
+        out.reserve(self.body.len() + 96);
+        out.push(b'*');
+        match self.what {
+            What::Script(script) => {
+                out.extend_from_slice(digits.of(u64::from(self.parts) + 3));
+                out.extend_from_slice(b"\r\n$7\r\nEVALSHA\r\n");
+                bulk(out, script.digest().as_bytes());
+                bulk(out, digits.of(u64::from(self.keys)));
+            }
+            What::Command(name) => {
+                out.extend_from_slice(digits.of(u64::from(self.parts) + 1));
+                out.extend_from_slice(b"\r\n");
+                bulk(out, name.as_bytes());
+            }
+        }
+        out.extend_from_slice(&self.body);
+    }
+
+    /// Keys and arguments.
+    #[cfg(test)]
+    pub(crate) fn parts(&self) -> (Vec<String>, Vec<String>) {
+        let bytes = [format!("*{}\r\n", self.parts).as_bytes(), &self.body].concat();
+        let value = redis::parse_redis_value(&bytes).expect("written by the protocol");
+        let mut keys: Vec<String> = redis::from_redis_value(value).expect("text");
+        let args = keys.split_off(self.keys as usize);
+        (keys, args)
+    }
+}
+
+/// Writes a part of a command: `$<length>`, the bytes.
+fn bulk(out: &mut Vec<u8>, bytes: &[u8]) {
+    out.push(b'$');
+    out.extend_from_slice(Digits::new().of(bytes.len() as u64));
+    out.extend_from_slice(b"\r\n");
+    out.extend_from_slice(bytes);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// A number in decimal, without an allocation.
+struct Digits([u8; 20]);
+
+impl Digits {
+    fn new() -> Self {
+        Digits([0; 20])
+    }
+
+    fn of(&mut self, mut number: u64) -> &[u8] {
+        let mut at = self.0.len();
+        loop {
+            at -= 1;
+            self.0[at] = b'0' + (number % 10) as u8;
+            number /= 10;
+            if number == 0 {
+                return &self.0[at..];
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_written_as_the_client_library_writes_it() {
+        let request = Request::new(What::Command("SET"))
+            .key(b"{a}\r\n")
+            .arg(b"")
+            .arg_ms(Duration::from_micros(1))
+            .arg_ms(Duration::MAX);
+        let mut ours = Vec::new();
+        request.write_to(&mut ours);
+        let mut theirs = redis::cmd("SET");
+        theirs.arg("{a}\r\n").arg("").arg(1).arg(u64::MAX);
+        assert_eq!(ours, theirs.get_packed_command());
+        assert_eq!(request.first_key(), Some(&b"{a}\r\n"[..]));
+    }
+
+    #[test]
+    fn a_script_is_called_by_its_digest() {
+        static SCRIPT: Script = Script::new("one", "return 1");
+        let request = Request::new(What::Script(&SCRIPT)).key(b"k").arg(b"v");
+        let mut ours = Vec::new();
+        request.write_to(&mut ours);
+        let mut theirs = redis::cmd("EVALSHA");
+        theirs.arg("e0e1f9fabfc9d4800c877a703b823ac0578ff8db");
+        theirs.arg(1).arg("k").arg("v");
+        assert_eq!(ours, theirs.get_packed_command());
+    }
+}

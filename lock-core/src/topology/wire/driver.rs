@@ -1,0 +1,194 @@
+//! Turns what the tasks of a connection have asked into writes, and what is read into their answers.
+use std::{
+    future::{Future, poll_fn},
+    io::ErrorKind,
+    mem::MaybeUninit,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, Waker, ready},
+    time::Instant,
+};
+
+use tokio::{io::ReadBuf, time::Sleep};
+
+use super::{
+    Wire,
+    frame::{Malformed, first_reply},
+    socket::ReadHalf,
+};
+
+/// Bytes that are read at once.
+const CHUNK: usize = 16 * 1024;
+/// A buffer that grew beyond this for a burst is not kept.
+const KEEP: usize = 256 * 1024;
+
+/// The one task that reads from a connection, and writes what its users leave to it.
+pub(super) struct Driver {
+    wire: Arc<Wire>,
+    reading: ReadHalf,
+    /// What was read and is no whole reply yet.
+    input: Vec<u8>,
+    output: Vec<u8>,
+    written: usize,
+    /// Has let the others have their turn before this write.
+    waited: bool,
+    timer: Option<Pin<Box<Sleep>>>,
+    wakers: Vec<Waker>,
+}
+
+/// Ends the connection with its driver, also where its runtime drops it.
+struct Ending(Arc<Wire>);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.0.end("the connection was closed");
+    }
+}
+
+impl Driver {
+    pub(super) fn new(wire: Arc<Wire>, reading: ReadHalf) -> Self {
+        Driver {
+            wire,
+            reading,
+            input: Vec::new(),
+            output: Vec::new(),
+            written: 0,
+            waited: false,
+            timer: None,
+            wakers: Vec::new(),
+        }
+    }
+
+    /// Serves until the connection ends.
+    pub(super) async fn run(mut self) {
+        let _ending = Ending(Arc::clone(&self.wire));
+        let why = poll_fn(|context| self.poll(context)).await;
+        self.wire.end(&why);
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<String> {
+        if self.wire.has_ended() {
+            return Poll::Ready(String::new());
+        }
+        if let Poll::Ready(why) = self.poll_read(context) {
+            return Poll::Ready(why);
+        }
+        self.poll_time(context);
+        self.poll_write(context)
+    }
+
+    /// Reads and hands on until there is no more; ready at the end of the stream.
+    fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<String> {
+        let mut chunk = [MaybeUninit::uninit(); CHUNK];
+        loop {
+            let mut buffer = ReadBuf::uninit(&mut chunk);
+            match ready!(self.reading.poll_read(context, &mut buffer)) {
+                Err(error) => return Poll::Ready(error.to_string()),
+                Ok(()) if buffer.filled().is_empty() => {
+                    return Poll::Ready("the server closed the connection".to_owned());
+                }
+                Ok(()) => {}
+            }
+            if self.deliver(buffer.filled()).is_err() {
+                return Poll::Ready("the server sent what is no reply".to_owned());
+            }
+        }
+    }
+
+    /// Hands the replies in `bytes`, after what was left over before, to those who wait.
+    fn deliver(&mut self, bytes: &[u8]) -> Result<(), Malformed> {
+        let mut queue = self.wire.queue();
+        let mut count = 0;
+        let mut hand_on = |mut rest: &[u8]| {
+            let all = rest.len();
+            while let Some((value, length)) = first_reply(rest)? {
+                rest = &rest[length..];
+                count += 1;
+                if !queue.deliver(value, &mut self.wakers) {
+                    return Err(Malformed);
+                }
+            }
+            Ok(all - rest.len())
+        };
+        if self.input.is_empty() {
+            let used = hand_on(bytes)?;
+            self.input.extend_from_slice(&bytes[used..]);
+        } else {
+            self.input.extend_from_slice(bytes);
+            let used = hand_on(&self.input)?;
+            self.input.drain(..used);
+        }
+        queue.busy = count > 1 || !queue.owed.is_empty();
+        drop(queue);
+        self.wakers.drain(..).for_each(Waker::wake);
+        Ok(())
+    }
+
+    /// Tells those whose deadline has passed, and sets the timer for the next.
+    fn poll_time(&mut self, context: &mut Context<'_>) {
+        loop {
+            let look_at = {
+                let mut queue = self.wire.queue();
+                let now = Instant::now();
+                if queue.look_at.is_some_and(|at| at <= now) {
+                    queue.sweep(now, &mut self.wakers);
+                }
+                queue.look_at
+            };
+            self.wakers.drain(..).for_each(Waker::wake);
+            let Some(look_at) = look_at else {
+                return;
+            };
+            let timer = self
+                .timer
+                .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(look_at.into())));
+            if timer.deadline() != look_at.into() {
+                timer.as_mut().reset(look_at.into());
+            }
+            if timer.as_mut().poll(context).is_pending() {
+                return;
+            }
+        }
+    }
+
+    /// Writes what there is; ready if that cannot go on.
+    fn poll_write(&mut self, context: &mut Context<'_>) -> Poll<String> {
+        loop {
+            if self.written == self.output.len() {
+                self.output.clear();
+                if self.output.capacity() > KEEP {
+                    self.output = Vec::new();
+                }
+                self.written = 0;
+                let mut queue = self.wire.queue();
+                if queue.out.is_empty() {
+                    queue.driver_woken = false;
+                    match &mut queue.driver {
+                        Some(waker) => waker.clone_from(context.waker()),
+                        none => *none = Some(context.waker().clone()),
+                    }
+                    return Poll::Pending;
+                }
+                if queue.busy && !std::mem::replace(&mut self.waited, true) {
+                    // The tasks that were just woken ask first; then all of it leaves in one write.
+                    queue.driver_woken = true;
+                    drop(queue);
+                    context.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                self.waited = false;
+                std::mem::swap(&mut queue.out, &mut self.output);
+            }
+            match self.wire.socket.try_write(&self.output[self.written..]) {
+                Ok(written) => self.written += written,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    match ready!(self.wire.socket.poll_write_ready(context)) {
+                        Ok(()) => {}
+                        Err(error) => return Poll::Ready(error.to_string()),
+                    }
+                }
+                Err(error) => return Poll::Ready(error.to_string()),
+            }
+        }
+    }
+}

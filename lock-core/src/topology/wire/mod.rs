@@ -1,0 +1,382 @@
+//! Turns the requests of many tasks into one stream of bytes, and the replies back into each task's answer.
+//!
+//! A connection of the client library costs a queue of messages, a channel for each reply, a timer for each request
+//! and two changes of task on the way out. Here a request is written straight into the connection's buffer; everything
+//! that was asked in one turn of the scheduler leaves in one write; a request on an idle line is written by its own
+//! task; and one timer for each connection looks after all deadlines.
+mod driver;
+mod frame;
+mod socket;
+
+use std::{
+    collections::VecDeque,
+    future::Future,
+    io::ErrorKind,
+    pin::Pin,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll, Waker},
+    time::Instant,
+};
+
+use redis::Value;
+
+pub(super) use self::socket::Socket;
+use self::{driver::Driver, socket::WriteHalf};
+
+/// Why there is no reply.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum NoReply {
+    /// None came in time.
+    Silent,
+    /// The connection ended before.
+    Cut(Arc<str>),
+}
+
+/// One connection, as its users see it.
+pub(super) struct Wire {
+    socket: WriteHalf,
+    ended: AtomicBool,
+    queue: Mutex<Queue>,
+}
+
+/// What is asked and not answered.
+#[derive(Default)]
+struct Queue {
+    /// Bytes that nobody has begun to write.
+    out: Vec<u8>,
+    /// Whose replies come next: places in `slots`.
+    owed: VecDeque<u32>,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    /// The driver looks for passed deadlines then, or before.
+    look_at: Option<Instant>,
+    driver: Option<Waker>,
+    /// The driver has been woken and has not looked yet.
+    driver_woken: bool,
+    /// Several requests are under way: others are about to ask too, so that waiting a turn saves writes.
+    busy: bool,
+    end: Option<Arc<str>>,
+}
+
+/// One request.
+struct Slot {
+    fate: Fate,
+    /// Replies still to come.
+    left: u32,
+    values: Vec<Value>,
+    value: Value,
+    deadline: Option<Instant>,
+    waker: Option<Waker>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Asked,
+    /// Nobody waits for the replies any more.
+    Abandoned,
+    Answered,
+    Late,
+    Cut,
+}
+
+impl Wire {
+    /// The connection and the work that carries it; it serves while that is polled.
+    pub(super) fn new(socket: Socket) -> (Arc<Self>, impl Future<Output = ()> + Send + 'static) {
+        let (reading, writing) = socket.split();
+        let wire = Arc::new(Wire {
+            socket: writing,
+            ended: AtomicBool::new(false),
+            queue: Mutex::default(),
+        });
+        let driver = Driver::new(Arc::clone(&wire), reading);
+        (wire, driver.run())
+    }
+
+    /// Whether nothing can be asked any more.
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+
+    /// Asks what `write` appends, which gets one reply.
+    pub(super) fn ask<W>(&self, write: W, deadline: Instant) -> Asking<'_, W>
+    where
+        W: FnOnce(&mut Vec<u8>) + Unpin,
+    {
+        Asking {
+            wire: self,
+            step: Step::New(Some(write)),
+            replies: 1,
+            deadline: Some(deadline),
+        }
+    }
+
+    /// Asks several things in one write. The caller sees to the time.
+    pub(super) fn ask_all<W>(&self, write: W, replies: u32) -> Asking<'_, W>
+    where
+        W: FnOnce(&mut Vec<u8>) + Unpin,
+    {
+        Asking {
+            wire: self,
+            step: Step::New(Some(write)),
+            replies,
+            deadline: None,
+        }
+    }
+
+    /// Ends the connection: what is asked stays without an answer.
+    pub(super) fn end(&self, why: &str) {
+        let mut queue = self.queue();
+        if queue.end.is_some() {
+            return;
+        }
+        self.ended.store(true, Ordering::Release);
+        queue.end = Some(why.into());
+        queue.out = Vec::new();
+        let mut wakers = Vec::new();
+        for index in std::mem::take(&mut queue.owed) {
+            let slot = &mut queue.slots[index as usize];
+            slot.left = 0;
+            match slot.fate {
+                Fate::Asked => {
+                    slot.fate = Fate::Cut;
+                    wakers.extend(slot.waker.take());
+                }
+                Fate::Abandoned => queue.free.push(index),
+                Fate::Answered | Fate::Late | Fate::Cut => {}
+            }
+        }
+        wakers.extend(queue.driver.take());
+        drop(queue);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Queue {
+    /// A place for a request; its replies are the next ones that nobody has been promised.
+    fn place(&mut self, replies: u32, deadline: Option<Instant>, waker: Waker) -> u32 {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot {
+                fate: Fate::Abandoned,
+                left: 0,
+                values: Vec::new(),
+                value: Value::Nil,
+                deadline: None,
+                waker: None,
+            });
+            u32::try_from(self.slots.len() - 1).expect("fewer requests than that fit into memory")
+        });
+        let slot = &mut self.slots[index as usize];
+        slot.fate = Fate::Asked;
+        slot.left = replies;
+        slot.deadline = deadline;
+        slot.waker = Some(waker);
+        if replies > 1 {
+            slot.values.reserve(replies as usize);
+        }
+        self.owed.push_back(index);
+        index
+    }
+
+    /// Hands the next reply to whom it is owed; false if nobody asked.
+    fn deliver(&mut self, value: Value, wakers: &mut Vec<Waker>) -> bool {
+        let Some(&index) = self.owed.front() else {
+            return false;
+        };
+        let slot = &mut self.slots[index as usize];
+        slot.left -= 1;
+        if slot.fate == Fate::Asked {
+            if slot.left == 0 && slot.values.is_empty() {
+                slot.value = value;
+            } else {
+                slot.values.push(value);
+            }
+        }
+        if slot.left == 0 {
+            self.owed.pop_front();
+            match slot.fate {
+                Fate::Asked => {
+                    slot.fate = Fate::Answered;
+                    wakers.extend(slot.waker.take());
+                }
+                Fate::Abandoned => self.free.push(index),
+                Fate::Answered | Fate::Late | Fate::Cut => {}
+            }
+        }
+        true
+    }
+
+    /// Tells those whose time is over, and finds out when to look again.
+    fn sweep(&mut self, now: Instant, wakers: &mut Vec<Waker>) {
+        let mut next = None;
+        for &index in &self.owed {
+            let slot = &mut self.slots[index as usize];
+            let Some(deadline) = slot.deadline.filter(|_| slot.fate == Fate::Asked) else {
+                continue;
+            };
+            if deadline <= now {
+                slot.fate = Fate::Late;
+                wakers.extend(slot.waker.take());
+            } else {
+                next = Some(next.map_or(deadline, |next: Instant| next.min(deadline)));
+            }
+        }
+        self.look_at = next;
+    }
+
+    /// Nobody waits for this request any more. What it leaves may be dropped only after the queue is let go of.
+    fn abandon(&mut self, index: u32) -> impl Sized + use<> {
+        let slot = &mut self.slots[index as usize];
+        if slot.left == 0 {
+            self.free.push(index);
+        } else {
+            slot.fate = Fate::Abandoned;
+        }
+        let value = std::mem::take(&mut slot.value);
+        (slot.waker.take(), std::mem::take(&mut slot.values), value)
+    }
+}
+
+/// A request on its way. Dropping it does not recall it.
+pub(super) struct Asking<'a, W> {
+    wire: &'a Wire,
+    step: Step<W>,
+    replies: u32,
+    deadline: Option<Instant>,
+}
+
+enum Step<W> {
+    New(Option<W>),
+    Asked(u32),
+    Over,
+}
+
+/// One reply, or as many as were asked for.
+#[derive(Debug)]
+pub(super) enum Replies {
+    One(Value),
+    All(Vec<Value>),
+}
+
+impl<W: FnOnce(&mut Vec<u8>) + Unpin> Future for Asking<'_, W> {
+    type Output = Result<Replies, NoReply>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        match &mut this.step {
+            Step::New(write) => {
+                let write = write.take().expect("asked once");
+                match this.wire.begin(write, this.replies, this.deadline, context) {
+                    Ok(index) => {
+                        this.step = Step::Asked(index);
+                        Poll::Pending
+                    }
+                    Err(why) => {
+                        this.step = Step::Over;
+                        Poll::Ready(Err(NoReply::Cut(why)))
+                    }
+                }
+            }
+            Step::Asked(index) => {
+                let index = *index;
+                let answer = std::task::ready!(this.wire.take(index, context));
+                this.step = Step::Over;
+                Poll::Ready(answer)
+            }
+            Step::Over => panic!("asked for an answer after it was given"),
+        }
+    }
+}
+
+impl<W> Drop for Asking<'_, W> {
+    fn drop(&mut self) {
+        if let Step::Asked(index) = self.step {
+            let left = self.wire.queue().abandon(index);
+            drop(left);
+        }
+    }
+}
+
+impl Wire {
+    /// Puts a request into the buffer, and on its way if nobody else is about to.
+    fn begin(
+        &self,
+        write: impl FnOnce(&mut Vec<u8>),
+        replies: u32,
+        deadline: Option<Instant>,
+        context: &Context<'_>,
+    ) -> Result<u32, Arc<str>> {
+        let mut queue = self.queue();
+        if let Some(why) = &queue.end {
+            return Err(Arc::clone(why));
+        }
+        // Nothing is owed, so nobody is in the middle of a write.
+        let idle = queue.owed.is_empty() && !queue.busy;
+        write(&mut queue.out);
+        let index = queue.place(replies, deadline, context.waker().clone());
+        if idle {
+            match self.socket.try_write(&queue.out) {
+                Ok(written) => drop(queue.out.drain(..written)),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                // The driver meets the same error and knows what to do about it.
+                Err(_) => {}
+            }
+        }
+        let sooner = deadline.is_some_and(|deadline| match queue.look_at {
+            Some(look_at) => deadline < look_at,
+            None => true,
+        });
+        if sooner {
+            queue.look_at = deadline;
+        }
+        let unseen = !queue.out.is_empty() && !queue.driver_woken;
+        let waker = if sooner || unseen {
+            queue.driver_woken |= unseen;
+            queue.driver.clone()
+        } else {
+            None
+        };
+        drop(queue);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+        Ok(index)
+    }
+
+    fn take(&self, index: u32, context: &Context<'_>) -> Poll<Result<Replies, NoReply>> {
+        let mut queue = self.queue();
+        let slot = &mut queue.slots[index as usize];
+        let answer = match slot.fate {
+            Fate::Asked | Fate::Abandoned => {
+                let known = slot.waker.as_ref();
+                let old = if known.is_some_and(|waker| waker.will_wake(context.waker())) {
+                    None
+                } else {
+                    slot.waker.replace(context.waker().clone())
+                };
+                drop(queue);
+                drop(old);
+                return Poll::Pending;
+            }
+            Fate::Answered if slot.values.is_empty() => {
+                Ok(Replies::One(std::mem::take(&mut slot.value)))
+            }
+            Fate::Answered => Ok(Replies::All(std::mem::take(&mut slot.values))),
+            Fate::Late => Err(NoReply::Silent),
+            Fate::Cut => {
+                let why = queue.end.clone();
+                Err(NoReply::Cut(why.unwrap_or_else(|| "closed".into())))
+            }
+        };
+        let left = queue.abandon(index);
+        drop(queue);
+        drop(left);
+        Poll::Ready(answer)
+    }
+}
