@@ -140,30 +140,45 @@ async fn a_kind_that_is_not_re_entrant_refuses_its_own_owner() {
 }
 
 #[tokio::test]
-async fn tokens_rise_also_when_the_counter_is_lost() {
+async fn tokens_count_from_one_as_those_of_a_java_peer_do() {
     let server = Server::start(&[]);
     let lock = lock(&server.url(), Kind::Fenced).await;
+    for round in 1..=3 {
+        let guard = lock.acquire(once()).await.expect("free");
+        assert_eq!(guard.token(), Some(round));
+        guard.release().await.expect("held");
+    }
+    assert_eq!(server.ok(&["GET", "redisson_lock_token:{n}"]), "3");
+    assert_eq!(server.call(&["PTTL", "redisson_lock_token:{n}"]), "-1");
+    // A counter with an end beside one without would start over for whoever does not know of it.
+    let how = once().token_life(Duration::from_secs(3600));
+    let error = lock.acquire(how).await.expect_err("two sorts of client");
+    assert_eq!(error.kind(), ErrorKind::Failed, "{error}");
+    assert!(error.is_definite());
+    assert_eq!(server.call(&["EXISTS", "n"]), "0");
+}
+
+#[tokio::test]
+async fn tokens_of_a_counter_with_an_end_rise_also_when_it_is_lost() {
+    let server = Server::start(&[]);
+    let lock = lock(&server.url(), Kind::Fenced).await;
+    let how = once().token_life(Duration::from_secs(3600));
     let mut last = 0;
     for round in 0..6 {
-        let guard = lock.acquire(once()).await.expect("free");
+        let guard = lock.acquire(how.clone()).await.expect("free");
         let token = guard.token().expect("a fenced lock has one");
         assert!(token > last, "{token} after {last}");
         assert!(i64::try_from(token).is_ok());
-        assert_eq!(
-            server.ok(&["GET", "redisson_lock_token:{n}"]),
-            token.to_string()
-        );
+        let kept = server.ok(&["GET", "redisson_lock_token:{n}"]);
+        assert_eq!(kept, token.to_string());
+        let ends = server.ok(&["PTTL", "redisson_lock_token:{n}"]);
+        assert!(ends.parse::<i64>().is_ok_and(|ms| ms > 0), "{ends}");
         last = token;
         guard.release().await.expect("held");
         if round == 3 {
             server.ok(&["FLUSHALL"]);
         }
     }
-    assert_eq!(server.call(&["PTTL", "redisson_lock_token:{n}"]), "-1");
-    // A peer counts on from where we are.
-    server.ok(&["SET", "redisson_lock_token:{n}", "4000000000000000"]);
-    let guard = lock.acquire(once()).await.expect("free");
-    assert_eq!(guard.token(), Some(4_000_000_000_000_001));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

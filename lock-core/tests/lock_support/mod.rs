@@ -19,7 +19,7 @@ use tokio::{
         TcpListener, TcpStream,
         tcp::{OwnedReadHalf, OwnedWriteHalf},
     },
-    sync::watch,
+    sync::{Notify, watch},
     task::JoinHandle,
 };
 
@@ -32,6 +32,8 @@ pub enum Loss {
     Reset,
     /// It is delivered so much later, and what is behind it waits.
     Late(Duration),
+    /// The connection is closed to the client, and the command reaches the server only when the relay is mended.
+    Stranded,
 }
 
 /// A relay to one server. Everything passes until it is told otherwise.
@@ -49,6 +51,8 @@ struct Plan {
     connections: AtomicU64,
     /// Connections below this number deliver nothing, in neither direction; what they took in they keep.
     held_below: watch::Sender<u64>,
+    /// Tells that the relay was mended.
+    mended: watch::Sender<()>,
 }
 
 impl Plan {
@@ -67,6 +71,7 @@ impl Relay {
             lost: AtomicUsize::new(0),
             connections: AtomicU64::new(0),
             held_below: watch::Sender::new(0),
+            mended: watch::Sender::new(()),
         });
         let accepting = tokio::spawn({
             let plan = Arc::clone(&plan);
@@ -79,12 +84,14 @@ impl Relay {
                     let _ = server.set_nodelay(true);
                     let (from_client, to_client) = client.into_split();
                     let (from_server, to_server) = server.into_split();
-                    let loss = Arc::new(Mutex::new(None));
-                    let number = plan.connections.fetch_add(1, Ordering::SeqCst);
-                    let there = Way(Arc::clone(&plan), number, Arc::clone(&loss));
-                    let back = Way(Arc::clone(&plan), number, loss);
-                    tokio::spawn(there.commands(from_client, to_server));
-                    tokio::spawn(back.answers(from_server, to_client));
+                    let way = Arc::new(Way {
+                        number: plan.connections.fetch_add(1, Ordering::SeqCst),
+                        plan: Arc::clone(&plan),
+                        loss: Mutex::new(None),
+                        cut: Notify::new(),
+                    });
+                    tokio::spawn(commands(Arc::clone(&way), from_client, to_server));
+                    tokio::spawn(answers(way, from_server, to_client));
                 }
             }
         });
@@ -127,6 +134,7 @@ impl Relay {
     /// What was held is delivered, also for those who have gone away meanwhile.
     pub fn mend(&self) {
         self.plan.held_below.send_replace(0);
+        self.plan.mended.send_replace(());
     }
 }
 
@@ -136,51 +144,72 @@ impl Drop for Relay {
     }
 }
 
-/// One direction of one connection: the plan, the connection's number, what becomes of its next answer.
-struct Way(Arc<Plan>, u64, Arc<Mutex<Option<Loss>>>);
+/// One connection through a relay.
+struct Way {
+    plan: Arc<Plan>,
+    number: u64,
+    /// What becomes of its next answer.
+    loss: Mutex<Option<Loss>>,
+    /// The client is to see its end.
+    cut: Notify,
+}
 
-impl Way {
-    async fn commands(self, mut from: OwnedReadHalf, mut to: OwnedWriteHalf) {
-        let Way(plan, number, loss) = self;
-        let mut bytes = vec![0; 65_536];
-        while let Ok(read) = from.read(&mut bytes).await
-            && read > 0
-        {
-            plan.passable(number).await;
-            {
-                let mut next = plan.next.lock().expect("no panic");
-                let text = String::from_utf8_lossy(&bytes[..read]);
-                if let Some((_, how)) = next.take_if(|(word, _)| text.contains(*word)) {
-                    plan.lost.fetch_add(1, Ordering::SeqCst);
-                    *loss.lock().expect("no panic") = Some(how);
-                }
-            }
-            if to.write_all(&bytes[..read]).await.is_err() {
+async fn commands(way: Arc<Way>, mut from: OwnedReadHalf, mut to: OwnedWriteHalf) {
+    let plan = &way.plan;
+    let mut mended = plan.mended.subscribe();
+    let mut bytes = vec![0; 65_536];
+    while let Ok(read) = from.read(&mut bytes).await
+        && read > 0
+    {
+        plan.passable(way.number).await;
+        let lost = {
+            let mut next = plan.next.lock().expect("no panic");
+            let text = String::from_utf8_lossy(&bytes[..read]);
+            next.take_if(|(word, _)| text.contains(*word))
+        };
+        if let Some((_, how)) = lost {
+            *way.loss.lock().expect("no panic") = Some(how);
+            plan.lost.fetch_add(1, Ordering::SeqCst);
+            if how == Loss::Stranded {
+                mended.mark_unchanged();
+                way.cut.notify_one();
+                drop(from);
+                let _ = mended.changed().await;
+                let _ = to.write_all(&bytes[..read]).await;
+                // The server is to read it before it sees the end of the connection.
+                tokio::time::sleep(Duration::from_secs(1)).await;
                 return;
             }
         }
+        if to.write_all(&bytes[..read]).await.is_err() {
+            return;
+        }
     }
+}
 
-    async fn answers(self, mut from: OwnedReadHalf, mut to: OwnedWriteHalf) {
-        let Way(plan, number, loss) = self;
-        let mut bytes = vec![0; 65_536];
-        while let Ok(read) = from.read(&mut bytes).await
-            && read > 0
-        {
-            let how = *loss.lock().expect("no panic");
-            match how {
-                None => {}
-                Some(Loss::Silence) => continue,
-                Some(Loss::Reset) => return,
-                Some(Loss::Late(by)) => {
-                    loss.lock().expect("no panic").take();
-                    tokio::time::sleep(by).await;
-                }
+async fn answers(way: Arc<Way>, mut from: OwnedReadHalf, mut to: OwnedWriteHalf) {
+    let mut bytes = vec![0; 65_536];
+    loop {
+        let read = tokio::select! {
+            read = from.read(&mut bytes) => read,
+            () = way.cut.notified() => return,
+        };
+        let Ok(read @ 1..) = read else {
+            return;
+        };
+        let how = *way.loss.lock().expect("no panic");
+        match how {
+            None | Some(Loss::Stranded) => {}
+            Some(Loss::Silence) => continue,
+            Some(Loss::Reset) => return,
+            Some(Loss::Late(by)) => {
+                way.loss.lock().expect("no panic").take();
+                tokio::time::sleep(by).await;
             }
-            plan.passable(number).await;
-            if to.write_all(&bytes[..read]).await.is_err() {
-                return;
-            }
+        }
+        way.plan.passable(way.number).await;
+        if to.write_all(&bytes[..read]).await.is_err() {
+            return;
         }
     }
 }

@@ -1,0 +1,193 @@
+//! Turns links that swallow everything, without a RST or a FIN, into tests: found out, dialled anew, nobody else's delay.
+
+mod lock_support;
+mod support;
+
+use std::time::{Duration, Instant};
+
+use lock_core::{
+    Acquire, ClientOptions, ErrorKind, Kind, Lease, LostReason, Owner, Released, Wait,
+};
+use lock_support::{Loss, shapes::Deployed};
+use support::PATIENCE;
+
+const MS: Duration = Duration::from_millis(1);
+
+fn minute() -> Acquire {
+    Acquire::default()
+        .wait(Wait::AtMost(PATIENCE))
+        .lease(Lease::Fixed(60_000 * MS))
+}
+
+/// The old connection stays silent for ever, a new one would work: only missed replies can tell.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_silent_connection_is_dialled_anew() {
+    let deployed = Deployed::single().await;
+    let options = ClientOptions::default().response_timeout(150 * MS);
+    let client = deployed.client(options).await;
+    let lock = client.lock(Kind::Reentrant, "n").expect("a good name");
+    let relay = &deployed.relays[0];
+    let guard = lock.acquire(minute()).await.expect("free");
+
+    let before = relay.connections();
+    relay.stall();
+    guard
+        .extend(60_000 * MS)
+        .await
+        .expect("over a new connection");
+    assert!(relay.connections() > before);
+    assert_eq!(guard.release().await.expect("held"), Released::Freed);
+
+    // And a waiter's as well: its subscription is on a silent connection, and nobody speaks to it.
+    let holder = lock.acquire(minute()).await.expect("free");
+    let waiting = tokio::spawn({
+        let options = ClientOptions::default()
+            .response_timeout(150 * MS)
+            .poll_bound(60_000 * MS);
+        let lock = deployed.client(options).await.lock(Kind::Reentrant, "n");
+        async move { lock.expect("a good name").acquire(minute()).await }
+    });
+    let numsub = ["PUBSUB", "NUMSUB", "redisson_lock__channel:{n}"];
+    deployed.servers[0].wait_for(&numsub, |answer| answer.ends_with('1'));
+    relay.stall();
+    holder.release().await.expect("over a new connection");
+    let guard = tokio::time::timeout(PATIENCE, waiting).await;
+    let guard = guard.expect("found out").expect("no panic");
+    guard.expect("entered").release().await.expect("held");
+}
+
+/// Two masters, the way to one of them swallows everything: locks and renewals on the other do not feel it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_silent_shard_delays_no_lock_and_no_renewal_on_another() {
+    let deployed = Deployed::cluster().await;
+    let options = ClientOptions::default()
+        .watchdog_lease(900 * MS)
+        .response_timeout(5000 * MS);
+    let client = deployed.client(options).await;
+    let lock = |name: &str| client.lock(Kind::Reentrant, name).expect("a good name");
+    let (bad, good) = (deployed.name_at(0), deployed.name_at(1));
+    let mut held_on_bad = Vec::new();
+    for number in 0..20 {
+        let name = format!("{{{bad}}}:{number}");
+        let guard = lock(&name).acquire(Acquire::default()).await;
+        held_on_bad.push(guard.expect("free"));
+    }
+    let kept = lock(&good).acquire(Acquire::default()).await.expect("free");
+
+    deployed.relays[0].black_hole();
+    let silent_since = Instant::now();
+    let mut cycles = Vec::new();
+    while silent_since.elapsed() < 2000 * MS {
+        let began = Instant::now();
+        let name = format!("{{{good}}}:{}", cycles.len());
+        let guard = lock(&name).acquire(minute()).await.expect("free");
+        guard.release().await.expect("held");
+        cycles.push(began.elapsed());
+        assert!(!kept.is_lost(), "after {:?}", silent_since.elapsed());
+        tokio::time::sleep(10 * MS).await;
+    }
+    cycles.sort_unstable();
+    let worst = cycles[cycles.len() * 9 / 10];
+    assert!(worst < 1000 * MS, "a tenth of the cycles took {worst:?}");
+    for guard in &held_on_bad {
+        assert_eq!(guard.lost().await, LostReason::NotRenewed);
+    }
+    deployed.relays[0].mend();
+    assert_eq!(kept.release().await.expect("held"), Released::Freed);
+    // The shard is served again, also for whom it had lost.
+    let again = lock(&bad).acquire(minute()).await.expect("it is back");
+    again.release().await.expect("held");
+}
+
+/// A quorum whose masters keep silent: within the bound it is known that nothing is known.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn silent_masters_keep_nobody_beyond_the_bound() {
+    let deployed = Deployed::masters(3).await;
+    let options = || {
+        ClientOptions::default()
+            .response_timeout(5000 * MS)
+            .connect_timeout(5000 * MS)
+    };
+    for silent in 2..=3 {
+        let client = deployed.client(options()).await;
+        let lock = client.lock(Kind::Redlock, "n").expect("a good name");
+        lock.acquire(minute())
+            .await
+            .expect("free")
+            .release()
+            .await
+            .expect("held");
+        for relay in &deployed.relays[..silent] {
+            relay.black_hole();
+        }
+        let began = Instant::now();
+        let error = lock.acquire(minute().wait(Wait::AtMost(100 * MS))).await;
+        let waited = began.elapsed();
+        let error = error.expect_err("no majority");
+        assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
+        assert!(waited < 1500 * MS, "{silent} silent: waited {waited:?}");
+        for relay in &deployed.relays {
+            relay.mend();
+        }
+        deployed.only_latches_and_tokens_stay("n");
+    }
+}
+
+/// What a master is sent may arrive when everything is over, as a network delivers what it had held: nobody's lock.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_acquire_that_reaches_a_master_late_stays_on_none() {
+    let deployed = Deployed::masters(3).await;
+    let options = || {
+        ClientOptions::default()
+            .response_timeout(150 * MS)
+            .node_timeout(150 * MS)
+    };
+    // A minority: the vote is won without it. A majority: it is lost, and given back.
+    for stranded in [1, 2] {
+        for owner in [None, Some(Owner::numbered(1))] {
+            let client = deployed.client(options()).await;
+            let lock = client.lock(Kind::Redlock, "n").expect("a good name");
+            let mut how = minute().wait(Wait::Try);
+            how.owner = owner;
+            let warm = lock.acquire(how.clone()).await.expect("free");
+            warm.release().await.expect("held");
+            deployed.only_latches_and_tokens_stay("n");
+
+            for relay in &deployed.relays[..stranded] {
+                relay.lose("EVALSHA", Loss::Stranded);
+            }
+            match lock.acquire(how).await {
+                Ok(guard) => {
+                    assert_eq!(stranded, 1);
+                    // The answer of the minority is lost meanwhile, and the release goes over a new connection.
+                    tokio::time::sleep(50 * MS).await;
+                    assert_eq!(guard.release().await.expect("held"), Released::Freed);
+                }
+                Err(error) => {
+                    assert_eq!(stranded, 2);
+                    assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
+                }
+            }
+            // Everything is given back before the late ones arrive.
+            tokio::time::sleep(300 * MS).await;
+            deployed.only_latches_and_tokens_stay("n");
+            for relay in &deployed.relays {
+                relay.mend();
+            }
+            let mut free_since = Instant::now();
+            let until = Instant::now() + PATIENCE;
+            while free_since.elapsed() < 200 * MS {
+                for server in &deployed.servers {
+                    if server.ok(&["EXISTS", "n"]) == "1" {
+                        free_since = Instant::now();
+                    }
+                }
+                assert!(
+                    Instant::now() < until,
+                    "{stranded} late, {owner:?}: held by nobody"
+                );
+                tokio::time::sleep(5 * MS).await;
+            }
+        }
+    }
+}
