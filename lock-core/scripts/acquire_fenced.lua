@@ -1,30 +1,41 @@
 -- Takes a lock that is a hash {owner: count}, with a token. {token}: held; else as acquire.lua.
--- KEYS: lock, token counter, [acquire latch].  ARGV: lease in ms, owner, [latch in ms].
--- The counter is never behind the server's clock in microseconds: it goes on rising when it was lost, or when a
--- replica that had not seen its last steps became the master.
+-- KEYS: lock, token counter, [acquire latch].  ARGV: lease in ms, owner, life of the counter in ms or 0, [latch in ms].
+-- Without a life the counter is that of RFencedLock: 1, 2, 3 and no end. With one it ends when nobody has taken the lock
+-- for so long, and the next begins at the server's clock in microseconds, which is above every token issued before.
+local life = tonumber(ARGV[3])
 local function next_token()
-    local token = redis.call('incr', KEYS[2])
-    local now = redis.call('time')
-    local floor = now[1] * 1000000 + now[2]
-    if token < floor then
-        token = floor
-        redis.call('set', KEYS[2], string.format('%.0f', token))
+    if life == 0 then
+        return redis.call('incr', KEYS[2])
     end
-    return token
+    local ends = redis.call('pttl', KEYS[2])
+    if ends == -2 then
+        local now = redis.call('time')
+        local token = now[1] * 1000000 + now[2]
+        redis.call('set', KEYS[2], string.format('%.0f', token), 'px', life)
+        return token
+    end
+    if ends < life then
+        redis.call('pexpire', KEYS[2], life)
+    end
+    return redis.call('incr', KEYS[2])
 end
 local left = redis.call('pttl', KEYS[1])
+if left ~= -2 and redis.call('hexists', KEYS[1], ARGV[2]) == 0 then
+    return left
+end
+-- One counter has an end or has none: two sorts of client on one name would see it start over.
+if life > 0 and redis.call('pttl', KEYS[2]) == -1 then
+    return redis.error_reply('ENDLESS the token counter of this lock has no end: a client without a token life uses it')
+end
 if left == -2 then
-    if KEYS[3] and not redis.call('set', KEYS[3], '1', 'px', ARGV[3], 'nx') then
+    if KEYS[3] and not redis.call('set', KEYS[3], '1', 'px', ARGV[4], 'nx') then
         return -3
     end
     redis.call('hset', KEYS[1], ARGV[2], 1)
     redis.call('pexpire', KEYS[1], ARGV[1])
     return {next_token()}
 end
-if redis.call('hexists', KEYS[1], ARGV[2]) == 0 then
-    return left
-end
-local again = KEYS[3] and redis.call('set', KEYS[3], '1', 'px', ARGV[3], 'nx')
+local again = KEYS[3] and redis.call('set', KEYS[3], '1', 'px', ARGV[4], 'nx')
 if again then
     redis.call('hincrby', KEYS[1], ARGV[2], 1)
 end

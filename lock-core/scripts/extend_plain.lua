@@ -1,9 +1,20 @@
--- Lengthens the lease of a hold; never shortens it and never makes one. 1: held; 0: not.
--- KEYS: lock.  ARGV: lease in ms, owner.
-if redis.call('get', KEYS[1]) ~= ARGV[2] then
-    return 0
+-- Lengthens the leases of holds; never shortens one and never makes one. For each 1: held; 0: not; one alone as a number.
+-- KEYS: locks.  ARGV: lease in ms, the value of each.
+local lease = tonumber(ARGV[1])
+local function extend(lock, value)
+    if redis.call('get', lock) ~= value then
+        return 0
+    end
+    if redis.call('pttl', lock) < lease then
+        redis.call('pexpire', lock, ARGV[1])
+    end
+    return 1
 end
-if redis.call('pttl', KEYS[1]) < tonumber(ARGV[1]) then
-    redis.call('pexpire', KEYS[1], ARGV[1])
+if #KEYS == 1 then
+    return extend(KEYS[1], ARGV[2])
 end
-return 1
+local held = {}
+for i, lock in ipairs(KEYS) do
+    held[i] = extend(lock, ARGV[i + 1])
+end
+return held

@@ -38,7 +38,7 @@ pub(crate) async fn acquire(lock: &Arc<LockInner>, how: Acquire) -> Result<Guard
         Wait::Forever => (false, None),
         _ => (true, Some(began + options.request_timeout(durability))),
     };
-    let hold = Hold::new(lock, how.owner, how.lease, durability);
+    let hold = Hold::new(lock, how.owner, how.lease, durability, how.token_life);
     let mut search = Search::new(hold, end);
     // Behind others of this client there is nothing to see; but an owner that may hold it already must not queue.
     if once || how.owner.is_some() || !lock.client.gates.is_waited_for(lock) {

@@ -1,6 +1,6 @@
 //! One client of a lock service: its identity, its connections, its renewals.
 
-use std::sync::Arc;
+use std::{fmt::Write as _, sync::Arc};
 
 use uuid::Uuid;
 
@@ -52,7 +52,8 @@ impl Shared {
         let mut text = String::with_capacity(self.id.len() + 21);
         text.push_str(&self.id);
         text.push(':');
-        text.push_str(&owner.0.to_string());
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{}", owner.0);
         text
     }
 

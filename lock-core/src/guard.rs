@@ -117,7 +117,8 @@ impl Guard {
         &self.hold.owner
     }
 
-    /// The fencing token, where the kind has one.
+    /// The fencing token, where the kind has one: greater than that of every earlier hold whose grant this server set
+    /// still knows of. What a failover forgets may be issued again.
     pub fn token(&self) -> Option<u64> {
         self.hold.token()
     }

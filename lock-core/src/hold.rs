@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -42,8 +42,12 @@ pub(crate) struct Hold {
     pub(crate) lease: Duration,
     pub(crate) renewed: bool,
     pub(crate) durability: Durability,
+    token_life: Option<Duration>,
     /// An acquire's answer was lost: it may still be on its way, and take the lock after it was given back.
     unsettled: AtomicBool,
+    /// Of several masters, one bit for each: whose grant came after a majority's, and who had nothing to give back.
+    late: AtomicU64,
+    absent: AtomicU64,
     /// Its place in the queue of renewals; only the watchdog touches it.
     due: Mutex<Option<Due>>,
     state: Mutex<State>,
@@ -78,6 +82,7 @@ impl Hold {
         owner: Option<Owner>,
         lease: Lease,
         durability: Durability,
+        token_life: Option<Duration>,
     ) -> Arc<Self> {
         let (renewed, lease) = match lease {
             Lease::Renewed => (true, lock.client.options.watchdog_lease),
@@ -95,7 +100,10 @@ impl Hold {
             lease,
             renewed,
             durability,
+            token_life,
             unsettled: AtomicBool::new(false),
+            late: AtomicU64::new(0),
+            absent: AtomicU64::new(0),
             due: Mutex::new(None),
             state: Mutex::new(State {
                 phase: Phase::Asked,
@@ -116,7 +124,13 @@ impl Hold {
         } else {
             Lease::Fixed(self.lease)
         };
-        Hold::new(&self.lock, self.given_owner, lease, self.durability)
+        Hold::new(
+            &self.lock,
+            self.given_owner,
+            lease,
+            self.durability,
+            self.token_life,
+        )
     }
 
     pub(crate) fn client(&self) -> &Arc<Shared> {
@@ -130,6 +144,7 @@ impl Hold {
             owner: &self.owner,
             lease,
             ids: self.ids,
+            token_life: self.token_life,
             publish: self.lock.client.publish_command(),
             repeated: self.is_unsettled(),
         }
@@ -170,6 +185,22 @@ impl Hold {
     /// Whether an acquire may still be on its way. One with a latch of its own is kept out by it.
     pub(crate) fn is_unsettled(&self) -> bool {
         self.unsettled.load(Ordering::Relaxed)
+    }
+
+    /// A master granted after a majority had. True if its release is known to have come too early for that.
+    pub(crate) fn granted_late(&self, route: usize) -> bool {
+        let bit = 1 << route;
+        // Of this and `was_absent` the second sees the first.
+        self.late.fetch_or(bit, Ordering::SeqCst);
+        self.absent.load(Ordering::SeqCst) & bit != 0
+    }
+
+    /// A master had nothing to give back. True if it is known to have granted nevertheless: then the release had
+    /// overtaken the acquire.
+    pub(crate) fn was_absent(&self, route: usize) -> bool {
+        let bit = 1 << route;
+        self.absent.fetch_or(bit, Ordering::SeqCst);
+        self.late.load(Ordering::SeqCst) & bit != 0
     }
 
     /// Takes a grant in; false if it came after its own lease.

@@ -43,6 +43,10 @@
 //! - **Replication is asynchronous.** A master that dies may take a grant with it, and its successor may grant the
 //!   lock again. [`Durability`] makes a grant wait for replicas; with fewer than all, a failover may still choose
 //!   one that had not acknowledged. A server without persistence that restarts has forgotten its locks.
+//! - **A token rises as long as its counter lives.** The counter of a fenced lock is one key on one server set: a failover
+//!   to a replica that had not seen its last steps, or the loss of the data, issues tokens again. [`Durability`] narrows
+//!   that; [`Acquire::token_life`] survives the loss of the counter (a new one begins above all tokens before it), but not
+//!   a replica that has an old one. The resource must refuse equal tokens as well as smaller ones.
 //! - **Belief is not contract.** A process that is paused in the middle of its work goes on after its lease believing that
 //!   it holds the lock. Where that matters, use [`Kind::Fenced`] and let the resource refuse older tokens.
 //! - Waiters of one client are served in their order; between clients there is no order.
@@ -89,6 +93,6 @@ pub use durability::{Durability, UnknownDurability};
 pub use error::{ErrorKind, LockError};
 pub use guard::{Guard, GuardEvent, GuardEvents, LostReason, Released};
 pub use kind::{Kind, UnknownKind};
-pub use lock::{Acquire, Lease, Lock, Owner, Wait};
+pub use lock::{Acquire, Holder, Lease, Lock, Owner, Wait};
 pub use target::{Endpoint, Shape, Target, TargetError};
 pub use topology::slot;

@@ -73,6 +73,9 @@ pub struct Acquire {
     pub owner: Option<Owner>,
     /// How many replicas must have it; `None` is the client's setting.
     pub durability: Option<Durability>,
+    /// How long the counter of a [fenced](Kind::Fenced) lock outlives its last use; other kinds have none. `None` is for
+    /// ever, as RFencedLock has it: a key for every name that was ever locked.
+    pub token_life: Option<Duration>,
 }
 
 impl Default for Acquire {
@@ -82,6 +85,7 @@ impl Default for Acquire {
             lease: Lease::Renewed,
             owner: None,
             durability: None,
+            token_life: None,
         }
     }
 }
@@ -105,11 +109,34 @@ impl Acquire {
         self
     }
 
+    /// Lets the counter of a fenced lock end when it was not used for `life` (or its lease, if that is longer).
+    ///
+    /// A new counter begins at the server's clock in microseconds, above every token issued before, unless that clock
+    /// was set back by more than `life`. All clients of a name must ask for it: a counter without an end, such as a
+    /// Java peer makes, is refused with a definite error; a peer that comes later finds the counter
+    /// and counts on, but would begin at 1 after its end.
+    pub fn token_life(mut self, life: Duration) -> Self {
+        self.token_life = Some(life);
+        self
+    }
+
     /// Sets how many replicas must have it.
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = Some(durability);
         self
     }
+}
+
+/// Who holds a lock, as the server says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Holder {
+    /// As written on the server: `<client id>:<number>`, of a Java peer `<client id>:<thread>`.
+    pub owner: String,
+    /// How many times; more than once only where a kind is re-entrant.
+    pub holds: u64,
+    /// What is left of its lease if it is not renewed, rounded down to milliseconds; `None` for a key without an end.
+    pub remaining: Option<Duration>,
 }
 
 /// A lock by name. Cheap to clone.
@@ -153,6 +180,32 @@ impl Lock {
         let deadline = Instant::now() + self.inner.client.options.response_timeout;
         let asked = self.inner.servers.is_locked(&self.inner, deadline).await;
         asked.map_err(|error| self.failed("look at", error))
+    }
+
+    /// Who holds it now, by the word of its master; of a redlock, whom a majority names. One command for each server,
+    /// and only a look: it may be over when it is read.
+    pub async fn holder(&self) -> Result<Option<Holder>, LockError> {
+        let deadline = Instant::now() + self.inner.client.options.response_timeout;
+        let asked = self.inner.servers.holder(&self.inner, deadline).await;
+        let held = asked.map_err(|error| self.failed("look at", error))?;
+        Ok(held.map(|held| Holder {
+            owner: held.owner,
+            holds: held.count,
+            remaining: held.left,
+        }))
+    }
+
+    /// How many times this client's `owner` holds it, by the word of the servers; 0 if another does or nobody.
+    pub async fn holds_of(&self, owner: Owner) -> Result<u64, LockError> {
+        let text = self.inner.client.owner_text(owner);
+        let holder = self.holder().await?;
+        Ok(holder.map_or(0, |holder| {
+            if holder.owner == text {
+                holder.holds
+            } else {
+                0
+            }
+        }))
     }
 
     /// Takes it away from whoever holds it; true if somebody did. The holder learns at its next renewal.

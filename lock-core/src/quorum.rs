@@ -5,6 +5,8 @@
 //! failure, and an extension only lengthens what the masters still have.
 
 use std::{
+    cmp::Reverse,
+    collections::BTreeMap,
     future::Future,
     pin::Pin,
     sync::Arc,
@@ -15,9 +17,11 @@ use futures_util::{StreamExt, stream::FuturesUnordered};
 
 use crate::{
     hold::Hold,
-    kind::Given,
+    kind::{Form, Given, Held},
     release::{Giving, Open},
-    servers::{GiveBack, Lengthened, Tried, acquire_at, extend_at, passes, release_at, yes_at},
+    servers::{
+        GiveBack, Lengthened, Tried, acquire_at, extend_at, holder_at, passes, release_at, yes_at,
+    },
     topology::{NodeError, Request, Route},
 };
 
@@ -164,6 +168,10 @@ pub(crate) async fn acquire(
         tally.taken.push(index);
     }
     drop(answers);
+    if tally.doubtful > 0 {
+        // What is given back in the background is then given back again and again.
+        hold.unsettle();
+    }
     let until = deadline.min(Instant::now() + node_timeout);
     let given_back = give_back(routes, hold, &tally.taken, until).await;
     tally.failed(n, given_back)
@@ -174,13 +182,14 @@ fn late_answers(hold: &Arc<Hold>, mut answers: Answers<Tried>) {
     let late = Arc::clone(hold);
     hold.client().background.spawn(async move {
         while let Some((index, answer)) = answers.next().await {
-            let refused = match answer {
-                Ok(Tried::Granted { .. } | Tried::Thin { .. }) => false,
-                Ok(_) => true,
-                Err(error) => error.definite,
+            let to_give_back = match answer {
+                // The release went to this master too, and over the same connection it comes after the acquire. Only
+                // if it found nothing it had overtaken the acquire.
+                Ok(Tried::Granted { .. } | Tried::Thin { .. }) => late.granted_late(index),
+                Ok(_) => false,
+                Err(error) => !error.definite,
             };
-            // The release went to this master too, but may have overtaken the acquire.
-            if !refused && late.has_ended() {
+            if to_give_back && late.has_ended() {
                 Open::new(&late, Giving::Release).add(index);
             }
         }
@@ -207,7 +216,10 @@ async fn give_back(routes: &Routes, hold: &Arc<Hold>, taken: &[usize], deadline:
     let mut given_back = 0;
     while let Some((index, ack)) = acks.next().await {
         if let Ok(given) = ack {
-            open.close(index);
+            // Where there is nothing the acquire may still be on its way, unless its latch keeps it out.
+            if given != Given::Absent || !hold.is_unsettled() || hold.has_latches() {
+                open.close(index);
+            }
             given_back += usize::from(given != Given::Absent);
         }
     }
@@ -276,9 +288,7 @@ pub(crate) async fn release(
     let (mut freed, mut kept, mut absent) = (0, 0, 0);
     let mut errors = Vec::new();
     while let Some((index, answer)) = answers.next().await {
-        if answer.is_ok() {
-            open.close(index);
-        }
+        settle(hold, &mut open, index, &answer);
         match answer {
             Ok(Given::Freed) => freed += 1,
             Ok(Given::Kept) => kept += 1,
@@ -290,13 +300,14 @@ pub(crate) async fn release(
         if !lost && freed + kept < majority {
             continue;
         }
-        hold.client().background.spawn(async move {
-            while let Some((index, answer)) = answers.next().await {
-                if answer.is_ok() {
-                    open.close(index);
+        if !answers.is_empty() {
+            let late = Arc::clone(hold);
+            hold.client().background.spawn(async move {
+                while let Some((index, answer)) = answers.next().await {
+                    settle(&late, &mut open, index, &answer);
                 }
-            }
-        });
+            });
+        }
         return Ok(match (lost, kept) {
             (true, _) => Given::Absent,
             (false, 0) => Given::Freed,
@@ -308,6 +319,18 @@ pub(crate) async fn release(
         return Ok(if kept > 0 { Given::Kept } else { Given::Freed });
     }
     Err(outvoted(&errors, freed + kept, n))
+}
+
+/// A master that has answered a release is done with, unless its acquire was still on the way.
+fn settle(hold: &Hold, open: &mut Open, index: usize, answer: &Result<Given, NodeError>) {
+    let done = match answer {
+        Ok(Given::Absent) => !hold.was_absent(index),
+        Ok(_) => true,
+        Err(_) => false,
+    };
+    if done {
+        open.close(index);
+    }
 }
 
 /// What a majority says, of a question that every master answers yes or no.
@@ -338,6 +361,45 @@ pub(crate) async fn yes_or_no(
         return Ok(false);
     }
     Err(outvoted(&errors, yes, n))
+}
+
+/// Whom a majority of masters names. What is left is what that many have at least.
+pub(crate) async fn holder(
+    routes: &Routes,
+    form: &'static dyn Form,
+    request: Request,
+    deadline: Instant,
+) -> Result<Option<Held>, NodeError> {
+    let (n, majority) = (routes.len(), majority(routes.len()));
+    let request = Arc::new(request);
+    let mut answers = ask_all(routes, |route| {
+        let request = Arc::clone(&request);
+        async move { holder_at(&*route, form, &request, deadline).await }
+    });
+    let (mut heard, mut errors) = (0, Vec::new());
+    let mut named: BTreeMap<String, Vec<Held>> = BTreeMap::new();
+    while let Some((_, answer)) = answers.next().await {
+        match answer {
+            Ok(held) => {
+                heard += 1;
+                if let Some(held) = held {
+                    let of_one = named.entry(held.owner.clone()).or_default();
+                    of_one.push(held);
+                    if of_one.len() >= majority {
+                        let longest_first =
+                            |held: &Held| Reverse(held.left.unwrap_or(Duration::MAX));
+                        of_one.sort_by_key(longest_first);
+                        return Ok(Some(of_one.swap_remove(majority - 1)));
+                    }
+                }
+            }
+            Err(error) => errors.push(error),
+        }
+    }
+    if heard >= majority {
+        return Ok(None);
+    }
+    Err(outvoted(&errors, heard, n))
 }
 
 /// The error of a question that no majority answered.

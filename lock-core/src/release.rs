@@ -133,10 +133,10 @@ pub(crate) fn in_background(hold: &Arc<Hold>) {
 }
 
 /// Gives back on one server set until that is acknowledged or no server can have it any more.
-async fn compensate(hold: &Hold, giving: Giving, route: usize) {
+async fn compensate(hold: &Hold, giving: Giving, index: usize) {
     const MOST: Duration = Duration::from_secs(2);
     let client = hold.client();
-    let route = &hold.lock.servers.routes()[route];
+    let route = &hold.lock.servers.routes()[index];
     let ask = hold.ask(hold.lease);
     let request = match giving {
         Giving::Release => hold.lock.form.release(&ask),
@@ -147,10 +147,17 @@ async fn compensate(hold: &Hold, giving: Giving, route: usize) {
     let repeat = hold.is_unsettled() && !hold.has_latches();
     let until = hold.server_until() + client.options.response_timeout;
     let mut pause = Duration::from_millis(20);
+    let mut first = true;
     loop {
         let deadline = Instant::now() + client.options.response_timeout;
         match route.send(&request, deadline).await {
-            Ok(_) if !repeat => return,
+            Ok(sent) if !repeat => {
+                let absent = hold.lock.form.read_release(&sent.value) == Some(Given::Absent);
+                let overtaken = absent && hold.was_absent(index);
+                if !std::mem::replace(&mut first, false) || !overtaken {
+                    return;
+                }
+            }
             Err(error) if !passes(&error) => return,
             _ => {}
         }

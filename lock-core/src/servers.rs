@@ -8,11 +8,12 @@ use std::{
 use redis::Value;
 
 use crate::{
+    durability::Durability,
     hold::Hold,
-    kind::{Extended, Given, Reply},
+    kind::{Extended, Form, Given, Held, Reply},
     lock::LockInner,
     quorum,
-    topology::{NodeError, Request, Route, Sent, What},
+    topology::{NodeError, Request, Route, Script, Sent, What, slot},
 };
 
 /// Who decides over a lock.
@@ -101,6 +102,19 @@ impl Servers {
         self.yes_or_no(request, deadline).await
     }
 
+    /// Who holds the lock.
+    pub(crate) async fn holder(
+        &self,
+        lock: &LockInner,
+        deadline: Instant,
+    ) -> Result<Option<Held>, NodeError> {
+        let request = lock.form.look(&lock.names);
+        match self {
+            Servers::One(route) => holder_at(&**route, lock.form, &request, deadline).await,
+            Servers::Majority(routes) => quorum::holder(routes, lock.form, request, deadline).await,
+        }
+    }
+
     /// Takes the lock away from whoever holds it.
     pub(crate) async fn force_release(
         &self,
@@ -176,6 +190,57 @@ pub(crate) async fn extend_at(
     })
 }
 
+/// What holds must have in common to be renewed by one request: servers, script, lease, and on a cluster the slot.
+pub(crate) type Together = (usize, usize, Duration, u16);
+
+/// With which others a hold can be renewed in one request; `None` if only by itself.
+pub(crate) fn renewed_together(hold: &Hold) -> Option<Together> {
+    let Servers::One(route) = &hold.lock.servers else {
+        return None;
+    };
+    if hold.durability != Durability::None {
+        return None;
+    }
+    let slot = match route.is_sharded() {
+        true => slot(hold.lock.names.key.as_bytes()),
+        false => 0,
+    };
+    let route = Arc::as_ptr(route).cast::<()>() as usize;
+    let script: *const Script = hold.lock.form.extend_script();
+    Some((route, script as usize, hold.lease, slot))
+}
+
+/// Lengthens several holds that have in common what [`renewed_together`] says, each to its lease from now.
+pub(crate) async fn extend_together(
+    holds: &[Arc<Hold>],
+    deadline: Instant,
+) -> Result<Vec<Lengthened>, NodeError> {
+    let lock = &holds[0].lock;
+    let mut request = Request::new(What::Script(lock.form.extend_script()));
+    for hold in holds {
+        hold.may_last(deadline, hold.lease);
+        request = request.key(hold.lock.names.key.as_bytes());
+    }
+    request = request.arg_ms(holds[0].lease);
+    for hold in holds {
+        request = hold.lock.form.extend_arg(&hold.ask(hold.lease), request);
+    }
+    let sent = lock.servers.routes()[0].send(&request, deadline).await?;
+    let Value::Array(answers) = &sent.value else {
+        return Err(not_an_answer(&sent));
+    };
+    let read = |answer| match lock.form.read_extend(answer) {
+        Some(Extended::Held) => Some(Lengthened::Held {
+            sent_at: sent.sent_at,
+        }),
+        Some(Extended::Missing) => Some(Lengthened::Missing),
+        None => None,
+    };
+    let all: Option<Vec<_>> = answers.iter().map(read).collect();
+    let all = all.filter(|all| all.len() == holds.len());
+    all.ok_or_else(|| not_an_answer(&sent))
+}
+
 /// What a release needs to know of its hold.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct GiveBack {
@@ -220,6 +285,18 @@ pub(crate) async fn release_at(
         }
         tokio::time::sleep(pause).await;
     }
+}
+
+/// Who holds the lock at one server set.
+pub(crate) async fn holder_at(
+    route: &dyn Route,
+    form: &dyn Form,
+    request: &Request,
+    deadline: Instant,
+) -> Result<Option<Held>, NodeError> {
+    let sent = route.send(request, deadline).await?;
+    form.read_holder(&sent.value)
+        .ok_or_else(|| not_an_answer(&sent))
 }
 
 /// Whether a server answers yes (1) or no (0).

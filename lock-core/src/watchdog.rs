@@ -1,7 +1,7 @@
 //! Renewals: one task per client keeps every renewed hold alive, each at its own time, all servers side by side.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
@@ -9,7 +9,17 @@ use std::{
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use tokio::sync::Notify;
 
-use crate::{background::Background, guard::LostReason, hold::Hold, servers::Lengthened};
+use crate::{
+    background::Background,
+    guard::LostReason,
+    hold::Hold,
+    servers::{self, Lengthened, Together},
+    topology::NodeError,
+};
+
+/// Holds that one request renews at most: enough to make the request itself cheap, and some 100 µs of the server's time,
+/// so that others hardly wait behind it.
+const BATCH: usize = 64;
 
 /// When a hold is due, and a number that tells holds of one instant apart.
 pub(crate) type Due = (Instant, u64);
@@ -32,6 +42,8 @@ struct Queue {
 struct Holds {
     due: BTreeMap<Due, Arc<Hold>>,
     last_number: u64,
+    /// The task looks then, if nobody wakes it before.
+    looks_at: Option<Instant>,
     started: bool,
     closed: bool,
 }
@@ -91,17 +103,15 @@ impl Queue {
         let due = (at, holds.last_number);
         *hold.due_mut() = Some(due);
         holds.due.insert(due, Arc::clone(hold));
-        if holds
-            .due
-            .first_key_value()
-            .is_some_and(|(first, _)| *first == due)
-        {
+        // Mostly the task looks before this one is due: holds come and go without waking it.
+        if holds.looks_at.is_none_or(|looks_at| at < looks_at) {
+            holds.looks_at = Some(at);
             drop(holds);
             self.wake.notify_one();
         }
     }
 
-    /// The holds that are due, and when the next one is; `None` after the end.
+    /// The holds that are due or soon will be, and when to look again; `None` after the end.
     fn take_due(&self, now: Instant) -> Option<(Vec<Arc<Hold>>, Option<Instant>)> {
         let mut holds = self.lock();
         if holds.closed {
@@ -109,16 +119,22 @@ impl Queue {
         }
         let mut due = Vec::new();
         while let Some(entry) = holds.due.first_entry() {
-            if entry.key().0 > now {
+            if entry.key().0 > now + early(entry.get().lease) {
                 break;
             }
             let hold = entry.remove();
             hold.due_mut().take();
             due.push(hold);
         }
-        let next = holds.due.first_key_value().map(|((at, _), _)| *at);
-        Some((due, next))
+        holds.looks_at = holds.due.first_key_value().map(|((at, _), _)| *at);
+        Some((due, holds.looks_at))
     }
+}
+
+/// How much too early a renewal may be, so that several share a request: a three-hundredth of the lease, which is a
+/// hundredth of the period.
+fn early(lease: Duration) -> Duration {
+    lease / 300
 }
 
 /// From one renewal to the next: a third of the lease, up to a tenth less so that holds spread out.
@@ -135,8 +151,8 @@ fn retry_pause(lease: Duration) -> Duration {
 async fn run(queue: Arc<Queue>) {
     let mut renewals = FuturesUnordered::new();
     while let Some((due, next)) = queue.take_due(Instant::now()) {
-        for hold in due {
-            renewals.push(renew(&queue, hold));
+        for batch in batches(due) {
+            renewals.push(renew(&queue, batch));
         }
         let sleep = async {
             match next {
@@ -144,35 +160,85 @@ async fn run(queue: Arc<Queue>) {
                 None => std::future::pending().await,
             }
         };
-        tokio::select! {
-            () = queue.wake.notified() => {}
-            () = sleep => {}
-            Some(()) = renewals.next(), if !renewals.is_empty() => {}
+        let mut sleep = std::pin::pin!(sleep);
+        loop {
+            tokio::select! {
+                () = queue.wake.notified() => break,
+                () = &mut sleep => break,
+                Some(()) = renewals.next(), if !renewals.is_empty() => {}
+            }
         }
     }
 }
 
-/// One renewal of one hold; puts it back into the queue unless it is over.
-async fn renew(queue: &Queue, hold: Arc<Hold>) {
-    // Looking raises the lost-signal when the validity has run out.
-    if !hold.is_held() {
-        return;
+/// Puts together what one request can renew.
+fn batches(due: Vec<Arc<Hold>>) -> Vec<Vec<Arc<Hold>>> {
+    let mut batches = Vec::new();
+    let mut open: HashMap<Together, Vec<Arc<Hold>>> = HashMap::new();
+    for hold in due {
+        // Looking raises the lost-signal when the validity has run out.
+        if !hold.is_held() {
+            continue;
+        }
+        let Some(together) = servers::renewed_together(&hold) else {
+            batches.push(vec![hold]);
+            continue;
+        };
+        let batch = open.entry(together).or_default();
+        batch.push(hold);
+        if batch.len() == BATCH {
+            batches.push(std::mem::take(batch));
+        }
     }
-    let timeout = hold.client().options.request_timeout(hold.durability);
-    let deadline = hold.valid_until().min(Instant::now() + timeout);
-    let answer = hold.lock.servers.extend(&hold, hold.lease, deadline).await;
-    let next = match answer {
+    batches.extend(open.into_values().filter(|batch| !batch.is_empty()));
+    batches
+}
+
+/// One renewal of one hold or of several; puts them back into the queue unless they are over.
+async fn renew(queue: &Queue, batch: Vec<Arc<Hold>>) {
+    if let [_, _, ..] = batch.as_slice() {
+        let now = Instant::now();
+        let deadline = batch.iter().map(|hold| hold.valid_until()).min();
+        let timeout = batch[0].client().options.response_timeout;
+        let deadline = deadline.map_or(now + timeout, |first| first.min(now + timeout));
+        match servers::extend_together(&batch, deadline).await {
+            Ok(answers) => {
+                for (hold, answer) in batch.iter().zip(answers) {
+                    renewed(queue, hold, Ok(answer));
+                }
+                return;
+            }
+            // Nobody can tell whose fault it was: each is asked for itself, at once.
+            Err(error) if error.definite => {}
+            Err(_) => {
+                for hold in &batch {
+                    retry(queue, hold);
+                }
+                return;
+            }
+        }
+    }
+    for hold in batch {
+        let timeout = hold.client().options.request_timeout(hold.durability);
+        let deadline = hold.valid_until().min(Instant::now() + timeout);
+        let answer = hold.lock.servers.extend(&hold, hold.lease, deadline).await;
+        renewed(queue, &hold, answer);
+    }
+}
+
+/// What an answer to a renewal means.
+fn renewed(queue: &Queue, hold: &Arc<Hold>, answer: Result<Lengthened, NodeError>) {
+    match answer {
         Ok(Lengthened::Held { sent_at }) => {
             hold.lengthen(sent_at, hold.lease, true);
-            sent_at + period(hold.lease)
+            queue.insert(hold, sent_at + period(hold.lease));
         }
-        Ok(Lengthened::Missing) => {
-            hold.lose(LostReason::Missing);
-            return;
-        }
-        Ok(Lengthened::Thin { .. }) | Err(_) => hold
-            .valid_until()
-            .min(Instant::now() + retry_pause(hold.lease)),
-    };
-    queue.insert(&hold, next);
+        Ok(Lengthened::Missing) => hold.lose(LostReason::Missing),
+        Ok(Lengthened::Thin { .. }) | Err(_) => retry(queue, hold),
+    }
+}
+
+fn retry(queue: &Queue, hold: &Arc<Hold>) {
+    let pause = Instant::now() + retry_pause(hold.lease);
+    queue.insert(hold, hold.valid_until().min(pause));
 }

@@ -3,7 +3,7 @@
 use redis::Value;
 
 use super::{
-    form::{Ask, Extended, Form, Given, Reply},
+    form::{Ask, Extended, Form, Given, Held, Reply},
     hash::{self, REENTRANT},
 };
 use crate::{
@@ -16,7 +16,7 @@ static ACQUIRE: Script = Script::new(
     include_str!("../../scripts/acquire_fenced.lua"),
 );
 
-/// RFencedLock's format. The counter has no end, as Redisson's: a token that starts over protects nothing.
+/// RFencedLock's format. The counter has no end, as Redisson's, unless the caller gives it one.
 #[derive(Debug)]
 pub(crate) struct Fenced;
 
@@ -30,6 +30,11 @@ impl Form for Fenced {
             request = request.key(&hash::acquire_latch(ask.names, ids));
         }
         request = request.arg_ms(ask.lease).arg(ask.owner.as_bytes());
+        // A counter that ends before the lease would start over under its holder.
+        request = match ask.token_life {
+            Some(life) => request.arg_ms(life.max(ask.lease)),
+            None => request.arg(b"0"),
+        };
         if ask.ids.is_some() {
             request = request.arg_ms(hash::latch_life(ask.lease));
         }
@@ -61,12 +66,24 @@ impl Form for Fenced {
         REENTRANT.read_release(value)
     }
 
-    fn extend(&self, ask: &Ask<'_>) -> Request {
-        REENTRANT.extend(ask)
+    fn extend_script(&self) -> &'static Script {
+        REENTRANT.extend_script()
+    }
+
+    fn extend_arg(&self, ask: &Ask<'_>, request: Request) -> Request {
+        REENTRANT.extend_arg(ask, request)
     }
 
     fn read_extend(&self, value: &Value) -> Option<Extended> {
         REENTRANT.read_extend(value)
+    }
+
+    fn read_holder(&self, value: &Value) -> Option<Option<Held>> {
+        REENTRANT.read_holder(value)
+    }
+
+    fn look(&self, names: &Names) -> Request {
+        REENTRANT.look(names)
     }
 
     fn force_release(&self, names: &Names, publish: &'static str) -> Request {

@@ -2,7 +2,10 @@
 
 use std::{fmt, time::Duration};
 
-use crate::{names::Names, topology::Request};
+use crate::{
+    names::Names,
+    topology::{Request, Script, What},
+};
 
 /// What every request of a hold is made of.
 #[derive(Debug, Clone, Copy)]
@@ -13,6 +16,8 @@ pub(crate) struct Ask<'a> {
     pub(crate) lease: Duration,
     /// Set if the owner may hold several times; a fresh owner holds once, which costs the server less.
     pub(crate) ids: Option<Ids>,
+    /// How long a counter of tokens outlives its last use; `None` is for ever.
+    pub(crate) token_life: Option<Duration>,
     /// `PUBLISH` or `SPUBLISH`.
     pub(crate) publish: &'static str,
     /// An earlier acquire of the same identity was not answered.
@@ -59,6 +64,15 @@ pub(crate) enum Extended {
     Missing,
 }
 
+/// Who holds, as a server says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Held {
+    pub(crate) owner: String,
+    pub(crate) count: u64,
+    /// `None` for a key without an end.
+    pub(crate) left: Option<Duration>,
+}
+
 /// A kind of lock on one server set. All requests must be safe to repeat: the same request again, with the
 /// same ids, is answered alike and changes nothing more, whatever became of the first one's reply.
 pub(crate) trait Form: fmt::Debug + Send + Sync {
@@ -72,10 +86,23 @@ pub(crate) trait Form: fmt::Debug + Send + Sync {
     fn undo(&self, ask: &Ask<'_>) -> Request;
     /// Reads the answer to `release` and `undo`.
     fn read_release(&self, value: &redis::Value) -> Option<Given>;
-    /// Lengthens the lease to `ask.lease` from now; never shortens it and never makes a hold.
-    fn extend(&self, ask: &Ask<'_>) -> Request;
-    /// Reads the answer to `extend`.
+    /// The script that lengthens leases; never shortens one and never makes a hold. Its keys are locks, its
+    /// arguments the lease and what `extend_arg` adds for each; it answers for each.
+    fn extend_script(&self) -> &'static Script;
+    /// Adds what identifies one hold to `extend_script`.
+    fn extend_arg(&self, ask: &Ask<'_>, request: Request) -> Request;
+    /// Lengthens the lease of one hold to `ask.lease` from now.
+    fn extend(&self, ask: &Ask<'_>) -> Request {
+        let request = Request::new(What::Script(self.extend_script()));
+        let request = request.key(ask.names.key.as_bytes()).arg_ms(ask.lease);
+        self.extend_arg(ask, request)
+    }
+    /// Reads the answer for one hold.
     fn read_extend(&self, value: &redis::Value) -> Option<Extended>;
+    /// Asks who holds it.
+    fn look(&self, names: &Names) -> Request;
+    /// Reads the answer to `look`.
+    fn read_holder(&self, value: &redis::Value) -> Option<Option<Held>>;
     /// Takes it away from whoever holds it; answered 1 if somebody did.
     fn force_release(&self, names: &Names, publish: &'static str) -> Request;
     /// Whether the server keeps the answers to this hold's acquire and release, so that a repetition is told
@@ -90,6 +117,27 @@ pub(crate) trait Form: fmt::Debug + Send + Sync {
     /// The pause before look number `look`, from 1 on, where there is no channel.
     fn pace(&self, _look: u32) -> Option<Duration> {
         None
+    }
+}
+
+/// The answer of the scripts that look at a lock: `{time left in ms, owner, count}`, or nothing.
+pub(crate) fn held(value: &redis::Value) -> Option<Option<Held>> {
+    use redis::Value;
+    match value {
+        Value::Nil => Some(None),
+        Value::Array(parts) => match parts.as_slice() {
+            [
+                Value::Int(pttl_ms),
+                Value::BulkString(owner),
+                Value::Int(count),
+            ] => Some(Some(Held {
+                owner: String::from_utf8_lossy(owner).into_owned(),
+                count: u64::try_from(*count).ok()?,
+                left: left(*pttl_ms),
+            })),
+            _ => None,
+        },
+        _ => None,
     }
 }
 

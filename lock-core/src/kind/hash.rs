@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redis::Value;
 
-use super::form::{Ask, Extended, Form, Given, Ids, Reply, left};
+use super::form::{Ask, Extended, Form, Given, Held, Ids, Reply, held, left};
 use crate::{
     names::Names,
     topology::{Request, Script, What},
@@ -17,6 +17,7 @@ static RELEASE_COUNTED: Script = Script::new(
     include_str!("../../scripts/release_counted.lua"),
 );
 static EXTEND: Script = Script::new("extend", include_str!("../../scripts/extend.lua"));
+static LOOK: Script = Script::new("look", include_str!("../../scripts/look.lua"));
 static FORCE_RELEASE: Script = Script::new(
     "force_release",
     include_str!("../../scripts/force_release.lua"),
@@ -106,9 +107,12 @@ impl Form for Hash {
         }
     }
 
-    fn extend(&self, ask: &Ask<'_>) -> Request {
-        let request = lock_alone(&EXTEND, ask.names);
-        request.arg_ms(ask.lease).arg(ask.owner.as_bytes())
+    fn extend_script(&self) -> &'static Script {
+        &EXTEND
+    }
+
+    fn extend_arg(&self, ask: &Ask<'_>, request: Request) -> Request {
+        request.arg(ask.owner.as_bytes())
     }
 
     fn read_extend(&self, value: &Value) -> Option<Extended> {
@@ -117,6 +121,14 @@ impl Form for Hash {
             Value::Int(0) => Some(Extended::Missing),
             _ => None,
         }
+    }
+
+    fn look(&self, names: &Names) -> Request {
+        lock_alone(&LOOK, names)
+    }
+
+    fn read_holder(&self, value: &Value) -> Option<Option<Held>> {
+        held(value)
     }
 
     fn force_release(&self, names: &Names, publish: &'static str) -> Request {
@@ -193,6 +205,7 @@ mod tests {
             owner: "u:7",
             lease: Duration::from_secs(30),
             ids,
+            token_life: None,
             publish: "PUBLISH",
             repeated: false,
         }

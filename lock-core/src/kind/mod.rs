@@ -7,7 +7,7 @@ mod plain;
 
 use std::{fmt, str::FromStr};
 
-pub(crate) use form::{Ask, Extended, Form, Given, Ids, Reply};
+pub(crate) use form::{Ask, Extended, Form, Given, Held, Ids, Reply};
 
 /// A kind of lock. [`Kind::ALL`] is the registry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -21,7 +21,8 @@ pub enum Kind {
     NonReentrant,
     /// As re-entrant, without messages: waiters ask again after 1 to 128 ms.
     Spin,
-    /// As re-entrant, with a fencing token that rises from hold to hold.
+    /// As re-entrant, with a fencing token that rises from hold to hold: 1, 2, 3, from one counter with Java clients
+    /// and without an end, or from the server's clock on with a life ([`Acquire::token_life`](crate::Acquire::token_life)).
     Fenced,
     /// Quorum lock over independent masters; each master's part is in the wire format of RLock.
     Redlock,

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use redis::Value;
 
-use super::form::{Ask, Extended, Form, Given, Reply, left};
+use super::form::{Ask, Extended, Form, Given, Held, Reply, held, left};
 use crate::{
     names::Names,
     topology::{Request, Script, What},
@@ -18,6 +18,7 @@ static RELEASE: Script = Script::new(
     "release_plain",
     include_str!("../../scripts/release_plain.lua"),
 );
+static LOOK: Script = Script::new("look_plain", include_str!("../../scripts/look_plain.lua"));
 static EXTEND: Script = Script::new(
     "extend_plain",
     include_str!("../../scripts/extend_plain.lua"),
@@ -85,9 +86,12 @@ impl Form for Plain {
         }
     }
 
-    fn extend(&self, ask: &Ask<'_>) -> Request {
-        let request = lock(What::Script(&EXTEND), ask.names);
-        request.arg_ms(ask.lease).arg(value(ask).as_bytes())
+    fn extend_script(&self) -> &'static Script {
+        &EXTEND
+    }
+
+    fn extend_arg(&self, ask: &Ask<'_>, request: Request) -> Request {
+        request.arg(value(ask).as_bytes())
     }
 
     fn read_extend(&self, value: &Value) -> Option<Extended> {
@@ -96,6 +100,21 @@ impl Form for Plain {
             Value::Int(0) => Some(Extended::Missing),
             _ => None,
         }
+    }
+
+    fn look(&self, names: &Names) -> Request {
+        lock(What::Script(&LOOK), names)
+    }
+
+    /// The owner is what stands before the number of the hold, where there is one.
+    fn read_holder(&self, value: &Value) -> Option<Option<Held>> {
+        let mut found = held(value)?;
+        if let Some(held) = &mut found
+            && let [client, number, _] = held.owner.split(':').collect::<Vec<_>>()[..]
+        {
+            held.owner = format!("{client}:{number}");
+        }
+        Some(found)
     }
 
     fn force_release(&self, names: &Names, publish: &'static str) -> Request {

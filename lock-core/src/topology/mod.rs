@@ -64,6 +64,10 @@ pub(crate) trait Route: std::fmt::Debug + Send + Sync {
     fn subscribe(&self, key: &[u8], channel: &str) -> Subscription;
     /// `PUBLISH` or `SPUBLISH`: what release scripts must use here.
     fn publish_command(&self) -> &'static str;
+    /// Whether keys of one request must lie in one slot.
+    fn is_sharded(&self) -> bool {
+        false
+    }
     /// Commands written so far by this route; handshakes, discovery and PING included.
     fn commands(&self) -> u64;
     /// `127.0.0.1:6379`, for messages.

@@ -100,6 +100,9 @@ impl Route for Cluster {
     fn publish_command(&self) -> &'static str {
         if self.sharded { "SPUBLISH" } else { "PUBLISH" }
     }
+    fn is_sharded(&self) -> bool {
+        true
+    }
     fn commands(&self) -> u64 {
         self.state.dialer.commands()
     }
