@@ -22,6 +22,7 @@ pub mod driver;
 pub mod environment;
 pub mod exec;
 mod links;
+mod monotonic;
 mod protocol;
 pub mod recorded;
 pub mod serve;

@@ -5,7 +5,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::subject::{AcquireEnd, ReleaseEnd};
+use crate::{
+    monotonic,
+    subject::{AcquireEnd, ReleaseEnd},
+};
 
 /// The version that this build speaks.
 pub(crate) const VERSION: u64 = 1;
@@ -87,6 +90,9 @@ pub(crate) fn acquire_reply(id: u64, end: AcquireEnd) -> Value {
             }
             if let Some(sent_at) = sent_at {
                 ok.insert("age_ms".into(), age_ms(sent_at.elapsed()).into());
+                if let Some(ns) = monotonic::ns(sent_at) {
+                    ok.insert("sent_mono_ns".into(), ns.into());
+                }
             }
             json!({"id": id, "ok": ok})
         }

@@ -2,7 +2,10 @@
 //!
 //! `load` is not offered: it is answered `failed`. Our own subjects are measured inside the harness, where no pipe lies between.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use serde_json::{Value, json};
 use tokio::{
@@ -13,6 +16,7 @@ use tokio::{
 
 use crate::{
     exec::lines::{LineError, Lines},
+    monotonic,
     protocol::{self, Request, acquire_reply, age_ms, failed, release_reply, whole_ms},
     subject::{AcquireRequest, ClientEvent, ConnectTo, Connected, LockClient, Subject},
 };
@@ -199,9 +203,11 @@ async fn forward(
 ) {
     while let Some(event) = events.recv().await {
         let line = match event {
-            ClientEvent::Lost { grant, reason, at } => json!({
-                "event": "lost", "grant": grant, "reason": reason, "age_ms": age_ms(at.elapsed()),
-            }),
+            ClientEvent::Lost { grant, reason, at } => {
+                let mut line = json!({"event": "lost", "grant": grant, "reason": reason});
+                stamp(&mut line, at);
+                line
+            }
             ClientEvent::Extended {
                 grant,
                 lease,
@@ -210,7 +216,7 @@ async fn forward(
                 let mut line =
                     json!({"event": "extended", "grant": grant, "lease_ms": whole_ms(lease)});
                 if let Some(sent_at) = sent_at {
-                    line["age_ms"] = age_ms(sent_at.elapsed()).into();
+                    stamp(&mut line, sent_at);
                 }
                 line
             }
@@ -220,6 +226,14 @@ async fn forward(
         if replies.send(line).is_err() {
             return;
         }
+    }
+}
+
+/// Says when an event was: how long ago, and on the clock that all processes share.
+fn stamp(line: &mut Value, at: Instant) {
+    line["age_ms"] = age_ms(at.elapsed()).into();
+    if let Some(ns) = monotonic::ns(at) {
+        line["at_mono_ns"] = ns.into();
     }
 }
 

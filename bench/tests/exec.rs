@@ -187,6 +187,32 @@ async fn events_carry_their_age_and_no_attempt_is_older_than_its_call() {
 }
 
 #[tokio::test]
+async fn a_stamp_of_the_shared_clock_does_not_age_in_the_pipe() {
+    for (mode, believed) in [("slow-pipe", true), ("other-clock", false)] {
+        let connected = start(mode).await;
+        let called = Instant::now();
+        let end = connected
+            .client
+            .acquire(ask("a", "t0", Duration::ZERO, None))
+            .await;
+        let AcquireEnd::Ok {
+            sent_at: Some(sent_at),
+            ..
+        } = end
+        else {
+            panic!("{end:?}");
+        };
+        assert!(sent_at >= called, "nothing is sent before it is asked for");
+        // The driver slept for 100 ms after it had sent; its age of 0 ms says otherwise.
+        if believed {
+            assert!(sent_at.elapsed() >= Duration::from_millis(100));
+        } else {
+            assert!(sent_at <= Instant::now());
+        }
+    }
+}
+
+#[tokio::test]
 async fn busy_that_may_mean_held_is_unknown() {
     let connected = start("open-busy").await;
     let end = connected

@@ -137,6 +137,7 @@ async fn whole(fault: &PlannedFault, scene: &Scene, began: Instant) -> FaultSpan
                 healed_ns: None,
                 bit: false,
                 proof: "the load ended before it was due".to_owned(),
+                ..FaultSpan::default()
             };
         }
     }
@@ -155,6 +156,7 @@ async fn inject(fault: &PlannedFault, scene: &Scene) -> Injected {
             healed_ns: None,
             bit: false,
             proof: why,
+            ..FaultSpan::default()
         },
         guard: None,
     };
@@ -186,6 +188,7 @@ async fn inject(fault: &PlannedFault, scene: &Scene) -> Injected {
                 healed_ns: None,
                 bit: false,
                 proof: String::new(),
+                ..FaultSpan::default()
             },
             guard: Some(guard),
         },

@@ -402,6 +402,9 @@ fn judged(plan: &Plan, options: &RunOptions, recorded: Recorded) -> Result<Scena
             ..CheckOptions::default()
         },
     );
+    for fault in &mut result.faults {
+        fault.first_grant_after_ns = report.record.first_grant_after_ns(fault.injected_ns);
+    }
     result.timeline = timeline::worst(&report, options.drift, &result.faults);
     result.verdicts = report.verdicts;
     result.operations = report.operations;

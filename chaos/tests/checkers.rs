@@ -255,3 +255,48 @@ fn drift_cuts_the_lease_and_nothing_else() {
     let report = check(&history("contract-second-grant-inside-the-lease"), &drifted);
     assert_eq!(violated(&report), ["belief"]);
 }
+
+// fault: delay  kill
+// c1       |--|        |--|
+#[test]
+fn recovery_is_counted_from_the_fault_that_took_longest() {
+    let text = r#"{"t_ns":0,"event":"fault","fault":"delay","targets":["n1 -> n2"],"span":0,"phase":"inject"}
+{"t_ns":5,"id":1,"client":"c1","owner":"t0","op":"acquire","lock":"a","kind":"plain","lease_ms":3000,"wait_ms":500}
+{"t_ns":7,"id":1,"end":"ok","grant":"g1"}
+{"t_ns":9,"id":2,"op":"release","grant":"g1"}
+{"t_ns":10,"id":2,"end":"ok"}
+{"t_ns":20,"event":"fault","fault":"kill","targets":["n1"],"span":1,"phase":"inject"}
+{"t_ns":25,"id":3,"client":"c1","owner":"t0","op":"acquire","lock":"a","kind":"plain","lease_ms":3000,"wait_ms":500}
+{"t_ns":90,"id":3,"end":"ok","grant":"g2"}
+"#;
+    let report = check(&History::parse(text).unwrap(), &CheckOptions::default());
+    assert_eq!(report.recovery.first_grant_after_fault_ns, Some(70));
+}
+
+// c1 |------x        told at x, written down a little later
+// c2         |--|
+#[test]
+fn a_loss_counts_from_when_it_was_told() {
+    let lost = |at: &str| {
+        let text = format!(
+            r#"{{"t_ns":0,"id":1,"client":"c1","owner":"t0","op":"acquire","lock":"a","kind":"plain","lease_ms":null,"wait_ms":500}}
+{{"t_ns":5,"id":1,"end":"ok","grant":"g1"}}
+{{"t_ns":20,"id":2,"client":"c2","owner":"t0","op":"acquire","lock":"a","kind":"plain","lease_ms":null,"wait_ms":500}}
+{{"t_ns":40,"id":2,"end":"ok","grant":"g2"}}
+{{"t_ns":45,"event":"lost","grant":"g1"{at}}}
+{{"t_ns":50,"id":3,"op":"release","grant":"g2"}}
+{{"t_ns":55,"id":3,"end":"ok"}}
+"#
+        );
+        let options = CheckOptions {
+            floors: None,
+            ..CheckOptions::default()
+        };
+        let report = check(&History::parse(&text).unwrap(), &options);
+        report.verdicts.belief.state
+    };
+    assert_eq!(lost(""), State::Violated);
+    assert_eq!(lost(r#","at_ns":39"#), State::Clean);
+    // A stamp from the future does not lengthen the hold.
+    assert_eq!(lost(r#","at_ns":4000"#), State::Violated);
+}

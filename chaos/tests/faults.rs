@@ -50,7 +50,16 @@ bites! {
     script_flush: "fault = \"script-flush\"";
     flushall: "fault = \"flushall\"\nwith = {}";
     client_pause: "fault = \"client-pause\"";
+    bandwidth: "fault = \"bandwidth\"\non = \"clients -> master\"\nwith = { rate = \"64kB/s\" }";
+    refuse: "fault = \"refuse\"\non = \"client 1 <-> n1\"";
+    reset: "fault = \"reset\"\non = \"client 1 -> n1\"";
+    close_after: "fault = \"close-after\"\non = \"n1 -> client 2\"\nwith = { bytes = 100 }";
+    slice: "fault = \"slice\"\non = \"clients <-> master\"\nwith = { size = 3, delay = \"1ms\" }";
+    corrupt: "fault = \"corrupt\"\non = \"client 2 -> n1\"\nwith = { rate = 0.05 }";
     client_kill: "fault = \"client-kill\"";
+    client_kill_of_a_client: "fault = \"client-kill\"\non = \"client 2\"";
+    client_kill_behind_proxies: "fault = \"client-kill\"\non = \"client 2\"\n\n[[faults]]\nfor = \"100ms\"\nfault = \"delay\"\n\
+                                 on = \"client 1 -> master\"\nwith = { latency = \"1ms\" }";
     maxmemory: "fault = \"maxmemory\"\nwith = { limit = \"100kb\", policy = \"noeviction\" }";
     config_set: "fault = \"config-set\"\nwith = { key = \"hz\", value = 20 }";
     command: "fault = \"command\"\nwith = { args = [\"DEL\", \"orders-1\"] }";

@@ -129,6 +129,8 @@ pub enum Event {
         grant: String,
         /// Why, in the library's words.
         reason: Option<String>,
+        /// When it told, where that was before it could be written down: lines are in order of time. Never later than the line.
+        at_ns: Option<u64>,
     },
     /// A holder wrote to the protected resource.
     Write {

@@ -269,12 +269,16 @@ pub struct FaultSpan {
     pub bit: bool,
     /// What shows it.
     pub proof: String,
+    /// From its injection to the first grant after it; `None`: nobody was granted anything after it.
+    #[serde(default)]
+    pub first_grant_after_ns: Option<u64>,
 }
 
 /// How soon a lock worked again.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, Default)]
 pub struct Recovery {
-    /// From the first fault to the first grant after it; `null` without one.
+    /// The longest time from the injection of a fault to the first grant after it, over the faults after which there was one;
+    /// `null` if there was none. Each fault's own is in its [`FaultSpan`].
     pub first_grant_after_fault_ns: Option<u64>,
 }
 

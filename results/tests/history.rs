@@ -276,8 +276,13 @@ fn entry() -> impl Strategy<Value = Entry> {
     ];
     let phase = prop_oneof![Just(Phase::Inject), Just(Phase::Heal)];
     let event = prop_oneof![
-        (text(), prop::option::of(text()))
-            .prop_map(|(grant, reason)| Event::Lost { grant, reason }),
+        (text(), prop::option::of(text()), any::<Option<u32>>()).prop_map(|(grant, reason, at)| {
+            Event::Lost {
+                grant,
+                reason,
+                at_ns: at.map(u64::from),
+            }
+        }),
         (
             text(),
             text(),

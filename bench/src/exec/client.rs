@@ -19,8 +19,10 @@ use tokio::{
 };
 
 use super::{
-    Hello, process,
-    reader::{self, earlier},
+    Hello,
+    output::Output,
+    process,
+    reader::{self, past},
 };
 use crate::{
     protocol::{self, Options, Request, error_text, whole_ms},
@@ -193,6 +195,8 @@ pub(super) async fn start(
     let pid = child.id().unwrap_or_default();
     let stdin = child.stdin.take().expect("piped");
     let stdout = child.stdout.take().expect("piped");
+    let output = Output::of(stdout)
+        .map_err(|e| SubjectError::usage(format!("cannot read what a driver prints: {e}")))?;
     let (requests, lines) = mpsc::unbounded_channel();
     let (events, event_receiver) = mpsc::unbounded_channel();
     let (stop, stopped) = oneshot::channel();
@@ -211,7 +215,7 @@ pub(super) async fn start(
         requests,
     });
     tokio::spawn(write(stdin, lines));
-    let reader = tokio::spawn(reader::run(shared.clone(), child, stdout, stopped));
+    let reader = tokio::spawn(reader::run(shared.clone(), child, output, stopped));
     let mut client = ExecClient {
         shared,
         hello: Hello::default(),
@@ -407,11 +411,12 @@ impl LockClient for ExecClient {
                     .to_owned(),
                 token: body.get("token").and_then(Value::as_u64),
                 // Nothing is sent before it is asked for, whatever the driver's rounding says.
-                sent_at: body
-                    .get("age_ms")
-                    .and_then(Value::as_f64)
-                    .and_then(|ms| earlier(answer.at, ms))
-                    .map(|sent| sent.max(called)),
+                sent_at: past(
+                    body.get("sent_mono_ns"),
+                    body.get("age_ms"),
+                    Some(called),
+                    answer.at,
+                ),
             },
             "busy" if self.hello.features.iter().any(|f| f == "open_busy") => AcquireEnd::Unknown(
                 "busy, from a library that cannot tell it from perhaps held".into(),

@@ -3,7 +3,7 @@
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 
 /// A longer line is no request and no reply: it would only fill our memory.
-const LONGEST: usize = 1 << 20;
+pub(super) const LONGEST: usize = 1 << 20;
 
 /// Why there is no further line.
 #[derive(Debug)]

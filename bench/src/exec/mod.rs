@@ -1,11 +1,18 @@
 //! Turns a driver program, in any language, into a [`Subject`]: the harness's end of the subject protocol.
 //!
-//! One process is one client. Times are the harness's own, so the pipe widens an operation and narrows a hold. A driver that
+//! One process is one client. Times are the harness's own, so the pipe widens an operation and narrows a hold. What a driver says of
+//! the past is the one exception: `age_ms` is counted back from the moment at which the line could be read, and so is late by what
+//! the pipe took. A driver may therefore add the absolute time on the clock that all processes of a machine share, in nanoseconds of
+//! `CLOCK_MONOTONIC`: `sent_mono_ns` beside a grant, `at_mono_ns` beside `extended` and `lost`. It is taken instead of the age where it
+//! lies between the call and the reading (it does not where driver and harness have different clocks); our own drivers give it.
+//!
+//! A driver that
 //! exits, prints something that is not JSON, answers twice or with an unknown ending, or never answers is reported with its
 //! command, the line and the end of its log; whatever it had in flight is then unknown.
 
 mod client;
 pub(crate) mod lines;
+mod output;
 mod process;
 mod reader;
 

@@ -6,18 +6,16 @@ use std::{
 };
 
 use serde_json::Value;
-use tokio::{
-    process::{Child, ChildStdout},
-    sync::oneshot,
-};
+use tokio::{process::Child, sync::oneshot};
 
 use super::{
     client::{Answer, Op, Pending, Shared},
-    lines::{LineError, Lines},
+    lines::LineError,
     log_tail,
+    output::{Output, Stamped},
     process::ending,
 };
-use crate::{protocol::Object, subject::ClientEvent};
+use crate::{monotonic, protocol::Object, subject::ClientEvent};
 
 /// How long the output of a process that has ended is still read: a child of its own may keep the pipe open for ever.
 const DRAIN: Duration = Duration::from_millis(500);
@@ -26,16 +24,15 @@ const DRAIN: Duration = Duration::from_millis(500);
 pub(super) async fn run(
     shared: Arc<Shared>,
     mut child: Child,
-    stdout: ChildStdout,
+    mut output: Output,
     mut stop: oneshot::Receiver<()>,
 ) {
-    let mut lines = Lines::new(stdout);
     let mut ended: Option<std::io::Result<std::process::ExitStatus>> = None;
     let mut drained = None;
     let misbehaved = loop {
         tokio::select! {
             biased;
-            line = lines.next() => match line {
+            line = output.next() => match line {
                 Ok(Some(line)) => {
                     if let Err(what) = take_line(&shared, &line) {
                         break Some(what);
@@ -83,8 +80,8 @@ pub(super) async fn run(
 }
 
 /// One line of output; an error says what is wrong with it.
-fn take_line(shared: &Arc<Shared>, line: &str) -> Result<(), String> {
-    let at = Instant::now();
+fn take_line(shared: &Arc<Shared>, line: &Stamped) -> Result<(), String> {
+    let (at, line) = (line.at, line.text.as_str());
     let wrong = |what: &str| format!("{what}: `{}`", line.chars().take(300).collect::<String>());
     let object: Object = serde_json::from_str(line)
         .map_err(|_| wrong("printed a line that is not a JSON object"))?;
@@ -145,10 +142,7 @@ fn take_line(shared: &Arc<Shared>, line: &str) -> Result<(), String> {
 
 fn take_event(name: Option<&str>, object: &Object, at: Instant) -> Option<ClientEvent> {
     let grant = object.get("grant")?.as_str()?.to_owned();
-    let sent_at = object
-        .get("age_ms")
-        .and_then(Value::as_f64)
-        .and_then(|ms| earlier(at, ms));
+    let sent_at = past(object.get("at_mono_ns"), object.get("age_ms"), None, at);
     match name? {
         "lost" => Some(ClientEvent::Lost {
             grant,
@@ -168,8 +162,26 @@ fn take_event(name: Option<&str>, object: &Object, at: Instant) -> Option<Client
     }
 }
 
-/// `age_ms` before `at`.
-pub(super) fn earlier(at: Instant, age_ms: f64) -> Option<Instant> {
-    let age = Duration::try_from_secs_f64(age_ms / 1000.0).ok()?;
-    at.checked_sub(age)
+/// When something was that a driver tells of in a line that could be read `at`: by its stamp, else by its age. `after`, where it is
+/// known that nothing can have been earlier, bounds both; a stamp outside the bounds is of another clock and is not believed.
+pub(super) fn past(
+    stamp: Option<&Value>,
+    age_ms: Option<&Value>,
+    after: Option<Instant>,
+    at: Instant,
+) -> Option<Instant> {
+    let stamped = stamp
+        .and_then(Value::as_u64)
+        .and_then(monotonic::instant)
+        // Stamps err to the early side, and a call may be that close to its request.
+        .filter(|then| *then <= at && after.is_none_or(|after| *then + CLOSE >= after));
+    stamped
+        .or_else(|| {
+            let age = Duration::try_from_secs_f64(age_ms?.as_f64()? / 1000.0).ok()?;
+            at.checked_sub(age)
+        })
+        .map(|then| after.map_or(then, |after| then.max(after)))
 }
+
+/// What the conversion of a stamp may lose.
+const CLOSE: Duration = Duration::from_millis(1);

@@ -165,10 +165,12 @@ async fn pump(inner: Arc<Inner>, mut events: mpsc::UnboundedReceiver<ClientEvent
     let sink = &inner.shared.sink;
     while let Some(event) = events.recv().await {
         match event {
-            ClientEvent::Lost { grant, reason, .. } => {
+            ClientEvent::Lost { grant, reason, at } => {
                 sink.record(Entry::Event(Event::Lost {
                     grant: inner.grant(&grant),
                     reason: Some(reason),
+                    // Lines are in order of time, so what was told earlier is said in the line.
+                    at_ns: Some(sink.ns(at)),
                 }));
                 // On record first: only then may a task act on it.
                 inner.watch_grant(&grant).store(true, Ordering::Release);

@@ -5,6 +5,7 @@ use std::{
     process::ExitCode,
 };
 
+use nix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 
 fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
@@ -58,6 +59,17 @@ fn misbehave(mode: &str) -> Result<ExitCode, Box<dyn std::error::Error>> {
                 say(json!({"event": "extended", "grant": "g1", "lease_ms": 900, "age_ms": 5}).to_string())?;
                 say(json!({"event": "later-version", "grant": "g1"}).to_string())?;
                 say(json!({"event": "lost", "grant": "g1", "reason": "gone", "age_ms": 20}).to_string())?;
+            }
+            // The pipe takes its time: the age was right when the line was made.
+            ("acquire", "slow-pipe") => {
+                let sent = std::time::Duration::from(clock_gettime(ClockId::CLOCK_MONOTONIC)?);
+                std::thread::sleep(std::time::Duration::from_millis(100));
+                let ok = json!({"grant": "g1", "age_ms": 0, "sent_mono_ns": sent.as_nanos() as u64});
+                say(json!({"id": id, "ok": ok}).to_string())?;
+            }
+            // A clock of its own: its stamps mean nothing here.
+            ("acquire", "other-clock") => {
+                say(json!({"id": id, "ok": {"grant": "g1", "age_ms": 0, "sent_mono_ns": 17}}).to_string())?;
             }
             // `bye` is not answered by a driver that will not end.
             ("bye", "stubborn") => {}

@@ -223,15 +223,21 @@ impl Record {
         (self.ended_ns.len() - before) as u64
     }
 
-    /// From the first fault to the first grant after it.
-    pub(crate) fn first_grant_after_fault_ns(&self) -> Option<u64> {
-        let fault_ns = self.faults.iter().map(|fault| fault.injected_ns).min()?;
+    /// From an instant to the first grant after it.
+    pub(crate) fn first_grant_after_ns(&self, t_ns: u64) -> Option<u64> {
         let grants = self.grants.iter().filter(|grant| !grant.unknown);
         grants
-            .map(|grant| grant.returned_ns)
-            .filter(|returned_ns| *returned_ns >= fault_ns)
+            .filter_map(|grant| grant.returned_ns.checked_sub(t_ns))
             .min()
-            .map(|returned_ns| returned_ns - fault_ns)
+    }
+
+    /// The longest time from a fault to the first grant after it: a fault that hurts nobody at once, such as a delay between
+    /// servers, must not hide how long the next one took.
+    pub(crate) fn recovery_ns(&self) -> Option<u64> {
+        self.faults
+            .iter()
+            .filter_map(|fault| self.first_grant_after_ns(fault.injected_ns))
+            .max()
     }
 
     /// The grants of one lock that are held, with their indices, in order of their returns.

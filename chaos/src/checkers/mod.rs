@@ -157,7 +157,7 @@ pub fn check(history: &History, options: &CheckOptions<'_>) -> CheckReport {
         locks,
         operations: record.operations.clone(),
         recovery: Recovery {
-            first_grant_after_fault_ns: record.first_grant_after_fault_ns(),
+            first_grant_after_fault_ns: record.recovery_ns(),
         },
         grants: record.grants.iter().filter(|grant| !grant.unknown).count() as u64,
         figures: liveness::figures(&record),

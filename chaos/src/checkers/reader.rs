@@ -297,9 +297,11 @@ impl Reader {
 
     fn event(&mut self, t_ns: u64, event: &Event) {
         match event {
-            Event::Lost { grant, .. } => {
+            Event::Lost { grant, at_ns, .. } => {
                 if let (_, Some(grant)) = self.named(grant) {
-                    grant.lost_ns.get_or_insert(t_ns);
+                    // Told before it was written down, but not before it was granted.
+                    let told_ns = at_ns.map_or(t_ns, |at_ns| at_ns.min(t_ns));
+                    grant.lost_ns.get_or_insert(told_ns.max(grant.returned_ns));
                 }
             }
             Event::Write {

@@ -1,21 +1,26 @@
-//! A server drops the connections of its clients.
+//! Servers drop the connections of all their clients, or of one client.
 
+use std::collections::BTreeSet;
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use cluster_config::{LinkFault, LinkTable, Party, Role};
 
 use super::{
     Done, Fault, FaultError, FaultGuard, FaultKind, Hits, Injection, Proof, SettingKind,
-    SettingSpec, World, nodes, settings,
+    SettingSpec, Target, World, settings,
 };
 
 pub(super) const KIND: FaultKind = FaultKind {
     name: "client-kill",
-    about: "the server drops its clients' connections, once",
-    hits: Hits::NODE,
+    about: "the server drops its clients' connections, or every server those of one client, once",
+    hits: Hits::PROCESS,
     settings: &[SettingSpec {
         name: "type",
-        about: "which connections: `normal`, `pubsub`, `replica` or `master`; default normal and pubsub",
+        about: "on a node, which connections: `normal`, `pubsub`, `replica` or `master`; default normal and pubsub",
         kind: SettingKind::OneOf(&["normal", "pubsub", "replica", "master"]),
         required: false,
     }],
@@ -23,6 +28,9 @@ pub(super) const KIND: FaultKind = FaultKind {
     colour: "#a04000",
     fault: &ClientKill,
 };
+
+/// So long a proxy may take to close what it was told to close.
+const CLOSED_WITHIN: Duration = Duration::from_secs(1);
 
 struct ClientKill;
 
@@ -38,20 +46,134 @@ impl Fault for ClientKill {
             None => vec!["normal", "pubsub"],
         };
         let mut proofs = Vec::new();
-        for name in nodes(injection) {
-            let mut dropped = 0;
-            for class in &types {
-                let answer = world
-                    .deployment
-                    .command(name, &["CLIENT", "KILL", "TYPE", class, "SKIPME", "yes"])
-                    .await?;
-                dropped += answer.trim().parse::<u64>().unwrap_or(0);
-            }
-            proofs.push(Proof::of(
-                dropped > 0,
-                format!("{name} dropped {dropped} connections"),
-            ));
+        for target in &injection.targets {
+            proofs.push(match target {
+                Target::Node(name) => all_of(world, name, &types).await?,
+                Target::Client(number) => match world.deployment.links() {
+                    // A server behind a proxy sees the proxy's address: the proxy closes instead.
+                    Ok(table) => by_proxies(world, table, *number).await,
+                    Err(_) => by_servers(world, *number).await?,
+                },
+                Target::Link(..) => return Err(FaultError("a link is no client".to_owned())),
+            });
         }
         Ok(Box::new(Done(Proof::all(proofs))))
+    }
+}
+
+async fn all_of(world: &World, name: &str, types: &[&str]) -> Result<Proof, FaultError> {
+    let mut dropped = 0;
+    for class in types {
+        dropped += kill(world, name, &["TYPE", class]).await?;
+    }
+    Ok(Proof::of(
+        dropped > 0,
+        format!("{name} dropped {dropped} connections"),
+    ))
+}
+
+/// How many connections a server dropped by a filter of `CLIENT KILL`.
+async fn kill(world: &World, name: &str, filter: &[&str]) -> Result<u64, FaultError> {
+    let mut command = vec!["CLIENT", "KILL", "SKIPME", "yes"];
+    command.extend(filter);
+    let answer = world.deployment.command(name, &command).await?;
+    Ok(answer.trim().parse().unwrap_or(0))
+}
+
+async fn by_servers(world: &World, client: u32) -> Result<Proof, FaultError> {
+    let pid = world
+        .clients
+        .pid(client)
+        .ok_or_else(|| FaultError(format!("client {client} has no process")))?;
+    let addresses = addresses(pid);
+    let mut dropped = 0;
+    for node in world.deployment.nodes() {
+        // A sentinel has no `CLIENT KILL` by address, and a dead server no clients.
+        if node.role == Role::Sentinel || world.deployment.pid(&node.name).is_none() {
+            continue;
+        }
+        for address in &addresses {
+            dropped += kill(world, &node.name, &["ADDR", &address.to_string()]).await?;
+        }
+    }
+    Ok(Proof::of(
+        dropped > 0,
+        format!("the servers dropped {dropped} connections of c{client}"),
+    ))
+}
+
+async fn by_proxies(world: &World, table: &LinkTable, client: u32) -> Proof {
+    let nodes = world.deployment.nodes();
+    let client_party = Party::Client(client);
+    let (mut open, mut guards) = (0, Vec::new());
+    for node in nodes {
+        let node = Party::Node(node.name.clone());
+        open += table.open_connections(&client_party, &node) as u64;
+        guards.push(table.apply(&client_party, &node, LinkFault::Refuse));
+    }
+    let closed = || -> u64 { guards.iter().map(|guard| guard.effect().connections).sum() };
+    let deadline = Instant::now() + CLOSED_WITHIN;
+    while closed() < open.max(1) && Instant::now() < deadline {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let closed = closed();
+    Proof::of(
+        closed > 0,
+        format!("the proxies dropped {closed} connections of c{client}"),
+    )
+}
+
+/// The local addresses of a process's IPv4 connections, from the kernel's tables.
+fn addresses(pid: u32) -> BTreeSet<SocketAddr> {
+    let sockets: BTreeSet<String> = fs::read_dir(format!("/proc/{pid}/fd"))
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| {
+            fs::read_link(entry.path())
+                .ok()?
+                .into_os_string()
+                .into_string()
+                .ok()
+        })
+        .filter_map(|link| Some(link.strip_prefix("socket:[")?.strip_suffix(']')?.to_owned()))
+        .collect();
+    ["/proc/net/tcp", "/proc/net/tcp6"]
+        .iter()
+        .filter_map(|table| fs::read_to_string(table).ok())
+        .flat_map(|table| table.lines().skip(1).map(str::to_owned).collect::<Vec<_>>())
+        .filter_map(|line| {
+            // Number, local and remote address, state, queues, timer, retransmits, user, timeout, inode.
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            sockets
+                .contains(*fields.get(9)?)
+                .then(|| address(fields.get(1)?))?
+        })
+        .collect()
+}
+
+/// `0100007F:9C40` is 127.0.0.1:40000; an IPv4 address inside an IPv6 one stands in its last eight digits.
+fn address(hex: &str) -> Option<SocketAddr> {
+    let (ip, port) = hex.split_once(':')?;
+    let ip = u32::from_str_radix(ip.get(ip.len().checked_sub(8)?..)?, 16).ok()?;
+    let port = u16::from_str_radix(port, 16).ok()?;
+    Some((Ipv4Addr::from(ip.to_le_bytes()), port).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{TcpListener, TcpStream};
+
+    #[test]
+    fn the_connections_of_a_process_are_found() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let found = addresses(std::process::id());
+        assert!(found.contains(&stream.local_addr().unwrap()), "{found:?}");
+        assert_eq!(
+            address("0000000000000000FFFF00000100007F:9C40"),
+            Some("127.0.0.1:40000".parse().unwrap())
+        );
     }
 }

@@ -56,7 +56,8 @@ pub(super) const PARTITION: FaultKind = FaultKind {
     fault: &OnLinks(|_| LinkFault::Cut),
 };
 
-struct OnLinks(fn(&Injection) -> LinkFault);
+/// A fault that puts one harm of the proxies on every link it names.
+pub(super) struct OnLinks(pub(super) fn(&Injection) -> LinkFault);
 
 #[async_trait]
 impl Fault for OnLinks {
@@ -94,17 +95,17 @@ struct Linked {
 
 #[async_trait]
 impl FaultGuard for Linked {
-    /// Bytes that were held back are the proof. Quiet links (a replica that talks to nobody) prove nothing and disprove
+    /// Bytes and connections that were harmed are the proof. Quiet links (a replica that talks to nobody) prove nothing and disprove
     /// nothing: one of the links is enough.
     fn proof(&self) -> Proof {
-        let mut bytes = 0;
-        let mut chunks = 0;
+        let (mut bytes, mut chunks, mut connections) = (0, 0, 0);
         let mut touched = Vec::new();
         for (name, guard) in self.names.iter().zip(&self.guards) {
             let effect = guard.effect();
             bytes += effect.bytes;
             chunks += effect.chunks;
-            if effect.bytes > 0 {
+            connections += effect.connections;
+            if effect.bytes > 0 || effect.connections > 0 {
                 touched.push(name.as_str());
             }
         }
@@ -112,9 +113,14 @@ impl FaultGuard for Linked {
             Proof::of(
                 true,
                 format!(
-                    "{bytes} bytes in {chunks} pieces held back on {}",
+                    "{bytes} bytes in {chunks} pieces harmed on {}",
                     touched.join(", ")
                 ),
+            )
+        } else if connections > 0 {
+            Proof::of(
+                true,
+                format!("{connections} connections harmed on {}", touched.join(", ")),
             )
         } else {
             Proof::of(false, "no byte passed these links while it lasted")

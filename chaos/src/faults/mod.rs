@@ -9,6 +9,7 @@ mod command;
 mod config_set;
 mod failover;
 mod flushall;
+mod harms;
 mod kill;
 pub(crate) mod link;
 mod maxmemory;
@@ -131,16 +132,28 @@ pub enum SettingKind {
     Text,
     /// A list of words.
     Words,
+    /// A whole number within bounds, both included.
+    Count(u32, u32),
+    /// A share, more than 0.0 and at most 1.0.
+    Share,
+    /// Bytes per second: `64kB/s`.
+    Rate,
 }
 
 /// Every fault of this build, in the order of the docs.
-pub static FAULTS: [FaultKind; 14] = [
+pub static FAULTS: [FaultKind; 20] = [
     kill::KIND,
     restart::KIND,
     pause::KIND,
     link::DELAY,
     link::CUT,
     link::PARTITION,
+    harms::BANDWIDTH,
+    harms::REFUSE,
+    harms::RESET,
+    harms::CLOSE_AFTER,
+    harms::SLICED,
+    harms::CORRUPT,
     failover::KIND,
     script_flush::KIND,
     flushall::KIND,

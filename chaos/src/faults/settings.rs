@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::scenario::{Setting, Settings, duration};
+use crate::scenario::{self, Setting, Settings, duration};
 
 pub(super) fn text<'s>(settings: &'s Settings, name: &str) -> Option<&'s str> {
     match settings.get(name)? {
@@ -13,6 +13,21 @@ pub(super) fn text<'s>(settings: &'s Settings, name: &str) -> Option<&'s str> {
 
 pub(super) fn time(settings: &Settings, name: &str) -> Option<Duration> {
     text(settings, name).and_then(|word| duration(word).ok())
+}
+
+pub(super) fn count(settings: &Settings, name: &str) -> Option<u32> {
+    match settings.get(name)? {
+        Setting::Number(number) => u32::try_from(*number).ok(),
+        _ => None,
+    }
+}
+
+pub(super) fn share(settings: &Settings, name: &str) -> Option<f64> {
+    text(settings, name)?.parse().ok()
+}
+
+pub(super) fn rate(settings: &Settings, name: &str) -> Option<u64> {
+    text(settings, name).and_then(|word| scenario::rate(word).ok())
 }
 
 pub(super) fn words(settings: &Settings, name: &str) -> Vec<String> {

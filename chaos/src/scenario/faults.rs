@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use toml::de::DeValue;
 
 use super::problem::{nearest, one_of};
-use super::section::{Section, integer, shown};
+use super::section::{Section, float, integer, shown};
 use super::target::{self, On, Who};
 use super::values;
 use crate::faults::{FAULTS, FaultKind, SettingKind, find};
@@ -303,6 +303,20 @@ fn check(kind: SettingKind, value: &DeValue<'_>) -> Result<Setting, String> {
                 Ok(Setting::Text(if *truth { "yes" } else { "no" }.to_owned()))
             }
             _ => Err("a string in quotes".to_owned()),
+        },
+        SettingKind::Count(low, high) => match integer(value) {
+            Some(count) if (i64::from(low)..=i64::from(high)).contains(&count) => {
+                Ok(Setting::Number(count))
+            }
+            _ => Err(format!("a whole number from {low} to {high}")),
+        },
+        SettingKind::Share => match float(value) {
+            Some(share) if share > 0.0 && share <= 1.0 => Ok(Setting::Text(share.to_string())),
+            _ => Err("a share, more than 0.0 and at most 1.0".to_owned()),
+        },
+        SettingKind::Rate => match text() {
+            Some(word) if values::rate(&word).is_ok() => Ok(Setting::Text(word)),
+            _ => Err(values::RATE.to_owned()),
         },
         SettingKind::Words => {
             let words: Option<Vec<String>> = value.as_array().and_then(|list| {

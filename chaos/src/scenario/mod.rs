@@ -22,7 +22,7 @@ pub use schema::json_schema;
 pub use target::{On, Who};
 pub(crate) use target::{data_nodes, quorum};
 pub use values::{Protects, Range};
-pub(crate) use values::{duration, nanoseconds};
+pub(crate) use values::{duration, nanoseconds, rate};
 
 /// Defaults of a scenario, where the file is silent.
 pub mod defaults {

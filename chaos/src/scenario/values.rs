@@ -114,6 +114,23 @@ pub(super) fn lease(word: &str) -> Result<Option<Duration>, &'static str> {
     }
 }
 
+pub(super) const RATE: &str = "bytes per second such as `800B/s`, `64kB/s` or `1MB/s`";
+
+/// Bytes per second: a whole number, a unit in powers of ten, `/s`; at least one byte.
+pub(crate) fn rate(word: &str) -> Result<u64, &'static str> {
+    let (number, factor) = [("MB/s", 1_000_000), ("kB/s", 1_000), ("B/s", 1)]
+        .into_iter()
+        .find_map(|(unit, factor)| Some((word.strip_suffix(unit)?, factor)))
+        .ok_or(RATE)?;
+    number
+        .trim()
+        .parse::<u64>()
+        .ok()
+        .and_then(|number| number.checked_mul(factor))
+        .filter(|rate| *rate > 0)
+        .ok_or(RATE)
+}
+
 /// `none`, `wait:K` with K from 1, or `wait:all`; given back as it is.
 pub(super) fn durability(word: &str) -> Result<String, &'static str> {
     let known = match word.strip_prefix("wait:") {
@@ -156,6 +173,22 @@ mod tests {
             "", "10", "s", "3 s", "-1s", "1e3s", "3sec", "1..2s", "9999999h",
         ] {
             assert!(duration(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn rates_have_a_unit_and_are_not_zero() {
+        assert_eq!(rate("64kB/s"), Ok(64_000));
+        assert_eq!(rate("3B/s"), Ok(3));
+        for bad in [
+            "64",
+            "64kB",
+            "0kB/s",
+            "-1B/s",
+            "1.5MB/s",
+            "99999999999999999MB/s",
+        ] {
+            assert!(rate(bad).is_err(), "{bad}");
         }
     }
 

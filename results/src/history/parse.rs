@@ -40,6 +40,7 @@ struct Raw<'a> {
     by: Option<String>,
     token: Option<u64>,
     sent_ns: Option<u64>,
+    at_ns: Option<u64>,
     error: Option<Value>,
     reason: Option<Value>,
     accepted: Option<bool>,
@@ -131,6 +132,7 @@ const LOST: Fields = &[
     ("event", Type::Text),
     ("grant", Type::Text),
     ("reason", Type::Any),
+    ("at_ns", Type::Unsigned),
 ];
 const WRITE: Fields = &[
     ("event", Type::Text),
@@ -420,6 +422,7 @@ impl Raw<'_> {
             "lost" => Event::Lost {
                 grant: need(self.grant, "grant")?,
                 reason: words(self.reason),
+                at_ns: self.at_ns,
             },
             "write" => Event::Write {
                 lock: need(self.lock, "lock")?,

@@ -120,10 +120,15 @@ impl Object {
 
     fn event(&mut self, event: &Event) {
         match event {
-            Event::Lost { grant, reason } => {
+            Event::Lost {
+                grant,
+                reason,
+                at_ns,
+            } => {
                 self.field("event", "lost");
                 self.field("grant", grant.as_str());
                 self.some("reason", reason.as_deref());
+                self.some("at_ns", *at_ns);
             }
             Event::Write {
                 lock,

@@ -1,0 +1,111 @@
+//! Harms to the bytes and connections of links, beside delay and cut: a table of settings for what the proxies can do.
+
+use std::time::Duration;
+
+use cluster_config::LinkFault;
+
+use super::link::OnLinks;
+use super::{FaultKind, Hits, SettingKind, SettingSpec, settings};
+
+/// Long enough for a reply, too short for a request and its script.
+const SLICE: u32 = 16;
+/// A slow path, and not a stalled one.
+const SLICE_DELAY: Duration = Duration::from_millis(1);
+const BYTES_MOST: u32 = 1_000_000_000;
+
+pub(super) const BANDWIDTH: FaultKind = FaultKind {
+    name: "bandwidth",
+    about: "at most `rate` bytes per second pass, over all connections of the link together",
+    hits: Hits::LINK,
+    settings: &[SettingSpec {
+        name: "rate",
+        about: "bytes per second, such as `64kB/s`",
+        kind: SettingKind::Rate,
+        required: true,
+    }],
+    one_shot: false,
+    colour: "#ca6f1e",
+    fault: &OnLinks(|injection| LinkFault::Bandwidth {
+        bytes_per_s: settings::rate(&injection.with, "rate").unwrap_or(1),
+    }),
+};
+
+pub(super) const REFUSE: FaultKind = FaultKind {
+    name: "refuse",
+    about: "connections over the link are closed, and new ones as soon as they are made",
+    hits: Hits::LINK,
+    settings: &[],
+    one_shot: false,
+    colour: "#7d6608",
+    fault: &OnLinks(|_| LinkFault::Refuse),
+};
+
+pub(super) const RESET: FaultKind = FaultKind {
+    name: "reset",
+    about: "connections over the link end with a TCP reset, and new ones as soon as they are made",
+    hits: Hits::LINK,
+    settings: &[],
+    one_shot: false,
+    colour: "#9a7d0a",
+    fault: &OnLinks(|_| LinkFault::Reset),
+};
+
+pub(super) const CLOSE_AFTER: FaultKind = FaultKind {
+    name: "close-after",
+    about: "each connection is closed once `bytes` of its bytes have passed; what comes after is lost",
+    hits: Hits::LINK,
+    settings: &[SettingSpec {
+        name: "bytes",
+        about: "bytes that still pass, per connection",
+        kind: SettingKind::Count(0, BYTES_MOST),
+        required: true,
+    }],
+    one_shot: false,
+    colour: "#b9770e",
+    fault: &OnLinks(|injection| LinkFault::CloseAfter {
+        bytes: u64::from(settings::count(&injection.with, "bytes").unwrap_or(0)),
+    }),
+};
+
+pub(super) const SLICED: FaultKind = FaultKind {
+    name: "slice",
+    about: "bytes arrive in pieces of at most `size`, each `delay` after the one before",
+    hits: Hits::LINK,
+    settings: &[
+        SettingSpec {
+            name: "size",
+            about: "bytes per piece; default 16",
+            kind: SettingKind::Count(1, BYTES_MOST),
+            required: false,
+        },
+        SettingSpec {
+            name: "delay",
+            about: "pause after each piece; default 1ms",
+            kind: SettingKind::Duration,
+            required: false,
+        },
+    ],
+    one_shot: false,
+    colour: "#af601a",
+    fault: &OnLinks(|injection| LinkFault::Slice {
+        size: settings::count(&injection.with, "size").unwrap_or(SLICE) as usize,
+        delay: settings::time(&injection.with, "delay").unwrap_or(SLICE_DELAY),
+    }),
+};
+
+pub(super) const CORRUPT: FaultKind = FaultKind {
+    name: "corrupt",
+    about: "each byte is replaced by another with probability `rate`",
+    hits: Hits::LINK,
+    settings: &[SettingSpec {
+        name: "rate",
+        about: "share of the bytes, more than 0.0 and at most 1.0",
+        kind: SettingKind::Share,
+        required: true,
+    }],
+    one_shot: false,
+    colour: "#6e2c00",
+    fault: &OnLinks(|injection| LinkFault::Corrupt {
+        rate: settings::share(&injection.with, "rate").unwrap_or(0.0),
+    }),
+};
