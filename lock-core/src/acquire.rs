@@ -163,7 +163,10 @@ impl Search {
                 self.last = Seen::Trouble(error);
             }
             Err(error) => {
-                self.hold.unsettle();
+                // Of a failed vote the next attempt knows nothing: it has an identity of its own.
+                if !majority {
+                    self.hold.unsettle();
+                }
                 self.unknown = Some(error.clone());
                 self.last = Seen::Trouble(error);
             }

@@ -149,6 +149,10 @@ pub(crate) async fn acquire(
     while let Some((index, answer)) = answers.next().await {
         heard[index] = true;
         tally.count(index, answer);
+        if tally.doubtful > 0 {
+            // What is given back in the background is then given back again and again.
+            hold.unsettle();
+        }
         if tally.granted >= majority {
             if !answers.is_empty() {
                 late_answers(hold, answers);
@@ -169,7 +173,6 @@ pub(crate) async fn acquire(
     }
     drop(answers);
     if tally.doubtful > 0 {
-        // What is given back in the background is then given back again and again.
         hold.unsettle();
     }
     let until = deadline.min(Instant::now() + node_timeout);
@@ -187,10 +190,15 @@ fn late_answers(hold: &Arc<Hold>, mut answers: Answers<Tried>) {
                 // if it found nothing it had overtaken the acquire.
                 Ok(Tried::Granted { .. } | Tried::Thin { .. }) => late.granted_late(index),
                 Ok(_) => false,
-                Err(error) => !error.definite,
+                Err(error) => {
+                    if !error.definite {
+                        late.unsettle();
+                    }
+                    !error.definite
+                }
             };
             if to_give_back && late.has_ended() {
-                Open::new(&late, Giving::Release).add(index);
+                Open::new(&late, Giving::Undo).add(index);
             }
         }
     });
@@ -283,7 +291,13 @@ pub(crate) async fn release(
         let (hold, request) = (Arc::clone(hold), Arc::clone(&request));
         async move { release_at(&*route, &hold, &request, how).await }
     });
-    let mut open = Open::new(hold, Giving::Release);
+    // Where the acquire's answer was lost a release does not keep a late acquire out, its undo does.
+    let giving = if hold.is_unsettled() {
+        Giving::Undo
+    } else {
+        Giving::Release
+    };
+    let mut open = Open::new(hold, giving);
     open.add_all();
     let (mut freed, mut kept, mut absent) = (0, 0, 0);
     let mut errors = Vec::new();
@@ -324,7 +338,7 @@ pub(crate) async fn release(
 /// A master that has answered a release is done with, unless its acquire was still on the way.
 fn settle(hold: &Hold, open: &mut Open, index: usize, answer: &Result<Given, NodeError>) {
     let done = match answer {
-        Ok(Given::Absent) => !hold.was_absent(index),
+        Ok(Given::Absent) => !hold.was_absent(index) && !hold.is_unsettled(),
         Ok(_) => true,
         Err(_) => false,
     };
