@@ -31,16 +31,19 @@ if left == -2 then
     if KEYS[3] and not redis.call('set', KEYS[3], '1', 'px', ARGV[4], 'nx') then
         return -3
     end
+    -- The token first: without one there is to be no hold either.
+    local token = next_token()
     redis.call('hset', KEYS[1], ARGV[2], 1)
     redis.call('pexpire', KEYS[1], ARGV[1])
-    return {next_token()}
+    return {token}
 end
 local again = KEYS[3] and redis.call('set', KEYS[3], '1', 'px', ARGV[4], 'nx')
+-- A repetition gets the token of the first time, which nobody else can have moved on from.
+local token = not again and tonumber(redis.call('get', KEYS[2]) or nil) or next_token()
 if again then
     redis.call('hincrby', KEYS[1], ARGV[2], 1)
 end
 if left < tonumber(ARGV[1]) then
     redis.call('pexpire', KEYS[1], ARGV[1])
 end
--- A repetition gets the token of the first time, which nobody else can have moved on from.
-return {not again and tonumber(redis.call('get', KEYS[2]) or nil) or next_token()}
+return {token}

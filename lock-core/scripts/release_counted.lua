@@ -2,6 +2,7 @@
 -- KEYS: lock, channel, unlock latch, [acquire latch].  ARGV: owner, publish command, latch in ms.
 -- The unlock latch keeps the answer for a repetition. With the acquire latch the acquire is undone: if it has not
 -- run, setting its latch makes sure that it never will count.
+-- A message is a hint: a user who may not publish gives back all the same.
 local said = redis.call('get', KEYS[3])
 if said then
     return tonumber(said)
@@ -19,6 +20,6 @@ if tonumber(count) > 1 then
     return 0
 end
 redis.call('hdel', KEYS[1], ARGV[1])
-redis.call(ARGV[2], KEYS[2], '0')
+redis.pcall(ARGV[2], KEYS[2], '0')
 redis.call('set', KEYS[3], '1', 'px', ARGV[3])
 return 1

@@ -1,0 +1,219 @@
+//! Turns what a server answers instead of doing it into tests: what may pass is asked again, the rest is said at once.
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use lock_core::{Acquire, Client, ClientOptions, ErrorKind, Kind, Lease, Lock, Released, Wait};
+use support::{PATIENCE, Server, cluster::Cluster};
+
+const MS: Duration = Duration::from_millis(1);
+
+async fn lock(url: &str, kind: Kind) -> Lock {
+    let target = url.parse().expect("a good URL");
+    let client = Client::connect(&target, ClientOptions::default()).await;
+    let client = client.expect("it answers");
+    client.lock(kind, "n").expect("a good name")
+}
+
+fn minute() -> Acquire {
+    Acquire::default()
+        .wait(Wait::AtMost(PATIENCE))
+        .lease(Lease::Fixed(60_000 * MS))
+}
+
+/// Refused within the bound and said so with the code; acquired as soon as the server is ready.
+async fn passes(lock: &Lock, code: &str, ready: impl FnOnce() + Send + 'static) {
+    let began = Instant::now();
+    let error = lock.acquire(minute().wait(Wait::AtMost(150 * MS))).await;
+    let error = error.expect_err(code);
+    assert_eq!(error.kind(), ErrorKind::Failed, "{error}");
+    // The connection to a server that is no master is given up, and making the next one may be the last thing tried.
+    let said = error.to_string();
+    assert!(
+        said.contains(code) || said.contains("not connected"),
+        "{error}"
+    );
+    assert!(began.elapsed() >= 140 * MS, "{code} was not asked again");
+    let ready = tokio::task::spawn_blocking(|| {
+        std::thread::sleep(100 * MS);
+        ready();
+    });
+    let guard = lock.acquire(minute()).await.expect("ready in time");
+    ready.await.expect("no panic");
+    assert_eq!(guard.release().await.expect("held"), Released::Freed);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_passes_is_asked_again_within_the_bound() {
+    let server = Server::start(&["--busy-reply-threshold", "20"]);
+    let call = |parts: &'static [&'static str]| {
+        let stream = server.address();
+        move || {
+            let mut connection = redis_call(stream);
+            connection(parts);
+        }
+    };
+    for kind in [Kind::Plain, Kind::Reentrant, Kind::Redlock] {
+        let lock = lock(&server.url(), kind).await;
+        let warm = lock.acquire(minute()).await.expect("free");
+        warm.release().await.expect("held");
+
+        let long = std::thread::spawn(call(&["EVAL", "while true do end", "0"]));
+        server.wait_for(&["PING"], |answer| answer.starts_with("-BUSY"));
+        passes(&lock, "BUSY", call(&["SCRIPT", "KILL"])).await;
+        long.join().expect("no panic");
+
+        server.ok(&["REPLICAOF", "127.0.0.1", "1"]);
+        passes(&lock, "READONLY", call(&["REPLICAOF", "NO", "ONE"])).await;
+    }
+    // A replica that has lost its master and may not show old data refuses scripts before their writes.
+    let lock = lock(&server.url(), Kind::Reentrant).await;
+    server.ok(&["CONFIG", "SET", "replica-serve-stale-data", "no"]);
+    server.ok(&["REPLICAOF", "127.0.0.1", "1"]);
+    passes(&lock, "MASTERDOWN", call(&["REPLICAOF", "NO", "ONE"])).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_loading_server_is_waited_for() {
+    let server = Server::start(&[
+        "--enable-debug-command",
+        "yes",
+        "--loading-process-events-interval-bytes",
+        "1024",
+        "--rdbcompression",
+        "no",
+        "--key-load-delay",
+        "5000",
+    ]);
+    let lock = lock(&server.url(), Kind::Reentrant).await;
+    server.ok(&["DEBUG", "POPULATE", "300", "key", "2000"]);
+    let address = server.address();
+    let reload = std::thread::spawn(move || redis_call(address)(&["DEBUG", "RELOAD"]));
+    server.wait_for(&["PING"], |answer| answer.starts_with("-LOADING"));
+    passes(&lock, "LOADING", || {}).await;
+    reload.join().expect("no panic");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_that_is_down_or_moves_is_waited_for() {
+    let cluster = Cluster::start(2, false);
+    let lock = lock(&cluster.url(), Kind::Reentrant).await;
+    let slot = lock_core::slot(b"n");
+    let (from, to) = if slot < 8192 { (0, 1) } else { (1, 0) };
+    let guard = lock.acquire(minute()).await.expect("free");
+    guard.release().await.expect("held");
+
+    // One slot that nobody serves takes the whole cluster down.
+    let missing = if slot < 8192 { "0" } else { "16383" };
+    cluster.nodes[from].ok(&["CLUSTER", "DELSLOTS", missing]);
+    cluster.nodes[from].wait_for(&["CLUSTER", "INFO"], |info| {
+        info.contains("cluster_state:fail")
+    });
+    let address = cluster.nodes[from].address();
+    let mend = move || redis_call(address)(&["CLUSTER", "ADDSLOTS", missing]);
+    passes(&lock, "CLUSTERDOWN", mend).await;
+
+    // A held lock moves with its slot: ASK for who comes new, TRYAGAIN for the release's two keys, MOVED afterwards.
+    let guard = lock.acquire(minute()).await.expect("free");
+    cluster.begin_migration(slot, from, to);
+    let port = cluster.nodes[to].port.to_string();
+    cluster.nodes[from].ok(&["MIGRATE", "127.0.0.1", &port, "n", "0", "5000"]);
+    guard
+        .extend(90_000 * MS)
+        .await
+        .expect("it is there, by ASK");
+    let error = lock.acquire(minute().wait(Wait::Try)).await;
+    assert_eq!(error.expect_err("held").kind(), ErrorKind::Busy);
+    let releasing = tokio::spawn(guard.release());
+    tokio::time::sleep(100 * MS).await;
+    cluster.finish_migration(slot, to);
+    let released = releasing.await.expect("no panic");
+    assert_eq!(released.expect("held"), Released::Freed);
+    let guard = lock.acquire(minute()).await.expect("free");
+    assert_eq!(cluster.nodes[to].ok(&["EXISTS", "n"]), "1");
+    guard.release().await.expect("held");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_does_not_pass_is_said_at_once() {
+    let server = Server::start(&[]);
+    for &kind in Kind::ALL {
+        let lock = lock(&server.url(), kind).await;
+        let warm = lock.acquire(minute()).await.expect("free");
+        warm.release().await.expect("held");
+        for (setting, harm, cure, code) in [
+            ("maxmemory", "1", "0", "OOM"),
+            ("min-replicas-to-write", "1", "0", "NOREPLICAS"),
+        ] {
+            server.ok(&["CONFIG", "SET", setting, harm]);
+            let began = Instant::now();
+            let error = lock.acquire(minute()).await.expect_err(code);
+            server.ok(&["CONFIG", "SET", setting, cure]);
+            assert_eq!(error.kind(), ErrorKind::Failed, "{kind}: {error}");
+            assert!(error.to_string().contains(code), "{kind}: {error}");
+            assert!(
+                began.elapsed() < PATIENCE / 2,
+                "{kind}: {code} was waited out"
+            );
+            assert_eq!(server.ok(&["EXISTS", "n"]), "0", "{kind}: {code}");
+        }
+    }
+}
+
+/// A refusal in the middle of a script would be half a deed: what is said to have failed has left no lock.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_broken_token_counter_leaves_no_lock_behind() {
+    let server = Server::start(&[]);
+    let lock = lock(&server.url(), Kind::Fenced).await;
+    for broken in ["no number", "9223372036854775807"] {
+        server.ok(&["SET", "redisson_lock_token:{n}", broken]);
+        let error = lock.acquire(minute()).await.expect_err("no token");
+        assert_eq!(error.kind(), ErrorKind::Failed, "{error}");
+        assert_eq!(server.ok(&["EXISTS", "n"]), "0", "held by nobody");
+    }
+}
+
+/// A user of Redis 7 has no channels unless they are given: the lock works, and its waiters live by polling.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_user_without_channels_can_lock_and_release() {
+    let server = Server::start(&[]);
+    server.ok(&[
+        "ACL",
+        "SETUSER",
+        "app",
+        "on",
+        ">secret",
+        "~*",
+        "+@all",
+        "resetchannels",
+    ]);
+    let url = format!("redis://app:secret@127.0.0.1:{}", server.port);
+    for &kind in Kind::ALL {
+        let lock = lock(&url, kind).await;
+        let guard = lock.acquire(minute()).await.expect("free");
+        let waiting = tokio::spawn({
+            let lock = lock.clone();
+            async move { lock.acquire(minute()).await }
+        });
+        tokio::time::sleep(50 * MS).await;
+        let released = guard.release().await;
+        assert_eq!(released.expect("held"), Released::Freed, "{kind}");
+        let next = waiting.await.expect("no panic").expect("by polling");
+        next.release().await.expect("held");
+    }
+}
+
+/// Sends one command over a connection of its own and waits for the first byte of the answer.
+fn redis_call(address: std::net::SocketAddr) -> impl FnMut(&[&str]) {
+    use std::io::{Read, Write};
+    move |parts| {
+        let mut stream = std::net::TcpStream::connect(address).expect("a server");
+        let mut request = format!("*{}\r\n", parts.len());
+        for part in parts {
+            request.push_str(&format!("${}\r\n{part}\r\n", part.len()));
+        }
+        stream.write_all(request.as_bytes()).expect("written");
+        stream.read_exact(&mut [0]).expect("an answer");
+    }
+}
