@@ -1,0 +1,179 @@
+//! Turns two ways to take and give back locks, this library's and the bare commands, into rates and processor time.
+
+use std::{
+    future::Future,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use lock_core::{Acquire, Client, ClientOptions, Kind, Lease, Lock, Wait};
+use redis::aio::MultiplexedConnection;
+
+use crate::{Failure, median, support::Server, usage};
+
+const ROUND: Duration = Duration::from_millis(600);
+const ROUNDS: usize = 7;
+const TASKS: [usize; 4] = [1, 16, 64, 256];
+
+/// What a round came to.
+pub(crate) struct Round {
+    pub(crate) cycles_per_s: f64,
+    client_us: f64,
+    server_us: f64,
+}
+
+pub(crate) async fn run() -> Result<(), Failure> {
+    let server = Server::start(&[]);
+    let client = connect(&server).await?;
+    let bare = redis::Client::open(server.url())?;
+    let bare = bare.get_multiplexed_async_connection().await?;
+    println!(
+        "an uncontended cycle: this library, and the same two commands through redis-rs alone"
+    );
+    println!(
+        "tasks   cycles/s       bare  ratio   client us  bare  ratio   server us  bare  ratio"
+    );
+    for lease in [Lease::Renewed, Lease::Fixed(Duration::from_secs(30))] {
+        for tasks in TASKS {
+            let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+            for _ in 0..ROUNDS {
+                ours.push(library(&client, &server, tasks, lease).await?);
+                theirs.push(scripts(&bare, &server, tasks).await?);
+            }
+            let row = |of: fn(&Round) -> f64| {
+                let pairs = ours.iter().zip(&theirs);
+                let ratio = median(pairs.map(|(a, b)| of(a) / of(b)).collect());
+                let each = |rounds: &[Round]| median(rounds.iter().map(of).collect());
+                (each(&ours), each(&theirs), ratio)
+            };
+            let (rate, bare_rate, rate_ratio) = row(|round| round.cycles_per_s);
+            let (client, bare_client, client_ratio) = row(|round| round.client_us);
+            let (server, bare_server, server_ratio) = row(|round| round.server_us);
+            println!(
+                "{tasks:>5} {rate:>10.0} {bare_rate:>10.0} {rate_ratio:>6.3} {client:>11.2} {bare_client:>5.2} \
+                 {client_ratio:>6.3} {server:>11.2} {bare_server:>5.2} {server_ratio:>6.3}   {lease:?}"
+            );
+        }
+    }
+    client.close().await;
+    Ok(())
+}
+
+pub(crate) async fn connect(server: &Server) -> Result<Client, Failure> {
+    Ok(Client::connect(&server.url().parse()?, ClientOptions::default()).await?)
+}
+
+/// One round of this library: each task has a lock of its own.
+pub(crate) async fn library(
+    client: &Client,
+    server: &Server,
+    tasks: usize,
+    lease: Lease,
+) -> Result<Round, Failure> {
+    let cycle = |task: usize, count: Arc<Count>| {
+        let lock = client.lock(Kind::Reentrant, &format!("cycle:{task}"));
+        async move { cycles(lock?, lease, &count).await }
+    };
+    round(server, tasks, cycle).await
+}
+
+async fn cycles(lock: Lock, lease: Lease, count: &Count) -> Result<(), Failure> {
+    let how = Acquire::default().wait(Wait::Try).lease(lease);
+    loop {
+        lock.acquire(how.clone()).await?.release().await?;
+        if !count.go_on() {
+            return Ok(());
+        }
+    }
+}
+
+async fn scripts(
+    bare: &MultiplexedConnection,
+    server: &Server,
+    tasks: usize,
+) -> Result<Round, Failure> {
+    let cycle = |task: usize, count: Arc<Count>| {
+        let bare = bare.clone();
+        async move { bare_cycles(bare, format!("cycle:{task}"), &count).await }
+    };
+    round(server, tasks, cycle).await
+}
+
+/// The leanest loop that the client library allows: by digest, nothing checked but that it worked.
+async fn bare_cycles(
+    mut connection: MultiplexedConnection,
+    name: String,
+    count: &Count,
+) -> Result<(), Failure> {
+    let acquire = redis::Script::new(include_str!("../../scripts/acquire.lua"));
+    let release = redis::Script::new(include_str!("../../scripts/release.lua"));
+    for script in [&acquire, &release] {
+        script.prepare_invoke().load_async(&mut connection).await?;
+    }
+    let owner = format!("00000000-0000-4000-8000-000000000000:{name}");
+    let channel = format!("redisson_lock__channel:{{{name}}}");
+    loop {
+        let mut call = redis::cmd("EVALSHA");
+        call.arg(acquire.get_hash()).arg(1).arg(&name);
+        call.arg(30_000).arg(&owner);
+        let taken: Option<i64> = call.query_async(&mut connection).await?;
+        let mut call = redis::cmd("EVALSHA");
+        call.arg(release.get_hash()).arg(2).arg(&name);
+        call.arg(&channel).arg(&owner).arg("PUBLISH");
+        let freed: Option<i64> = call.query_async(&mut connection).await?;
+        if taken.is_some() || freed != Some(1) {
+            return Err("another holds the lock".into());
+        }
+        if !count.go_on() {
+            return Ok(());
+        }
+    }
+}
+
+/// Cycles done so far by all tasks, and the sign to stop.
+struct Count {
+    done: AtomicU64,
+    stop: AtomicBool,
+}
+
+impl Count {
+    /// Counts a cycle; false when it was the last.
+    fn go_on(&self) -> bool {
+        self.done.fetch_add(1, Ordering::Relaxed);
+        !self.stop.load(Ordering::Relaxed)
+    }
+}
+
+async fn round<F, C>(server: &Server, tasks: usize, cycle: C) -> Result<Round, Failure>
+where
+    F: Future<Output = Result<(), Failure>> + Send + 'static,
+    C: Fn(usize, Arc<Count>) -> F,
+{
+    let count = Arc::new(Count {
+        done: AtomicU64::new(0),
+        stop: AtomicBool::new(false),
+    });
+    let (client, server) = (std::process::id(), usage::pid(server)?);
+    let before = (usage::cpu(client)?, usage::cpu(server)?);
+    let began = Instant::now();
+    let running: Vec<_> = (0..tasks)
+        .map(|task| tokio::spawn(cycle(task, Arc::clone(&count))))
+        .collect();
+    tokio::time::sleep(ROUND).await;
+    count.stop.store(true, Ordering::Relaxed);
+    for task in running {
+        task.await??;
+    }
+    let took = began.elapsed();
+    let after = (usage::cpu(client)?, usage::cpu(server)?);
+    let cycles = count.done.load(Ordering::Relaxed) as f64;
+    let us = |from: Duration, to: Duration| to.saturating_sub(from).as_secs_f64() * 1e6 / cycles;
+    Ok(Round {
+        cycles_per_s: cycles / took.as_secs_f64(),
+        client_us: us(before.0, after.0),
+        server_us: us(before.1, after.1),
+    })
+}

@@ -1,0 +1,48 @@
+//! Turns a redis-server of its own into figures of what locks cost: per cycle, beside the same commands sent bare and
+//! beside redis-benchmark, and per lock held.
+//!
+//! `cargo bench -p lock-core` · `-- --million` holds 1,000,000 locks instead of 100,000 · `-- cycle`, `-- reference` and
+//! `-- renewal` run one part. Ratios are medians over rounds in which the two sides take turns, since a machine's
+//! pace drifts; absolute figures are of this machine, now.
+
+// A benchmark's output is what it is for.
+#![allow(clippy::print_stdout)]
+
+mod cycle;
+mod reference;
+mod renewal;
+#[path = "../../tests/support/mod.rs"]
+mod support;
+mod usage;
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+fn main() -> Result<(), Failure> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let asks = |word: &str| arguments.iter().any(|argument| argument == word);
+    let all = !["cycle", "reference", "renewal"].into_iter().any(asks);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    if all || asks("cycle") {
+        runtime.block_on(cycle::run())?;
+    }
+    if all || asks("reference") {
+        runtime.block_on(reference::run())?;
+    }
+    if all || asks("renewal") {
+        let locks = if asks("--million") {
+            1_000_000
+        } else {
+            100_000
+        };
+        runtime.block_on(renewal::run(locks))?;
+    }
+    Ok(())
+}
+
+/// The middle one; of an even number the higher of the two.
+fn median(mut figures: Vec<f64>) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    figures.get(figures.len() / 2).copied().unwrap_or(f64::NAN)
+}
