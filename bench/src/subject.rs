@@ -58,6 +58,10 @@ pub trait LockClient: Send + Sync {
     fn pid(&self) -> Option<u32>;
     /// The lease of renewed locks, where known.
     fn watchdog(&self) -> Option<Duration>;
+    /// The kind that an empty [`AcquireRequest::kind`] means; `None` where the client does not say.
+    fn default_kind(&self) -> Option<&str> {
+        None
+    }
     /// What the library believes of a grant, without asking a server; `None` where it cannot be asked.
     async fn held(&self, _grant: &str) -> Option<bool> {
         None

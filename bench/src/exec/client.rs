@@ -471,6 +471,10 @@ impl LockClient for ExecClient {
         self.hello.watchdog
     }
 
+    fn default_kind(&self) -> Option<&str> {
+        self.hello.kinds.first().map(String::as_str)
+    }
+
     fn commands(&self) -> Option<u64> {
         None
     }

@@ -28,6 +28,8 @@ pub(super) struct Inner {
     pub(super) name: String,
     pub(super) incarnation: u32,
     pub(super) client: Box<dyn LockClient>,
+    /// The load's kinds by weight, the empty one by the name that this client gives it.
+    pub(super) mix: Vec<(String, u32)>,
     paused: watch::Sender<bool>,
     dead: watch::Sender<bool>,
     held: Mutex<HashMap<String, Arc<AtomicBool>>>,
@@ -40,7 +42,15 @@ pub(super) fn start(
     task_seeds: &[u64],
     connected: Connected,
 ) -> RunningClient {
+    let default_kind = connected.client.default_kind().unwrap_or_default();
+    let named = |kind: &String| match kind.is_empty() {
+        true => default_kind.to_owned(),
+        false => kind.clone(),
+    };
+    let mix = shared.load.mix.iter();
+    let mix = mix.map(|(kind, weight)| (named(kind), *weight)).collect();
     let inner = Arc::new(Inner {
+        mix,
         name: name.to_owned(),
         incarnation,
         client: connected.client,

@@ -24,7 +24,7 @@ pub use client::RunningClient;
 pub struct Load {
     /// Lock names; each round draws one uniformly.
     pub locks: Vec<String>,
-    /// Kinds by weight; each round draws one. Never empty, weights above 0.
+    /// Kinds by weight; each round draws one. Never empty, weights above 0. An empty name is the client's own default.
     pub mix: Vec<(String, u32)>,
     /// The lease asked for; `None`: renewed.
     pub lease: Option<Duration>,

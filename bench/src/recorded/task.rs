@@ -41,7 +41,7 @@ pub(super) async fn run(inner: Arc<Inner>, number: usize, seed: u64) {
 
 async fn round(inner: &Inner, owner: &str, rng: &mut ChaCha8Rng) {
     let load = &inner.shared.load;
-    let kind = draw_kind(rng, &load.mix);
+    let kind = draw_kind(rng, &inner.mix);
     let locks = draw_locks(rng, &load.locks, kind);
     // Everything is drawn before the first answer, so that a task's draws do not depend on luck.
     let keep = between(rng, load.hold);
