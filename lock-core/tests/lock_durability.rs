@@ -90,3 +90,29 @@ async fn a_durable_hold_without_its_replica_is_lost_in_time() {
     assert_eq!(error.kind(), ErrorKind::NotDurable, "{error}");
     assert_eq!(fixed.lost().await, LostReason::NotRenewed);
 }
+
+/// The replica is there and says nothing: too few have it, and nobody is left with it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_paused_replica_makes_a_grant_none() {
+    let (master, replica) = pair();
+    let frozen = replica.freeze();
+    for durability in [Durability::Wait(1), Durability::WaitAll] {
+        let lock = lock(&master, durability).await;
+        let error = lock
+            .acquire(minute())
+            .await
+            .expect_err("no acknowledgement");
+        assert_eq!(error.kind(), ErrorKind::NotDurable, "{error}");
+        assert!(error.to_string().contains("0 of 1 replicas"), "{error}");
+        assert_eq!(
+            master.ok(&["DBSIZE"]),
+            "1",
+            "more than the first write is left"
+        );
+    }
+    drop(frozen);
+    let lock = lock(&master, Durability::Wait(1)).await;
+    let patient = minute().wait(Wait::AtMost(support::PATIENCE));
+    let guard = lock.acquire(patient).await.expect("acknowledged");
+    guard.release().await.expect("held");
+}

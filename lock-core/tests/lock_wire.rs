@@ -206,7 +206,7 @@ async fn a_cluster_refuses_names_that_part_their_keys_and_speaks_within_the_slot
     let client = Client::connect(&target, ClientOptions::default())
         .await
         .expect("it answers");
-    for name in ["a}b", "a{b", "{}ab"] {
+    for name in ["a}b", "a{b", "{}ab", "a{}b{c}"] {
         let error = client.lock(Kind::Reentrant, name).expect_err("two slots");
         assert_eq!(error.kind(), lock_core::ErrorKind::Invalid, "{error}");
         assert!(error.to_string().contains("slot"), "{error}");
@@ -215,5 +215,52 @@ async fn a_cluster_refuses_names_that_part_their_keys_and_speaks_within_the_slot
         let lock = client.lock(Kind::Reentrant, name).expect("a good name");
         let guard = lock.acquire(Acquire::default()).await.expect("free");
         guard.release().await.expect("held");
+    }
+}
+
+/// What a kind sends for one cycle of a fresh owner: command by command, keys and all.
+#[tokio::test]
+async fn every_kind_says_no_more_than_it_must() {
+    for &kind in Kind::ALL {
+        let server = Server::start(&[]);
+        let target = server.url().parse().expect("a good URL");
+        let client = Client::connect(&target, ClientOptions::default())
+            .await
+            .expect("it answers");
+        let lock = client.lock(kind, "n").expect("a good name");
+        let how = Acquire::default()
+            .wait(Wait::Try)
+            .lease(Lease::Fixed(Duration::from_secs(30)));
+        let guard = lock.acquire(how.clone()).await.expect("free");
+        guard.release().await.expect("held");
+
+        let mut monitor = Monitor::start(&server);
+        let guard = lock.acquire(how).await.expect("free");
+        let owner = guard.owner().to_owned();
+        guard.release().await.expect("held");
+        let all = monitor.until_echo(&server);
+        let sent: Vec<_> = sent(&all)
+            .iter()
+            .map(|words| {
+                // The digest of a script says nothing.
+                let from = if words[0] == "EVALSHA" { 2 } else { 1 };
+                format!("{} {}", words[0], words[from..].join(" "))
+            })
+            .collect();
+        let channel = "redisson_lock__channel:{n}";
+        let acquire = match kind {
+            Kind::Plain => format!("SET n {owner} NX PX 30000"),
+            Kind::Fenced => format!("EVALSHA 2 n redisson_lock_token:{{n}} 30000 {owner} 0"),
+            _ => format!("EVALSHA 1 n 30000 {owner}"),
+        };
+        let release = match kind {
+            Kind::Spin => format!("EVALSHA 1 n {owner}"),
+            _ => format!("EVALSHA 2 n {channel} {owner} PUBLISH"),
+        };
+        assert_eq!(sent, [acquire, release], "{kind}");
+        let told = all.iter().any(|(inner, words)| {
+            *inner && words[0].eq_ignore_ascii_case("publish") && words[1..] == [channel, "0"]
+        });
+        assert_eq!(told, kind != Kind::Spin, "{kind}: {all:?}");
     }
 }
