@@ -264,3 +264,47 @@ async fn every_kind_says_no_more_than_it_must() {
         assert_eq!(told, kind != Kind::Spin, "{kind}: {all:?}");
     }
 }
+
+/// Every short name with braces in it: what is taken in works with all its companions, which the cluster itself judges;
+/// what is refused would not have.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_takes_exactly_the_names_whose_keys_share_a_slot() {
+    let cluster = support::cluster::Cluster::start(2, false);
+    let target = cluster.url().parse().expect("a good URL");
+    let client = Client::connect(&target, ClientOptions::default())
+        .await
+        .expect("it answers");
+    let mut names = vec![String::new()];
+    for _ in 0..4 {
+        let longer = names
+            .iter()
+            .flat_map(|name| ["a", "{", "}"].map(|c| format!("{name}{c}")));
+        let mut longer: Vec<_> = longer.filter(|name| !names.contains(name)).collect();
+        names.append(&mut longer);
+    }
+    names.retain(|name| !name.is_empty());
+    let mut refused = 0;
+    for name in &names {
+        let Ok(lock) = client.lock(Kind::Fenced, name) else {
+            refused += 1;
+            let channel = if name.contains('{') {
+                format!("redisson_lock__channel:{name}")
+            } else {
+                format!("redisson_lock__channel:{{{name}}}")
+            };
+            let slot = |key: &str| cluster.nodes[0].ok(&["CLUSTER", "KEYSLOT", key]);
+            assert_ne!(slot(name), slot(&channel), "{name} could work");
+            continue;
+        };
+        // An owner with a number brings the latches: lock, token, channel and latches in one script each.
+        let how = Acquire::default().owner(Owner::numbered(1));
+        let how = how.wait(Wait::AtMost(PATIENCE));
+        let guard = lock.acquire(how).await.expect("one slot");
+        guard.release().await.expect("one slot");
+    }
+    assert!(
+        refused > 0 && refused < names.len(),
+        "{refused} of {}",
+        names.len()
+    );
+}
