@@ -27,7 +27,15 @@ pub(crate) struct Scene {
     pub(crate) end: watch::Receiver<bool>,
     /// The lock whose slot says which master is meant in a cluster.
     pub(crate) lock: String,
+    /// How many faults are over: injected and, where they have an end of their own, healed.
+    pub(crate) over: watch::Sender<usize>,
     pub(crate) progress: Arc<dyn Fn(Progress<'_>) + Send + Sync>,
+}
+
+impl Scene {
+    fn one_is_over(&self) {
+        self.over.send_modify(|over| *over += 1);
+    }
 }
 
 /// Faults under way. Dropping it undoes them by their guards.
@@ -221,6 +229,7 @@ async fn carry_on(
                 let _ = tokio::time::timeout_at(over, ended).await;
             }
             None => {
+                scene.one_is_over();
                 let _ = ended.await;
                 if stays(kind) {
                     return proved(span, guard.proof());
@@ -229,6 +238,9 @@ async fn carry_on(
         }
     }
     let healed = guard.heal().await;
+    if kind.one_shot || fault.lasts_ns.is_some() {
+        scene.one_is_over();
+    }
     span = proved(span, healed.proof);
     match healed.failed {
         None => {

@@ -77,6 +77,9 @@ pub struct LoadPlan {
     pub think: Range,
     /// Length of the load.
     pub duration_ns: u64,
+    /// The load ends early, half a second after so many grants came since the last fault was over; `null`: never.
+    #[serde(default)]
+    pub enough: Option<u32>,
     /// Kinds by weight; never empty.
     pub mix: BTreeMap<String, u32>,
     /// How often a holder extends.
@@ -179,6 +182,7 @@ impl Plan {
                 } else {
                     load.mix.clone()
                 },
+                enough: load.enough,
                 extend_ns: load.extend.map(nanoseconds),
                 reenter: load.reenter,
                 protects: load.protects,

@@ -237,6 +237,7 @@ async fn record(
         clients: clients.clone(),
     });
     let end = watch::Sender::new(false);
+    let over = watch::Sender::new(0);
     let lock = plan.load.locks.first().cloned().unwrap_or_default();
     let scene = Scene {
         world,
@@ -244,6 +245,7 @@ async fn record(
         grants: load.grants(),
         end: end.subscribe(),
         lock: lock.clone(),
+        over: over.clone(),
         progress: options.progress.clone(),
     };
     let mut nemesis = Nemesis::new(&plan.faults, scene);
@@ -263,6 +265,7 @@ async fn record(
     nemesis.start(began);
     let partial = tokio::select! {
         () = tokio::time::sleep_until(began + duration) => false,
+        () = enough(plan, over.subscribe(), load.grants()) => false,
         () = cancelled(cancel) => true,
     };
     let lasted = began.elapsed();
@@ -293,6 +296,22 @@ async fn record(
         incomplete,
         partial,
     })
+}
+
+/// Completes when the load may end before its time: see [`scenario::LoadSpec::enough`].
+async fn enough(plan: &Plan, mut over: watch::Receiver<usize>, mut grants: watch::Receiver<u64>) {
+    /// What was granted last is held for a while, so that an overlap has a length.
+    const AFTERMATH: Duration = Duration::from_millis(500);
+    if let Some(wanted) = plan.load.enough {
+        let faults = plan.faults.len();
+        if over.wait_for(|over| *over >= faults).await.is_ok() {
+            let enough = *grants.borrow() + u64::from(wanted);
+            if grants.wait_for(|grants| *grants >= enough).await.is_ok() {
+                return tokio::time::sleep(AFTERMATH).await;
+            }
+        }
+    }
+    std::future::pending().await
 }
 
 /// Completes when the run is to end early; never if nobody can say so any more.

@@ -31,9 +31,29 @@ async fn a_paused_holder_is_told_from_a_broken_lock() {
     as_expected("client-pause").await;
 }
 
+/// The quick controls, by the verdicts that their files name; `locklab chaos --all` runs the others too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_control_is_convicted() {
-    as_expected("steal").await;
+async fn controls_are_convicted() {
+    for name in [
+        "steal",
+        "get-compare-del",
+        "ignores-expiry",
+        "quorum-half",
+        "setnx-expire-baseline",
+    ] {
+        as_expected(name).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_load_ends_early_when_it_has_seen_enough() {
+    let text = "name = \"enough\"\n[topology]\nkind = \"single\"\n[load]\nduration = \"5m\"\nenough = 5\n[[faults]]\nat = \"300ms\"\n\
+                for = \"200ms\"\nfault = \"pause\"\non = \"master\"\n[expect]\ncontract = \"clean\"\n";
+    let (run, _dir) = run(text, 7).await;
+    assert_eq!(run.result.exit_code, 0, "{}", told(&run));
+    let healed_ns = run.result.faults[0].healed_ns.expect("it is healed");
+    assert!(run.result.load_ns > healed_ns && !run.partial);
+    assert!(run.result.load_ns < 60_000_000_000, "{}", told(&run));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

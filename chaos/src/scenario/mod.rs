@@ -103,6 +103,9 @@ pub struct LoadSpec {
     pub think: Range,
     /// Length of the load.
     pub duration: Duration,
+    /// The load ends before its time, half a second after so many grants came since the last fault was injected (and, where it has
+    /// an end, healed); `None`: never. A slow machine gets the patience that a fast one does not need.
+    pub enough: Option<u32>,
     /// Kinds by weight; empty: the lock's kind.
     pub mix: BTreeMap<String, u32>,
     /// How often a holder extends; `None`: never.

@@ -33,8 +33,8 @@ pub(super) const LOCK_KEYS: [&str; 7] = [
     "durability",
     "permits",
 ];
-pub(super) const LOAD_KEYS: [&str; 10] = [
-    "clients", "tasks", "locks", "hold", "think", "duration", "mix", "extend", "reenter",
+pub(super) const LOAD_KEYS: [&str; 11] = [
+    "clients", "tasks", "locks", "hold", "think", "duration", "enough", "mix", "extend", "reenter",
     "protects",
 ];
 
@@ -293,6 +293,7 @@ fn load(section: Section<'_>) -> LoadSpec {
         duration: section
             .word("duration", positive)
             .unwrap_or(defaults::DURATION),
+        enough: section.count("enough", 1, 1_000_000),
         mix: weights,
         extend: section.word("extend", positive),
         reenter: section

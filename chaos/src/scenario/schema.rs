@@ -94,6 +94,9 @@ struct LoadTable {
     think: Option<String>,
     /// Length of the load. Default 10s.
     duration: Option<String>,
+    /// The load ends early, half a second after so many grants came since the last fault was injected and, where it has an end,
+    /// healed. Default: never.
+    enough: Option<u32>,
     /// Kinds by weight, for locks with two sides.
     mix: Option<BTreeMap<String, u32>>,
     /// Every holder extends by the full lease this often. Default: never.
