@@ -78,7 +78,7 @@ pub struct Acquire {
     pub owner: String,
     /// The locks asked for: one, but for `multi`.
     pub locks: Vec<String>,
-    /// The kind, one of DESIGN's list (`reentrant`, `read`, `semaphore`, …).
+    /// The kind, by name (`reentrant`, `read`, `semaphore`, …).
     pub kind: String,
     /// The lease in milliseconds; `None` means renewed by the library.
     pub lease_ms: Option<u64>,
