@@ -7,11 +7,14 @@ use std::{
 };
 
 use crate::{
+    durability::Durability,
     error::{ErrorKind, LockError},
     gate::{Ears, settle},
     guard::Guard,
     hold::Hold,
+    kind::Line,
     lock::{Acquire, Lease, LockInner, Wait},
+    queue::Word,
     release::{Giving, Open},
     servers::{GiveBack, Servers, Tried, backoff, passes, release_at},
     topology::NodeError,
@@ -40,6 +43,11 @@ pub(crate) async fn acquire(lock: &Arc<LockInner>, how: Acquire) -> Result<Guard
     };
     let hold = Hold::new(lock, how.owner, how.lease, durability, how.token_life);
     let mut search = Search::new(hold, end);
+    if let Some(line) = lock.form.line()
+        && !once
+    {
+        return search.wait_at_server(line).await;
+    }
     // Behind others of this client there is nothing to see; but an owner that may hold it already must not queue.
     if once || how.owner.is_some() || !lock.client.gates.is_waited_for(lock) {
         if let Some(guard) = search.look().await? {
@@ -65,6 +73,8 @@ struct Search {
     /// Attempts, and failed attempts in a row.
     looks: u32,
     failures: u32,
+    /// When a place in the line was asked for, and the server's clock when it was given.
+    placed: Option<(Instant, u64)>,
 }
 
 /// What the last look saw.
@@ -87,6 +97,7 @@ impl Search {
             unknown: None,
             looks: 0,
             failures: 0,
+            placed: None,
         }
     }
 
@@ -116,12 +127,7 @@ impl Search {
         match tried {
             Ok(Tried::Granted { token, sent_at }) => {
                 if self.hold.grant(token, sent_at) {
-                    self.open.close_all();
-                    if self.hold.renewed {
-                        let background = &lock.client.background;
-                        lock.client.watchdog.add(&self.hold, background);
-                    }
-                    return Ok(Some(Guard::new(Arc::clone(&self.hold))));
+                    return Ok(Some(self.granted()));
                 }
                 // A grant that comes after its own lease is none.
                 self.start_anew();
@@ -130,6 +136,19 @@ impl Search {
             }
             Ok(Tried::Busy { left }) => {
                 self.nothing_taken();
+                self.last = Seen::Taken { left };
+            }
+            Ok(Tried::Queued {
+                left,
+                sent_at,
+                server_us,
+            }) => {
+                if self.hold.is_in_line() {
+                    // From now on it may be given to this owner at any time.
+                    self.placed = Some((sent_at, server_us));
+                } else {
+                    self.nothing_taken();
+                }
                 self.last = Seen::Taken { left };
             }
             Ok(Tried::Split) => self.last = Seen::Split,
@@ -172,6 +191,16 @@ impl Search {
             }
         }
         Ok(None)
+    }
+
+    /// The end of the search.
+    fn granted(&mut self) -> Guard {
+        self.open.close_all();
+        let client = self.hold.client();
+        if self.hold.renewed || self.hold.is_unclaimed() {
+            client.watchdog.add(&self.hold, &client.background);
+        }
+        Guard::new(Arc::clone(&self.hold))
     }
 
     /// The last attempt took nothing; an earlier one may still be on its way.
@@ -231,6 +260,48 @@ impl Search {
             seat.look_at = Instant::now() + self.pause(options.poll_bound);
             if let Some(guard) = found {
                 return Ok(guard);
+            }
+        }
+    }
+
+    /// Asks for a place in the line at the server and waits until it is called.
+    async fn wait_at_server(mut self, line: &'static dyn Line) -> Result<Guard, LockError> {
+        let client = Arc::clone(self.hold.client());
+        loop {
+            // A search that starts anew is another owner.
+            let hold = Arc::clone(&self.hold);
+            let mut seat = client.posts.seat(&hold, line);
+            while Arc::ptr_eq(&hold, &self.hold) {
+                hold.stand_in_line(seat.is_subscribed());
+                if let Some(guard) = self.look().await? {
+                    return Ok(guard);
+                }
+                let look_at = match self.placed.take() {
+                    Some((sent_at, server_us)) => {
+                        seat.placed(sent_at, server_us);
+                        None
+                    }
+                    None => Some(Instant::now() + self.pause(client.options.poll_bound)),
+                };
+                let wake = [self.end, look_at].into_iter().flatten().min();
+                match within(wake, seat.word()).await {
+                    // Replicas acknowledge to the one who asks them, so there one more look is needed.
+                    Some(Word::Called { called, from })
+                        if self.hold.durability == Durability::None =>
+                    {
+                        let lease = called.lease.min(self.hold.lease);
+                        self.hold.may_last(Instant::now(), lease);
+                        if self.hold.grant_for(Some(called.token), from, lease) {
+                            return Ok(self.granted());
+                        }
+                        self.start_anew();
+                    }
+                    Some(Word::Called { .. } | Word::Again) => {}
+                    None if self.end.is_some_and(|end| Instant::now() >= end) => {
+                        return Err(self.give_up());
+                    }
+                    None => {}
+                }
             }
         }
     }

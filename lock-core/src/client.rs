@@ -12,6 +12,7 @@ use crate::{
     kind::{Kind, Place},
     lock::{Lock, LockInner, Owner},
     names::Names,
+    queue::Posts,
     servers::Servers,
     target::{Shape, Target},
     topology::{self, Route},
@@ -42,6 +43,7 @@ pub(crate) struct Shared {
     shape: Shape,
     routes: Arc<[Arc<dyn Route>]>,
     pub(crate) gates: Gates,
+    pub(crate) posts: Posts,
     pub(crate) watchdog: Watchdog,
     pub(crate) background: Background,
 }
@@ -55,6 +57,11 @@ impl Shared {
         // Writing to a string cannot fail.
         let _ = write!(text, "{}", owner.0);
         text
+    }
+
+    /// Its identity.
+    pub(crate) fn id(&self) -> &str {
+        &self.id
     }
 
     /// How a release speaks on this topology.
@@ -89,6 +96,7 @@ impl Client {
                 shape: target.shape(),
                 routes: routes.into(),
                 gates: Gates::default(),
+                posts: Posts::default(),
                 watchdog: Watchdog::default(),
                 background: Background::new(),
             }),

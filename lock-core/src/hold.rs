@@ -14,7 +14,7 @@ use crate::{
     client::Shared,
     durability::Durability,
     guard::{GuardEvent, LostReason},
-    kind::{Ask, Ids},
+    kind::{Ask, Ids, InLine},
     lock::{Lease, LockInner, Owner},
     watchdog::Due,
 };
@@ -45,6 +45,9 @@ pub(crate) struct Hold {
     token_life: Option<Duration>,
     /// An acquire's answer was lost: it may still be on its way, and take the lock after it was given back.
     unsettled: AtomicBool,
+    /// Whoever does not get it takes a place in the line; and whether the client hears when it is called.
+    in_line: AtomicBool,
+    subscribed: AtomicBool,
     /// Of several masters, one bit for each: whose grant came after a majority's, and who had nothing to give back.
     late: AtomicU64,
     absent: AtomicU64,
@@ -59,6 +62,7 @@ struct State {
     phase: Phase,
     token: Option<u64>,
     sent_at: Instant,
+    granted_lease: Duration,
     valid_until: Instant,
     /// No request that could lengthen the hold on a server does so beyond this.
     server_until: Instant,
@@ -102,6 +106,8 @@ impl Hold {
             durability,
             token_life,
             unsettled: AtomicBool::new(false),
+            in_line: AtomicBool::new(false),
+            subscribed: AtomicBool::new(false),
             late: AtomicU64::new(0),
             absent: AtomicU64::new(0),
             due: Mutex::new(None),
@@ -109,6 +115,7 @@ impl Hold {
                 phase: Phase::Asked,
                 token: None,
                 sent_at: now,
+                granted_lease: lease,
                 valid_until: now,
                 server_until: now,
                 listeners: Vec::new(),
@@ -147,6 +154,10 @@ impl Hold {
             token_life: self.token_life,
             publish: self.lock.client.publish_command(),
             repeated: self.is_unsettled(),
+            place: self.in_line.load(Ordering::Relaxed).then(|| InLine {
+                client: self.lock.client.id(),
+                subscribed: self.subscribed.load(Ordering::Relaxed),
+            }),
         }
     }
 
@@ -177,6 +188,17 @@ impl Hold {
         self.state().server_until
     }
 
+    /// From now on it asks for a place in the line.
+    pub(crate) fn stand_in_line(&self, subscribed: bool) {
+        self.in_line.store(true, Ordering::Relaxed);
+        self.subscribed.store(subscribed, Ordering::Relaxed);
+    }
+
+    /// Whether it asks for a place in the line.
+    pub(crate) fn is_in_line(&self) -> bool {
+        self.in_line.load(Ordering::Relaxed)
+    }
+
     /// An acquire's answer was lost.
     pub(crate) fn unsettle(&self) {
         self.unsettled.store(true, Ordering::Relaxed);
@@ -205,7 +227,12 @@ impl Hold {
 
     /// Takes a grant in; false if it came after its own lease.
     pub(crate) fn grant(&self, token: Option<u64>, sent_at: Instant) -> bool {
-        let until = valid_until(sent_at, self.lease);
+        self.grant_for(token, sent_at, self.lease)
+    }
+
+    /// As `grant`, for a lease that may be shorter than what was asked for.
+    pub(crate) fn grant_for(&self, token: Option<u64>, sent_at: Instant, lease: Duration) -> bool {
+        let until = valid_until(sent_at, lease);
         if Instant::now() >= until {
             return false;
         }
@@ -213,6 +240,7 @@ impl Hold {
         state.phase = Phase::Held;
         state.token = token;
         state.sent_at = sent_at;
+        state.granted_lease = lease;
         state.valid_until = until;
         true
     }
@@ -276,6 +304,15 @@ impl Hold {
 
     pub(crate) fn sent_at(&self) -> Instant {
         self.state().sent_at
+    }
+
+    pub(crate) fn granted_lease(&self) -> Duration {
+        self.state().granted_lease
+    }
+
+    /// It was given for less than was asked for, and has to claim the rest.
+    pub(crate) fn is_unclaimed(&self) -> bool {
+        self.granted_lease() < self.lease
     }
 
     pub(crate) fn valid_until(&self) -> Instant {

@@ -49,7 +49,7 @@
 //!   a replica that has an old one. The resource must refuse equal tokens as well as smaller ones.
 //! - **Belief is not contract.** A process that is paused in the middle of its work goes on after its lease believing that
 //!   it holds the lock. Where that matters, use [`Kind::Fenced`] and let the resource refuse older tokens.
-//! - Waiters of one client are served in their order; between clients there is no order.
+//! - Waiters of one client are served in their order; between clients there is no order, but for [`Kind::Queued`].
 //!
 //! # Which lock to choose
 //!
@@ -60,11 +60,13 @@
 //! | the same, and a mistake to enter twice | [`Kind::NonReentrant`] |
 //! | no subscriptions: very short holds, few waiters | [`Kind::Spin`] |
 //! | writes that must never be overtaken | [`Kind::Fenced`] |
+//! | first come, first served, with many waiters | [`Kind::Queued`] |
 //! | to survive the loss of a minority of servers that do not replicate | [`Kind::Redlock`] |
 //!
 //! # Where to read on
 //!
-//! `lock.rs` and `guard.rs` are what callers see. `acquire.rs` looks and waits, `gate.rs` is the line of waiters,
+//! `lock.rs` and `guard.rs` are what callers see. `acquire.rs` looks and waits, `gate.rs` is the line of waiters in a
+//! client and `queue.rs` the one at the server,
 //! `release.rs` gives back, `watchdog.rs` renews, `hold.rs` is what they share. `servers.rs` asks one server set and
 //! `quorum.rs` several. A kind is a file under `kind/` (requests and replies, no network), its scripts under
 //! `scripts/` and a line in `kind/mod.rs`; `topology/` finds the servers and never gives an answer twice.
@@ -81,6 +83,7 @@ mod kind;
 mod lock;
 mod names;
 mod options;
+mod queue;
 mod quorum;
 mod release;
 mod servers;

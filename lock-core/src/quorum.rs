@@ -72,7 +72,7 @@ impl Tally {
                 self.thin = Some((acked, demanded));
                 self.taken.push(index);
             }
-            Ok(Tried::Busy { left }) => self.refused.push(left),
+            Ok(Tried::Busy { left } | Tried::Queued { left, .. }) => self.refused.push(left),
             Ok(Tried::Split) => self.refused.push(None),
             Ok(Tried::Settled) => self.settled = true,
             Ok(Tried::Own) => self.refused.push(None),

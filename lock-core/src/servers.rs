@@ -34,6 +34,12 @@ pub(crate) enum Tried {
     },
     /// Another holds it, for so long at least if nothing is done.
     Busy { left: Option<Duration> },
+    /// Another holds it; a place in the line was taken, if one was asked for.
+    Queued {
+        left: Option<Duration>,
+        sent_at: Instant,
+        server_us: u64,
+    },
     /// Nobody has a majority: look again after a random pause.
     Split,
     /// This attempt's identity is used up: ask with a new one.
@@ -165,6 +171,11 @@ pub(crate) async fn acquire_at(
             },
         },
         Reply::Busy { left } => Tried::Busy { left },
+        Reply::Queued { left, server_us } => Tried::Queued {
+            left,
+            server_us,
+            sent_at: sent.sent_at,
+        },
         Reply::Settled => Tried::Settled,
         Reply::Own => Tried::Own,
     })

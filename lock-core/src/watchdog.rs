@@ -13,6 +13,7 @@ use crate::{
     background::Background,
     guard::LostReason,
     hold::Hold,
+    queue::claim_after,
     servers::{self, Lengthened, Together},
     topology::NodeError,
 };
@@ -49,7 +50,7 @@ struct Holds {
 }
 
 impl Watchdog {
-    /// Renews the hold from now on.
+    /// Renews the hold from now on; one that was given for less than was asked for claims the rest first.
     pub(crate) fn add(&self, hold: &Arc<Hold>, background: &Background) {
         let start = {
             let mut holds = self.queue.lock();
@@ -58,12 +59,16 @@ impl Watchdog {
         if start {
             background.spawn_uncounted(run(Arc::clone(&self.queue)));
         }
-        self.queue.insert(hold, hold.sent_at() + period(hold.lease));
+        let first = match hold.is_unclaimed() {
+            true => Instant::now() + claim_after(hold.granted_lease()),
+            false => hold.sent_at() + period(hold.lease),
+        };
+        self.queue.insert(hold, first);
     }
 
     /// Renews it no more. Nothing but this hold is touched.
     pub(crate) fn remove(&self, hold: &Hold) {
-        if !hold.renewed {
+        if !hold.renewed && !hold.is_unclaimed() {
             return;
         }
         let mut holds = self.queue.lock();
@@ -231,7 +236,10 @@ fn renewed(queue: &Queue, hold: &Arc<Hold>, answer: Result<Lengthened, NodeError
     match answer {
         Ok(Lengthened::Held { sent_at }) => {
             hold.lengthen(sent_at, hold.lease, true);
-            queue.insert(hold, sent_at + period(hold.lease));
+            // A claim is made once.
+            if hold.renewed {
+                queue.insert(hold, sent_at + period(hold.lease));
+            }
         }
         Ok(Lengthened::Missing) => hold.lose(LostReason::Missing),
         Ok(Lengthened::Thin { .. }) | Err(_) => retry(queue, hold),

@@ -35,7 +35,7 @@ fn minute() -> Acquire {
 }
 
 fn reenters(kind: Kind) -> bool {
-    !matches!(kind, Kind::Plain | Kind::NonReentrant)
+    !matches!(kind, Kind::Plain | Kind::NonReentrant | Kind::Queued)
 }
 
 /// How many scripts the server has run.

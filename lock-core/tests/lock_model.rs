@@ -32,7 +32,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn reenters(kind: Kind) -> bool {
-    !matches!(kind, Kind::Plain | Kind::NonReentrant)
+    !matches!(kind, Kind::Plain | Kind::NonReentrant | Kind::Queued)
 }
 
 /// Who holds, and how often: all that a lock is.

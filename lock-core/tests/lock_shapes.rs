@@ -18,7 +18,7 @@ fn minute() -> Acquire {
 }
 
 fn reenters(kind: Kind) -> bool {
-    !matches!(kind, Kind::Plain | Kind::NonReentrant)
+    !matches!(kind, Kind::Plain | Kind::NonReentrant | Kind::Queued)
 }
 
 /// How often the owner holds the lock, on every server that decides.

@@ -1,6 +1,6 @@
 //! What a kind of lock says to a server, and how it reads the answers: requests and replies, no network.
 
-use std::{fmt, time::Duration};
+use std::{borrow::Cow, fmt, time::Duration};
 
 use crate::{
     names::Names,
@@ -22,6 +22,16 @@ pub(crate) struct Ask<'a> {
     pub(crate) publish: &'static str,
     /// An earlier acquire of the same identity was not answered.
     pub(crate) repeated: bool,
+    /// Whoever does not get it takes a place in the line; of a kind without a line nothing.
+    pub(crate) place: Option<Place<'a>>,
+}
+
+/// For whom a place in the line is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place<'a> {
+    pub(crate) client: &'a str,
+    /// The client hears what is said to it.
+    pub(crate) subscribed: bool,
 }
 
 /// What tells one acquire and one release of an owner from its others, over all their repetitions.
@@ -40,6 +50,12 @@ pub(crate) enum Reply {
     /// Another holds it, for so long at least if nothing is done.
     Busy {
         left: Option<Duration>,
+    },
+    /// Another holds it; this owner has a place in the line, if it asked for one.
+    Queued {
+        left: Option<Duration>,
+        /// The server's clock when it said so, in microseconds.
+        server_us: u64,
     },
     /// This very acquire was granted before and that hold is over: ask with new ids.
     Settled,
@@ -114,10 +130,53 @@ pub(crate) trait Form: fmt::Debug + Send + Sync {
     fn channel<'a>(&self, names: &'a Names) -> Option<&'a str> {
         Some(&names.channel)
     }
+    /// Its line, if its releases call the next one by themselves.
+    fn line(&self) -> Option<&dyn Line> {
+        None
+    }
     /// The pause before look number `look`, from 1 on, where there is no channel.
     fn pace(&self, _look: u32) -> Option<Duration> {
         None
     }
+}
+
+/// A line of waiters that lives on the server.
+pub(crate) trait Line: fmt::Debug + Send + Sync {
+    /// Where a client is told who was called.
+    fn channel(&self, names: &Names, client: &str) -> String;
+    /// How one hold is called.
+    fn owner<'a>(&self, ask: &Ask<'a>) -> Cow<'a, str>;
+    /// Says that a client's waiters are alive, and asks how things stand.
+    fn beat(&self, names: &Names, client: &str, subscribed: bool, publish: &'static str)
+    -> Request;
+    /// Reads the answer to `beat`.
+    fn read_beat(&self, value: &redis::Value) -> Option<Beat>;
+    /// Reads a message on the channel; `None` if it is none of ours.
+    fn read_message(&self, payload: &[u8]) -> Option<Called>;
+}
+
+/// Somebody in the line was given the lock.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Called {
+    pub(crate) owner: String,
+    pub(crate) token: u64,
+    /// When, by the server's clock in microseconds.
+    pub(crate) server_us: u64,
+    /// For how long from then on, if it is not claimed.
+    pub(crate) lease: Duration,
+}
+
+/// How a line stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Beat {
+    /// The server's clock in microseconds.
+    pub(crate) server_us: u64,
+    /// How many owners of the client that asked wait.
+    pub(crate) waiting: usize,
+    /// What is left of the hold.
+    pub(crate) left: Option<Duration>,
+    /// Who holds it, if he was called.
+    pub(crate) called: Option<Called>,
 }
 
 /// The answer of the scripts that look at a lock: `{time left in ms, owner, count}`, or nothing.

@@ -208,6 +208,7 @@ mod tests {
             token_life: None,
             publish: "PUBLISH",
             repeated: false,
+            place: None,
         }
     }
 

@@ -4,10 +4,13 @@ mod fenced;
 mod form;
 mod hash;
 mod plain;
+mod queued;
 
 use std::{fmt, str::FromStr};
 
-pub(crate) use form::{Ask, Extended, Form, Given, Held, Ids, Reply};
+pub(crate) use form::{
+    Ask, Beat, Called, Extended, Form, Given, Held, Ids, Line, Place as InLine, Reply,
+};
 
 /// A kind of lock. [`Kind::ALL`] is the registry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -24,6 +27,10 @@ pub enum Kind {
     /// As re-entrant, with a fencing token that rises from hold to hold: 1, 2, 3, from one counter with Java clients
     /// and without an end, or from the server's clock on with a life ([`Acquire::token_life`](crate::Acquire::token_life)).
     Fenced,
+    /// Strictly in the order of arrival, across clients: a release gives the lock to the next one in the line and tells that
+    /// one alone. Fenced, with the counter of [`Kind::Fenced`]; not re-entrant. Our own format: a client of another library
+    /// on that name excludes it and is excluded, but stands in no line.
+    Queued,
     /// Quorum lock over independent masters; each master's part is in the wire format of RLock.
     Redlock,
 }
@@ -84,6 +91,13 @@ const ROWS: &[Row] = &[
         form: &fenced::Fenced,
     },
     Row {
+        kind: Kind::Queued,
+        name: "queued",
+        about: "first come, first served: a release calls the next waiter by itself; fenced, our own format",
+        place: Place::OneSet,
+        form: &queued::Queued,
+    },
+    Row {
         kind: Kind::Redlock,
         name: "redlock",
         about: "majority of independent masters, each member an RLock",
@@ -100,6 +114,7 @@ impl Kind {
         Kind::NonReentrant,
         Kind::Spin,
         Kind::Fenced,
+        Kind::Queued,
         Kind::Redlock,
     ];
 
@@ -168,6 +183,6 @@ mod tests {
             assert_eq!(kind.name().parse(), Ok(*kind));
         }
         let error = "mutex".parse::<Kind>().unwrap_err().to_string();
-        assert!(error.contains("fenced, redlock"), "{error}");
+        assert!(error.contains("fenced, queued, redlock"), "{error}");
     }
 }

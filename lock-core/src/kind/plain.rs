@@ -29,7 +29,7 @@ static EXTEND: Script = Script::new(
 pub(crate) struct Plain;
 
 /// The value of one hold: the owner, and where the owner may come again, what tells this time from the others.
-fn value<'a>(ask: &Ask<'a>) -> Cow<'a, str> {
+pub(super) fn value<'a>(ask: &Ask<'a>) -> Cow<'a, str> {
     match ask.ids {
         None => ask.owner.into(),
         Some(ids) => format!("{}:{:032x}", ask.owner, ids.acquire).into(),
@@ -38,6 +38,17 @@ fn value<'a>(ask: &Ask<'a>) -> Cow<'a, str> {
 
 fn lock(what: What, names: &Names) -> Request {
     Request::new(what).key(names.key.as_bytes())
+}
+
+/// The owner is what stands before the number of the hold, where there is one.
+pub(super) fn read_numbered_holder(value: &Value) -> Option<Option<Held>> {
+    let mut found = held(value)?;
+    if let Some(held) = &mut found
+        && let [client, number, _] = held.owner.split(':').collect::<Vec<_>>()[..]
+    {
+        held.owner = format!("{client}:{number}");
+    }
+    Some(found)
 }
 
 impl Form for Plain {
@@ -106,15 +117,8 @@ impl Form for Plain {
         lock(What::Script(&LOOK), names)
     }
 
-    /// The owner is what stands before the number of the hold, where there is one.
     fn read_holder(&self, value: &Value) -> Option<Option<Held>> {
-        let mut found = held(value)?;
-        if let Some(held) = &mut found
-            && let [client, number, _] = held.owner.split(':').collect::<Vec<_>>()[..]
-        {
-            held.owner = format!("{client}:{number}");
-        }
-        Some(found)
+        read_numbered_holder(value)
     }
 
     fn force_release(&self, names: &Names, publish: &'static str) -> Request {

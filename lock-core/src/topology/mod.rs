@@ -19,6 +19,7 @@ use std::{sync::Arc, time::Instant};
 
 use async_trait::async_trait;
 use futures_util::{StreamExt, stream::FuturesUnordered};
+use tokio::sync::mpsc::UnboundedReceiver;
 
 pub(crate) use self::request::{Replicas, Request, Script, WaitFor, What};
 pub use self::slot::slot;
@@ -89,6 +90,11 @@ pub(crate) trait Hints: std::fmt::Debug + Send + Sync {
     async fn ready(&mut self);
     /// Completes on a message, on every re-subscription, and on loss of the connection. Cancel-safe; a hint that came while nobody waited is not lost.
     async fn hint(&mut self);
+    /// Whether the server has acknowledged the subscription, and it was not lost since.
+    fn is_ready(&self) -> bool;
+    /// The payloads of the messages from now on, which then are no hints any more. One waiter of a channel may have them; they end
+    /// when the client is closed.
+    fn mail(&mut self) -> UnboundedReceiver<Vec<u8>>;
 }
 
 /// Connects to a target: one route, but for independent masters one per endpoint (unreachable masters of a quorum are routes too: they connect lazily).

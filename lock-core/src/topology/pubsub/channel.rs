@@ -8,7 +8,10 @@ use std::{
 };
 
 use async_trait::async_trait;
-use tokio::sync::watch;
+use tokio::sync::{
+    mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
+    watch,
+};
 
 use crate::topology::Hints;
 
@@ -23,6 +26,8 @@ pub(super) struct Channel {
     idle_since: Mutex<Instant>,
     hints: watch::Sender<u64>,
     acknowledged: watch::Sender<bool>,
+    /// Who reads the messages, if anybody does.
+    reader: Mutex<Option<UnboundedSender<Vec<u8>>>>,
 }
 
 impl Channel {
@@ -35,6 +40,7 @@ impl Channel {
             idle_since: Mutex::new(Instant::now()),
             hints: watch::Sender::new(0),
             acknowledged: watch::Sender::new(false),
+            reader: Mutex::new(None),
         }
     }
 
@@ -65,6 +71,19 @@ impl Channel {
             let ours = self.home.load(Ordering::Acquire) == feed;
             ours && std::mem::replace(acknowledged, to) != to
         });
+        self.hint();
+    }
+
+    /// A message has come.
+    pub(super) fn message(&self, payload: &[u8]) {
+        let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(sender) = &*reader {
+            if sender.send(payload.to_vec()).is_ok() {
+                return;
+            }
+            *reader = None;
+        }
+        drop(reader);
         self.hint();
     }
 
@@ -117,6 +136,17 @@ impl Hints for Waiter {
 
     async fn hint(&mut self) {
         let _ = self.hints.changed().await;
+    }
+
+    fn is_ready(&self) -> bool {
+        *self.acknowledged.borrow()
+    }
+
+    fn mail(&mut self) -> UnboundedReceiver<Vec<u8>> {
+        let (sender, receiver) = unbounded_channel();
+        let reader = &self.channel.reader;
+        *reader.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender);
+        receiver
     }
 }
 

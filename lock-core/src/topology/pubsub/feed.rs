@@ -219,7 +219,10 @@ impl Feed {
             return;
         };
         match push.kind {
-            PushKind::Message | PushKind::SMessage => member.channel.hint(),
+            PushKind::Message | PushKind::SMessage => match push.data.get(1) {
+                Some(Value::BulkString(payload)) => member.channel.message(payload),
+                _ => member.channel.hint(),
+            },
             PushKind::Subscribe | PushKind::SSubscribe => {
                 member.pending = member.pending.saturating_sub(1);
                 if member.pending == 0 {

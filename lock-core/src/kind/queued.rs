@@ -1,0 +1,246 @@
+//! A lock with a line: its release calls the next waiter by itself. Our own format; the lock's key excludes RLock and is
+//! excluded by it.
+
+use std::{borrow::Cow, time::Duration};
+
+use redis::Value;
+
+use super::{
+    form::{Ask, Beat, Called, Extended, Form, Given, Held, Line, Reply, left},
+    hash::REENTRANT,
+    plain,
+};
+use crate::{
+    names::{Names, companion},
+    topology::{Request, Script, What},
+};
+
+/// The longest lease of a hold that its owner has not claimed: it was called while it waited, and for all that the server
+/// knows it may be gone. After that the next one is called.
+const UNCLAIMED: Duration = Duration::from_secs(2);
+/// How long a client counts as alive after it was heard.
+const ALIVE: Duration = Duration::from_secs(3);
+
+macro_rules! script {
+    ($name:literal) => {
+        Script::new(
+            $name,
+            concat!(
+                include_str!("../../scripts/queue.lua"),
+                include_str!(concat!("../../scripts/", $name, ".lua"))
+            ),
+        )
+    };
+}
+
+static TAKE: Script = script!("take_queued");
+static GIVE: Script = script!("give_queued");
+static BEAT: Script = script!("beat_queued");
+static FORCE_RELEASE: Script = script!("force_release_queued");
+
+/// The queued lock. Not re-entrant: an equal owner waits behind itself.
+#[derive(Debug)]
+pub(crate) struct Queued;
+
+fn line(names: &Names) -> String {
+    companion("locklab_queue", &names.key)
+}
+
+fn request(script: &'static Script, names: &Names) -> Request {
+    Request::new(What::Script(script))
+        .key(names.key.as_bytes())
+        // One counter with the fenced kind: who changes from one to the other sees no token fall.
+        .key(companion("redisson_lock_token", &names.key).as_bytes())
+        .key(line(names).as_bytes())
+}
+
+impl Form for Queued {
+    fn acquire(&self, ask: &Ask<'_>) -> Request {
+        let request = request(&TAKE, ask.names)
+            .arg_ms(ask.lease)
+            .arg(hold(ask).as_bytes())
+            .arg(ask.publish.as_bytes())
+            .arg_ms(UNCLAIMED);
+        match ask.place {
+            None => request,
+            Some(place) => request
+                .arg(place.client.as_bytes())
+                .arg_ms(ALIVE)
+                .arg(flag(place.subscribed)),
+        }
+    }
+
+    fn read_acquire(&self, value: &Value) -> Option<Reply> {
+        let Value::Array(parts) = value else {
+            return None;
+        };
+        match parts.as_slice() {
+            [Value::Int(1), Value::Int(token), Value::Int(_)] => Some(Reply::Granted {
+                token: Some(u64::try_from(*token).ok()?),
+            }),
+            [Value::Int(0), Value::Int(pttl_ms), Value::Int(at)] => Some(Reply::Queued {
+                left: left(*pttl_ms),
+                server_us: u64::try_from(*at).ok()?,
+            }),
+            _ => None,
+        }
+    }
+
+    fn release(&self, ask: &Ask<'_>) -> Request {
+        request(&GIVE, ask.names)
+            .arg(hold(ask).as_bytes())
+            .arg(ask.publish.as_bytes())
+            .arg_ms(UNCLAIMED)
+    }
+
+    fn undo(&self, ask: &Ask<'_>) -> Request {
+        self.release(ask)
+    }
+
+    fn read_release(&self, value: &Value) -> Option<Given> {
+        REENTRANT.read_release(value)
+    }
+
+    fn extend_script(&self) -> &'static Script {
+        REENTRANT.extend_script()
+    }
+
+    fn extend_arg(&self, ask: &Ask<'_>, request: Request) -> Request {
+        request.arg(hold(ask).as_bytes())
+    }
+
+    fn read_extend(&self, value: &Value) -> Option<Extended> {
+        REENTRANT.read_extend(value)
+    }
+
+    fn look(&self, names: &Names) -> Request {
+        REENTRANT.look(names)
+    }
+
+    fn read_holder(&self, value: &Value) -> Option<Option<Held>> {
+        plain::read_numbered_holder(value)
+    }
+
+    fn force_release(&self, names: &Names, publish: &'static str) -> Request {
+        request(&FORCE_RELEASE, names)
+            .arg(publish.as_bytes())
+            .arg_ms(UNCLAIMED)
+    }
+
+    /// A hold has an owner of its own on the server, so a repetition is known without one.
+    fn has_latches(&self, _ask: &Ask<'_>) -> bool {
+        false
+    }
+
+    fn line(&self) -> Option<&dyn Line> {
+        Some(self)
+    }
+}
+
+impl Line for Queued {
+    fn channel(&self, names: &Names, client: &str) -> String {
+        format!("{}:{client}", line(names))
+    }
+
+    fn owner<'a>(&self, ask: &Ask<'a>) -> Cow<'a, str> {
+        hold(ask)
+    }
+
+    fn beat(
+        &self,
+        names: &Names,
+        client: &str,
+        subscribed: bool,
+        publish: &'static str,
+    ) -> Request {
+        request(&BEAT, names)
+            .arg(client.as_bytes())
+            .arg_ms(ALIVE)
+            .arg(flag(subscribed))
+            .arg(publish.as_bytes())
+            .arg_ms(UNCLAIMED)
+    }
+
+    fn read_beat(&self, value: &Value) -> Option<Beat> {
+        let Value::Array(parts) = value else {
+            return None;
+        };
+        let [
+            Value::Int(now),
+            Value::Int(waiting),
+            Value::Int(pttl_ms),
+            called @ ..,
+        ] = parts.as_slice()
+        else {
+            return None;
+        };
+        let called = match called {
+            [
+                Value::BulkString(owner),
+                Value::Int(token),
+                Value::Int(at),
+                Value::Int(ms),
+            ] => Some(Called {
+                owner: String::from_utf8(owner.clone()).ok()?,
+                token: u64::try_from(*token).ok()?,
+                server_us: u64::try_from(*at).ok()?,
+                lease: left(*ms)?,
+            }),
+            _ => None,
+        };
+        Some(Beat {
+            server_us: u64::try_from(*now).ok()?,
+            waiting: usize::try_from(*waiting).ok()?,
+            left: left(*pttl_ms),
+            called,
+        })
+    }
+
+    fn read_message(&self, payload: &[u8]) -> Option<Called> {
+        let text = std::str::from_utf8(payload).ok()?;
+        let mut words = text.split(' ');
+        let mut next = || words.next();
+        Some(Called {
+            owner: next()?.to_owned(),
+            token: next()?.parse().ok()?,
+            server_us: next()?.parse().ok()?,
+            lease: Duration::from_millis(next()?.parse().ok()?),
+        })
+    }
+}
+
+/// The owner of one hold: the caller's owner, and where that may come again, what tells this time from the others.
+fn hold<'a>(ask: &Ask<'a>) -> Cow<'a, str> {
+    plain::value(ask)
+}
+
+fn flag(yes: bool) -> &'static [u8] {
+    if yes { b"1" } else { b"0" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_read_and_a_foreign_one_is_not() {
+        let called = Queued.read_message(b"u:7 42 1700000000000000 2000");
+        let called = called.expect("a message of the scripts");
+        assert_eq!((called.owner.as_str(), called.token), ("u:7", 42));
+        assert_eq!(called.lease, Duration::from_secs(2));
+        for foreign in [&b"0"[..], b"", b"u:7 x 1 1", b"\xff 1 1 1"] {
+            assert_eq!(Queued.read_message(foreign), None);
+        }
+    }
+
+    #[test]
+    fn the_line_lies_in_the_slot_of_its_lock() {
+        for name in ["n", "a{b}c"] {
+            let names = Names::new(name);
+            let slot = crate::slot;
+            assert_eq!(slot(name.as_bytes()), slot(line(&names).as_bytes()));
+            let channel = Line::channel(&Queued, &names, "c");
+            assert_eq!(slot(name.as_bytes()), slot(channel.as_bytes()));
+        }
+    }
+}

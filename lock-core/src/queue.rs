@@ -1,0 +1,342 @@
+//! The waiters of one client in a line that lives on the server: turns messages and beats into words for each of them.
+//!
+//! All of them share one subscription and one beat, whatever their number. A waiter asks the server once, for its place, and is
+//! then told that it was called, or that it should ask again.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use futures_util::{StreamExt, stream::FuturesUnordered};
+use tokio::sync::{Notify, mpsc};
+
+use crate::{
+    hold::{Hold, drift},
+    kind::{Beat, Called, Line},
+    lock::LockInner,
+    topology::{NodeError, Sent},
+};
+
+/// From one beat to the next; three of them make a client count as dead when they are missed.
+const BEAT: Duration = Duration::from_secs(1);
+/// For how long a client that waits no more stays subscribed: mostly it waits again soon.
+const LINGER: Duration = Duration::from_secs(2);
+
+/// Every line in which a client waits, by lock.
+#[derive(Debug, Default)]
+pub(crate) struct Posts {
+    posts: Mutex<HashMap<String, Arc<Post>>>,
+}
+
+/// The waiters of a client in one line.
+#[derive(Debug)]
+pub(crate) struct Post {
+    lock: Arc<LockInner>,
+    line: &'static dyn Line,
+    state: Mutex<State>,
+    /// The first waiter came, or the client ends.
+    wake: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    waiters: HashMap<String, Waiter>,
+    /// How many seats there are, those before their first question included.
+    seats: usize,
+    started: bool,
+    subscribed: bool,
+    stamp: Option<Stamp>,
+}
+
+#[derive(Debug)]
+struct Waiter {
+    words: mpsc::UnboundedSender<Word>,
+    /// The server has said that it has a place.
+    placed: bool,
+}
+
+/// What the server's clock showed at some moment after `sent_at`.
+#[derive(Debug, Clone, Copy)]
+struct Stamp {
+    sent_at: Instant,
+    server_us: u64,
+}
+
+impl Stamp {
+    /// A moment that is surely not after the one when the server's clock showed `server_us`, as long as nobody sets it
+    /// forward. Clocks may differ by a hundredth.
+    fn not_after(&self, server_us: u64) -> Instant {
+        let apart = Duration::from_micros(server_us.abs_diff(self.server_us));
+        if server_us >= self.server_us {
+            self.sent_at + apart.mul_f64(0.99)
+        } else {
+            let before = self.sent_at.checked_sub(apart.mul_f64(1.01));
+            before.unwrap_or(self.sent_at)
+        }
+    }
+}
+
+/// What a waiter is told.
+#[derive(Debug)]
+pub(crate) enum Word {
+    /// It has the lock, at least from the first moment that is surely not after the server's, on.
+    Called { called: Called, from: Instant },
+    /// Something may have been missed: ask again.
+    Again,
+}
+
+/// A waiter's place. Dropping it ends the words; the place at the server is given back by whoever asked for it.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    post: Arc<Post>,
+    owner: String,
+    words: mpsc::UnboundedReceiver<Word>,
+}
+
+impl Posts {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<Post>>> {
+        self.posts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A seat for a hold that is about to ask for a place.
+    pub(crate) fn seat(&self, hold: &Hold, line: &'static dyn Line) -> Seat {
+        let lock = &hold.lock;
+        let post = {
+            let mut posts = self.lock();
+            let post = posts.entry(lock.names.key.clone()).or_insert_with(|| {
+                Arc::new(Post {
+                    lock: Arc::clone(lock),
+                    line,
+                    state: Mutex::default(),
+                    wake: Notify::new(),
+                })
+            });
+            // Counted under the map's lock, so that nobody takes the post away from its next waiter.
+            post.state().seats += 1;
+            Arc::clone(post)
+        };
+        let owner = line.owner(&hold.ask(hold.lease)).into_owned();
+        let (words, inbox) = mpsc::unbounded_channel();
+        let waiter = Waiter {
+            words,
+            placed: false,
+        };
+        post.state().waiters.insert(owner.clone(), waiter);
+        Seat {
+            post,
+            owner,
+            words: inbox,
+        }
+    }
+
+    /// Forgets a post that nobody sits at; false if somebody does.
+    fn forget(&self, post: &Post) -> bool {
+        let mut posts = self.lock();
+        let mut state = post.state();
+        if state.seats > 0 {
+            return false;
+        }
+        // Whoever comes next starts anew.
+        state.started = true;
+        posts.remove(&post.lock.names.key);
+        true
+    }
+}
+
+impl Seat {
+    /// Whether the client hears what is said to it.
+    pub(crate) fn is_subscribed(&self) -> bool {
+        self.post.state().subscribed
+    }
+
+    /// The server has said, to a question that was sent at `sent_at`, that there is a place.
+    pub(crate) fn placed(&self, sent_at: Instant, server_us: u64) {
+        let start = {
+            let mut state = self.post.state();
+            state.stamp = Some(Stamp { sent_at, server_us });
+            if let Some(waiter) = state.waiters.get_mut(&self.owner) {
+                waiter.placed = true;
+            }
+            !std::mem::replace(&mut state.started, true)
+        };
+        if start {
+            let post = Arc::clone(&self.post);
+            let background = &self.post.lock.client.background;
+            background.spawn_uncounted(async move { post.run().await });
+        } else {
+            self.post.wake.notify_one();
+        }
+    }
+
+    /// The next word; cancel-safe.
+    pub(crate) async fn word(&mut self) -> Word {
+        match self.words.recv().await {
+            Some(word) => word,
+            // The sender is in the map as long as this seat is.
+            None => std::future::pending().await,
+        }
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let idle = {
+            let mut state = self.post.state();
+            state.waiters.remove(&self.owner);
+            state.seats -= 1;
+            state.seats == 0 && !state.started
+        };
+        if idle {
+            self.post.lock.client.posts.forget(&self.post);
+        }
+    }
+}
+
+impl Post {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Hears and beats until nobody has waited for a while.
+    async fn run(self: Arc<Self>) {
+        let client = Arc::clone(&self.lock.client);
+        let route = &self.lock.servers.routes()[0];
+        let channel = self.line.channel(&self.lock.names, client.id());
+        let mut ears = route.subscribe(self.lock.names.key.as_bytes(), &channel);
+        let mut mail = ears.inner.mail();
+        let mut beats = FuturesUnordered::new();
+        let mut beat_at = Instant::now() + BEAT;
+        let mut missing = 0;
+        loop {
+            let waits = self.state().waiters.values().any(|waiter| waiter.placed);
+            let sleep_until = if waits {
+                beat_at
+            } else {
+                Instant::now() + LINGER
+            };
+            tokio::select! {
+                biased;
+                payload = mail.recv() => match payload {
+                    Some(payload) => {
+                        if let Some(called) = self.line.read_message(&payload) {
+                            self.call(called);
+                        }
+                    }
+                    // The client was closed.
+                    None => return,
+                },
+                () = ears.inner.hint() => {
+                    let ready = ears.inner.is_ready();
+                    self.state().subscribed = ready;
+                    // What was said before the subscription, nobody has heard.
+                    if ready {
+                        beat_at = Instant::now();
+                    }
+                }
+                Some((asked, answer)) = beats.next(), if !beats.is_empty() => {
+                    let pause = match self.read_beat(&answer) {
+                        Some(beat) => {
+                            missing = if beat.waiting < asked { missing + 1 } else { 0 };
+                            self.heard(beat, missing)
+                        }
+                        None => BEAT / 10,
+                    };
+                    beat_at = Instant::now() + pause;
+                    if missing > 1 {
+                        missing = 0;
+                        self.tell_all();
+                    }
+                }
+                () = tokio::time::sleep_until(sleep_until.into()) => {
+                    if !waits {
+                        if client.posts.forget(&self) {
+                            return;
+                        }
+                    } else if beats.is_empty() {
+                        beats.push(self.beat());
+                        beat_at = Instant::now() + BEAT;
+                    } else {
+                        beat_at = Instant::now() + BEAT / 10;
+                    }
+                }
+                () = self.wake.notified() => {
+                    // Whoever waits again after a pause has said so with its own question.
+                    beat_at = beat_at.max(Instant::now() + BEAT / 2);
+                }
+            }
+        }
+    }
+
+    /// One beat, with how many must have a place when it comes to the server.
+    async fn beat(&self) -> (usize, Result<Sent, NodeError>) {
+        let (asked, subscribed) = {
+            let state = self.state();
+            let placed = state.waiters.values().filter(|waiter| waiter.placed);
+            (placed.count(), state.subscribed)
+        };
+        let client = &self.lock.client;
+        let publish = client.publish_command();
+        let request = self
+            .line
+            .beat(&self.lock.names, client.id(), subscribed, publish);
+        let deadline = Instant::now() + client.options.response_timeout;
+        let answer = self.lock.servers.routes()[0].send(&request, deadline).await;
+        (asked, answer)
+    }
+
+    fn read_beat(&self, answer: &Result<Sent, NodeError>) -> Option<Beat> {
+        let sent = answer.as_ref().ok()?;
+        let beat = self.line.read_beat(&sent.value)?;
+        self.state().stamp = Some(Stamp {
+            sent_at: sent.sent_at,
+            server_us: beat.server_us,
+        });
+        Some(beat)
+    }
+
+    /// Takes in how the line stands, and says when to ask again.
+    fn heard(&self, beat: Beat, missing: u32) -> Duration {
+        if let Some(called) = beat.called {
+            self.call(called);
+        }
+        match beat.left {
+            // Nobody is called when a lease ends: the first who asks after that calls the next.
+            Some(left) => {
+                let slack = Duration::from_micros(rand::random_range(1_000..10_000));
+                BEAT.min(left + slack)
+            }
+            None if missing > 0 => BEAT / 10,
+            None => BEAT,
+        }
+    }
+
+    /// Tells a waiter that it was called. Somebody else's call is none of ours: who left while he was called gives back by
+    /// himself.
+    fn call(&self, called: Called) {
+        let now = Instant::now();
+        let state = self.state();
+        let Some(waiter) = state.waiters.get(&called.owner) else {
+            return;
+        };
+        let from = state
+            .stamp
+            .map_or(now, |stamp| stamp.not_after(called.server_us));
+        let from = from.min(now);
+        // A waiter that is gone has closed its inbox.
+        let _ = waiter.words.send(Word::Called { called, from });
+    }
+
+    fn tell_all(&self) {
+        for waiter in self.state().waiters.values_mut() {
+            waiter.placed = false;
+            let _ = waiter.words.send(Word::Again);
+        }
+    }
+}
+
+/// When to claim a hold that was given for `lease` only: soon, but not so soon that short work pays for it.
+pub(crate) fn claim_after(lease: Duration) -> Duration {
+    (lease / 4).saturating_sub(drift(lease))
+}
