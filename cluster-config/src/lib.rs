@@ -42,7 +42,7 @@ pub use node::{Data, Node, Party, Role};
 pub use proc_fs::ProcessId;
 pub use process::Process;
 pub use provisioner::{Links, Provisioner, UpOptions};
-pub use proxy::{LinkEffect, LinkFault, LinkGuard, LinkTable};
+pub use proxy::{LinkEffect, LinkFault, LinkGuard, LinkTable, MessageWatch, Pattern};
 pub use registry::{Running, RunningNode, Swept, down_by_id, running, sweep};
 pub use server::Server;
 pub use slot::slot_of;

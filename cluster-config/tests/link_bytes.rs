@@ -121,3 +121,27 @@ async fn corrupted_bytes_are_other_bytes_and_as_many() {
     client.send("PING").await;
     client.expect("+PONG\r\n").await;
 }
+
+#[tokio::test]
+async fn a_lost_packet_is_a_late_one_and_what_is_always_lost_waits_for_the_heal() {
+    let (lab, announced) = proxied_single().await;
+    let mut client = Wire::to(announced).await;
+    let loss = |rate| LinkFault::Loss { rate, burst: 1 };
+    let all = harm(&lab, &STRANGER, &node("n1"), loss(1.0));
+    client.send("PING").await;
+    assert!(client.is_silent().await);
+    assert_eq!(all.heal().bytes, 6);
+    client.expect("+PONG\r\n").await;
+    let some = harm(&lab, &node("n1"), &STRANGER, loss(0.5));
+    // By luck alone a thousand in a row would have to pass before this failed.
+    for _ in 0..1000 {
+        let started = Instant::now();
+        client.send("PING").await;
+        client.expect("+PONG\r\n").await;
+        if some.effect().bytes > 0 {
+            assert!(started.elapsed() >= Duration::from_millis(200));
+            return;
+        }
+    }
+    panic!("nothing was lost");
+}

@@ -5,8 +5,11 @@
 //! is a client, told apart by the process that owns the socket.
 
 mod clients;
+mod cutter;
 mod fault;
+mod parcel;
 mod pump;
+mod resp;
 mod table;
 
 use std::collections::BTreeMap;
@@ -21,8 +24,9 @@ use crate::layout::PlannedNode;
 use crate::{ClusterError, Party};
 use fault::Ending;
 pub use fault::LinkFault;
+pub use resp::Pattern;
 use table::{Direction, Ends, Flow};
-pub use table::{LinkEffect, LinkGuard, LinkTable};
+pub use table::{LinkEffect, LinkGuard, LinkTable, MessageWatch};
 
 /// The running proxies of one deployment; they end when this is dropped.
 #[derive(Debug)]
@@ -61,6 +65,8 @@ impl Proxies {
                     node: Party::Node(node.name.clone()),
                     real: SocketAddr::new(node.address.ip(), port),
                     sources: Arc::clone(&sources),
+                    // The cluster's bus speaks a language of its own.
+                    listens: port == node.address.port(),
                 };
                 proxies.listen(SocketAddr::new(node.announced.ip(), port), proxy)?;
             }
@@ -104,6 +110,8 @@ struct Proxy {
     real: SocketAddr,
     /// Source addresses of nodes.
     sources: Arc<BTreeMap<IpAddr, String>>,
+    /// Whether clients and replicas come here, so that what is said may be Redis.
+    listens: bool,
 }
 
 async fn accept(listener: TcpListener, proxy: Arc<Proxy>) {
@@ -142,10 +150,12 @@ impl Proxy {
         let node = self.node.clone();
         if let Some(dialler) = self.sources.get(&peer.ip()) {
             let dialler = Some(Party::Node(dialler.clone()));
-            return Ok(self.table.register(dialler, node, peer, local));
+            return Ok(self
+                .table
+                .register(dialler, node, peer, local, self.listens));
         }
-        let table = self.table.clone();
-        let looked_up = move || table.register(None, node, peer, local);
+        let (table, listens) = (self.table.clone(), self.listens);
+        let looked_up = move || table.register(None, node, peer, local, listens);
         Ok(tokio::task::spawn_blocking(looked_up).await?)
     }
 }

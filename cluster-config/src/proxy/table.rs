@@ -11,7 +11,8 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::clients;
-use super::fault::{Chunk, Ending, Harm, LinkFault, Treatment};
+use super::fault::{Chunk, Ending, Harm, LinkFault, Treatment, Watched};
+use super::resp::{Dialogue, Marks, Pattern, Words};
 use crate::Party;
 
 /// The proxies of a deployment: settings per directed link, bytes flowing from one party to another.
@@ -33,8 +34,9 @@ struct Shared {
 #[derive(Debug)]
 struct Active {
     id: u64,
-    from: Party,
-    to: Party,
+    /// Nobody in particular: anybody.
+    from: Option<Party>,
+    to: Option<Party>,
     harm: Box<dyn Harm>,
     bytes: AtomicU64,
     chunks: AtomicU64,
@@ -51,6 +53,8 @@ pub(super) struct Ends {
     node: Party,
     peer: SocketAddr,
     local: SocketAddr,
+    /// What is said over it, if that is of interest.
+    pub(super) dialogue: Option<Mutex<Dialogue>>,
 }
 
 impl Ends {
@@ -71,11 +75,36 @@ impl LinkTable {
     /// Puts a fault on the bytes that flow `from -> to`, whoever dialled; at once on open connections, and on those opened
     /// later. Several faults on one link add up, and a cut wins. Undone by the guard's `heal` or drop.
     pub fn apply(&self, from: &Party, to: &Party, fault: LinkFault) -> LinkGuard {
+        self.put(Some(from.clone()), Some(to.clone()), fault.harm())
+    }
+
+    /// Counts the messages that the pattern means and that flow `from -> to`, `None` being anybody, as each is handed to its
+    /// receiver, from now on and until the watch is dropped.
+    ///
+    /// "The third EVALSHA reply to client 1" is
+    /// `table.watch(None, Some(&Party::Client(1)), "EVALSHA".parse()?).passed(3).await`; the third EVALSHA that client 1
+    /// sends is `table.watch(Some(&Party::Client(1)), None, …)`. What counts as a message, and what it is matched by, is said at
+    /// [`LinkFault::Hold`].
+    pub fn watch(
+        &self,
+        from: Option<&Party>,
+        to: Option<&Party>,
+        pattern: Pattern,
+    ) -> MessageWatch {
+        let (passed, count) = watch::channel(0);
+        let harm = Box::new(Watched { pattern, passed });
+        MessageWatch {
+            _guard: self.put(from.cloned(), to.cloned(), harm),
+            count,
+        }
+    }
+
+    fn put(&self, from: Option<Party>, to: Option<Party>, harm: Box<dyn Harm>) -> LinkGuard {
         let active = Arc::new(Active {
             id: self.shared.next_id.fetch_add(1, Ordering::Relaxed),
-            from: from.clone(),
-            to: to.clone(),
-            harm: fault.harm(),
+            from,
+            to,
+            harm,
             bytes: AtomicU64::new(0),
             chunks: AtomicU64::new(0),
             connections: Mutex::default(),
@@ -106,13 +135,14 @@ impl LinkTable {
     }
 
     /// Lists a new connection for as long as the returned value lives. `dialler` is the node that dialled; without one it
-    /// was a client, which is looked up in the kernel's tables (blocking, about a millisecond).
+    /// was a client, which is looked up in the kernel's tables (blocking, about a millisecond). `listens`: what is said may be Redis.
     pub(super) fn register(
         &self,
         dialler: Option<Party>,
         node: Party,
         peer: SocketAddr,
         local: SocketAddr,
+        listens: bool,
     ) -> Arc<Ends> {
         let ends = Arc::new(Ends {
             id: self.shared.next_id.fetch_add(1, Ordering::Relaxed),
@@ -120,6 +150,7 @@ impl LinkTable {
             node,
             peer,
             local,
+            dialogue: listens.then(|| Mutex::new(Dialogue::new())),
         });
         {
             let mut connections = self.shared.connections.lock().unwrap();
@@ -192,6 +223,8 @@ pub(super) struct Verdict {
     pub(super) slice: Option<(usize, Duration)>,
     /// The connection is closed after so many of its bytes.
     pub(super) last: Option<usize>,
+    /// It never arrives.
+    pub(super) lost: bool,
 }
 
 /// Which harms have treated a chunk, and how.
@@ -215,8 +248,46 @@ impl Flow {
         let harms = self.harms.borrow_and_update();
         let concerned = harms
             .iter()
-            .filter(|active| active.from == *from && active.to == *to);
+            .filter(|active| is(&active.from, from) && is(&active.to, to));
         self.active = concerned.cloned().collect();
+    }
+
+    /// Whether no harm concerns it now.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.active.is_empty()
+    }
+
+    /// Whether some harm is about messages.
+    pub(super) fn reads_messages(&self) -> bool {
+        self.active
+            .iter()
+            .any(|active| active.harm.pattern().is_some())
+    }
+
+    /// The harms that mean a message of these words.
+    pub(super) fn marks(&self, words: &Words) -> Marks {
+        let meant = self.active.iter().filter(|active| {
+            let pattern = active.harm.pattern();
+            pattern.is_some_and(|pattern| pattern.matches(words))
+        });
+        meant.map(|active| active.id).collect()
+    }
+
+    /// Those of the harms that still concern it.
+    pub(super) fn in_force(&self, mut marks: Marks) -> Marks {
+        marks.retain(|mark| self.active.iter().any(|active| active.id == *mark));
+        marks
+    }
+
+    /// What was treated so has arrived.
+    pub(super) fn delivered(&self, treatments: &Treatments) {
+        for (id, treatment) in treatments {
+            if *treatment == Treatment::Noted
+                && let Some(active) = self.active.iter().find(|active| active.id == *id)
+            {
+                active.harm.delivered();
+            }
+        }
     }
 
     /// Returns when harms may have come or gone.
@@ -229,7 +300,14 @@ impl Flow {
     }
 
     /// Lets every harm that has not seen the chunk yet treat it, and counts what they do.
-    pub(super) fn treat(&self, bytes: &mut [u8], read_at: Instant, treatments: &mut Treatments) {
+    /// `marks` are the harms that mean it, if it is a message.
+    pub(super) fn treat(
+        &self,
+        bytes: &mut [u8],
+        read_at: Instant,
+        marks: &[u64],
+        treatments: &mut Treatments,
+    ) {
         for active in &self.active {
             if treatments.iter().any(|(id, _)| *id == active.id) {
                 continue;
@@ -239,10 +317,11 @@ impl Flow {
                 bytes: &mut *bytes,
                 read_at,
                 connection: self.ends.id,
+                meant: marks.contains(&active.id),
             });
             treatments.push((active.id, treatment));
             // An end of stream is treated as bytes are, but harming it proves nothing.
-            if treatment != Treatment::Pass && length > 0 {
+            if !matches!(treatment, Treatment::Pass | Treatment::Noted) && length > 0 {
                 active.bytes.fetch_add(length, Ordering::Relaxed);
                 active.chunks.fetch_add(1, Ordering::Relaxed);
                 active.connections.lock().unwrap().insert(self.ends.id);
@@ -257,13 +336,15 @@ impl Flow {
             late: Duration::ZERO,
             slice: None,
             last: None,
+            lost: false,
         };
         let in_force = treatments
             .iter()
             .filter(|(id, _)| self.active.iter().any(|active| active.id == *id));
         for (_, treatment) in in_force {
             match *treatment {
-                Treatment::Pass | Treatment::Changed => {}
+                Treatment::Pass | Treatment::Changed | Treatment::Noted => {}
+                Treatment::Lost => verdict.lost = true,
                 Treatment::Late(by) => verdict.late += by,
                 Treatment::Hold => verdict.hold = true,
                 Treatment::Slice(size, delay) => {
@@ -304,6 +385,31 @@ impl Flow {
             }
         }
         first
+    }
+}
+
+fn is(wanted: &Option<Party>, party: &Party) -> bool {
+    wanted.as_ref().is_none_or(|wanted| wanted == party)
+}
+
+/// Counts certain messages as they pass; see [`LinkTable::watch`].
+#[derive(Debug)]
+#[must_use = "it counts until it is dropped"]
+pub struct MessageWatch {
+    _guard: LinkGuard,
+    count: watch::Receiver<u64>,
+}
+
+impl MessageWatch {
+    /// Waits until the `nth` message has passed, counted from 1 since the watch began; at once if it has already.
+    pub async fn passed(&mut self, nth: u64) {
+        // The sender lives in the guard.
+        let _ = self.count.wait_for(|count| *count >= nth).await;
+    }
+
+    /// How many have passed so far.
+    pub fn count(&self) -> u64 {
+        *self.count.borrow()
     }
 }
 

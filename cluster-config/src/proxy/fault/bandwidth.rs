@@ -49,6 +49,7 @@ mod tests {
                 bytes: &mut [0; 100],
                 read_at,
                 connection,
+                meant: false,
             })
         };
         assert_eq!(treat(1), Treatment::Late(Duration::from_millis(100)));

@@ -42,13 +42,7 @@ mod tests {
     #[test]
     fn each_connection_has_its_own_count() {
         let close = CloseAfter::new(10);
-        let treat = |connection| {
-            close.treat(Chunk {
-                bytes: &mut [0; 6],
-                read_at: tokio::time::Instant::now(),
-                connection,
-            })
-        };
+        let treat = |connection| close.treat(Chunk::of(&mut [0; 6], connection));
         assert_eq!(treat(1), Treatment::Pass);
         assert_eq!(treat(2), Treatment::Pass);
         assert_eq!(treat(1), Treatment::Last(4));

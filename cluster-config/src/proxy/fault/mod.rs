@@ -3,16 +3,24 @@
 mod bandwidth;
 mod close_after;
 mod corrupt;
+mod counted;
 mod cut;
 mod delay;
+mod drop;
+mod hold;
+mod loss;
 mod refuse;
 mod reset;
 mod slice;
+mod watched;
 
 use std::fmt;
 use std::time::Duration;
 
 use tokio::time::Instant;
+
+use super::resp::Pattern;
+pub(super) use watched::Watched;
 
 /// A harm to one directed link.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,6 +64,38 @@ pub enum LinkFault {
         /// Probability per byte, 0.0 to 1.0.
         rate: f64,
     },
+    /// Packets are lost, and TCP sends them again: a chunk that is lost arrives 200 ms later, or 600 ms if the repetition
+    /// is lost too, 1.4 s, 3 s and so on, and what follows it on its connection waits. Nothing is missing in the end.
+    Loss {
+        /// Share of chunks that are lost, 0.0 to 1.0; at 1.0 nothing passes before the heal.
+        rate: f64,
+        /// So many chunks in a row are lost on average, at least 1.
+        burst: u32,
+    },
+    /// Certain messages are held, and what follows them on their connections, until the heal.
+    ///
+    /// Messages of a client or of a server that answers it; on a replication link the master's writes. Counted since the
+    /// fault began, over all connections of the link. Replies are those to commands that were sent since then. Connections
+    /// that are not Redis in the clear (TLS, the cluster's bus) have no messages, nor are those longer than 1 MiB looked at.
+    Hold {
+        /// Which messages: a command's own words, or for a reply those of the command that it answers.
+        pattern: Pattern,
+        /// The first of them that is held, from 1.
+        nth: u64,
+        /// How many are, from that one on.
+        count: u64,
+    },
+    /// Certain messages are lost, chosen as for `Hold`. The connection stays open and silent. As no network loses bytes out of the
+    /// middle of a connection, the next message that would take the lost one's place resets the connection instead. Only
+    /// pushes, which nobody counts, are lost without a trace.
+    Drop {
+        /// Which messages.
+        pattern: Pattern,
+        /// The first of them that is lost, from 1.
+        nth: u64,
+        /// How many are, from that one on.
+        count: u64,
+    },
 }
 
 /// What a harm does to a chunk that it saw for the first time.
@@ -73,6 +113,10 @@ pub(super) enum Treatment {
     Slice(usize, Duration),
     /// So many of them arrive; then the connection is closed.
     Last(usize),
+    /// They never arrive.
+    Lost,
+    /// Nothing, but their arrival is of interest.
+    Noted,
 }
 
 /// What was read at once from one connection.
@@ -81,6 +125,29 @@ pub(super) struct Chunk<'a> {
     pub(super) bytes: &'a mut [u8],
     pub(super) read_at: Instant,
     pub(super) connection: u64,
+    /// Whether it is a message that the harm's pattern means.
+    pub(super) meant: bool,
+}
+
+#[cfg(test)]
+impl<'a> Chunk<'a> {
+    /// Bytes read now.
+    pub(super) fn of(bytes: &'a mut [u8], connection: u64) -> Chunk<'a> {
+        Chunk {
+            bytes,
+            read_at: Instant::now(),
+            connection,
+            meant: false,
+        }
+    }
+
+    /// A message read now that the harm means.
+    pub(super) fn message(bytes: &'a mut [u8]) -> Chunk<'a> {
+        Chunk {
+            meant: true,
+            ..Chunk::of(bytes, 1)
+        }
+    }
 }
 
 /// How a harm ends a connection.
@@ -108,6 +175,14 @@ pub(super) trait Harm: fmt::Debug + Send + Sync {
     fn ending(&self) -> Option<Ending> {
         None
     }
+
+    /// Which messages it is about; a chunk then holds one of them whole, or nothing of them. By default none.
+    fn pattern(&self) -> Option<&Pattern> {
+        None
+    }
+
+    /// A chunk that it noted has arrived.
+    fn delivered(&self) {}
 }
 
 impl LinkFault {
@@ -124,6 +199,17 @@ impl LinkFault {
             LinkFault::CloseAfter { bytes } => Box::new(close_after::CloseAfter::new(bytes)),
             LinkFault::Slice { size, delay } => Box::new(slice::Slice { size, delay }),
             LinkFault::Corrupt { rate } => Box::new(corrupt::Corrupt { rate }),
+            LinkFault::Loss { rate, burst } => Box::new(loss::Loss::new(rate, burst)),
+            LinkFault::Hold {
+                pattern,
+                nth,
+                count,
+            } => Box::new(hold::Hold(counted::Counted::new(pattern, nth, count))),
+            LinkFault::Drop {
+                pattern,
+                nth,
+                count,
+            } => Box::new(drop::Drop(counted::Counted::new(pattern, nth, count))),
         }
     }
 }

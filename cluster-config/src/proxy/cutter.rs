@@ -1,0 +1,196 @@
+//! Turns what is read from one direction of a connection into parcels, and loses the messages that harms lose.
+
+use std::sync::Arc;
+
+use super::parcel::{Content, Parcel};
+use super::resp::{Dialogue, Marks, Piece, Said, Side, Splitter};
+use super::table::{Direction, Ends, Flow};
+
+/// A message up to this size is kept together while harms look for messages; a longer one passes as it comes.
+const MESSAGE_MOST: usize = 1024 * 1024;
+
+/// One direction of one connection, from its beginning.
+pub(super) struct Cutter {
+    ends: Arc<Ends>,
+    splitter: Splitter,
+    /// The beginning of a message whose end has not been read.
+    tail: Vec<u8>,
+    /// Whether the beginning of the message under way has been let through, so that it cannot be taken back.
+    begun: bool,
+    /// Whether a message was lost without which no other may follow.
+    torn: bool,
+}
+
+impl Cutter {
+    pub(super) fn new(ends: &Arc<Ends>, direction: Direction) -> Cutter {
+        let side = match direction {
+            Direction::Out => Side::Commands,
+            Direction::Back => Side::Replies,
+        };
+        Cutter {
+            ends: Arc::clone(ends),
+            splitter: Splitter::new(side),
+            tail: Vec::new(),
+            begun: false,
+            torn: false,
+        }
+    }
+
+    /// Whether nothing waits here for more.
+    pub(super) fn is_empty(&self) -> bool {
+        self.tail.is_empty() && !self.torn
+    }
+
+    /// Listens to bytes that pass unharmed.
+    pub(super) fn listen(&mut self, mut bytes: &[u8], opposite: &mut Flow) {
+        let ends = Arc::clone(&self.ends);
+        let Some(dialogue) = &ends.dialogue else {
+            return;
+        };
+        opposite.refresh();
+        let dialogue = &mut *dialogue.lock().unwrap();
+        while !bytes.is_empty() {
+            match self.splitter.next(&mut bytes, dialogue) {
+                Piece::Message(first) => {
+                    self.begun = false;
+                    self.understand(first, dialogue, opposite);
+                }
+                Piece::Part => self.begun = true,
+                Piece::Raw => {}
+            }
+        }
+    }
+
+    /// Cuts what was read into parcels that have seen the link's harms. After a [`Content::Reset`] nothing may follow.
+    pub(super) fn cut(&mut self, bytes: &[u8], flow: &Flow, opposite: &mut Flow) -> Vec<Parcel> {
+        let mut parcels = Vec::new();
+        let ends = Arc::clone(&self.ends);
+        let Some(dialogue) = &ends.dialogue else {
+            push(&mut parcels, bytes.to_vec(), Marks::new(), flow);
+            return parcels;
+        };
+        opposite.refresh();
+        let dialogue = &mut *dialogue.lock().unwrap();
+        let looks = flow.reads_messages();
+        let mut rest = bytes;
+        let mut passing = Vec::new();
+        while !rest.is_empty() {
+            let before = rest;
+            let piece = self.splitter.next(&mut rest, dialogue);
+            let taken = &before[..before.len() - rest.len()];
+            let first = match piece {
+                Piece::Part
+                    if (looks || self.torn)
+                        && !self.begun
+                        && self.tail.len() + taken.len() <= MESSAGE_MOST =>
+                {
+                    self.tail.extend_from_slice(taken);
+                    continue;
+                }
+                Piece::Part | Piece::Raw if self.torn => {
+                    parcels.push(Parcel::new(Content::Reset));
+                    return parcels;
+                }
+                Piece::Part | Piece::Raw => {
+                    self.begun = piece == Piece::Part;
+                    passing.append(&mut self.tail);
+                    passing.extend_from_slice(taken);
+                    continue;
+                }
+                Piece::Message(first) => first,
+            };
+            let whole = !std::mem::take(&mut self.begun);
+            let (marks, takes_a_turn) = self.meaning(first, whole, dialogue, flow);
+            if self.torn && takes_a_turn {
+                push(&mut parcels, passing, Marks::new(), flow);
+                parcels.push(Parcel::new(Content::Reset));
+                return parcels;
+            }
+            if marks.is_empty() {
+                if self.splitter.side() == Side::Commands {
+                    self.understand(first, dialogue, opposite);
+                }
+                passing.append(&mut self.tail);
+                passing.extend_from_slice(taken);
+                continue;
+            }
+            push(
+                &mut parcels,
+                std::mem::take(&mut passing),
+                Marks::new(),
+                flow,
+            );
+            let mut message = std::mem::take(&mut self.tail);
+            message.extend_from_slice(taken);
+            let lost = push(&mut parcels, message, marks, flow);
+            self.torn |= lost && takes_a_turn;
+            if !lost && self.splitter.side() == Side::Commands {
+                self.understand(first, dialogue, opposite);
+            }
+        }
+        push(&mut parcels, passing, Marks::new(), flow);
+        parcels
+    }
+
+    /// What is left when the sender has ended.
+    pub(super) fn rest(&mut self, flow: &Flow) -> Vec<Parcel> {
+        let mut parcels = Vec::new();
+        let tail = std::mem::take(&mut self.tail);
+        if !self.torn {
+            push(&mut parcels, tail, Marks::new(), flow);
+        }
+        parcels
+    }
+
+    /// The harms that mean the message that has just ended, and whether the receiver counts on it.
+    fn meaning(
+        &self,
+        first: u8,
+        whole: bool,
+        dialogue: &mut Dialogue,
+        flow: &Flow,
+    ) -> (Marks, bool) {
+        let own = |flow: &Flow| {
+            if whole {
+                flow.marks(self.splitter.words())
+            } else {
+                Marks::new()
+            }
+        };
+        if self.splitter.side() == Side::Commands {
+            return (own(flow), true);
+        }
+        match dialogue.reply(first, self.splitter.words()) {
+            Said::Answer(marks) if whole => (flow.in_force(marks), true),
+            Said::Answer(_) | Said::NotYet => (Marks::new(), true),
+            // On its way to a replica nothing may be missing either.
+            Said::Push => (own(flow), dialogue.is_replication()),
+        }
+    }
+
+    /// Takes note of a message that passes.
+    fn understand(&self, first: u8, dialogue: &mut Dialogue, opposite: &Flow) {
+        let words = self.splitter.words();
+        match self.splitter.side() {
+            Side::Commands => dialogue.command(words, opposite.marks(words)),
+            Side::Replies => {
+                dialogue.reply(first, words);
+            }
+        }
+    }
+}
+
+/// Adds a parcel unless it is empty or lost; whether it was lost.
+fn push(parcels: &mut Vec<Parcel>, bytes: Vec<u8>, marks: Marks, flow: &Flow) -> bool {
+    if bytes.is_empty() {
+        return false;
+    }
+    let mut parcel = Parcel::message(bytes, marks);
+    parcel.treat(flow);
+    // Decided here and for good: whether the other side will answer depends on it.
+    let lost = flow.verdict(&parcel.treatments).lost;
+    if !lost {
+        parcels.push(parcel);
+    }
+    lost
+}

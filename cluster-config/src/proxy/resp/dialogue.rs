@@ -1,0 +1,410 @@
+//! Turns the order of commands on a connection into which command each reply answers.
+//!
+//! Redis answers in order, with exceptions, which are what this file is about: subscribing is answered once per channel,
+//! published messages answer nothing, in a transaction the answer comes with EXEC, a client may ask for silence, and a
+//! replica's connection turns into a stream of writes.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use super::frame::Words;
+
+/// Numbers of the harms that mean a command.
+pub(crate) type Marks = Vec<u64>;
+
+/// What a message on its way back to the client is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Said {
+    /// It answers a command that carried these marks.
+    Answer(Marks),
+    /// It tells that a command is queued in a transaction, or is one of several answers that are still to come.
+    NotYet,
+    /// It answers nothing.
+    Push,
+}
+
+/// What comes back after this message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// Replies and pushes.
+    Replies,
+    /// A snapshot, then the master's writes.
+    Snapshot,
+    /// The master's writes.
+    Writes,
+}
+
+/// A command that has not been answered.
+#[derive(Debug)]
+struct Waiting {
+    kind: Kind,
+    marks: Marks,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Plain,
+    Hello3,
+    Reset,
+    Multi,
+    Exec,
+    Discard,
+    /// Confirmations still to come; `None` for "unsubscribe from all", which is as many as there are.
+    Subscribe(Option<u64>),
+    Psync,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Silence {
+    No,
+    ForTheNext,
+    Always,
+}
+
+/// Both directions of one connection, as far as they depend on each other.
+#[derive(Debug)]
+pub(crate) struct Dialogue {
+    waiting: VecDeque<Waiting>,
+    silence: Silence,
+    /// Marks of commands queued in a transaction.
+    queued: Option<Marks>,
+    /// What is subscribed to: kind (`s`, `p` or nothing) and channel.
+    subscribed: BTreeSet<(Vec<u8>, Vec<u8>)>,
+    resp3: bool,
+    /// The client has asked to be a replica: what it says from then on is not answered.
+    replica: bool,
+    pub(crate) stage: Stage,
+    /// One side was not understood, so nothing can be said about the other either.
+    pub(crate) lost: bool,
+}
+
+impl Dialogue {
+    pub(crate) fn new() -> Dialogue {
+        Dialogue {
+            waiting: VecDeque::new(),
+            silence: Silence::No,
+            queued: None,
+            subscribed: BTreeSet::new(),
+            resp3: false,
+            replica: false,
+            stage: Stage::Replies,
+            lost: false,
+        }
+    }
+
+    /// Takes note of a command that the server will see. `marks` come back with its answer.
+    pub(crate) fn command(&mut self, words: &Words, marks: Marks) {
+        let Some(name) = words.get(0) else {
+            // The server passes over empty commands.
+            return;
+        };
+        if self.replica {
+            return;
+        }
+        let kind = if is_subscription(name) {
+            let channels = words.count() as u64 - 1;
+            Kind::Subscribe((channels > 0).then_some(channels))
+        } else if words.is(0, "CLIENT") && words.is(1, "REPLY") {
+            if words.is(2, "OFF") {
+                self.silence = Silence::Always;
+                return;
+            }
+            if words.is(2, "SKIP") {
+                if self.silence == Silence::No {
+                    self.silence = Silence::ForTheNext;
+                }
+                return;
+            }
+            self.silence = Silence::No;
+            Kind::Plain
+        } else if words.is(0, "MULTI") {
+            Kind::Multi
+        } else if words.is(0, "EXEC") {
+            Kind::Exec
+        } else if words.is(0, "DISCARD") {
+            Kind::Discard
+        } else if words.is(0, "HELLO") && words.is(1, "3") {
+            Kind::Hello3
+        } else if words.is(0, "RESET") {
+            self.silence = Silence::No;
+            Kind::Reset
+        } else if words.is(0, "PSYNC") {
+            self.replica = true;
+            Kind::Psync
+        } else if words.is(0, "SYNC") {
+            // The old form sends a snapshot as its reply.
+            self.lost = true;
+            return;
+        } else {
+            Kind::Plain
+        };
+        match self.silence {
+            Silence::No => self.waiting.push_back(Waiting { kind, marks }),
+            Silence::ForTheNext => self.silence = Silence::No,
+            Silence::Always => {}
+        }
+    }
+
+    /// Whether the server sends a replica what it has written, in which nothing may be missing.
+    pub(crate) fn is_replication(&self) -> bool {
+        self.stage != Stage::Replies
+    }
+
+    /// Says what a message of the server is, by its first byte and its words.
+    pub(crate) fn reply(&mut self, first: u8, words: &Words) -> Said {
+        if self.stage == Stage::Writes {
+            return Said::Push;
+        }
+        let name = words.get(0).unwrap_or_default();
+        let array = first == b'*' || first == b'>';
+        if array && is_subscription(name) {
+            return self.confirmation(words);
+        }
+        let published = !self.resp3 && !self.subscribed.is_empty() && is_published(name);
+        if first == b'>' || (first == b'*' && published) {
+            return Said::Push;
+        }
+        let Some(answered) = self.waiting.pop_front() else {
+            // What MONITOR shows, or a farewell.
+            return Said::Push;
+        };
+        let error = first == b'-';
+        if first == b'+' && words.is(0, "QUEUED") {
+            if let Some(queued) = &mut self.queued {
+                queued.extend(answered.marks);
+                return Said::NotYet;
+            }
+        }
+        let mut marks = answered.marks;
+        match answered.kind {
+            Kind::Plain | Kind::Subscribe(_) => {}
+            Kind::Hello3 => self.resp3 |= !error,
+            Kind::Reset => {
+                self.resp3 = false;
+                self.subscribed.clear();
+                self.queued = None;
+            }
+            Kind::Multi if error => {}
+            Kind::Multi => self.queued = Some(Marks::new()),
+            Kind::Exec => {
+                marks.extend(self.queued.take().unwrap_or_default());
+                marks.sort_unstable();
+                marks.dedup();
+            }
+            Kind::Discard => self.queued = None,
+            Kind::Psync => {
+                // `+FULLRESYNC id offset` is one word for the framer, as a simple string is.
+                let full = name.starts_with(b"FULLRESYNC");
+                match () {
+                    () if error => self.replica = false,
+                    () if full => self.stage = Stage::Snapshot,
+                    () => self.stage = Stage::Writes,
+                }
+            }
+        }
+        Said::Answer(marks)
+    }
+
+    /// One channel was subscribed to or left.
+    fn confirmation(&mut self, words: &Words) -> Said {
+        let (verb, channel) = (words.get(0).unwrap_or_default(), words.get(1));
+        let verb = verb.to_ascii_lowercase();
+        let (family, leaves) = match verb.strip_suffix(b"unsubscribe") {
+            Some(family) => (family.to_vec(), true),
+            None => (verb[..verb.len() - b"subscribe".len()].to_vec(), false),
+        };
+        let had = self
+            .subscribed
+            .iter()
+            .filter(|(of, _)| *of == family)
+            .count() as u64;
+        let entry = (family, channel.unwrap_or_default().to_vec());
+        if leaves {
+            self.subscribed.remove(&entry);
+        } else {
+            self.subscribed.insert(entry);
+        }
+        let Some(Waiting {
+            kind: Kind::Subscribe(left),
+            ..
+        }) = self.waiting.front_mut()
+        else {
+            // A server that gives a slot away ends its subscriptions unasked.
+            return Said::Push;
+        };
+        let still = left.unwrap_or(had.max(1)) - 1;
+        *left = Some(still);
+        if still > 0 {
+            return Said::NotYet;
+        }
+        let marks = self.waiting.pop_front().map(|answered| answered.marks);
+        Said::Answer(marks.unwrap_or_default())
+    }
+}
+
+/// The commands that are answered once per channel, and the first word of each of those answers.
+fn is_subscription(name: &[u8]) -> bool {
+    const NAMES: [&str; 6] = [
+        "subscribe",
+        "unsubscribe",
+        "psubscribe",
+        "punsubscribe",
+        "ssubscribe",
+        "sunsubscribe",
+    ];
+    // Most words are shorter, and then nothing needs comparing.
+    name.len() >= 9
+        && NAMES
+            .iter()
+            .any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
+}
+
+fn is_published(name: &[u8]) -> bool {
+    name == b"message" || name == b"pmessage" || name == b"smessage"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Words {
+        let mut words = Words::default();
+        for word in text.split_whitespace() {
+            words.push(word.as_bytes());
+        }
+        words
+    }
+
+    /// Commands, each marked by its place from 1.
+    fn after(commands: &[&str]) -> Dialogue {
+        let mut dialogue = Dialogue::new();
+        for (mark, command) in (1..).zip(commands) {
+            dialogue.command(&words(command), vec![mark]);
+        }
+        dialogue
+    }
+
+    fn answers(dialogue: &mut Dialogue, replies: &[(char, &str)]) -> Vec<Said> {
+        replies
+            .iter()
+            .map(|(first, reply)| dialogue.reply(*first as u8, &words(reply)))
+            .collect()
+    }
+
+    fn to(marks: &[u64]) -> Said {
+        Said::Answer(marks.to_vec())
+    }
+
+    #[test]
+    fn replies_answer_in_order_and_pushes_answer_nothing() {
+        let mut dialogue = after(&["PING", "GET k", ""]);
+        let said = answers(
+            &mut dialogue,
+            &[
+                ('+', "PONG"),
+                ('>', "invalidate k"),
+                ('$', "v"),
+                ('-', "ERR bye"),
+            ],
+        );
+        assert_eq!(said, [to(&[1]), Said::Push, to(&[2]), Said::Push]);
+    }
+
+    #[test]
+    fn subscribing_is_answered_once_per_channel_and_messages_come_between() {
+        let mut dialogue = after(&[
+            "SUBSCRIBE a b",
+            "PSUBSCRIBE x*",
+            "PING",
+            "UNSUBSCRIBE",
+            "PING",
+        ]);
+        let said = answers(
+            &mut dialogue,
+            &[
+                ('*', "subscribe a 1"),
+                ('*', "message a hello"),
+                ('*', "subscribe b 2"),
+                ('*', "psubscribe x* 3"),
+                ('*', "pmessage x* xy hello"),
+                ('*', "pong"),
+                ('*', "unsubscribe a 2"),
+                ('*', "unsubscribe b 1"),
+                ('*', "pong"),
+            ],
+        );
+        let (wait, push) = (Said::NotYet, Said::Push);
+        assert_eq!(
+            said,
+            [
+                wait.clone(),
+                push.clone(),
+                to(&[1]),
+                to(&[2]),
+                push,
+                to(&[3]),
+                wait,
+                to(&[4]),
+                to(&[5])
+            ]
+        );
+    }
+
+    #[test]
+    fn in_the_new_protocol_an_array_is_an_answer_whatever_it_holds() {
+        let mut dialogue = after(&["HELLO 3", "SUBSCRIBE a", "LRANGE l 0 -1"]);
+        let said = answers(
+            &mut dialogue,
+            &[
+                ('%', "server redis"),
+                ('>', "subscribe a 1"),
+                ('>', "message a x"),
+                ('*', "message a x"),
+            ],
+        );
+        assert_eq!(said, [to(&[1]), to(&[2]), Said::Push, to(&[3])]);
+    }
+
+    #[test]
+    fn a_transaction_answers_its_commands_when_it_runs() {
+        let mut dialogue = after(&["MULTI", "EVALSHA a", "BAD", "EXEC", "GET k"]);
+        let said = answers(
+            &mut dialogue,
+            &[
+                ('+', "OK"),
+                ('+', "QUEUED"),
+                ('-', "ERR"),
+                ('*', "1"),
+                ('+', "QUEUED"),
+            ],
+        );
+        assert_eq!(
+            said,
+            [to(&[1]), Said::NotYet, to(&[3]), to(&[2, 4]), to(&[5])]
+        );
+    }
+
+    #[test]
+    fn silence_that_was_asked_for_is_not_waited_out() {
+        let mut dialogue = after(&[
+            "CLIENT REPLY SKIP",
+            "GET a",
+            "GET b",
+            "CLIENT REPLY OFF",
+            "GET c",
+            "CLIENT REPLY ON",
+            "GET d",
+        ]);
+        let said = answers(&mut dialogue, &[('$', "b"), ('+', "OK"), ('$', "d")]);
+        assert_eq!(said, [to(&[3]), to(&[6]), to(&[7])]);
+    }
+
+    #[test]
+    fn a_replica_is_sent_writes_and_not_answers() {
+        let mut dialogue = after(&["PING", "PSYNC ? -1", "REPLCONF ACK 0"]);
+        let said = answers(&mut dialogue, &[('+', "PONG"), ('+', "FULLRESYNC")]);
+        assert_eq!(said, [to(&[1]), to(&[2])]);
+        assert_eq!(dialogue.stage, Stage::Snapshot);
+        dialogue.stage = Stage::Writes;
+        assert_eq!(dialogue.reply(b'*', &words("SET k v")), Said::Push);
+    }
+}

@@ -1,0 +1,118 @@
+//! Turns words such as `EVALSHA *orders*` into a test of commands: is this one meant?
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::frame::Words;
+
+/// Which messages are meant: words of a command, or of the command that a reply answers.
+///
+/// The first word is the command's name. Each further word must be among those that follow, in the same order, not
+/// necessarily side by side: `SET orders PX` means `SET orders t1 NX PX 3000` too. `*` in a word stands for any run of
+/// characters. Upper and lower case are the same. Without words every message is meant.
+///
+/// Only the first 64 words of a command are looked at, and the first 512 bytes of each.
+///
+/// Messages that answer nothing are matched by their own words: `message redisson_lock__channel*` means a published
+/// message on its way to a subscriber, `SET` on a replication link the write that the master passes on.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Pattern {
+    words: Vec<String>,
+}
+
+impl Pattern {
+    /// Every message.
+    pub fn any() -> Pattern {
+        Pattern::default()
+    }
+
+    /// Whether a message of these words is meant.
+    pub(crate) fn matches(&self, words: &Words) -> bool {
+        let mut said = words.iter();
+        let mut wanted = self.words.iter();
+        match (wanted.next(), said.next()) {
+            (None, _) => return true,
+            (Some(name), Some(word)) if like(name.as_bytes(), word) => {}
+            _ => return false,
+        }
+        wanted.all(|wanted| said.any(|word| like(wanted.as_bytes(), word)))
+    }
+}
+
+impl FromStr for Pattern {
+    type Err = std::convert::Infallible;
+
+    /// Words apart by blanks; every text is a pattern.
+    fn from_str(text: &str) -> Result<Pattern, Self::Err> {
+        Ok(Pattern {
+            words: text.split_whitespace().map(str::to_owned).collect(),
+        })
+    }
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.words.join(" "))
+    }
+}
+
+/// Whether a word fits a pattern in which `*` stands for anything. On a mismatch only the last star has to take one
+/// character more: an earlier one could gain nothing that the last cannot.
+fn like(pattern: &[u8], word: &[u8]) -> bool {
+    let (mut p, mut w) = (0, 0);
+    let mut last_star = None;
+    while w < word.len() {
+        if pattern.get(p) == Some(&b'*') {
+            last_star = Some((p, w));
+            p += 1;
+        } else if pattern
+            .get(p)
+            .is_some_and(|wanted| wanted.eq_ignore_ascii_case(&word[w]))
+        {
+            p += 1;
+            w += 1;
+        } else if let Some((star, taken)) = last_star {
+            last_star = Some((star, taken + 1));
+            p = star + 1;
+            w = taken + 1;
+        } else {
+            return false;
+        }
+    }
+    pattern[p..].iter().all(|rest| *rest == b'*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn meant(pattern: &str, command: &str) -> bool {
+        let mut words = Words::default();
+        for word in command.split_whitespace() {
+            words.push(word.as_bytes());
+        }
+        pattern.parse::<Pattern>().unwrap().matches(&words)
+    }
+
+    #[test]
+    fn the_name_comes_first_and_other_words_follow_in_order() {
+        assert!(meant("", "PING") && meant("", ""));
+        assert!(meant("evalsha", "EVALSHA abc 1 orders"));
+        assert!(meant("SET orders PX", "SET orders t1 NX PX 3000"));
+        assert!(!meant("SET PX orders", "SET orders t1 NX PX 3000"));
+        assert!(!meant("orders", "SET orders t1"));
+        assert!(!meant("SET SET", "SET orders"));
+        assert!(!meant("PING", ""));
+    }
+
+    #[test]
+    fn a_star_is_any_run_of_characters() {
+        assert!(meant(
+            "EVALSHA *channel:{orders}",
+            "EVALSHA a 2 k redisson_lock__channel:{orders}"
+        ));
+        assert!(meant("*", "PING"));
+        assert!(meant("S*T", "SECRET") && meant("S*T*", "SET") && !meant("S*T", "SETS"));
+        assert!(meant("a*b*c", "aXbXbXc") && !meant("a*b*c", "aXcXb"));
+    }
+}

@@ -1,0 +1,190 @@
+//! Faults on single commands and replies: what is held or lost, what passes, and that nobody takes one reply for another.
+
+mod support;
+
+use cluster_config::{LinkFault, Links, Party, Pattern, TopologyKind};
+use support::wire::{STRANGER, Wire, harm, node, proxied_single};
+use support::{PATIENCE, eventually, lab_of};
+use tokio::time::timeout;
+
+fn pattern(words: &str) -> Pattern {
+    words.parse().unwrap()
+}
+
+fn held(words: &str, nth: u64, count: u64) -> LinkFault {
+    LinkFault::Hold {
+        pattern: pattern(words),
+        nth,
+        count,
+    }
+}
+
+fn lost(words: &str, nth: u64, count: u64) -> LinkFault {
+    LinkFault::Drop {
+        pattern: pattern(words),
+        nth,
+        count,
+    }
+}
+
+#[tokio::test]
+async fn the_reply_to_the_third_command_that_matches_is_held_and_then_arrives() {
+    let (lab, announced) = proxied_single().await;
+    let hold = harm(&lab, &node("n1"), &STRANGER, held("INCR k", 3, 1));
+    let mut client = Wire::to(announced).await;
+    let mut other = Wire::to(announced).await;
+    // In one burst, so that the replies come in few pieces.
+    client
+        .send("INCR k\r\nINCR other\r\nINCR k\r\nPING\r\nINCR k\r\nPING")
+        .await;
+    client.expect(":1\r\n:1\r\n:2\r\n+PONG\r\n").await;
+    assert!(client.is_silent().await);
+    assert_eq!(lab.command("n1", &["GET", "k"]).await.unwrap(), "3");
+    other.send("INCR k").await;
+    other.expect(":4\r\n").await;
+    let effect = hold.heal();
+    assert_eq!((effect.bytes, effect.chunks, effect.connections), (4, 1, 1));
+    client.expect(":3\r\n+PONG\r\n").await;
+}
+
+#[tokio::test]
+async fn a_held_command_has_not_happened_until_the_heal() {
+    let (lab, announced) = proxied_single().await;
+    let hold = harm(&lab, &STRANGER, &node("n1"), held("SET", 1, 1));
+    let mut client = Wire::to(announced).await;
+    client.send("PING").await;
+    client.expect("+PONG\r\n").await;
+    // Cut inside the command: no part of it may get through.
+    client.0.set_nodelay(true).unwrap();
+    client.send("*3\r\n$3\r\nSET\r\n$1").await;
+    client.send("k\r\n$1\r\nv").await;
+    eventually("it is held", async || hold.effect().bytes > 0).await;
+    assert_eq!(lab.command("n1", &["EXISTS", "k"]).await.unwrap(), "0");
+    hold.heal();
+    client.expect("+OK\r\n").await;
+    client.send("SET k w").await;
+    client.expect("+OK\r\n").await;
+}
+
+#[tokio::test]
+async fn a_lost_reply_leaves_an_effect_and_no_other_reply_takes_its_place() {
+    let (lab, announced) = proxied_single().await;
+    let drop = harm(&lab, &node("n1"), &STRANGER, lost("INCR", 2, 1));
+    let mut client = Wire::to(announced).await;
+    client.send("INCR k").await;
+    client.expect(":1\r\n").await;
+    client.send("INCR k").await;
+    assert!(client.is_silent().await);
+    assert_eq!(lab.command("n1", &["GET", "k"]).await.unwrap(), "2");
+    // Its reply would be taken for the lost one's.
+    client.send("INCR other").await;
+    assert!(client.has_ended().await);
+    let mut new = Wire::to(announced).await;
+    new.send("INCR k").await;
+    new.expect(":3\r\n").await;
+    assert_eq!(drop.heal().chunks, 1);
+}
+
+#[tokio::test]
+async fn a_lost_command_never_happens_and_neither_does_what_follows_it() {
+    let (lab, announced) = proxied_single().await;
+    let _drop = harm(&lab, &STRANGER, &node("n1"), lost("DEL", 1, 1));
+    let mut client = Wire::to(announced).await;
+    client.send("SET k v").await;
+    client.expect("+OK\r\n").await;
+    client.send("DEL k").await;
+    assert!(client.is_silent().await);
+    client.send("SET k w").await;
+    assert!(client.has_ended().await);
+    assert_eq!(lab.command("n1", &["GET", "k"]).await.unwrap(), "v");
+}
+
+#[tokio::test]
+async fn a_lost_message_of_a_channel_is_all_that_is_lost() {
+    let (lab, announced) = proxied_single().await;
+    let drop = harm(&lab, &node("n1"), &STRANGER, lost("message news*", 1, 1));
+    for hello in ["PING", "HELLO 3"] {
+        let mut subscriber = Wire::to(announced).await;
+        subscriber.send(hello).await;
+        while !subscriber.is_silent().await {}
+        subscriber.send("SUBSCRIBE news:a").await;
+        while !subscriber.is_silent().await {}
+        for text in ["first", "second"] {
+            let publish = ["PUBLISH", "news:a", text];
+            assert_eq!(lab.command("n1", &publish).await.unwrap(), "1");
+        }
+        let first = if hello == "PING" { '*' } else { '>' };
+        if hello == "PING" {
+            // Only one is lost: the next subscriber hears both.
+            eventually("one is lost", async || drop.effect().chunks == 1).await;
+        } else {
+            subscriber
+                .expect(&format!(
+                    "{first}3\r\n$7\r\nmessage\r\n$6\r\nnews:a\r\n$5\r\nfirst\r\n"
+                ))
+                .await;
+        }
+        subscriber
+            .expect(&format!(
+                "{first}3\r\n$7\r\nmessage\r\n$6\r\nnews:a\r\n$6\r\nsecond\r\n"
+            ))
+            .await;
+    }
+}
+
+#[tokio::test]
+async fn the_answer_to_a_command_in_a_transaction_is_that_of_the_transaction() {
+    let (lab, announced) = proxied_single().await;
+    let hold = harm(&lab, &node("n1"), &STRANGER, held("INCR", 1, 1));
+    let mut client = Wire::to(announced).await;
+    client.send("MULTI\r\nINCR k\r\nEXEC").await;
+    client.expect("+OK\r\n+QUEUED\r\n").await;
+    assert!(client.is_silent().await);
+    hold.heal();
+    client.expect("*1\r\n:1\r\n").await;
+}
+
+#[tokio::test]
+async fn a_write_can_be_held_on_its_way_to_a_replica() {
+    let lab = lab_of(TopologyKind::Sentinel, Links::Proxied).await;
+    let hold = harm(&lab, &node("n1"), &node("n2"), held("SET held", 1, 1));
+    let mut client = Wire::to(lab.nodes()[0].announced).await;
+    client.send("SET passes v").await;
+    client.expect("+OK\r\n").await;
+    let has = async |key: &str| lab.command("n2", &["EXISTS", key]).await.unwrap() == "1";
+    eventually("the first write arrives", async || has("passes").await).await;
+    client.send("SET held v").await;
+    client.expect("+OK\r\n").await;
+    eventually("the second is held", async || hold.effect().chunks == 1).await;
+    assert!(!has("held").await);
+    hold.heal();
+    eventually("the second arrives", async || has("held").await).await;
+}
+
+#[tokio::test]
+async fn a_watch_tells_when_the_third_message_has_passed() {
+    let (lab, announced) = proxied_single().await;
+    let links = lab.links().unwrap();
+    let mut replies = links.watch(None, Some(&STRANGER), pattern("INCR k"));
+    let mut commands = links.watch(Some(&STRANGER), None, pattern("INCR"));
+    let mut elsewhere = links.watch(None, Some(&Party::Client(7)), Pattern::any());
+    let mut client = Wire::to(announced).await;
+    for _ in 0..2 {
+        client.send("INCR k\r\nINCR other").await;
+    }
+    timeout(PATIENCE, commands.passed(4)).await.unwrap();
+    timeout(PATIENCE, replies.passed(2)).await.unwrap();
+    assert_eq!((commands.count(), replies.count()), (4, 2));
+    let third = timeout(PATIENCE, replies.passed(3));
+    let sending = async {
+        client.send("INCR k").await;
+        client.expect(":1\r\n:1\r\n:2\r\n:2\r\n:3\r\n").await;
+    };
+    let (third, ()) = tokio::join!(third, sending);
+    third.unwrap();
+    assert!(
+        timeout(support::wire::SILENCE, elsewhere.passed(1))
+            .await
+            .is_err()
+    );
+}
