@@ -15,7 +15,7 @@
 //! promised: that two runs of one plan give the same history, since servers and schedulers are real.
 //!
 //! Reading order: [`scenario`] (what is asked), [`plan`] (decided), [`faults`] (harm and its undo), [`run`] (acted),
-//! [`checkers`] (judged), [`outcome`] (as expected or not), [`builtin`] (the suite that comes with the program).
+//! [`checkers`] (judged), [`proof`] (shown), [`outcome`] (as expected or not), [`builtin`] (the suite that comes with the program).
 
 pub mod builtin;
 pub mod checkers;
@@ -25,8 +25,8 @@ mod nemesis;
 pub mod outcome;
 pub mod plan;
 mod probe;
+pub mod proof;
 mod resolve;
 pub mod run;
 pub mod scenario;
-mod timeline;
 mod tracker;

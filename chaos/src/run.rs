@@ -23,7 +23,7 @@ use crate::outcome::{UNKNOWN, judge};
 use crate::plan::Plan;
 use crate::scenario;
 use crate::tracker::Tracker;
-use crate::{probe, timeline};
+use crate::{probe, proof};
 
 /// After the heal, servers have so long to take writes again before the run goes on without them.
 const SETTLE_WITHIN: Duration = Duration::from_secs(5);
@@ -406,25 +406,28 @@ fn judged(plan: &Plan, options: &RunOptions, recorded: Recorded) -> Result<Scena
             });
         }
     };
-    let report = check(
-        &history,
-        &CheckOptions {
-            drift: options.drift,
-            kinds: plan
-                .load
-                .mix
-                .keys()
-                .filter(|kind| !kind.is_empty())
-                .cloned()
-                .collect(),
-            proofs: Some(&result.faults),
-            ..CheckOptions::default()
-        },
-    );
+    let how = CheckOptions {
+        drift: options.drift,
+        kinds: plan
+            .load
+            .mix
+            .keys()
+            .filter(|kind| !kind.is_empty())
+            .cloned()
+            .collect(),
+        load: (recorded.load > Duration::ZERO).then_some(recorded.load),
+        proofs: Some(&result.faults),
+        ..CheckOptions::default()
+    };
+    let mut report = check(&history, &how);
+    proof::attach(&mut report, &history, &how);
+    let proofs = options.dir.join(proof::PROOF_DIR);
+    proof::write(&report.verdicts, &proofs)
+        .map_err(|error| RunError::io("write the proofs in", &proofs, &error))?;
     for fault in &mut result.faults {
         fault.first_grant_after_ns = report.record.first_grant_after_ns(fault.injected_ns);
     }
-    result.timeline = timeline::worst(&report, options.drift, &result.faults);
+    result.timeline = proof::gravest_picture(&report.verdicts);
     result.verdicts = report.verdicts;
     result.operations = report.operations;
     result.recovery = report.recovery;

@@ -119,6 +119,26 @@ pub enum End {
     },
 }
 
+impl End {
+    /// The ending in words: as in the file, with the grant and the token where it names them.
+    pub fn words(&self) -> String {
+        let named = |word: &str, grant: &Option<String>| match grant {
+            Some(grant) => format!("{word}: {grant}"),
+            None => word.to_owned(),
+        };
+        match self {
+            Self::Ok { grant, token, .. } => match token {
+                Some(token) => format!("{}, token {token}", named("ok", grant)),
+                None => named("ok", grant),
+            },
+            Self::Busy => "busy".to_owned(),
+            Self::NotHeld => "not_held".to_owned(),
+            Self::Failed { .. } => "failed".to_owned(),
+            Self::Unknown { grant, .. } => named("unknown", grant),
+        }
+    }
+}
+
 /// Something that is not an operation.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]

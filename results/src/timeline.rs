@@ -2,6 +2,8 @@
 //!
 //! The record is kept inside `run.json`, so that a report can be drawn without the history; it is therefore capped.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 /// The most bars that [`TimelineData::around`] keeps: more can neither be read nor forwarded.
@@ -20,6 +22,9 @@ pub struct TimelineData {
     pub to_ns: u64,
     /// Holds that reach into the window.
     pub holds: Vec<HoldBar>,
+    /// Operations that reach into the window: asking, extending, giving back.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub operations: Vec<OperationBar>,
     /// Stretches in which more held than may.
     pub overlaps: Vec<Span>,
     /// Faults that reach into the window.
@@ -45,6 +50,25 @@ pub struct HoldBar {
     /// What ended it, in a word or two: `release`, `lost`, `lease`, `crash`.
     #[serde(default)]
     pub ended_by: String,
+}
+
+/// One operation as a thin bar.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+pub struct OperationBar {
+    /// The client process.
+    pub client: String,
+    /// The caller inside the client.
+    pub owner: String,
+    /// `acquire`, `extend`, `release` or `write`.
+    pub op: String,
+    /// The hold's name; empty for an acquire that gave none.
+    pub grant: String,
+    /// When it was called, nanoseconds since the run began.
+    pub from_ns: u64,
+    /// When it was answered; `None`: not in this history.
+    pub to_ns: Option<u64>,
+    /// How it ended, as in the history; empty without an answer.
+    pub end: String,
 }
 
 /// A stretch of time, nanoseconds since the run began.
@@ -96,21 +120,8 @@ impl TimelineData {
             .filter(|hold| reaches(hold.from_ns, hold.to_ns))
             .cloned()
             .collect();
-        let distance = |hold: &HoldBar| {
-            let to_ns = hold.to_ns.unwrap_or(u64::MAX);
-            if hold.from_ns <= middle_ns && middle_ns <= to_ns {
-                0
-            } else {
-                hold.from_ns
-                    .abs_diff(middle_ns)
-                    .min(to_ns.abs_diff(middle_ns))
-            }
-        };
-        kept.sort_by(|a, b| {
-            distance(a)
-                .cmp(&distance(b))
-                .then_with(|| a.grant.cmp(&b.grant))
-        });
+        let far = |hold: &HoldBar| distance(middle_ns, hold.from_ns, hold.to_ns);
+        kept.sort_by(|a, b| far(a).cmp(&far(b)).then_with(|| a.grant.cmp(&b.grant)));
         let omitted = kept.len().saturating_sub(MAX_BARS) as u64;
         kept.truncate(MAX_BARS);
         kept.sort_by(|a, b| (a.from_ns, &a.grant).cmp(&(b.from_ns, &b.grant)));
@@ -120,6 +131,7 @@ impl TimelineData {
             from_ns: window.from_ns,
             to_ns: window.to_ns,
             holds: kept,
+            operations: Vec::new(),
             overlaps: overlaps
                 .iter()
                 .filter(|span| reaches(span.from_ns, Some(span.to_ns)))
@@ -134,6 +146,41 @@ impl TimelineData {
                 .collect(),
             omitted,
         }
+    }
+
+    /// Client and caller of everything drawn: a lane each, in order.
+    pub fn owners(&self) -> BTreeSet<(&str, &str)> {
+        let holds = self.holds.iter().map(|hold| (&hold.client, &hold.owner));
+        let operations = self.operations.iter().map(|op| (&op.client, &op.owner));
+        holds
+            .chain(operations)
+            .map(|(client, owner)| (client.as_str(), owner.as_str()))
+            .collect()
+    }
+
+    /// Adds those operations that reach into the window: at most [`MAX_BARS`], those nearest to its middle, in order of their calls.
+    #[must_use]
+    pub fn with_operations(mut self, mut operations: Vec<OperationBar>) -> Self {
+        let middle_ns = self.from_ns + self.to_ns.saturating_sub(self.from_ns) / 2;
+        operations.retain(|operation| {
+            operation.from_ns <= self.to_ns
+                && operation.to_ns.is_none_or(|to_ns| to_ns >= self.from_ns)
+        });
+        operations.sort_by_key(|operation| distance(middle_ns, operation.from_ns, operation.to_ns));
+        operations.truncate(MAX_BARS);
+        operations.sort_by(|a, b| (a.from_ns, &a.grant).cmp(&(b.from_ns, &b.grant)));
+        self.operations = operations;
+        self
+    }
+}
+
+/// How far a bar is from an instant; 0 if it covers it.
+fn distance(at_ns: u64, from_ns: u64, to_ns: Option<u64>) -> u64 {
+    let to_ns = to_ns.unwrap_or(u64::MAX);
+    if from_ns <= at_ns && at_ns <= to_ns {
+        0
+    } else {
+        from_ns.abs_diff(at_ns).min(to_ns.abs_diff(at_ns))
     }
 }
 

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::proof::Proof;
+
 /// A verdict's state. `Unknown` never passes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(rename_all = "lowercase")]
@@ -24,12 +26,24 @@ pub struct Verdict {
     pub count: u64,
     /// The worst anomaly's length in nanoseconds; 0 where a length has no meaning.
     pub worst_ns: u64,
+    /// The median length of the anomalies that have one; 0 where none has.
+    #[serde(default)]
+    pub median_ns: u64,
+    /// Anomalies per minute of load (of the history's length, where the load's is not known); `None` without a length.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub per_minute: Option<f64>,
+    /// Anomalies per injected fault; `None` without a fault.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub per_fault: Option<f64>,
     /// Why it is unknown, or what else a reader must know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub why: Vec<String>,
     /// The first and worst anomalies, at most 20.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub anomalies: Vec<Anomaly>,
+    /// The gravest anomaly as a picture, and as the shortest history that still shows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proof: Option<Proof>,
 }
 
 /// One thing that must not happen, and the proof of it.
@@ -123,6 +137,18 @@ impl Verdict {
 }
 
 impl Verdicts {
+    /// The verdict of a class, to be changed; `None` for a name that is no class.
+    pub fn get_mut(&mut self, class: &str) -> Option<&mut Verdict> {
+        Some(match class {
+            "belief" => &mut self.belief,
+            "contract" => &mut self.contract,
+            "confirmed" => &mut self.confirmed,
+            "effect" => &mut self.effect,
+            "liveness" => &mut self.liveness,
+            _ => return None,
+        })
+    }
+
     /// The five with their names, in the order of [`CLASSES`].
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &Verdict)> {
         CLASSES.into_iter().zip([

@@ -45,11 +45,9 @@ impl Class<'_> {
             for overlap in listed(overlaps) {
                 finding.add(self.anomaly(record, overlap));
             }
-            finding.worst_ns = overlaps
-                .iter()
-                .map(|o| o.to_ns - o.from_ns)
-                .max()
-                .unwrap_or(0);
+            // All of them count here, listed or not.
+            finding.lengths_ns = overlaps.iter().map(|o| o.to_ns - o.from_ns).collect();
+            finding.worst_ns = finding.lengths_ns.iter().copied().max().unwrap_or(0);
         }
         // The sweep lists one pair per newcomer, and counts them all.
         for (lock, count) in &found.count_by_lock {

@@ -89,6 +89,8 @@ pub struct CheckOptions<'a> {
     pub kinds: Vec<String>,
     /// The permits of every semaphore; `None` where unknown.
     pub permits: Option<u64>,
+    /// The length of the load, for rates; `None` where unknown: then that of the history.
+    pub load: Option<Duration>,
     /// The faults with their proofs; one that cannot be shown to have bitten turns clean into unknown.
     pub proofs: Option<&'a [FaultSpan]>,
 }
@@ -101,6 +103,7 @@ impl Default for CheckOptions<'_> {
             grace: Duration::from_millis(1500),
             kinds: Vec::new(),
             permits: None,
+            load: None,
             proofs: None,
         }
     }
@@ -131,6 +134,13 @@ pub struct CheckReport {
 pub fn check(history: &History, options: &CheckOptions<'_>) -> CheckReport {
     let record = Record::of(history);
     let doubts = floors::doubts(&record, options);
+    let whole = severity::Whole {
+        doubts: &doubts,
+        length_ns: options.load.map_or(length_ns(history), |load| {
+            u64::try_from(load.as_nanos()).unwrap_or(u64::MAX)
+        }),
+        faults: record.faults.len() as u64,
+    };
     let classes: Vec<Vec<Finding>> = CHECKERS
         .iter()
         .map(|checker| (checker.run)(&record, options))
@@ -138,7 +148,7 @@ pub fn check(history: &History, options: &CheckOptions<'_>) -> CheckReport {
     let of_lock = |lock: usize| {
         severity::verdicts(|class| {
             let finding = classes.get(class).and_then(|locks| locks.get(lock));
-            finding.cloned().unwrap_or_default().verdict(&doubts)
+            finding.cloned().unwrap_or_default().verdict(&whole)
         })
     };
     let locks: BTreeMap<String, Verdicts> = record
@@ -149,8 +159,7 @@ pub fn check(history: &History, options: &CheckOptions<'_>) -> CheckReport {
         .collect();
     let verdicts = severity::verdicts(|class| {
         let all = classes.get(class).into_iter().flatten().cloned();
-        all.fold(Finding::default(), Finding::merge)
-            .verdict(&doubts)
+        all.fold(Finding::default(), Finding::merge).verdict(&whole)
     });
     CheckReport {
         verdicts,
@@ -163,5 +172,12 @@ pub fn check(history: &History, options: &CheckOptions<'_>) -> CheckReport {
         figures: liveness::figures(&record),
         notes: liveness::notes(&record),
         record,
+    }
+}
+
+fn length_ns(history: &History) -> u64 {
+    match (history.lines.first(), history.lines.last()) {
+        (Some(first), Some(last)) => last.t_ns - first.t_ns,
+        _ => 0,
     }
 }

@@ -9,6 +9,16 @@ use results::verdict::{Anomaly, State, Verdict, Verdicts};
 /// The longest list of anomalies that a verdict keeps; the count is of all.
 const LISTED_MAX: usize = 20;
 
+/// What holds for a whole history.
+pub(crate) struct Whole<'a> {
+    /// What keeps any verdict from being clean.
+    pub(crate) doubts: &'a [String],
+    /// The length of the load, or of the history.
+    pub(crate) length_ns: u64,
+    /// Faults injected.
+    pub(crate) faults: u64,
+}
+
 /// What a checker found about one lock.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Finding {
@@ -16,6 +26,8 @@ pub struct Finding {
     pub count: u64,
     /// The longest anomaly, in nanoseconds.
     pub worst_ns: u64,
+    /// The lengths of all anomalies that have one, in nanoseconds.
+    pub lengths_ns: Vec<u64>,
     /// Anomalies with their proofs, at most a few dozen.
     pub anomalies: Vec<Anomaly>,
     /// Why clean cannot be said.
@@ -29,6 +41,7 @@ impl Finding {
     pub(crate) fn add(&mut self, anomaly: Anomaly) {
         self.count += 1;
         self.worst_ns = self.worst_ns.max(anomaly.to_ns - anomaly.from_ns);
+        self.lengths_ns.push(anomaly.to_ns - anomaly.from_ns);
         self.anomalies.push(anomaly);
         if self.anomalies.len() >= 4 * LISTED_MAX {
             self.shorten();
@@ -40,6 +53,7 @@ impl Finding {
         let worst_ns = self.worst_ns;
         self.add(anomaly);
         self.worst_ns = worst_ns;
+        self.lengths_ns.pop();
     }
 
     /// Keeps the first ten and the longest ten, in order of time.
@@ -59,6 +73,7 @@ impl Finding {
     pub(crate) fn merge(mut self, other: Self) -> Self {
         self.count += other.count;
         self.worst_ns = self.worst_ns.max(other.worst_ns);
+        self.lengths_ns.extend(other.lengths_ns);
         self.anomalies.extend(other.anomalies);
         self.shorten();
         for doubt in other.doubts {
@@ -74,9 +89,10 @@ impl Finding {
         self
     }
 
-    /// The verdict, with the doubts that hold for the whole history.
-    pub(crate) fn verdict(mut self, doubts: &[String]) -> Verdict {
+    /// The verdict, with what holds for the whole history.
+    pub(crate) fn verdict(mut self, of: &Whole<'_>) -> Verdict {
         self.shorten();
+        let doubts = of.doubts;
         let doubtful = !doubts.is_empty() || !self.doubts.is_empty();
         Verdict {
             state: match (self.count, doubtful) {
@@ -86,6 +102,9 @@ impl Finding {
             },
             count: self.count,
             worst_ns: self.worst_ns,
+            median_ns: median(self.lengths_ns),
+            per_minute: (of.length_ns > 0).then(|| self.count as f64 * 60e9 / of.length_ns as f64),
+            per_fault: (of.faults > 0).then(|| self.count as f64 / of.faults as f64),
             why: doubts
                 .iter()
                 .cloned()
@@ -93,8 +112,18 @@ impl Finding {
                 .chain(self.notes)
                 .collect(),
             anomalies: self.anomalies,
+            proof: None,
         }
     }
+}
+
+/// The median, the lower one of two; 0 of none.
+fn median(mut lengths_ns: Vec<u64>) -> u64 {
+    let middle = lengths_ns.len().saturating_sub(1) / 2;
+    if lengths_ns.is_empty() {
+        return 0;
+    }
+    *lengths_ns.select_nth_unstable(middle).1
 }
 
 /// The five verdicts, from the verdict of each class by its position in the registry.

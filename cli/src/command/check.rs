@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use chaos::checkers::{self, CheckOptions, CheckReport};
+use chaos::proof;
 use clap::Args;
 use results::history::History;
 use results::run::FaultSpan;
@@ -63,6 +64,15 @@ pub(crate) fn run(options: Options, common: &Common, terminal: &Terminal) -> any
         all.push(report.verdicts);
     }
     let verdicts = join(all);
+    if let Some(dir) = &common.out {
+        proof::write(&verdicts, dir).map_err(|error| {
+            exit::usage(format!(
+                "cannot write the proofs in {}: {error}",
+                dir.display()
+            ))
+        })?;
+        terminal.note(&format!("proofs: {}", dir.display()));
+    }
     if common.json {
         terminal.result(&serde_json::to_string(&serde_json::json!({
             "schema": 1, "verdicts": verdicts, "locks": locks,
@@ -80,8 +90,11 @@ pub(crate) fn run(options: Options, common: &Common, terminal: &Terminal) -> any
         .fold(exit::AS_EXPECTED, exit::worse))
 }
 
-/// The verdicts of several histories as one: counts add up, the worst state stands.
-fn join(all: Vec<Verdicts>) -> Verdicts {
+/// The verdicts of several histories as one: counts add up, the worst state stands, the first proof is shown.
+fn join(mut all: Vec<Verdicts>) -> Verdicts {
+    if all.len() == 1 {
+        return all.remove(0);
+    }
     let one = |class: fn(&Verdicts) -> &Verdict| {
         let mut joined = Verdict {
             state: checkers::worst(all.iter().map(|verdicts| class(verdicts).state)),
@@ -92,6 +105,7 @@ fn join(all: Vec<Verdicts>) -> Verdicts {
             joined.worst_ns = joined.worst_ns.max(verdict.worst_ns);
             joined.why.extend(verdict.why.iter().cloned());
             joined.anomalies.extend(verdict.anomalies.iter().cloned());
+            joined.proof = joined.proof.or_else(|| verdict.proof.clone());
         }
         joined
     };
@@ -125,7 +139,8 @@ fn judge(judged: &Judged, options: &Options, terminal: &Terminal) -> anyhow::Res
     if options.no_floors {
         how.floors = None;
     }
-    let report = checkers::check(&history, &how);
+    let mut report = checkers::check(&history, &how);
+    proof::attach(&mut report, &history, &how);
     for note in &report.notes {
         terminal.note(&format!("note: {}{note}", judged.prefix));
     }
@@ -189,6 +204,11 @@ fn text(verdicts: &Verdicts, locks: &BTreeMap<String, Verdicts>) -> String {
             }
         }
     }
+    for (class, verdict) in verdicts.iter() {
+        if let Some(proof) = &verdict.proof {
+            out.push_str(&format!("\nproof, {class}\n{}", proof.text()));
+        }
+    }
     out
 }
 
@@ -197,9 +217,8 @@ fn describe(verdict: &Verdict) -> String {
         State::Clean => "clean".to_owned(),
         State::Unknown => "unknown".to_owned(),
         State::Violated => format!(
-            "violated, {} times, worst {:.3} ms",
-            verdict.count,
-            verdict.worst_ns as f64 / 1e6
+            "violated, {}",
+            results::report::rates(verdict).unwrap_or_default()
         ),
     }
 }

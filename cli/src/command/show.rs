@@ -14,6 +14,9 @@ pub(crate) struct Options {
     /// A directory, its name under runs/, or `latest`
     #[arg(default_value = "latest")]
     run: String,
+    /// Also the proof of every violated verdict: who held when, and the shortest history that still convicts
+    #[arg(long)]
+    proofs: bool,
 }
 
 pub(crate) fn run(options: Options, common: &Common, terminal: &Terminal) -> anyhow::Result<u8> {
@@ -21,7 +24,11 @@ pub(crate) fn run(options: Options, common: &Common, terminal: &Terminal) -> any
     if common.json {
         terminal.result(&serde_json::to_string(&run)?);
     } else {
-        terminal.result(&text::summary(&run, terminal.text_options()));
+        let mut out = text::summary(&run, terminal.text_options());
+        if options.proofs {
+            out.push_str(&text::proofs(&run));
+        }
+        terminal.result(&out);
     }
     Ok(exit::AS_EXPECTED)
 }

@@ -18,6 +18,22 @@ pub(crate) fn verdict(verdict: &Verdict) -> String {
     }
 }
 
+/// `5 times, worst 303 ms, median 20 ms, 12.1 per minute, 0.5 per fault`; `None` where nothing is violated.
+pub fn rates(verdict: &Verdict) -> Option<String> {
+    if verdict.state != State::Violated {
+        return None;
+    }
+    let mut words = vec![format!("{} times", units::count(verdict.count))];
+    if verdict.worst_ns > 0 {
+        words.push(format!("worst {}", units::duration(verdict.worst_ns)));
+        words.push(format!("median {}", units::duration(verdict.median_ns)));
+    }
+    for (rate, of) in [(verdict.per_minute, "minute"), (verdict.per_fault, "fault")] {
+        words.extend(rate.map(|rate| format!("{} per {of}", units::figure(rate))));
+    }
+    Some(words.join(", "))
+}
+
 /// `kill n1, delay n1 -> n2`, and whether each is shown to have bitten.
 pub(crate) fn faults(faults: &[FaultSpan]) -> String {
     if faults.is_empty() {

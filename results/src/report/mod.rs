@@ -10,6 +10,8 @@ pub mod markdown;
 pub mod svg;
 pub mod text;
 
+pub use cells::rates;
+
 use crate::run::Run;
 
 /// Why a document could not be made.

@@ -6,6 +6,7 @@ use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table};
 use super::cells::{self, printable};
 use super::{Exporter, ReportError};
 use crate::compare::RunComparison;
+use crate::proof::Proof;
 use crate::run::{Outcome, Run, ScenarioResult};
 use crate::units;
 use crate::verdict::{CLASSES, State, Verdict};
@@ -66,7 +67,7 @@ pub fn summary(run: &Run, options: TextOptions) -> String {
     }
     if !run.scenarios.is_empty() {
         section(&mut out, &verdict_table(run, options.width));
-        section(&mut out, &proofs(run));
+        section(&mut out, &reasons(run));
     }
     if !run.rows.is_empty() {
         section(&mut out, &bench_table(run, options.width));
@@ -168,8 +169,32 @@ fn expected_cell(scenario: &ScenarioResult) -> String {
     format!("{glyph} {}", printable(&cells::expected(scenario)))
 }
 
+/// The proof of every violated verdict of every scenario, each drawn, with the lines that convict.
+pub fn proofs(run: &Run) -> String {
+    let mut out = String::new();
+    for scenario in &run.scenarios {
+        for (class, verdict) in scenario.verdicts.iter() {
+            if let Some(proof) = &verdict.proof {
+                let title = format!("{} (seed {}): {class}", scenario.name, scenario.seed);
+                out.push_str(&format!("\n{}\n", printable(&title)));
+                if let Some(rates) = cells::rates(verdict) {
+                    out.push_str(&format!("  {rates}\n"));
+                }
+                for line in proof.text().lines() {
+                    out.push_str(&printable(line));
+                    out.push('\n');
+                }
+            }
+        }
+    }
+    if out.is_empty() {
+        out.push_str("nothing is violated, so there is nothing to prove\n");
+    }
+    out
+}
+
 /// Why anything is unknown or not as expected; what came out as expected needs no words here, the report has them.
-fn proofs(run: &Run) -> String {
+fn reasons(run: &Run) -> String {
     let mut out = String::new();
     for scenario in &run.scenarios {
         if !matches!(
@@ -196,6 +221,11 @@ fn proofs(run: &Run) -> String {
                 out.push_str(&format!("    {class}: {}\n", printable(&anomaly.proof)));
             }
         }
+        if let Some(proof) = gravest(scenario) {
+            for line in proof.text().lines() {
+                out.push_str(&format!("    {}\n", printable(line)));
+            }
+        }
         for fault in scenario.faults.iter().filter(|fault| !fault.bit) {
             out.push_str(&format!(
                 "    fault {}: {}\n",
@@ -209,6 +239,16 @@ fn proofs(run: &Run) -> String {
         }
     }
     out
+}
+
+/// The proof of the gravest verdict that was not to be violated.
+fn gravest(scenario: &ScenarioResult) -> Option<&Proof> {
+    ["contract", "confirmed", "effect", "belief", "liveness"]
+        .into_iter()
+        .filter(|class| scenario.expected.contains_key(*class))
+        .filter_map(|class| Some((scenario.expected.get(class)?, scenario.verdicts.get(class)?)))
+        .filter(|(expected, verdict)| verdict.meets(expected, scenario.load_ns) == Some(false))
+        .find_map(|(_, verdict)| verdict.proof.as_ref())
 }
 
 fn bench_table(run: &Run, width: u16) -> String {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::axis::Axis;
 use super::canvas::{self, Canvas};
 use super::{Chart, WIDTH};
-use crate::timeline::{HoldBar, TimelineData};
+use crate::timeline::{HoldBar, OperationBar, TimelineData};
 use crate::units;
 
 const LEFT: f64 = 110.0;
@@ -15,11 +15,7 @@ const LANE: f64 = 30.0;
 
 /// The chart of who held when. Clients have a colour each, and lanes of their own, so that colour is only a help.
 pub fn timeline(data: &TimelineData) -> Chart {
-    let owners: BTreeSet<(&str, &str)> = data
-        .holds
-        .iter()
-        .map(|hold| (hold.client.as_str(), hold.owner.as_str()))
-        .collect();
+    let owners = data.owners();
     let clients: BTreeSet<&str> = owners.iter().map(|(client, _)| *client).collect();
     let bottom = TOP + LANE * owners.len().max(1) as f64 + 6.0;
     let axis = Axis::exact(
@@ -63,6 +59,22 @@ pub fn timeline(data: &TimelineData) -> Chart {
                 (x, y + 7.0),
                 (width.max(1.5), LANE - 14.0),
                 &tip(hold),
+            );
+        }
+        let own = data.operations.iter().filter(|operation| {
+            (operation.client.as_str(), operation.owner.as_str()) == (*client, *owner)
+        });
+        for operation in own {
+            let (x, width) = span(operation.from_ns, operation.to_ns);
+            let class = match operation.end.as_str() {
+                "" | "unknown" => "c-op-unknown",
+                _ => "c-op",
+            };
+            canvas.rect(
+                class,
+                (x, y + LANE - 6.0),
+                (width.max(1.5), 3.0),
+                &operation_tip(operation),
             );
         }
     }
@@ -123,6 +135,25 @@ fn tip(hold: &HoldBar) -> String {
         hold.client,
         hold.owner,
         units::instant(hold.from_ns)
+    )
+}
+
+fn operation_tip(operation: &OperationBar) -> String {
+    let grant = if operation.grant.is_empty() {
+        String::new()
+    } else {
+        format!(" {}", operation.grant)
+    };
+    let end = match operation.to_ns {
+        Some(to_ns) => format!("answered {} at {}", operation.end, units::instant(to_ns)),
+        None => "without an answer in this history".to_owned(),
+    };
+    format!(
+        "{}{grant} by {}/{} called at {}, {end}",
+        operation.op,
+        operation.client,
+        operation.owner,
+        units::instant(operation.from_ns)
     )
 }
 

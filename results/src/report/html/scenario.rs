@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{Fact, outcome_class, present};
+use crate::proof::Proof;
 use crate::report::cells;
 use crate::run::{FaultSpan, ScenarioResult};
 use crate::svg;
@@ -47,6 +48,7 @@ pub(super) struct VerdictView {
     pub(super) why: Vec<String>,
     pub(super) anomalies: Vec<AnomalyView>,
     pub(super) more: String,
+    pub(super) slice: String,
 }
 
 pub(super) struct AnomalyView {
@@ -163,7 +165,11 @@ impl VerdictView {
             } else {
                 String::new()
             },
-            long: cells::verdict(verdict),
+            long: match cells::rates(verdict) {
+                Some(rates) => format!("{} {rates}", verdict.state.glyph()),
+                None => cells::verdict(verdict),
+            },
+            slice: verdict.proof.as_ref().map(Proof::text).unwrap_or_default(),
             expected_word: match (met, expected) {
                 (Some(Some(true)), _) => "as expected".to_owned(),
                 (Some(_), Some(expected)) => format!("expected {expected}"),

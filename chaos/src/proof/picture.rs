@@ -1,0 +1,138 @@
+//! Turns an anomaly of a judged history into the holds, operations and faults around it, to be drawn.
+
+use results::timeline::{FaultBar, HoldBar, OperationBar, Span, TimelineData};
+use results::verdict::Anomaly;
+
+use crate::checkers::holds::{Answer, Ending, Grant, Record, Step};
+use crate::checkers::{CheckReport, belief, confirmed, contract};
+
+/// The picture around an anomaly of a class; `None` if its lock is not on record. Classes without intervals of their own (effect,
+/// liveness) are drawn over what holders believed.
+pub(super) fn around(
+    report: &CheckReport,
+    class: &str,
+    anomaly: &Anomaly,
+    drift: f64,
+) -> Option<TimelineData> {
+    let record = &report.record;
+    let lock = record.locks.iter().position(|name| *name == anomaly.lock)?;
+    let (class, intervals) = match class {
+        "contract" => ("contract", contract::intervals(record, drift)),
+        "confirmed" => ("confirmed", confirmed::intervals(record)),
+        _ => ("belief", belief::intervals(record)),
+    };
+    let lock = u32::try_from(lock).ok()?;
+    let holds: Vec<HoldBar> = record
+        .grants
+        .iter()
+        .zip(intervals)
+        .filter(|(grant, _)| grant.locks.contains(&lock))
+        .filter_map(|(grant, interval)| Some(hold(record, grant, interval?)))
+        .collect();
+    let span = |anomaly: &Anomaly| Span {
+        from_ns: anomaly.from_ns,
+        to_ns: anomaly.to_ns,
+    };
+    let same_kind = report
+        .locks
+        .get(&anomaly.lock)
+        .and_then(|verdicts| verdicts.get(class))
+        .filter(|_| anomaly.what == "overlap");
+    let mut spans: Vec<Span> = same_kind
+        .into_iter()
+        .flat_map(|verdict| verdict.anomalies.iter().map(span))
+        .collect();
+    if !spans.contains(&span(anomaly)) {
+        spans.push(span(anomaly));
+    }
+    let faults: Vec<FaultBar> = record
+        .faults
+        .iter()
+        .map(|fault| FaultBar {
+            label: format!("{} {}", fault.fault, fault.targets.join(", ")),
+            from_ns: fault.injected_ns,
+            to_ns: fault.healed_ns,
+        })
+        .collect();
+    let picture =
+        TimelineData::around(&anomaly.lock, class, span(anomaly), &holds, &spans, &faults);
+    Some(picture.with_operations(operations(record, lock)))
+}
+
+fn name(names: &[String], index: u32) -> String {
+    names.get(index as usize).cloned().unwrap_or_default()
+}
+
+/// The caller's own name: owners on record are `client/owner`.
+fn caller(record: &Record, owner: u32) -> String {
+    let whole = name(&record.owners, owner);
+    whole.rsplit('/').next().unwrap_or_default().to_owned()
+}
+
+fn hold(record: &Record, grant: &Grant, (from_ns, to_ns): (u64, u64)) -> HoldBar {
+    let ended_by = if grant.died_ns == Some(to_ns) {
+        "crash"
+    } else if grant.lost_ns == Some(to_ns) {
+        "lost"
+    } else if grant.releases.iter().any(|step| step.called_ns == to_ns) {
+        "release"
+    } else {
+        "lease"
+    };
+    HoldBar {
+        client: name(&record.clients, grant.client),
+        owner: caller(record, grant.owner),
+        grant: grant.name.clone(),
+        from_ns,
+        to_ns: (to_ns < record.end_ns).then_some(to_ns),
+        ended_by: ended_by.to_owned(),
+    }
+}
+
+/// Everything that was asked of one lock, and done with its grants.
+fn operations(record: &Record, lock: u32) -> Vec<OperationBar> {
+    let asks = record.asks(lock as usize).map(|ask| OperationBar {
+        client: name(&record.clients, ask.client),
+        owner: caller(record, ask.owner),
+        op: "acquire".to_owned(),
+        grant: ask
+            .grant
+            .and_then(|grant| record.grants.get(grant as usize))
+            .map_or(String::new(), |grant| grant.name.clone()),
+        from_ns: ask.called_ns,
+        to_ns: ask.returned_ns,
+        end: match ask.answer {
+            Answer::Ok => "ok",
+            Answer::Refused => "refused",
+            Answer::Unknown => "unknown",
+            Answer::Open => "",
+        }
+        .to_owned(),
+    });
+    let grants = record
+        .grants
+        .iter()
+        .filter(|grant| grant.locks.contains(&lock));
+    let steps = grants.flat_map(|grant| {
+        let step = move |op: &str, step: &Step| OperationBar {
+            client: name(&record.clients, grant.client),
+            owner: caller(record, grant.owner),
+            op: op.to_owned(),
+            grant: grant.name.clone(),
+            from_ns: step.called_ns,
+            to_ns: step.returned_ns,
+            end: match step.ending {
+                Ending::Ok => "ok",
+                Ending::NotHeld => "not_held",
+                Ending::Failed => "failed",
+                Ending::Unknown => "unknown",
+                Ending::Open => "",
+            }
+            .to_owned(),
+        };
+        let extends = grant.extends.iter().map(move |one| step("extend", one));
+        let releases = grant.releases.iter().map(move |one| step("release", one));
+        extends.chain(releases)
+    });
+    asks.chain(steps).collect()
+}

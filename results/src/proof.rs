@@ -1,0 +1,315 @@
+//! Turns the gravest anomaly of a verdict into what a hostile reader is shown: a picture of it, and the few lines that prove it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::history::{Call, Entry, Event, Line, Phase};
+use crate::timeline::{FaultBar, TimelineData};
+use crate::units;
+
+/// What shows that a verdict is right.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+pub struct Proof {
+    /// The holds, operations and faults around it.
+    pub timeline: TimelineData,
+    /// Lines of the history that convict by themselves: a valid history file, verbatim. Empty where none was found.
+    pub slice: Vec<String>,
+    /// How many lines the whole history has.
+    pub of_lines: u64,
+    /// Nothing of the slice can be left out; false where the search was ended before that was certain.
+    pub shortest: bool,
+}
+
+/// Columns of the drawing, labels aside.
+const WIDTH: usize = 72;
+/// Columns of a label.
+const LABEL: usize = 18;
+/// Lanes and lines beyond these are counted, not shown: the picture and the file have them all.
+const MOST: usize = 12;
+
+impl Proof {
+    /// The slice as the text of a history file.
+    pub fn history(&self) -> String {
+        let mut text = self.slice.join("\n");
+        text.push('\n');
+        text
+    }
+
+    /// The picture and the slice for a terminal, at most 100 columns wide.
+    pub fn text(&self) -> String {
+        let mut out = drawn(&self.timeline);
+        if !self.slice.is_empty() {
+            let most = if self.shortest {
+                ", none of which can be left out"
+            } else {
+                ""
+            };
+            out.push_str(&format!(
+                "what convicts: {} of {} lines{most}\n",
+                self.slice.len(),
+                units::count(self.of_lines)
+            ));
+            for line in self.slice.iter().take(MOST) {
+                out.push_str(&format!("  {}\n", told(line)));
+            }
+            more(&mut out, self.slice.len(), "lines");
+        }
+        out
+    }
+}
+
+fn more(out: &mut String, all: usize, what: &str) {
+    if all > MOST {
+        out.push_str(&format!("  … and {} further {what}\n", all - MOST));
+    }
+}
+
+/// One lane per owner: `█` holds, `·` asks, `▾` extends or gives back, `*` marks where the anomaly is, `!` a fault.
+fn drawn(data: &TimelineData) -> String {
+    let mut out = format!(
+        "lock {}, {} intervals, {} to {}\n",
+        data.lock,
+        data.class,
+        units::instant(data.from_ns),
+        units::instant(data.to_ns)
+    );
+    let owners = data.owners();
+    for (client, owner) in owners.iter().take(MOST) {
+        let mut lane = Lane::new(data);
+        let own = |c: &str, o: &str| c == *client && o == *owner;
+        for op in data
+            .operations
+            .iter()
+            .filter(|op| own(&op.client, &op.owner))
+        {
+            if op.op == "acquire" {
+                lane.fill(op.from_ns, op.to_ns, '·');
+            }
+        }
+        let mut grants = Vec::new();
+        for hold in data.holds.iter().filter(|h| own(&h.client, &h.owner)) {
+            lane.fill(hold.from_ns, hold.to_ns, '█');
+            grants.push(hold.grant.as_str());
+        }
+        for op in data
+            .operations
+            .iter()
+            .filter(|op| own(&op.client, &op.owner))
+        {
+            if op.op != "acquire" {
+                lane.fill(op.from_ns, Some(op.from_ns), '▾');
+            }
+        }
+        let named = match grants.as_slice() {
+            [] => String::new(),
+            [one] => format!("  {one}"),
+            [first, .., last] => format!("  {first} … {last}"),
+        };
+        out.push_str(&lane.labelled(&format!("{client}/{owner}"), &named));
+    }
+    more(&mut out, owners.len(), "owners");
+    if !data.overlaps.is_empty() {
+        let mut lane = Lane::new(data);
+        for overlap in &data.overlaps {
+            lane.fill(overlap.from_ns, Some(overlap.to_ns), '*');
+        }
+        out.push_str(&lane.labelled("violated", ""));
+    }
+    for fault in data.faults.iter().take(MOST) {
+        let mut lane = Lane::new(data);
+        lane.fill(fault.from_ns, fault.to_ns, '!');
+        out.push_str(&lane.labelled(&fault.label, &when(fault)));
+    }
+    more(&mut out, data.faults.len(), "faults");
+    out
+}
+
+fn when(fault: &FaultBar) -> String {
+    match fault.to_ns {
+        Some(to_ns) => format!(
+            "  {}, healed {}",
+            units::instant(fault.from_ns),
+            units::instant(to_ns)
+        ),
+        None => format!("  {}, not healed", units::instant(fault.from_ns)),
+    }
+}
+
+/// One line of the drawing.
+struct Lane<'a> {
+    data: &'a TimelineData,
+    cells: Vec<char>,
+}
+
+impl<'a> Lane<'a> {
+    fn new(data: &'a TimelineData) -> Self {
+        Self {
+            data,
+            cells: vec![' '; WIDTH],
+        }
+    }
+
+    fn column(&self, t_ns: u64) -> usize {
+        let length_ns = self.data.to_ns.saturating_sub(self.data.from_ns).max(1);
+        let at_ns = t_ns.clamp(self.data.from_ns, self.data.to_ns) - self.data.from_ns;
+        let column = u128::from(at_ns) * (WIDTH as u128 - 1) / u128::from(length_ns);
+        usize::try_from(column).unwrap_or(WIDTH - 1)
+    }
+
+    /// Marks a stretch; what lies outside of the window is not drawn, however short a stretch is it gets one column.
+    fn fill(&mut self, from_ns: u64, to_ns: Option<u64>, mark: char) {
+        let to_ns = to_ns.unwrap_or(u64::MAX);
+        if to_ns < self.data.from_ns || from_ns > self.data.to_ns {
+            return;
+        }
+        let (from, to) = (self.column(from_ns), self.column(to_ns));
+        for cell in self.cells.iter_mut().take(to + 1).skip(from) {
+            *cell = mark;
+        }
+    }
+
+    fn labelled(&self, label: &str, after: &str) -> String {
+        let label: String = label.chars().take(LABEL).collect();
+        let line: String = self.cells.iter().collect();
+        format!("  {label:<LABEL$} |{line}|{after}")
+            .trim_end()
+            .to_owned()
+            + "\n"
+    }
+}
+
+/// A line of a history in words; one that cannot be read, as it is.
+fn told(line: &str) -> String {
+    let Ok(Line { t_ns, entry }) = Line::parse(line) else {
+        return line.to_owned();
+    };
+    let what = match entry {
+        Entry::Call { id, call } => match call {
+            Call::Acquire(ask) => {
+                let lease = ask
+                    .lease_ms
+                    .map_or("renewed".to_owned(), |ms| format!("{ms} ms"));
+                format!(
+                    "{}/{} asks for {} ({}, lease {lease})  [{id}]",
+                    ask.client,
+                    ask.owner,
+                    ask.locks.join(", "),
+                    ask.kind
+                )
+            }
+            Call::Extend {
+                grant, lease_ms, ..
+            } => format!("{grant} is extended by {lease_ms} ms  [{id}]"),
+            Call::Release { grant } => format!("{grant} is released  [{id}]"),
+        },
+        Entry::End { id, end } => format!("answered {}  [{id}]", end.words()),
+        Entry::Event(event) => match event {
+            Event::Lost { grant, .. } => format!("{grant} is told that it is lost"),
+            Event::Write {
+                grant,
+                token,
+                read,
+                wrote,
+                accepted,
+                ..
+            } => {
+                let mut words = format!("{grant} writes");
+                if let Some(token) = token {
+                    words.push_str(&format!(" with token {token}"));
+                }
+                if let (Some(read), Some(wrote)) = (read, wrote) {
+                    words.push_str(&format!(" {wrote}, having read {read}"));
+                }
+                words + if accepted { ": accepted" } else { ": refused" }
+            }
+            Event::Fault {
+                fault,
+                targets,
+                phase,
+                ..
+            } => {
+                let verb = match phase {
+                    Phase::Inject => "begins",
+                    Phase::Heal => "is healed",
+                };
+                format!("{fault} on {} {verb}", targets.join(", "))
+            }
+            Event::Crash { client } => format!("{client} dies"),
+            Event::Probe { lock, ok } => {
+                let verb = if ok { "take" } else { "refuse" };
+                format!("the servers {verb} the probe of {lock}")
+            }
+            _ => line.to_owned(),
+        },
+    };
+    format!("{:>12}  {what}", format!("{:.6} s", t_ns as f64 / 1e9))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::timeline::{HoldBar, OperationBar, Span};
+
+    fn hold(client: &str, from_ns: u64, to_ns: u64) -> HoldBar {
+        HoldBar {
+            client: client.to_owned(),
+            owner: "t0".to_owned(),
+            grant: format!("{client}/g1"),
+            from_ns,
+            to_ns: Some(to_ns),
+            ended_by: "release".to_owned(),
+        }
+    }
+
+    #[test]
+    fn two_holds_at_once_are_seen_at_once() {
+        let ms = 1_000_000;
+        let overlap = Span {
+            from_ns: 200 * ms,
+            to_ns: 300 * ms,
+        };
+        let holds = [
+            hold("c1", 100 * ms, 300 * ms),
+            hold("c2", 200 * ms, 400 * ms),
+        ];
+        let fault = FaultBar {
+            label: "pause c1".to_owned(),
+            from_ns: 150 * ms,
+            to_ns: Some(290 * ms),
+        };
+        let timeline =
+            TimelineData::around("orders", "belief", overlap, &holds, &[overlap], &[fault])
+                .with_operations(vec![OperationBar {
+                    client: "c1".to_owned(),
+                    owner: "t0".to_owned(),
+                    op: "release".to_owned(),
+                    grant: "c1/g1".to_owned(),
+                    from_ns: 300 * ms,
+                    to_ns: None,
+                    end: String::new(),
+                }]);
+        let proof = Proof {
+            timeline,
+            slice: vec![r#"{"t_ns":200000000,"id":4,"end":"ok","grant":"c2/g1"}"#.to_owned()],
+            of_lines: 1_234,
+            shortest: true,
+        };
+        let text = proof.text();
+        let rows: Vec<&str> = text.lines().collect();
+        assert_eq!(rows.len(), 7, "{text}");
+        let marks = |row: &str, mark: char| row.chars().filter(|c| *c == mark).count();
+        // The window is 100 to 400 ms wide: a third of its columns each.
+        assert_eq!(marks(rows[1], '█') + marks(rows[1], '▾'), 48, "{text}");
+        assert_eq!(marks(rows[2], '█'), 49, "{text}");
+        assert_eq!(marks(rows[3], '*'), 25, "{text}");
+        assert!(
+            rows[4].contains("pause c1") && rows[4].contains("healed 0.290 s"),
+            "{text}"
+        );
+        assert!(rows[5].contains("1 of 1\u{202f}234 lines, none"), "{text}");
+        assert!(
+            rows[6].contains("0.200000 s  answered ok: c2/g1  [4]"),
+            "{text}"
+        );
+        assert!(rows.iter().all(|row| row.chars().count() <= 130), "{text}");
+    }
+}
