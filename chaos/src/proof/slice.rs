@@ -186,7 +186,8 @@ impl Search<'_> {
         let mut shortest = whole;
         // Ends that prove nothing: of calls, and of faults that need not be healed. Where refusals are the matter, the answer says until when
         // was asked, so there it stays.
-        for unit in chosen.iter().filter(|_| self.class != "liveness") {
+        let may_lose_ends = self.class != "liveness";
+        for unit in chosen.iter().filter(|_| may_lose_ends) {
             for end in self.units[*unit].lines.iter().skip(1) {
                 let without: Vec<usize> =
                     lines.iter().copied().filter(|line| line != end).collect();
