@@ -233,8 +233,7 @@ impl Search {
     async fn wait_in_line(mut self, lock: &Arc<LockInner>) -> Result<Guard, LockError> {
         let options = &lock.client.options;
         let place = lock.client.gates.enter(lock);
-        let seat = Arc::clone(&place.gate).lock_owned();
-        let Some(mut seat) = within(self.end, seat).await else {
+        let Some(mut seat) = within(self.end, place.seat()).await else {
             return Err(self.give_up());
         };
         if seat.ears.is_none() {

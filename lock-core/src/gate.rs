@@ -1,30 +1,28 @@
 //! The waiters of one client on one lock: a line, of which only the first looks at the server.
 
-use std::{
-    collections::HashMap,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
 
 use crate::{
-    kind::Kind, lock::LockInner, quorum::majority, servers::Servers, topology::Subscription,
+    kind::Kind,
+    line::{self, Lines},
+    lock::LockInner,
+    quorum::majority,
+    servers::Servers,
+    topology::Subscription,
 };
 
 /// Every line of a client.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Gates {
-    gates: Mutex<HashMap<(Kind, String), Arc<Gate>>>,
-    /// How many there are, so that nobody needs the map while nobody waits.
-    count: AtomicUsize,
+    lines: Lines<Key, Seat>,
 }
 
-/// One line: tokio's mutex hands the seat on in the order of arrival.
-pub(crate) type Gate = tokio::sync::Mutex<Seat>;
+type Key = (Kind, String);
+
+/// A place in a line.
+pub(crate) type Place<'a> = line::Place<'a, Key, Seat>;
 
 /// What the first in the line has, and leaves to the next.
 #[derive(Debug)]
@@ -34,55 +32,31 @@ pub(crate) struct Seat {
     pub(crate) look_at: Instant,
 }
 
-/// A place in the line.
-#[derive(Debug)]
-pub(crate) struct Place<'a> {
-    gates: &'a Gates,
-    key: (Kind, String),
-    pub(crate) gate: Arc<Gate>,
+impl Default for Gates {
+    fn default() -> Self {
+        Gates {
+            lines: Lines::new(),
+        }
+    }
 }
 
 impl Gates {
     /// Whether somebody waits for the lock.
     pub(crate) fn is_waited_for(&self, lock: &LockInner) -> bool {
-        if self.count.load(Ordering::Relaxed) == 0 {
-            return false;
-        }
-        let gates = self.gates.lock().unwrap_or_else(PoisonError::into_inner);
-        gates.contains_key(&(lock.kind, lock.names.key.clone()))
+        !self.lines.is_empty() && self.lines.has(&key(lock))
     }
 
     /// Joins the line.
     pub(crate) fn enter(&self, lock: &LockInner) -> Place<'_> {
-        let key = (lock.kind, lock.names.key.clone());
-        let mut gates = self.gates.lock().unwrap_or_else(PoisonError::into_inner);
-        let gate = gates.entry(key.clone()).or_insert_with(|| {
-            let seat = Seat {
-                ears: None,
-                look_at: Instant::now(),
-            };
-            Arc::new(Gate::new(seat))
-        });
-        let gate = Arc::clone(gate);
-        self.count.store(gates.len(), Ordering::Relaxed);
-        Place {
-            gates: self,
-            key,
-            gate,
-        }
+        self.lines.enter(key(lock), || Seat {
+            ears: None,
+            look_at: Instant::now(),
+        })
     }
 }
 
-impl Drop for Place<'_> {
-    fn drop(&mut self) {
-        let gates = &self.gates.gates;
-        let mut gates = gates.lock().unwrap_or_else(PoisonError::into_inner);
-        // The map's and ours: the last one out ends the line and with it the subscription.
-        if Arc::strong_count(&self.gate) == 2 {
-            gates.remove(&self.key);
-            self.gates.count.store(gates.len(), Ordering::Relaxed);
-        }
-    }
+fn key(lock: &LockInner) -> Key {
+    (lock.kind, lock.names.key.clone())
 }
 
 /// The subscriptions to a lock's channel, one for each server set.

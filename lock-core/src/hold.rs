@@ -16,7 +16,7 @@ use crate::{
     guard::{GuardEvent, LostReason},
     kind::{Ask, Ids, InLine},
     lock::{Lease, LockInner, Owner},
-    watchdog::Due,
+    renewals::{Place, Renewable},
 };
 
 /// What clocks may differ by over a lease: a hundredth of it, for crystals, and 2 ms, for rounding on both sides.
@@ -51,8 +51,8 @@ pub(crate) struct Hold {
     /// Of several masters, one bit for each: whose grant came after a majority's, and who had nothing to give back.
     late: AtomicU64,
     absent: AtomicU64,
-    /// Its place in the queue of renewals; only the watchdog touches it.
-    due: Mutex<Option<Due>>,
+    /// Its place in the queue of renewals.
+    place: Place,
     state: Mutex<State>,
     changed: Notify,
 }
@@ -110,7 +110,7 @@ impl Hold {
             subscribed: AtomicBool::new(false),
             late: AtomicU64::new(0),
             absent: AtomicU64::new(0),
-            due: Mutex::new(None),
+            place: Place::none(),
             state: Mutex::new(State {
                 phase: Phase::Asked,
                 token: None,
@@ -169,11 +169,6 @@ impl Hold {
     fn state(&self) -> MutexGuard<'_, State> {
         // Nothing between lock and unlock can leave the state half changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Its place in the queue of renewals; to be touched under the queue's own mutex only.
-    pub(crate) fn due_mut(&self) -> MutexGuard<'_, Option<Due>> {
-        self.due.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A request that may set this lease is about to be sent.
@@ -343,6 +338,20 @@ impl Hold {
             () = changed => {}
             () = tokio::time::sleep_until(until.into()) => {}
         }
+    }
+}
+
+impl Renewable for Hold {
+    fn is_held(&self) -> bool {
+        Hold::is_held(self)
+    }
+
+    fn lease(&self) -> Duration {
+        self.lease
+    }
+
+    fn place(&self) -> &Place {
+        &self.place
     }
 }
 

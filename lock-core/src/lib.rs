@@ -65,9 +65,9 @@
 //!
 //! # Where to read on
 //!
-//! `lock.rs` and `guard.rs` are what callers see. `acquire.rs` looks and waits, `gate.rs` is the line of waiters in a
-//! client and `queue.rs` the one at the server,
-//! `release.rs` gives back, `watchdog.rs` renews, `hold.rs` is what they share. `servers.rs` asks one server set and
+//! `lock.rs` and `guard.rs` are what callers see. `acquire.rs` looks and waits, `gate.rs` and `line.rs` are the line of
+//! waiters in a client and `queue.rs` the one at the server, `release.rs` gives back, `watchdog.rs` renews by the
+//! deadlines in `renewals.rs`, `hold.rs` is what they share. `servers.rs` asks one server set and
 //! `quorum.rs` several. A kind is a file under `kind/` (requests and replies, no network), its scripts under
 //! `scripts/` and a line in `kind/mod.rs`; `topology/` finds the servers and never gives an answer twice.
 
@@ -80,13 +80,16 @@ mod gate;
 mod guard;
 mod hold;
 mod kind;
+mod line;
 mod lock;
 mod names;
 mod options;
 mod queue;
 mod quorum;
 mod release;
+mod renewals;
 mod servers;
+mod sync;
 mod target;
 mod topology;
 mod watchdog;

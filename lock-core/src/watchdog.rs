@@ -1,19 +1,19 @@
 //! Renewals: one task per client keeps every renewed hold alive, each at its own time, all servers side by side.
 
 use std::{
-    collections::{BTreeMap, HashMap},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    collections::HashMap,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
-use tokio::sync::Notify;
 
 use crate::{
     background::Background,
     guard::LostReason,
     hold::Hold,
     queue::claim_after,
+    renewals::Queue,
     servers::{self, Lengthened, Together},
     topology::NodeError,
 };
@@ -22,41 +22,24 @@ use crate::{
 /// so that others hardly wait behind it.
 const BATCH: usize = 64;
 
-/// When a hold is due, and a number that tells holds of one instant apart.
-pub(crate) type Due = (Instant, u64);
-
-/// The renewals of one client. Registering and removing cost a tree operation under a short mutex and no task;
-/// a hold that ends leaves nothing behind in the queue.
-#[derive(Debug, Default)]
+/// The renewals of one client.
+#[derive(Debug)]
 pub(crate) struct Watchdog {
-    queue: Arc<Queue>,
+    queue: Arc<Queue<Hold>>,
 }
 
-#[derive(Debug, Default)]
-struct Queue {
-    holds: Mutex<Holds>,
-    /// An earlier deadline than the task sleeps for has come, or the end.
-    wake: Notify,
-}
-
-#[derive(Debug, Default)]
-struct Holds {
-    due: BTreeMap<Due, Arc<Hold>>,
-    last_number: u64,
-    /// The task looks then, if nobody wakes it before.
-    looks_at: Option<Instant>,
-    started: bool,
-    closed: bool,
+impl Default for Watchdog {
+    fn default() -> Self {
+        Watchdog {
+            queue: Arc::new(Queue::new()),
+        }
+    }
 }
 
 impl Watchdog {
     /// Renews the hold from now on; one that was given for less than was asked for claims the rest first.
     pub(crate) fn add(&self, hold: &Arc<Hold>, background: &Background) {
-        let start = {
-            let mut holds = self.queue.lock();
-            !std::mem::replace(&mut holds.started, true)
-        };
-        if start {
+        if self.queue.start() {
             background.spawn_uncounted(run(Arc::clone(&self.queue)));
         }
         let first = match hold.is_unclaimed() {
@@ -68,22 +51,14 @@ impl Watchdog {
 
     /// Renews it no more. Nothing but this hold is touched.
     pub(crate) fn remove(&self, hold: &Hold) {
-        if !hold.renewed && !hold.is_unclaimed() {
-            return;
-        }
-        let mut holds = self.queue.lock();
-        if let Some(due) = hold.due_mut().take() {
-            holds.due.remove(&due);
+        if hold.renewed || hold.is_unclaimed() {
+            self.queue.remove(hold);
         }
     }
 
     /// Ends all renewals; holds are left to their leases.
     pub(crate) fn close(&self) {
-        let mut holds = self.queue.lock();
-        holds.closed = true;
-        holds.due.clear();
-        drop(holds);
-        self.queue.wake.notify_one();
+        self.queue.close();
     }
 }
 
@@ -91,55 +66,6 @@ impl Drop for Watchdog {
     fn drop(&mut self) {
         self.close();
     }
-}
-
-impl Queue {
-    fn lock(&self) -> MutexGuard<'_, Holds> {
-        self.holds.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn insert(&self, hold: &Arc<Hold>, at: Instant) {
-        let mut holds = self.lock();
-        // A release ends the hold before it looks for it here: whoever comes second sees the other.
-        if holds.closed || !hold.is_held() {
-            return;
-        }
-        holds.last_number += 1;
-        let due = (at, holds.last_number);
-        *hold.due_mut() = Some(due);
-        holds.due.insert(due, Arc::clone(hold));
-        // Mostly the task looks before this one is due: holds come and go without waking it.
-        if holds.looks_at.is_none_or(|looks_at| at < looks_at) {
-            holds.looks_at = Some(at);
-            drop(holds);
-            self.wake.notify_one();
-        }
-    }
-
-    /// The holds that are due or soon will be, and when to look again; `None` after the end.
-    fn take_due(&self, now: Instant) -> Option<(Vec<Arc<Hold>>, Option<Instant>)> {
-        let mut holds = self.lock();
-        if holds.closed {
-            return None;
-        }
-        let mut due = Vec::new();
-        while let Some(entry) = holds.due.first_entry() {
-            if entry.key().0 > now + early(entry.get().lease) {
-                break;
-            }
-            let hold = entry.remove();
-            hold.due_mut().take();
-            due.push(hold);
-        }
-        holds.looks_at = holds.due.first_key_value().map(|((at, _), _)| *at);
-        Some((due, holds.looks_at))
-    }
-}
-
-/// How much too early a renewal may be, so that several share a request: a three-hundredth of the lease, which is a
-/// hundredth of the period.
-fn early(lease: Duration) -> Duration {
-    lease / 300
 }
 
 /// From one renewal to the next: a third of the lease, up to a tenth less so that holds spread out.
@@ -153,7 +79,7 @@ fn retry_pause(lease: Duration) -> Duration {
     pause.mul_f64(rand::random_range(0.5..=1.0))
 }
 
-async fn run(queue: Arc<Queue>) {
+async fn run(queue: Arc<Queue<Hold>>) {
     let mut renewals = FuturesUnordered::new();
     while let Some((due, next)) = queue.take_due(Instant::now()) {
         for batch in batches(due) {
@@ -168,7 +94,7 @@ async fn run(queue: Arc<Queue>) {
         let mut sleep = std::pin::pin!(sleep);
         loop {
             tokio::select! {
-                () = queue.wake.notified() => break,
+                () = queue.woken() => break,
                 () = &mut sleep => break,
                 Some(()) = renewals.next(), if !renewals.is_empty() => {}
             }
@@ -200,7 +126,7 @@ fn batches(due: Vec<Arc<Hold>>) -> Vec<Vec<Arc<Hold>>> {
 }
 
 /// One renewal of one hold or of several; puts them back into the queue unless they are over.
-async fn renew(queue: &Queue, batch: Vec<Arc<Hold>>) {
+async fn renew(queue: &Queue<Hold>, batch: Vec<Arc<Hold>>) {
     if let [_, _, ..] = batch.as_slice() {
         let now = Instant::now();
         let deadline = batch.iter().map(|hold| hold.valid_until()).min();
@@ -232,7 +158,7 @@ async fn renew(queue: &Queue, batch: Vec<Arc<Hold>>) {
 }
 
 /// What an answer to a renewal means.
-fn renewed(queue: &Queue, hold: &Arc<Hold>, answer: Result<Lengthened, NodeError>) {
+fn renewed(queue: &Queue<Hold>, hold: &Arc<Hold>, answer: Result<Lengthened, NodeError>) {
     match answer {
         Ok(Lengthened::Held { sent_at }) => {
             hold.lengthen(sent_at, hold.lease, true);
@@ -246,7 +172,7 @@ fn renewed(queue: &Queue, hold: &Arc<Hold>, answer: Result<Lengthened, NodeError
     }
 }
 
-fn retry(queue: &Queue, hold: &Arc<Hold>) {
+fn retry(queue: &Queue<Hold>, hold: &Arc<Hold>) {
     let pause = Instant::now() + retry_pause(hold.lease);
     queue.insert(hold, hold.valid_until().min(pause));
 }

@@ -1,9 +1,6 @@
 //! Turns what happens to one channel into hints for everybody who waits on it.
 use std::{
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
-    },
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -13,7 +10,10 @@ use tokio::sync::{
     watch,
 };
 
-use crate::topology::Hints;
+use crate::{
+    sync::{AtomicU64, AtomicUsize, Mutex, Ordering, PoisonError},
+    topology::Hints,
+};
 
 /// A channel and its waiters.
 #[derive(Debug)]

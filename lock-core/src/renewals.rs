@@ -1,0 +1,154 @@
+//! Turns holds and their deadlines into what is to be renewed now, and into the moment to look again.
+//!
+//! Registering and removing cost a tree operation under a short mutex and no task; a hold that ends leaves nothing
+//! behind. What is promised, and proved over all orders of events by `tests/lock_models.rs`: a hold that is held is
+//! in here or in the hands of the task that renews; one that has ended is not in here once both its end and its
+//! renewal are through; and the task is woken for everything that is due before it would look.
+
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use crate::sync::{Mutex, MutexGuard, Notify, PoisonError};
+
+/// When a hold is due, and a number that tells holds of one instant apart.
+type Due = (Instant, u64);
+
+/// What can be renewed.
+pub(crate) trait Renewable {
+    /// Whether it is held, as far as is known now.
+    fn is_held(&self) -> bool;
+    /// The lease that a renewal sets.
+    fn lease(&self) -> Duration;
+    /// Where it keeps its place in the queue.
+    fn place(&self) -> &Place;
+}
+
+/// A hold's place in the queue, if it has one; read and changed under the queue's mutex only.
+#[derive(Debug)]
+pub(crate) struct Place(Mutex<Option<Due>>);
+
+impl Place {
+    pub(crate) fn none() -> Self {
+        Place(Mutex::new(None))
+    }
+
+    fn due(&self) -> MutexGuard<'_, Option<Due>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Holds by their deadlines.
+#[derive(Debug)]
+pub(crate) struct Queue<H> {
+    holds: Mutex<Holds<H>>,
+    /// An earlier deadline than the task sleeps for has come, or the end.
+    wake: Notify,
+}
+
+#[derive(Debug)]
+struct Holds<H> {
+    due: BTreeMap<Due, Arc<H>>,
+    last_number: u64,
+    /// The task looks then, if nobody wakes it before.
+    looks_at: Option<Instant>,
+    started: bool,
+    closed: bool,
+}
+
+impl<H: Renewable> Queue<H> {
+    pub(crate) fn new() -> Self {
+        Queue {
+            holds: Mutex::new(Holds {
+                due: BTreeMap::new(),
+                last_number: 0,
+                looks_at: None,
+                started: false,
+                closed: false,
+            }),
+            wake: Notify::new(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Holds<H>> {
+        // Nothing between lock and unlock can leave it half changed.
+        self.holds.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the caller is the first to ask, and so the one to start the task.
+    pub(crate) fn start(&self) -> bool {
+        !std::mem::replace(&mut self.lock().started, true)
+    }
+
+    /// The hold is due then. Nothing happens if it has ended, or the queue has.
+    pub(crate) fn insert(&self, hold: &Arc<H>, at: Instant) {
+        let mut holds = self.lock();
+        // A release ends the hold before it looks for it here: whoever comes second sees the other.
+        if holds.closed || !hold.is_held() {
+            return;
+        }
+        holds.last_number += 1;
+        let due = (at, holds.last_number);
+        *hold.place().due() = Some(due);
+        holds.due.insert(due, Arc::clone(hold));
+        // Mostly the task looks before this one is due: holds come and go without waking it.
+        if holds.looks_at.is_none_or(|looks_at| at < looks_at) {
+            holds.looks_at = Some(at);
+            drop(holds);
+            self.wake.notify_one();
+        }
+    }
+
+    /// The hold is not due any more. Nothing but this hold is touched.
+    pub(crate) fn remove(&self, hold: &H) {
+        let mut holds = self.lock();
+        let due = hold.place().due().take();
+        if let Some(due) = due {
+            holds.due.remove(&due);
+        }
+    }
+
+    /// The holds that are due or soon will be, and when to look again; `None` after the end.
+    pub(crate) fn take_due(&self, now: Instant) -> Option<(Vec<Arc<H>>, Option<Instant>)> {
+        let mut holds = self.lock();
+        if holds.closed {
+            return None;
+        }
+        let mut due = Vec::new();
+        while let Some(entry) = holds.due.first_entry() {
+            if entry.key().0 > now + early(entry.get().lease()) {
+                break;
+            }
+            let hold = entry.remove();
+            hold.place().due().take();
+            due.push(hold);
+        }
+        holds.looks_at = holds.due.first_key_value().map(|((at, _), _)| *at);
+        Some((due, holds.looks_at))
+    }
+
+    /// Completes when something is due before `take_due` said, or at the end. Cancel-safe; what happened since then
+    /// counts.
+    pub(crate) async fn woken(&self) {
+        self.wake.notified().await;
+    }
+
+    /// Lets go of all holds, and takes no more.
+    pub(crate) fn close(&self) {
+        let mut holds = self.lock();
+        holds.closed = true;
+        let due = std::mem::take(&mut holds.due);
+        drop(holds);
+        // A hold may be the last to know its client: that is not for under the mutex.
+        drop(due);
+        self.wake.notify_one();
+    }
+}
+
+/// How much too early a renewal may be, so that several share a request: a three-hundredth of the lease, which is a
+/// hundredth of the period.
+fn early(lease: Duration) -> Duration {
+    lease / 300
+}

@@ -1,0 +1,148 @@
+//! Turns the renewal queue, a task that renews and holders that come and go into a model.
+//!
+//! Time stands still: what is due is due at once, what is not never becomes so. The task is asleep when it has nothing
+//! to do, and only the queue can wake it. A holder stays until it has been renewed, so that a missed wake-up is a
+//! deadlock, which the checker finds.
+
+use std::{
+    sync::{Arc, LazyLock},
+    time::{Duration, Instant},
+};
+
+use loom::{
+    future::block_on,
+    sync::{Condvar, Mutex},
+    thread,
+};
+
+use crate::{
+    renewals::{Place, Queue, Renewable},
+    twin::{self, Line},
+};
+
+/// One moment for all executions, which must not differ.
+static NOW: LazyLock<Instant> = LazyLock::new(Instant::now);
+const LEASE: Duration = Duration::from_secs(30);
+const LATER: Duration = Duration::from_secs(10);
+
+struct Hold {
+    place: Place,
+    state: Mutex<State>,
+    renewed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    ended: bool,
+    renewals: u32,
+}
+
+impl Hold {
+    fn new() -> Arc<Self> {
+        Arc::new(Hold {
+            place: Place::none(),
+            state: Mutex::default(),
+            renewed: Condvar::new(),
+        })
+    }
+
+    /// As the library's: ends, then leaves the queue.
+    fn release(&self, queue: &Queue<Hold>) {
+        self.state.lock().unwrap().ended = true;
+        if !twin::lacks(Line::RemovesAtRelease) {
+            queue.remove(self);
+        }
+    }
+}
+
+impl Renewable for Hold {
+    fn is_held(&self) -> bool {
+        twin::lacks(Line::RefusesWhatHasEnded) || !self.state.lock().unwrap().ended
+    }
+
+    fn lease(&self) -> Duration {
+        LEASE
+    }
+
+    fn place(&self) -> &Place {
+        &self.place
+    }
+}
+
+/// The task: renews what is due, puts it back for later, sleeps.
+fn renew(queue: &Queue<Hold>) {
+    while let Some((due, _)) = queue.take_due(*NOW) {
+        for hold in due {
+            let mut state = hold.state.lock().unwrap();
+            state.renewals += 1;
+            drop(state);
+            hold.renewed.notify_all();
+            queue.insert(&hold, *NOW + LATER);
+        }
+        block_on(queue.woken());
+    }
+}
+
+/// Two holders, each due at once, each gone when it has been renewed.
+pub(crate) fn two_holders() {
+    let queue = Arc::new(Queue::new());
+    let task = thread::spawn({
+        let queue = Arc::clone(&queue);
+        move || renew(&queue)
+    });
+    let stays = Hold::new();
+    queue.insert(&stays, *NOW + LATER * 2);
+    let holder = {
+        let queue = Arc::clone(&queue);
+        move || {
+            let hold = Hold::new();
+            queue.insert(&hold, *NOW);
+            let mut state = hold.state.lock().unwrap();
+            while state.renewals == 0 {
+                state = hold.renewed.wait(state).unwrap();
+            }
+            drop(state);
+            hold.release(&queue);
+            hold
+        }
+    };
+    let other = thread::spawn(holder.clone());
+    let mine = holder();
+    let others = other.join().unwrap();
+    // What stays is untouched by what ended; it is due before the end of its lease, and nothing else is any more.
+    let due = queue.take_due(*NOW + LATER * 3);
+    queue.close();
+    task.join().unwrap();
+    let (due, next) = due.expect("not closed");
+    assert!(next.is_none());
+    for hold in &due {
+        // The renewal of one that ended may still be under way, but it is not put back.
+        assert!(
+            Arc::ptr_eq(hold, &stays),
+            "an ended hold is still to be renewed"
+        );
+    }
+    assert_eq!(due.len(), 1, "a hold lost its renewal");
+    assert!(mine.state.lock().unwrap().ended && others.state.lock().unwrap().ended);
+}
+
+/// The client closes while a holder comes: the task ends, whatever came first, and nothing is kept.
+pub(crate) fn closing() {
+    let queue = Arc::new(Queue::new());
+    let task = thread::spawn({
+        let queue = Arc::clone(&queue);
+        move || renew(&queue)
+    });
+    let holder = thread::spawn({
+        let queue = Arc::clone(&queue);
+        move || {
+            let hold = Hold::new();
+            queue.insert(&hold, *NOW + LATER);
+            hold
+        }
+    });
+    queue.close();
+    task.join().unwrap();
+    let hold = holder.join().unwrap();
+    assert_eq!(Arc::strong_count(&hold), 1, "kept after the end");
+}
