@@ -58,6 +58,8 @@ pub static BUILTINS: &[Builtin] = &builtin![
     "script-flush"
     "flushall"
     "client-connections-dropped"
+    "lost-reply-acquire"
+    "lost-reply-release"
     ;
     "release-without-owner-check"
     "get-compare-del"

@@ -56,6 +56,9 @@ bites! {
     close_after: "fault = \"close-after\"\non = \"n1 -> client 2\"\nwith = { bytes = 100 }";
     slice: "fault = \"slice\"\non = \"clients <-> master\"\nwith = { size = 3, delay = \"1ms\" }";
     corrupt: "fault = \"corrupt\"\non = \"client 2 -> n1\"\nwith = { rate = 0.05 }";
+    loss: "fault = \"loss\"\non = \"clients -> master\"\nwith = { rate = 0.2, burst = 2 }";
+    hold: "fault = \"hold\"\non = \"master -> client 1\"\nwith = { match = \"EVALSHA\", nth = 2 }";
+    drop: "fault = \"drop\"\non = \"client 2 -> master\"\nwith = { match = \"EVALSHA *channel*\", nth = 2, count = 1 }";
     client_kill: "fault = \"client-kill\"";
     client_kill_of_a_client: "fault = \"client-kill\"\non = \"client 2\"";
     client_kill_behind_proxies: "fault = \"client-kill\"\non = \"client 2\"\n\n[[faults]]\nfor = \"100ms\"\nfault = \"delay\"\n\

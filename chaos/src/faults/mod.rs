@@ -7,12 +7,16 @@ mod client_kill;
 mod client_pause;
 mod command;
 mod config_set;
+mod drop;
 mod failover;
 mod flushall;
 mod harms;
+mod hold;
 mod kill;
 pub(crate) mod link;
+mod loss;
 mod maxmemory;
+mod message;
 mod pause;
 mod restart;
 mod script_flush;
@@ -141,7 +145,7 @@ pub enum SettingKind {
 }
 
 /// Every fault of this build, in the order of the docs.
-pub static FAULTS: [FaultKind; 20] = [
+pub static FAULTS: [FaultKind; 23] = [
     kill::KIND,
     restart::KIND,
     pause::KIND,
@@ -154,6 +158,9 @@ pub static FAULTS: [FaultKind; 20] = [
     harms::CLOSE_AFTER,
     harms::SLICED,
     harms::CORRUPT,
+    loss::KIND,
+    hold::KIND,
+    drop::KIND,
     failover::KIND,
     script_flush::KIND,
     flushall::KIND,

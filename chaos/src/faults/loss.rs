@@ -1,0 +1,34 @@
+//! Loss: packets of a link are lost and sent again by TCP, later and later.
+
+use cluster_config::LinkFault;
+
+use super::link::OnLinks;
+use super::{FaultKind, Hits, SettingKind, SettingSpec, settings};
+
+const BURST_LONGEST: u32 = 1_000_000;
+
+pub(super) const KIND: FaultKind = FaultKind {
+    name: "loss",
+    about: "packets are lost and sent again, as TCP does: what is lost arrives 200 ms later, or 600 ms, 1.4 s and so on, and what follows it waits",
+    hits: Hits::LINK,
+    settings: &[
+        SettingSpec {
+            name: "rate",
+            about: "share of the packets, more than 0.0 and at most 1.0",
+            kind: SettingKind::Share,
+            required: true,
+        },
+        SettingSpec {
+            name: "burst",
+            about: "so many in a row are lost on average; default 1",
+            kind: SettingKind::Count(1, BURST_LONGEST),
+            required: false,
+        },
+    ],
+    one_shot: false,
+    colour: "#a04000",
+    fault: &OnLinks(|injection| LinkFault::Loss {
+        rate: settings::share(&injection.with, "rate").unwrap_or(0.0),
+        burst: settings::count(&injection.with, "burst").unwrap_or(1),
+    }),
+};

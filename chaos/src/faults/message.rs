@@ -1,0 +1,37 @@
+//! Reads the settings that choose messages on a link: which, from which one on, and how many.
+
+use cluster_config::Pattern;
+
+use super::{Injection, SettingKind, SettingSpec, settings};
+
+const MOST: u32 = 1_000_000_000;
+
+pub(super) const SETTINGS: &[SettingSpec] = &[
+    SettingSpec {
+        name: "match",
+        about: "words of the command, or of the command that a reply answers: its name, then others among those that follow, in their order; `*` is any run of characters; default: every message",
+        kind: SettingKind::Text,
+        required: false,
+    },
+    SettingSpec {
+        name: "nth",
+        about: "the first of them that is harmed, counted from 1 on each link since the fault began; default 1",
+        kind: SettingKind::Count(1, MOST),
+        required: false,
+    },
+    SettingSpec {
+        name: "count",
+        about: "how many are harmed, from that one on; default 1",
+        kind: SettingKind::Count(1, MOST),
+        required: false,
+    },
+];
+
+/// Which messages, the first and how many.
+pub(super) fn chosen(injection: &Injection) -> (Pattern, u64, u64) {
+    let with = &injection.with;
+    let words = settings::text(with, "match").unwrap_or_default();
+    let count = |name| u64::from(settings::count(with, name).unwrap_or(1));
+    let Ok(pattern) = words.parse();
+    (pattern, count("nth"), count("count"))
+}
