@@ -15,7 +15,7 @@ use crate::{
     queue::Posts,
     servers::Servers,
     target::{Shape, Target},
-    topology::{self, Route},
+    topology::{self, Route, Secure},
     watchdog::Watchdog,
 };
 
@@ -80,7 +80,16 @@ impl Client {
     /// Errors: `Failed` if no server answered, for independent masters no majority; `Invalid` if the target cannot work.
     pub async fn connect(target: &Target, options: ClientOptions) -> Result<Self, LockError> {
         const ACTION: &str = "connect to";
-        let routes = topology::connect(target, &options).await;
+        let tls = match target.tls {
+            false => None,
+            true => Some(
+                Secure::new(&options.tls.or(&target.parameters.tls)).map_err(|why| {
+                    let target = target.to_string();
+                    LockError::local(ErrorKind::Invalid, ACTION, &target, why)
+                })?,
+            ),
+        };
+        let routes = topology::connect(target, &options, tls).await;
         let routes = routes.map_err(|error| {
             LockError::at_node(ErrorKind::Failed, ACTION, &target.to_string(), error)
         })?;

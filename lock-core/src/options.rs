@@ -1,11 +1,132 @@
 //! How a client behaves, with a setter for each setting.
 
-use std::{collections::HashMap, net::SocketAddr, time::Duration};
+use std::{
+    collections::HashMap, fmt, net::SocketAddr, path::PathBuf, str::FromStr, time::Duration,
+};
 
 use crate::durability::Durability;
 
 /// Announced address to the address to dial instead (a proxy, a published port).
 pub type AddressMap = HashMap<(String, u16), SocketAddr>;
+
+/// How TLS connections are made. What is not set here is taken from the target's URL.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct TlsOptions {
+    /// PEM file of the authorities to trust; otherwise those of the operating system.
+    pub ca_file: Option<PathBuf>,
+    /// PEM file of the certificate, with its chain, that this client shows.
+    pub cert_file: Option<PathBuf>,
+    /// PEM file of that certificate's private key.
+    pub key_file: Option<PathBuf>,
+    /// The name that the servers' certificates are for; otherwise each server's address.
+    pub server_name: Option<String>,
+    /// Trusts whoever answers: no protection against somebody in between.
+    pub insecure: bool,
+}
+
+impl TlsOptions {
+    /// Trusts the authorities in a PEM file instead of the operating system's.
+    pub fn ca_file(mut self, file: impl Into<PathBuf>) -> Self {
+        self.ca_file = Some(file.into());
+        self
+    }
+
+    /// Shows a certificate to servers that ask for one; PEM files of the certificate and its private key.
+    pub fn client_certificate(
+        mut self,
+        cert_file: impl Into<PathBuf>,
+        key_file: impl Into<PathBuf>,
+    ) -> Self {
+        self.cert_file = Some(cert_file.into());
+        self.key_file = Some(key_file.into());
+        self
+    }
+
+    /// Expects certificates for this name, whatever the servers' addresses are.
+    pub fn server_name(mut self, name: impl Into<String>) -> Self {
+        self.server_name = Some(name.into());
+        self
+    }
+
+    /// Trusts whoever answers.
+    pub fn insecure(mut self) -> Self {
+        self.insecure = true;
+        self
+    }
+
+    /// Each setting, or the other's where it is not made. A certificate goes with its key.
+    pub(crate) fn or(&self, other: &Self) -> Self {
+        let (cert_file, key_file) = match &self.cert_file {
+            Some(_) => (&self.cert_file, &self.key_file),
+            None => (&other.cert_file, &other.key_file),
+        };
+        TlsOptions {
+            ca_file: self.ca_file.clone().or_else(|| other.ca_file.clone()),
+            cert_file: cert_file.clone(),
+            key_file: key_file.clone(),
+            server_name: self
+                .server_name
+                .clone()
+                .or_else(|| other.server_name.clone()),
+            insecure: self.insecure || other.insecure,
+        }
+    }
+}
+
+/// How releases are announced to waiters, and how waiters hear of them. All clients of a lock must agree; those that
+/// do not still get in, by looking at the lock again, but later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum PubSub {
+    /// As Redisson chooses: sharded on a cluster whose servers know it (Redis 7.0), plain anywhere else. What the
+    /// target's URL says comes before that.
+    #[default]
+    Auto,
+    /// PUBLISH and SUBSCRIBE: reaches every client; a cluster carries each message to all its nodes.
+    Plain,
+    /// SPUBLISH and SSUBSCRIBE: a message stays at the shard of its lock.
+    Sharded,
+    /// Announces and listens in both ways: for a fleet in which some clients do one and some the other.
+    Both,
+}
+
+impl PubSub {
+    /// Its name, as in URLs.
+    pub fn name(self) -> &'static str {
+        match self {
+            PubSub::Auto => "auto",
+            PubSub::Plain => "plain",
+            PubSub::Sharded => "sharded",
+            PubSub::Both => "both",
+        }
+    }
+}
+
+impl fmt::Display for PubSub {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Words that name no [`PubSub`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is no way to publish; it is auto, plain, sharded or both")]
+pub struct UnknownPubSub {
+    text: String,
+}
+
+impl FromStr for PubSub {
+    type Err = UnknownPubSub;
+
+    fn from_str(text: &str) -> Result<Self, UnknownPubSub> {
+        let all = [PubSub::Auto, PubSub::Plain, PubSub::Sharded, PubSub::Both];
+        let found = all.into_iter().find(|way| way.name() == text);
+        found.ok_or_else(|| UnknownPubSub {
+            text: text.to_owned(),
+        })
+    }
+}
 
 /// How a client behaves; `Default` suits a lease of tens of seconds on a local network.
 #[derive(Debug, Clone)]
@@ -32,6 +153,10 @@ pub struct ClientOptions {
     pub address_map: AddressMap,
     /// CLIENT SETNAME of each connection.
     pub client_name: Option<String>,
+    /// How connections to a `rediss` target are made.
+    pub tls: TlsOptions,
+    /// How releases are announced and heard. Default `Auto`.
+    pub pub_sub: PubSub,
 }
 
 impl Default for ClientOptions {
@@ -46,6 +171,8 @@ impl Default for ClientOptions {
             node_timeout: None,
             address_map: AddressMap::new(),
             client_name: None,
+            tls: TlsOptions::default(),
+            pub_sub: PubSub::Auto,
         }
     }
 }
@@ -102,6 +229,18 @@ impl ClientOptions {
     /// Sets the name that the server lists for each connection.
     pub fn client_name(mut self, name: impl Into<String>) -> Self {
         self.client_name = Some(name.into());
+        self
+    }
+
+    /// Sets how TLS connections are made.
+    pub fn tls(mut self, tls: TlsOptions) -> Self {
+        self.tls = tls;
+        self
+    }
+
+    /// Sets how releases are announced and heard.
+    pub fn pub_sub(mut self, pub_sub: PubSub) -> Self {
+        self.pub_sub = pub_sub;
         self
     }
 

@@ -7,6 +7,8 @@ use std::{
     str::FromStr,
 };
 
+use crate::parameters::Parameters;
+
 /// The port of a Redis server, where a URL names none.
 const SERVER_PORT: u16 = 6379;
 /// The port of a sentinel, where a URL names none.
@@ -76,9 +78,18 @@ impl fmt::Display for Endpoint {
 /// | `redlock://[[user]:password@]host[:port],…` | independent masters, each with a vote |
 /// | `redis+unix://[[user]:password@]/path` | one server by its Unix socket |
 ///
-/// `rediss`, `rediss-sentinel`, `rediss-cluster` and `redlocks` are the same with TLS; they parse, and connecting says
-/// that this build has no TLS. An IPv6 address stands in brackets. User and password are percent-encoded and belong to
-/// the data nodes; sentinels are asked without them first.
+/// `rediss`, `rediss-sentinel`, `rediss-cluster` and `redlocks` are the same with TLS. An IPv6 address stands in
+/// brackets. User and password are percent-encoded and belong to the data nodes; sentinels are asked without them first.
+///
+/// Each may end with settings, `?name=value&…`, that [`ClientOptions`](crate::ClientOptions) has too (and overrides):
+///
+/// | setting | means |
+/// |---|---|
+/// | `tls-ca=FILE` | trust the authorities in this PEM file instead of the operating system's |
+/// | `tls-cert=FILE`, `tls-key=FILE` | show this certificate, with its private key; both PEM |
+/// | `tls-server-name=NAME` | the servers' certificates are for this name, whatever their addresses are |
+/// | `tls-insecure=true` | trust whoever answers |
+/// | `pubsub=plain`, `sharded` or `both` | how releases are announced and heard: see [`PubSub`](crate::PubSub) |
 ///
 /// ```
 /// let target: lock_core::Target = "redis-sentinel://127.0.0.1:26379/m".parse()?;
@@ -95,6 +106,7 @@ pub struct Target {
     pub(crate) password: Option<String>,
     pub(crate) database: u16,
     pub(crate) tls: bool,
+    pub(crate) parameters: Parameters,
 }
 
 impl Target {
@@ -168,9 +180,7 @@ impl FromStr for Target {
             }
         };
         let (credentials, rest) = split_credentials(rest)?;
-        if rest.contains(['?', '#']) {
-            return bad("a target URL takes no `?` options and no `#` fragment".to_owned());
-        }
+        let (rest, parameters) = split_parameters(rest, tls)?;
         let (hosts, path) = rest.split_once('/').unwrap_or((rest, ""));
         let port = if shape == Shape::Sentinel {
             SENTINEL_PORT
@@ -201,18 +211,32 @@ impl FromStr for Target {
             password,
             database,
             tls,
+            parameters,
         })
     }
 }
 
-fn bad<T>(message: String) -> Result<T, TargetError> {
+/// Splits `?name=value&…` off.
+fn split_parameters(rest: &str, tls: bool) -> Result<(&str, Parameters), TargetError> {
+    let (rest, parameters) = match rest.split_once('?') {
+        None => (rest, Parameters::default()),
+        Some((rest, text)) => (rest, Parameters::read(text, tls)?),
+    };
+    if rest.contains('#') {
+        return bad("a target URL takes no `#` fragment".to_owned());
+    }
+    Ok((rest, parameters))
+}
+
+pub(crate) fn bad<T>(message: String) -> Result<T, TargetError> {
     Err(TargetError { message })
 }
 
 type Credentials = (Option<String>, Option<String>);
 
 fn unix(rest: &str) -> Result<Target, TargetError> {
-    let ((username, password), path) = split_credentials(rest)?;
+    let ((username, password), rest) = split_credentials(rest)?;
+    let (path, parameters) = split_parameters(rest, false)?;
     if !path.starts_with('/') || path.len() < 2 {
         return bad(
             "a Unix socket is given by its full path: redis+unix:///run/redis.sock".to_owned(),
@@ -226,6 +250,7 @@ fn unix(rest: &str) -> Result<Target, TargetError> {
         password,
         database: 0,
         tls: false,
+        parameters,
     })
 }
 
@@ -344,7 +369,7 @@ fn database(text: &str) -> Result<u16, TargetError> {
 }
 
 /// Undoes percent-encoding. The text is not repeated in the message: it may be a password.
-fn decode(text: &str, what: &str) -> Result<String, TargetError> {
+pub(crate) fn decode(text: &str, what: &str) -> Result<String, TargetError> {
     let wrong = || TargetError {
         message: format!(
             "the {what} has a bad percent sign: write %XX with two hexadecimal digits, %25 for `%`"
@@ -370,7 +395,7 @@ fn decode(text: &str, what: &str) -> Result<String, TargetError> {
 }
 
 /// Percent-encodes what would not survive a URL.
-fn encode(text: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+pub(crate) fn encode(text: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     for &byte in text.as_bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
             write!(f, "{}", byte as char)?;
@@ -393,7 +418,7 @@ impl fmt::Display for Target {
                 f.write_str("/")?;
                 encode(part, f)?;
             }
-            return Ok(());
+            return write!(f, "{}", self.parameters);
         }
         for (i, endpoint) in self.endpoints.iter().enumerate() {
             let comma = if i == 0 { "" } else { "," };
@@ -406,7 +431,7 @@ impl fmt::Display for Target {
         if self.database != 0 {
             write!(f, "/{}", self.database)?;
         }
-        Ok(())
+        write!(f, "{}", self.parameters)
     }
 }
 

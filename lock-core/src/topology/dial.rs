@@ -19,7 +19,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::{conn::Conn, wire::Socket};
+use super::{conn::Conn, secure::Secure, wire::Socket};
 use crate::{
     AddressMap, ClientOptions,
     target::{Endpoint, Target},
@@ -34,7 +34,7 @@ pub(crate) struct DialError {
     /// The server's error code, if it answered one.
     pub(crate) code: Option<String>,
     pub(crate) message: String,
-    /// Whether another try cannot help: wrong password, no TLS.
+    /// Whether another try cannot help: a wrong password, an untrusted certificate.
     pub(crate) fatal: bool,
 }
 
@@ -77,7 +77,7 @@ pub(crate) struct Dialer {
     username: Option<String>,
     password: Option<String>,
     database: u16,
-    tls: bool,
+    tls: Option<Secure>,
     address_map: AddressMap,
     client_name: Option<String>,
     pub(crate) connect_timeout: Duration,
@@ -86,12 +86,13 @@ pub(crate) struct Dialer {
 }
 
 impl Dialer {
-    pub(crate) fn new(target: &Target, options: &ClientOptions) -> Self {
+    /// `tls` where the target asks for it.
+    pub(crate) fn new(target: &Target, options: &ClientOptions, tls: Option<Secure>) -> Self {
         Dialer {
             username: target.username.clone(),
             password: target.password.clone(),
             database: target.database,
-            tls: target.tls,
+            tls,
             address_map: options.address_map.clone(),
             client_name: options.client_name.clone(),
             connect_timeout: options.connect_timeout,
@@ -107,7 +108,7 @@ impl Dialer {
             username: password(&self.username),
             password: password(&self.password),
             database: 0,
-            tls: self.tls,
+            tls: self.tls.clone(),
             address_map: self.address_map.clone(),
             client_name: self.client_name.clone(),
             connect_timeout: self.connect_timeout,
@@ -149,16 +150,6 @@ impl Dialer {
         proof: Proof,
         pushes: Option<UnboundedSender<PushInfo>>,
     ) -> Result<Arc<Conn>, DialError> {
-        if self.tls {
-            let message = format!(
-                "cannot connect to {to}: the URL asks for TLS, which this build does not have"
-            );
-            return Err(DialError {
-                code: None,
-                message,
-                fatal: true,
-            });
-        }
         let failed = |mut error: DialError| {
             error.message = format!("could not connect to {to}: {}", error.message);
             error
@@ -166,8 +157,14 @@ impl Dialer {
         match timeout(self.connect_timeout, self.connect(to, proof, pushes)).await {
             Ok(connected) => connected.map_err(failed),
             Err(_) => Err(failed(DialError::new(format!(
-                "no answer within {:?}",
-                self.connect_timeout
+                "no answer within {:?}{}",
+                self.connect_timeout,
+                // A plain port takes the first half of a handshake for a command that has not ended.
+                if self.tls.is_some() {
+                    "; does it speak TLS?"
+                } else {
+                    ""
+                }
             )))),
         }
     }
@@ -189,12 +186,16 @@ impl Dialer {
                 }
                 .map_err(io_error)?;
                 stream.set_nodelay(true).map_err(io_error)?;
-                Socket::Tcp(stream)
+                match &self.tls {
+                    None => Socket::Tcp(stream),
+                    Some(tls) => Socket::Tls(Box::new(tls.handshake(host, stream).await?)),
+                }
             }
         };
         match (pushes, socket) {
             (None, socket) => self.set_up(socket, proof).await,
             (Some(pushes), Socket::Tcp(stream)) => self.set_up_for_pushes(stream, pushes).await,
+            (Some(pushes), Socket::Tls(stream)) => self.set_up_for_pushes(*stream, pushes).await,
             (Some(pushes), Socket::Unix(stream)) => self.set_up_for_pushes(stream, pushes).await,
         }
     }
@@ -317,7 +318,7 @@ impl fmt::Debug for Dialer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Dialer")
             .field("database", &self.database)
-            .field("tls", &self.tls)
+            .field("tls", &self.tls.is_some())
             .finish_non_exhaustive()
     }
 }

@@ -8,6 +8,7 @@ mod flight;
 mod node;
 mod pubsub;
 mod request;
+mod secure;
 mod sentinel;
 mod single;
 mod slot;
@@ -15,13 +16,17 @@ mod slot;
 mod tests;
 mod wire;
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use async_trait::async_trait;
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 pub(crate) use self::request::{Replicas, Request, Script, WaitFor, What};
+pub(crate) use self::secure::Secure;
 pub use self::slot::slot;
 use self::{cluster::Cluster, dial::Dialer, sentinel::Sentinel, single::Single};
 use crate::{
@@ -99,20 +104,22 @@ pub(crate) trait Hints: std::fmt::Debug + Send + Sync {
 
 /// Connects to a target: one route, but for independent masters one per endpoint (unreachable masters of a quorum are routes too: they connect lazily).
 ///
-/// Fails, always for certain, if nothing answers within the connect timeout; of independent masters a majority must.
+/// `tls` where the target asks for it. Fails, always for certain, if nothing answers within the connect timeout; of independent masters a majority must.
 pub(crate) async fn connect(
     target: &Target,
     options: &ClientOptions,
+    tls: Option<Secure>,
 ) -> Result<Vec<Arc<dyn Route>>, NodeError> {
-    let deadline = Instant::now() + options.connect_timeout;
+    // A dial that takes all of its time has a moment left to say why.
+    let deadline = Instant::now() + options.connect_timeout + Duration::from_millis(20);
     match target.shape {
-        Shape::Single | Shape::Masters => masters(target, options, deadline).await,
+        Shape::Single | Shape::Masters => masters(target, options, tls, deadline).await,
         Shape::Sentinel => {
-            let sentinel = Sentinel::connect(target, options, deadline).await?;
+            let sentinel = Sentinel::connect(target, options, tls, deadline).await?;
             Ok(vec![Arc::new(sentinel)])
         }
         Shape::Cluster => {
-            let dialer = Arc::new(Dialer::new(target, options));
+            let dialer = Arc::new(Dialer::new(target, options, tls));
             let cluster = Cluster::connect(target.endpoints.clone(), dialer, deadline).await?;
             Ok(vec![Arc::new(cluster)])
         }
@@ -122,13 +129,14 @@ pub(crate) async fn connect(
 async fn masters(
     target: &Target,
     options: &ClientOptions,
+    tls: Option<Secure>,
     deadline: Instant,
 ) -> Result<Vec<Arc<dyn Route>>, NodeError> {
     let singles: Vec<Arc<Single>> = (target.endpoints.iter())
         .map(|endpoint| {
             Arc::new(Single::new(
                 endpoint.clone(),
-                Arc::new(Dialer::new(target, options)),
+                Arc::new(Dialer::new(target, options, tls.clone())),
             ))
         })
         .collect();

@@ -4,6 +4,7 @@
 
 pub mod cluster;
 pub mod sentinel;
+pub mod tls;
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -234,7 +235,7 @@ fn answer(reader: &mut impl BufRead) -> Option<String> {
 }
 
 /// A port that was free a moment ago. Below the ephemeral range, and room for the cluster bus 10,000 above.
-fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     use std::sync::atomic::{AtomicU16, Ordering};
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let base = u16::try_from(std::process::id() % 1000).expect("below 1000") * 10;

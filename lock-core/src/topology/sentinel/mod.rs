@@ -10,7 +10,7 @@ use tokio::{task::AbortHandle, time::timeout_at};
 
 use self::{state::State, witness::Witness};
 use super::{
-    NodeError, Request, Route, Sent, Subscription,
+    NodeError, Request, Route, Secure, Sent, Subscription,
     dial::Dialer,
     drive::{Router, drive},
     node::Node,
@@ -35,9 +35,10 @@ impl Sentinel {
     pub(crate) async fn connect(
         target: &Target,
         options: &ClientOptions,
+        tls: Option<Secure>,
         deadline: Instant,
     ) -> Result<Self, NodeError> {
-        let dialer = Arc::new(Dialer::new(target, options));
+        let dialer = Arc::new(Dialer::new(target, options, tls));
         let witnesses: Vec<_> = target
             .endpoints
             .iter()

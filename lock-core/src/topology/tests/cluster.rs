@@ -129,7 +129,7 @@ async fn a_killed_master_is_followed_by_its_replica() {
 async fn what_is_no_cluster_is_refused() {
     let server = Server::start(&[]);
     let url = format!("redis-cluster://127.0.0.1:{}", server.port);
-    let error = connect(&url.parse().unwrap(), &options())
+    let error = connect(&url.parse().unwrap(), &options(), None)
         .await
         .expect_err("no cluster");
     assert!(

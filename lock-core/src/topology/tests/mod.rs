@@ -28,7 +28,7 @@ fn options() -> ClientOptions {
 
 async fn routes(url: &str) -> Vec<Arc<dyn Route>> {
     let target: Target = url.parse().expect("a good URL");
-    connect(&target, &options())
+    connect(&target, &options(), None)
         .await
         .expect("a server answers")
 }

@@ -80,7 +80,7 @@ async fn an_unknown_name_and_a_silent_sentinel_are_told_apart() {
         &["--sentinel"],
     );
     let url = |name: &str| format!("redis-sentinel://127.0.0.1:{}/{name}", sentinel.port);
-    let error = connect(&url("other").parse().unwrap(), &options())
+    let error = connect(&url("other").parse().unwrap(), &options(), None)
         .await
         .expect_err("no such name");
     assert!(
@@ -101,7 +101,7 @@ async fn an_unknown_name_and_a_silent_sentinel_are_told_apart() {
     );
     let url = url("m");
     sentinel.kill();
-    let error = connect(&url.parse().unwrap(), &options())
+    let error = connect(&url.parse().unwrap(), &options(), None)
         .await
         .expect_err("no sentinel");
     assert!(

@@ -134,7 +134,7 @@ async fn nobody_there_is_a_definite_error_and_so_is_tls() {
     let mut server = Server::start(&[]);
     server.kill();
     for url in [server.url(), format!("rediss://127.0.0.1:{}", server.port)] {
-        let error = connect(&url.parse().unwrap(), &options())
+        let error = connect(&url.parse().unwrap(), &options(), None)
             .await
             .expect_err("nobody there");
         assert!(error.definite, "{error:?}");
@@ -150,7 +150,7 @@ async fn nobody_there_is_a_definite_error_and_so_is_tls() {
 async fn every_connection_logs_in_selects_its_database_and_has_its_name() {
     let server = Server::start(&["--requirepass", "s3cret"]);
     let url = |password: &str| format!("redis://:{password}@127.0.0.1:{}/3", server.port);
-    let wrong = connect(&url("other").parse().unwrap(), &options())
+    let wrong = connect(&url("other").parse().unwrap(), &options(), None)
         .await
         .expect_err("the wrong password");
     assert!(
@@ -159,7 +159,7 @@ async fn every_connection_logs_in_selects_its_database_and_has_its_name() {
     );
     let mut named = options();
     named.client_name = Some("locker".to_owned());
-    let route = connect(&url("s3cret").parse().unwrap(), &named)
+    let route = connect(&url("s3cret").parse().unwrap(), &named, None)
         .await
         .unwrap()
         .remove(0);
@@ -190,7 +190,7 @@ async fn announced_addresses_go_through_the_map() {
     mapped
         .address_map
         .insert(("redis.invalid".to_owned(), 7), server.address());
-    let route = connect(&"redis://redis.invalid:7".parse().unwrap(), &mapped)
+    let route = connect(&"redis://redis.invalid:7".parse().unwrap(), &mapped, None)
         .await
         .unwrap()
         .remove(0);
@@ -300,7 +300,7 @@ async fn a_quorum_connects_without_its_minority_and_not_without_its_majority() {
         assert_eq!(number(&eventually(&**route, &incr("k")).await), 1);
     }
     drop((third, servers));
-    let error = connect(&url.parse().unwrap(), &options())
+    let error = connect(&url.parse().unwrap(), &options(), None)
         .await
         .expect_err("no majority");
     assert!(

@@ -167,7 +167,12 @@ impl Driver {
                         Some(waker) => waker.clone_from(context.waker()),
                         none => *none = Some(context.waker().clone()),
                     }
-                    return Poll::Pending;
+                    drop(queue);
+                    // Whoever leaves something from now on wakes the driver.
+                    return match ready!(self.wire.socket.poll_flush(context)) {
+                        Ok(()) => Poll::Pending,
+                        Err(error) => Poll::Ready(error.to_string()),
+                    };
                 }
                 if queue.busy && !std::mem::replace(&mut self.waited, true) {
                     // The tasks that were just woken ask first; then all of it leaves in one write.

@@ -6,6 +6,7 @@
 //! task; and one timer for each connection looks after all deadlines.
 mod driver;
 mod frame;
+mod session;
 mod socket;
 
 use std::{
@@ -335,7 +336,8 @@ impl Wire {
         if sooner {
             queue.look_at = deadline;
         }
-        let unseen = !queue.out.is_empty() && !queue.driver_woken;
+        let left = !queue.out.is_empty() || idle && self.socket.owes();
+        let unseen = left && !queue.driver_woken;
         let waker = if sooner || unseen {
             queue.driver_woken |= unseen;
             queue.driver.clone()

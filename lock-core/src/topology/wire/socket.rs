@@ -1,7 +1,8 @@
-//! Turns a TCP or Unix stream into a half for reading and a half that several tasks may write to.
+//! Turns a TCP, TLS or Unix stream into a half for reading and a half that several tasks may write to.
 use std::{
     io,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -9,23 +10,29 @@ use tokio::{
     io::{AsyncRead, ReadBuf},
     net::{TcpStream, UnixStream, tcp, unix},
 };
+use tokio_rustls::client::TlsStream;
+
+use super::session::Session;
 
 /// A connected stream.
 #[derive(Debug)]
 pub(in crate::topology) enum Socket {
     Tcp(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
     Unix(UnixStream),
 }
 
 #[derive(Debug)]
 pub(super) enum ReadHalf {
     Tcp(tcp::OwnedReadHalf),
+    Tls(Arc<Session>),
     Unix(unix::OwnedReadHalf),
 }
 
 #[derive(Debug)]
 pub(super) enum WriteHalf {
     Tcp(tcp::OwnedWriteHalf),
+    Tls(Arc<Session>),
     Unix(unix::OwnedWriteHalf),
 }
 
@@ -35,6 +42,10 @@ impl Socket {
             Socket::Tcp(stream) => {
                 let (reading, writing) = stream.into_split();
                 (ReadHalf::Tcp(reading), WriteHalf::Tcp(writing))
+            }
+            Socket::Tls(stream) => {
+                let session = Arc::new(Session::new(*stream));
+                (ReadHalf::Tls(Arc::clone(&session)), WriteHalf::Tls(session))
             }
             Socket::Unix(stream) => {
                 let (reading, writing) = stream.into_split();
@@ -53,6 +64,7 @@ impl ReadHalf {
     ) -> Poll<io::Result<()>> {
         match self {
             ReadHalf::Tcp(half) => Pin::new(half).poll_read(context, buffer),
+            ReadHalf::Tls(session) => session.poll_read(context, buffer),
             ReadHalf::Unix(half) => Pin::new(half).poll_read(context, buffer),
         }
     }
@@ -63,7 +75,24 @@ impl WriteHalf {
     pub(super) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             WriteHalf::Tcp(half) => half.try_write(bytes),
+            WriteHalf::Tls(session) => session.try_write(bytes),
             WriteHalf::Unix(half) => half.try_write(bytes),
+        }
+    }
+
+    /// Whether something that was written has not left yet: TLS keeps records that did not fit.
+    pub(super) fn owes(&self) -> bool {
+        match self {
+            WriteHalf::Tls(session) => session.owes(),
+            WriteHalf::Tcp(_) | WriteHalf::Unix(_) => false,
+        }
+    }
+
+    /// Completes when nothing is owed; for one task at a time.
+    pub(super) fn poll_flush(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            WriteHalf::Tls(session) => session.poll_flush(context),
+            WriteHalf::Tcp(_) | WriteHalf::Unix(_) => Poll::Ready(Ok(())),
         }
     }
 
@@ -71,6 +100,7 @@ impl WriteHalf {
     pub(super) fn poll_write_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             WriteHalf::Tcp(half) => half.as_ref().poll_write_ready(context),
+            WriteHalf::Tls(session) => session.poll_write_ready(context),
             WriteHalf::Unix(half) => half.as_ref().poll_write_ready(context),
         }
     }

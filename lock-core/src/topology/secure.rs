@@ -1,0 +1,174 @@
+//! Turns TLS options into handshakes: whom a connection trusts and how it shows who it is.
+use std::{fmt, path::Path, sync::Arc};
+
+use rustls::{
+    ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
+    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature},
+    pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject},
+};
+use tokio::net::TcpStream;
+use tokio_rustls::{TlsConnector, client::TlsStream};
+
+use super::dial::DialError;
+use crate::TlsOptions;
+
+/// What every TLS connection of a client is made from. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Secure {
+    connector: TlsConnector,
+    server_name: Option<ServerName<'static>>,
+}
+
+impl Secure {
+    /// Reads the files once, so that a wrong one is said before anything is dialled.
+    pub(crate) fn new(options: &TlsOptions) -> Result<Self, String> {
+        let provider = Arc::new(ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()
+            .map_err(|error| error.to_string())?;
+        let builder = if options.insecure {
+            let anybody = Arc::new(Anybody(provider));
+            builder
+                .dangerous()
+                .with_custom_certificate_verifier(anybody)
+        } else {
+            builder.with_root_certificates(roots(options.ca_file.as_deref())?)
+        };
+        let config = match (&options.cert_file, &options.key_file) {
+            (None, None) => builder.with_no_client_auth(),
+            (Some(cert), Some(key)) => {
+                let chain = certificates(cert)?;
+                let secret = PrivateKeyDer::from_pem_file(key)
+                    .map_err(|error| unreadable("private key", key, &error))?;
+                builder
+                    .with_client_auth_cert(chain, secret)
+                    .map_err(|error| unreadable("client certificate", cert, &error))?
+            }
+            _ => {
+                return Err(
+                    "a client certificate and its private key are given together (tls-cert and tls-key)"
+                        .to_owned(),
+                );
+            }
+        };
+        let server_name = match &options.server_name {
+            None => None,
+            Some(name) => Some(server_name(name)?),
+        };
+        Ok(Secure {
+            connector: TlsConnector::from(Arc::new(config)),
+            server_name,
+        })
+    }
+
+    /// Shakes hands; the certificate must be for `host`, unless another name was given.
+    pub(super) async fn handshake(
+        &self,
+        host: &str,
+        stream: TcpStream,
+    ) -> Result<TlsStream<TcpStream>, DialError> {
+        let name = match &self.server_name {
+            Some(name) => name.clone(),
+            None => server_name(host).map_err(DialError::new)?,
+        };
+        let shaken = self.connector.connect(name, stream).await;
+        shaken.map_err(|error| {
+            let alert = error.get_ref().and_then(|inner| inner.downcast_ref());
+            DialError {
+                code: None,
+                // A peer that speaks plain Redis or refuses us says so the same way each time; a cut link may mend.
+                fatal: matches!(
+                    alert,
+                    Some(Error::InvalidCertificate(_) | Error::InvalidMessage(_))
+                ),
+                message: format!("TLS: {error}"),
+            }
+        })
+    }
+}
+
+fn server_name(name: &str) -> Result<ServerName<'static>, String> {
+    ServerName::try_from(name.to_owned())
+        .map_err(|_| format!("`{name}` is no name that a certificate could be for"))
+}
+
+/// The authorities of a file, or of the operating system.
+fn roots(file: Option<&Path>) -> Result<RootCertStore, String> {
+    let mut roots = RootCertStore::empty();
+    match file {
+        Some(file) => {
+            for certificate in certificates(file)? {
+                roots
+                    .add(certificate)
+                    .map_err(|error| unreadable("certificate", file, &error))?;
+            }
+        }
+        None => {
+            let system = rustls_native_certs::load_native_certs();
+            roots.add_parsable_certificates(system.certs);
+            if roots.is_empty() {
+                return Err(
+                    "this system has no trusted certificates: install them (package ca-certificates) or name a \
+                     CA file (tls-ca)"
+                        .to_owned(),
+                );
+            }
+        }
+    }
+    Ok(roots)
+}
+
+fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let read = CertificateDer::pem_file_iter(file).and_then(Iterator::collect);
+    let certificates: Vec<_> = read.map_err(|error| unreadable("certificate", file, &error))?;
+    if certificates.is_empty() {
+        return Err(format!("there is no certificate in {}", file.display()));
+    }
+    Ok(certificates)
+}
+
+fn unreadable(what: &str, file: &Path, why: &dyn fmt::Display) -> String {
+    format!("the {what} in {} cannot be used: {why}", file.display())
+}
+
+/// Trusts whoever answers, as long as it has the key of the certificate that it shows.
+#[derive(Debug)]
+struct Anybody(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Anybody {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let known = &self.0.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signature, known)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let known = &self.0.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signature, known)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
