@@ -26,7 +26,18 @@ const LICENCES: &[&str] = &[
 ];
 
 /// Crates that stand twice in the tree, each with the reason why that cannot be helped now.
-const TWICE: &[(&str, &str)] = &[("syn", "proc macros are moving from 2 to 3; build time only")];
+const TWICE: &[(&str, &str)] = &[
+    (
+        "getrandom",
+        "ring stays on 0.2, which asks the kernel as the newer does",
+    ),
+    ("syn", "proc macros are moving from 2 to 3; build time only"),
+    (
+        "synstructure",
+        "locked for a feature of rcgen that is off; never built",
+    ),
+    ("windows-sys", "below ring and others; not built here"),
+];
 
 /// Reads the locked tree of every target and feature.
 pub(crate) fn metadata(root: &Path) -> anyhow::Result<Metadata> {
