@@ -26,6 +26,7 @@ pub struct Deployment {
     topology: Topology,
     id: String,
     url: String,
+    shown_url: String,
     dir: PathBuf,
     nodes: Vec<Node>,
     server_version: String,
@@ -55,6 +56,7 @@ impl Deployment {
             topology,
             id,
             url: layout.url,
+            shown_url: layout.shown_url,
             dir,
             nodes: layout.nodes.iter().map(node).collect(),
             server_version,
@@ -75,9 +77,14 @@ impl Deployment {
         &self.id
     }
 
-    /// The target URL for lock clients (announced addresses).
+    /// The target URL for lock clients (announced addresses), with the password if there is one.
     pub fn url(&self) -> String {
         self.url.clone()
+    }
+
+    /// The same without the password, for everything that is kept or shown to others.
+    pub fn shown_url(&self) -> &str {
+        &self.shown_url
     }
 
     /// Masters first, then replicas, then sentinels.
@@ -129,7 +136,7 @@ impl Deployment {
         timeout: Duration,
     ) -> Result<Vec<String>, ClusterError> {
         let node = self.node(node)?;
-        let answers = wire::ask_all(node.address, commands, timeout).await;
+        let answers = wire::ask_all(&node.dial, commands, timeout).await;
         match answers {
             Ok(values) => Ok(values.iter().map(wire::text).collect()),
             Err(failure) => Err(ClusterError::new(format!(
@@ -239,7 +246,7 @@ impl fmt::Debug for Deployment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Deployment")
             .field("id", &self.id)
-            .field("url", &self.url)
+            .field("url", &self.shown_url)
             .field("dir", &self.dir)
             .finish_non_exhaustive()
     }
@@ -252,5 +259,6 @@ fn node(planned: &PlannedNode) -> Node {
         address: planned.address,
         announced: planned.announced,
         log: planned.log.clone(),
+        dial: planned.dial.clone(),
     }
 }

@@ -8,7 +8,9 @@ use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-use crate::{Links, Role, Topology, TopologyKind};
+use crate::access::{Access, Dial, TlsFiles};
+use crate::topology::{OWN_USER, Place};
+use crate::{Links, Role, Secret, Topology, TopologyKind};
 
 /// The name under which sentinels know the master; it is the path of a sentinel URL.
 pub const MASTER_NAME: &str = "locklab";
@@ -24,8 +26,12 @@ const SENTINEL_OCTET: u8 = 100;
 pub struct Layout {
     /// Masters first, then replicas, then sentinels.
     pub nodes: Vec<PlannedNode>,
-    /// What lock clients connect to: announced addresses.
+    /// What lock clients connect to: announced addresses, and the password if there is one.
     pub url: String,
+    /// The same without the password, for everything that is kept or shown.
+    pub shown_url: String,
+    /// The certificates to be made before anything starts, if the nodes speak TLS.
+    pub(crate) tls: Option<TlsFiles>,
 }
 
 /// One node before it is started.
@@ -51,64 +57,69 @@ pub struct PlannedNode {
     pub conf: String,
     /// Where its output goes.
     pub log: PathBuf,
+    /// How the harness reaches it.
+    pub dial: Dial,
 }
 
 impl Layout {
     /// Places every node of a valid topology: data below `data`, logs below `dir`, both absolute.
-    pub fn plan(topology: &Topology, links: Links, port: u16, dir: &Path, data: &Path) -> Layout {
-        let masters = match topology.kind {
-            TopologyKind::Single | TopologyKind::Sentinel => 1,
-            TopologyKind::Cluster => topology.shards,
-            TopologyKind::Masters => topology.masters,
-        } as usize;
-        let data_nodes = topology.data_nodes() as usize;
-        let sentinels = match topology.kind {
-            TopologyKind::Sentinel => topology.sentinels as usize,
-            _ => 0,
+    pub fn plan(
+        topology: &Topology,
+        links: Links,
+        port: u16,
+        dir: &Path,
+        data: &Path,
+        access: &Access,
+    ) -> Layout {
+        let masters = topology.count(Role::Master) as usize;
+        let site = Site {
+            links,
+            port,
+            dir,
+            data,
+            access,
         };
-
-        let mut nodes: Vec<PlannedNode> = Vec::with_capacity(data_nodes + sentinels);
-        for index in 0..data_nodes {
-            let role = if index < masters {
-                Role::Master
-            } else {
-                Role::Replica
-            };
-            nodes.push(PlannedNode {
-                master: (index >= masters).then(|| (index - masters) % masters),
+        let places = topology.places();
+        let mut nodes: Vec<PlannedNode> = places
+            .iter()
+            .enumerate()
+            .map(|(index, place)| PlannedNode {
+                master: match place.role {
+                    Role::Master => None,
+                    Role::Replica => Some((index - masters) % masters),
+                    Role::Sentinel => Some(0),
+                },
                 bus_port: (topology.kind == TopologyKind::Cluster).then_some(port + 1),
-                ..place(
-                    format!("n{}", index + 1),
-                    role,
-                    DATA_OCTET + 1 + index as u8,
-                    links,
-                    port,
-                    dir,
-                    data,
+                ..site.place(place)
+            })
+            .collect();
+        let tls = access.tls.then(|| TlsFiles::below(data));
+        let texts: Vec<String> = (0..nodes.len())
+            .map(|index| {
+                conf(
+                    topology,
+                    &nodes,
+                    index,
+                    &places[index],
+                    access,
+                    tls.as_ref(),
                 )
-            });
+            })
+            .collect();
+        for (node, text) in nodes.iter_mut().zip(texts) {
+            node.conf = text;
         }
-        for index in 0..sentinels {
-            let octet = SENTINEL_OCTET + 1 + index as u8;
-            nodes.push(PlannedNode {
-                master: Some(0),
-                ..place(
-                    format!("s{}", index + 1),
-                    Role::Sentinel,
-                    octet,
-                    links,
-                    port,
-                    dir,
-                    data,
-                )
-            });
-        }
-        for index in 0..nodes.len() {
-            nodes[index].conf = conf(topology, &nodes, index);
-        }
+        let password = access.password.as_ref();
         Layout {
-            url: url(topology.kind, &nodes),
+            url: url(
+                topology.kind,
+                &nodes,
+                password.map(Secret::reveal),
+                tls.as_ref(),
+            ),
+            shown_url: url(topology.kind, &nodes, password.map(|_| "***"), tls.as_ref()),
             nodes,
+            tls,
         }
     }
 
@@ -131,75 +142,155 @@ impl Layout {
     }
 }
 
-fn place(
-    name: String,
-    role: Role,
-    octet: u8,
+/// What the places of all nodes have in common.
+struct Site<'a> {
     links: Links,
     port: u16,
-    dir: &Path,
-    data: &Path,
-) -> PlannedNode {
-    let at = |third: u8| SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 0, third, octet)), port);
-    let own_dir = data.join(&name);
-    PlannedNode {
-        role,
-        address: at(0),
-        announced: match links {
-            Links::Direct => at(0),
-            Links::Proxied => at(1),
-        },
-        bus_port: None,
-        master: None,
-        conf_path: own_dir.join("redis.conf"),
-        dir: own_dir,
-        conf: String::new(),
-        log: dir.join("logs").join(format!("{name}.log")),
-        name,
+    dir: &'a Path,
+    data: &'a Path,
+    access: &'a Access,
+}
+
+impl Site<'_> {
+    fn place(&self, place: &Place<'_>) -> PlannedNode {
+        let name = place.name();
+        let base = match place.role {
+            Role::Sentinel => SENTINEL_OCTET,
+            Role::Master | Role::Replica => DATA_OCTET,
+        };
+        // A valid topology has fewer nodes than an octet has values.
+        let octet = base + place.number as u8;
+        let at =
+            |third: u8| SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 0, third, octet)), self.port);
+        let own_dir = self.data.join(&name);
+        PlannedNode {
+            role: place.role,
+            address: at(0),
+            announced: match self.links {
+                Links::Direct => at(0),
+                Links::Proxied => at(1),
+            },
+            bus_port: None,
+            master: None,
+            conf_path: own_dir.join("redis.conf"),
+            dial: self.access.dial(place.role, at(0), &own_dir),
+            dir: own_dir,
+            conf: String::new(),
+            log: self.dir.join("logs").join(format!("{name}.log")),
+            name,
+        }
     }
 }
 
 /// Fills the templates for one node and appends the topology's own lines, which win because they come last.
-fn conf(topology: &Topology, nodes: &[PlannedNode], index: usize) -> String {
+fn conf(
+    topology: &Topology,
+    nodes: &[PlannedNode],
+    index: usize,
+    place: &Place<'_>,
+    access: &Access,
+    tls: Option<&TlsFiles>,
+) -> String {
     let node = &nodes[index];
-    let mut template = String::new();
-    match node.role {
-        Role::Sentinel => template.push_str(include_str!("../conf/sentinel.conf")),
-        Role::Master | Role::Replica => {
-            template.push_str(include_str!("../conf/data.conf"));
-            if topology.kind == TopologyKind::Cluster {
-                template.push_str(include_str!("../conf/cluster.conf"));
-            } else if node.role == Role::Replica {
-                template.push_str(include_str!("../conf/replica.conf"));
-            }
-        }
-    }
     let master = node
         .master
         .map_or(node.announced, |master| nodes[master].announced);
-    let mut text = fill(
-        &template,
-        &[
-            ("address", node.address.ip().to_string()),
-            ("port", node.address.port().to_string()),
-            ("announced", node.announced.ip().to_string()),
-            ("bus_port", node.bus_port.unwrap_or_default().to_string()),
-            ("dir", quoted(&node.dir)),
-            ("master_name", MASTER_NAME.to_owned()),
-            ("master_announced", master.ip().to_string()),
-            ("master_port", master.port().to_string()),
-            ("quorum", (topology.sentinels / 2 + 1).to_string()),
-            ("down_after_ms", SENTINEL_DOWN_AFTER_MS.to_string()),
-        ],
-    );
-    if node.role != Role::Sentinel && !topology.config.is_empty() {
-        text.push_str("\n# The topology's own lines.\n");
-        for (directive, value) in &topology.config {
-            let value = if value.is_empty() { "\"\"" } else { value };
-            let _ = writeln!(text, "{directive} {value}");
+    let mut words = vec![
+        ("address", node.address.ip().to_string()),
+        ("port", node.address.port().to_string()),
+        ("announced", node.announced.ip().to_string()),
+        ("bus_port", node.bus_port.unwrap_or_default().to_string()),
+        ("dir", quoted(&node.dir)),
+        ("master_name", MASTER_NAME.to_owned()),
+        ("master_announced", master.ip().to_string()),
+        ("master_port", master.port().to_string()),
+        ("quorum", (topology.sentinels / 2 + 1).to_string()),
+        ("down_after_ms", SENTINEL_DOWN_AFTER_MS.to_string()),
+        ("user", OWN_USER.to_owned()),
+    ];
+    if let Some(password) = &access.password {
+        words.push(("password", password.reveal().to_owned()));
+    }
+    if let (Some(tls), Some(socket)) = (tls, &node.dial.socket) {
+        words.push(("tls_cert", quoted(&tls.cert)));
+        words.push(("tls_key", quoted(&tls.key)));
+        words.push(("tls_ca", quoted(&tls.ca)));
+        words.push(("socket", quoted(socket)));
+    }
+    let mut text = fill(&template(topology.kind, node.role, access), &words);
+    if node.role != Role::Sentinel {
+        for user in &topology.users {
+            let password = user.password.clone().unwrap_or_else(Secret::random);
+            let _ = writeln!(
+                text,
+                "user {} on >{} {}",
+                user.name,
+                password.reveal(),
+                user.rules
+            );
         }
+        let chosen = topology
+            .persistence
+            .map_or(&[][..], |wanted| wanted.lines());
+        lines(&mut text, "What is kept on disk.", chosen.iter().copied());
+        let least = topology.min_replicas_to_write.to_string();
+        let least = (topology.min_replicas_to_write > 0)
+            .then_some(("min-replicas-to-write", least.as_str()));
+        lines(&mut text, "Writes need replicas.", least.into_iter());
+        let common = topology.config.iter();
+        lines(
+            &mut text,
+            "The topology's own lines.",
+            common.map(|(name, value)| (name.as_str(), value.as_str())),
+        );
+    }
+    if let Some(spec) = place.spec {
+        let own = spec.config.iter();
+        lines(
+            &mut text,
+            "This node's own lines.",
+            own.map(|(name, value)| (name.as_str(), value.as_str())),
+        );
     }
     text
+}
+
+/// The templates of a role, one after the other.
+fn template(kind: TopologyKind, role: Role, access: &Access) -> String {
+    let cluster = kind == TopologyKind::Cluster;
+    let mut parts = match role {
+        Role::Sentinel => vec![include_str!("../conf/sentinel.conf")],
+        Role::Master | Role::Replica => vec![include_str!("../conf/data.conf")],
+    };
+    if cluster {
+        parts.push(include_str!("../conf/cluster.conf"));
+    } else if role == Role::Replica {
+        parts.push(include_str!("../conf/replica.conf"));
+    }
+    if access.tls {
+        parts.push(include_str!("../conf/tls.conf"));
+        if cluster {
+            parts.push(include_str!("../conf/tls-cluster.conf"));
+        }
+    }
+    if access.password.is_some() {
+        parts.push(match role {
+            Role::Sentinel => include_str!("../conf/sentinel-users.conf"),
+            Role::Master | Role::Replica => include_str!("../conf/users.conf"),
+        });
+    }
+    parts.concat()
+}
+
+/// Appends configuration lines under a heading; nothing if there are none.
+fn lines<'a>(text: &mut String, heading: &str, lines: impl Iterator<Item = (&'a str, &'a str)>) {
+    for (index, (directive, value)) in lines.enumerate() {
+        if index == 0 {
+            let _ = writeln!(text, "\n# {heading}");
+        }
+        let value = if value.is_empty() { "\"\"" } else { value };
+        let _ = writeln!(text, "{directive} {value}");
+    }
 }
 
 fn fill(template: &str, words: &[(&str, String)]) -> String {
@@ -216,7 +307,12 @@ fn quoted(path: &Path) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-fn url(kind: TopologyKind, nodes: &[PlannedNode]) -> String {
+fn url(
+    kind: TopologyKind,
+    nodes: &[PlannedNode],
+    password: Option<&str>,
+    tls: Option<&TlsFiles>,
+) -> String {
     let announced = |wanted: fn(Role) -> bool| {
         let addresses: Vec<String> = nodes
             .iter()
@@ -225,15 +321,40 @@ fn url(kind: TopologyKind, nodes: &[PlannedNode]) -> String {
             .collect();
         addresses.join(",")
     };
-    match kind {
-        TopologyKind::Single => format!("redis://{}/0", announced(|_| true)),
-        TopologyKind::Sentinel => format!(
-            "redis-sentinel://{}/{MASTER_NAME}",
-            announced(|role| role == Role::Sentinel)
+    let scheme = match (kind, tls.is_some()) {
+        (TopologyKind::Single, false) => "redis",
+        (TopologyKind::Single, true) => "rediss",
+        (TopologyKind::Sentinel, false) => "redis-sentinel",
+        (TopologyKind::Sentinel, true) => "rediss-sentinel",
+        (TopologyKind::Cluster, false) => "redis-cluster",
+        (TopologyKind::Cluster, true) => "rediss-cluster",
+        (TopologyKind::Masters, false) => "redlock",
+        (TopologyKind::Masters, true) => "redlocks",
+    };
+    let user = password.map_or(String::new(), |password| format!("{OWN_USER}:{password}@"));
+    let (addresses, path) = match kind {
+        TopologyKind::Single => (announced(|_| true), "/0".to_owned()),
+        TopologyKind::Sentinel => (
+            announced(|role| role == Role::Sentinel),
+            format!("/{MASTER_NAME}"),
         ),
-        TopologyKind::Cluster => format!("redis-cluster://{}", announced(|_| true)),
-        TopologyKind::Masters => format!("redlock://{}", announced(|_| true)),
+        TopologyKind::Cluster | TopologyKind::Masters => (announced(|_| true), String::new()),
+    };
+    let query = tls.map_or(String::new(), |tls| format!("?tls-ca={}", encoded(&tls.ca)));
+    format!("{scheme}://{user}{addresses}{path}{query}")
+}
+
+/// A path as it can stand in a URL's query.
+fn encoded(path: &Path) -> String {
+    let mut text = String::new();
+    for byte in path.to_string_lossy().bytes() {
+        if byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte) {
+            text.push(char::from(byte));
+        } else {
+            let _ = write!(text, "%{byte:02X}");
+        }
     }
+    text
 }
 
 /// The slots of master `index` out of `masters`, as an inclusive range within 0 to 16,383.
@@ -254,6 +375,7 @@ mod tests {
             17000,
             Path::new("/tmp/lab"),
             Path::new("/tmp/lab/nodes"),
+            &Access::of(&Topology::of(kind)),
         )
     }
 
@@ -323,6 +445,7 @@ mod tests {
             17000,
             Path::new("/tmp/lab"),
             Path::new("/tmp/lab/nodes"),
+            &Access::of(&topology),
         );
         let data = &layout.nodes[0].conf;
         assert!(
@@ -330,6 +453,80 @@ mod tests {
             "{data}"
         );
         assert!(!layout.nodes[5].conf.contains("appendonly"));
+    }
+
+    fn special(kind: TopologyKind, change: impl FnOnce(&mut Topology)) -> Layout {
+        let mut topology = Topology::of(kind);
+        change(&mut topology);
+        topology.validate().unwrap();
+        let dir = Path::new("/tmp/lab");
+        let access = Access::of(&topology);
+        Layout::plan(
+            &topology,
+            Links::Direct,
+            17000,
+            dir,
+            &dir.join("nodes"),
+            &access,
+        )
+    }
+
+    #[test]
+    fn the_password_stands_in_the_url_and_in_no_other_address() {
+        let layout = special(TopologyKind::Sentinel, |topology| topology.acl = true);
+        let password = layout.nodes[0].dial.password.clone().unwrap();
+        let user = format!("locklab:{}@", password.reveal());
+        assert!(
+            layout.url.starts_with(&format!("redis-sentinel://{user}")),
+            "{}",
+            layout.url
+        );
+        assert!(
+            layout
+                .shown_url
+                .starts_with("redis-sentinel://locklab:***@127.0.0.101:")
+        );
+        let sentinel = &layout.nodes[3].conf;
+        assert!(sentinel.contains(&format!("sentinel auth-pass locklab {}", password.reveal())));
+        assert!(layout.nodes.iter().all(|node| !node.conf.contains("{{")));
+    }
+
+    #[test]
+    fn with_tls_nothing_listens_in_the_clear_and_the_url_names_the_authority() {
+        for kind in TopologyKind::ALL {
+            let layout = special(kind, |topology| topology.tls = true);
+            assert!(
+                layout.url.contains("?tls-ca=/tmp/lab/nodes/tls/ca.crt"),
+                "{}",
+                layout.url
+            );
+            for node in &layout.nodes {
+                assert!(!node.conf.contains("{{"), "{}", node.conf);
+                let ports: Vec<&str> = node
+                    .conf
+                    .lines()
+                    .filter(|line| line.starts_with("port "))
+                    .collect();
+                assert_eq!(ports.last(), Some(&"port 0"), "{}", node.conf);
+            }
+        }
+    }
+
+    #[test]
+    fn a_nodes_own_lines_win_over_those_of_all() {
+        let layout = special(TopologyKind::Masters, |topology| {
+            topology.persistence = Some(crate::Persistence::AofAlways);
+            topology.config.insert("maxmemory".into(), "1mb".into());
+            let mut node = crate::NodeSpec::of(Role::Master);
+            node.name = Some("small".into());
+            node.config.insert("maxmemory".into(), "2mb".into());
+            topology.nodes.push(node);
+        });
+        let (small, other) = (&layout.nodes[0], &layout.nodes[1]);
+        assert_eq!((small.name.as_str(), other.name.as_str()), ("small", "n2"));
+        assert!(small.conf.rfind("maxmemory 2mb") > small.conf.rfind("maxmemory 1mb"));
+        assert!(!other.conf.contains("2mb") && other.conf.contains("appendfsync always"));
+        assert!(small.log.ends_with("logs/small.log"));
     }
 
     #[test]
@@ -353,6 +550,7 @@ mod tests {
             17000,
             Path::new("/tmp/my \"lab\""),
             Path::new("/tmp/my \"lab\"/nodes"),
+            &Access::of(&Topology::of(TopologyKind::Single)),
         );
         assert!(
             layout.nodes[0]

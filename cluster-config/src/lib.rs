@@ -19,8 +19,10 @@
 //! Reading order: [`topology`](Topology) (what is wanted), [`layout`] (where everything lives, still as data), `process`
 //! (start and wait), [`Deployment`] (what can be done to it), `proxy` (faults on links), `registry` (across processes).
 
+mod access;
 mod deployment;
 mod error;
+pub mod input;
 pub mod layout;
 mod node;
 mod ports;
@@ -36,6 +38,7 @@ mod state_dir;
 mod topology;
 mod wire;
 
+pub use access::{Access, Dial};
 pub use deployment::Deployment;
 pub use error::ClusterError;
 pub use node::{Data, Node, Party, Role};
@@ -47,4 +50,7 @@ pub use registry::{Running, RunningNode, Swept, down_by_id, running, sweep};
 pub use server::Server;
 pub use slot::slot_of;
 pub use state_dir::state_dir;
-pub use topology::{Topology, TopologyKind};
+pub use topology::{
+    NodeSpec, Persistence, Secret, TOPOLOGY_KEYS, Topology, TopologyKind, TopologyTable, User,
+    json_schema, parse_topology,
+};

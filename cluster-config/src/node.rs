@@ -3,9 +3,21 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use crate::access::Dial;
+
 /// The job of a node when it was started; failovers change who is master (see [`Deployment::roles`](crate::Deployment::roles)).
 #[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    serde::Serialize,
+    serde::Deserialize,
+    schemars::JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
@@ -15,6 +27,20 @@ pub enum Role {
     Replica,
     /// Watches masters and promotes replicas.
     Sentinel,
+}
+
+impl Role {
+    /// Every role, in the order in which nodes are listed.
+    pub const ALL: [Role; 3] = [Role::Master, Role::Replica, Role::Sentinel];
+
+    /// The word used in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Role::Master => "master",
+            Role::Replica => "replica",
+            Role::Sentinel => "sentinel",
+        }
+    }
 }
 
 /// One running server. `n1` is the first master; masters first, then replicas, then sentinels (`s1`…).
@@ -30,6 +56,8 @@ pub struct Node {
     pub announced: SocketAddr,
     /// Its log file.
     pub log: PathBuf,
+    /// How the harness reaches it.
+    pub(crate) dial: Dial,
 }
 
 /// What a restart does with the data directory.

@@ -9,6 +9,7 @@ use futures_util::future::join_all;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use redis::aio::MultiplexedConnection;
 
+use crate::access::Dial;
 use crate::layout::MASTER_NAME;
 use crate::slot::probe_key;
 use crate::{Node, Role, TopologyKind, wire};
@@ -82,7 +83,7 @@ impl Prober {
         let mut answers: FuturesUnordered<_> = sentinels()
             .map(|sentinel| {
                 let args = ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", MASTER_NAME];
-                self.send(sentinel.address, args, timeout)
+                self.send(&sentinel.dial, args, timeout)
             })
             .collect();
         let mut votes: BTreeMap<String, usize> = BTreeMap::new();
@@ -142,7 +143,7 @@ impl Prober {
 
     async fn write_once(&self, node: &Node, key: &str, timeout: Duration) -> Write {
         match self
-            .send(node.address, ["SET", key, "1", "PX", "1000"], timeout)
+            .send(&node.dial, ["SET", key, "1", "PX", "1000"], timeout)
             .await
         {
             Ok(_) => Write::Done,
@@ -151,22 +152,22 @@ impl Prober {
         }
     }
 
-    /// Sends over the kept connection to `address`. The error says whether the server answered at all.
+    /// Sends over the kept connection to a node. The error says whether the server answered at all.
     async fn send<const N: usize>(
         &self,
-        address: SocketAddr,
+        dial: &Dial,
         args: [&str; N],
         timeout: Duration,
     ) -> Result<redis::Value, bool> {
-        let kept = self.connections.lock().unwrap().get(&address).cloned();
+        let kept = self.connections.lock().unwrap().get(&dial.address).cloned();
         let mut connection = match kept {
             Some(connection) => connection,
             None => {
-                let opened = wire::connect(address, timeout).await.map_err(|_| false)?;
+                let opened = wire::connect(dial, timeout).await.map_err(|_| false)?;
                 self.connections
                     .lock()
                     .unwrap()
-                    .insert(address, opened.clone());
+                    .insert(dial.address, opened.clone());
                 opened
             }
         };
@@ -174,7 +175,7 @@ impl Prober {
             Ok(value) => Ok(value),
             Err(failure) => {
                 if !failure.answered {
-                    self.connections.lock().unwrap().remove(&address);
+                    self.connections.lock().unwrap().remove(&dial.address);
                 }
                 Err(failure.answered)
             }
@@ -186,7 +187,7 @@ impl Prober {
 pub(crate) async fn roles(nodes: &[Node], timeout: Duration) -> BTreeMap<String, Role> {
     let data = nodes.iter().filter(|node| node.role != Role::Sentinel);
     let answers = join_all(data.map(|node| async move {
-        let answer = wire::ask(node.address, &["ROLE"], timeout).await.ok()?;
+        let answer = wire::ask(&node.dial, &["ROLE"], timeout).await.ok()?;
         let role = match wire::text(wire::items(&answer).first()?).as_str() {
             "master" => Role::Master,
             "slave" => Role::Replica,

@@ -6,6 +6,7 @@
 use std::fs;
 use std::io;
 use std::net::SocketAddr;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -14,7 +15,7 @@ use nix::unistd::Pid;
 
 use crate::proc_fs::ProcessId;
 use crate::state_dir::state_dir;
-use crate::{ClusterError, Role, TopologyKind};
+use crate::{ClusterError, Role, Server, TopologyKind};
 
 /// The variable that marks every server with its deployment.
 const MARK: &str = "LOCKLAB_DEPLOYMENT";
@@ -28,10 +29,19 @@ pub struct Running {
     pub id: String,
     /// Its shape.
     pub topology: TopologyKind,
-    /// The target URL.
+    /// The target URL, without the password if it has one.
     pub url: String,
     /// The server's version.
     pub server_version: String,
+    /// The binary that runs, where a local one does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<Server>,
+    /// Modules that the first server has loaded.
+    #[serde(default)]
+    pub modules: Vec<String>,
+    /// Whether everything speaks TLS.
+    #[serde(default)]
+    pub tls: bool,
     /// The process that started it; it may be gone if `detached`.
     pub owner: ProcessId,
     /// Whether it outlives its owner.
@@ -134,6 +144,9 @@ pub(crate) fn new_record(
         topology,
         url,
         server_version,
+        server: None,
+        modules: Vec::new(),
+        tls: false,
         owner,
         detached,
         started_unix_ms: started.as_millis() as u64,
@@ -153,7 +166,7 @@ pub(crate) fn marks(record: &Record) -> Vec<(&'static str, String)> {
 pub(crate) fn claim_dir(record: &Record) -> Result<(), ClusterError> {
     let data = &record.data;
     let claimed = fs::create_dir_all(&record.dir)
-        .and_then(|()| fs::create_dir(data))
+        .and_then(|()| fs::DirBuilder::new().mode(0o700).create(data))
         .and_then(|()| fs::write(data.join(DIR_MARK), &record.id));
     claimed.map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => ClusterError::new(format!(

@@ -1,15 +1,19 @@
 //! Turns a server's name (`redis`, `valkey`, a path) into a binary that was asked for its version.
 
+use std::collections::BTreeSet;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use crate::ClusterError;
 
 /// A server binary that exists and is new enough.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Server {
     /// The binary.
     pub path: PathBuf,
+    /// `redis` or `valkey`, as it says of itself.
+    pub flavour: String,
     /// What `--version` says, for example `7.0.15`.
     pub version: String,
 }
@@ -18,27 +22,28 @@ pub struct Server {
 const OLDEST: (u32, u32) = (7, 0);
 
 impl Server {
-    /// Finds the binary (in `PATH` unless a path is given) and asks for its version. For `redis` and `valkey` the
-    /// variables `LOCKLAB_REDIS_SERVER` and `LOCKLAB_VALKEY_SERVER` come before `PATH`.
+    /// Finds the binary and asks for its version.
+    ///
+    /// `redis` and `valkey` are looked for in the variables `LOCKLAB_REDIS_SERVER` and `LOCKLAB_VALKEY_SERVER`, then in `PATH`. A
+    /// version (`7.2`, `redis-7.2`, `valkey-8`) is the newest of that line among these, every program in `PATH` whose
+    /// name begins with `redis-server` or `valkey-server`, and `/opt/{redis,valkey}*/bin`. Anything else is a path, or a
+    /// program in `PATH`.
     ///
     /// The error names the package to install when the binary is absent or older than 7.0.
     pub fn find(server: &str) -> Result<Server, ClusterError> {
+        if let Some((flavour, version)) = wanted_version(server) {
+            return newest(server, flavour, version);
+        }
         let (path, mend) = match server {
-            "redis" => (
-                named_or_in_path("LOCKLAB_REDIS_SERVER", "redis-server"),
-                package("redis-server"),
-            ),
-            "valkey" => (
-                named_or_in_path("LOCKLAB_VALKEY_SERVER", "valkey-server"),
-                package("valkey-server"),
-            ),
+            "redis" | "valkey" => (named_or_in_path(server), package(server)),
             other if other.contains('/') => (
                 Some(PathBuf::from(other)).filter(|path| path.is_file()),
                 "check the path, or say redis or valkey".to_owned(),
             ),
             other => (
                 in_path(other),
-                "say redis, valkey, or the path of a server binary".to_owned(),
+                "say redis, valkey, a version such as redis-7.2, or the path of a server binary"
+                    .to_owned(),
             ),
         };
         let Some(path) = path else {
@@ -46,30 +51,142 @@ impl Server {
                 "the server {server:?} was not found; {mend}"
             )));
         };
-        let version = ask_version(&path).map_err(|why| {
+        let found = ask_version(&path).map_err(|why| {
             ClusterError::missing(format!("{} --version: {why}; {mend}", path.display()))
         })?;
-        if major_minor(&version).is_none_or(|found| found < OLDEST) {
+        if major_minor(&found.version).is_none_or(|found| found < OLDEST) {
             return Err(ClusterError::missing(format!(
-                "{} is version {version}; {}.{} or newer is needed; {mend}",
+                "{} is version {}; {}.{} or newer is needed; {mend}",
                 path.display(),
+                found.version,
                 OLDEST.0,
                 OLDEST.1
             )));
         }
-        Ok(Server { path, version })
+        Ok(found)
+    }
+
+    /// Whether the binary was built with TLS. Starts it for a moment with a configuration that it refuses: at the line
+    /// about TLS if it has none, else at the next.
+    pub fn has_tls(&self) -> bool {
+        self.knows("tls-port 0")
+    }
+
+    /// Whether it understands a line of configuration.
+    fn knows(&self, line: &str) -> bool {
+        const NONSENSE: &str = "locklab-asks yes";
+        let child = Command::new(&self.path)
+            .arg("-")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn();
+        let Ok(mut child) = child else { return false };
+        if let Some(mut stdin) = child.stdin.take() {
+            // A server that has read enough to refuse closes the pipe; what it says is what counts.
+            let _ = writeln!(stdin, "{line}\n{NONSENSE}");
+        }
+        let Ok(output) = child.wait_with_output() else {
+            return false;
+        };
+        let said = [output.stdout, output.stderr].concat();
+        String::from_utf8_lossy(&said).contains(&format!("'{NONSENSE}'"))
     }
 }
 
-fn package(name: &str) -> String {
-    format!("install it with: sudo apt-get install {name} (version 7.0 or newer)")
+/// The flavour, if one is given, and the version that is asked for; `None` if it is no version.
+fn wanted_version(server: &str) -> Option<(Option<&str>, &str)> {
+    let (flavour, version) = match server.split_once('-') {
+        Some((flavour @ ("redis" | "valkey"), version)) => (Some(flavour), version),
+        _ => (None, server),
+    };
+    let numbers = version.split('.').all(|part| part.parse::<u32>().is_ok());
+    numbers.then_some((flavour, version))
+}
+
+/// The newest binary on this machine whose version begins as asked for.
+fn newest(server: &str, flavour: Option<&str>, version: &str) -> Result<Server, ClusterError> {
+    let mut seen = Vec::new();
+    for path in candidates() {
+        if let Ok(found) = ask_version(&path)
+            && major_minor(&found.version).is_some_and(|version| version >= OLDEST)
+            && !seen.contains(&found)
+        {
+            seen.push(found);
+        }
+    }
+    let fits = |found: &&Server| {
+        flavour.is_none_or(|flavour| flavour == found.flavour)
+            && (found.version == version || found.version.starts_with(&format!("{version}.")))
+    };
+    let parts = |found: &&Server| -> Vec<u32> {
+        let parts = found.version.split('.');
+        parts.map(|part| part.parse().unwrap_or(0)).collect()
+    };
+    if let Some(found) = seen.iter().filter(fits).max_by_key(parts) {
+        return Ok(found.clone());
+    }
+    let known: Vec<String> = seen
+        .iter()
+        .map(|found| format!("{}-{}", found.flavour, found.version))
+        .collect();
+    Err(ClusterError::missing(format!(
+        "no server of version {server:?} was found; this machine has {}; install one into a folder of PATH or \
+         /opt/<name>/bin, or give its path",
+        if known.is_empty() {
+            "none".to_owned()
+        } else {
+            known.join(", ")
+        }
+    )))
+}
+
+/// Programs that are servers by their names.
+fn candidates() -> BTreeSet<PathBuf> {
+    let mut found: BTreeSet<PathBuf> = ["redis", "valkey"]
+        .into_iter()
+        .filter_map(named_or_in_path)
+        .collect();
+    let mut folders: Vec<PathBuf> =
+        std::env::var_os("PATH").map_or(Vec::new(), |path| std::env::split_paths(&path).collect());
+    let is_server = |name: &str| name.starts_with("redis") || name.starts_with("valkey");
+    folders.extend(
+        entries(Path::new("/opt"))
+            .filter(|(name, _)| is_server(name))
+            .map(|(_, path)| path.join("bin")),
+    );
+    for folder in folders {
+        found.extend(
+            entries(&folder)
+                .filter(|(name, _)| {
+                    name.starts_with("redis-server") || name.starts_with("valkey-server")
+                })
+                .map(|(_, path)| path),
+        );
+    }
+    found
+}
+
+fn entries(folder: &Path) -> impl Iterator<Item = (String, PathBuf)> + use<> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| {
+        (
+            entry.file_name().to_string_lossy().into_owned(),
+            entry.path(),
+        )
+    })
+}
+
+fn package(flavour: &str) -> String {
+    format!("install it with: sudo apt-get install {flavour}-server (version 7.0 or newer)")
 }
 
 /// A binary that a variable names is taken as it is, so that a wrong one is reported and not passed over.
-fn named_or_in_path(variable: &str, name: &str) -> Option<PathBuf> {
+fn named_or_in_path(flavour: &str) -> Option<PathBuf> {
+    let variable = format!("LOCKLAB_{}_SERVER", flavour.to_ascii_uppercase());
     match std::env::var_os(variable).filter(|value| !value.is_empty()) {
         Some(path) => Some(PathBuf::from(path)),
-        None => in_path(name),
+        None => in_path(&format!("{flavour}-server")),
     }
 }
 
@@ -79,14 +196,23 @@ fn in_path(name: &str) -> Option<PathBuf> {
         .find(|path| path.is_file())
 }
 
-fn ask_version(path: &Path) -> Result<String, String> {
+fn ask_version(path: &Path) -> Result<Server, String> {
     let output = Command::new(path)
         .arg("--version")
         .output()
         .map_err(|error| error.to_string())?;
     let text = String::from_utf8_lossy(&output.stdout);
-    parse_version(&text)
-        .ok_or_else(|| format!("answered {:?}, which names no version", text.trim()))
+    let version = parse_version(&text)
+        .ok_or_else(|| format!("answered {:?}, which names no version", text.trim()))?;
+    Ok(Server {
+        path: path.to_owned(),
+        flavour: text
+            .split_whitespace()
+            .next()
+            .unwrap_or_default()
+            .to_ascii_lowercase(),
+        version,
+    })
 }
 
 /// `Redis server v=7.0.15 sha=…` and `Valkey server v=8.0.1 …` both give the word after `v=`.
@@ -112,6 +238,36 @@ mod tests {
         let valkey = "Valkey server v=8.0.1 sha=00000000:0 malloc=libc bits=64";
         assert_eq!(parse_version(valkey).as_deref(), Some("8.0.1"));
         assert_eq!(major_minor("6.2.14"), Some((6, 2)));
+    }
+
+    #[test]
+    fn versions_are_told_from_names_and_paths() {
+        assert_eq!(wanted_version("7.2"), Some((None, "7.2")));
+        assert_eq!(wanted_version("valkey-8"), Some((Some("valkey"), "8")));
+        assert_eq!(wanted_version("redis"), None);
+        assert_eq!(wanted_version("./redis-7.2"), None);
+    }
+
+    #[test]
+    fn a_version_finds_the_installed_server_and_an_absent_one_says_what_there_is() {
+        let usual = Server::find("redis").unwrap();
+        let found = Server::find(&format!("redis-{}", usual.version)).unwrap();
+        assert_eq!(
+            (found.flavour, found.version),
+            (usual.flavour.clone(), usual.version.clone())
+        );
+        let error = Server::find("redis-7.999").unwrap_err();
+        assert!(
+            error.missing && error.message.contains(&format!("redis-{}", usual.version)),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn an_unknown_directive_is_told_from_a_known_one() {
+        let server = Server::find("redis").unwrap();
+        assert!(server.knows("port 0"));
+        assert!(!server.knows("no-such-directive 0"));
     }
 
     #[test]

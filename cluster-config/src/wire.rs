@@ -1,11 +1,12 @@
 //! Sends a few commands to one node and turns its answers into values or one-line reasons; never waits without a bound.
 
 use std::fmt;
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Value};
+
+use crate::access::Dial;
 
 /// Why there is no value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,12 +42,12 @@ fn answered(error: redis::RedisError) -> Failure {
     }
 }
 
-/// Opens a connection of its own to `address`.
+/// Opens a connection of its own to a node.
 pub(crate) async fn connect(
-    address: SocketAddr,
+    dial: &Dial,
     timeout: Duration,
 ) -> Result<MultiplexedConnection, Failure> {
-    let client = redis::Client::open(format!("redis://{address}/")).map_err(silent)?;
+    let client = redis::Client::open(dial.info().map_err(silent)?).map_err(silent)?;
     // The response timeout also bounds the hand-shake with a server that accepts and says nothing, as a paused one does.
     let config = AsyncConnectionConfig::new()
         .set_connection_timeout(Some(timeout))
@@ -85,12 +86,12 @@ pub(crate) async fn send(
 
 /// Several commands, one after the other, on one fresh connection; `timeout` bounds them together.
 pub(crate) async fn ask_all(
-    address: SocketAddr,
+    dial: &Dial,
     commands: &[&[&str]],
     timeout: Duration,
 ) -> Result<Vec<Value>, Failure> {
     let all = async {
-        let mut connection = connect(address, timeout).await?;
+        let mut connection = connect(dial, timeout).await?;
         let mut values = Vec::with_capacity(commands.len());
         for args in commands {
             values.push(send(&mut connection, args, timeout).await?);
@@ -103,12 +104,8 @@ pub(crate) async fn ask_all(
 }
 
 /// One command on one fresh connection.
-pub(crate) async fn ask(
-    address: SocketAddr,
-    args: &[&str],
-    timeout: Duration,
-) -> Result<Value, Failure> {
-    let mut values = ask_all(address, &[args], timeout).await?;
+pub(crate) async fn ask(dial: &Dial, args: &[&str], timeout: Duration) -> Result<Value, Failure> {
+    let mut values = ask_all(dial, &[args], timeout).await?;
     values.pop().ok_or_else(|| silent("no answer"))
 }
 

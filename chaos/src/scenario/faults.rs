@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use cluster_config::Topology;
+use cluster_config::input::{Section, float, integer, nearest, one_of, shown};
 use serde::{Deserialize, Serialize};
 use toml::de::DeValue;
 
-use super::problem::{nearest, one_of};
-use super::section::{Section, float, integer, shown};
 use super::target::{self, On, Who};
 use super::values;
 use crate::faults::{FAULTS, FaultKind, SettingKind, find};

@@ -5,9 +5,7 @@
 
 mod faults;
 mod parse;
-mod problem;
 mod schema;
-mod section;
 mod target;
 mod values;
 
@@ -16,8 +14,8 @@ use std::time::Duration;
 
 use cluster_config::Topology;
 
+pub use cluster_config::input::{FileErrors as ScenarioErrors, Problem};
 pub use faults::{FaultSpec, Setting, Settings, When};
-pub use problem::{Problem, ScenarioErrors};
 pub use schema::json_schema;
 pub use target::{On, Who};
 pub(crate) use target::{data_nodes, quorum};

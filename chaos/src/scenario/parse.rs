@@ -3,26 +3,16 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use cluster_config::{Topology, TopologyKind};
+use cluster_config::input::{Problems, Section, float, integer, nearest, one_of, shown};
+use cluster_config::{Topology, parse_topology};
 use results::verdict::CLASSES;
-use toml::de::{DeTable, DeValue};
+use toml::de::DeTable;
 
-use super::problem::{Problems, nearest, one_of};
-use super::section::{Section, float, integer, shown};
 use super::values::{self, Range};
 use super::{LoadSpec, LockSpec, Protects, Scenario, ScenarioErrors, defaults, faults};
 
 pub(super) const TOP_KEYS: [&str; 8] = [
     "name", "about", "claim", "topology", "lock", "load", "faults", "expect",
-];
-pub(super) const TOPOLOGY_KEYS: [&str; 7] = [
-    "kind",
-    "replicas",
-    "masters",
-    "shards",
-    "sentinels",
-    "server",
-    "config",
 ];
 pub(super) const LOCK_KEYS: [&str; 7] = [
     "subject",
@@ -88,7 +78,7 @@ fn read<'a>(document: &'a DeTable<'a>, problems: &'a Problems<'a>) -> Option<Sce
     if top.get("topology").is_none() {
         problems.add(0..0, "[topology] with its `kind` is missing");
     }
-    let topology = topology(top.table("topology", "[topology]"));
+    let topology = parse_topology(top.table("topology", "[topology]"));
     let lock_section = top.table("lock", "[lock]");
     let lock = lock(lock_section);
     let load_section = top.table("load", "[load]");
@@ -123,93 +113,6 @@ fn name(top: Section<'_>) -> Option<String> {
             Err("a name of a folder: not empty, without `/`, not beginning with `.`")
         }
     })
-}
-
-fn topology(section: Section<'_>) -> Option<Topology> {
-    section.table?;
-    section.allow(&TOPOLOGY_KEYS);
-    let kinds = || TopologyKind::ALL.into_iter().map(TopologyKind::name);
-    if section.get("kind").is_none() {
-        section.problems.add(
-            section.start..section.start,
-            format!("[topology] needs `kind`: {}", one_of(kinds())),
-        );
-    }
-    let kind = section.word("kind", |word| {
-        TopologyKind::ALL
-            .into_iter()
-            .find(|kind| kind.name() == word)
-            .ok_or_else(|| format!("{}{}", one_of(kinds()), nearest(word, kinds())))
-    });
-    let config = config(section.table("config", "config = { … }"));
-    let server = section.text("server");
-    let mut topology = Topology::of(kind?);
-    let applies = |key: &str| {
-        matches!(
-            (topology.kind, key),
-            (TopologyKind::Sentinel, "replicas" | "sentinels")
-                | (TopologyKind::Cluster, "replicas" | "shards")
-                | (TopologyKind::Masters, "masters")
-        )
-    };
-    let mut counts = BTreeMap::new();
-    for key in ["replicas", "masters", "shards", "sentinels"] {
-        let Some(count) = section.count(key, 0, 99) else {
-            continue;
-        };
-        if applies(key) {
-            counts.insert(key, count);
-        } else if count != 0 {
-            section.problems.add(
-                section.span(key),
-                format!("`{key}` does not apply to a `{}` topology", topology.kind),
-            );
-        }
-    }
-    let chosen = |key: &str, default: u32| counts.get(key).copied().unwrap_or(default);
-    topology.replicas = chosen("replicas", topology.replicas);
-    topology.masters = chosen("masters", topology.masters);
-    topology.shards = chosen("shards", topology.shards);
-    topology.sentinels = chosen("sentinels", topology.sentinels);
-    topology.config = config;
-    if let Some(server) = server {
-        topology.server = server.to_owned();
-    }
-    if let Err(error) = topology.validate() {
-        for line in error.to_string().lines() {
-            let key = TOPOLOGY_KEYS
-                .into_iter()
-                .find(|key| line.starts_with(key) && section.get(key).is_some())
-                .unwrap_or("config");
-            section.problems.add(section.span(key), line);
-        }
-        return None;
-    }
-    Some(topology)
-}
-
-fn config(section: Section<'_>) -> BTreeMap<String, String> {
-    let mut config = BTreeMap::new();
-    for (key, value) in section.table.into_iter().flatten() {
-        let text = match value.get_ref() {
-            DeValue::String(text) => text.clone().into_owned(),
-            DeValue::Boolean(truth) => if *truth { "yes" } else { "no" }.to_owned(),
-            number @ (DeValue::Integer(_) | DeValue::Float(_)) => shown(number),
-            other => {
-                section.problems.add(
-                    value.span(),
-                    format!(
-                        "`{}` is {}; allowed is the rest of a redis.conf line, in quotes",
-                        key.get_ref(),
-                        shown(other)
-                    ),
-                );
-                continue;
-            }
-        };
-        config.insert(key.get_ref().clone().into_owned(), text);
-    }
-    config
 }
 
 fn lock(section: Section<'_>) -> LockSpec {

@@ -18,32 +18,12 @@ struct File {
     about: Option<String>,
     /// Where the expectation comes from.
     claim: Option<String>,
-    topology: TopologyTable,
+    topology: cluster_config::TopologyTable,
     lock: Option<LockTable>,
     load: Option<LoadTable>,
     #[serde(default)]
     faults: Vec<FaultTable>,
     expect: Option<ExpectTable>,
-}
-
-/// The servers.
-#[derive(JsonSchema)]
-#[schemars(rename = "Topology", deny_unknown_fields)]
-#[allow(dead_code, reason = "only its shape is used")]
-struct TopologyTable {
-    kind: cluster_config::TopologyKind,
-    /// Replicas per master (sentinel, cluster).
-    replicas: Option<u32>,
-    /// Independent masters (masters).
-    masters: Option<u32>,
-    /// Masters that share the slots (cluster).
-    shards: Option<u32>,
-    /// Sentinels (sentinel).
-    sentinels: Option<u32>,
-    /// `redis`, `valkey` or the path of a server binary.
-    server: Option<String>,
-    /// redis.conf lines for every node.
-    config: Option<BTreeMap<String, Scalar>>,
 }
 
 /// A word, a number or yes/no.
@@ -179,7 +159,10 @@ mod tests {
         };
         for (pointer, known) in [
             ("/properties", parse::TOP_KEYS.to_vec()),
-            ("/$defs/Topology/properties", parse::TOPOLOGY_KEYS.to_vec()),
+            (
+                "/$defs/Topology/properties",
+                cluster_config::TOPOLOGY_KEYS.to_vec(),
+            ),
             ("/$defs/Lock/properties", parse::LOCK_KEYS.to_vec()),
             ("/$defs/Load/properties", parse::LOAD_KEYS.to_vec()),
             ("/$defs/Fault/properties", faults::KEYS.to_vec()),

@@ -2,10 +2,9 @@
 
 use std::fmt;
 
-use cluster_config::{Topology, TopologyKind};
+use cluster_config::input::{nearest, one_of};
+use cluster_config::{Role, Topology};
 use serde::{Deserialize, Serialize};
-
-use super::problem::{nearest, one_of};
 
 /// Who a fault may be put on, as written in a scenario.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -109,27 +108,19 @@ const ROLES: [&str; 9] = [
 
 /// Names of the servers of a topology, data nodes first: `n1`… masters first, then `s1`….
 pub(crate) fn data_nodes(topology: &Topology) -> Vec<String> {
-    (1..=topology.data_nodes())
-        .map(|number| format!("n{number}"))
-        .collect()
+    let mut names = topology.names(Role::Master);
+    names.extend(topology.names(Role::Replica));
+    names
 }
 
 /// Names of the sentinels of a topology.
 pub(crate) fn sentinels(topology: &Topology) -> Vec<String> {
-    let count = match topology.kind {
-        TopologyKind::Sentinel => topology.sentinels,
-        _ => 0,
-    };
-    (1..=count).map(|number| format!("s{number}")).collect()
+    topology.names(Role::Sentinel)
 }
 
 /// How many masters a topology begins with.
 pub(crate) fn master_count(topology: &Topology) -> u32 {
-    match topology.kind {
-        TopologyKind::Single | TopologyKind::Sentinel => 1,
-        TopologyKind::Cluster => topology.shards,
-        TopologyKind::Masters => topology.masters,
-    }
+    topology.count(Role::Master)
 }
 
 /// Parses an `on` expression for a topology and a number of clients; every problem in it is a message.

@@ -12,6 +12,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::spawn::{Launch, spawn};
+use crate::access::write_private;
 use crate::layout::PlannedNode;
 use crate::proc_fs::{ProcessId, Stat};
 use crate::registry::{self, Record};
@@ -49,7 +50,7 @@ impl Fleet {
         for node in &fleet.nodes {
             let made = fs::create_dir_all(&node.dir)
                 .and_then(|()| fs::create_dir_all(node.log.parent().unwrap_or(Path::new("."))))
-                .and_then(|()| fs::write(&node.conf_path, &node.conf));
+                .and_then(|()| write_private(&node.conf_path, &node.conf));
             made.map_err(|error| {
                 ClusterError::new(format!(
                     "cannot write below {}: {error}",
@@ -204,7 +205,11 @@ impl Fleet {
         self.record.lock().unwrap().data.clone()
     }
 
-    fn update_record(&self, change: impl FnOnce(&mut Record)) -> Result<(), ClusterError> {
+    /// Changes what others see of this deployment.
+    pub(crate) fn update_record(
+        &self,
+        change: impl FnOnce(&mut Record),
+    ) -> Result<(), ClusterError> {
         let mut record = self.record.lock().unwrap();
         change(&mut record);
         registry::save(&record)

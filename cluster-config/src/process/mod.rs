@@ -4,11 +4,14 @@ pub(crate) mod fleet;
 pub(crate) mod ready;
 pub(crate) mod spawn;
 
+use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 use futures_util::future::try_join_all;
 
+use crate::access::Access;
 use crate::layout::{Layout, PlannedNode};
 use crate::proxy::Proxies;
 use crate::registry::{self, RunningNode};
@@ -46,20 +49,34 @@ impl Provisioner for Process {
         }
         sweep()?;
         let server = Server::find(&topology.server)?;
+        if topology.tls && !server.has_tls() {
+            return Err(ClusterError::missing(format!(
+                "{} was built without TLS; give another server, or build it with BUILD_TLS=yes",
+                server.path.display()
+            )));
+        }
         let dir = std::path::absolute(&options.dir)
             .map_err(|error| ClusterError::new(format!("{}: {error}", options.dir.display())))?;
-        let listens = |port| Layout::plan(topology, options.links, port, &dir, &dir).listens();
+        let access = Access::of(topology);
+        let plan =
+            |port, data: &Path| Layout::plan(topology, options.links, port, &dir, data, &access);
+        let listens = |port| plan(port, &dir).listens();
         let ports = ports::reserve(options.port, listens)?;
         let data = data_dir(options, &dir, ports.port);
-        let layout = Layout::plan(topology, options.links, ports.port, &dir, &data);
-        let record = registry::new_record(
+        let layout = plan(ports.port, &data);
+        for node in &layout.nodes {
+            node.dial.check()?;
+        }
+        let mut record = registry::new_record(
             topology.kind,
-            layout.url.clone(),
+            layout.shown_url.clone(),
             server.version.clone(),
             options.detach,
             (dir.clone(), data.clone()),
             layout.nodes.iter().map(listed).collect(),
         )?;
+        record.server = Some(server.clone());
+        record.tls = topology.tls;
         let id = record.id.clone();
         let proxies = match options.links {
             Links::Direct => None,
@@ -67,7 +84,14 @@ impl Provisioner for Process {
         };
         // From here on the fleet ends its servers when an error or a dropped call leaves this function.
         let fleet = Fleet::new(server.path, layout.nodes.clone(), record)?;
+        if let Some(tls) = &layout.tls {
+            let addresses = layout.listens();
+            let addresses: BTreeSet<IpAddr> = addresses.iter().map(SocketAddr::ip).collect();
+            tls.make(&Vec::from_iter(addresses))?;
+        }
         start_all(&fleet, topology, Patience::new(options.ready_timeout)).await?;
+        let modules = ready::modules(&fleet.nodes()[0]).await;
+        fleet.update_record(|record| record.modules = modules)?;
         if options.detach {
             fleet.let_go();
         }

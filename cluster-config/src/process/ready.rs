@@ -75,7 +75,7 @@ impl Patience {
         node: &PlannedNode,
     ) -> Result<(), ClusterError> {
         self.until(fleet, node, || async {
-            match ask(node.address, &["PING"], ANSWER).await? {
+            match ask(&node.dial, &["PING"], ANSWER).await? {
                 Value::SimpleString(word) if word == "PONG" => Ok(()),
                 other => Err(format!("PING was answered {:?}", text(&other))),
             }
@@ -91,7 +91,7 @@ impl Patience {
         args: &[&str],
     ) -> Result<String, ClusterError> {
         self.until(fleet, node, || async {
-            ask(node.address, args, ANSWER)
+            ask(&node.dial, args, ANSWER)
                 .await
                 .map(|value| text(&value))
                 .map_err(|error| format!("{}: {error}", args.join(" ")))
@@ -102,7 +102,7 @@ impl Patience {
     /// The replica's link to its master is up.
     async fn linked(self, fleet: &Fleet, replica: &PlannedNode) -> Result<(), ClusterError> {
         self.until(fleet, replica, || async {
-            let info = text(&ask(replica.address, &["INFO", "replication"], ANSWER).await?);
+            let info = text(&ask(&replica.dial, &["INFO", "replication"], ANSWER).await?);
             match field(&info, "master_link_status") {
                 Some("up") => Ok(()),
                 other => Err(format!(
@@ -127,7 +127,7 @@ impl Patience {
             // A message to nobody: it travels to replicas and leaves no key.
             let commands: [&[&str]; 2] =
                 [&["PUBLISH", "locklab:ready", ""], &["WAIT", &wanted, "50"]];
-            let answers = ask_all(master.address, &commands, ANSWER).await?;
+            let answers = ask_all(&master.dial, &commands, ANSWER).await?;
             match answers.last().map(text) {
                 Some(counted) if counted == wanted => Ok(()),
                 counted => Err(format!("WAIT counts {counted:?} of {wanted} replicas")),
@@ -179,12 +179,8 @@ pub(crate) async fn sentinels_agree(
     try_join_all(sentinels.map(|sentinel| async move {
         patience
             .until(fleet, sentinel, || async {
-                let master = ask(
-                    sentinel.address,
-                    &["SENTINEL", "MASTER", MASTER_NAME],
-                    ANSWER,
-                )
-                .await?;
+                let master =
+                    ask(&sentinel.dial, &["SENTINEL", "MASTER", MASTER_NAME], ANSWER).await?;
                 expect(&master, "flags", "master")?;
                 expect(&master, "num-slaves", &topology.replicas.to_string())?;
                 expect(
@@ -193,7 +189,7 @@ pub(crate) async fn sentinels_agree(
                     &(topology.sentinels - 1).to_string(),
                 )?;
                 let replicas = ask(
-                    sentinel.address,
+                    &sentinel.dial,
                     &["SENTINEL", "REPLICAS", MASTER_NAME],
                     ANSWER,
                 )
@@ -284,14 +280,14 @@ pub(crate) async fn cluster_agrees(
         }
         patience
             .until(fleet, node, || async {
-                let info = text(&ask(node.address, &["CLUSTER", "INFO"], ANSWER).await?);
+                let info = text(&ask(&node.dial, &["CLUSTER", "INFO"], ANSWER).await?);
                 for (name, wanted) in [("cluster_state", "ok"), ("cluster_known_nodes", known)] {
                     let found = field(&info, name);
                     if found != Some(wanted) {
                         return Err(format!("{name} is {found:?}, not yet {wanted:?}"));
                     }
                 }
-                let slots = ask(node.address, &["CLUSTER", "SLOTS"], ANSWER).await?;
+                let slots = ask(&node.dial, &["CLUSTER", "SLOTS"], ANSWER).await?;
                 let ranges = items(&slots);
                 let whole = ranges
                     .iter()
@@ -310,6 +306,26 @@ pub(crate) async fn cluster_agrees(
     }))
     .await
     .map(drop)
+}
+
+/// Names of the modules that a server has loaded; none if it does not say.
+pub(crate) async fn modules(node: &PlannedNode) -> Vec<String> {
+    let Ok(answer) = ask(&node.dial, &["MODULE", "LIST"], ANSWER).await else {
+        return Vec::new();
+    };
+    let name = |module: &Value| match module {
+        // RESP2 gives names and values in turn, RESP3 a map.
+        Value::Array(_) => items(module)
+            .chunks_exact(2)
+            .find(|pair| text(&pair[0]) == "name")
+            .map(|pair| text(&pair[1])),
+        Value::Map(pairs) => pairs
+            .iter()
+            .find(|(key, _)| text(key) == "name")
+            .map(|(_, value)| text(value)),
+        _ => None,
+    };
+    items(&answer).iter().filter_map(name).collect()
 }
 
 /// Whatever a topology owes beyond servers that answer.

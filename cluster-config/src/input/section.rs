@@ -5,22 +5,24 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::problem::{Problems, nearest, one_of};
+use super::{Problems, nearest, one_of};
 
 /// A table of the file while it is read.
-#[derive(Clone, Copy)]
-pub(super) struct Section<'a> {
+#[derive(Debug, Clone, Copy)]
+pub struct Section<'a> {
     /// As in messages: `[load]`.
-    pub(super) name: &'static str,
-    pub(super) table: Option<&'a DeTable<'a>>,
+    pub name: &'static str,
+    /// Its keys and values; `None` if it is not there.
+    pub table: Option<&'a DeTable<'a>>,
     /// Where the table begins, for what is missing in it.
-    pub(super) start: usize,
-    pub(super) problems: &'a Problems<'a>,
+    pub start: usize,
+    /// Where complaints go.
+    pub problems: &'a Problems<'a>,
 }
 
 impl<'a> Section<'a> {
     /// Reports every key that is not in `known`.
-    pub(super) fn allow(&self, known: &[&str]) {
+    pub fn allow(&self, known: &[&str]) {
         for (key, _) in self.table.into_iter().flatten() {
             let word: &str = key.get_ref();
             if !known.contains(&word) {
@@ -37,7 +39,8 @@ impl<'a> Section<'a> {
         }
     }
 
-    pub(super) fn get(&self, key: &str) -> Option<&'a Spanned<DeValue<'a>>> {
+    /// The value of `key`, whatever its type.
+    pub fn get(&self, key: &str) -> Option<&'a Spanned<DeValue<'a>>> {
         self.table?
             .iter()
             .find(|(name, _)| name.get_ref() == key)
@@ -45,13 +48,13 @@ impl<'a> Section<'a> {
     }
 
     /// Where `key`'s value stands, or the section if it is not given.
-    pub(super) fn span(&self, key: &str) -> Range<usize> {
+    pub fn span(&self, key: &str) -> Range<usize> {
         self.get(key)
             .map_or(self.start..self.start, |value| value.span())
     }
 
     /// The value of `key` through `read`, which says what is allowed when it does not understand; `None` if absent or bad.
-    pub(super) fn read<T, E: AsRef<str>>(
+    pub fn read<T, E: AsRef<str>>(
         &self,
         key: &str,
         read: impl FnOnce(&'a DeValue<'a>) -> Result<T, E>,
@@ -71,12 +74,13 @@ impl<'a> Section<'a> {
         }
     }
 
-    pub(super) fn text(&self, key: &str) -> Option<&'a str> {
+    /// A string as it is.
+    pub fn text(&self, key: &str) -> Option<&'a str> {
         self.read(key, |value| value.as_str().ok_or("a string in quotes"))
     }
 
     /// A string through `read`.
-    pub(super) fn word<T, E: AsRef<str>>(
+    pub fn word<T, E: AsRef<str>>(
         &self,
         key: &str,
         read: impl FnOnce(&'a str) -> Result<T, E>,
@@ -91,7 +95,7 @@ impl<'a> Section<'a> {
     }
 
     /// A whole number within bounds.
-    pub(super) fn count(&self, key: &str, low: u32, high: u32) -> Option<u32> {
+    pub fn count(&self, key: &str, low: u32, high: u32) -> Option<u32> {
         self.read(key, |value| {
             integer(value)
                 .and_then(|number| u32::try_from(number).ok())
@@ -100,7 +104,41 @@ impl<'a> Section<'a> {
         })
     }
 
-    pub(super) fn table(&self, key: &str, name: &'static str) -> Section<'a> {
+    /// `true` or `false`.
+    pub fn truth(&self, key: &str) -> Option<bool> {
+        self.read(key, |value| {
+            value.as_bool().ok_or("`true` or `false`, without quotes")
+        })
+    }
+
+    /// The tables of a list such as `[[topology.nodes]]`, which is `name` in messages; none if `key` is absent.
+    pub fn tables(&self, key: &str, name: &'static str) -> Vec<Section<'a>> {
+        let list = self.read(key, |value| {
+            value.as_array().ok_or(format!("a list of tables {name}"))
+        });
+        let mut sections = Vec::new();
+        for entry in list.into_iter().flat_map(|list| list.iter()) {
+            match entry.get_ref().as_table() {
+                Some(table) => sections.push(Section {
+                    name,
+                    table: Some(table),
+                    start: entry.span().start,
+                    problems: self.problems,
+                }),
+                None => self.problems.add(
+                    entry.span(),
+                    format!(
+                        "an entry of `{key}` is {}; allowed is a table {name}",
+                        shown(entry.get_ref())
+                    ),
+                ),
+            }
+        }
+        sections
+    }
+
+    /// The table under `key`; an empty one if it is absent. `name` is how messages call it.
+    pub fn table(&self, key: &str, name: &'static str) -> Section<'a> {
         let table = self.read(key, |value| {
             value.as_table().ok_or(format!("a table {name}"))
         });
@@ -113,12 +151,14 @@ impl<'a> Section<'a> {
     }
 }
 
-pub(super) fn integer(value: &DeValue<'_>) -> Option<i64> {
+/// A whole number, whatever base it is written in.
+pub fn integer(value: &DeValue<'_>) -> Option<i64> {
     let number = value.as_integer()?;
     i64::from_str_radix(number.as_str(), number.radix()).ok()
 }
 
-pub(super) fn float(value: &DeValue<'_>) -> Option<f64> {
+/// A number with or without a point.
+pub fn float(value: &DeValue<'_>) -> Option<f64> {
     match value.as_float() {
         Some(number) => number.as_str().parse().ok(),
         None => integer(value).map(|number| number as f64),
@@ -126,7 +166,7 @@ pub(super) fn float(value: &DeValue<'_>) -> Option<f64> {
 }
 
 /// A value as a message shows it.
-pub(super) fn shown(value: &DeValue<'_>) -> String {
+pub fn shown(value: &DeValue<'_>) -> String {
     match value {
         DeValue::String(text) => format!("\"{text}\""),
         DeValue::Integer(number) => number.to_string(),

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::fmt;
 use std::ops::Range;
 
-/// One thing wrong in a scenario file.
+/// One thing wrong in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     /// Line, from 1.
@@ -15,16 +15,16 @@ pub struct Problem {
     pub message: String,
 }
 
-/// Everything wrong in a scenario file, in the order of the file.
+/// Everything wrong in a file, in its order.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub struct ScenarioErrors {
+pub struct FileErrors {
     /// The file's name as given by the user.
     pub file: String,
     /// The problems; never empty.
     pub problems: Vec<Problem>,
 }
 
-impl fmt::Display for ScenarioErrors {
+impl fmt::Display for FileErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, problem) in self.problems.iter().enumerate() {
             if index > 0 {
@@ -42,31 +42,37 @@ impl fmt::Display for ScenarioErrors {
 }
 
 /// Collects problems while a file is read, so that the first does not hide the others.
-pub(super) struct Problems<'a> {
+#[derive(Debug)]
+pub struct Problems<'a> {
     text: &'a str,
     found: RefCell<Vec<(usize, String)>>,
 }
 
 impl<'a> Problems<'a> {
-    pub(super) fn new(text: &'a str) -> Self {
+    /// None yet, in this text.
+    /// No problem yet in this text.
+    pub fn new(text: &'a str) -> Self {
         Self {
             text,
             found: RefCell::default(),
         }
     }
 
-    pub(super) fn add(&self, span: Range<usize>, message: impl Into<String>) {
+    /// Notes what is wrong at these bytes of the text.
+    pub fn add(&self, span: Range<usize>, message: impl Into<String>) {
         self.found.borrow_mut().push((span.start, message.into()));
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    /// Whether nothing is wrong so far.
+    pub fn is_empty(&self) -> bool {
         self.found.borrow().is_empty()
     }
 
-    pub(super) fn into_errors(self, file: &str) -> ScenarioErrors {
+    /// Everything by line and column, in the order of the text.
+    pub fn into_errors(self, file: &str) -> FileErrors {
         let mut found = self.found.into_inner();
         found.sort_by_key(|(start, _)| *start);
-        ScenarioErrors {
+        FileErrors {
             file: file.to_owned(),
             problems: found
                 .into_iter()
@@ -97,7 +103,7 @@ fn position(text: &str, start: usize) -> (usize, usize) {
 }
 
 /// `; did you mean …?` when a known word is near enough to be a slip of the hand, else nothing.
-pub(super) fn nearest<'w>(found: &str, known: impl IntoIterator<Item = &'w str>) -> String {
+pub fn nearest<'w>(found: &str, known: impl IntoIterator<Item = &'w str>) -> String {
     known
         .into_iter()
         .map(|word| (strsim::damerau_levenshtein(found, word), word))
@@ -108,7 +114,7 @@ pub(super) fn nearest<'w>(found: &str, known: impl IntoIterator<Item = &'w str>)
 }
 
 /// `a`, `b` or `c`.
-pub(super) fn one_of<'w>(known: impl IntoIterator<Item = &'w str>) -> String {
+pub fn one_of<'w>(known: impl IntoIterator<Item = &'w str>) -> String {
     let mut words: Vec<String> = known.into_iter().map(|word| format!("`{word}`")).collect();
     let Some(last) = words.pop() else {
         return "nothing".to_owned();

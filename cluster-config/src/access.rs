@@ -1,0 +1,213 @@
+//! Decides how a deployment is entered: the password of this run, the certificates of this run, and how a node is dialled.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::net::{IpAddr, SocketAddr};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, SanType};
+
+use crate::topology::OWN_USER;
+use crate::{ClusterError, Role, Secret, Topology};
+
+/// A Unix socket's path has 108 bytes, the last of which is zero.
+const SOCKET_PATH_MAX: usize = 107;
+
+/// Who is admitted, and whether in the clear.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Access {
+    pub(crate) password: Option<Secret>,
+    pub(crate) tls: bool,
+}
+
+impl Access {
+    /// What a topology asks for. A password is made up, another one each time.
+    pub fn of(topology: &Topology) -> Access {
+        Access {
+            password: topology.needs_password().then(Secret::random),
+            tls: topology.tls,
+        }
+    }
+
+    /// How the harness reaches a node: past TLS by the socket in its directory.
+    pub(crate) fn dial(&self, role: Role, address: SocketAddr, dir: &Path) -> Dial {
+        Dial {
+            address,
+            socket: self.tls.then(|| dir.join("socket")),
+            password: match role {
+                Role::Sentinel => None,
+                Role::Master | Role::Replica => self.password.clone(),
+            },
+        }
+    }
+}
+
+/// How the harness reaches one node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dial {
+    /// Where the node listens for others.
+    pub(crate) address: SocketAddr,
+    /// A Unix socket that is used instead.
+    pub(crate) socket: Option<PathBuf>,
+    /// The password of the user `locklab`.
+    pub(crate) password: Option<Secret>,
+}
+
+impl Dial {
+    /// An open node, in the clear.
+    pub fn plain(address: SocketAddr) -> Dial {
+        Dial {
+            address,
+            socket: None,
+            password: None,
+        }
+    }
+
+    /// What a connection is opened with.
+    pub(crate) fn info(&self) -> redis::RedisResult<redis::ConnectionInfo> {
+        use redis::IntoConnectionInfo as _;
+        let address = match &self.socket {
+            Some(path) => redis::ConnectionAddr::Unix(path.clone()),
+            None => redis::ConnectionAddr::Tcp(self.address.ip().to_string(), self.address.port()),
+        };
+        let info = address.into_connection_info()?;
+        Ok(match &self.password {
+            None => info,
+            Some(password) => {
+                let settings = info
+                    .redis_settings()
+                    .clone()
+                    .set_username(OWN_USER)
+                    .set_password(password.reveal());
+                info.set_redis_settings(settings)
+            }
+        })
+    }
+
+    /// The socket's path fits into what the system takes for one.
+    pub(crate) fn check(&self) -> Result<(), ClusterError> {
+        match &self.socket {
+            Some(path) if path.as_os_str().len() > SOCKET_PATH_MAX => {
+                Err(ClusterError::new(format!(
+                    "{} is too long for a Unix socket, by which servers with TLS are administered; choose a directory \
+                     whose path is shorter by {} bytes",
+                    path.display(),
+                    path.as_os_str().len() - SOCKET_PATH_MAX
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Where the certificates of a run are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TlsFiles {
+    /// The authority's certificate: what clients trust.
+    pub(crate) ca: PathBuf,
+    /// The certificate of every node.
+    pub(crate) cert: PathBuf,
+    /// Its key.
+    pub(crate) key: PathBuf,
+}
+
+impl TlsFiles {
+    /// Below a deployment's data.
+    pub(crate) fn below(data: &Path) -> TlsFiles {
+        let dir = data.join("tls");
+        TlsFiles {
+            ca: dir.join("ca.crt"),
+            cert: dir.join("node.crt"),
+            key: dir.join("node.key"),
+        }
+    }
+
+    /// Makes an authority for this run alone, and one certificate for all these addresses. The authority's key is not kept.
+    pub(crate) fn make(&self, addresses: &[IpAddr]) -> Result<(), ClusterError> {
+        let failed = |what: &dyn std::fmt::Display| {
+            ClusterError::new(format!("cannot make certificates: {what}"))
+        };
+        let made = certificates(addresses).map_err(|error| failed(&error))?;
+        let dir = self.ca.parent().unwrap_or(Path::new("."));
+        fs::DirBuilder::new()
+            .mode(0o700)
+            .recursive(true)
+            .create(dir)
+            .and_then(|()| write_private(&self.ca, &made.ca))
+            .and_then(|()| write_private(&self.cert, &made.cert))
+            .and_then(|()| write_private(&self.key, &made.key))
+            .map_err(|error| failed(&format!("{}: {error}", dir.display())))
+    }
+}
+
+struct Made {
+    ca: String,
+    cert: String,
+    key: String,
+}
+
+fn certificates(addresses: &[IpAddr]) -> Result<Made, rcgen::Error> {
+    let mut authority = CertificateParams::default();
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    authority
+        .distinguished_name
+        .push(rcgen::DnType::CommonName, "locklab, one run");
+    let authority_key = KeyPair::generate()?;
+    let ca = authority.self_signed(&authority_key)?;
+    let mut node = CertificateParams::new(vec!["localhost".to_owned()])?;
+    node.subject_alt_names
+        .extend(addresses.iter().map(|ip| SanType::IpAddress(*ip)));
+    let key = KeyPair::generate()?;
+    let cert = node.signed_by(&key, &Issuer::new(authority, authority_key))?;
+    Ok(Made {
+        ca: ca.pem(),
+        cert: cert.pem(),
+        key: key.serialize_pem(),
+    })
+}
+
+/// Writes a file that nobody else can read.
+pub(crate) fn write_private(path: &Path, text: &str) -> io::Result<()> {
+    OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(path)?
+        .write_all(text.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_is_never_shown_and_sentinels_have_none() {
+        let mut topology = Topology::of(crate::TopologyKind::Sentinel);
+        topology.acl = true;
+        let access = Access::of(&topology);
+        let password = access.password.clone().unwrap();
+        assert_eq!(password.reveal().len(), 32);
+        assert!(!format!("{access:?}").contains(password.reveal()));
+        let address = "127.0.0.11:17000".parse().unwrap();
+        let dial = |role| access.dial(role, address, Path::new("/tmp/n1"));
+        assert!(dial(Role::Master).password.is_some() && dial(Role::Sentinel).password.is_none());
+    }
+
+    #[test]
+    fn a_path_too_long_for_a_socket_is_refused_with_the_excess() {
+        let access = Access {
+            password: None,
+            tls: true,
+        };
+        let address = "127.0.0.11:17000".parse().unwrap();
+        let dir = format!("/tmp/{}", "x".repeat(110));
+        let message = access
+            .dial(Role::Master, address, Path::new(&dir))
+            .check()
+            .unwrap_err()
+            .message;
+        assert!(message.contains("shorter by 15 bytes"), "{message}");
+    }
+}

@@ -1,0 +1,9 @@
+//! Turns TOML that a person wrote into checked values, or into everything that is wrong with it by line and column.
+//!
+//! Scenario files and topology files are read with this, so that both complain alike.
+
+mod problem;
+mod section;
+
+pub use problem::{FileErrors, Problem, Problems, nearest, one_of};
+pub use section::{Section, float, integer, shown};

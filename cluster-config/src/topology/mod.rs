@@ -1,0 +1,224 @@
+//! Turns a wish ("sentinel, two replicas") into checked data; starts nothing.
+
+mod directive;
+mod file;
+mod kind;
+mod node;
+mod persistence;
+mod schema;
+mod user;
+mod validate;
+
+use std::collections::BTreeMap;
+
+use crate::Role;
+
+pub use file::{TOPOLOGY_KEYS, parse_topology};
+pub use kind::TopologyKind;
+pub use node::NodeSpec;
+pub use persistence::Persistence;
+pub use schema::{TopologyTable, json_schema};
+pub(crate) use user::OWN_USER;
+pub use user::{Secret, User};
+
+/// The shape wanted, as data. A count that a kind does not use is ignored.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Topology {
+    /// Which shape.
+    pub kind: TopologyKind,
+    /// Replicas per master, 0 to 5 (sentinel, cluster).
+    pub replicas: u32,
+    /// Independent masters, 1 to 9 (masters).
+    pub masters: u32,
+    /// Masters that share the slots, 1 to 9 (cluster). With fewer than three no replica is ever promoted after a crash,
+    /// since a vote needs a majority of the masters.
+    pub shards: u32,
+    /// Sentinels, 1 to 7 (sentinel). One or two cannot outvote the loss of one.
+    pub sentinels: u32,
+    /// `redis`, `valkey`, a version such as `redis-7.2`, or a path to a server binary.
+    pub server: String,
+    /// redis.conf lines for every data node: directive, then its value as it would stand in the file.
+    pub config: BTreeMap<String, String>,
+    /// What a server writes to its disk; `None`: what `config` says, and nothing by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub persistence: Option<Persistence>,
+    /// A master refuses writes with fewer replicas in sight, 0 to `replicas` (sentinel, cluster).
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub min_replicas_to_write: u32,
+    /// Everything speaks TLS and nothing else, with certificates made for the run.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub tls: bool,
+    /// Data nodes admit only users with a password: `locklab`, whose password is made for the run and stands in the URL,
+    /// and those of `users`.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub acl: bool,
+    /// More users; any of them implies `acl`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub users: Vec<User>,
+    /// What is special about single nodes. The first with a role describes the first node of that role, and so on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<NodeSpec>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_false(truth: &bool) -> bool {
+    !*truth
+}
+
+/// A node before it has an address: its place in the topology.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place<'a> {
+    /// Its job at start.
+    pub(crate) role: Role,
+    /// From 1 among the data nodes, or among the sentinels.
+    pub(crate) number: u32,
+    /// What is special about it.
+    pub(crate) spec: Option<&'a NodeSpec>,
+}
+
+impl Place<'_> {
+    /// `n1`, `s1`, or the name it was given.
+    pub(crate) fn name(&self) -> String {
+        match self.spec.and_then(|spec| spec.name.clone()) {
+            Some(name) => name,
+            None if self.role == Role::Sentinel => format!("s{}", self.number),
+            None => format!("n{}", self.number),
+        }
+    }
+}
+
+impl Topology {
+    /// The usual one of a kind: sentinel 1+2+3, cluster 3+3, 5 masters. Counts that the kind does not use are 0.
+    pub fn of(kind: TopologyKind) -> Self {
+        let (replicas, masters, shards, sentinels) = match kind {
+            TopologyKind::Single => (0, 0, 0, 0),
+            TopologyKind::Sentinel => (2, 0, 0, 3),
+            TopologyKind::Cluster => (1, 0, 3, 0),
+            TopologyKind::Masters => (0, 5, 0, 0),
+        };
+        Topology {
+            kind,
+            replicas,
+            masters,
+            shards,
+            sentinels,
+            server: "redis".into(),
+            config: BTreeMap::new(),
+            persistence: None,
+            min_replicas_to_write: 0,
+            tls: false,
+            acl: false,
+            users: Vec::new(),
+            nodes: Vec::new(),
+        }
+    }
+
+    /// Data nodes: everything but sentinels.
+    pub fn data_nodes(&self) -> u32 {
+        match self.kind {
+            TopologyKind::Single => 1,
+            TopologyKind::Sentinel => 1 + self.replicas,
+            TopologyKind::Cluster => self.shards * (1 + self.replicas),
+            TopologyKind::Masters => self.masters,
+        }
+    }
+
+    /// How many nodes begin with this role.
+    pub fn count(&self, role: Role) -> u32 {
+        let masters = match self.kind {
+            TopologyKind::Single | TopologyKind::Sentinel => 1,
+            TopologyKind::Cluster => self.shards,
+            TopologyKind::Masters => self.masters,
+        };
+        match (role, self.kind) {
+            (Role::Master, _) => masters,
+            (Role::Replica, _) => self.data_nodes() - masters,
+            (Role::Sentinel, TopologyKind::Sentinel) => self.sentinels,
+            (Role::Sentinel, _) => 0,
+        }
+    }
+
+    /// The names of the nodes that begin with this role, in their order.
+    pub fn names(&self, role: Role) -> Vec<String> {
+        let places = self.places().into_iter();
+        places
+            .filter(|place| place.role == role)
+            .map(|place| place.name())
+            .collect()
+    }
+
+    /// Whether clients need a password.
+    pub fn needs_password(&self) -> bool {
+        self.acl || !self.users.is_empty()
+    }
+
+    /// Every node: masters first, then replicas, then sentinels.
+    pub(crate) fn places(&self) -> Vec<Place<'_>> {
+        let masters = self.count(Role::Master);
+        [Role::Master, Role::Replica, Role::Sentinel]
+            .into_iter()
+            .flat_map(|role| {
+                let mut specs = self.nodes.iter().filter(move |spec| spec.role == role);
+                let before = if role == Role::Replica { masters } else { 0 };
+                (1..=self.count(role)).map(move |number| Place {
+                    role,
+                    number: before + number,
+                    spec: specs.next(),
+                })
+            })
+            .collect()
+    }
+
+    /// What a reader should know about a shape that can be started but does not do what its kind promises.
+    pub fn remark(&self) -> Option<&'static str> {
+        match self.kind {
+            TopologyKind::Cluster if self.shards < 3 => Some(
+                "with fewer than 3 shards no replica is promoted after a crash: a vote needs a majority of the masters",
+            ),
+            TopologyKind::Sentinel if self.sentinels < 3 => {
+                Some("with fewer than 3 sentinels the loss of one can stop every failover")
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_are_named_by_place_unless_they_have_a_name() {
+        let mut topology = Topology::of(TopologyKind::Sentinel);
+        topology.nodes.push(NodeSpec {
+            name: Some("far".into()),
+            ..NodeSpec::of(Role::Replica)
+        });
+        assert_eq!(topology.names(Role::Master), ["n1"]);
+        assert_eq!(topology.names(Role::Replica), ["far", "n3"]);
+        assert_eq!(topology.names(Role::Sentinel), ["s1", "s2", "s3"]);
+        assert_eq!(topology.data_nodes(), 3);
+    }
+
+    #[test]
+    fn what_is_usual_is_left_out_of_a_kept_plan() {
+        let json = serde_json::to_string(&Topology::of(TopologyKind::Single)).unwrap();
+        assert!(!json.contains("tls") && !json.contains("users"), "{json}");
+        let back: Topology = serde_json::from_str(&json).unwrap();
+        assert_eq!(back, Topology::of(TopologyKind::Single));
+    }
+
+    #[test]
+    fn small_clusters_and_few_sentinels_are_remarked_upon() {
+        let mut topology = Topology::of(TopologyKind::Cluster);
+        assert_eq!(topology.remark(), None);
+        topology.shards = 2;
+        topology.validate().unwrap();
+        assert!(topology.remark().is_some());
+    }
+}

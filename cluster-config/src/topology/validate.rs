@@ -1,0 +1,310 @@
+//! Turns a topology into everything that is wrong with it, each with the place where it was said.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
+
+use super::{Persistence, Topology, TopologyKind, directive, node, user};
+use crate::{ClusterError, Role};
+
+/// Where in a topology something is wrong, as a file names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum At {
+    /// A key of the topology itself.
+    Key(&'static str),
+    /// A line of `config`.
+    Config(String),
+    /// A key of a node, by its index in `nodes`.
+    Node(usize, &'static str),
+    /// A line of a node's `config`.
+    NodeConfig(usize, String),
+    /// A key of a user, by its index in `users`.
+    User(usize, &'static str),
+}
+
+impl Topology {
+    /// Says whether this shape can be started at all; all complaints in one message.
+    pub fn validate(&self) -> Result<(), ClusterError> {
+        let wrong: Vec<String> = self
+            .complaints()
+            .into_iter()
+            .map(|(_, message)| message)
+            .collect();
+        if wrong.is_empty() {
+            Ok(())
+        } else {
+            Err(ClusterError::new(wrong.join("\n")))
+        }
+    }
+
+    /// Everything that is wrong.
+    pub(super) fn complaints(&self) -> Vec<(At, String)> {
+        let mut wrong = Vec::new();
+        self.counts(&mut wrong);
+        if self.server.trim().is_empty() {
+            wrong.push((
+                At::Key("server"),
+                "server is empty: say redis, valkey, a version such as redis-7.2, or the path of a server binary"
+                    .into(),
+            ));
+        }
+        self.lines(&mut wrong);
+        self.special_nodes(&mut wrong);
+        self.admitted(&mut wrong);
+        wrong
+    }
+
+    fn counts(&self, wrong: &mut Vec<(At, String)>) {
+        let start = wrong.len();
+        let mut count = |word: &'static str, found: u32, allowed: RangeInclusive<u32>| {
+            if !allowed.contains(&found) {
+                let (low, high) = (allowed.start(), allowed.end());
+                let message = format!(
+                    "{word} = {found} in a {} topology: allowed are {low} to {high}",
+                    self.kind
+                );
+                wrong.push((At::Key(word), message));
+            }
+        };
+        match self.kind {
+            TopologyKind::Single => {}
+            TopologyKind::Sentinel => {
+                count("replicas", self.replicas, 0..=5);
+                count("sentinels", self.sentinels, 1..=7);
+            }
+            TopologyKind::Cluster => {
+                count("replicas", self.replicas, 0..=5);
+                count("shards", self.shards, 1..=9);
+            }
+            TopologyKind::Masters => count("masters", self.masters, 1..=9),
+        }
+        let replicas = match self.kind {
+            TopologyKind::Sentinel | TopologyKind::Cluster => self.replicas,
+            TopologyKind::Single | TopologyKind::Masters => 0,
+        };
+        if wrong.len() == start && self.min_replicas_to_write > replicas {
+            wrong.push((
+                At::Key("min-replicas-to-write"),
+                format!(
+                    "min-replicas-to-write = {} with {replicas} replicas per master: no write would ever be taken",
+                    self.min_replicas_to_write
+                ),
+            ));
+        }
+    }
+
+    fn lines(&self, wrong: &mut Vec<(At, String)>) {
+        let common = self.config.iter().map(|line| (None, line));
+        let own = self.nodes.iter().enumerate();
+        let own =
+            own.flat_map(|(index, node)| node.config.iter().map(move |line| (Some(index), line)));
+        for (node, (name, value)) in common.chain(own) {
+            let at = match node {
+                None => At::Config(name.clone()),
+                Some(index) => At::NodeConfig(index, name.clone()),
+            };
+            if let Some(complaint) = directive::complaint(name, value) {
+                wrong.push((at.clone(), complaint));
+            }
+            let lower = name.to_ascii_lowercase();
+            if let Some(persistence) = self.persistence
+                && Persistence::DECIDES.contains(&lower.as_str())
+            {
+                wrong.push((
+                    at,
+                    format!("config: {name} is decided by persistence = \"{persistence}\"; leave out one of the two"),
+                ));
+            } else if self.min_replicas_to_write > 0
+                && node.is_none()
+                && lower == "min-replicas-to-write"
+            {
+                wrong.push((
+                    at,
+                    "config: min-replicas-to-write is said twice; leave out one of the two"
+                        .to_owned(),
+                ));
+            }
+        }
+    }
+
+    fn special_nodes(&self, wrong: &mut Vec<(At, String)>) {
+        let mut seen: BTreeMap<Role, u32> = BTreeMap::new();
+        let mut taken: BTreeSet<String> = BTreeSet::new();
+        for (index, spec) in self.nodes.iter().enumerate() {
+            let number = seen.entry(spec.role).or_default();
+            *number += 1;
+            let (number, count) = (*number, self.count(spec.role));
+            if number > count {
+                wrong.push((
+                    At::Node(index, "role"),
+                    format!(
+                        "nodes: this is {} number {number}, and the topology has {count}",
+                        spec.role.name()
+                    ),
+                ));
+                continue;
+            }
+            let Some(name) = &spec.name else { continue };
+            let place = match spec.role {
+                Role::Sentinel => format!("s{number}"),
+                Role::Master => format!("n{number}"),
+                Role::Replica => format!("n{}", self.count(Role::Master) + number),
+            };
+            if let Some(complaint) = node::name_complaint(name, &place) {
+                wrong.push((At::Node(index, "name"), format!("nodes: {complaint}")));
+            } else if !taken.insert(name.clone()) {
+                wrong.push((
+                    At::Node(index, "name"),
+                    format!("nodes: the name {name:?} is given twice"),
+                ));
+            }
+        }
+    }
+
+    fn admitted(&self, wrong: &mut Vec<(At, String)>) {
+        let mut names = BTreeSet::new();
+        for (index, user) in self.users.iter().enumerate() {
+            let mut complain = |key, complaint: Option<String>| {
+                if let Some(complaint) = complaint {
+                    wrong.push((At::User(index, key), format!("users: {complaint}")));
+                }
+            };
+            complain("name", user::name_complaint(&user.name));
+            complain(
+                "name",
+                (!names.insert(&user.name)).then(|| format!("{:?} is given twice", user.name)),
+            );
+            complain(
+                "password",
+                user.password.as_ref().and_then(user::password_complaint),
+            );
+            complain("rules", user::rules_complaint(&user.rules));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{NodeSpec, Secret, User};
+
+    fn message(topology: &Topology) -> String {
+        topology.validate().unwrap_err().message
+    }
+
+    #[test]
+    fn the_usual_topologies_are_valid() {
+        for kind in TopologyKind::ALL {
+            Topology::of(kind).validate().unwrap();
+        }
+        assert_eq!(Topology::of(TopologyKind::Cluster).data_nodes(), 6);
+        assert_eq!(Topology::of(TopologyKind::Sentinel).data_nodes(), 3);
+    }
+
+    #[test]
+    fn a_count_out_of_range_is_named_with_its_range() {
+        let mut topology = Topology::of(TopologyKind::Sentinel);
+        topology.replicas = 6;
+        topology.sentinels = 0;
+        let message = message(&topology);
+        assert!(
+            message.contains("replicas = 6") && message.contains("0 to 5"),
+            "{message}"
+        );
+        assert!(
+            message.contains("sentinels = 0") && message.contains("1 to 7"),
+            "{message}"
+        );
+    }
+
+    #[test]
+    fn counts_that_a_kind_does_not_use_are_ignored() {
+        let mut topology = Topology::of(TopologyKind::Single);
+        topology.shards = 500;
+        topology.validate().unwrap();
+    }
+
+    #[test]
+    fn directives_that_place_a_node_are_refused_wherever_they_stand() {
+        let mut topology = Topology::of(TopologyKind::Single);
+        topology.config.insert("port".into(), "7000".into());
+        let mut node = NodeSpec::of(Role::Master);
+        node.config.insert("Requirepass".into(), "secret".into());
+        topology.nodes.push(node);
+        let message = message(&topology);
+        assert!(
+            message.contains("port is chosen by the harness"),
+            "{message}"
+        );
+        assert!(message.contains("Requirepass"), "{message}");
+        assert!(!message.contains("secret"), "{message}");
+    }
+
+    #[test]
+    fn a_value_cannot_smuggle_in_a_second_line() {
+        let mut topology = Topology::of(TopologyKind::Single);
+        topology
+            .config
+            .insert("maxmemory".into(), "1mb\nport 1".into());
+        assert!(topology.validate().is_err());
+    }
+
+    #[test]
+    fn a_topology_that_could_take_no_write_is_refused() {
+        let mut topology = Topology::of(TopologyKind::Sentinel);
+        topology.min_replicas_to_write = 3;
+        assert!(message(&topology).contains("no write would ever be taken"));
+        topology.min_replicas_to_write = 2;
+        topology.validate().unwrap();
+    }
+
+    #[test]
+    fn what_is_said_twice_is_refused() {
+        let mut topology = Topology::of(TopologyKind::Single);
+        topology.persistence = Some(Persistence::AofAlways);
+        topology.config.insert("appendfsync".into(), "no".into());
+        assert!(message(&topology).contains("leave out one of the two"));
+    }
+
+    #[test]
+    fn names_that_mean_something_else_are_refused() {
+        let mut topology = Topology::of(TopologyKind::Masters);
+        for name in ["n2", "client", "Two words", "a"] {
+            topology.nodes.push(NodeSpec {
+                name: Some(name.into()),
+                ..NodeSpec::of(Role::Master)
+            });
+        }
+        topology.nodes.push(NodeSpec::of(Role::Replica));
+        let places: Vec<At> = topology
+            .complaints()
+            .into_iter()
+            .map(|(at, _)| at)
+            .collect();
+        assert_eq!(
+            places,
+            [
+                At::Node(0, "name"),
+                At::Node(1, "name"),
+                At::Node(2, "name"),
+                At::Node(4, "role")
+            ]
+        );
+    }
+
+    #[test]
+    fn passwords_are_judged_without_being_repeated() {
+        let mut topology = Topology::of(TopologyKind::Single);
+        topology.users.push(User {
+            name: "app".into(),
+            password: Some(Secret::new("white space")),
+            rules: ">sesame ~*".into(),
+        });
+        let message = message(&topology);
+        assert!(
+            !message.contains("white") && !message.contains("sesame"),
+            "{message}"
+        );
+        assert_eq!(message.lines().count(), 2, "{message}");
+        assert!(!format!("{topology:?}").contains("white"), "{topology:?}");
+    }
+}
