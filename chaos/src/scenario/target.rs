@@ -244,6 +244,7 @@ pub(crate) fn quorum(topology: &Topology) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cluster_config::TopologyKind;
 
     fn read(text: &str) -> Result<On, Vec<String>> {
         parse(text, &Topology::of(TopologyKind::Sentinel), 3)

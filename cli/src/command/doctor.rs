@@ -83,7 +83,12 @@ fn server() -> Finding {
         Ok(server) => Finding {
             what: "redis-server",
             state: "ok",
-            found: format!("{} at {}", server.version, server.path.display()),
+            found: format!(
+                "{} at {}, {} TLS",
+                server.version,
+                server.path.display(),
+                if server.has_tls() { "with" } else { "without" }
+            ),
             mend: None,
         },
         Err(error) => Finding {

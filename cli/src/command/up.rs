@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use cluster_config::{Process, Provisioner as _, Topology, TopologyKind, UpOptions};
+use cluster_config::{
+    Deployment, Persistence, Process, Provisioner as _, Topology, TopologyKind, UpOptions,
+};
 
 use crate::args::Common;
 use crate::cancel::Cancel;
@@ -18,9 +20,8 @@ const LOOK: Duration = Duration::from_millis(500);
 /// Flags of `up`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// single, sentinel, cluster or masters
-    #[arg(value_parser = super::topology_kind)]
-    topology: TopologyKind,
+    /// single, sentinel, cluster or masters; or a TOML file with a table [topology], such as a scenario
+    topology: String,
     /// Leave the servers running; `locklab down` stops them
     #[arg(long)]
     detach: bool,
@@ -36,12 +37,24 @@ pub(crate) struct Options {
     /// Sentinels (sentinel)
     #[arg(long, value_name = "N")]
     sentinels: Option<u32>,
-    /// redis, valkey or a path
+    /// redis, valkey, a version such as redis-7.2, or a path
     #[arg(long, value_name = "SERVER")]
     server: Option<String>,
     /// A redis.conf line for every node, e.g. appendonly=yes
     #[arg(long, value_name = "KEY=VALUE", value_parser = config_line)]
     config: Vec<(String, String)>,
+    /// What servers write to their disks: none, aof-everysec, aof-always or rdb [default: none]
+    #[arg(long, value_name = "WHAT", value_parser = persistence)]
+    persistence: Option<Persistence>,
+    /// Masters refuse writes with fewer replicas in sight (sentinel, cluster)
+    #[arg(long, value_name = "N")]
+    min_replicas_to_write: Option<u32>,
+    /// Everything speaks TLS, with certificates made for this run; the URL names the authority's
+    #[arg(long)]
+    tls: bool,
+    /// Clients need a user and a password; the URL has them, and `ps` does not
+    #[arg(long)]
+    acl: bool,
     /// The port of every node, each on its own address; a cluster also needs the next [default: a free one]
     #[arg(long, value_name = "PORT")]
     port: Option<u16>,
@@ -56,12 +69,47 @@ fn config_line(text: &str) -> Result<(String, String), String> {
     }
 }
 
+fn persistence(text: &str) -> Result<Persistence, String> {
+    let known = Persistence::ALL
+        .into_iter()
+        .find(|known| known.name() == text);
+    known.ok_or_else(|| {
+        let names = Persistence::ALL.map(Persistence::name);
+        format!(
+            "`{text}` is not among {}{}",
+            names.join(", "),
+            super::nearest(text, names.into_iter())
+        )
+    })
+}
+
+/// The topology of that name or in that file.
+fn named(word: &str) -> anyhow::Result<Topology> {
+    let kinds = || TopologyKind::ALL.into_iter().map(TopologyKind::name);
+    if let Some(kind) = TopologyKind::ALL
+        .into_iter()
+        .find(|kind| kind.name() == word)
+    {
+        return Ok(Topology::of(kind));
+    }
+    if word.ends_with(".toml") || word.contains('/') || std::path::Path::new(word).is_file() {
+        let text = std::fs::read_to_string(word)
+            .map_err(|error| exit::input(format!("cannot read {word}: {error}")))?;
+        return Topology::parse(word, &text).map_err(exit::input);
+    }
+    Err(exit::usage(format!(
+        "`{word}` is no topology; there are {}, or a file: FILE.toml{}",
+        kinds().collect::<Vec<_>>().join(", "),
+        super::nearest(word, kinds())
+    )))
+}
+
 pub(crate) async fn run(
     options: Options,
     common: &Common,
     terminal: &Terminal,
 ) -> anyhow::Result<u8> {
-    let mut topology = Topology::of(options.topology);
+    let mut topology = named(&options.topology)?;
     topology.replicas = options.replicas.unwrap_or(topology.replicas);
     topology.masters = options.masters.unwrap_or(topology.masters);
     topology.shards = options.shards.unwrap_or(topology.shards);
@@ -70,7 +118,16 @@ pub(crate) async fn run(
     topology
         .config
         .extend(options.config.into_iter().collect::<BTreeMap<_, _>>());
+    topology.persistence = options.persistence.or(topology.persistence);
+    topology.min_replicas_to_write = options
+        .min_replicas_to_write
+        .unwrap_or(topology.min_replicas_to_write);
+    topology.tls |= options.tls;
+    topology.acl |= options.acl;
     topology.validate().map_err(exit::usage)?;
+    if let Some(remark) = topology.remark() {
+        terminal.note(remark);
+    }
 
     let dir = match &common.out {
         Some(dir) => dir.clone(),
@@ -81,7 +138,7 @@ pub(crate) async fn run(
     up.detach = options.detach;
 
     let cancel = Cancel::listen()?;
-    let bar = terminal.bar(0, &format!("starting {}", options.topology));
+    let bar = terminal.bar(0, &format!("starting {}", topology.kind));
     let deployment = tokio::select! {
         deployment = Process.up(&topology, &up) => deployment.map_err(exit::missing)?,
         () = cancel.wanted() => return Err(exit::interrupted("interrupted while starting; nothing is left running")),
@@ -91,11 +148,12 @@ pub(crate) async fn run(
     let nodes: Vec<_> = deployment
         .nodes()
         .iter()
-        .map(|node| serde_json::json!({"name": node.name, "address": node.address.to_string(), "log": node.log}))
+        .map(|node| serde_json::json!({"name": node.name, "role": node.role, "address": node.address.to_string(), "log": node.log}))
         .collect();
     if common.json {
         terminal.result(&serde_json::to_string(&serde_json::json!({
             "schema": 1, "id": deployment.id(), "url": deployment.url(), "nodes": nodes,
+            "server": server(&deployment),
         }))?);
     } else {
         terminal.result(&deployment.url());
@@ -126,6 +184,13 @@ pub(crate) async fn run(
     }
     deployment.down().await?;
     Ok(exit::AS_EXPECTED)
+}
+
+/// What the servers are, as `ps --json` lists it.
+fn server(deployment: &Deployment) -> serde_json::Value {
+    let running = cluster_config::running().unwrap_or_default();
+    let listed = running.iter().find(|listed| listed.id == deployment.id());
+    listed.map_or(serde_json::Value::Null, super::ps::server)
 }
 
 /// A directory name that two of us at once do not share.

@@ -1,0 +1,180 @@
+//! Servers that speak TLS and ask for passwords are as good as others, and nothing shows the password but the URL.
+
+mod support;
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use cluster_config::{Links, Role, Secret, Server, Topology, TopologyKind, User, running};
+use support::{Lab, eventually, lab, masters};
+
+fn guarded(kind: TopologyKind) -> Topology {
+    let mut topology = Topology::of(kind);
+    topology.tls = true;
+    topology.acl = true;
+    topology
+}
+
+/// Says loudly that a test did nothing, and whether it did.
+#[expect(clippy::print_stderr, reason = "a test that is skipped must say so")]
+fn no_tls_here() -> bool {
+    let tls = Server::find("redis").unwrap().has_tls();
+    if !tls {
+        eprintln!("SKIPPED: the installed redis-server was built without TLS");
+    }
+    !tls
+}
+
+fn password(lab: &Lab) -> String {
+    let url = lab.url();
+    let (_, rest) = url.split_once("://locklab:").unwrap();
+    rest.split_once('@').unwrap().0.to_owned()
+}
+
+/// What redis-cli says when it talks to a node as a client of the URL would.
+fn cli(lab: &Lab, node: usize, user: Option<(&str, &str)>, args: &[&str]) -> String {
+    let node = &lab.nodes()[node];
+    let mut command = Command::new("redis-cli");
+    command.arg("-h").arg(node.announced.ip().to_string());
+    command.arg("-p").arg(node.announced.port().to_string());
+    if let Some((_, ca)) = lab.url().split_once("?tls-ca=") {
+        command.args(["--tls", "--cacert", ca]);
+    }
+    if let Some((user, password)) = user {
+        command
+            .args(["--user", user, "--no-auth-warning"])
+            .env("REDISCLI_AUTH", password);
+    }
+    let output = command.args(args).output().unwrap();
+    String::from_utf8_lossy(&[output.stdout, output.stderr].concat())
+        .trim()
+        .to_owned()
+}
+
+#[tokio::test]
+async fn every_topology_works_with_tls_and_passwords() {
+    if no_tls_here() {
+        return;
+    }
+    for kind in TopologyKind::ALL {
+        let lab = lab(&guarded(kind), Links::Direct).await;
+        let roles = lab.roles().await;
+        assert_eq!(roles.len() as u32, lab.topology().data_nodes(), "{kind}");
+        assert!(lab.probe("orders", support::PATIENCE).await, "{kind}");
+        let password = password(&lab);
+        assert_eq!(
+            cli(&lab, 0, Some(("locklab", &password)), &["PING"]),
+            "PONG",
+            "{kind}"
+        );
+        let stranger = cli(&lab, 0, None, &["PING"]);
+        assert!(stranger.contains("NOAUTH"), "{kind}: {stranger}");
+    }
+}
+
+#[tokio::test]
+async fn a_failover_happens_under_tls_and_passwords_through_proxies_too() {
+    if no_tls_here() {
+        return;
+    }
+    for kind in [TopologyKind::Sentinel, TopologyKind::Cluster] {
+        let lab = lab(&guarded(kind), Links::Proxied).await;
+        let password = password(&lab);
+        assert_eq!(
+            cli(&lab, 0, Some(("locklab", &password)), &["PING"]),
+            "PONG",
+            "{kind}"
+        );
+        let before = lab.topology().count(Role::Master) as usize;
+        lab.kill("n1").await.unwrap();
+        eventually("a replica was promoted", async || {
+            let masters = masters(&lab).await;
+            masters.len() == before && !masters.contains(&"n1".to_owned())
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn users_of_the_file_may_do_what_their_rules_say() {
+    let mut topology = Topology::of(TopologyKind::Single);
+    topology.users.push(User {
+        name: "app".into(),
+        password: Some(Secret::new("sesame")),
+        rules: "~orders:* +get +set".into(),
+    });
+    let lab = lab(&topology, Links::Direct).await;
+    let app = Some(("app", "sesame"));
+    assert_eq!(cli(&lab, 0, app, &["SET", "orders:1", "x"]), "OK");
+    assert!(cli(&lab, 0, app, &["SET", "other", "x"]).contains("NOPERM"));
+    assert!(cli(&lab, 0, app, &["FLUSHALL"]).contains("NOPERM"));
+    assert!(cli(&lab, 0, Some(("app", "wrong")), &["PING"]).contains("WRONGPASS"));
+}
+
+/// Everything that somebody else could read: files that are open to all, and what is listed.
+fn open_files(dir: &Path, found: &mut Vec<String>) {
+    use std::os::unix::fs::PermissionsExt as _;
+    for entry in fs::read_dir(dir).unwrap().flatten() {
+        let mode = entry.metadata().unwrap().permissions().mode();
+        if entry.path().is_dir() {
+            if mode & 0o077 != 0 {
+                open_files(&entry.path(), found);
+            }
+        } else if let Ok(text) = fs::read_to_string(entry.path()) {
+            found.push(text);
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_password_is_in_the_url_and_nowhere_that_others_look() {
+    let mut topology = Topology::of(TopologyKind::Sentinel);
+    topology.acl = true;
+    let lab = lab(&topology, Links::Direct).await;
+    let password = password(&lab);
+    let listed = running().unwrap();
+    let listed = listed.iter().find(|listed| listed.id == lab.id()).unwrap();
+    assert!(listed.url.contains("locklab:***@"), "{}", listed.url);
+    assert!(!serde_json::to_string(listed).unwrap().contains(&password));
+    assert!(!format!("{:?}", lab.deployment).contains(&password));
+    assert!(!lab.shown_url().contains(&password));
+    let mut texts = Vec::new();
+    open_files(lab.dir(), &mut texts);
+    assert!(!texts.is_empty(), "the logs are there");
+    assert!(texts.iter().all(|text| !text.contains(&password)));
+    for node in lab.nodes() {
+        let pid = lab.pid(&node.name).unwrap();
+        for file in ["cmdline", "environ"] {
+            let text = fs::read(format!("/proc/{pid}/{file}")).unwrap();
+            assert!(
+                !String::from_utf8_lossy(&text).contains(&password),
+                "{file}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn persistence_and_special_nodes_are_what_the_servers_run_with() {
+    let text = "[topology]\nkind = \"sentinel\"\npersistence = \"aof-always\"\nmin-replicas-to-write = 1\n\
+                [[topology.nodes]]\nrole = \"replica\"\nname = \"far\"\nconfig = { replica-priority = 7 }\n\
+                [[topology.nodes]]\nrole = \"replica\"\n";
+    let lab = lab(&Topology::parse("x.toml", text).unwrap(), Links::Direct).await;
+    let config =
+        async |node: &str, key: &str| lab.command(node, &["CONFIG", "GET", key]).await.unwrap();
+    assert_eq!(config("n1", "appendfsync").await, "appendfsync\nalways");
+    assert_eq!(
+        config("n1", "min-replicas-to-write").await,
+        "min-replicas-to-write\n1"
+    );
+    assert_eq!(
+        config("far", "replica-priority").await,
+        "replica-priority\n7"
+    );
+    assert_eq!(
+        config("n3", "replica-priority").await,
+        "replica-priority\n100"
+    );
+    assert!(lab.dir().join("logs/far.log").is_file());
+}
