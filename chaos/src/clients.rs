@@ -97,6 +97,14 @@ impl Clients {
         }
     }
 
+    /// Drivers that ended though no fault had killed them: by whom, on which line, and the end of the log.
+    pub(crate) fn misbehaved(&self) -> Vec<String> {
+        self.slots
+            .iter()
+            .filter_map(|slot| lock(&slot.state).running.as_ref()?.how_it_ended())
+            .collect()
+    }
+
     /// Waits for all tasks to end (stop the load first) and closes the clients. Says what did not end in time.
     pub(crate) async fn finish(&self) -> Vec<String> {
         let mut all: Vec<Arc<RunningClient>> = lock(&self.dead).drain(..).collect();

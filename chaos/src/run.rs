@@ -15,7 +15,7 @@ use results::run::{FaultSpan, ScenarioResult};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::checkers::{CheckOptions, check};
+use crate::checkers::{CheckOptions, Floors, check};
 use crate::clients::Clients;
 use crate::faults::World;
 use crate::nemesis::{Nemesis, Scene};
@@ -282,6 +282,7 @@ async fn record(
             "the servers took no write within {SETTLE_WITHIN:?} after everything was healed"
         ));
     }
+    notes.extend(clients.misbehaved());
     let incomplete = clients.finish().await;
     probe_end.send_replace(true);
     let _ = probe.await;
@@ -406,7 +407,15 @@ fn judged(plan: &Plan, options: &RunOptions, recorded: Recorded) -> Result<Scena
             });
         }
     };
+    let mut doubts = recorded.incomplete;
+    if recorded.partial {
+        doubts.push("interrupted: what was recorded until then".to_owned());
+    }
+    result.incomplete = doubts.clone();
     let how = CheckOptions {
+        floors: Some(floors(plan)),
+        clients: client_names(plan),
+        doubts,
         drift: options.drift,
         kinds: plan
             .load
@@ -424,7 +433,15 @@ fn judged(plan: &Plan, options: &RunOptions, recorded: Recorded) -> Result<Scena
     let proofs = options.dir.join(proof::PROOF_DIR);
     proof::write(&report.verdicts, &proofs)
         .map_err(|error| RunError::io("write the proofs in", &proofs, &error))?;
+    let recoveries = report.record.faults.iter().zip(&report.faults);
+    let recoveries: Vec<_> = recoveries
+        .map(|(fault, row)| (fault.fault.clone(), fault.injected_ns, *row))
+        .collect();
     for fault in &mut result.faults {
+        let own = recoveries
+            .iter()
+            .find(|(name, at_ns, _)| *name == fault.fault && *at_ns == fault.injected_ns);
+        fault.recovery = own.map(|(_, _, row)| *row);
         fault.first_grant_after_ns = report.record.first_grant_after_ns(fault.injected_ns);
     }
     result.timeline = proof::gravest_picture(&report.verdicts);
@@ -437,21 +454,36 @@ fn judged(plan: &Plan, options: &RunOptions, recorded: Recorded) -> Result<Scena
         result.grants_per_s = report.grants as f64 / seconds;
     }
     result.exit_code = judge(&result.verdicts, &result.expected, result.load_ns);
-    // A history with a hole, or one that was cut short, convicts but does not acquit.
-    if (recorded.partial || !recorded.incomplete.is_empty())
-        && result.exit_code == crate::outcome::AS_EXPECTED
-    {
+    // A history with a hole, or one that was cut short, convicts but does not acquit, also where nothing is expected.
+    if !result.incomplete.is_empty() && result.exit_code == crate::outcome::AS_EXPECTED {
         result.exit_code = UNKNOWN;
     }
-    if recorded.partial {
-        result
-            .notes
-            .push("interrupted: what was recorded until then".to_owned());
-    }
-    result.notes.extend(recorded.incomplete);
+    result.notes.extend(result.incomplete.iter().cloned());
     result.as_expected = result.exit_code == crate::outcome::AS_EXPECTED;
     Ok(ScenarioRun {
         result,
         partial: recorded.partial,
     })
+}
+
+/// How much must have happened in a run of a plan: where more tasks than locks are at work, some must have met.
+fn floors(plan: &Plan) -> Floors {
+    let tasks: usize = plan
+        .load
+        .clients
+        .iter()
+        .map(|client| client.task_seeds.len())
+        .sum();
+    Floors {
+        contended: u64::from(tasks > plan.load.locks.len()),
+        ..Floors::default()
+    }
+}
+
+fn client_names(plan: &Plan) -> Vec<String> {
+    plan.load
+        .clients
+        .iter()
+        .map(|client| client.name.clone())
+        .collect()
 }

@@ -240,6 +240,9 @@ pub struct ScenarioResult {
     /// What a reader must know (down-time of the servers, subject's log, …).
     #[serde(default)]
     pub notes: Vec<String>,
+    /// Why the history may be incomplete, or the run is partial: such a run convicts, but does not acquit.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub incomplete: Vec<String>,
     /// What the scenario is about, in its file's words.
     #[serde(default)]
     pub about: String,
@@ -272,6 +275,31 @@ pub struct FaultSpan {
     /// From its injection to the first grant after it; `None`: nobody was granted anything after it.
     #[serde(default)]
     pub first_grant_after_ns: Option<u64>,
+    /// How the lock came through it; `None` where no history was judged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recovery: Option<FaultRecovery>,
+}
+
+/// How a lock came through one fault. The window begins with the injection and ends with the heal, or with the first grant after
+/// the injection if that is later or nothing was healed.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, Default)]
+pub struct FaultRecovery {
+    /// From the last grant before the injection to the injection; `None`: nobody had been granted anything.
+    pub last_grant_before_ns: Option<u64>,
+    /// The window's length.
+    pub window_ns: u64,
+    /// Operations called in the window, or under way when it began.
+    pub operations: u64,
+    /// The share of them that ended failed or unknown, 0.0 to 1.0; `None` of none.
+    pub error_share: Option<f64>,
+    /// The share of them without an answer a second after the wait that was asked for, 0.0 to 1.0; `None` of none.
+    pub hang_share: Option<f64>,
+    /// From the injection until the first of those who held then was told that it does not hold any more; `None`: nobody was told.
+    pub holder_knew_ns: Option<u64>,
+    /// Acquires under way in the first second after the heal (after the injection, where nothing was healed).
+    pub herd: u64,
+    /// Locks that stood still from the injection on, until the next one.
+    pub stuck_locks: u64,
 }
 
 /// How soon a lock worked again.

@@ -32,6 +32,8 @@ pub(super) struct Inner {
     pub(super) mix: Vec<(String, u32)>,
     paused: watch::Sender<bool>,
     dead: watch::Sender<bool>,
+    /// How its process ended, once it has.
+    ended: Mutex<Option<String>>,
     held: Mutex<HashMap<String, Arc<AtomicBool>>>,
 }
 
@@ -56,6 +58,7 @@ pub(super) fn start(
         client: connected.client,
         paused: watch::Sender::new(false),
         dead: watch::Sender::new(false),
+        ended: Mutex::default(),
         held: Mutex::default(),
         shared,
     });
@@ -82,6 +85,12 @@ impl RunningClient {
     /// Whether its process has ended.
     pub fn is_dead(&self) -> bool {
         *self.inner.dead.borrow()
+    }
+
+    /// How its process ended, with the line that broke the protocol and the end of its log; `None` while it lives.
+    pub fn how_it_ended(&self) -> Option<String> {
+        let ended = &self.inner.ended;
+        ended.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Closes the gate, to be called just before its process is stopped: from now on its tasks begin no step.
@@ -206,7 +215,8 @@ async fn pump(inner: Arc<Inner>, mut events: mpsc::UnboundedReceiver<ClientEvent
                 });
                 sink.record(Entry::End { id, end: ok() });
             }
-            ClientEvent::Exited { .. } => {
+            ClientEvent::Exited { how } => {
+                *inner.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(how);
                 sink.record(Entry::Event(Event::Crash {
                     client: inner.name.clone(),
                 }));

@@ -4,15 +4,18 @@
 //! 2. Each kind in the mix was granted once at least. Extra kinds do not count for it.
 //! 3. One operation at least overlaps each fault or follows it. Any client's will do: one that was cut or killed need
 //!    not have had a turn.
-//! 4. Each fault of a run that carries proofs can be shown to have bitten.
-//! 5. The history is whole: its last line was not torn, and no line speaks of a grant that was never given.
+//! 4. Of a load whose clients are known, each client was granted once at least if the others were granted ten times per client: one
+//!    that a fault touched, or that died, need not have had a turn.
+//! 5. In a load that is to contend, one acquire at least met another owner's hold or acquire of its lock.
+//! 6. Each fault of a run that carries proofs can be shown to have bitten.
+//! 7. The history is whole: its last line was not torn, no line speaks of a grant that was never given, and its recorder lost nothing.
 //!
-//! Rules 1 to 3 are the floors, and can be switched off; rules 4 and 5 always hold.
+//! Rules 1 to 5 are the floors, and can be switched off; rules 6 and 7 always hold.
 
 use std::collections::BTreeSet;
 
-use super::holds::Record;
-use super::{CheckOptions, faults};
+use super::holds::{Grant, Record};
+use super::{CheckOptions, belief, faults};
 
 /// How much must have happened before *clean* may be said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +26,8 @@ pub struct Floors {
     pub grants_per_kind: u64,
     /// Operations that overlap or follow each fault.
     pub operations_per_fault: u64,
+    /// Acquires that met another owner's hold or acquire.
+    pub contended: u64,
 }
 
 impl Default for Floors {
@@ -31,6 +36,7 @@ impl Default for Floors {
             grants: 3,
             grants_per_kind: 1,
             operations_per_fault: 1,
+            contended: 0,
         }
     }
 }
@@ -42,6 +48,7 @@ pub fn doubts(record: &Record, options: &CheckOptions<'_>) -> Vec<String> {
         doubts.push("the history is torn at its end: the run is partial".to_owned());
     }
     doubts.extend(record.doubts.iter().cloned());
+    doubts.extend(options.doubts.iter().cloned());
     if let Some(floors) = &options.floors {
         doubts.extend(below(record, options, floors));
     }
@@ -92,5 +99,73 @@ fn below(record: &Record, options: &CheckOptions<'_>, floors: &Floors) -> Vec<St
             ));
         }
     }
+    doubts.extend(
+        options
+            .clients
+            .iter()
+            .filter_map(|client| without_turn(record, client, options)),
+    );
+    if floors.contended > 0 {
+        let contended = contended(record, floors.contended);
+        if contended < floors.contended {
+            doubts.push(format!(
+                "too little happened: {contended} acquires met another's, {} are wanted",
+                floors.contended
+            ));
+        }
+    }
     doubts
+}
+
+/// So many grants per client, and nobody is passed over by chance.
+const GRANTS_PER_CLIENT: u64 = 10;
+
+/// Why a client is missed that never got a turn.
+fn without_turn(record: &Record, client: &str, options: &CheckOptions<'_>) -> Option<String> {
+    let place = record.clients.iter().position(|name| name == client);
+    let index = place.and_then(|place| u32::try_from(place).ok());
+    let granted = |grant: &&Grant| !grant.unknown && Some(grant.client) == index;
+    let all = record.grants.iter().filter(|grant| !grant.unknown).count() as u64;
+    let excused = index.is_some_and(|index| {
+        record.deaths.iter().any(|(dead, _)| *dead == index)
+            || record
+                .faults
+                .iter()
+                .any(|fault| fault.clients.contains(&index))
+    });
+    let enough = all >= GRANTS_PER_CLIENT * options.clients.len() as u64;
+    let missed = enough && !excused && !record.grants.iter().any(|grant| granted(&grant));
+    missed.then(|| format!("{client} never got a turn, of {all} grants, and no fault touched it"))
+}
+
+/// Acquires that met another owner's hold or acquire of their lock, counted up to `most`.
+fn contended(record: &Record, most: u64) -> u64 {
+    let mut met = 0;
+    for lock in 0..record.locks.len() {
+        // Until when somebody asked or held, and who; of the latest two owners, since one's own does not count.
+        let mut last: [(u64, Option<u32>); 2] = [(0, None); 2];
+        for ask in record.asks(lock) {
+            if last.iter().any(|(until_ns, owner)| {
+                owner.is_some_and(|owner| owner != ask.owner) && *until_ns >= ask.called_ns
+            }) {
+                met += 1;
+                if met >= most {
+                    return met;
+                }
+            }
+            let grant = ask
+                .grant
+                .and_then(|grant| record.grants.get(grant as usize));
+            let until_ns = grant
+                .map(|grant| belief::end_ns(record, grant))
+                .or(ask.returned_ns)
+                .unwrap_or(record.end_ns);
+            if last[0].1 != Some(ask.owner) {
+                last[1] = last[0];
+                last[0] = (0, Some(ask.owner));
+            }
+            last[0].0 = last[0].0.max(until_ns);
+        }
+    }
+    met
 }

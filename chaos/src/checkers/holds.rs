@@ -138,6 +138,8 @@ pub struct Ask {
     pub died_ns: Option<u64>,
     /// How it ended.
     pub answer: Answer,
+    /// It was refused with an error, and not because the lock was taken.
+    pub failed: bool,
     /// The lease asked for; `None` is renewed by the library.
     pub lease_ns: Option<u64>,
     /// The longest wait asked for.

@@ -21,6 +21,7 @@ pub mod kinds;
 pub mod liveness;
 mod order;
 mod reader;
+mod recovery;
 mod severity;
 mod spans;
 
@@ -28,7 +29,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use results::history::History;
-use results::run::{FaultSpan, Recovery};
+use results::run::{FaultRecovery, FaultSpan, Recovery};
 use results::verdict::Verdicts;
 
 pub use floors::Floors;
@@ -87,6 +88,10 @@ pub struct CheckOptions<'a> {
     pub grace: Duration,
     /// The kinds in the load's mix; empty where unknown: then those that the history asks for.
     pub kinds: Vec<String>,
+    /// The clients of the load, by name: each of them must have had a turn. Empty where unknown: then nobody is missed.
+    pub clients: Vec<String>,
+    /// What keeps the verdicts from being clean besides: a recorder that lost a record, a run that was cut short.
+    pub doubts: Vec<String>,
     /// The permits of every semaphore; `None` where unknown.
     pub permits: Option<u64>,
     /// The length of the load, for rates; `None` where unknown: then that of the history.
@@ -102,6 +107,8 @@ impl Default for CheckOptions<'_> {
             floors: Some(Floors::default()),
             grace: Duration::from_millis(1500),
             kinds: Vec::new(),
+            clients: Vec::new(),
+            doubts: Vec::new(),
             permits: None,
             load: None,
             proofs: None,
@@ -120,6 +127,8 @@ pub struct CheckReport {
     pub operations: BTreeMap<String, BTreeMap<String, u64>>,
     /// How soon a lock was granted again.
     pub recovery: Recovery,
+    /// How the lock came through each fault, in the order of [`Record::faults`].
+    pub faults: Vec<FaultRecovery>,
     /// Acquires that were answered ok.
     pub grants: u64,
     /// Waiting, lock by lock.
@@ -163,14 +172,15 @@ pub fn check(history: &History, options: &CheckOptions<'_>) -> CheckReport {
     });
     CheckReport {
         verdicts,
-        locks,
         operations: record.operations.clone(),
         recovery: Recovery {
             first_grant_after_fault_ns: record.recovery_ns(),
         },
         grants: record.grants.iter().filter(|grant| !grant.unknown).count() as u64,
+        faults: recovery::rows(&record, &locks),
         figures: liveness::figures(&record),
         notes: liveness::notes(&record),
+        locks,
         record,
     }
 }

@@ -158,6 +158,7 @@ impl Reader {
             returned_ns: None,
             died_ns: None,
             answer: Answer::Open,
+            failed: false,
             lease_ns: acquire.lease_ms.map(ns),
             wait_ns: acquire.wait_ms.map(ns),
             permits: acquire.permits,
@@ -224,6 +225,7 @@ impl Reader {
             return;
         };
         ask.returned_ns = Some(t_ns);
+        ask.failed = matches!(end, End::Failed { .. });
         let (name, token, sent_ns) = match end {
             End::Ok {
                 grant,

@@ -50,6 +50,8 @@ struct Judged {
     history: PathBuf,
     faults: Option<Vec<FaultSpan>>,
     kinds: Vec<String>,
+    /// Why the history may be incomplete.
+    doubts: Vec<String>,
 }
 
 pub(crate) fn run(options: Options, common: &Common, terminal: &Terminal) -> anyhow::Result<u8> {
@@ -133,6 +135,7 @@ fn judge(judged: &Judged, options: &Options, terminal: &Terminal) -> anyhow::Res
     let mut how = CheckOptions {
         drift: options.drift,
         kinds: judged.kinds.clone(),
+        doubts: judged.doubts.clone(),
         proofs: judged.faults.as_deref(),
         ..CheckOptions::default()
     };
@@ -154,6 +157,7 @@ fn histories(run: &str) -> anyhow::Result<Vec<Judged>> {
         history,
         faults: None,
         kinds: Vec::new(),
+        doubts: Vec::new(),
     };
     let path = Path::new(run);
     if path.is_file() && path.file_name().is_some_and(|name| name != RUN_FILE) {
@@ -177,6 +181,7 @@ fn histories(run: &str) -> anyhow::Result<Vec<Judged>> {
             },
             history: dir.join(&scenario.dir).join(HISTORY_FILE),
             kinds: Vec::new(),
+            doubts: scenario.incomplete,
             faults: Some(scenario.faults),
         })
         .collect();

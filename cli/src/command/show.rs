@@ -17,6 +17,9 @@ pub(crate) struct Options {
     /// Also the proof of every violated verdict: who held when, and the shortest history that still convicts
     #[arg(long)]
     proofs: bool,
+    /// Also how the lock came through each fault, in a suite of any length
+    #[arg(long)]
+    faults: bool,
 }
 
 pub(crate) fn run(options: Options, common: &Common, terminal: &Terminal) -> anyhow::Result<u8> {
@@ -25,6 +28,12 @@ pub(crate) fn run(options: Options, common: &Common, terminal: &Terminal) -> any
         terminal.result(&serde_json::to_string(&run)?);
     } else {
         let mut out = text::summary(&run, terminal.text_options());
+        if options.faults {
+            out.push_str(&format!(
+                "\n{}",
+                text::faults(&run, terminal.text_options().width)
+            ));
+        }
         if options.proofs {
             out.push_str(&text::proofs(&run));
         }

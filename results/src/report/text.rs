@@ -4,7 +4,7 @@ use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table};
 
 use super::cells::{self, printable};
-use super::{Exporter, ReportError};
+use super::{Exporter, ReportError, recovery};
 use crate::compare::RunComparison;
 use crate::proof::Proof;
 use crate::run::{Outcome, Run, ScenarioResult};
@@ -68,6 +68,7 @@ pub fn summary(run: &Run, options: TextOptions) -> String {
     if !run.scenarios.is_empty() {
         section(&mut out, &verdict_table(run, options.width));
         section(&mut out, &reasons(run));
+        section(&mut out, &recovery_table(run, options.width));
     }
     if !run.rows.is_empty() {
         section(&mut out, &bench_table(run, options.width));
@@ -142,6 +143,31 @@ fn verdict_table(run: &Run, width: u16) -> String {
         table.add_row(row);
     }
     table.to_string()
+}
+
+/// How the lock came through each fault; left out of the summary of a long suite, where `show --faults` has it.
+fn recovery_table(run: &Run, width: u16) -> String {
+    const SCENARIOS_MAX: usize = 8;
+    if run.scenarios.len() > SCENARIOS_MAX {
+        return String::new();
+    }
+    faults(run, width)
+}
+
+/// How the lock came through each fault of each scenario; empty where there was none.
+pub fn faults(run: &Run, width: u16) -> String {
+    let rows = recovery::rows(run);
+    if rows.is_empty() {
+        return String::new();
+    }
+    let mut table = table(width, &recovery::HEADER, 1);
+    for row in rows {
+        table.add_row(row);
+    }
+    format!(
+        "{table}\n\nbefore, after: from the fault; errors, hangs: share of the operations between the fault and its heal or the next grant; herd: \
+         acquires in the second after the heal\n"
+    )
 }
 
 /// State and count on one line, the worst below it: so the five columns stay narrow.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{Fact, outcome_class, present};
 use crate::proof::Proof;
-use crate::report::cells;
+use crate::report::{cells, recovery};
 use crate::run::{FaultSpan, ScenarioResult};
 use crate::svg;
 use crate::units;
@@ -66,6 +66,7 @@ pub(super) struct FaultView {
     pub(super) bit: &'static str,
     pub(super) bit_class: &'static str,
     pub(super) proof: String,
+    pub(super) recovery: String,
 }
 
 impl ScenarioView {
@@ -223,6 +224,7 @@ impl FaultView {
             bit: if fault.bit { "✓ yes" } else { "? not shown" },
             bit_class: if fault.bit { "clean" } else { "unknown" },
             proof: fault.proof.clone(),
+            recovery: recovery::words(fault),
         }
     }
 }

@@ -1,0 +1,198 @@
+//! A run in which too little happened, or of which something is missing, is unknown with the reason, and unknown is no pass.
+
+use chaos::checkers::{CheckOptions, Floors, check};
+use results::history::History;
+use results::run::FaultSpan;
+use results::verdict::State;
+
+/// `n` cycles of c1, 10 ms apart, each held for 2 ms; c2 asks once in each and is refused.
+fn text(cycles: u64) -> String {
+    let mut text = String::new();
+    let mut id = 0;
+    for n in 0..cycles {
+        let ns = |us: u64| n * 10_000_000 + us * 1_000;
+        let mut line =
+            |us: u64, rest: String| text.push_str(&format!("{{\"t_ns\":{},{rest}}}\n", ns(us)));
+        let ask = |id: u64, client: &str| {
+            format!(
+                r#""id":{id},"client":"{client}","owner":"t0","op":"acquire","lock":"a","kind":"plain","lease_ms":3000,"wait_ms":0"#
+            )
+        };
+        line(0, ask(id, "c1"));
+        line(100, format!(r#""id":{id},"end":"ok","grant":"g{n}""#));
+        line(200, ask(id + 1, "c2"));
+        line(300, format!(r#""id":{},"end":"busy""#, id + 1));
+        line(
+            2_100,
+            format!(r#""id":{},"op":"release","grant":"g{n}""#, id + 2),
+        );
+        line(2_200, format!(r#""id":{},"end":"ok""#, id + 2));
+        id += 3;
+    }
+    text
+}
+
+fn judged(text: &str, options: &CheckOptions<'_>) -> (State, Vec<String>) {
+    let history = History::parse(text).expect("a history");
+    let verdict = check(&history, options).verdicts.contract;
+    (verdict.state, verdict.why)
+}
+
+fn clients() -> Vec<String> {
+    ["c1", "c2"].map(str::to_owned).to_vec()
+}
+
+#[test]
+fn a_client_that_never_got_a_turn_is_missed() {
+    let options = CheckOptions {
+        clients: clients(),
+        ..CheckOptions::default()
+    };
+    let (state, why) = judged(&text(30), &options);
+    assert_eq!(state, State::Unknown);
+    assert_eq!(
+        why,
+        ["c2 never got a turn, of 30 grants, and no fault touched it"]
+    );
+    // So few grants that it may be chance; nobody to miss; and clients that are not known.
+    assert_eq!(judged(&text(19), &options).0, State::Clean);
+    let alone = CheckOptions {
+        clients: vec!["c1".to_owned()],
+        ..CheckOptions::default()
+    };
+    assert_eq!(judged(&text(30), &alone).0, State::Clean);
+    assert_eq!(judged(&text(30), &CheckOptions::default()).0, State::Clean);
+}
+
+#[test]
+fn a_client_that_a_fault_touched_need_not_have_had_a_turn() {
+    let options = CheckOptions {
+        clients: clients(),
+        ..CheckOptions::default()
+    };
+    let fault = r#"{"t_ns":0,"event":"fault","fault":"cut","targets":["c2 -> n1"],"span":1,"phase":"inject"}"#;
+    assert_eq!(
+        judged(&format!("{fault}\n{}", text(30)), &options).0,
+        State::Clean
+    );
+}
+
+#[test]
+fn a_load_that_was_to_contend_and_did_not_is_unknown() {
+    let contended = |most| CheckOptions {
+        floors: Some(Floors {
+            contended: most,
+            ..Floors::default()
+        }),
+        ..CheckOptions::default()
+    };
+    assert_eq!(judged(&text(30), &contended(30)).0, State::Clean);
+    let (state, why) = judged(&text(30), &contended(31));
+    assert_eq!(state, State::Unknown);
+    assert_eq!(
+        why,
+        ["too little happened: 30 acquires met another's, 31 are wanted"]
+    );
+    // Without c2 nobody meets anybody.
+    let alone: String = text(30)
+        .lines()
+        .filter(|line| !line.contains("c2") && !line.contains("busy"))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    assert_eq!(judged(&alone, &contended(1)).0, State::Unknown);
+}
+
+#[test]
+fn a_recorder_that_lost_a_record_acquits_nobody_and_a_violation_stands() {
+    let options = CheckOptions {
+        doubts: vec!["history.jsonl ends early: disk full".to_owned()],
+        ..CheckOptions::default()
+    };
+    let (state, why) = judged(&text(30), &options);
+    assert_eq!((state, why.len()), (State::Unknown, 1));
+    let bad = text(30).replace(r#""id":1,"end":"busy""#, r#""id":1,"end":"ok","grant":"h""#);
+    assert_eq!(judged(&bad, &options).0, State::Violated);
+}
+
+#[test]
+fn a_fault_after_which_nothing_happened_or_without_proof_is_unknown() {
+    let fault = r#"{"t_ns":900000000,"event":"fault","fault":"kill","targets":["n1"],"span":1,"phase":"inject"}"#;
+    let (state, why) = judged(&format!("{}{fault}\n", text(30)), &CheckOptions::default());
+    assert_eq!(state, State::Unknown);
+    assert_eq!(
+        why,
+        [
+            "too little happened: 0 operations overlap or follow kill on n1 at 900.000 ms, 1 are wanted"
+        ]
+    );
+    let proofs = [FaultSpan {
+        fault: "delay".to_owned(),
+        targets: vec!["n1 -> n2".to_owned()],
+        ..FaultSpan::default()
+    }];
+    // Not to be switched off with the floors.
+    let options = CheckOptions {
+        proofs: Some(&proofs),
+        floors: None,
+        ..CheckOptions::default()
+    };
+    let (state, why) = judged(&text(30), &options);
+    assert_eq!(state, State::Unknown);
+    assert_eq!(
+        why,
+        ["delay on n1 -> n2 at 0.000 ms cannot be shown to have bitten"]
+    );
+}
+
+// c1 |--hold--|lost        the fault at 105 ms; c1 is told at 112 ms; c2 asks at 109 and is granted at 111 ms
+#[test]
+fn each_fault_has_a_row_of_how_the_lock_came_through() {
+    let ask = |t_us: u64, id: u64, client: &str| {
+        format!(
+            "{{\"t_ns\":{},\"id\":{id},\"client\":\"{client}\",\"owner\":\"t0\",\"op\":\"acquire\",\"lock\":\"a\",\"kind\":\"plain\",\"lease_ms\":3000,\"wait_ms\":100}}\n",
+            t_us * 1_000
+        )
+    };
+    let line = |t_us: u64, rest: &str| format!("{{\"t_ns\":{},{rest}}}\n", t_us * 1_000);
+    let text = [
+        ask(100_000, 1, "c1"),
+        line(101_000, r#""id":1,"end":"ok","grant":"g1""#),
+        line(
+            105_000,
+            r#""event":"fault","fault":"flushall","targets":["n1"],"span":1,"phase":"inject""#,
+        ),
+        line(
+            106_000,
+            r#""event":"fault","fault":"flushall","targets":["n1"],"span":1,"phase":"heal""#,
+        ),
+        ask(107_000, 2, "c3"),
+        line(108_000, r#""id":2,"end":"unknown""#),
+        ask(109_000, 3, "c2"),
+        line(111_000, r#""id":3,"end":"ok","grant":"g2""#),
+        line(112_000, r#""event":"lost","grant":"g1""#),
+        ask(113_000, 4, "c3"),
+        line(1_500_000, r#""id":5,"op":"release","grant":"g2""#),
+        line(1_501_000, r#""id":5,"end":"ok""#),
+    ]
+    .concat();
+    let report = check(
+        &History::parse(&text).expect("a history"),
+        &CheckOptions::default(),
+    );
+    let [row] = report.faults.as_slice() else {
+        panic!("one fault")
+    };
+    assert_eq!(row.last_grant_before_ns, Some(4_000_000));
+    assert_eq!(
+        row.window_ns, 6_000_000,
+        "until the first grant, which is later than the heal"
+    );
+    assert_eq!(row.holder_knew_ns, Some(7_000_000));
+    // Under way in the second after 106 ms: c3's two and c2's.
+    assert_eq!((row.herd, row.stuck_locks), (3, 0));
+    // Of the window: c3's unknown one and c2's.
+    assert_eq!(
+        (row.operations, row.error_share, row.hang_share),
+        (2, Some(0.5), Some(0.0))
+    );
+}
