@@ -4,20 +4,15 @@ mod lock_support;
 mod support;
 
 use std::{
-    future::Future,
     io::Read,
     process::{Command, Stdio},
-    task::{Context, Waker},
     time::{Duration, Instant},
 };
 
 use lock_core::{
     Acquire, Client, ClientOptions, ErrorKind, Kind, Lease, Lock, LostReason, Owner, Released, Wait,
 };
-use lock_support::{
-    Loss, Relay,
-    shapes::{Deployed, only_latches_and_tokens_stay},
-};
+use lock_support::{Loss, Relay, all_is_over, scripts_run, shapes::Deployed};
 use support::{PATIENCE, Server};
 
 const MS: Duration = Duration::from_millis(1);
@@ -36,130 +31,6 @@ fn minute() -> Acquire {
 
 fn reenters(kind: Kind) -> bool {
     !matches!(kind, Kind::Plain | Kind::NonReentrant | Kind::Queued)
-}
-
-/// How many scripts the server has run.
-fn scripts_run(server: &Server) -> u64 {
-    let stats = server.ok(&["INFO", "commandstats"]);
-    let calls = stats.split("cmdstat_evalsha:calls=").nth(1);
-    let calls = calls.and_then(|rest| rest.split(',').next());
-    calls.map_or(0, |calls| calls.parse().expect("a number"))
-}
-
-/// Nothing is held, and nothing is renewed for anybody: no script runs any more while all renewals would be due twice.
-async fn all_is_over(server: &Server, watchdog_lease: Duration) {
-    server.wait_for(&["KEYS", "*"], |keys| {
-        keys.lines()
-            .all(|key| key.contains("latch") || key.contains("token"))
-    });
-    only_latches_and_tokens_stay(server);
-    let until = Instant::now() + PATIENCE;
-    loop {
-        let before = scripts_run(server);
-        tokio::time::sleep(watchdog_lease).await;
-        if scripts_run(server) == before {
-            return;
-        }
-        assert!(Instant::now() < until, "renewals go on after all holds");
-    }
-}
-
-/// Every await point of acquire, work and release is a place where the caller may go away.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_future_dropped_after_any_number_of_polls_leaves_nothing() {
-    let server = Server::start(&[]);
-    let lease = 300 * MS;
-    let client = client(
-        &server.url(),
-        ClientOptions::default().watchdog_lease(lease),
-    )
-    .await;
-    for &kind in Kind::ALL {
-        for owner in [None, Some(Owner::numbered(1))] {
-            for busy in [false, true] {
-                for polls in 0..10 {
-                    let name = format!("{kind}:{polls}:{busy}:{}", owner.is_some());
-                    let lock = client.lock(kind, &name).expect("a good name");
-                    let mut how = Acquire::default();
-                    how.owner = owner;
-                    let mut other = if busy {
-                        Some(lock.acquire(minute()).await.expect("free"))
-                    } else {
-                        None
-                    };
-                    let mut cycle = Box::pin(async {
-                        let guard = lock.acquire(how).await?;
-                        guard.extend(400 * MS).await?;
-                        guard.release().await
-                    });
-                    for poll in 0..polls {
-                        let polled = cycle.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-                        if polled.is_ready() {
-                            break;
-                        }
-                        // The lock becomes free in the middle of the wait.
-                        if poll == 5 {
-                            drop(other.take());
-                        }
-                        // Time for an answer to come, so that the next poll gets further.
-                        tokio::time::sleep(MS).await;
-                    }
-                    drop(cycle);
-                    drop(other);
-                    let next = lock.acquire(minute()).await.expect("free again");
-                    next.release().await.expect("held");
-                }
-            }
-        }
-    }
-    all_is_over(&server, lease).await;
-}
-
-/// As above, at moments that nobody has chosen, with contenders of the same and of another client.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_future_dropped_at_any_moment_leaves_nothing() {
-    let server = Server::start(&[]);
-    let lease = 300 * MS;
-    let options = ClientOptions::default().watchdog_lease(lease);
-    let clients = [
-        client(&server.url(), options.clone()).await,
-        client(&server.url(), options).await,
-    ];
-    let mut tasks = Vec::new();
-    for &kind in Kind::ALL {
-        for task in 0..4 {
-            let lock = clients[task % 2]
-                .lock(kind, kind.name())
-                .expect("a good name");
-            tasks.push(tokio::spawn(async move {
-                for round in 0..25 {
-                    let moment = Duration::from_micros(rand::random_range(0..8_000));
-                    let mut how = Acquire::default();
-                    if round % 2 == 0 {
-                        how.owner = Some(Owner::numbered(u64::try_from(task).expect("small")));
-                    }
-                    let cycle = async {
-                        let guard = lock.acquire(how).await.expect("in the end");
-                        tokio::time::sleep(MS).await;
-                        guard.release().await.expect("held")
-                    };
-                    tokio::select! {
-                        () = tokio::time::sleep(moment) => {}
-                        _ = cycle => {}
-                    }
-                }
-            }));
-        }
-    }
-    for task in tasks {
-        task.await.expect("no panic");
-    }
-    for kind in Kind::ALL {
-        let lock = clients[0].lock(*kind, kind.name()).expect("a good name");
-        let guard = lock.acquire(minute()).await.expect("free in the end");
-        guard.release().await.expect("held");
-    }
-    all_is_over(&server, lease).await;
 }
 
 /// The bound is the caller's, whatever keeps silent: with a reply timeout of 10 s nothing else can explain 100 ms.

@@ -10,7 +10,7 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use tokio::{
@@ -22,6 +22,8 @@ use tokio::{
     sync::{Notify, watch},
     task::JoinHandle,
 };
+
+use crate::support::{PATIENCE, Server};
 
 /// What becomes of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +55,8 @@ struct Plan {
     held_below: watch::Sender<u64>,
     /// Tells that the relay was mended.
     mended: watch::Sender<()>,
+    /// Every answer comes so much later.
+    delay_us: AtomicU64,
 }
 
 impl Plan {
@@ -72,6 +76,7 @@ impl Relay {
             connections: AtomicU64::new(0),
             held_below: watch::Sender::new(0),
             mended: watch::Sender::new(()),
+            delay_us: AtomicU64::new(0),
         });
         let accepting = tokio::spawn({
             let plan = Arc::clone(&plan);
@@ -109,6 +114,12 @@ impl Relay {
     /// The answer to the next command with this word is lost; the command itself is delivered.
     pub fn lose(&self, word: &'static str, how: Loss) {
         *self.plan.next.lock().expect("no panic") = Some((word, how));
+    }
+
+    /// Every answer comes so much later from now on, so that a request is under way for a while.
+    pub fn delay(&self, by: Duration) {
+        let us = u64::try_from(by.as_micros()).expect("a short delay");
+        self.plan.delay_us.store(us, Ordering::SeqCst);
     }
 
     /// How many answers were lost so far.
@@ -207,9 +218,39 @@ async fn answers(way: Arc<Way>, mut from: OwnedReadHalf, mut to: OwnedWriteHalf)
                 tokio::time::sleep(by).await;
             }
         }
+        let delay_us = way.plan.delay_us.load(Ordering::SeqCst);
+        if delay_us > 0 {
+            tokio::time::sleep(Duration::from_micros(delay_us)).await;
+        }
         way.plan.passable(way.number).await;
         if to.write_all(&bytes[..read]).await.is_err() {
             return;
         }
+    }
+}
+
+/// How many scripts the server has run.
+pub fn scripts_run(server: &Server) -> u64 {
+    let stats = server.ok(&["INFO", "commandstats"]);
+    let calls = stats.split("cmdstat_evalsha:calls=").nth(1);
+    let calls = calls.and_then(|rest| rest.split(',').next());
+    calls.map_or(0, |calls| calls.parse().expect("a number"))
+}
+
+/// Nothing is held, and nothing is renewed for anybody: no script runs any more while all renewals would be due twice.
+pub async fn all_is_over(server: &Server, watchdog_lease: Duration) {
+    server.wait_for(&["KEYS", "*"], |keys| {
+        keys.lines()
+            .all(|key| key.contains("latch") || key.contains("token"))
+    });
+    shapes::only_latches_and_tokens_stay(server);
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let before = scripts_run(server);
+        tokio::time::sleep(watchdog_lease).await;
+        if scripts_run(server) == before {
+            return;
+        }
+        assert!(Instant::now() < until, "renewals go on after all holds");
     }
 }

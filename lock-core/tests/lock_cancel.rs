@@ -1,0 +1,196 @@
+//! Turns every place where a caller may go away into a test: whatever it had asked for is given back, nothing is renewed
+//! for it, and no connection is left over.
+
+mod lock_support;
+mod support;
+
+use std::{
+    future::{Future, poll_fn},
+    pin::Pin,
+    task::Poll,
+    time::Duration,
+};
+
+use lock_core::{Acquire, Client, ClientOptions, Kind, Lease, Lock, Owner, Wait};
+use lock_support::{Relay, all_is_over};
+use support::{PATIENCE, Server};
+
+const MS: Duration = Duration::from_millis(1);
+const LEASE: Duration = Duration::from_millis(600);
+
+async fn client(url: &str, options: ClientOptions) -> Client {
+    let target = url.parse().expect("a good URL");
+    Client::connect(&target, options).await.expect("it answers")
+}
+
+fn minute() -> Acquire {
+    Acquire::default()
+        .wait(Wait::AtMost(PATIENCE))
+        .lease(Lease::Fixed(60_000 * MS))
+}
+
+/// Polls a future when it asks for it, so many times at most; whether it was done by then. After that it is dropped.
+async fn polled<F: Future>(future: F, polls: usize) -> bool {
+    let mut future = Box::pin(future);
+    let mut left = polls;
+    poll_fn(|context| {
+        if left == 0 {
+            return Poll::Ready(false);
+        }
+        left -= 1;
+        match Pin::new(&mut future).poll(context) {
+            Poll::Ready(_) => Poll::Ready(true),
+            // The last poll has been: what it asked for is on its way, and nobody will hear the answer.
+            Poll::Pending if left == 0 => Poll::Ready(false),
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await
+}
+
+/// What a caller may be in the middle of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Act {
+    /// Acquire, extend, release: one after the other on a free lock.
+    Cycle,
+    /// Acquire while another client holds it, which gives it back meanwhile.
+    Wait,
+    /// Acquire behind another waiter of the same client.
+    WaitInLine,
+}
+
+async fn cycle(lock: &Lock, how: Acquire) {
+    let guard = lock.acquire(how).await.expect("its turn comes");
+    guard.extend(400 * MS).await.expect("held");
+    guard.release().await.expect("held");
+}
+
+/// Drops the act after one poll, after two, and so on until it gets to its end; after each the lock is free. Answers how
+/// many polls it had at most.
+async fn dropped_everywhere(
+    ours: &Client,
+    others: &Client,
+    kind: Kind,
+    owner: Option<Owner>,
+    act: Act,
+) -> usize {
+    for polls in 0.. {
+        let name = format!("{kind}:{act:?}:{}:{polls}", owner.is_some());
+        let lock = ours.lock(kind, &name).expect("a good name");
+        let stranger = others.lock(kind, &name).expect("a good name");
+        let mut how = Acquire::default();
+        how.owner = owner;
+        let mut others_work = Vec::new();
+        if act != Act::Cycle {
+            let held = stranger.acquire(minute()).await.expect("free");
+            if act == Act::WaitInLine {
+                let first = lock.clone();
+                others_work.push(tokio::spawn(async move {
+                    let guard = first.acquire(minute()).await.expect("its turn comes");
+                    guard.release().await.expect("held");
+                }));
+                tokio::task::yield_now().await;
+            }
+            others_work.push(tokio::spawn(async move {
+                tokio::time::sleep(8 * MS).await;
+                held.release().await.expect("held");
+            }));
+        }
+        let done = polled(cycle(&lock, how), polls).await;
+        for work in others_work {
+            work.await.expect("no panic");
+        }
+        let next = stranger.acquire(minute()).await.expect("free again");
+        next.release().await.expect("held");
+        if done {
+            return polls;
+        }
+        assert!(polls < 1000, "{name} has no end");
+    }
+    unreachable!("numbers do not end")
+}
+
+/// Every await point of acquire, extend and release of every kind is a place where the caller may go away. The link
+/// takes its time, so that it goes while its request is under way.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_future_dropped_after_any_number_of_polls_leaves_nothing() {
+    let server = Server::start(&[]);
+    let relay = Relay::start(server.address()).await;
+    let options = ClientOptions::default().watchdog_lease(LEASE);
+    let ours = client(&relay.url(), options.clone()).await;
+    let others = client(&server.url(), options).await;
+    // The scripts are known and the subscriptions' connection is there before connections are counted.
+    for &kind in Kind::ALL {
+        dropped_everywhere(&ours, &others, kind, None, Act::Wait).await;
+    }
+    relay.delay(2 * MS);
+    let connections = relay.connections();
+    let mut kinds = Vec::new();
+    for &kind in Kind::ALL {
+        let (ours, others) = (ours.clone(), others.clone());
+        kinds.push(tokio::spawn(async move {
+            for owner in [None, Some(Owner::numbered(1))] {
+                for act in [Act::Cycle, Act::Wait, Act::WaitInLine] {
+                    let polls = dropped_everywhere(&ours, &others, kind, owner, act).await;
+                    assert!(polls > 2, "{kind} {act:?}: there was nothing to wait for");
+                }
+            }
+        }));
+    }
+    for kind in kinds {
+        kind.await.expect("no panic");
+    }
+    all_is_over(&server, LEASE).await;
+    assert_eq!(
+        relay.connections(),
+        connections,
+        "more connections than before"
+    );
+}
+
+/// At moments that nobody has chosen, with contenders of the same and of another client.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_future_dropped_at_any_moment_leaves_nothing() {
+    let server = Server::start(&[]);
+    let lease = 300 * MS;
+    let options = ClientOptions::default().watchdog_lease(lease);
+    let clients = [
+        client(&server.url(), options.clone()).await,
+        client(&server.url(), options).await,
+    ];
+    let mut tasks = Vec::new();
+    for &kind in Kind::ALL {
+        for task in 0..4 {
+            let lock = clients[task % 2]
+                .lock(kind, kind.name())
+                .expect("a good name");
+            tasks.push(tokio::spawn(async move {
+                for round in 0..25 {
+                    let moment = Duration::from_micros(rand::random_range(0..8_000));
+                    let mut how = Acquire::default();
+                    if round % 2 == 0 {
+                        how.owner = Some(Owner::numbered(u64::try_from(task).expect("small")));
+                    }
+                    let cycle = async {
+                        let guard = lock.acquire(how).await.expect("in the end");
+                        tokio::time::sleep(MS).await;
+                        guard.release().await.expect("held")
+                    };
+                    tokio::select! {
+                        () = tokio::time::sleep(moment) => {}
+                        _ = cycle => {}
+                    }
+                }
+            }));
+        }
+    }
+    for task in tasks {
+        task.await.expect("no panic");
+    }
+    for kind in Kind::ALL {
+        let lock = clients[0].lock(*kind, kind.name()).expect("a good name");
+        let guard = lock.acquire(minute()).await.expect("free in the end");
+        guard.release().await.expect("held");
+    }
+    all_is_over(&server, lease).await;
+}
