@@ -125,7 +125,11 @@ impl<H: Renewable> Queue<H> {
             hold.place().due().take();
             due.push(hold);
         }
-        holds.looks_at = holds.due.first_key_value().map(|((at, _), _)| *at);
+        // The task goes on sleeping towards the moment that was known, even if what was due then is gone: otherwise each
+        // of many holds that come and go, and find the queue empty, would wake it.
+        let known = holds.looks_at.filter(|at| *at > now);
+        let first = holds.due.first_key_value().map(|((at, _), _)| *at);
+        holds.looks_at = first.into_iter().chain(known).min();
         Some((due, holds.looks_at))
     }
 

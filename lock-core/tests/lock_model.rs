@@ -10,24 +10,31 @@ use lock_core::{
 use proptest::prelude::*;
 use support::Server;
 
-const LEASE: Duration = Duration::from_secs(60);
+/// Leases that are asked for; no test takes so long that one of them ends by itself.
+const LEASES: [Duration; 2] = [Duration::from_secs(60), Duration::from_secs(150)];
+/// What a lease may have lost by itself when it is looked at.
+const SLACK: Duration = Duration::from_secs(30);
 const OWNERS: usize = 3;
 
 #[derive(Debug, Clone)]
 enum Step {
-    Acquire(usize),
+    Acquire(usize, Duration),
     Release(usize),
-    Extend(usize),
-    /// The lease of whoever holds runs out.
-    Expire,
+    Extend(usize, Duration),
+    /// So much of the lease of whoever holds passes, perhaps all of it.
+    Pass(Duration),
+}
+
+fn lease() -> impl Strategy<Value = Duration> {
+    prop::sample::select(LEASES.to_vec())
 }
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        4 => (0..OWNERS).prop_map(Step::Acquire),
+        4 => (0..OWNERS, lease()).prop_map(|(owner, lease)| Step::Acquire(owner, lease)),
         3 => (0..OWNERS).prop_map(Step::Release),
-        1 => (0..OWNERS).prop_map(Step::Extend),
-        1 => Just(Step::Expire),
+        1 => (0..OWNERS, lease()).prop_map(|(owner, lease)| Step::Extend(owner, lease)),
+        1 => lease().prop_map(Step::Pass),
     ]
 }
 
@@ -35,8 +42,8 @@ fn reenters(kind: Kind) -> bool {
     !matches!(kind, Kind::Plain | Kind::NonReentrant | Kind::Queued)
 }
 
-/// Who holds, and how often: all that a lock is.
-type Model = Option<(usize, usize)>;
+/// Who holds, how often, and what is left of the lease: all that a lock is.
+type Model = Option<(usize, usize, Duration)>;
 
 async fn agree(server: &Server, client: &Client, kind: Kind, name: &str, steps: &[Step]) {
     let lock = client.lock(kind, name).expect("a good name");
@@ -45,13 +52,15 @@ async fn agree(server: &Server, client: &Client, kind: Kind, name: &str, steps: 
     let mut token = 0;
     for step in steps {
         match *step {
-            Step::Acquire(owner) => {
+            Step::Acquire(owner, lease) => {
                 let mine = Owner::numbered(u64::try_from(owner).expect("small"));
                 let how = Acquire::default().wait(Wait::Try).owner(mine);
-                let asked = lock.acquire(how.lease(Lease::Fixed(LEASE))).await;
+                let asked = lock.acquire(how.lease(Lease::Fixed(lease))).await;
                 let granted = match model {
-                    None => Some(1),
-                    Some((holder, count)) if holder == owner && reenters(kind) => Some(count + 1),
+                    None => Some((1, lease)),
+                    Some((holder, count, left)) if holder == owner && reenters(kind) => {
+                        Some((count + 1, left.max(lease)))
+                    }
                     Some(_) => None,
                 };
                 assert_eq!(
@@ -59,13 +68,13 @@ async fn agree(server: &Server, client: &Client, kind: Kind, name: &str, steps: 
                     granted.is_some(),
                     "{kind} {step:?} {model:?}"
                 );
-                if let (Ok(guard), Some(count)) = (asked, granted) {
+                if let (Ok(guard), Some((count, left))) = (asked, granted) {
                     if kind == Kind::Fenced {
                         let next = guard.token().expect("a fenced lock has one");
                         assert!(next > token, "{next} after {token}");
                         token = next;
                     }
-                    model = Some((owner, count));
+                    model = Some((owner, count, left));
                     guards[owner].push(guard);
                 }
             }
@@ -76,14 +85,14 @@ async fn agree(server: &Server, client: &Client, kind: Kind, name: &str, steps: 
                 let released = guard.release().await;
                 match model {
                     // A guard from before an expiry speaks for its owner, and a counted lock counts it.
-                    Some((holder, count)) if holder == owner => {
+                    Some((holder, count, left)) if holder == owner => {
                         let expected = if count > 1 {
                             Released::StillHeld
                         } else {
                             Released::Freed
                         };
                         assert_eq!(released.expect("held"), expected, "{kind}");
-                        model = (count > 1).then_some((owner, count - 1));
+                        model = (count > 1).then_some((owner, count - 1, left));
                     }
                     _ => {
                         let error = released.expect_err("not held");
@@ -91,16 +100,25 @@ async fn agree(server: &Server, client: &Client, kind: Kind, name: &str, steps: 
                     }
                 }
             }
-            Step::Extend(owner) => {
+            Step::Extend(owner, lease) => {
                 let Some(guard) = guards[owner].last() else {
                     continue;
                 };
-                let holds = model.is_some_and(|(holder, _)| holder == owner);
-                let extended = guard.extend(LEASE).await;
+                let extended = guard.extend(lease).await;
+                let holds = model.is_some_and(|(holder, ..)| holder == owner);
                 assert_eq!(extended.is_ok(), holds, "{kind} {extended:?} {model:?}");
+                if let Some((_, _, left)) = model.as_mut().filter(|_| holds) {
+                    *left = lease.max(*left);
+                }
             }
-            Step::Expire => {
-                server.ok(&["PEXPIRE", name, "0"]);
+            Step::Pass(time) => {
+                let left = model.map_or(Duration::ZERO, |(.., left)| left.saturating_sub(time));
+                let left_ms = left.as_millis().to_string();
+                server.ok(&["PEXPIRE", name, &left_ms]);
+                if let Some(model) = model.as_mut().filter(|_| !left.is_zero()) {
+                    model.2 = left;
+                    continue;
+                }
                 model = None;
                 // Whoever held releases what is not there any more; that touches nobody.
                 for guard in guards.iter_mut().flat_map(|guards| guards.drain(..)) {
@@ -111,7 +129,7 @@ async fn agree(server: &Server, client: &Client, kind: Kind, name: &str, steps: 
         }
         let there = match model {
             None => String::new(),
-            Some((_, count)) if kind != Kind::Plain => count.to_string(),
+            Some((_, count, _)) if kind != Kind::Plain => count.to_string(),
             Some(_) => "1".to_owned(),
         };
         let found = match (kind, &model) {
@@ -119,6 +137,14 @@ async fn agree(server: &Server, client: &Client, kind: Kind, name: &str, steps: 
             _ => server.ok(&["HVALS", name]),
         };
         assert_eq!(found, there, "{kind} after {step:?}");
+        if let Some((.., left)) = model {
+            let found = server.ok(&["PTTL", name]).parse().expect("ms");
+            let found = Duration::from_millis(found);
+            assert!(
+                found <= left && found > left.saturating_sub(SLACK),
+                "{kind}: {found:?} left, not {left:?}, after {step:?}"
+            );
+        }
     }
     for guard in guards.into_iter().flatten() {
         let _ = guard.release().await;

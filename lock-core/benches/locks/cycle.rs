@@ -12,17 +12,73 @@ use std::{
 use lock_core::{Acquire, Client, ClientOptions, Kind, Lease, Lock, Wait};
 use redis::aio::MultiplexedConnection;
 
-use crate::{Failure, median, support::Server, usage};
+use crate::{
+    Failure,
+    goals::{self, Bound, Ratio},
+    median,
+    support::Server,
+    usage,
+};
 
 const ROUND: Duration = Duration::from_millis(600);
-const ROUNDS: usize = 7;
-const TASKS: [usize; 4] = [1, 16, 64, 256];
+pub(crate) const ROUNDS: usize = 7;
+pub(crate) const TASKS: [usize; 4] = [1, 16, 64, 256];
 
 /// What a round came to.
 pub(crate) struct Round {
     pub(crate) cycles_per_s: f64,
     client_us: f64,
     server_us: f64,
+}
+
+/// Rounds of two sides that took turns.
+#[derive(Default)]
+pub(crate) struct Pairs {
+    pub(crate) ours: Vec<Round>,
+    pub(crate) theirs: Vec<Round>,
+}
+
+impl Pairs {
+    fn ratio(&self, of: fn(&Round) -> f64) -> Ratio {
+        let pairs = self.ours.iter().zip(&self.theirs);
+        Ratio::of(pairs.map(|(ours, theirs)| of(ours) / of(theirs)).collect())
+    }
+
+    pub(crate) fn rate(&self) -> Ratio {
+        self.ratio(|round| round.cycles_per_s)
+    }
+
+    pub(crate) fn client(&self) -> Ratio {
+        self.ratio(|round| round.client_us)
+    }
+
+    pub(crate) fn server(&self) -> Ratio {
+        self.ratio(|round| round.server_us)
+    }
+
+    /// A line of the table that `heading` begins.
+    pub(crate) fn print(&self, tasks: usize, note: &str) {
+        let each =
+            |rounds: &[Round], of: fn(&Round) -> f64| median(rounds.iter().map(of).collect());
+        let both = |of: fn(&Round) -> f64| (each(&self.ours, of), each(&self.theirs, of));
+        let (rate, their_rate) = both(|round| round.cycles_per_s);
+        let (client, their_client) = both(|round| round.client_us);
+        let (server, their_server) = both(|round| round.server_us);
+        println!(
+            "{tasks:>5} {rate:>10.0} {their_rate:>10.0} {:>6.3} {client:>11.2} {their_client:>6.2} {:>6.3} \
+             {server:>11.2} {their_server:>6.2} {:>6.3}   {note}",
+            self.rate().median,
+            self.client().median,
+            self.server().median,
+        );
+    }
+}
+
+/// Begins a table of rates and processor time per cycle.
+pub(crate) fn heading(theirs: &str) {
+    println!(
+        "tasks   cycles/s {theirs:>10}  ratio   client us {theirs:>6}  ratio   server us {theirs:>6}  ratio"
+    );
 }
 
 pub(crate) async fn run() -> Result<(), Failure> {
@@ -33,30 +89,29 @@ pub(crate) async fn run() -> Result<(), Failure> {
     println!(
         "an uncontended cycle: this library, and the same two commands through redis-rs alone"
     );
-    println!(
-        "tasks   cycles/s       bare  ratio   client us  bare  ratio   server us  bare  ratio"
-    );
+    heading("bare");
+    let mut all = Vec::new();
     for lease in [Lease::Renewed, Lease::Fixed(Duration::from_secs(30))] {
         for tasks in TASKS {
-            let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+            let mut pairs = Pairs::default();
             for _ in 0..ROUNDS {
-                ours.push(library(&client, &server, tasks, lease).await?);
-                theirs.push(scripts(&bare, &server, tasks).await?);
+                let ours = library(&client, &server, tasks, Kind::Reentrant, lease);
+                pairs.ours.push(ours.await?);
+                pairs.theirs.push(scripts(&bare, &server, tasks).await?);
             }
-            let row = |of: fn(&Round) -> f64| {
-                let pairs = ours.iter().zip(&theirs);
-                let ratio = median(pairs.map(|(a, b)| of(a) / of(b)).collect());
-                let each = |rounds: &[Round]| median(rounds.iter().map(of).collect());
-                (each(&ours), each(&theirs), ratio)
-            };
-            let (rate, bare_rate, rate_ratio) = row(|round| round.cycles_per_s);
-            let (client, bare_client, client_ratio) = row(|round| round.client_us);
-            let (server, bare_server, server_ratio) = row(|round| round.server_us);
-            println!(
-                "{tasks:>5} {rate:>10.0} {bare_rate:>10.0} {rate_ratio:>6.3} {client:>11.2} {bare_client:>5.2} \
-                 {client_ratio:>6.3} {server:>11.2} {bare_server:>5.2} {server_ratio:>6.3}   {lease:?}"
-            );
+            pairs.print(tasks, &format!("{lease:?}"));
+            all.push((tasks, lease, pairs));
         }
+    }
+    for (tasks, lease, pairs) in all {
+        let name = |what: &str| format!("{what} against a bare loop, {tasks} tasks, {lease:?}");
+        if tasks == 1 {
+            goals::ratio(&name("cycles"), pairs.rate(), Bound::AtLeast(1.0));
+        }
+        let client = name("client's processor time per cycle");
+        goals::ratio(&client, pairs.client(), Bound::AtMost(1.15));
+        let server = name("server's processor time per cycle");
+        goals::ratio(&server, pairs.server(), Bound::AtMost(1.15));
     }
     client.close().await;
     Ok(())
@@ -71,10 +126,11 @@ pub(crate) async fn library(
     client: &Client,
     server: &Server,
     tasks: usize,
+    kind: Kind,
     lease: Lease,
 ) -> Result<Round, Failure> {
     let cycle = |task: usize, count: Arc<Count>| {
-        let lock = client.lock(Kind::Reentrant, &format!("cycle:{task}"));
+        let lock = client.lock(kind, &format!("cycle:{task}"));
         async move { cycles(lock?, lease, &count).await }
     };
     round(server, tasks, cycle).await
@@ -134,20 +190,21 @@ async fn bare_cycles(
 }
 
 /// Cycles done so far by all tasks, and the sign to stop.
-struct Count {
+pub(crate) struct Count {
     done: AtomicU64,
     stop: AtomicBool,
 }
 
 impl Count {
     /// Counts a cycle; false when it was the last.
-    fn go_on(&self) -> bool {
+    pub(crate) fn go_on(&self) -> bool {
         self.done.fetch_add(1, Ordering::Relaxed);
         !self.stop.load(Ordering::Relaxed)
     }
 }
 
-async fn round<F, C>(server: &Server, tasks: usize, cycle: C) -> Result<Round, Failure>
+/// Runs the tasks of one side for a while.
+pub(crate) async fn round<F, C>(server: &Server, tasks: usize, cycle: C) -> Result<Round, Failure>
 where
     F: Future<Output = Result<(), Failure>> + Send + 'static,
     C: Fn(usize, Arc<Count>) -> F,

@@ -1,14 +1,19 @@
 //! Turns a redis-server of its own into figures of what locks cost: per cycle, beside the same commands sent bare and
 //! beside redis-benchmark, and per lock held.
 //!
-//! `cargo bench -p lock-core` · `-- --million` holds 1,000,000 locks instead of 100,000 · `-- cycle`, `-- reference` and
-//! `-- renewal` run one part. Ratios are medians over rounds in which the two sides take turns, since a machine's
-//! pace drifts; absolute figures are of this machine, now.
+//! `cargo bench -p lock-core` · `-- --million` holds 1,000,000 locks instead of 100,000 · `-- cycle`, `-- reference`,
+//! `-- pairs` and `-- renewal` run one part · `--features peer -- peer` measures beside rslock. Ratios are medians over
+//! rounds in which the two sides take turns, since a machine's pace drifts; absolute figures are of this machine, now.
+//! Each goal of the library is a line that begins with `goal:` and says whether it is reached.
 
 // A benchmark's output is what it is for.
 #![allow(clippy::print_stdout)]
 
 mod cycle;
+mod goals;
+mod pairs;
+#[cfg(feature = "peer")]
+mod peer;
 mod reference;
 mod renewal;
 #[path = "../../tests/support/mod.rs"]
@@ -20,12 +25,21 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 fn main() -> Result<(), Failure> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let asks = |word: &str| arguments.iter().any(|argument| argument == word);
-    let all = !["cycle", "reference", "renewal"].into_iter().any(asks);
+    let all = !["cycle", "peer", "reference", "pairs", "renewal"]
+        .into_iter()
+        .any(asks);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
     if all || asks("cycle") {
         runtime.block_on(cycle::run())?;
+    }
+    #[cfg(feature = "peer")]
+    if all || asks("peer") {
+        runtime.block_on(peer::run())?;
+    }
+    if all || asks("pairs") {
+        runtime.block_on(pairs::run())?;
     }
     if all || asks("reference") {
         runtime.block_on(reference::run())?;

@@ -11,7 +11,12 @@ use std::{
 use lock_core::{Acquire, Client, ClientOptions, GuardEvent, Kind, Wait};
 use tokio::task::JoinSet;
 
-use crate::{Failure, cycle, support::Server, usage};
+use crate::{
+    Failure, cycle,
+    goals::{self, Bound},
+    support::Server,
+    usage,
+};
 
 /// Guards that a listener watches: enough for a 99.9th percentile, few enough that watching costs nothing.
 const WATCHED: usize = 5_000;
@@ -87,6 +92,7 @@ pub(crate) async fn run(locks: usize) -> Result<(), Failure> {
         gap.map_or(Duration::ZERO, |gap| gap.saturating_sub(period))
     };
     let cores = |from: Duration, to: Duration| (to - from).as_secs_f64() / took.as_secs_f64();
+    let late_share = late(0.999).as_secs_f64() / period.as_secs_f64() * 100.0;
     println!(
         "processor: client {:.3} cores, server {:.3} cores, {:.0} commands/s",
         cores(before.0, after.0),
@@ -98,12 +104,32 @@ pub(crate) async fn run(locks: usize) -> Result<(), Failure> {
         late(0.5),
         late(0.99),
         late(0.999),
-        late(0.999).as_secs_f64() / period.as_secs_f64() * 100.0,
+        late_share,
         late(1.0),
         gaps.len()
     );
     let lost = guards.iter().filter(|guard| guard.is_lost()).count();
     println!("lost: {lost}");
+    let name = |what: &str| format!("{what} for {locks} renewed locks");
+    let client_cores = cores(before.0, after.0);
+    goals::figure(
+        &name("client's processor time"),
+        client_cores,
+        "cores",
+        Bound::AtMost(1.0),
+    );
+    goals::figure(
+        &name("lateness p99.9"),
+        late_share,
+        "% of the period",
+        Bound::AtMost(10.0),
+    );
+    goals::figure(
+        &name("locks lost"),
+        lost as f64,
+        "locks",
+        Bound::AtMost(0.0),
+    );
     waiters(&server, &client).await?;
     // Giving them back one by one would only take time: the server ends here.
     guards.into_iter().for_each(std::mem::forget);

@@ -1,0 +1,67 @@
+//! Turns the plain lock and rslock's, which is the same lock, into their rates and processor time in one run.
+
+use std::{sync::Arc, time::Duration};
+
+use lock_core::{Kind, Lease};
+use rslock::LockManager;
+
+use crate::{
+    Failure,
+    cycle::{self, Count, Pairs, ROUNDS, TASKS},
+    goals::{self, Bound},
+    support::Server,
+};
+
+const LEASE: Duration = Duration::from_secs(30);
+
+pub(crate) async fn run() -> Result<(), Failure> {
+    let server = Server::start(&[]);
+    let client = cycle::connect(&server).await?;
+    let mut manager = LockManager::new(vec![server.url()]);
+    manager.set_retry(1, Duration::ZERO);
+    println!("\nan uncontended cycle: the plain lock, and rslock 0.10");
+    cycle::heading("rslock");
+    let mut all = Vec::new();
+    for tasks in TASKS {
+        let mut pairs = Pairs::default();
+        for _ in 0..ROUNDS {
+            let ours = cycle::library(&client, &server, tasks, Kind::Plain, Lease::Fixed(LEASE));
+            pairs.ours.push(ours.await?);
+            let theirs = |task: usize, count: Arc<Count>| {
+                let manager = manager.clone();
+                async move { cycles(&manager, format!("peer:{task}"), &count).await }
+            };
+            pairs
+                .theirs
+                .push(cycle::round(&server, tasks, theirs).await?);
+        }
+        pairs.print(tasks, "");
+        all.push((tasks, pairs));
+    }
+    for (tasks, pairs) in all {
+        let name = |what: &str| format!("{what} per cycle against rslock, {tasks} tasks");
+        goals::ratio(
+            &name("client's processor time"),
+            pairs.client(),
+            Bound::AtMost(1.0),
+        );
+        goals::ratio(
+            &name("server's processor time"),
+            pairs.server(),
+            Bound::AtMost(1.0),
+        );
+    }
+    client.close().await;
+    Ok(())
+}
+
+async fn cycles(manager: &LockManager, name: String, count: &Count) -> Result<(), Failure> {
+    loop {
+        let lock = manager.lock(name.as_str(), LEASE).await;
+        let lock = lock.map_err(|error| format!("rslock: {error}"))?;
+        manager.unlock(&lock).await;
+        if !count.go_on() {
+            return Ok(());
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! Turns the table of inner calls (`scripts/README.md`) into a comparison with what a real server counts.
+
+mod support;
+
+use std::time::Duration;
+
+use lock_core::{Acquire, Client, ClientOptions, Guard, Kind, Lease, Lock, Owner, Wait};
+use support::{PATIENCE, Server};
+
+const MS: Duration = Duration::from_millis(1);
+const TABLE: &str = include_str!("../scripts/README.md");
+
+/// A row: script, when, inner calls in alphabetical order.
+fn rows() -> Vec<(String, String, Vec<String>)> {
+    let cells = |line: &'static str| line.split('|').map(str::trim).collect::<Vec<_>>();
+    let rows = TABLE
+        .lines()
+        .filter(|line| line.starts_with("| `"))
+        .map(cells);
+    rows.map(|row| {
+        let mut calls: Vec<_> = row[3].split_whitespace().map(str::to_owned).collect();
+        calls.sort();
+        (row[1].replace('`', ""), row[2].to_owned(), calls)
+    })
+    .collect()
+}
+
+/// One client on one server, and another for those in the way.
+struct Bench {
+    server: Server,
+    ours: Client,
+    other: Client,
+}
+
+fn fixed(lease: Duration) -> Acquire {
+    Acquire::default()
+        .wait(Wait::AtMost(PATIENCE))
+        .lease(Lease::Fixed(lease))
+}
+
+fn minute() -> Acquire {
+    fixed(60_000 * MS)
+}
+
+fn again() -> Acquire {
+    minute().owner(Owner::numbered(1))
+}
+
+async fn take(lock: &Lock, how: Acquire) -> Guard {
+    lock.acquire(how).await.expect("granted")
+}
+
+impl Bench {
+    async fn start() -> Self {
+        let server = Server::start(&[]);
+        let target = server.url().parse().expect("a good URL");
+        // No beat and no poll comes in between.
+        let options = ClientOptions::default().poll_bound(PATIENCE);
+        let client = || async {
+            let client = Client::connect(&target, options.clone()).await;
+            client.expect("it answers")
+        };
+        let (ours, other) = (client().await, client().await);
+        Bench {
+            server,
+            ours,
+            other,
+        }
+    }
+
+    fn lock(&self, kind: Kind) -> Lock {
+        self.ours.lock(kind, "n").expect("a good name")
+    }
+
+    /// What the server has called since the figures were last set back, without what is called from outside.
+    fn calls(&self) -> Vec<String> {
+        let stats = self.server.ok(&["INFO", "commandstats"]);
+        let mut calls = Vec::new();
+        for line in stats.lines() {
+            let Some((name, figures)) = line
+                .strip_prefix("cmdstat_")
+                .and_then(|line| line.split_once(':'))
+            else {
+                continue;
+            };
+            let outer = [
+                "evalsha",
+                "script",
+                "config",
+                "info",
+                "ping",
+                "client",
+                "subscribe",
+                "hello",
+            ];
+            if outer.iter().any(|outer| name.starts_with(outer)) {
+                continue;
+            }
+            let count = figures
+                .strip_prefix("calls=")
+                .and_then(|rest| rest.split(',').next());
+            let count: usize = count.and_then(|count| count.parse().ok()).expect("calls=");
+            calls.extend(std::iter::repeat_n(name.to_owned(), count));
+        }
+        calls.sort();
+        calls
+    }
+
+    fn set_back(&self) {
+        self.server.ok(&["CONFIG", "RESETSTAT"]);
+    }
+
+    /// The calls of what a row of the table is about. Scripts are known to the server before it is counted, since an
+    /// unknown one is sent twice.
+    async fn count(&self, script: &str, when: &str) -> Vec<String> {
+        let other = |kind| self.other.lock(kind, "n").expect("a good name");
+        let kind = match (script, when) {
+            ("release.lua", "spin") => Kind::Spin,
+            (script, _) if script.contains("plain") => Kind::Plain,
+            (script, _) if script.contains("fenced") => Kind::Fenced,
+            (script, _) if script.contains("queued") => Kind::Queued,
+            _ => Kind::Reentrant,
+        };
+        let lock = self.lock(kind);
+        let owner = |how: Acquire| match when.contains("again") || script.contains("counted") {
+            true => how.owner(Owner::numbered(1)),
+            false => how,
+        };
+        let counting_life = when.contains("life");
+        match script {
+            "acquire.lua" | "acquire_fenced.lua" | "take_queued.lua"
+                if when.starts_with("free") =>
+            {
+                let how = match counting_life {
+                    true => owner(minute()).token_life(60_000 * MS),
+                    false => owner(minute()),
+                };
+                take(&lock, how.clone())
+                    .await
+                    .release()
+                    .await
+                    .expect("held");
+                if counting_life {
+                    self.server.ok(&["DEL", "redisson_lock_token:{n}"]);
+                }
+                self.set_back();
+                let guard = take(&lock, how).await;
+                let calls = self.calls();
+                guard.release().await.expect("held");
+                calls
+            }
+            "acquire.lua" if when == "another's" => {
+                let held = take(&other(kind), minute()).await;
+                let once = minute().wait(Wait::Try);
+                lock.acquire(once.clone()).await.expect_err("another's");
+                self.set_back();
+                lock.acquire(once).await.expect_err("another's");
+                let calls = self.calls();
+                held.release().await.expect("held");
+                calls
+            }
+            "acquire.lua" => {
+                let outer = take(&lock, again()).await;
+                let warm = take(&lock, again()).await;
+                self.set_back();
+                let inner = take(&lock, again().lease(Lease::Fixed(1000 * MS))).await;
+                let calls = self.calls();
+                for guard in [inner, warm, outer] {
+                    guard.release().await.expect("held");
+                }
+                calls
+            }
+            "release.lua" if when == "not held" => {
+                take(&lock, minute()).await.release().await.expect("held");
+                let guard = take(&lock, minute()).await;
+                self.server.ok(&["DEL", "n"]);
+                self.set_back();
+                guard.release().await.expect_err("not held");
+                self.calls()
+            }
+            "release_counted.lua" if when == "inner hold" => {
+                let outer = take(&lock, again()).await;
+                take(&lock, again()).await.release().await.expect("held");
+                let inner = take(&lock, again()).await;
+                self.set_back();
+                inner.release().await.expect("held");
+                let calls = self.calls();
+                outer.release().await.expect("held");
+                calls
+            }
+            "release.lua" | "release_counted.lua" | "release_plain.lua" | "give_queued.lua" => {
+                let how = owner(minute());
+                take(&lock, how.clone())
+                    .await
+                    .release()
+                    .await
+                    .expect("held");
+                let guard = take(&lock, how).await;
+                self.set_back();
+                guard.release().await.expect("held");
+                self.calls()
+            }
+            "extend.lua" | "extend_plain.lua" => {
+                let guard = take(&lock, minute()).await;
+                guard.extend(60_000 * MS).await.expect("held");
+                let lease = if when == "longer" {
+                    90_000 * MS
+                } else {
+                    1000 * MS
+                };
+                self.set_back();
+                guard.extend(lease).await.expect("held");
+                let calls = self.calls();
+                guard.release().await.expect("held");
+                calls
+            }
+            "look.lua" | "look_plain.lua" => {
+                let guard = take(&lock, minute()).await;
+                lock.holder().await.expect("answered");
+                self.set_back();
+                lock.holder().await.expect("answered");
+                let calls = self.calls();
+                guard.release().await.expect("held");
+                calls
+            }
+            "force_release.lua" | "force_release_queued.lua" => {
+                lock.force_release().await.expect("answered");
+                drop(take(&lock, minute()).await);
+                self.server
+                    .wait_for(&["EXISTS", "n"], |answer| answer == "0");
+                let guard = take(&lock, minute()).await;
+                self.set_back();
+                assert!(lock.force_release().await.expect("answered"));
+                let calls = self.calls();
+                guard.release().await.expect_err("taken away");
+                calls
+            }
+            other => panic!("{other} is in the table, and nobody knows how to bring about: {when}"),
+        }
+    }
+}
+
+/// What the table says of a script is what the server counts; a script without a row has not been thought about.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_table_of_inner_calls_is_what_the_server_counts() {
+    let rows = rows();
+    for file in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/scripts")).expect("scripts")
+    {
+        let name = file
+            .expect("a file")
+            .file_name()
+            .into_string()
+            .expect("text");
+        let known = !name.ends_with(".lua") || rows.iter().any(|(script, ..)| *script == name);
+        assert!(known, "{name} has no row in scripts/README.md");
+    }
+    let bench = Bench::start().await;
+    for (script, when, calls) in rows {
+        // Shared text, and what only a lost answer or a clock brings about: their rows are for the reader.
+        if ["queue.lua", "beat_queued.lua", "acquire_plain.lua"].contains(&script.as_str()) {
+            continue;
+        }
+        assert_eq!(bench.count(&script, &when).await, calls, "{script}: {when}");
+        bench.server.ok(&["FLUSHALL"]);
+    }
+}
