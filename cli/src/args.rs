@@ -81,6 +81,8 @@ pub(crate) enum Command {
     Compare(command::compare::Options),
     /// Render runs
     Report(command::report::Options),
+    /// The fault proxy by itself, driven over Toxiproxy's HTTP API
+    Proxy(command::proxy::Options),
     /// What this machine has, what it lacks, how to mend it
     Doctor(command::doctor::Options),
     /// Speak the driver protocol for one of our own subjects (clients of a scenario are such processes)

@@ -36,6 +36,7 @@ mod server;
 mod slot;
 mod state_dir;
 mod topology;
+mod toxiproxy;
 mod wire;
 
 pub use access::{Access, Dial};
@@ -54,3 +55,4 @@ pub use topology::{
     NodeSpec, Persistence, Secret, TOPOLOGY_KEYS, Topology, TopologyKind, TopologyTable, User,
     json_schema, parse_topology,
 };
+pub use toxiproxy::Toxiproxy;

@@ -9,6 +9,7 @@ pub(crate) mod down;
 pub(crate) mod driver;
 pub(crate) mod list;
 pub(crate) mod lock;
+pub(crate) mod proxy;
 pub(crate) mod ps;
 pub(crate) mod quickstart;
 pub(crate) mod report;
@@ -39,6 +40,7 @@ pub(crate) fn run(cli: Cli, terminal: &Terminal) -> anyhow::Result<u8> {
             Command::Show(options) => show::run(options, &common, terminal),
             Command::Compare(options) => compare::run(options, &common, terminal),
             Command::Report(options) => report::run(options, &common, terminal),
+            Command::Proxy(options) => proxy::run(options, &common, terminal).await,
             Command::Doctor(options) => doctor::run(options, &common, terminal).await,
             Command::Driver(options) => driver::run(options).await,
         }

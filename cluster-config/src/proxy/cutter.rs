@@ -185,7 +185,17 @@ fn push(parcels: &mut Vec<Parcel>, bytes: Vec<u8>, marks: Marks, flow: &Flow) ->
     if bytes.is_empty() {
         return false;
     }
-    let mut parcel = Parcel::message(bytes, marks);
+    let most = flow.piece();
+    if marks.is_empty() && most < bytes.len() {
+        for piece in bytes.chunks(most) {
+            treat(parcels, Parcel::new(Content::Bytes(piece.to_vec())), flow);
+        }
+        return false;
+    }
+    treat(parcels, Parcel::message(bytes, marks), flow)
+}
+
+fn treat(parcels: &mut Vec<Parcel>, mut parcel: Parcel, flow: &Flow) -> bool {
     parcel.treat(flow);
     // Decided here and for good: whether the other side will answer depends on it.
     let lost = flow.verdict(&parcel.treatments).lost;

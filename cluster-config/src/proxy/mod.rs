@@ -8,9 +8,11 @@ mod clients;
 mod cutter;
 mod fault;
 mod parcel;
+mod passage;
 mod pump;
 mod resp;
 mod table;
+mod traffic;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -24,9 +26,12 @@ use crate::layout::PlannedNode;
 use crate::{ClusterError, Party};
 use fault::Ending;
 pub use fault::LinkFault;
+pub(crate) use fault::ToxicHarm;
+pub(crate) use passage::Passage;
 pub use resp::Pattern;
-use table::{Direction, Ends, Flow};
+use table::{Direction, Ends, Flow, Manners};
 pub use table::{LinkEffect, LinkGuard, LinkTable, MessageWatch};
+pub(crate) use traffic::Traffic;
 
 /// The running proxies of one deployment; they end when this is dropped.
 #[derive(Debug)]
@@ -66,7 +71,11 @@ impl Proxies {
                     real: SocketAddr::new(node.address.ip(), port),
                     sources: Arc::clone(&sources),
                     // The cluster's bus speaks a language of its own.
-                    listens: port == node.address.port(),
+                    manners: Manners {
+                        listens: port == node.address.port(),
+                        half_open: true,
+                        traffic: Arc::default(),
+                    },
                 };
                 proxies.listen(SocketAddr::new(node.announced.ip(), port), proxy)?;
             }
@@ -110,8 +119,7 @@ struct Proxy {
     real: SocketAddr,
     /// Source addresses of nodes.
     sources: Arc<BTreeMap<IpAddr, String>>,
-    /// Whether clients and replicas come here, so that what is said may be Redis.
-    listens: bool,
+    manners: Manners,
 }
 
 async fn accept(listener: TcpListener, proxy: Arc<Proxy>) {
@@ -152,10 +160,10 @@ impl Proxy {
             let dialler = Some(Party::Node(dialler.clone()));
             return Ok(self
                 .table
-                .register(dialler, node, peer, local, self.listens));
+                .register(dialler, node, peer, local, self.manners.clone()));
         }
-        let (table, listens) = (self.table.clone(), self.listens);
-        let looked_up = move || table.register(None, node, peer, local, listens);
+        let (table, manners) = (self.table.clone(), self.manners.clone());
+        let looked_up = move || table.register(None, node, peer, local, manners);
         Ok(tokio::task::spawn_blocking(looked_up).await?)
     }
 }

@@ -47,9 +47,9 @@ impl Parcel {
 
     pub(super) fn treat(&mut self, flow: &Flow) {
         let bytes = match &mut self.content {
-            Content::Bytes(bytes) => bytes.as_mut_slice(),
+            Content::Bytes(bytes) => Some(bytes.as_mut_slice()),
             // Ends are held and delayed as bytes are, but are none.
-            Content::End | Content::Reset => &mut [],
+            Content::End | Content::Reset => None,
         };
         flow.treat(bytes, self.read_at, &self.marks, &mut self.treatments);
     }

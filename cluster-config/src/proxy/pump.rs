@@ -8,10 +8,10 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use futures_util::future::{join, try_join};
 use nix::sys::socket::{Shutdown, shutdown};
+use rand::RngExt;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::net::tcp::ReadHalf;
@@ -20,9 +20,9 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::cutter::Cutter;
-use super::fault::Ending;
+use super::fault::{Ending, Slices};
 use super::parcel::{Content, Parcel};
-use super::table::{Direction, Ends, Flow, LinkTable, Verdict};
+use super::table::{Direction, Ends, Flow, LinkTable, Treatments, Verdict};
 
 /// Bytes that one direction of a connection may have under way; beyond that the sender feels back-pressure.
 const UNDER_WAY: usize = 64 * 1024 * 1024;
@@ -89,8 +89,20 @@ pub(super) async fn carry(
             ),
         );
         let writing = try_join(
-            write(to_node, out_queue, &out, &back, flow(Direction::Out)),
-            write(to_dialler, back_queue, &back, &out, flow(Direction::Back)),
+            write(
+                Writer::new(table, ends, Direction::Out),
+                to_node,
+                out_queue,
+                &out,
+                &back,
+            ),
+            write(
+                Writer::new(table, ends, Direction::Back),
+                to_dialler,
+                back_queue,
+                &back,
+                &out,
+            ),
         );
         let ending = ending(flow(Direction::Out), flow(Direction::Back));
         tokio::select! {
@@ -115,15 +127,30 @@ async fn ending(mut out: Flow, mut back: Flow) -> Ending {
         if let Some(ending) = out.ending().or(back.ending()) {
             return ending;
         }
+        let deadlines = out.deadline().into_iter().chain(back.deadline());
+        let deadline = deadlines.min_by_key(|(at, _)| *at);
         tokio::select! {
             () = out.changed() => {}
             () = back.changed() => {}
+            ending = at(deadline) => return ending,
         }
+    }
+}
+
+async fn at(deadline: Option<(Instant, Ending)>) -> Ending {
+    match deadline {
+        Some((at, ending)) => {
+            sleep_until(at).await;
+            ending
+        }
+        None => std::future::pending().await,
     }
 }
 
 /// What reading one direction needs to know.
 struct Reader {
+    ends: Arc<Ends>,
+    direction: Direction,
     flow: Flow,
     opposite: Flow,
     cutter: Cutter,
@@ -136,6 +163,8 @@ impl Reader {
             Direction::Back => Direction::Out,
         };
         Reader {
+            ends: Arc::clone(ends),
+            direction,
             flow: table.flow(ends, direction),
             opposite: table.flow(ends, other),
             cutter: Cutter::new(ends, direction),
@@ -146,6 +175,8 @@ impl Reader {
 /// Reads until the sender ends; writes at once what nothing harms and nothing precedes, stamps and queues the rest.
 async fn read(mut reader: Reader, mut from: ReadHalf<'_>, to: &TcpStream, queue: &Queue) {
     let Reader {
+        ends,
+        direction,
         flow,
         opposite,
         cutter,
@@ -159,11 +190,14 @@ async fn read(mut reader: Reader, mut from: ReadHalf<'_>, to: &TcpStream, queue:
             Err(_) => break Content::Reset,
         };
         let mut bytes = &buffer[..length];
+        ends.traffic.received(*direction, length);
         flow.refresh();
         let parcels = if flow.is_quiet() && queue.is_empty() && cutter.is_empty() {
             cutter.listen(bytes, opposite);
             // On an error all of it is queued, and the writer learns what is wrong.
-            bytes = &bytes[to.try_write(bytes).unwrap_or(0)..];
+            let written = to.try_write(bytes).unwrap_or(0);
+            ends.traffic.sent(*direction, written);
+            bytes = &bytes[written..];
             if bytes.is_empty() {
                 continue;
             }
@@ -187,26 +221,104 @@ async fn read(mut reader: Reader, mut from: ReadHalf<'_>, to: &TcpStream, queue:
     queue.push(Parcel::new(last));
 }
 
+/// What writing one direction needs to know.
+struct Writer {
+    ends: Arc<Ends>,
+    direction: Direction,
+    flow: Flow,
+}
+
+impl Writer {
+    fn new(table: &LinkTable, ends: &Arc<Ends>, direction: Direction) -> Writer {
+        Writer {
+            ends: Arc::clone(ends),
+            direction,
+            flow: table.flow(ends, direction),
+        }
+    }
+
+    /// Hands bytes on, in pieces for as long as a harm asks for them.
+    async fn deliver(
+        &mut self,
+        to: &TcpStream,
+        treatments: &Treatments,
+        mut bytes: &[u8],
+        mut slice: Option<Slices>,
+    ) -> io::Result<()> {
+        while let Some(slices) = slice {
+            let size = slices.next_size().min(bytes.len());
+            let (piece, rest) = bytes.split_at(size);
+            self.write_all(to, piece).await?;
+            bytes = rest;
+            let mut pause = std::pin::pin!(sleep(slices.delay));
+            loop {
+                tokio::select! {
+                    () = &mut pause => break,
+                    () = self.flow.changed() => {
+                        slice = self.flow.verdict(treatments).slice;
+                        if slice.is_none() {
+                            break;
+                        }
+                    }
+                }
+            }
+            if bytes.is_empty() {
+                return Ok(());
+            }
+        }
+        self.write_all(to, bytes).await
+    }
+
+    async fn write_all(&self, to: &TcpStream, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            to.writable().await?;
+            match to.try_write(bytes) {
+                Ok(written) => {
+                    self.ends.traffic.sent(self.direction, written);
+                    bytes = &bytes[written..];
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Slices {
+    fn next_size(&self) -> usize {
+        let least = self.size.saturating_sub(self.variation);
+        let most = self.size.saturating_add(self.variation);
+        rand::rng().random_range(least..=most).max(1)
+    }
+}
+
 /// Delivers parcels in order, each when its link lets it.
 ///
 /// If the receiver turns out to be gone, a reset travels the other way, through that link's own harms, and what still
 /// comes is thrown away, as a network would.
 async fn write(
+    mut writer: Writer,
     to: &TcpStream,
     mut parcels: UnboundedReceiver<Parcel>,
     queue: &Queue,
     other_way: &Queue,
-    mut flow: Flow,
 ) -> Result<(), Ending> {
     let mut receiver_gone = false;
     while let Some(mut parcel) = parcels.recv().await {
-        let verdict = until_due(&mut parcel, &mut flow).await;
+        let verdict = until_due(&mut parcel, &mut writer.flow).await;
+        if let Some((_, ending)) = verdict.ends {
+            return Err(ending);
+        }
         match &parcel.content {
             Content::Bytes(bytes) => {
                 let passing = verdict.last.unwrap_or(bytes.len()).min(bytes.len());
                 if !receiver_gone
                     && !verdict.lost
-                    && deliver(to, &bytes[..passing], verdict.slice).await.is_err()
+                    && writer
+                        .deliver(to, &parcel.treatments, &bytes[..passing], verdict.slice)
+                        .await
+                        .is_err()
                 {
                     receiver_gone = true;
                     other_way.push(Parcel::new(Content::Reset));
@@ -214,39 +326,21 @@ async fn write(
                 if verdict.last.is_some() {
                     return Err(Ending::Close);
                 }
-                flow.delivered(&parcel.treatments);
+                writer.flow.delivered(&parcel.treatments);
             }
             Content::End => {
                 // Fails only if the receiver is gone, and then it needs no end.
-                let _ = shutdown(to.as_raw_fd(), Shutdown::Write);
+                let how = if writer.ends.half_open {
+                    Shutdown::Write
+                } else {
+                    Shutdown::Both
+                };
+                let _ = shutdown(to.as_raw_fd(), how);
                 return Ok(());
             }
             Content::Reset => return Err(Ending::Reset),
         }
         queue.delivered();
-    }
-    Ok(())
-}
-
-async fn deliver(to: &TcpStream, bytes: &[u8], slice: Option<(usize, Duration)>) -> io::Result<()> {
-    let Some((size, delay)) = slice else {
-        return write_all(to, bytes).await;
-    };
-    for piece in bytes.chunks(size) {
-        write_all(to, piece).await?;
-        sleep(delay).await;
-    }
-    Ok(())
-}
-
-async fn write_all(to: &TcpStream, mut bytes: &[u8]) -> io::Result<()> {
-    while !bytes.is_empty() {
-        to.writable().await?;
-        match to.try_write(bytes) {
-            Ok(written) => bytes = &bytes[written..],
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) => return Err(error),
-        }
     }
     Ok(())
 }
@@ -261,8 +355,11 @@ async fn until_due(parcel: &mut Parcel, flow: &mut Flow) -> Verdict {
             flow.changed().await;
             continue;
         }
-        let due = parcel.read_at + verdict.late;
-        if verdict.late.is_zero() || due <= Instant::now() {
+        let late = verdict
+            .ends
+            .map_or(verdict.late, |(after, _)| verdict.late + after);
+        let due = parcel.read_at + late;
+        if late.is_zero() || due <= Instant::now() {
             return verdict;
         }
         tokio::select! {

@@ -11,8 +11,9 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::clients;
-use super::fault::{Chunk, Ending, Harm, LinkFault, Treatment, Watched};
+use super::fault::{Chunk, Ending, Harm, LinkFault, Slices, ToxicHarm, Treatment, Watched};
 use super::resp::{Dialogue, Marks, Pattern, Words};
+use super::traffic::Traffic;
 use crate::Party;
 
 /// The proxies of a deployment: settings per directed link, bytes flowing from one party to another.
@@ -33,11 +34,20 @@ struct Shared {
 /// A harm in force.
 #[derive(Debug)]
 struct Active {
+    /// Of this form of the harm: what an earlier form decided about a chunk is void.
     id: u64,
+    /// Of the harm, whatever its form.
+    place: u64,
     /// Nobody in particular: anybody.
     from: Option<Party>,
     to: Option<Party>,
     harm: Box<dyn Harm>,
+    done: Arc<Done>,
+}
+
+/// What a harm has done.
+#[derive(Debug, Default)]
+struct Done {
     bytes: AtomicU64,
     chunks: AtomicU64,
     connections: Mutex<BTreeSet<u64>>,
@@ -53,8 +63,22 @@ pub(super) struct Ends {
     node: Party,
     peer: SocketAddr,
     local: SocketAddr,
+    opened: Instant,
     /// What is said over it, if that is of interest.
     pub(super) dialogue: Option<Mutex<Dialogue>>,
+    /// Whether one direction may end while the other goes on.
+    pub(super) half_open: bool,
+    pub(super) traffic: Arc<Traffic>,
+}
+
+/// How a proxy treats its connections.
+#[derive(Debug, Clone)]
+pub(super) struct Manners {
+    /// Whether what is said may be Redis and is listened to.
+    pub(super) listens: bool,
+    /// Whether one direction may end while the other goes on.
+    pub(super) half_open: bool,
+    pub(super) traffic: Arc<Traffic>,
 }
 
 impl Ends {
@@ -66,7 +90,7 @@ impl Ends {
 }
 
 impl LinkTable {
-    pub(super) fn new() -> LinkTable {
+    pub(crate) fn new() -> LinkTable {
         LinkTable {
             shared: Arc::new(Shared::default()),
         }
@@ -99,15 +123,20 @@ impl LinkTable {
         }
     }
 
+    /// Puts a toxic on a link, as `apply` does with a fault.
+    pub(crate) fn put_toxic(&self, from: &Party, to: &Party, toxic: ToxicHarm) -> LinkGuard {
+        self.put(Some(from.clone()), Some(to.clone()), toxic.0)
+    }
+
     fn put(&self, from: Option<Party>, to: Option<Party>, harm: Box<dyn Harm>) -> LinkGuard {
+        let id = self.shared.next_id.fetch_add(1, Ordering::Relaxed);
         let active = Arc::new(Active {
-            id: self.shared.next_id.fetch_add(1, Ordering::Relaxed),
+            id,
+            place: id,
             from,
             to,
             harm,
-            bytes: AtomicU64::new(0),
-            chunks: AtomicU64::new(0),
-            connections: Mutex::default(),
+            done: Arc::default(),
         });
         let listed = Arc::clone(&active);
         self.shared.harms.send_modify(|harms| harms.push(listed));
@@ -135,14 +164,14 @@ impl LinkTable {
     }
 
     /// Lists a new connection for as long as the returned value lives. `dialler` is the node that dialled; without one it
-    /// was a client, which is looked up in the kernel's tables (blocking, about a millisecond). `listens`: what is said may be Redis.
+    /// was a client, which is looked up in the kernel's tables (blocking, about a millisecond).
     pub(super) fn register(
         &self,
         dialler: Option<Party>,
         node: Party,
         peer: SocketAddr,
         local: SocketAddr,
-        listens: bool,
+        manners: Manners,
     ) -> Arc<Ends> {
         let ends = Arc::new(Ends {
             id: self.shared.next_id.fetch_add(1, Ordering::Relaxed),
@@ -150,7 +179,10 @@ impl LinkTable {
             node,
             peer,
             local,
-            dialogue: listens.then(|| Mutex::new(Dialogue::new())),
+            opened: Instant::now(),
+            dialogue: manners.listens.then(|| Mutex::new(Dialogue::new())),
+            half_open: manners.half_open,
+            traffic: manners.traffic,
         });
         {
             let mut connections = self.shared.connections.lock().unwrap();
@@ -183,6 +215,7 @@ impl LinkTable {
             ends: Arc::clone(ends),
             direction,
             active: Vec::new(),
+            lifted: None,
         };
         flow.select();
         flow
@@ -210,6 +243,8 @@ pub(super) struct Flow {
     ends: Arc<Ends>,
     direction: Direction,
     active: Vec<Arc<Active>>,
+    /// How a harm that was lifted ends the connection.
+    lifted: Option<Ending>,
 }
 
 /// What the harms on a link together do to a chunk.
@@ -220,11 +255,13 @@ pub(super) struct Verdict {
     /// All delays together, from the moment of reading.
     pub(super) late: Duration,
     /// The smallest pieces that a harm asks for, and the pause after each.
-    pub(super) slice: Option<(usize, Duration)>,
+    pub(super) slice: Option<Slices>,
     /// The connection is closed after so many of its bytes.
     pub(super) last: Option<usize>,
     /// It never arrives.
     pub(super) lost: bool,
+    /// It never arrives, and the connection ends so long after it was read.
+    pub(super) ends: Option<(Duration, Ending)>,
 }
 
 /// Which harms have treated a chunk, and how.
@@ -249,7 +286,13 @@ impl Flow {
         let concerned = harms
             .iter()
             .filter(|active| is(&active.from, from) && is(&active.to, to));
-        self.active = concerned.cloned().collect();
+        let active: Vec<Arc<Active>> = concerned.cloned().collect();
+        for old in &self.active {
+            if !active.iter().any(|new| new.place == old.place) {
+                self.lifted = self.lifted.or(old.harm.ends_when_lifted(self.ends.id));
+            }
+        }
+        self.active = active;
     }
 
     /// Whether no harm concerns it now.
@@ -303,28 +346,31 @@ impl Flow {
     /// `marks` are the harms that mean it, if it is a message.
     pub(super) fn treat(
         &self,
-        bytes: &mut [u8],
+        mut bytes: Option<&mut [u8]>,
         read_at: Instant,
         marks: &[u64],
         treatments: &mut Treatments,
     ) {
+        let ends = bytes.is_none();
         for active in &self.active {
             if treatments.iter().any(|(id, _)| *id == active.id) {
                 continue;
             }
+            let bytes = bytes.as_deref_mut().unwrap_or_default();
             let length = bytes.len() as u64;
             let treatment = active.harm.treat(Chunk {
-                bytes: &mut *bytes,
+                bytes,
                 read_at,
                 connection: self.ends.id,
                 meant: marks.contains(&active.id),
+                ends,
             });
             treatments.push((active.id, treatment));
             // An end of stream is treated as bytes are, but harming it proves nothing.
             if !matches!(treatment, Treatment::Pass | Treatment::Noted) && length > 0 {
-                active.bytes.fetch_add(length, Ordering::Relaxed);
-                active.chunks.fetch_add(1, Ordering::Relaxed);
-                active.connections.lock().unwrap().insert(self.ends.id);
+                active.done.bytes.fetch_add(length, Ordering::Relaxed);
+                active.done.chunks.fetch_add(1, Ordering::Relaxed);
+                active.done.connections.lock().unwrap().insert(self.ends.id);
             }
         }
     }
@@ -337,6 +383,7 @@ impl Flow {
             slice: None,
             last: None,
             lost: false,
+            ends: None,
         };
         let in_force = treatments
             .iter()
@@ -347,12 +394,16 @@ impl Flow {
                 Treatment::Lost => verdict.lost = true,
                 Treatment::Late(by) => verdict.late += by,
                 Treatment::Hold => verdict.hold = true,
-                Treatment::Slice(size, delay) => {
-                    let smaller = verdict.slice.is_none_or(|(least, _)| size < least);
-                    verdict.slice = if smaller {
-                        Some((size, delay))
+                Treatment::Slice(slices) => {
+                    let smaller = verdict.slice.is_none_or(|least| slices.size < least.size);
+                    verdict.slice = if smaller { Some(slices) } else { verdict.slice };
+                }
+                Treatment::EndsAfter(late, ending) => {
+                    let sooner = verdict.ends.is_none_or(|(soonest, _)| late < soonest);
+                    verdict.ends = if sooner {
+                        Some((late, ending))
                     } else {
-                        verdict.slice
+                        verdict.ends
                     };
                 }
                 Treatment::Last(bytes) => {
@@ -368,19 +419,34 @@ impl Flow {
         let mut held = false;
         for active in &self.active {
             if active.harm.holds_connections() {
-                active.connections.lock().unwrap().insert(self.ends.id);
+                active.done.connections.lock().unwrap().insert(self.ends.id);
                 held = true;
             }
         }
         held
     }
 
+    /// The largest chunk that a harm wants to see.
+    pub(super) fn piece(&self) -> usize {
+        let wanted = self.active.iter().filter_map(|active| active.harm.piece());
+        wanted.min().unwrap_or(usize::MAX)
+    }
+
+    /// When a harm ends this connection, and how.
+    pub(super) fn deadline(&self) -> Option<(Instant, Ending)> {
+        let deadlines = self
+            .active
+            .iter()
+            .filter_map(|active| active.harm.ends_at(self.ends.id, self.ends.opened));
+        deadlines.min_by_key(|(at, _)| *at)
+    }
+
     /// Whether a harm ends this connection, which counts as its effect; the oldest harm says how.
     pub(super) fn ending(&self) -> Option<Ending> {
-        let mut first = None;
+        let mut first = self.lifted;
         for active in &self.active {
             if let Some(ending) = active.harm.ending() {
-                active.connections.lock().unwrap().insert(self.ends.id);
+                active.done.connections.lock().unwrap().insert(self.ends.id);
                 first = first.or(Some(ending));
             }
         }
@@ -423,10 +489,11 @@ pub struct LinkGuard {
 impl LinkGuard {
     /// Bytes and connections harmed so far: the proof that it bit.
     pub fn effect(&self) -> LinkEffect {
+        let done = &self.active.done;
         LinkEffect {
-            bytes: self.active.bytes.load(Ordering::Relaxed),
-            chunks: self.active.chunks.load(Ordering::Relaxed),
-            connections: self.active.connections.lock().unwrap().len() as u64,
+            bytes: done.bytes.load(Ordering::Relaxed),
+            chunks: done.chunks.load(Ordering::Relaxed),
+            connections: done.connections.lock().unwrap().len() as u64,
         }
     }
 
@@ -439,7 +506,28 @@ impl LinkGuard {
     fn lift(&self) {
         self.shared
             .harms
-            .send_modify(|harms| harms.retain(|active| active.id != self.active.id));
+            .send_modify(|harms| harms.retain(|active| active.place != self.active.place));
+    }
+
+    /// Gives a toxic other settings, in its place among the others; what it decided with the old ones is void.
+    pub(crate) fn change(&mut self, toxic: ToxicHarm) {
+        let changed = Arc::new(Active {
+            id: self.shared.next_id.fetch_add(1, Ordering::Relaxed),
+            place: self.active.place,
+            from: self.active.from.clone(),
+            to: self.active.to.clone(),
+            harm: toxic.0,
+            done: Arc::clone(&self.active.done),
+        });
+        self.shared.harms.send_modify(|harms| {
+            for active in harms
+                .iter_mut()
+                .filter(|active| active.place == changed.place)
+            {
+                *active = Arc::clone(&changed);
+            }
+        });
+        self.active = changed;
     }
 }
 

@@ -1,5 +1,6 @@
 //! Bandwidth: turns the bytes before it into the moment at which a chunk's last byte would have come through a thin pipe.
 
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -10,15 +11,26 @@ use super::{Chunk, Harm, Treatment};
 #[derive(Debug)]
 pub(super) struct Bandwidth {
     bytes_per_s: u64,
-    /// When the pipe has nothing more to carry; connections of the link share it.
-    idle_from: Mutex<Option<Instant>>,
+    /// Whether each connection has a pipe of its own.
+    per_connection: bool,
+    /// When each pipe has nothing more to carry.
+    idle_from: Mutex<BTreeMap<u64, Instant>>,
 }
 
 impl Bandwidth {
+    /// Connections of the link share one pipe.
     pub(super) fn new(bytes_per_s: u64) -> Bandwidth {
         Bandwidth {
             bytes_per_s,
+            per_connection: false,
             idle_from: Mutex::default(),
+        }
+    }
+
+    pub(super) fn per_connection(bytes_per_s: u64) -> Bandwidth {
+        Bandwidth {
+            per_connection: true,
+            ..Bandwidth::new(bytes_per_s)
         }
     }
 }
@@ -29,10 +41,29 @@ impl Harm for Bandwidth {
             return Treatment::Hold;
         }
         let takes = Duration::from_secs_f64(chunk.bytes.len() as f64 / self.bytes_per_s as f64);
+        let pipe = if self.per_connection {
+            chunk.connection
+        } else {
+            0
+        };
         let mut idle_from = self.idle_from.lock().unwrap();
-        let start = idle_from.map_or(chunk.read_at, |idle| idle.max(chunk.read_at));
-        *idle_from = Some(start + takes);
+        let idle = idle_from.get(&pipe);
+        let start = idle.map_or(chunk.read_at, |idle| (*idle).max(chunk.read_at));
+        if chunk.ends {
+            idle_from.remove(&pipe);
+        } else {
+            idle_from.insert(pipe, start + takes);
+        }
         Treatment::Late(start + takes - chunk.read_at)
+    }
+
+    /// A tenth of a second's worth: a long chunk trickles, and does not come whole when its last byte would.
+    fn piece(&self) -> Option<usize> {
+        Some(
+            usize::try_from(self.bytes_per_s / 10)
+                .unwrap_or(usize::MAX)
+                .max(1),
+        )
     }
 }
 
@@ -40,19 +71,28 @@ impl Harm for Bandwidth {
 mod tests {
     use super::*;
 
+    fn lateness(pipe: &Bandwidth) -> Vec<Duration> {
+        let read_at = Instant::now();
+        let late = |connection| {
+            let mut bytes = [0; 100];
+            let chunk = Chunk {
+                read_at,
+                ..Chunk::of(&mut bytes, connection)
+            };
+            match pipe.treat(chunk) {
+                Treatment::Late(late) => late,
+                other => panic!("{other:?}"),
+            }
+        };
+        [1, 2, 1].map(late).into()
+    }
+
     #[test]
     fn chunks_queue_up_behind_each_other() {
-        let pipe = Bandwidth::new(1000);
-        let read_at = Instant::now();
-        let treat = |connection| {
-            pipe.treat(Chunk {
-                bytes: &mut [0; 100],
-                read_at,
-                connection,
-                meant: false,
-            })
-        };
-        assert_eq!(treat(1), Treatment::Late(Duration::from_millis(100)));
-        assert_eq!(treat(2), Treatment::Late(Duration::from_millis(200)));
+        let millis = Duration::from_millis;
+        let shared = lateness(&Bandwidth::new(1000));
+        assert_eq!(shared, [millis(100), millis(200), millis(300)]);
+        let apart = lateness(&Bandwidth::per_connection(1000));
+        assert_eq!(apart, [millis(100), millis(100), millis(200)]);
     }
 }

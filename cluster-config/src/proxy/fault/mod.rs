@@ -11,7 +11,11 @@ mod hold;
 mod loss;
 mod refuse;
 mod reset;
+mod reset_peer;
 mod slice;
+mod slow_close;
+mod timeout;
+mod toxic;
 mod watched;
 
 use std::fmt;
@@ -20,6 +24,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::resp::Pattern;
+pub(super) use slice::Slices;
+pub(crate) use toxic::ToxicHarm;
 pub(super) use watched::Watched;
 
 /// A harm to one directed link.
@@ -109,12 +115,14 @@ pub(super) enum Treatment {
     Late(Duration),
     /// They wait for the heal.
     Hold,
-    /// They arrive in pieces of this size, with this pause after each.
-    Slice(usize, Duration),
+    /// They arrive in pieces.
+    Slice(Slices),
     /// So many of them arrive; then the connection is closed.
     Last(usize),
     /// They never arrive.
     Lost,
+    /// They never arrive, and the connection ends so much later.
+    EndsAfter(Duration, Ending),
     /// Nothing, but their arrival is of interest.
     Noted,
 }
@@ -127,6 +135,8 @@ pub(super) struct Chunk<'a> {
     pub(super) connection: u64,
     /// Whether it is a message that the harm's pattern means.
     pub(super) meant: bool,
+    /// Whether it is no bytes but the end of them.
+    pub(super) ends: bool,
 }
 
 #[cfg(test)]
@@ -138,6 +148,7 @@ impl<'a> Chunk<'a> {
             read_at: Instant::now(),
             connection,
             meant: false,
+            ends: false,
         }
     }
 
@@ -176,6 +187,21 @@ pub(super) trait Harm: fmt::Debug + Send + Sync {
         None
     }
 
+    /// When a connection is ended that was opened then, and how. By default it is not.
+    fn ends_at(&self, _connection: u64, _opened: Instant) -> Option<(Instant, Ending)> {
+        None
+    }
+
+    /// How a connection ends when the harm is lifted. By default it does not.
+    fn ends_when_lifted(&self, _connection: u64) -> Option<Ending> {
+        None
+    }
+
+    /// The largest chunk that it wants to see at once, at least 1. By default any.
+    fn piece(&self) -> Option<usize> {
+        None
+    }
+
     /// Which messages it is about; a chunk then holds one of them whole, or nothing of them. By default none.
     fn pattern(&self) -> Option<&Pattern> {
         None
@@ -197,7 +223,11 @@ impl LinkFault {
             LinkFault::Refuse => Box::new(refuse::Refuse),
             LinkFault::Reset => Box::new(reset::Reset),
             LinkFault::CloseAfter { bytes } => Box::new(close_after::CloseAfter::new(bytes)),
-            LinkFault::Slice { size, delay } => Box::new(slice::Slice { size, delay }),
+            LinkFault::Slice { size, delay } => Box::new(slice::Slice(Slices {
+                size: size.max(1),
+                variation: 0,
+                delay,
+            })),
             LinkFault::Corrupt { rate } => Box::new(corrupt::Corrupt { rate }),
             LinkFault::Loss { rate, burst } => Box::new(loss::Loss::new(rate, burst)),
             LinkFault::Hold {

@@ -4,14 +4,22 @@ use std::time::Duration;
 
 use super::{Chunk, Harm, Treatment};
 
-#[derive(Debug)]
-pub(super) struct Slice {
-    pub(super) size: usize,
-    pub(super) delay: Duration,
+/// How a chunk is cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::proxy) struct Slices {
+    /// Bytes per piece on average, at least 1.
+    pub(in crate::proxy) size: usize,
+    /// At most so many more or fewer, drawn uniformly.
+    pub(in crate::proxy) variation: usize,
+    /// Pause after each piece.
+    pub(in crate::proxy) delay: Duration,
 }
+
+#[derive(Debug)]
+pub(super) struct Slice(pub(super) Slices);
 
 impl Harm for Slice {
     fn treat(&self, _chunk: Chunk<'_>) -> Treatment {
-        Treatment::Slice(self.size.max(1), self.delay)
+        Treatment::Slice(self.0)
     }
 }

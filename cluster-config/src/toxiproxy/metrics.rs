@@ -1,0 +1,44 @@
+//! Turns what proxies carried into the text that Prometheus reads, under Toxiproxy's names.
+
+use std::fmt::Write;
+
+use super::proxy::Proxy;
+use super::toxic::Stream;
+
+/// Bytes received and sent, per proxy and direction. The original counts a connection when it ends, this one as it goes.
+pub(super) fn page<'p>(proxies: impl Iterator<Item = &'p Proxy>) -> String {
+    let proxies: Vec<&Proxy> = proxies.collect();
+    let mut page = String::new();
+    for (name, which) in [("received", 0), ("sent", 1)] {
+        let metric = format!("toxiproxy_proxy_{name}_bytes_total");
+        let _ = writeln!(page, "# HELP {metric} \n# TYPE {metric} counter");
+        for (direction, stream) in [
+            ("downstream", Stream::Downstream),
+            ("upstream", Stream::Upstream),
+        ] {
+            for proxy in &proxies {
+                let counts = match stream {
+                    Stream::Upstream => proxy.traffic.out(),
+                    Stream::Downstream => proxy.traffic.back(),
+                };
+                let _ = writeln!(
+                    page,
+                    "{metric}{{direction=\"{direction}\",listener={},proxy={},upstream={}}} {}",
+                    label(&proxy.listen),
+                    label(&proxy.name),
+                    label(&proxy.upstream),
+                    counts[which]
+                );
+            }
+        }
+    }
+    page
+}
+
+fn label(value: &str) -> String {
+    let escaped = value
+        .replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('\n', "\\n");
+    format!("\"{escaped}\"")
+}

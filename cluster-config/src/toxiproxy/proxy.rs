@@ -1,0 +1,268 @@
+//! One proxy of the API: a listener, an upstream, and the toxics on the way between them.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::{JoinHandle, JoinSet};
+
+use super::ApiError;
+use super::address::resolve;
+use super::syntax::{Json, encode};
+use super::toxic::{Stream, Toxic};
+use crate::Party;
+use crate::proxy::{LinkGuard, LinkTable, Passage, ToxicHarm, Traffic};
+
+/// The upstream's name on the links of a proxy's own table.
+const UPSTREAM: &str = "upstream";
+
+/// A proxy as clients of the API see it.
+pub(super) struct Proxy {
+    pub(super) name: String,
+    pub(super) listen: String,
+    pub(super) upstream: String,
+    running: Option<JoinHandle<()>>,
+    table: LinkTable,
+    pub(super) traffic: Arc<Traffic>,
+    /// In the order in which they were added.
+    toxics: Vec<Placed>,
+}
+
+/// A toxic in force; the guard is its undo.
+struct Placed {
+    toxic: Toxic,
+    guard: Option<LinkGuard>,
+}
+
+impl Proxy {
+    pub(super) fn new(name: String, listen: String, upstream: String) -> Proxy {
+        Proxy {
+            name,
+            listen,
+            upstream,
+            running: None,
+            table: LinkTable::new(),
+            traffic: Arc::default(),
+            toxics: Vec::new(),
+        }
+    }
+
+    pub(super) fn is_enabled(&self) -> bool {
+        self.running.is_some()
+    }
+
+    /// Listens; nothing happens if it does already.
+    pub(super) async fn start(&mut self) -> Result<(), ApiError> {
+        if self.is_enabled() {
+            return Ok(());
+        }
+        let failed = |problem: String| ApiError::new(500, &format!("listen tcp{problem}"));
+        let address = resolve(&self.listen)
+            .await
+            .map_err(|problem| failed(format!(": {problem}")))?;
+        let listener = TcpListener::bind(address)
+            .await
+            .map_err(|error| failed(format!(" {address}: bind: {}", in_go(&error))))?;
+        let bound = listener
+            .local_addr()
+            .map_err(|error| failed(format!(" {address}: {error}")))?;
+        self.listen = bound.to_string();
+        let passage = Passage {
+            table: self.table.clone(),
+            client: client(),
+            upstream: upstream(),
+            traffic: Arc::clone(&self.traffic),
+        };
+        self.running = Some(tokio::spawn(accept(
+            listener,
+            self.upstream.clone(),
+            passage,
+        )));
+        Ok(())
+    }
+
+    /// Closes the listener and every connection. Returns when the port is free.
+    pub(super) async fn stop(&mut self) {
+        if let Some(running) = self.running.take() {
+            running.abort();
+            // An error is the abort itself.
+            let _ = running.await;
+        }
+    }
+
+    /// Whether it would listen or forward elsewhere.
+    pub(super) async fn differs(&self, listen: &str, upstream: &str) -> Result<bool, ApiError> {
+        let address = resolve(listen)
+            .await
+            .map_err(|problem| ApiError::new(500, &problem))?;
+        // The original's word for "no address".
+        let resolved = if listen.is_empty() {
+            String::new()
+        } else {
+            address.to_string()
+        };
+        Ok(self.listen != resolved || self.upstream != upstream)
+    }
+
+    /// Takes over what changed. A new address counts even if it turns out that nobody can listen there.
+    pub(super) async fn update(
+        &mut self,
+        listen: String,
+        upstream: String,
+        enabled: bool,
+    ) -> Result<(), ApiError> {
+        if self.differs(&listen, &upstream).await? {
+            self.stop().await;
+            self.listen = listen;
+            self.upstream = upstream;
+        }
+        if enabled {
+            self.start().await
+        } else {
+            self.stop().await;
+            Ok(())
+        }
+    }
+
+    pub(super) fn add_toxic(&mut self, body: &Json) -> Result<&Toxic, ApiError> {
+        let toxic = Toxic::parse(body)?;
+        if self
+            .toxics
+            .iter()
+            .any(|placed| placed.toxic.name == toxic.name)
+        {
+            return Err(ApiError::new(409, "toxic already exists"));
+        }
+        let (from, to) = link(toxic.stream);
+        let guard = harm(&toxic).map(|harm| self.table.put_toxic(&from, &to, harm));
+        self.toxics.push(Placed { toxic, guard });
+        Ok(&self.toxics[self.toxics.len() - 1].toxic)
+    }
+
+    pub(super) fn toxic(&self, name: &str) -> Result<&Toxic, ApiError> {
+        let place = self.place(name)?;
+        Ok(&self.toxics[place].toxic)
+    }
+
+    pub(super) fn update_toxic(&mut self, name: &str, body: &Json) -> Result<&Toxic, ApiError> {
+        let place = self.place(name)?;
+        let placed = &mut self.toxics[place];
+        placed.toxic.update(body)?;
+        if let (Some(guard), Some(harm)) = (&mut placed.guard, harm(&placed.toxic)) {
+            guard.change(harm);
+        }
+        Ok(&self.toxics[place].toxic)
+    }
+
+    pub(super) fn remove_toxic(&mut self, name: &str) -> Result<(), ApiError> {
+        let place = self.place(name)?;
+        self.toxics.remove(place);
+        Ok(())
+    }
+
+    pub(super) fn remove_toxics(&mut self) {
+        self.toxics.clear();
+    }
+
+    pub(super) fn place(&self, name: &str) -> Result<usize, ApiError> {
+        self.toxics
+            .iter()
+            .position(|placed| placed.toxic.name == name)
+            .ok_or_else(|| ApiError::new(404, "toxic not found"))
+    }
+
+    /// Those on the way to the upstream first.
+    pub(super) fn toxics_json(&self) -> String {
+        let of = |stream| {
+            let toxics = self.toxics.iter().map(|placed| &placed.toxic);
+            toxics.filter(move |toxic| toxic.stream == stream)
+        };
+        let all: Vec<String> = of(Stream::Upstream)
+            .chain(of(Stream::Downstream))
+            .map(Toxic::json)
+            .collect();
+        format!("[{}]", all.join(","))
+    }
+
+    /// With the logger that the original lets slip out: a client that compares whole answers sees no difference.
+    pub(super) fn json(&self) -> String {
+        format!(
+            "{{\"name\":{},\"listen\":{},\"upstream\":{},\"enabled\":{},\"Logger\":{{}},\"toxics\":{}}}",
+            encode(&self.name),
+            encode(&self.listen),
+            encode(&self.upstream),
+            self.is_enabled(),
+            self.toxics_json()
+        )
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        if let Some(running) = &self.running {
+            running.abort();
+        }
+    }
+}
+
+fn client() -> Party {
+    Party::Client(0)
+}
+
+fn upstream() -> Party {
+    Party::Node(UPSTREAM.to_owned())
+}
+
+fn link(stream: Stream) -> (Party, Party) {
+    match stream {
+        Stream::Upstream => (client(), upstream()),
+        Stream::Downstream => (upstream(), client()),
+    }
+}
+
+/// What a toxic does to its link; nothing at all for `noop`.
+fn harm(toxic: &Toxic) -> Option<ToxicHarm> {
+    ToxicHarm::of(toxic.kind(), toxic.values(), toxic.toxicity)
+}
+
+async fn accept(listener: TcpListener, upstream: String, passage: Passage) {
+    let passage = Arc::new(passage);
+    // Dropped with this task, which ends every connection.
+    let mut connections = JoinSet::new();
+    loop {
+        while connections.try_join_next().is_some() {}
+        match listener.accept().await {
+            Ok((client, peer)) => {
+                let (passage, upstream) = (Arc::clone(&passage), upstream.clone());
+                connections.spawn(async move {
+                    // An error is a connection that broke, which both its ends see for themselves.
+                    let _ = serve(client, peer, &upstream, &passage).await;
+                });
+            }
+            // Out of descriptors, or a connection that was gone before it was accepted.
+            Err(_) => tokio::time::sleep(std::time::Duration::from_millis(10)).await,
+        }
+    }
+}
+
+async fn serve(
+    client: TcpStream,
+    peer: SocketAddr,
+    upstream: &str,
+    passage: &Passage,
+) -> io::Result<()> {
+    let local = client.local_addr()?;
+    let upstream = TcpStream::connect(upstream).await?;
+    passage.carry(client, upstream, peer, local).await
+}
+
+/// The system's reason as Go words it.
+fn in_go(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => "address already in use".to_owned(),
+        io::ErrorKind::AddrNotAvailable => "cannot assign requested address".to_owned(),
+        io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        _ => error.to_string().to_lowercase(),
+    }
+}

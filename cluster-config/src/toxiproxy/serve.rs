@@ -1,0 +1,183 @@
+//! Turns HTTP on a loopback address into requests for the API, and its answers into HTTP.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{CONTENT_TYPE, LOCATION, USER_AGENT};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::TcpListener;
+use tokio::sync::Mutex;
+use tokio::task::{JoinHandle, JoinSet};
+
+use super::api::{Api, Request, Response};
+use crate::ClusterError;
+
+/// Far more than any list of proxies; it keeps a stranger from filling the memory.
+const BODY_MOST: usize = 16 * 1024 * 1024;
+/// As long as the original waits for a request.
+const READ_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// A running API and its proxies. They end when it is dropped.
+#[derive(Debug)]
+pub struct Toxiproxy {
+    address: SocketAddr,
+    api: Shared,
+    serving: JoinHandle<()>,
+}
+
+#[derive(Clone, Default)]
+struct Shared {
+    // One request at a time, as two that change one proxy would have to wait for each other anyway.
+    api: Arc<Mutex<Api>>,
+    requests: Arc<AtomicU64>,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").finish_non_exhaustive()
+    }
+}
+
+impl Toxiproxy {
+    /// Serves the API on a loopback address; port 0 is any free one. Inside a Tokio runtime, whose threads carry the
+    /// proxies' bytes too.
+    ///
+    /// # Errors
+    /// The address is not loopback, or nobody can listen there.
+    pub async fn listen(address: SocketAddr) -> Result<Toxiproxy, ClusterError> {
+        if !address.ip().is_loopback() {
+            return Err(ClusterError::new(format!(
+                "{address} is not a loopback address: whoever reaches the API can harm what runs here; listen on 127.0.0.1"
+            )));
+        }
+        let failed = |error| {
+            ClusterError::new(format!(
+                "the proxy's API cannot listen on {address}: {error}"
+            ))
+        };
+        let listener = TcpListener::bind(address).await.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let api = Shared::default();
+        let serving = tokio::spawn(accept(listener, api.clone()));
+        Ok(Toxiproxy {
+            address,
+            api,
+            serving,
+        })
+    }
+
+    /// Where the API listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Creates the proxies of a configuration file of Toxiproxy: a JSON list of objects with `name`, `listen`, `upstream` and
+    /// `enabled`.
+    ///
+    /// # Errors
+    /// What the file lacks, or where nobody can listen; then some of the proxies may be there.
+    pub async fn populate(&self, config: &[u8]) -> Result<(), ClusterError> {
+        let response = self.api.api.lock().await.populate(config).await;
+        if response.status == 201 {
+            return Ok(());
+        }
+        let told: serde_json::Value = serde_json::from_str(&response.body).unwrap_or_default();
+        let why = told["error"].as_str().unwrap_or(&response.body);
+        Err(ClusterError::new(why))
+    }
+
+    /// Ends the API, the proxies and their connections. When it returns, their ports are free.
+    pub async fn stop(self) {
+        self.serving.abort();
+        self.api.api.lock().await.stop().await;
+    }
+}
+
+impl Drop for Toxiproxy {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+async fn accept(listener: TcpListener, api: Shared) {
+    // Dropped with this task, and the API's last owner with its connections.
+    let mut connections = JoinSet::new();
+    loop {
+        while connections.try_join_next().is_some() {}
+        let Ok((stream, _)) = listener.accept().await else {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            continue;
+        };
+        let api = api.clone();
+        connections.spawn(async move {
+            let service = service_fn(move |request| answer(request, api.clone()));
+            // An error is a client that spoke no HTTP or went away.
+            let _ = hyper::server::conn::http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(READ_TIMEOUT)
+                .serve_connection(TokioIo::new(stream), service)
+                .await;
+        });
+    }
+}
+
+async fn answer(
+    request: hyper::Request<Incoming>,
+    api: Shared,
+) -> Result<hyper::Response<Full<Bytes>>, Infallible> {
+    let (head, body) = request.into_parts();
+    let agent = head.headers.get(USER_AGENT);
+    let reading = Limited::new(body, BODY_MOST).collect();
+    let response = match tokio::time::timeout(READ_TIMEOUT, reading).await {
+        Ok(Ok(body)) => {
+            let request = Request {
+                method: head.method.as_str(),
+                path: head.uri.path(),
+                user_agent: agent.and_then(|agent| agent.to_str().ok()).unwrap_or(""),
+                body: &body.to_bytes(),
+            };
+            api.api.lock().await.answer(request).await
+        }
+        Ok(Err(_)) => Response::from(super::ApiError::bad_body(
+            "it is longer than 16 MiB or broken off",
+        )),
+        Err(_) => Response::from(super::ApiError::new(
+            408,
+            "the request did not come to its end",
+        )),
+    };
+    let number = api.requests.fetch_add(1, Ordering::Relaxed);
+    Ok(framed(response, number))
+}
+
+fn framed(response: Response, number: u64) -> hyper::Response<Full<Bytes>> {
+    let is_text = response
+        .content_type
+        .is_some_and(|kind| kind.starts_with("text/plain; charset"));
+    let mut framed = hyper::Response::new(Full::new(Bytes::from(response.body)));
+    *framed.status_mut() = hyper::StatusCode::from_u16(response.status)
+        .unwrap_or(hyper::StatusCode::INTERNAL_SERVER_ERROR);
+    let headers = framed.headers_mut();
+    let value = |text: &str| hyper::header::HeaderValue::from_str(text).ok();
+    if let Some(kind) = response.content_type.and_then(value) {
+        headers.insert(CONTENT_TYPE, kind);
+    }
+    if is_text && let Some(nosniff) = value("nosniff") {
+        headers.insert("x-content-type-options", nosniff);
+    }
+    if let Some(location) = response.location.as_deref().and_then(value) {
+        headers.insert(LOCATION, location);
+    }
+    if response.routed
+        && let Some(id) = value(&format!("{number:020x}"))
+    {
+        headers.insert("x-toxiproxy-request-id", id);
+    }
+    framed
+}
