@@ -1,8 +1,13 @@
 -- Takes a lock away from whoever holds it. 1: somebody did; 0: nobody.
--- KEYS: lock, channel.  ARGV: publish command.
+-- KEYS: lock, channel.  ARGV: PUBLISH or SPUBLISH or BOTH.
 -- A message is a hint: a user who may not publish gives back all the same.
 if redis.call('del', KEYS[1]) == 0 then
     return 0
 end
-redis.pcall(ARGV[1], KEYS[2], '0')
+if ARGV[1] ~= 'SPUBLISH' then
+    redis.pcall('publish', KEYS[2], '0')
+end
+if ARGV[1] ~= 'PUBLISH' then
+    redis.pcall('spublish', KEYS[2], '0')
+end
 return 1

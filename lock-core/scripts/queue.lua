@@ -56,7 +56,7 @@ local function pass(now, window, publish, asker, client)
                 local heard = owner == asker or whose == client or ready == '0'
                 if owner ~= asker then
                     local message = string.format('%s %d %.0f %d', owner, token, now, lease)
-                    local ears = redis.pcall(publish, line .. ':' .. whose, message)
+                    local ears = redis.pcall(publish == 'BOTH' and 'PUBLISH' or publish, line .. ':' .. whose, message)
                     heard = heard or (type(ears) == 'number' and ears > 0)
                 end
                 if heard then

@@ -1,5 +1,5 @@
 -- Gives back one hold of an owner that may have several. 1: freed; 0: held still; nil: this owner has it no more.
--- KEYS: lock, channel, unlock latch, [acquire latch].  ARGV: owner, publish command, latch in ms.
+-- KEYS: lock, channel, unlock latch, [acquire latch].  ARGV: owner, PUBLISH or SPUBLISH or BOTH, latch in ms.
 -- The unlock latch keeps the answer for a repetition. With the acquire latch the acquire is undone: if it has not
 -- run, setting its latch makes sure that it never will count.
 -- A message is a hint: a user who may not publish gives back all the same.
@@ -23,6 +23,11 @@ if tonumber(count) > 1 then
     return 0
 end
 redis.call('hdel', KEYS[1], ARGV[1])
-redis.pcall(ARGV[2], KEYS[2], '0')
+if ARGV[2] ~= 'SPUBLISH' then
+    redis.pcall('publish', KEYS[2], '0')
+end
+if ARGV[2] ~= 'PUBLISH' then
+    redis.pcall('spublish', KEYS[2], '0')
+end
 redis.call('set', KEYS[3], '1', 'px', ARGV[3])
 return 1

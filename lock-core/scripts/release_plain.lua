@@ -1,9 +1,14 @@
 -- Gives back a lock that is a string. 1: freed; nil: this owner has it no more.
--- KEYS: lock, channel.  ARGV: owner, publish command.
+-- KEYS: lock, channel.  ARGV: owner, PUBLISH or SPUBLISH or BOTH.
 -- A message is a hint: a user who may not publish gives back all the same.
 if redis.call('get', KEYS[1]) ~= ARGV[1] then
     return nil
 end
 redis.call('del', KEYS[1])
-redis.pcall(ARGV[2], KEYS[2], '0')
+if ARGV[2] ~= 'SPUBLISH' then
+    redis.pcall('publish', KEYS[2], '0')
+end
+if ARGV[2] ~= 'PUBLISH' then
+    redis.pcall('spublish', KEYS[2], '0')
+end
 return 1

@@ -212,7 +212,7 @@ impl Search {
 
     /// Gives back what too few replicas have. Only when that is acknowledged is it certain that it is not held.
     async fn too_thin(&mut self, acked: u32, demanded: u32) -> LockError {
-        let why = format!("{acked} of {demanded} replicas acknowledged");
+        let why = self.hold.durability.shortage(acked, demanded);
         let mut kind = ErrorKind::NotDurable;
         if let Servers::One(route) = &self.hold.lock.servers {
             let bound = Instant::now() + self.hold.client().options.response_timeout;

@@ -1,12 +1,14 @@
 //! One client of a lock service: its identity, its connections, its renewals.
 
-use std::{fmt::Write as _, sync::Arc};
+use std::{fmt::Write as _, sync::Arc, time::Instant};
 
+use futures_util::future::join_all;
 use uuid::Uuid;
 
 pub use crate::options::{AddressMap, ClientOptions};
 use crate::{
     background::Background,
+    concern::{Concern, ServerReport},
     error::{ErrorKind, LockError},
     gate::Gates,
     kind::{Kind, Place},
@@ -15,7 +17,7 @@ use crate::{
     queue::Posts,
     servers::Servers,
     target::{Shape, Target},
-    topology::{self, Route, Secure},
+    topology::{self, Route, Secure, survey},
     watchdog::Watchdog,
 };
 
@@ -41,6 +43,7 @@ pub(crate) struct Shared {
     id: String,
     pub(crate) options: ClientOptions,
     shape: Shape,
+    concerns: Vec<Concern>,
     routes: Arc<[Arc<dyn Route>]>,
     pub(crate) gates: Gates,
     pub(crate) posts: Posts,
@@ -98,11 +101,13 @@ impl Client {
             let target = target.to_string();
             return Err(LockError::local(ErrorKind::Invalid, ACTION, &target, why));
         }
+        let concerns = concerns(&routes, &options).await;
         Ok(Client {
             inner: Arc::new(Shared {
                 id: Uuid::new_v4().to_string(),
                 options,
                 shape: target.shape(),
+                concerns,
                 routes: routes.into(),
                 gates: Gates::default(),
                 posts: Posts::default(),
@@ -122,20 +127,42 @@ impl Client {
         &self.inner.options
     }
 
+    /// What is dangerous for locks about the servers that [`connect`](Client::connect) reached, as they were then; the
+    /// worst of each server first. Empty where there is nothing to say. Settings that this user may not read are
+    /// reported as unknown, and servers that were not reached are not judged: [`survey`](Client::survey) asks all.
+    pub fn concerns(&self) -> &[Concern] {
+        &self.inner.concerns
+    }
+
+    /// Asks every master that is known now about itself, and those that do not answer within the connect timeout stand in
+    /// the result too, as silent.
+    pub async fn survey(&self) -> Vec<ServerReport> {
+        let options = &self.inner.options;
+        let deadline = Instant::now() + options.connect_timeout + options.response_timeout;
+        let masters: Vec<_> = (self.inner.routes.iter())
+            .flat_map(|route| route.masters())
+            .collect();
+        join_all(masters.iter().map(|node| survey::ask_any(node, deadline))).await
+    }
+
     /// A lock of a kind by its name, which is the Redis key itself. Nothing is sent.
     ///
     /// Errors: `Invalid` for an empty name, for a kind that does not live on this topology, and on a cluster
-    /// for a name whose braces would put its companion keys into another slot.
+    /// for a name whose braces would put its companion keys into another slot, unless
+    /// [`ClientOptions::retag_names`] has them renamed.
     pub fn lock(&self, kind: Kind, name: &str) -> Result<Lock, LockError> {
         let invalid = |why: String| LockError::local(ErrorKind::Invalid, "use the lock", name, why);
         if name.is_empty() {
             return Err(invalid("a lock needs a name".to_owned()));
         }
-        let names = Names::new(name);
+        let mut names = Names::new(name);
         if self.inner.shape == Shape::Cluster
             && let Some(why) = names.split_slots()
         {
-            return Err(invalid(why));
+            if !self.inner.options.retag_names {
+                return Err(invalid(why));
+            }
+            names = Names::retagged(name);
         }
         let servers = match kind.place() {
             Place::Majority => Servers::Majority(Arc::clone(&self.inner.routes)),
@@ -174,4 +201,19 @@ impl Client {
             route.close().await;
         }
     }
+}
+
+/// What is dangerous about the servers that are connected. Nobody is dialled, and nobody is waited for longer than for
+/// one answer.
+async fn concerns(routes: &[Arc<dyn Route>], options: &ClientOptions) -> Vec<Concern> {
+    let deadline = Instant::now() + options.response_timeout;
+    let masters: Vec<_> = routes.iter().flat_map(|route| route.masters()).collect();
+    let asked = masters
+        .iter()
+        .map(|node| survey::ask_connected(node, deadline));
+    let reports = join_all(asked).await;
+    let judged = reports.iter().flatten();
+    judged
+        .flat_map(|report| report.concerns(options.durability))
+        .collect()
 }

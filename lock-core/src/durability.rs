@@ -9,8 +9,8 @@ use crate::topology::{Replicas, WaitFor};
 /// How many replicas must acknowledge an acquire before it counts as acquired.
 ///
 /// Renewals and extends of such a hold count as successful under the same condition. A release needs
-/// no replica. Acknowledged means received by the replica, not synced to its disk; and a failover may
-/// still promote a replica that had not acknowledged, unless all had to.
+/// no replica. Acknowledged means received by the replica, and synced to its disk only with `WaitAof`; and a failover
+/// may still promote a replica that had not acknowledged, unless all had to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Durability {
@@ -21,15 +21,31 @@ pub enum Durability {
     Wait(u32),
     /// Every replica that the topology knows of.
     WaitAll,
+    /// As many replicas as make, with the master, more than half of the servers that have the data.
+    WaitMajority,
+    /// The disk of the master and the disks of this many replicas, by WAITAOF: servers of 7.2 or newer with an
+    /// append-only file. Others refuse such an acquire before anything is taken.
+    WaitAof(u32),
 }
 
 impl Durability {
+    /// `1 of 2 replicas acknowledged`
+    pub(crate) fn shortage(self, acked: u32, demanded: u32) -> String {
+        let who = match self {
+            Durability::WaitAof(_) => "disks",
+            _ => "replicas",
+        };
+        format!("{acked} of {demanded} {who} acknowledged")
+    }
+
     /// What is asked of the server, with the time it may take.
     pub(crate) fn wait_for(self, timeout: Duration) -> Option<WaitFor> {
         let replicas = match self {
             Durability::None | Durability::Wait(0) => return None,
             Durability::Wait(count) => Replicas::AtLeast(count),
             Durability::WaitAll => Replicas::All,
+            Durability::WaitMajority => Replicas::Majority,
+            Durability::WaitAof(count) => Replicas::Disks(count),
         };
         Some(WaitFor { replicas, timeout })
     }
@@ -41,19 +57,26 @@ impl fmt::Display for Durability {
             Durability::None => f.write_str("none"),
             Durability::Wait(count) => write!(f, "wait:{count}"),
             Durability::WaitAll => f.write_str("wait:all"),
+            Durability::WaitMajority => f.write_str("wait:majority"),
+            Durability::WaitAof(count) => write!(f, "waitaof:{count}"),
         }
     }
 }
 
-/// `none`, `wait:K` with K of 1 or more, or `wait:all`.
+/// `none`, `wait:K` with K of 1 or more, `wait:majority`, `wait:all`, or `waitaof:K` with K of 0 or more.
 impl FromStr for Durability {
     type Err = UnknownDurability;
 
     fn from_str(text: &str) -> Result<Self, UnknownDurability> {
         let count = text.strip_prefix("wait:").and_then(|k| k.parse().ok());
+        let disks = text.strip_prefix("waitaof:").and_then(|k| k.parse().ok());
+        if let Some(count) = disks {
+            return Ok(Durability::WaitAof(count));
+        }
         match (text, count) {
             ("none", _) => Ok(Durability::None),
             ("wait:all", _) => Ok(Durability::WaitAll),
+            ("wait:majority", _) => Ok(Durability::WaitMajority),
             (_, Some(count)) if count > 0 => Ok(Durability::Wait(count)),
             _ => Err(UnknownDurability {
                 text: text.to_owned(),
@@ -64,7 +87,10 @@ impl FromStr for Durability {
 
 /// Words that name no [`Durability`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is no durability; it is none, wait:K (K replicas, 1 or more) or wait:all")]
+#[error(
+    "`{text}` is no durability; it is none, wait:K (K replicas, 1 or more), wait:majority, wait:all \
+    or waitaof:K (the master's disk and those of K replicas)"
+)]
 pub struct UnknownDurability {
     text: String,
 }
@@ -75,10 +101,24 @@ mod tests {
 
     #[test]
     fn what_is_shown_is_read_back() {
-        for durability in [Durability::None, Durability::Wait(2), Durability::WaitAll] {
+        for durability in [
+            Durability::None,
+            Durability::Wait(2),
+            Durability::WaitAll,
+            Durability::WaitMajority,
+            Durability::WaitAof(0),
+        ] {
             assert_eq!(durability.to_string().parse(), Ok(durability));
         }
-        for wrong in ["", "wait", "wait:0", "wait:many", "all"] {
+        for wrong in [
+            "",
+            "wait",
+            "wait:0",
+            "wait:many",
+            "all",
+            "waitaof:",
+            "waitaof",
+        ] {
             assert!(wrong.parse::<Durability>().is_err(), "{wrong}");
         }
     }

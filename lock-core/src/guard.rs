@@ -218,7 +218,7 @@ impl Guard {
                 Err(LockError::local(ErrorKind::NotHeld, ACTION, name, why))
             }
             Ok(Lengthened::Thin { acked, demanded }) => {
-                let why = format!("{acked} of {demanded} replicas acknowledged");
+                let why = hold.durability.shortage(acked, demanded);
                 Err(LockError::local(ErrorKind::NotDurable, ACTION, name, why))
             }
             Err(error) => {

@@ -74,6 +74,7 @@
 mod acquire;
 mod background;
 mod client;
+mod concern;
 mod durability;
 mod error;
 mod gate;
@@ -93,9 +94,11 @@ mod servers;
 mod sync;
 mod target;
 mod topology;
+mod trace;
 mod watchdog;
 
 pub use client::{AddressMap, Client, ClientOptions, ClientStats};
+pub use concern::{Concern, ConcernKind, ServerReport, Severity};
 pub use durability::{Durability, UnknownDurability};
 pub use error::{ErrorKind, LockError};
 pub use guard::{Guard, GuardEvent, GuardEvents, LostReason, Released};
@@ -104,3 +107,4 @@ pub use lock::{Acquire, Holder, Lease, Lock, Owner, Wait};
 pub use options::{PubSub, TlsOptions, UnknownPubSub};
 pub use target::{Endpoint, Shape, Target, TargetError};
 pub use topology::slot;
+pub use trace::{Traced, Tracer};

@@ -19,6 +19,13 @@ impl Names {
         }
     }
 
+    /// The names of the lock `{name}`: all in one slot, whatever braces the name has.
+    pub(crate) fn retagged(name: &str) -> Self {
+        // An empty tag is none.
+        let colon = if name.starts_with('}') { ":" } else { "" };
+        Names::new(&format!("{{{colon}{name}}}"))
+    }
+
     /// A companion key that is told apart by an id: `prefix:{name}:<32 hex digits>`.
     pub(crate) fn latch(&self, prefix: &str, id: u128) -> Vec<u8> {
         format!("{}:{id:032x}", companion(prefix, &self.key)).into_bytes()
@@ -30,7 +37,8 @@ impl Names {
         (lock != other).then(|| {
             format!(
                 "its braces put {} in slot {other} and the lock itself in slot {lock}; a cluster needs both in one \
-                 slot, so use a name without braces or with one pair around a part of it",
+                 slot, so use a name without braces or with one pair around a part of it, or let such names be put in \
+                 braces as a whole (retag_names)",
                 self.channel
             )
         })
@@ -67,7 +75,10 @@ mod tests {
     fn names_whose_braces_part_the_keys_are_found() {
         for name in ["a}b", "a{b", "{}ab", "a{}b{c}"] {
             assert!(Names::new(name).split_slots().is_some(), "{name}");
+            assert!(Names::retagged(name).split_slots().is_none(), "{name}");
         }
+        assert_eq!(Names::retagged("a}b").key, "{a}b}");
+        assert_eq!(Names::retagged("}b").key, "{:}b}");
         for name in ["orders", "{orders}", "a{b}c", "{a}:b"] {
             assert!(Names::new(name).split_slots().is_none(), "{name}");
         }

@@ -4,7 +4,7 @@ use std::{
     collections::HashMap, fmt, net::SocketAddr, path::PathBuf, str::FromStr, time::Duration,
 };
 
-use crate::durability::Durability;
+use crate::{durability::Durability, trace::Tracer};
 
 /// Announced address to the address to dial instead (a proxy, a published port).
 pub type AddressMap = HashMap<(String, u16), SocketAddr>;
@@ -155,6 +155,12 @@ pub struct ClientOptions {
     pub client_name: Option<String>,
     /// How connections to a `rediss` target are made.
     pub tls: TlsOptions,
+    /// On a cluster, names whose braces would part the lock from its companion keys are put in braces as a whole:
+    /// the lock `a}b` then is the key `{a}b}`, `}b` is `{:}b}`, and other names stay as they are. All clients of such a
+    /// lock must do the same. Default false: such names are refused.
+    pub retag_names: bool,
+    /// Who is told of each command and message. Default nobody; passwords are not among what is told.
+    pub tracer: Option<Tracer>,
     /// How releases are announced and heard. Default `Auto`.
     pub pub_sub: PubSub,
 }
@@ -172,6 +178,8 @@ impl Default for ClientOptions {
             address_map: AddressMap::new(),
             client_name: None,
             tls: TlsOptions::default(),
+            retag_names: false,
+            tracer: None,
             pub_sub: PubSub::Auto,
         }
     }
@@ -235,6 +243,18 @@ impl ClientOptions {
     /// Sets how TLS connections are made.
     pub fn tls(mut self, tls: TlsOptions) -> Self {
         self.tls = tls;
+        self
+    }
+
+    /// Sets whether names with misleading braces are put in braces as a whole, on a cluster.
+    pub fn retag_names(mut self, retag: bool) -> Self {
+        self.retag_names = retag;
+        self
+    }
+
+    /// Sets who is told of each command and message.
+    pub fn tracer(mut self, tracer: Tracer) -> Self {
+        self.tracer = Some(tracer);
         self
     }
 

@@ -7,7 +7,7 @@ use std::{
     str::FromStr,
 };
 
-use crate::parameters::Parameters;
+use crate::{ClientOptions, PubSub, parameters::Parameters};
 
 /// The port of a Redis server, where a URL names none.
 const SERVER_PORT: u16 = 6379;
@@ -138,6 +138,14 @@ impl Target {
     /// Whether every address is a loopback address, a Unix socket or `localhost`.
     pub fn is_loopback(&self) -> bool {
         self.endpoints.iter().all(Endpoint::is_loopback)
+    }
+
+    /// How releases are announced: as the options say, else as the URL says.
+    pub(crate) fn pub_sub(&self, options: &ClientOptions) -> PubSub {
+        match options.pub_sub {
+            PubSub::Auto => self.parameters.pub_sub,
+            way => way,
+        }
     }
 
     fn scheme(&self) -> &'static str {

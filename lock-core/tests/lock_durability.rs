@@ -51,7 +51,11 @@ fn minute() -> Acquire {
 #[tokio::test]
 async fn a_durable_grant_is_on_the_replica() {
     let (master, replica) = pair();
-    for durability in [Durability::Wait(1), Durability::WaitAll] {
+    for durability in [
+        Durability::Wait(1),
+        Durability::WaitAll,
+        Durability::WaitMajority,
+    ] {
         let lock = lock(&master, durability).await;
         let guard = lock.acquire(minute()).await.expect("acknowledged");
         assert_eq!(replica.ok(&["HGET", "n", guard.owner()]), "1");
@@ -96,7 +100,11 @@ async fn a_durable_hold_without_its_replica_is_lost_in_time() {
 async fn a_paused_replica_makes_a_grant_none() {
     let (master, replica) = pair();
     let frozen = replica.freeze();
-    for durability in [Durability::Wait(1), Durability::WaitAll] {
+    for durability in [
+        Durability::Wait(1),
+        Durability::WaitAll,
+        Durability::WaitMajority,
+    ] {
         let lock = lock(&master, durability).await;
         let error = lock
             .acquire(minute())
@@ -115,4 +123,84 @@ async fn a_paused_replica_makes_a_grant_none() {
     let patient = minute().wait(Wait::AtMost(support::PATIENCE));
     let guard = lock.acquire(patient).await.expect("acknowledged");
     guard.release().await.expect("held");
+}
+
+/// With the master they are more than half already when one of two replicas has it.
+#[tokio::test]
+async fn a_majority_of_three_is_the_master_and_one_replica() {
+    let (master, _replica) = pair();
+    let second = Server::start(&["--replicaof", "127.0.0.1", &master.port.to_string()]);
+    second.wait_for(&["INFO", "replication"], |info| {
+        info.contains("master_link_status:up")
+    });
+    let _frozen = second.freeze();
+    let majority = lock(&master, Durability::WaitMajority).await;
+    let guard = majority.acquire(minute()).await.expect("two of three");
+    guard.release().await.expect("held");
+    let error = majority
+        .acquire(minute().durability(Durability::WaitAll))
+        .await;
+    assert_eq!(
+        error.expect_err("one is silent").kind(),
+        ErrorKind::NotDurable
+    );
+}
+
+/// Refused with the server's reason before anything is taken: a server before 7.2 does not know the command, a newer
+/// one without an append-only file has nothing to wait for.
+#[tokio::test]
+async fn a_server_that_cannot_wait_for_its_disk_takes_no_such_lock() {
+    let (master, _replica) = pair();
+    let lock = lock(&master, Durability::WaitAof(0)).await;
+    let error = lock.acquire(minute()).await.expect_err("no such file");
+    assert_eq!(error.kind(), ErrorKind::Failed, "{error}");
+    assert!(error.to_string().contains("WAITAOF"), "{error}");
+    assert_eq!(master.ok(&["EXISTS", "n"]), "0");
+}
+
+#[tokio::test]
+async fn a_grant_waits_for_the_disks_where_the_server_can() {
+    let Some(program) = support::newer_server("WAITAOF", "7.2") else {
+        return;
+    };
+    let file = ["--appendonly", "yes", "--appendfsync", "everysec"];
+    let master = Server::start_program(&program, &file);
+    let replica = Server::start_program(
+        &program,
+        &[
+            &file[..],
+            &["--replicaof", "127.0.0.1", &master.port.to_string()],
+        ]
+        .concat(),
+    );
+    replica.wait_for(&["INFO", "replication"], |info| {
+        info.contains("master_link_status:up")
+    });
+    // A file is rewritten first, and until then counts for nothing.
+    master.ok(&["SET", "first", "write"]);
+    for server in [&master, &replica] {
+        server.wait_for(&["INFO", "persistence"], |info| {
+            info.contains("aof_rewrite_in_progress:0") && info.contains("aof_rewrite_scheduled:0")
+        });
+    }
+    let options = ClientOptions::default().durability_timeout(support::PATIENCE / 2);
+    let options = options.response_timeout(support::PATIENCE);
+    let target = master.url().parse().expect("a good URL");
+    let client = Client::connect(&target, options).await.expect("it answers");
+    let lock = client.lock(Kind::Reentrant, "n").expect("a good name");
+    for disks in [0, 1] {
+        let how = minute().durability(Durability::WaitAof(disks));
+        let guard = lock.acquire(how).await.expect("synced");
+        guard.release().await.expect("held");
+    }
+    let impatient = ClientOptions::default().durability_timeout(300 * MS);
+    let client = Client::connect(&target, impatient)
+        .await
+        .expect("it answers");
+    let lock = client.lock(Kind::Reentrant, "n").expect("a good name");
+    let how = minute().durability(Durability::WaitAof(2));
+    let error = lock.acquire(how).await.expect_err("one replica of two");
+    assert_eq!(error.kind(), ErrorKind::NotDurable, "{error}");
+    assert!(error.to_string().contains("of 3 disks"), "{error}");
+    assert_eq!(master.ok(&["EXISTS", "n"]), "0");
 }

@@ -271,7 +271,7 @@ async fn every_kind_says_no_more_than_it_must() {
 }
 
 /// Every short name with braces in it: what is taken in works with all its companions, which the cluster itself judges;
-/// what is refused would not have.
+/// what is refused would not have, and works too once it is put in braces as a whole.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cluster_takes_exactly_the_names_whose_keys_share_a_slot() {
     let cluster = support::cluster::Cluster::start(2, false);
@@ -279,6 +279,8 @@ async fn a_cluster_takes_exactly_the_names_whose_keys_share_a_slot() {
     let client = Client::connect(&target, ClientOptions::default())
         .await
         .expect("it answers");
+    let options = ClientOptions::default().retag_names(true);
+    let retagging = Client::connect(&target, options).await.expect("it answers");
     let mut names = vec![String::new()];
     for _ in 0..4 {
         let longer = names
@@ -290,8 +292,15 @@ async fn a_cluster_takes_exactly_the_names_whose_keys_share_a_slot() {
     names.retain(|name| !name.is_empty());
     let mut refused = 0;
     for name in &names {
+        // An owner with a number brings the latches: lock, token, channel and latches in one script each.
+        let how = Acquire::default().owner(Owner::numbered(1));
+        let how = how.wait(Wait::AtMost(PATIENCE));
+        let retagged = retagging.lock(Kind::Fenced, name).expect("any name");
+        let guard = retagged.acquire(how.clone()).await.expect("one slot");
+        guard.release().await.expect("one slot");
         let Ok(lock) = client.lock(Kind::Fenced, name) else {
             refused += 1;
+            assert!(retagged.name().contains(name.as_str()) && retagged.name() != name);
             let channel = if name.contains('{') {
                 format!("redisson_lock__channel:{name}")
             } else {
@@ -301,9 +310,7 @@ async fn a_cluster_takes_exactly_the_names_whose_keys_share_a_slot() {
             assert_ne!(slot(name), slot(&channel), "{name} could work");
             continue;
         };
-        // An owner with a number brings the latches: lock, token, channel and latches in one script each.
-        let how = Acquire::default().owner(Owner::numbered(1));
-        let how = how.wait(Wait::AtMost(PATIENCE));
+        assert_eq!(retagged.name(), name);
         let guard = lock.acquire(how).await.expect("one slot");
         guard.release().await.expect("one slot");
     }

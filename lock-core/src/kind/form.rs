@@ -18,7 +18,7 @@ pub(crate) struct Ask<'a> {
     pub(crate) ids: Option<Ids>,
     /// How long a counter of tokens outlives its last use; `None` is for ever.
     pub(crate) token_life: Option<Duration>,
-    /// `PUBLISH` or `SPUBLISH`.
+    /// `PUBLISH`, `SPUBLISH` or `BOTH`.
     pub(crate) publish: &'static str,
     /// An earlier acquire of the same identity was not answered.
     pub(crate) repeated: bool,

@@ -94,9 +94,7 @@ async fn pipelined(
         // WAIT's own clock is coarse (a server tick), so it gets less than what is left; 0 would wait for ever.
         let left = deadline.saturating_duration_since(sent_at) * 3 / 4;
         let limit = wait.timeout.min(left).max(Duration::from_millis(1));
-        let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
-        let wait = redis::cmd("WAIT").arg(wanted).arg(limit_ms).take();
-        bytes.extend(wait.get_packed_command());
+        bytes.extend(wait_command(wait.replicas, wanted, limit).get_packed_command());
         count += 1;
         // Whoever is ahead on this connection may block it as long.
         blocked = limit * lease.busy();
@@ -120,20 +118,43 @@ async fn pipelined(
                 acked: Some((0, wanted)),
                 sent_at,
             },
-            Some(Value::Int(count)) => {
-                let count = u32::try_from(count).unwrap_or(0);
-                Answer::Done {
+            Some(answer) => match acknowledged(&answer, wanted) {
+                Some(count) => Answer::Done {
                     value,
                     acked: Some((count, wanted)),
                     sent_at,
-                }
-            }
-            // Done, but nobody knows on how many: the role changed meanwhile, for instance.
-            Some(other) => Answer::Lost {
-                message: format!("WAIT was answered {other:?}"),
+                },
+                // Done, but nobody knows on how many: the role changed meanwhile, for instance.
+                None => Answer::Lost {
+                    message: format!("WAIT was answered {answer:?}"),
+                },
             },
         },
         (done, ..) => done,
+    }
+}
+
+fn wait_command(replicas: Replicas, wanted: u32, limit: Duration) -> redis::Cmd {
+    let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+    match replicas {
+        Replicas::Disks(count) => (redis::cmd("WAITAOF").arg(1).arg(count).arg(limit_ms)).take(),
+        _ => redis::cmd("WAIT").arg(wanted).arg(limit_ms).take(),
+    }
+}
+
+/// How many of those that were wanted have acknowledged: WAIT answers with a number, WAITAOF with the master's disk and
+/// the replicas' apart, of which one does not stand for the other.
+fn acknowledged(answer: &Value, wanted: u32) -> Option<u32> {
+    let count = |value: &Value| match value {
+        Value::Int(count) => u32::try_from(*count).ok(),
+        _ => None,
+    };
+    match answer {
+        Value::Array(parts) => match parts.as_slice() {
+            [own, others] => Some(count(own)?.min(1) + count(others)?.min(wanted - 1)),
+            _ => None,
+        },
+        number => count(number),
     }
 }
 
@@ -168,13 +189,63 @@ async fn wanted(
     wait: WaitFor,
     deadline: Instant,
 ) -> Result<u32, Answer> {
-    let asked_at = match wait.replicas {
-        Replicas::AtLeast(count) => return Ok(count),
-        Replicas::All => match node.replicas() {
-            Some(count) => return Ok(count),
-            None => Instant::now(),
+    match wait.replicas {
+        Replicas::AtLeast(count) => Ok(count),
+        Replicas::Disks(count) => match node.has_disk() {
+            true => Ok(count + 1),
+            false => has_disk(node, lease, wait, deadline)
+                .await
+                .map(|()| count + 1),
         },
+        Replicas::All => replicas(node, lease, wait, deadline).await,
+        // Of one master and `all` replicas more than half, less the master itself.
+        Replicas::Majority => {
+            (replicas(node, lease, wait, deadline).await).map(|all| all.div_ceil(2))
+        }
+    }
+}
+
+/// Asks once for each connection whether the master keeps an append-only file and knows WAITAOF: the same command
+/// after a write could not undo the write.
+async fn has_disk(
+    node: &Arc<Node>,
+    lease: &Lease<'_>,
+    wait: WaitFor,
+    deadline: Instant,
+) -> Result<(), Answer> {
+    let probe = wait_command(Replicas::Disks(0), 1, Duration::from_millis(1));
+    let patience = node.dialer.response_timeout + wait.timeout * lease.busy();
+    let limit = deadline.min(Instant::now() + patience);
+    let refused = |code: &str, message: String| Answer::Refused {
+        code: code.to_owned(),
+        message,
     };
+    match timeout_at(limit.into(), lease.conn.command(&probe)).await {
+        Ok(Ok(Value::ServerError(error))) => Err(refused(error.code(), error.to_string())),
+        Ok(Ok(_)) => {
+            node.found_disk();
+            Ok(())
+        }
+        Ok(Err(error)) => Err(refused("TRYAGAIN", format!("WAITAOF: {error}"))),
+        Err(_) => {
+            lease.conn.suspect(patience);
+            let message = "whether there is an append-only file was not answered in time";
+            Err(refused("TRYAGAIN", message.to_owned()))
+        }
+    }
+}
+
+/// How many replicas there are, by the master's own list where that is fresh.
+async fn replicas(
+    node: &Arc<Node>,
+    lease: &Lease<'_>,
+    wait: WaitFor,
+    deadline: Instant,
+) -> Result<u32, Answer> {
+    if let Some(count) = node.replicas() {
+        return Ok(count);
+    }
+    let asked_at = Instant::now();
     let refused = |message: String| Answer::Refused {
         code: "TRYAGAIN".to_owned(),
         message,

@@ -23,6 +23,7 @@ use super::{conn::Conn, secure::Secure, wire::Socket};
 use crate::{
     AddressMap, ClientOptions,
     target::{Endpoint, Target},
+    trace::Tracer,
 };
 
 /// Subscriptions that may wait in a connection's queue; the library's 50 would make hundreds of them lose their order.
@@ -80,6 +81,7 @@ pub(crate) struct Dialer {
     tls: Option<Secure>,
     address_map: AddressMap,
     client_name: Option<String>,
+    pub(crate) tracer: Option<Tracer>,
     pub(crate) connect_timeout: Duration,
     pub(crate) response_timeout: Duration,
     commands: Arc<AtomicU64>,
@@ -95,6 +97,7 @@ impl Dialer {
             tls,
             address_map: options.address_map.clone(),
             client_name: options.client_name.clone(),
+            tracer: options.tracer.clone(),
             connect_timeout: options.connect_timeout,
             response_timeout: options.response_timeout,
             commands: Arc::default(),
@@ -111,6 +114,8 @@ impl Dialer {
             tls: self.tls.clone(),
             address_map: self.address_map.clone(),
             client_name: self.client_name.clone(),
+            // Sentinels are asked for masters, not for locks.
+            tracer: None,
             connect_timeout: self.connect_timeout,
             response_timeout: self.response_timeout,
             commands: self.commands.clone(),

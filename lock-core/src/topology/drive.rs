@@ -8,10 +8,12 @@ use std::{
 use tokio::time::sleep_until;
 
 use super::{
-    NodeError, Request, Sent,
+    NodeError, Request, Sent, What,
     attempt::{Answer, Before, attempt as try_once},
     node::{Node, Purpose},
 };
+
+use crate::trace::{Traced, reply};
 
 /// First and longest pause between attempts that were refused.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(50));
@@ -103,7 +105,12 @@ pub(crate) async fn drive<R: Router>(
             }
             return Err(out_of_time(reason, attempt));
         }
-        let (code, message) = match try_once(request, &node, &lease, before, deadline).await {
+        let asked_at = Instant::now();
+        let answer = try_once(request, &node, &lease, before, deadline).await;
+        if let Some(tracer) = &node.dialer.tracer {
+            tracer.tell(traced(request, &node, &answer, asked_at));
+        }
+        let (code, message) = match answer {
             Answer::Done {
                 value,
                 acked,
@@ -192,6 +199,35 @@ pub(crate) async fn drive<R: Router>(
             code: Some(code),
             message,
         };
+    }
+}
+
+/// What was asked and answered, for whoever watches.
+fn traced(request: &Request, node: &Node, answer: &Answer, at: Instant) -> Traced {
+    let (command, script) = match request.what() {
+        What::Script(script) => ("EVALSHA", Some(script.name)),
+        What::Command(name) => (name, None),
+    };
+    let (keys, args) = request.parts();
+    let reply = match answer {
+        Answer::Done { value, acked, .. } => match acked {
+            None => reply(value),
+            Some((acked, wanted)) => {
+                format!("{}, {acked} of {wanted} acknowledged", reply(value))
+            }
+        },
+        Answer::Refused { message, .. } => format!("refused: {message}"),
+        Answer::Lost { message } => format!("lost: {message}"),
+    };
+    Traced {
+        at,
+        node: node.label.to_string(),
+        command,
+        script,
+        keys,
+        args,
+        reply: Some(reply),
+        took: at.elapsed(),
     }
 }
 

@@ -12,6 +12,7 @@ mod secure;
 mod sentinel;
 mod single;
 mod slot;
+pub(crate) mod survey;
 #[cfg(test)]
 mod tests;
 mod wire;
@@ -28,7 +29,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 pub(crate) use self::request::{Replicas, Request, Script, WaitFor, What};
 pub(crate) use self::secure::Secure;
 pub use self::slot::slot;
-use self::{cluster::Cluster, dial::Dialer, sentinel::Sentinel, single::Single};
+use self::{cluster::Cluster, dial::Dialer, node::Node, sentinel::Sentinel, single::Single};
 use crate::{
     ClientOptions,
     target::{Shape, Target},
@@ -68,7 +69,7 @@ pub(crate) trait Route: std::fmt::Debug + Send + Sync {
     /// Subscribes to a lock's channel at the node that owns `key`; shared by all waiters of this client on that channel; ends on drop.
     /// Must be called within a runtime.
     fn subscribe(&self, key: &[u8], channel: &str) -> Subscription;
-    /// `PUBLISH` or `SPUBLISH`: what release scripts must use here.
+    /// `PUBLISH`, `SPUBLISH` or `BOTH`: what release scripts must use here.
     fn publish_command(&self) -> &'static str;
     /// Whether keys of one request must lie in one slot.
     fn is_sharded(&self) -> bool {
@@ -76,6 +77,8 @@ pub(crate) trait Route: std::fmt::Debug + Send + Sync {
     }
     /// Commands written so far by this route; handshakes, discovery and PING included.
     fn commands(&self) -> u64;
+    /// The masters that are known now.
+    fn masters(&self) -> Vec<Arc<Node>>;
     /// `127.0.0.1:6379`, for messages.
     fn label(&self) -> String;
     async fn close(&self);
@@ -120,7 +123,13 @@ pub(crate) async fn connect(
         }
         Shape::Cluster => {
             let dialer = Arc::new(Dialer::new(target, options, tls));
-            let cluster = Cluster::connect(target.endpoints.clone(), dialer, deadline).await?;
+            let cluster = Cluster::connect(
+                target.endpoints.clone(),
+                dialer,
+                target.pub_sub(options),
+                deadline,
+            )
+            .await?;
             Ok(vec![Arc::new(cluster)])
         }
     }
@@ -137,6 +146,7 @@ async fn masters(
             Arc::new(Single::new(
                 endpoint.clone(),
                 Arc::new(Dialer::new(target, options, tls.clone())),
+                target.pub_sub(options),
             ))
         })
         .collect();

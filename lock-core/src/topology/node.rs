@@ -44,6 +44,7 @@ pub(crate) struct Node {
     closed: AtomicBool,
     replicas: Mutex<Option<(Instant, u32)>>,
     known_replicas: AtomicU32,
+    has_disk: AtomicBool,
 }
 
 impl Node {
@@ -58,6 +59,7 @@ impl Node {
             closed: AtomicBool::new(false),
             replicas: Mutex::new(None),
             known_replicas: AtomicU32::new(0),
+            has_disk: AtomicBool::new(false),
         })
     }
 
@@ -123,7 +125,8 @@ impl Node {
             Ok(conn) => {
                 line.failures.store(0, Ordering::Relaxed);
                 *line.conn.write().unwrap_or_else(PoisonError::into_inner) = Some(conn.clone());
-                // Whoever answers now may be another incarnation, with other replicas.
+                // Whoever answers now may be another incarnation, with other replicas and another configuration.
+                self.has_disk.store(false, Ordering::Relaxed);
                 *self.replicas.lock().unwrap_or_else(PoisonError::into_inner) = None;
                 if self.closed.load(Ordering::Acquire) {
                     conn.kill();
@@ -198,6 +201,16 @@ impl Node {
         *self.replicas.lock().unwrap_or_else(PoisonError::into_inner) =
             Some((Instant::now(), count));
         count < self.known_replicas.load(Ordering::Relaxed)
+    }
+
+    /// Whether its master is known to keep an append-only file that WAITAOF can wait for.
+    pub(crate) fn has_disk(&self) -> bool {
+        self.has_disk.load(Ordering::Relaxed)
+    }
+
+    /// It has said so; believed until the next connection.
+    pub(crate) fn found_disk(&self) {
+        self.has_disk.store(true, Ordering::Relaxed);
     }
 
     /// Keeps how many replicas the sentinels or the cluster count: one that is detached from its master is missing from

@@ -55,6 +55,10 @@ pub(crate) enum Replicas {
     /// As many as the master lists, or as the sentinels or the cluster count if those are more. May be none at all:
     /// then the reply says `Some((0, 0))`.
     All,
+    /// Of as many as `All` says, those that make more than half together with the master.
+    Majority,
+    /// The master's disk and those of so many replicas, by WAITAOF: one more than replicas are demanded.
+    Disks(u32),
 }
 
 /// One request; all keys lie in one slot. Keys come first, then arguments.
@@ -147,12 +151,15 @@ impl Request {
         out.extend_from_slice(&self.body);
     }
 
-    /// Keys and arguments.
-    #[cfg(test)]
+    /// Keys and arguments, as text.
     pub(crate) fn parts(&self) -> (Vec<String>, Vec<String>) {
         let bytes = [format!("*{}\r\n", self.parts).as_bytes(), &self.body].concat();
         let value = redis::parse_redis_value(&bytes).expect("written by the protocol");
-        let mut keys: Vec<String> = redis::from_redis_value(value).expect("text");
+        let parts: Vec<Vec<u8>> = redis::from_redis_value(value).expect("an array of strings");
+        let mut keys: Vec<_> = parts
+            .iter()
+            .map(|part| String::from_utf8_lossy(part).into_owned())
+            .collect();
         let args = keys.split_off(self.keys as usize);
         (keys, args)
     }

@@ -8,23 +8,23 @@ use super::{
     dial::{Dialer, Proof},
     drive::{Router, drive},
     node::{Node, Purpose},
-    pubsub::{Hub, Places},
+    pubsub::{Channels, Places},
 };
-use crate::target::Endpoint;
+use crate::{PubSub, target::Endpoint};
 
 /// One server. Replies of a replica (READONLY) are retried: an address may stand for whoever is master now.
 #[derive(Debug)]
 pub(crate) struct Single {
     node: Arc<Node>,
-    hub: Hub,
+    channels: Channels,
 }
 
 impl Single {
     /// Nothing is dialled before the first request or subscription.
-    pub(crate) fn new(endpoint: Endpoint, dialer: Arc<Dialer>) -> Self {
+    pub(crate) fn new(endpoint: Endpoint, dialer: Arc<Dialer>, way: PubSub) -> Self {
         let node = Node::new(endpoint, dialer, Proof::Answers);
-        let hub = Hub::new(Arc::new(OneNode(node.clone())), false);
-        Single { node, hub }
+        let channels = Channels::new(Arc::new(OneNode(node.clone())), way);
+        Single { node, channels }
     }
 
     /// Dials once, so that a wrong address or password shows at once.
@@ -62,19 +62,22 @@ impl Route for Single {
         drive(self, request, deadline).await
     }
     fn subscribe(&self, key: &[u8], channel: &str) -> Subscription {
-        self.hub.subscribe(key, channel)
+        self.channels.subscribe(key, channel)
     }
     fn publish_command(&self) -> &'static str {
-        "PUBLISH"
+        self.channels.publish_command()
     }
     fn commands(&self) -> u64 {
         self.node.dialer.commands()
+    }
+    fn masters(&self) -> Vec<Arc<Node>> {
+        vec![self.node.clone()]
     }
     fn label(&self) -> String {
         self.node.label.to_string()
     }
     async fn close(&self) {
-        self.hub.close();
+        self.channels.close();
         self.node.close();
     }
 }

@@ -22,6 +22,7 @@ pub const PATIENCE: Duration = Duration::from_secs(20);
 /// A running redis-server (or sentinel) on a loopback port of its own. Dropping it kills it.
 pub struct Server {
     pub port: u16,
+    program: String,
     child: Option<Child>,
     directory: TempDir,
     arguments: Vec<String>,
@@ -40,15 +41,21 @@ impl Server {
             "--hz",
             "100",
         ];
-        Self::spawn_any(None, &[&common[..], arguments].concat())
+        Self::spawn_any("redis-server", None, &[&common[..], arguments].concat())
+    }
+
+    /// As `start`, of another program; see [`newer_server`].
+    pub fn start_program(program: &str, arguments: &[&str]) -> Self {
+        let common = ["--save", "", "--repl-diskless-sync-delay", "0"];
+        Self::spawn_any(program, None, &[&common[..], arguments].concat())
     }
 
     /// A server of another kind, by a configuration file that `text` makes from the port.
     pub fn start_with_file(text: impl Fn(u16) -> String, arguments: &[&str]) -> Self {
-        Self::spawn_any(Some(&text), arguments)
+        Self::spawn_any("redis-server", Some(&text), arguments)
     }
 
-    fn spawn_any(file: Option<&dyn Fn(u16) -> String>, arguments: &[&str]) -> Self {
+    fn spawn_any(program: &str, file: Option<&dyn Fn(u16) -> String>, arguments: &[&str]) -> Self {
         // Somebody else may take a free port before the server does; then it ends at once and the next is tried.
         for _ in 0..20 {
             let port = free_port();
@@ -61,6 +68,7 @@ impl Server {
             }
             all.extend(arguments.iter().map(|&argument| argument.to_owned()));
             let mut server = Server {
+                program: program.to_owned(),
                 port,
                 child: None,
                 directory,
@@ -76,7 +84,7 @@ impl Server {
     /// Starts the server again on its port. False if it ended at once.
     pub fn restart(&mut self) -> bool {
         self.kill();
-        let mut command = Command::new("redis-server");
+        let mut command = Command::new(&self.program);
         command.args(&self.arguments).args([
             "--port",
             &self.port.to_string(),
@@ -232,6 +240,28 @@ fn answer(reader: &mut impl BufRead) -> Option<String> {
         "-" => Some(line.to_owned()),
         _ => Some(rest.to_owned()),
     }
+}
+
+/// A server that knows a command: the program in LOCK_CORE_NEWER_SERVER, else redis-server or valkey-server. Nothing, and
+/// said loudly, if none does.
+pub fn newer_server(command: &str, since: &str) -> Option<String> {
+    let named = std::env::var("LOCK_CORE_NEWER_SERVER").ok();
+    let programs = named.into_iter();
+    let programs = programs.chain(["redis-server", "valkey-server"].map(str::to_owned));
+    for program in programs {
+        let found = Command::new(&program).arg("--version").output();
+        if !found.is_ok_and(|output| output.status.success()) {
+            continue;
+        }
+        let server = Server::start_program(&program, &[]);
+        if server.ok(&["COMMAND", "DOCS", command]).contains("summary") {
+            return Some(program);
+        }
+    }
+    eprintln!(
+        "SKIPPED: no server here knows {command} ({since} or newer); name one in LOCK_CORE_NEWER_SERVER"
+    );
+    None
 }
 
 /// A port that was free a moment ago. Below the ephemeral range, and room for the cluster bus 10,000 above.

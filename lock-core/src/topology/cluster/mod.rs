@@ -13,24 +13,24 @@ use super::{
     dial::Dialer,
     drive::{Router, drive},
     node::{Node, Purpose},
-    pubsub::{Hub, Places},
+    pubsub::{Channels, Places},
     slot,
 };
-use crate::target::Endpoint;
+use crate::{PubSub, target::Endpoint};
 
 /// A cluster.
 #[derive(Debug)]
 pub(crate) struct Cluster {
     state: Arc<State>,
-    hub: Hub,
-    sharded: bool,
+    channels: Channels,
 }
 
 impl Cluster {
-    /// Reads the slot map, and finds out whether the servers know sharded channels.
+    /// Reads the slot map, and finds out whether the servers know sharded channels where that decides.
     pub(crate) async fn connect(
         seeds: Vec<Endpoint>,
         dialer: Arc<Dialer>,
+        way: PubSub,
         deadline: Instant,
     ) -> Result<Self, NodeError> {
         let state = State::new(seeds, dialer);
@@ -38,13 +38,19 @@ impl Cluster {
         {
             return Err(state.unreached());
         }
-        let sharded = knows_sharded_channels(&state.masters(), deadline).await;
-        let hub = Hub::new(state.clone(), sharded);
-        Ok(Cluster {
-            state,
-            hub,
-            sharded,
-        })
+        let way = match way {
+            PubSub::Auto | PubSub::Both => {
+                let sharded = knows_sharded_channels(&state.masters(), deadline).await;
+                match (sharded, way) {
+                    (false, _) => PubSub::Plain,
+                    (true, PubSub::Auto) => PubSub::Sharded,
+                    (true, way) => way,
+                }
+            }
+            way => way,
+        };
+        let channels = Channels::new(state.clone(), way);
+        Ok(Cluster { state, channels })
     }
 }
 
@@ -95,10 +101,10 @@ impl Route for Cluster {
         drive(self, request, deadline).await
     }
     fn subscribe(&self, key: &[u8], channel: &str) -> Subscription {
-        self.hub.subscribe(key, channel)
+        self.channels.subscribe(key, channel)
     }
     fn publish_command(&self) -> &'static str {
-        if self.sharded { "SPUBLISH" } else { "PUBLISH" }
+        self.channels.publish_command()
     }
     fn is_sharded(&self) -> bool {
         true
@@ -106,11 +112,14 @@ impl Route for Cluster {
     fn commands(&self) -> u64 {
         self.state.dialer.commands()
     }
+    fn masters(&self) -> Vec<Arc<Node>> {
+        self.state.masters()
+    }
     fn label(&self) -> String {
         self.state.label()
     }
     async fn close(&self) {
-        self.hub.close();
+        self.channels.close();
         self.state.close();
     }
 }

@@ -149,7 +149,7 @@ impl Feed {
         }
         let names: Vec<String> = self.members.keys().cloned().collect();
         for name in names {
-            live.say(self.verb("SUBSCRIBE"), Some(&name)).await;
+            self.ask(&mut live, "SUBSCRIBE", &name).await;
         }
         loop {
             tokio::select! {
@@ -159,12 +159,12 @@ impl Feed {
                         let name = channel.name.clone();
                         let member = self.members.entry(name.clone()).or_insert(Member { channel, pending: 0 });
                         member.pending += 1;
-                        live.say(self.verb("SUBSCRIBE"), Some(&name)).await;
+                        self.ask(&mut live, "SUBSCRIBE", &name).await;
                     }
                     Some(FeedOrder::Remove(name)) => {
                         if let Some(member) = self.members.remove(&name) {
                             member.channel.lost(self.id);
-                            live.say(self.verb("UNSUBSCRIBE"), Some(&name)).await;
+                            self.ask(&mut live, "UNSUBSCRIBE", &name).await;
                         }
                     }
                 },
@@ -200,6 +200,15 @@ impl Feed {
         false
     }
 
+    /// Subscribes or ends a subscription; its acknowledgement comes later.
+    async fn ask(&self, live: &mut Live, verb: &'static str, channel: &str) {
+        let verb = self.verb(verb);
+        if let Some(tracer) = &self.node.dialer.tracer {
+            tracer.channel(&self.node.label, verb, channel, None);
+        }
+        live.say(verb, Some(channel)).await;
+    }
+
     fn verb(&self, verb: &'static str) -> &'static str {
         match (self.sharded, verb) {
             (true, "SUBSCRIBE") => "SSUBSCRIBE",
@@ -220,7 +229,12 @@ impl Feed {
         };
         match push.kind {
             PushKind::Message | PushKind::SMessage => match push.data.get(1) {
-                Some(Value::BulkString(payload)) => member.channel.message(payload),
+                Some(Value::BulkString(payload)) => {
+                    if let Some(tracer) = &self.node.dialer.tracer {
+                        tracer.channel(&self.node.label, "message", name, Some(payload));
+                    }
+                    member.channel.message(payload);
+                }
                 _ => member.channel.hint(),
             },
             PushKind::Subscribe | PushKind::SSubscribe => {

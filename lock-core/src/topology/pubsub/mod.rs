@@ -1,6 +1,7 @@
 //! Turns waiters' wishes into one subscription per channel, at the node where its messages are published.
 mod board;
 mod channel;
+mod channels;
 mod feed;
 
 use std::{
@@ -14,6 +15,7 @@ use tokio::sync::{
     watch,
 };
 
+pub(crate) use self::channels::Channels;
 use self::{
     board::Board,
     channel::{Channel, Waiter},

@@ -14,7 +14,7 @@ use super::{
     dial::Dialer,
     drive::{Router, drive},
     node::Node,
-    pubsub::Hub,
+    pubsub::{Channels, Hub},
 };
 use crate::{ClientOptions, target::Target};
 
@@ -25,7 +25,7 @@ const SWITCHED: &str = "+switch-master";
 #[derive(Debug)]
 pub(crate) struct Sentinel {
     state: Arc<State>,
-    hub: Hub,
+    channels: Channels,
     announcements: Vec<Hub>,
     watchers: Vec<AbortHandle>,
 }
@@ -70,7 +70,7 @@ impl Sentinel {
             .map(|hub| watch_for_switch(hub, &state))
             .collect();
         Ok(Sentinel {
-            hub: Hub::new(state.clone(), false),
+            channels: Channels::new(state.clone(), target.pub_sub(options)),
             state,
             announcements,
             watchers,
@@ -116,19 +116,22 @@ impl Route for Sentinel {
         drive(self, request, deadline).await
     }
     fn subscribe(&self, key: &[u8], channel: &str) -> Subscription {
-        self.hub.subscribe(key, channel)
+        self.channels.subscribe(key, channel)
     }
     fn publish_command(&self) -> &'static str {
-        "PUBLISH"
+        self.channels.publish_command()
     }
     fn commands(&self) -> u64 {
         self.state.dialer.commands()
+    }
+    fn masters(&self) -> Vec<Arc<Node>> {
+        self.state.last_master().into_iter().collect()
     }
     fn label(&self) -> String {
         self.state.label()
     }
     async fn close(&self) {
-        self.hub.close();
+        self.channels.close();
         self.announcements.iter().for_each(Hub::close);
         self.watchers.iter().for_each(AbortHandle::abort);
         self.state.close();

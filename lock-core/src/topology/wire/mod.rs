@@ -29,7 +29,7 @@ use self::{driver::Driver, socket::WriteHalf};
 
 /// Why there is no reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum NoReply {
+pub(crate) enum NoReply {
     /// None came in time.
     Silent,
     /// The connection ended before.

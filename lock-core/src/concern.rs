@@ -1,0 +1,349 @@
+//! Turns what a server says about itself into what is dangerous for locks there, why, and how to mend it. Pure.
+
+use std::{collections::BTreeMap, fmt};
+
+use crate::Durability;
+
+/// How much a [`Concern`] matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Severity {
+    /// Locks work; something unlikely can break them, or a part of the judgement is missing.
+    Caution,
+    /// Locks can be lost or granted twice in the ordinary course of things, or cannot be taken at all.
+    Danger,
+}
+
+/// What a [`Concern`] is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum ConcernKind {
+    /// A full server throws lock keys away.
+    Eviction,
+    /// A restart forgets every lock.
+    Forgets,
+    /// A crash forgets the latest locks.
+    ForgetsLatest,
+    /// A failover may forget a grant that no replica had.
+    UnguardedFailover,
+    /// Every write is refused for want of replicas.
+    TooFewReplicas,
+    /// The address belongs to a replica.
+    Replica,
+    /// The loss of one shard stops the locks of all.
+    FullCoverage,
+    /// A setting could not be read.
+    Unread,
+    /// The server did not answer.
+    Silent,
+}
+
+impl ConcernKind {
+    /// Its name, as in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            ConcernKind::Eviction => "eviction",
+            ConcernKind::Forgets => "forgets",
+            ConcernKind::ForgetsLatest => "forgets-latest",
+            ConcernKind::UnguardedFailover => "unguarded-failover",
+            ConcernKind::TooFewReplicas => "too-few-replicas",
+            ConcernKind::Replica => "replica",
+            ConcernKind::FullCoverage => "full-coverage",
+            ConcernKind::Unread => "unread",
+            ConcernKind::Silent => "silent",
+        }
+    }
+}
+
+/// A setting of a server that is bad for locks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Concern {
+    /// What it is about.
+    pub kind: ConcernKind,
+    /// How much it matters.
+    pub severity: Severity,
+    /// The server.
+    pub node: String,
+    /// What was found, such as `maxmemory-policy allkeys-lru`.
+    pub found: String,
+    /// What can happen.
+    pub why: &'static str,
+    /// What to do about it.
+    pub mend: &'static str,
+}
+
+impl fmt::Display for Concern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}: {}: {}; {}",
+            self.node, self.found, self.why, self.mend
+        )
+    }
+}
+
+/// What one server says about itself. What it does not say, or not to this user, is absent.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct ServerReport {
+    /// Its address.
+    pub node: String,
+    /// Its version, such as `redis 7.0.15`.
+    pub version: Option<String>,
+    /// `master` or `slave`, as INFO calls it.
+    pub role: Option<String>,
+    /// Replicas that are connected to it.
+    pub replicas: Option<u32>,
+    /// Whether it belongs to a cluster.
+    pub clustered: bool,
+    /// The [`SETTINGS`](ServerReport::SETTINGS) that it told, by name.
+    pub settings: BTreeMap<String, String>,
+    /// Why it said nothing at all, if so.
+    pub silence: Option<String>,
+}
+
+impl ServerReport {
+    /// The settings that matter to locks.
+    pub const SETTINGS: &'static [&'static str] = &[
+        "appendfsync",
+        "appendonly",
+        "cluster-require-full-coverage",
+        "maxmemory",
+        "maxmemory-policy",
+        "min-replicas-to-write",
+        "save",
+    ];
+
+    /// What is dangerous about it for locks that ask for `durability`, the worst first.
+    pub fn concerns(&self, durability: Durability) -> Vec<Concern> {
+        let mut concerns = Concerns {
+            node: &self.node,
+            all: Vec::new(),
+        };
+        if let Some(silence) = &self.silence {
+            concerns.danger(
+                ConcernKind::Silent,
+                silence.clone(),
+                "locks that live there cannot be taken",
+                "see that it runs and can be reached",
+            );
+            return concerns.all;
+        }
+        self.role(&mut concerns);
+        self.memory(&mut concerns);
+        self.persistence(&mut concerns);
+        self.replication(&mut concerns, durability);
+        self.unread(&mut concerns);
+        concerns
+            .all
+            .sort_by_key(|concern| std::cmp::Reverse(concern.severity));
+        concerns.all
+    }
+
+    fn setting(&self, name: &str) -> Option<&str> {
+        self.settings.get(name).map(String::as_str)
+    }
+
+    fn number(&self, name: &str) -> Option<u64> {
+        self.setting(name)?.parse().ok()
+    }
+
+    fn role(&self, concerns: &mut Concerns<'_>) {
+        if self.role.as_deref().is_some_and(|role| role != "master") {
+            concerns.danger(
+                ConcernKind::Replica,
+                "its role is replica".to_owned(),
+                "nothing can be locked there, and what it shows may be old",
+                "connect to the master, by redis-sentinel:// or redis-cluster:// where it may change",
+            );
+        }
+    }
+
+    fn memory(&self, concerns: &mut Concerns<'_>) {
+        let policy = self.setting("maxmemory-policy");
+        if let Some(policy) = policy.filter(|policy| *policy != "noeviction") {
+            let found = format!("maxmemory-policy {policy}");
+            match self.number("maxmemory") {
+                // Without a limit nothing is ever evicted.
+                Some(0) => {}
+                _ => concerns.danger(
+                    ConcernKind::Eviction,
+                    found,
+                    "a full server deletes lock keys, and with volatile-* those with an end, which all locks have, first",
+                    "CONFIG SET maxmemory-policy noeviction, or give the locks a server of their own",
+                ),
+            }
+        }
+    }
+
+    fn persistence(&self, concerns: &mut Concerns<'_>) {
+        let file = self.setting("appendonly");
+        match (file, self.setting("save")) {
+            (Some("no"), Some("")) => concerns.danger(
+                ConcernKind::Forgets,
+                "appendonly no, save \"\"".to_owned(),
+                "a restart forgets every lock, and grants again what is still held",
+                "CONFIG SET appendonly yes, or see that a restart takes longer than the longest lease",
+            ),
+            (Some("no"), Some(save)) => concerns.caution(
+                ConcernKind::ForgetsLatest,
+                format!("appendonly no, save \"{save}\""),
+                "a crash forgets every lock since the last snapshot, and grants again what is still held",
+                "CONFIG SET appendonly yes, or see that a restart takes longer than the longest lease",
+            ),
+            (Some("yes"), _) => match self.setting("appendfsync") {
+                Some(sync @ ("everysec" | "no")) => concerns.caution(
+                    ConcernKind::ForgetsLatest,
+                    format!("appendfsync {sync}"),
+                    "when its machine fails, the locks of the last moments are forgotten",
+                    "CONFIG SET appendfsync always, or take the locks that matter with durability waitaof:0",
+                ),
+                _ => {}
+            },
+            _ => {}
+        }
+    }
+
+    fn replication(&self, concerns: &mut Concerns<'_>, durability: Durability) {
+        let wanted = self.number("min-replicas-to-write");
+        match (self.replicas, wanted) {
+            (Some(there), Some(wanted)) if u64::from(there) < wanted => concerns.danger(
+                ConcernKind::TooFewReplicas,
+                format!("min-replicas-to-write {wanted}, connected {there}"),
+                "every acquire and every renewal is refused with NOREPLICAS",
+                "bring the replicas back, or lower min-replicas-to-write",
+            ),
+            (Some(1..), Some(0)) if durability == Durability::None => concerns.caution(
+                ConcernKind::UnguardedFailover,
+                "min-replicas-to-write 0".to_owned(),
+                "a master that is cut off goes on granting locks, and a failover forgets grants that no replica had",
+                "CONFIG SET min-replicas-to-write 1, and take the locks that matter with durability wait:K",
+            ),
+            _ => {}
+        }
+        if self.clustered && self.setting("cluster-require-full-coverage") == Some("yes") {
+            concerns.caution(
+                ConcernKind::FullCoverage,
+                "cluster-require-full-coverage yes".to_owned(),
+                "while one shard is down, the locks of all shards are refused with CLUSTERDOWN",
+                "CONFIG SET cluster-require-full-coverage no",
+            );
+        }
+    }
+
+    fn unread(&self, concerns: &mut Concerns<'_>) {
+        let unread: Vec<_> = (Self::SETTINGS.iter())
+            .filter(|name| !self.settings.contains_key(**name))
+            // Servers before the cluster, and some services, have no such setting.
+            .filter(|name| self.clustered || !name.starts_with("cluster-"))
+            .copied()
+            .collect();
+        if !unread.is_empty() {
+            concerns.caution(
+                ConcernKind::Unread,
+                format!("unknown: {}", unread.join(", ")),
+                "this user may not read them, so they are not judged",
+                "allow CONFIG GET (ACL +config|get), or look at them by hand",
+            );
+        }
+    }
+}
+
+/// What was found at one server so far.
+struct Concerns<'a> {
+    node: &'a str,
+    all: Vec<Concern>,
+}
+
+impl Concerns<'_> {
+    fn danger(&mut self, kind: ConcernKind, found: String, why: &'static str, mend: &'static str) {
+        self.add(Severity::Danger, kind, found, why, mend);
+    }
+
+    fn caution(&mut self, kind: ConcernKind, found: String, why: &'static str, mend: &'static str) {
+        self.add(Severity::Caution, kind, found, why, mend);
+    }
+
+    fn add(
+        &mut self,
+        severity: Severity,
+        kind: ConcernKind,
+        found: String,
+        why: &'static str,
+        mend: &'static str,
+    ) {
+        self.all.push(Concern {
+            kind,
+            severity,
+            node: self.node.to_owned(),
+            found,
+            why,
+            mend,
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A server with nothing to complain of, but for what is set otherwise.
+    fn kinds(replicas: u32, clustered: bool, otherwise: &[(&str, &str)]) -> Vec<ConcernKind> {
+        let good = [
+            ("appendfsync", "always"),
+            ("appendonly", "yes"),
+            ("cluster-require-full-coverage", "no"),
+            ("maxmemory", "0"),
+            ("maxmemory-policy", "noeviction"),
+            ("min-replicas-to-write", "0"),
+            ("save", ""),
+        ];
+        let settings = good.iter().chain(otherwise);
+        let report = ServerReport {
+            node: "n1".to_owned(),
+            role: Some("master".to_owned()),
+            replicas: Some(replicas),
+            clustered,
+            settings: settings
+                .map(|(name, value)| (name.to_string(), value.to_string()))
+                .collect(),
+            ..ServerReport::default()
+        };
+        let concerns = report.concerns(Durability::None);
+        concerns.iter().map(|concern| concern.kind).collect()
+    }
+
+    #[test]
+    fn each_setting_is_judged_with_those_it_depends_on() {
+        use ConcernKind::*;
+        assert_eq!(kinds(0, false, &[]), []);
+        let lru = ("maxmemory-policy", "allkeys-lru");
+        assert_eq!(kinds(0, false, &[lru]), [], "without a limit");
+        assert_eq!(kinds(0, false, &[lru, ("maxmemory", "100")]), [Eviction]);
+        let no_file = ("appendonly", "no");
+        assert_eq!(kinds(0, false, &[no_file]), [Forgets]);
+        let snapshots = ("save", "3600 1");
+        assert_eq!(kinds(0, false, &[no_file, snapshots]), [ForgetsLatest]);
+        assert_eq!(
+            kinds(0, false, &[("appendfsync", "everysec")]),
+            [ForgetsLatest]
+        );
+        assert_eq!(kinds(1, false, &[]), [UnguardedFailover]);
+        let two = ("min-replicas-to-write", "2");
+        assert_eq!(kinds(2, false, &[two]), []);
+        assert_eq!(kinds(1, false, &[two]), [TooFewReplicas]);
+        let whole = ("cluster-require-full-coverage", "yes");
+        assert_eq!(kinds(0, false, &[whole]), []);
+        assert_eq!(kinds(0, true, &[whole]), [FullCoverage]);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_said_to_be_unknown() {
+        let report = ServerReport::default();
+        let concerns = report.concerns(Durability::None);
+        assert_eq!(concerns.len(), 1);
+        assert_eq!(concerns[0].kind, ConcernKind::Unread);
+        assert!(!concerns[0].found.contains("cluster"), "{}", concerns[0]);
+    }
+}

@@ -1,0 +1,98 @@
+//! Turns the way of announcing that was chosen into subscriptions in that way, or in both.
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures_util::future::join;
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use super::{Hub, Places};
+use crate::{
+    PubSub,
+    topology::{Hints, Subscription},
+};
+
+/// The subscriptions of one route.
+#[derive(Debug)]
+pub(crate) enum Channels {
+    /// In one way.
+    One(Hub),
+    /// In both, each over a connection of its own.
+    Both { plain: Hub, sharded: Hub },
+}
+
+impl Channels {
+    /// `Auto` is plain here: whoever knows better has decided before.
+    pub(crate) fn new(places: Arc<dyn Places>, way: PubSub) -> Self {
+        match way {
+            PubSub::Auto | PubSub::Plain => Channels::One(Hub::new(places, false)),
+            PubSub::Sharded => Channels::One(Hub::new(places, true)),
+            PubSub::Both => Channels::Both {
+                plain: Hub::new(Arc::clone(&places), false),
+                sharded: Hub::new(places, true),
+            },
+        }
+    }
+
+    /// Joins the waiters of a channel; must be called within a runtime.
+    pub(crate) fn subscribe(&self, key: &[u8], name: &str) -> Subscription {
+        match self {
+            Channels::One(hub) => hub.subscribe(key, name),
+            Channels::Both { plain, sharded } => Subscription {
+                inner: Box::new(Twice {
+                    plain: plain.subscribe(key, name),
+                    sharded: sharded.subscribe(key, name),
+                }),
+            },
+        }
+    }
+
+    /// The word by which scripts know how to announce.
+    pub(crate) fn publish_command(&self) -> &'static str {
+        match self {
+            Channels::One(hub) if hub.sharded => "SPUBLISH",
+            Channels::One(_) => "PUBLISH",
+            Channels::Both { .. } => "BOTH",
+        }
+    }
+
+    /// Ends every subscription.
+    pub(crate) fn close(&self) {
+        match self {
+            Channels::One(hub) => hub.close(),
+            Channels::Both { plain, sharded } => {
+                plain.close();
+                sharded.close();
+            }
+        }
+    }
+}
+
+/// One waiter who listens in both ways.
+#[derive(Debug)]
+struct Twice {
+    plain: Subscription,
+    sharded: Subscription,
+}
+
+#[async_trait]
+impl Hints for Twice {
+    async fn ready(&mut self) {
+        join(self.plain.inner.ready(), self.sharded.inner.ready()).await;
+    }
+
+    async fn hint(&mut self) {
+        tokio::select! {
+            () = self.plain.inner.hint() => {}
+            () = self.sharded.inner.hint() => {}
+        }
+    }
+
+    fn is_ready(&self) -> bool {
+        self.plain.inner.is_ready() && self.sharded.inner.is_ready()
+    }
+
+    /// Of the plain channel alone: a letter that came twice would be read twice.
+    fn mail(&mut self) -> UnboundedReceiver<Vec<u8>> {
+        self.plain.inner.mail()
+    }
+}

@@ -1,0 +1,94 @@
+//! Turns a server's INFO and CONFIG GET into a report; a refusal makes a gap in it, never an error.
+use std::{sync::Arc, time::Instant};
+
+use redis::Value;
+use tokio::time::timeout_at;
+
+use super::node::{Lease, Node, Purpose};
+use crate::ServerReport;
+
+/// Asks a server that is connected already; nothing if it is not, or does not answer.
+pub(crate) async fn ask_connected(node: &Node, deadline: Instant) -> Option<ServerReport> {
+    let lease = node.current(Purpose::Command)?;
+    let report = ask(node, &lease, deadline).await;
+    report.silence.is_none().then_some(report)
+}
+
+/// Asks a server, connecting where need be.
+pub(crate) async fn ask_any(node: &Arc<Node>, deadline: Instant) -> ServerReport {
+    match node.dialled(Purpose::Command, deadline).await {
+        Ok(lease) => ask(node, &lease, deadline).await,
+        Err(error) => silent(node, error.message),
+    }
+}
+
+async fn ask(node: &Node, lease: &Lease<'_>, deadline: Instant) -> ServerReport {
+    let mut questions = redis::pipe();
+    questions.cmd("INFO");
+    for name in ServerReport::SETTINGS {
+        // One name each: servers before 7.0 take no more.
+        questions.cmd("CONFIG").arg("GET").arg(name);
+    }
+    let asked = lease.conn.pipeline(&questions, questions.len());
+    match timeout_at(deadline.into(), asked).await {
+        Ok(Ok(answers)) => read(node, &answers),
+        Ok(Err(error)) => silent(node, error.to_string()),
+        Err(_) => silent(node, "no answer in time".to_owned()),
+    }
+}
+
+fn silent(node: &Node, why: String) -> ServerReport {
+    ServerReport {
+        node: node.label.to_string(),
+        silence: Some(why),
+        ..ServerReport::default()
+    }
+}
+
+fn read(node: &Node, answers: &[Value]) -> ServerReport {
+    let mut report = ServerReport {
+        node: node.label.to_string(),
+        ..ServerReport::default()
+    };
+    let mut answers = answers.iter();
+    if let Some(Value::BulkString(info)) = answers.next() {
+        let info = String::from_utf8_lossy(info);
+        let field = |name: &str| {
+            let mut lines = info.lines();
+            lines.find_map(|line| {
+                line.strip_prefix(name)?
+                    .strip_prefix(':')
+                    .map(str::to_owned)
+            })
+        };
+        report.version = match field("valkey_version") {
+            Some(version) => Some(format!("valkey {version}")),
+            None => field("redis_version").map(|version| format!("redis {version}")),
+        };
+        report.role = field("role");
+        report.replicas = field("connected_slaves").and_then(|count| count.parse().ok());
+        report.clustered = field("redis_mode").is_some_and(|mode| mode == "cluster")
+            || field("cluster_enabled").is_some_and(|enabled| enabled == "1");
+        // INFO is allowed to more users than CONFIG, and says some of it too.
+        let on_off = |flag: String| if flag == "1" { "yes" } else { "no" }.to_owned();
+        let also = [
+            ("maxmemory", field("maxmemory")),
+            ("maxmemory-policy", field("maxmemory_policy")),
+            ("appendonly", field("aof_enabled").map(on_off)),
+        ];
+        for (name, value) in also {
+            if let Some(value) = value {
+                report.settings.insert(name.to_owned(), value);
+            }
+        }
+    }
+    for (name, answer) in ServerReport::SETTINGS.iter().zip(answers) {
+        if let Value::Array(pair) = answer
+            && let [_, Value::BulkString(value)] = pair.as_slice()
+        {
+            let value = String::from_utf8_lossy(value).into_owned();
+            report.settings.insert((*name).to_owned(), value);
+        }
+    }
+    report
+}

@@ -1,0 +1,134 @@
+//! Turns the ways of announcing a release into tests: with a poll bound and leases of a minute, only a message explains
+//! that a waiter enters soon.
+
+mod support;
+
+use std::time::Duration;
+
+use lock_core::{Acquire, Client, ClientOptions, Kind, Lease, Lock, PubSub, Released, Wait, slot};
+use support::{PATIENCE, Server, cluster::Cluster};
+
+const MINUTE: Duration = Duration::from_secs(60);
+const CHANNEL: &str = "redisson_lock__channel:{n}";
+
+fn how() -> Acquire {
+    Acquire::default()
+        .wait(Wait::AtMost(MINUTE))
+        .lease(Lease::Fixed(MINUTE))
+}
+
+async fn lock(url: &str, way: PubSub, kind: Kind) -> Lock {
+    let options = ClientOptions::default()
+        .poll_bound(MINUTE)
+        .response_timeout(Duration::from_secs(5))
+        .pub_sub(way);
+    let target = url.parse().expect("a good URL");
+    let client = Client::connect(&target, options).await.expect("it answers");
+    client.lock(kind, "n").expect("a good name")
+}
+
+/// Starts a waiter, ends the hold by `release` once the waiter listens at `server`, and waits until it has entered.
+async fn woken<F: Future<Output = ()>>(
+    server: &Server,
+    waiter: &Lock,
+    listens: &[&str],
+    release: impl FnOnce() -> F,
+) {
+    let waiting = tokio::spawn({
+        let waiter = waiter.clone();
+        async move { waiter.acquire(how()).await }
+    });
+    for numsub in listens {
+        server.wait_for(&["PUBSUB", numsub, CHANNEL], |answer| answer.ends_with('1'));
+    }
+    // The look that follows the subscription is to find the lock taken.
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    release().await;
+    let entered = tokio::time::timeout(PATIENCE, waiting).await;
+    let guard = entered.expect("a message").expect("no panic");
+    let released = guard.expect("entered").release().await;
+    assert_eq!(released.expect("held"), Released::Freed);
+}
+
+fn listens(way: PubSub) -> &'static [&'static str] {
+    match way {
+        PubSub::Plain => &["NUMSUB"],
+        PubSub::Both => &["NUMSUB", "SHARDNUMSUB"],
+        _ => &["SHARDNUMSUB"],
+    }
+}
+
+/// Every publisher with every listener who can hear it; each kind of script that gives back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiter_hears_each_way_that_it_listens_to() {
+    let cluster = Cluster::start(2, false);
+    let owner = &cluster.nodes[usize::from(slot(b"n") >= 8192)];
+    let url = cluster.url();
+    for (from, to, kind) in [
+        (PubSub::Auto, PubSub::Sharded, Kind::Reentrant),
+        (PubSub::Plain, PubSub::Plain, Kind::Plain),
+        (PubSub::Sharded, PubSub::Sharded, Kind::NonReentrant),
+        (PubSub::Both, PubSub::Both, Kind::Reentrant),
+        (PubSub::Plain, PubSub::Both, Kind::Plain),
+        (PubSub::Sharded, PubSub::Both, Kind::Fenced),
+        (PubSub::Both, PubSub::Plain, Kind::Fenced),
+        (PubSub::Both, PubSub::Sharded, Kind::Plain),
+    ] {
+        let holder = lock(&url, from, kind).await;
+        let waiter = lock(&url, to, kind).await;
+        let guard = holder.acquire(how()).await.expect("free");
+        woken(owner, &waiter, listens(to), || async {
+            guard.release().await.expect("held");
+        })
+        .await;
+        let guard = holder.acquire(how()).await.expect("free");
+        woken(owner, &waiter, listens(to), || async {
+            assert!(holder.force_release().await.expect("an answer"), "{kind}");
+            drop(guard);
+        })
+        .await;
+    }
+}
+
+/// What a Java peer publishes when it unlocks, in the mode that it was configured for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_java_peers_message_wakes() {
+    let cluster = Cluster::start(2, false);
+    let at = usize::from(slot(b"n") >= 8192);
+    let (owner, other) = (&cluster.nodes[at], &cluster.nodes[1 - at]);
+    let url = cluster.url();
+    // A plain message may be published at any node of the cluster, a sharded one only at the owner of the slot.
+    for (way, publish, server) in [
+        (PubSub::Auto, "SPUBLISH", owner),
+        (PubSub::Plain, "PUBLISH", other),
+        (PubSub::Both, "PUBLISH", other),
+        (PubSub::Both, "SPUBLISH", owner),
+    ] {
+        owner.ok(&["HSET", "n", "java:1", "1"]);
+        let waiter = lock(&url, way, Kind::Reentrant).await;
+        woken(owner, &waiter, listens(way), || async {
+            owner.ok(&["DEL", "n"]);
+            server.ok(&[publish, CHANNEL, "0"]);
+        })
+        .await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_url_chooses_the_way_and_options_come_first() {
+    let server = Server::start(&[]);
+    let both = format!("{}?pubsub=both", server.url());
+    for (url, option, listens) in [
+        (&both, PubSub::Auto, &["NUMSUB", "SHARDNUMSUB"][..]),
+        (&both, PubSub::Sharded, &["SHARDNUMSUB"]),
+        (&server.url(), PubSub::Auto, &["NUMSUB"]),
+    ] {
+        let holder = lock(url, option, Kind::Reentrant).await;
+        let waiter = lock(url, option, Kind::Reentrant).await;
+        let guard = holder.acquire(how()).await.expect("free");
+        woken(&server, &waiter, listens, || async {
+            guard.release().await.expect("held");
+        })
+        .await;
+    }
+}
