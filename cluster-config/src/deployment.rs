@@ -230,7 +230,7 @@ impl Deployment {
 
     /// Stops every server (by id), heals nothing, waits until all are gone, removes data directories but keeps logs.
     pub async fn down(self) -> Result<(), ClusterError> {
-        self.fleet.end();
+        self.fleet.end()?;
         let data = &self.fleet.data();
         if data.exists() {
             return Err(ClusterError::new(format!(

@@ -80,7 +80,7 @@ impl Layout {
             access,
         };
         let places = topology.places();
-        let mut nodes: Vec<PlannedNode> = places
+        let nodes: Vec<PlannedNode> = places
             .iter()
             .enumerate()
             .map(|(index, place)| PlannedNode {
@@ -93,6 +93,17 @@ impl Layout {
                 ..site.place(place)
             })
             .collect();
+        Layout::of(topology, nodes, data, access)
+    }
+
+    /// What follows from where the nodes are: their configuration and the URL.
+    pub(crate) fn of(
+        topology: &Topology,
+        mut nodes: Vec<PlannedNode>,
+        data: &Path,
+        access: &Access,
+    ) -> Layout {
+        let places = topology.places();
         let tls = access.tls.then(|| TlsFiles::below(data));
         let texts: Vec<String> = (0..nodes.len())
             .map(|index| {

@@ -20,6 +20,8 @@
 //! (start and wait), [`Deployment`] (what can be done to it), `proxy` (faults on links), `registry` (across processes).
 
 mod access;
+#[cfg(feature = "containers")]
+mod container;
 mod deployment;
 mod error;
 pub mod input;
@@ -32,6 +34,7 @@ mod process;
 mod provisioner;
 mod proxy;
 mod registry;
+mod runner;
 mod server;
 mod slot;
 mod state_dir;
@@ -40,6 +43,8 @@ mod toxiproxy;
 mod wire;
 
 pub use access::{Access, Dial};
+#[cfg(feature = "containers")]
+pub use container::{Container, Network, engine};
 pub use deployment::Deployment;
 pub use error::ClusterError;
 pub use node::{Data, Node, Party, Role};

@@ -14,30 +14,32 @@ use crate::state_dir::state_dir;
 const FIRST: u16 = 17000;
 const LAST: u16 = 31998;
 
-/// A port and the one after it, held against other runs of the same user until dropped.
+/// A port and those after it, held against other runs of the same user until dropped.
 ///
 /// It is held for the whole life of a deployment and not only while servers start: the port of a killed node would look
 /// free to another run just before the node comes back.
 #[derive(Debug)]
 pub(crate) struct PortLock {
-    /// The first of the two ports.
+    /// The first of the ports.
     pub(crate) port: u16,
     /// Byte-range lock on this file, at the offset of the port; the kernel lets go of it when the process dies.
     _file: File,
 }
 
-/// Finds a port. `listens` gives the addresses that a layout on that port would use.
+/// Finds `count` ports in a row (2 or more). `listens` gives the addresses that a layout on that port would use.
 pub(crate) fn reserve(
     wish: Option<u16>,
+    count: u16,
     listens: impl Fn(u16) -> Vec<SocketAddr>,
 ) -> Result<PortLock, ClusterError> {
     if let Some(port) = wish {
-        if port == 0 || port == u16::MAX {
+        if port == 0 || port > u16::MAX - (count - 1) {
             return Err(ClusterError::new(format!(
-                "port {port} cannot be used: give one from 1 to 65534, or none for a free one"
+                "port {port} cannot be used: give one from 1 to {}, or none for a free one",
+                u16::MAX - (count - 1)
             )));
         }
-        let lock = lock(port)?.ok_or_else(|| {
+        let lock = lock(port, count)?.ok_or_else(|| {
             ClusterError::new(format!(
                 "port {port} is in use by another deployment of yours; give another port or none, or end it first \
                  (`locklab ps` lists deployments)"
@@ -53,11 +55,11 @@ pub(crate) fn reserve(
             ))),
         };
     }
-    let pairs = (LAST - FIRST) / 2;
-    let start = rand::rng().random_range(0..pairs);
-    for step in 0..pairs {
-        let port = FIRST + 2 * ((start + step) % pairs);
-        if let Some(lock) = lock(port)?
+    let steps = (LAST - FIRST) / count;
+    let start = rand::rng().random_range(0..steps);
+    for step in 0..steps {
+        let port = FIRST + count * ((start + step) % steps);
+        if let Some(lock) = lock(port, count)?
             && first_taken(&listens(port)).is_none()
         {
             return Ok(lock);
@@ -76,8 +78,8 @@ fn first_taken(addresses: &[SocketAddr]) -> Option<(SocketAddr, std::io::Error)>
     })
 }
 
-/// Reserves `port` and `port + 1`; `None` if another deployment holds one of them.
-fn lock(port: u16) -> Result<Option<PortLock>, ClusterError> {
+/// Reserves `count` ports from `port` on; `None` if another deployment holds one of them.
+fn lock(port: u16, count: u16) -> Result<Option<PortLock>, ClusterError> {
     let path = state_dir()?.join("ports.lock");
     let file = OpenOptions::new()
         .create(true)
@@ -91,7 +93,7 @@ fn lock(port: u16) -> Result<Option<PortLock>, ClusterError> {
         l_type: libc::F_WRLCK as libc::c_short,
         l_whence: libc::SEEK_SET as libc::c_short,
         l_start: libc::off_t::from(port),
-        l_len: 2,
+        l_len: libc::off_t::from(count),
         l_pid: 0,
     };
     match fcntl(&file, FcntlArg::F_OFD_SETLK(&range)) {
@@ -114,24 +116,24 @@ mod tests {
 
     #[test]
     fn two_reservations_at_once_share_no_port() {
-        let first = reserve(None, loopback).unwrap();
-        let error = reserve(Some(first.port), loopback).unwrap_err();
+        let first = reserve(None, 2, loopback).unwrap();
+        let error = reserve(Some(first.port), 2, loopback).unwrap_err();
         assert!(error.message.contains(&first.port.to_string()), "{error}");
-        let overlapping = reserve(Some(first.port - 1), loopback);
+        let overlapping = reserve(Some(first.port - 1), 2, loopback);
         assert!(overlapping.is_err());
     }
 
     #[test]
     fn a_reservation_ends_with_its_lock() {
-        let port = reserve(None, loopback).unwrap().port;
-        reserve(Some(port), loopback).unwrap();
+        let port = reserve(None, 2, loopback).unwrap().port;
+        reserve(Some(port), 2, loopback).unwrap();
     }
 
     #[test]
     fn a_port_on_which_somebody_listens_is_named() {
-        let port = reserve(None, loopback).unwrap().port;
+        let port = reserve(None, 2, loopback).unwrap().port;
         let _somebody = TcpListener::bind(loopback(port)[0]).unwrap();
-        let message = reserve(Some(port), loopback).unwrap_err().message;
+        let message = reserve(Some(port), 2, loopback).unwrap_err().message;
         assert!(message.contains(&format!("127.0.0.11:{port}")), "{message}");
         assert!(message.contains("give another port"), "{message}");
     }

@@ -22,6 +22,9 @@ const MARK: &str = "LOCKLAB_DEPLOYMENT";
 /// The file that marks a directory of data as ours to remove.
 const DIR_MARK: &str = ".locklab-deployment";
 
+/// The provisioner whose servers are not (only) processes of this machine.
+const CONTAINER: &str = "container";
+
 /// A deployment as other processes see it (`locklab ps`).
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Running {
@@ -29,6 +32,12 @@ pub struct Running {
     pub id: String,
     /// Its shape.
     pub topology: TopologyKind,
+    /// What its servers run in: `process`, `container`.
+    #[serde(default = "process")]
+    pub provisioner: String,
+    /// The image of its containers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
     /// The target URL, without the password if it has one.
     pub url: String,
     /// The server's version.
@@ -73,6 +82,11 @@ pub struct RunningNode {
 
 pub(crate) type Record = Running;
 
+/// The provisioner of records that do not name one.
+fn process() -> String {
+    "process".to_owned()
+}
+
 /// Every deployment of this user that is running now, attached to a living process or detached; oldest first.
 pub fn running() -> Result<Vec<Running>, ClusterError> {
     let mut found: Vec<Running> = records()?.into_iter().filter(is_running).collect();
@@ -95,7 +109,7 @@ pub fn down_by_id(id: &str) -> Result<Running, ClusterError> {
             "there is no deployment {id:?}; {known}"
         )));
     };
-    end_processes(record)?;
+    end_servers(record)?;
     forget(record);
     Ok(record.clone())
 }
@@ -117,7 +131,12 @@ pub fn sweep() -> Result<Swept, ClusterError> {
         if is_running(&record) || record.pid_namespace != pid_namespace() {
             continue;
         }
-        swept.servers += end_processes(&record)?;
+        match end_servers(&record) {
+            Ok(servers) => swept.servers += servers,
+            // An engine that does not answer now is no reason to start nothing; the record stays for a later sweep.
+            Err(_) if record.provisioner == CONTAINER => continue,
+            Err(error) => return Err(error),
+        }
         forget(&record);
         swept.deployments.push(record.id);
     }
@@ -130,6 +149,7 @@ pub(crate) fn new_record(
     url: String,
     server_version: String,
     detached: bool,
+    (provisioner, image): (&str, Option<String>),
     (dir, data): (PathBuf, PathBuf),
     nodes: Vec<RunningNode>,
 ) -> Result<Record, ClusterError> {
@@ -142,6 +162,8 @@ pub(crate) fn new_record(
     Ok(Running {
         id: format!("{}-{:06x}", topology.name(), rand::random::<u32>() >> 8),
         topology,
+        provisioner: provisioner.to_owned(),
+        image,
         url,
         server_version,
         server: None,
@@ -231,7 +253,45 @@ fn is_running(record: &Record) -> bool {
     if record.pid_namespace != pid_namespace() {
         return false;
     }
-    record.owner.is_alive() || record.detached && !own_processes(record).is_empty()
+    record.owner.is_alive()
+        || record.detached && (!own_processes(record).is_empty() || has_containers(record))
+}
+
+/// Ends the servers of a record, whatever they run in; returns how many there were.
+fn end_servers(record: &Record) -> Result<u32, ClusterError> {
+    let processes = end_processes(record)?;
+    let containers = end_containers(record)?;
+    Ok(processes.max(containers))
+}
+
+#[cfg(feature = "containers")]
+fn end_containers(record: &Record) -> Result<u32, ClusterError> {
+    match record.provisioner.as_str() {
+        CONTAINER => crate::container::remove_all(&record.id),
+        _ => Ok(0),
+    }
+}
+
+#[cfg(not(feature = "containers"))]
+fn end_containers(record: &Record) -> Result<u32, ClusterError> {
+    match record.provisioner.as_str() {
+        CONTAINER => Err(ClusterError::missing(format!(
+            "{} runs in containers, and this program was built without the feature `containers`",
+            record.id
+        ))),
+        _ => Ok(0),
+    }
+}
+
+/// Whether containers of a record may be running: those whose processes this machine cannot see.
+fn has_containers(record: &Record) -> bool {
+    #[cfg(feature = "containers")]
+    if record.provisioner == CONTAINER {
+        // Called running while nobody can tell, so that nothing is forgotten that still exists.
+        return crate::container::any_running(&record.id).unwrap_or(true);
+    }
+    let _ = record;
+    false
 }
 
 /// The living servers of a record: number, start tick and mark agree.
@@ -263,7 +323,7 @@ fn end_processes(record: &Record) -> Result<u32, ClusterError> {
     Ok(processes.len() as u32)
 }
 
-fn pid_namespace() -> String {
+pub(crate) fn pid_namespace() -> String {
     fs::read_link("/proc/self/ns/pid")
         .map(|link| link.to_string_lossy().into_owned())
         .unwrap_or_default()

@@ -1,49 +1,43 @@
-//! The server processes of one deployment: started, signalled, waited for and ended by id, and listed in the registry.
+//! The servers of one deployment: started, signalled, waited for and ended by name, and listed in the registry.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Child;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 
-use super::spawn::{Launch, spawn};
+use crate::ClusterError;
 use crate::access::write_private;
 use crate::layout::PlannedNode;
-use crate::proc_fs::{ProcessId, Stat};
 use crate::registry::{self, Record};
-use crate::{ClusterError, Role};
+use crate::runner::Runner;
 
 /// Longest wait for a process that was sent SIGKILL or SIGSTOP; the kernel needs milliseconds.
 const SIGNAL_PATIENCE: Duration = Duration::from_secs(10);
 
-/// The processes of a deployment. Dropping it ends them, unless they were let go.
+/// The servers of a deployment. Dropping it ends them, unless they were let go.
 #[derive(Debug)]
 pub(crate) struct Fleet {
-    program: PathBuf,
+    runner: Box<dyn Runner>,
     nodes: Vec<PlannedNode>,
     record: Mutex<Record>,
-    children: Mutex<BTreeMap<String, Child>>,
     let_go: AtomicBool,
 }
 
 impl Fleet {
     /// Makes the directories and the record; starts nothing yet.
     pub(crate) fn new(
-        program: PathBuf,
+        runner: Box<dyn Runner>,
         nodes: Vec<PlannedNode>,
         record: Record,
     ) -> Result<Fleet, ClusterError> {
         registry::claim_dir(&record)?;
         let fleet = Fleet {
-            program,
+            runner,
             nodes,
             record: Mutex::new(record),
-            children: Mutex::default(),
             let_go: AtomicBool::new(false),
         };
         fleet.update_record(|_| ())?;
@@ -78,35 +72,13 @@ impl Fleet {
         &self.nodes
     }
 
-    /// Starts the process of a node that is not running.
+    /// Starts the server of a node that is not running.
     pub(crate) async fn spawn(&self, node: &str) -> Result<(), ClusterError> {
         let planned = self.planned(node)?;
         if self.pid(node).is_some() {
             return Err(ClusterError::new(format!("{node} is running already")));
         }
-        let (marks, detach) = {
-            let record = self.record.lock().unwrap();
-            (registry::marks(&record), record.detached)
-        };
-        let mut args = vec![planned.conf_path.to_string_lossy().into_owned()];
-        if planned.role == Role::Sentinel {
-            args.push("--sentinel".into());
-        }
-        let launch = Launch {
-            program: self.program.clone(),
-            args,
-            marks,
-            log: planned.log.clone(),
-            detach,
-        };
-        let child = spawn(launch).await.map_err(|error| {
-            ClusterError::new(format!(
-                "cannot start {node} ({}): {error}",
-                self.program.display()
-            ))
-        })?;
-        let process = ProcessId::of(child.id());
-        self.children.lock().unwrap().insert(node.to_owned(), child);
+        let process = self.runner.start(planned).await?;
         self.update_record(|record| {
             for listed in &mut record.nodes {
                 if listed.name == node {
@@ -116,39 +88,31 @@ impl Fleet {
         })
     }
 
-    /// Whether the process of a node has ended by itself or by a signal; `None` while it runs.
+    /// Whether the server of a node has ended by itself or by a signal; `None` while it runs.
     pub(crate) fn ended(&self, node: &str) -> Option<String> {
-        let mut children = self.children.lock().unwrap();
-        match children.get_mut(node)?.try_wait() {
-            Ok(None) => None,
-            Ok(Some(status)) => Some(status.to_string()),
-            Err(error) => Some(error.to_string()),
-        }
+        self.runner.ended(node)
     }
 
     pub(crate) fn pid(&self, node: &str) -> Option<u32> {
-        let mut children = self.children.lock().unwrap();
-        let child = children.get_mut(node)?;
-        matches!(child.try_wait(), Ok(None)).then(|| child.id())
+        self.runner.pid(node)
     }
 
     pub(crate) fn state(&self, node: &str) -> Option<char> {
-        let stat = Stat::read(self.pid(node)?)?;
-        (!stat.is_dead()).then_some(stat.state)
+        self.runner.state(node)
     }
 
-    fn signal(&self, node: &str, signal: Signal) -> Result<(), ClusterError> {
+    fn must_run(&self, node: &str) -> Result<(), ClusterError> {
         self.planned(node)?;
-        let pid = self
-            .pid(node)
-            .ok_or_else(|| ClusterError::new(format!("{node} is not running")))?;
-        kill(Pid::from_raw(pid as i32), signal)
-            .map_err(|error| ClusterError::new(format!("cannot send {signal} to {node}: {error}")))
+        match self.pid(node) {
+            Some(_) => Ok(()),
+            None => Err(ClusterError::new(format!("{node} is not running"))),
+        }
     }
 
     /// SIGKILL; returns when the process is gone.
     pub(crate) async fn kill(&self, node: &str) -> Result<(), ClusterError> {
-        self.signal(node, Signal::SIGKILL)?;
+        self.must_run(node)?;
+        self.runner.kill(node).await?;
         let patience = Instant::now() + SIGNAL_PATIENCE;
         while self.pid(node).is_some() {
             if Instant::now() > patience {
@@ -163,7 +127,8 @@ impl Fleet {
 
     /// SIGSTOP; returns when the process has stopped.
     pub(crate) fn pause(&self, node: &str) -> Result<(), ClusterError> {
-        self.signal(node, Signal::SIGSTOP)?;
+        self.must_run(node)?;
+        self.runner.signal(node, Signal::SIGSTOP)?;
         let patience = Instant::now() + SIGNAL_PATIENCE;
         while self.state(node).is_some_and(|state| state != 'T') {
             if Instant::now() > patience {
@@ -178,26 +143,23 @@ impl Fleet {
 
     /// SIGCONT.
     pub(crate) fn resume(&self, node: &str) -> Result<(), ClusterError> {
-        self.signal(node, Signal::SIGCONT)
+        self.must_run(node)?;
+        self.runner.signal(node, Signal::SIGCONT)
     }
 
     /// From now on the servers outlive this value and this process.
     pub(crate) fn let_go(&self) {
         self.let_go.store(true, Ordering::Relaxed);
+        self.runner.let_go();
     }
 
-    /// Ends every process, waits until all are gone, removes data directories and the record; keeps logs.
-    pub(crate) fn end(&self) {
-        let mut children = self.children.lock().unwrap();
-        for child in children.values_mut() {
-            // Fails only for a child that is gone and reaped.
-            let _ = child.kill();
-        }
-        for child in children.values_mut() {
-            let _ = child.wait();
-        }
-        children.clear();
+    /// Ends every server, waits until all are gone, removes data directories and the record; keeps logs.
+    ///
+    /// After an error the record stays, so that the next start can finish the work.
+    pub(crate) fn end(&self) -> Result<(), ClusterError> {
+        self.runner.end()?;
         registry::forget(&self.record.lock().unwrap());
+        Ok(())
     }
 
     /// Where the servers' data is.
@@ -219,7 +181,8 @@ impl Fleet {
 impl Drop for Fleet {
     fn drop(&mut self) {
         if !self.let_go.load(Ordering::Relaxed) {
-            self.end();
+            // Nobody is left to be told; what stays is listed in the record and swept at the next start.
+            let _ = self.end();
         }
     }
 }

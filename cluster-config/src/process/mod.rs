@@ -1,5 +1,6 @@
 //! Turns a topology into local server processes: milliseconds to start, and each can be killed or stopped by its number.
 
+mod children;
 pub(crate) mod fleet;
 pub(crate) mod ready;
 pub(crate) mod spawn;
@@ -14,11 +15,13 @@ use futures_util::future::try_join_all;
 use crate::access::Access;
 use crate::layout::{Layout, PlannedNode};
 use crate::proxy::Proxies;
-use crate::registry::{self, RunningNode};
+use crate::registry::{self, Record, RunningNode};
+use crate::runner::Runner;
 use crate::server::Server;
 use crate::{
     ClusterError, Deployment, Links, Provisioner, Role, Topology, UpOptions, ports, sweep,
 };
+use children::Children;
 use fleet::Fleet;
 use ready::Patience;
 
@@ -41,12 +44,6 @@ impl Provisioner for Process {
         options: &UpOptions,
     ) -> Result<Deployment, ClusterError> {
         topology.validate()?;
-        if options.detach && options.links == Links::Proxied {
-            return Err(ClusterError::new(
-                "a detached deployment cannot have proxied links: the proxies live in the process that ends; \
-                 use direct links, or stay attached",
-            ));
-        }
         sweep()?;
         let server = Server::find(&topology.server)?;
         if topology.tls && !server.has_tls() {
@@ -55,57 +52,113 @@ impl Provisioner for Process {
                 server.path.display()
             )));
         }
-        let dir = std::path::absolute(&options.dir)
-            .map_err(|error| ClusterError::new(format!("{}: {error}", options.dir.display())))?;
-        let access = Access::of(topology);
-        let plan =
-            |port, data: &Path| Layout::plan(topology, options.links, port, &dir, data, &access);
-        let listens = |port| plan(port, &dir).listens();
-        let ports = ports::reserve(options.port, listens)?;
-        let data = data_dir(options, &dir, ports.port);
-        let layout = plan(ports.port, &data);
-        for node in &layout.nodes {
-            node.dial.check()?;
-        }
-        let mut record = registry::new_record(
-            topology.kind,
-            layout.shown_url.clone(),
-            server.version.clone(),
-            options.detach,
-            (dir.clone(), data.clone()),
-            layout.nodes.iter().map(listed).collect(),
-        )?;
-        record.server = Some(server.clone());
-        record.tls = topology.tls;
-        let id = record.id.clone();
-        let proxies = match options.links {
-            Links::Direct => None,
-            Links::Proxied => Some(Proxies::open(&layout.nodes)?),
+        let program = server.path.clone();
+        let way = Way {
+            name: self.name(),
+            server: Some(server),
+            version: None,
+            image: None,
+            layout: Layout::plan,
+            ports: 2,
+            runner: Box::new(|record| Ok(Box::new(Children::new(program, record)))),
         };
-        // From here on the fleet ends its servers when an error or a dropped call leaves this function.
-        let fleet = Fleet::new(server.path, layout.nodes.clone(), record)?;
-        if let Some(tls) = &layout.tls {
-            let addresses = layout.listens();
-            let addresses: BTreeSet<IpAddr> = addresses.iter().map(SocketAddr::ip).collect();
-            tls.make(&Vec::from_iter(addresses))?;
-        }
-        start_all(&fleet, topology, Patience::new(options.ready_timeout)).await?;
-        let modules = ready::modules(&fleet.nodes()[0]).await;
-        fleet.update_record(|record| record.modules = modules)?;
-        if options.detach {
-            fleet.let_go();
-        }
-        Ok(Deployment::new(
-            topology.clone(),
-            id,
-            layout,
-            dir,
-            server.version,
-            fleet,
-            proxies,
-            ports,
-        ))
+        bring_up(topology, options, way).await
     }
+}
+
+/// What one provisioner does unlike another.
+pub(crate) struct Way<'a> {
+    /// The provisioner's name.
+    pub(crate) name: &'static str,
+    /// The binary that this machine will run, if it does.
+    pub(crate) server: Option<Server>,
+    /// The server's version, where another binary told it before; the first node is asked if nobody knows.
+    pub(crate) version: Option<String>,
+    /// The container image, if any.
+    pub(crate) image: Option<String>,
+    /// Places the nodes: topology, links, first port, directory of logs, directory of data, who is admitted.
+    pub(crate) layout: fn(&Topology, Links, u16, &Path, &Path, &Access) -> Layout,
+    /// How many ports in a row the layout uses.
+    pub(crate) ports: u16,
+    /// Makes what the servers run in.
+    pub(crate) runner: MakeRunner<'a>,
+}
+
+type MakeRunner<'a> = Box<dyn FnOnce(&Record) -> Result<Box<dyn Runner>, ClusterError> + Send + 'a>;
+
+/// Starts the servers of a valid topology and waits until they are ready.
+pub(crate) async fn bring_up(
+    topology: &Topology,
+    options: &UpOptions,
+    way: Way<'_>,
+) -> Result<Deployment, ClusterError> {
+    if options.detach && options.links == Links::Proxied {
+        return Err(ClusterError::new(
+            "a detached deployment cannot have proxied links: the proxies live in the process that ends; \
+             use direct links, or stay attached",
+        ));
+    }
+    let dir = std::path::absolute(&options.dir)
+        .map_err(|error| ClusterError::new(format!("{}: {error}", options.dir.display())))?;
+    let access = Access::of(topology);
+    let plan = |port, data: &Path| (way.layout)(topology, options.links, port, &dir, data, &access);
+    let listens = |port| plan(port, &dir).listens();
+    let ports = ports::reserve(options.port, way.ports, listens)?;
+    let data = data_dir(options, &dir, ports.port);
+    let layout = plan(ports.port, &data);
+    for node in &layout.nodes {
+        node.dial.check()?;
+    }
+    let version = way.server.as_ref().map(|server| server.version.clone());
+    let version = version.or(way.version);
+    let mut record = registry::new_record(
+        topology.kind,
+        layout.shown_url.clone(),
+        version.clone().unwrap_or_default(),
+        options.detach,
+        (way.name, way.image),
+        (dir.clone(), data.clone()),
+        layout.nodes.iter().map(listed).collect(),
+    )?;
+    record.server = way.server;
+    record.tls = topology.tls;
+    let id = record.id.clone();
+    let proxies = match options.links {
+        Links::Direct => None,
+        Links::Proxied => Some(Proxies::open(&layout.nodes)?),
+    };
+    let runner = (way.runner)(&record)?;
+    // From here on the fleet ends its servers when an error or a dropped call leaves this function.
+    let fleet = Fleet::new(runner, layout.nodes.clone(), record)?;
+    if let Some(tls) = &layout.tls {
+        let addresses = layout.listens();
+        let addresses: BTreeSet<IpAddr> = addresses.iter().map(SocketAddr::ip).collect();
+        tls.make(&Vec::from_iter(addresses))?;
+    }
+    let patience = Patience::new(options.ready_timeout);
+    start_all(&fleet, topology, patience).await?;
+    let version = match version {
+        Some(version) => version,
+        None => patience.version(&fleet).await?,
+    };
+    let modules = ready::modules(&fleet.nodes()[0]).await;
+    fleet.update_record(|record| {
+        record.server_version = version.clone();
+        record.modules = modules;
+    })?;
+    if options.detach {
+        fleet.let_go();
+    }
+    Ok(Deployment::new(
+        topology.clone(),
+        id,
+        layout,
+        dir,
+        version,
+        fleet,
+        proxies,
+        ports,
+    ))
 }
 
 fn listed(node: &PlannedNode) -> RunningNode {

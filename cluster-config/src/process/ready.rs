@@ -83,6 +83,19 @@ impl Patience {
         .await
     }
 
+    /// What the first node says of its own version.
+    pub(crate) async fn version(self, fleet: &Fleet) -> Result<String, ClusterError> {
+        self.until(fleet, &fleet.nodes()[0], || async {
+            let info = text(&ask(&fleet.nodes()[0].dial, &["INFO", "server"], ANSWER).await?);
+            // Valkey also calls itself a Redis, of the version from which it branched off.
+            field(&info, "valkey_version")
+                .or_else(|| field(&info, "redis_version"))
+                .map(str::to_owned)
+                .ok_or_else(|| "INFO names no version".to_owned())
+        })
+        .await
+    }
+
     /// A command succeeds, however often it has to be sent.
     async fn accepts(
         self,

@@ -2,6 +2,8 @@
 #![allow(dead_code, reason = "each test file uses a part")]
 
 pub(crate) mod toxiproxy;
+#[cfg(feature = "containers")]
+pub(crate) mod engine;
 pub(crate) mod wire;
 
 use std::ops::Deref;

@@ -1,0 +1,297 @@
+//! Turns a wish for a server into an image that the engine has: pulled from a registry, or built from the installed binary.
+
+use std::fs;
+use std::hash::{DefaultHasher, Hasher};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, SystemTime};
+
+use futures_util::StreamExt;
+use testcontainers::GenericBuildableImage;
+use testcontainers::bollard::Docker;
+use testcontainers::bollard::query_parameters::CreateImageOptionsBuilder;
+use testcontainers::core::BuildImageOptions;
+use testcontainers::runners::AsyncBuilder;
+
+use crate::state_dir::state_dir;
+use crate::{ClusterError, Server};
+
+/// A registry that has said nothing for this long will not.
+const REGISTRY_ANSWER: Duration = Duration::from_secs(5);
+/// Longest wait for an image that was asked for by name, and for one that is on its way.
+const PULL: Duration = Duration::from_secs(180);
+/// For so long nobody asks again after no registry answered.
+const REMEMBER: Duration = Duration::from_secs(600);
+
+/// An image that the engine has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Chosen {
+    /// `redis:8`.
+    pub(crate) name: String,
+    /// The server's program in it.
+    pub(crate) program: String,
+    /// The binary of which it was made, if it was made here.
+    pub(crate) made_of: Option<Server>,
+}
+
+/// Finds the image: the one wished for, or that of the server's makers, or one made of the installed binary.
+pub(crate) async fn choose(
+    docker: &Docker,
+    wish: Option<&str>,
+    server: &str,
+) -> Result<Chosen, ClusterError> {
+    if let Some(wish) = wish {
+        let name = tagged(wish);
+        if !is_there(docker, &name).await {
+            pull(docker, &name, PULL).await.map_err(|why| {
+                ClusterError::missing(format!(
+                    "the image {name} is not here and cannot be pulled: {why}; load it with `docker load`, check its name, or leave \
+                     it out: then an image is built from the installed server"
+                ))
+            })?;
+        }
+        return Ok(from_registry(name));
+    }
+    // A binary that was named, by its path or by a variable, is what is wanted, and no other version.
+    let Some((name, variable)) = registry_name(server) else {
+        return build(Server::find(server)?).await;
+    };
+    if std::env::var_os(variable).is_none_or(|path| path.is_empty())
+        && (is_there(docker, &name).await || pulled(docker, &name).await)
+    {
+        return Ok(from_registry(name));
+    }
+    let installed = Server::find(server).map_err(|error| {
+        ClusterError::missing(format!(
+            "no registry gives the image {name}, and to build one here {}",
+            error.message
+        ))
+    })?;
+    build(installed).await
+}
+
+/// The image of `redis`, `valkey`, or a version such as `redis-7.2`, and the variable that names a binary instead; `None` for
+/// everything else.
+fn registry_name(server: &str) -> Option<(String, &'static str)> {
+    let (flavour, version) = server.split_once('-').unwrap_or((server, "8"));
+    if !version.split('.').all(|part| part.parse::<u32>().is_ok()) {
+        return None;
+    }
+    match flavour {
+        "redis" => Some((format!("redis:{version}"), "LOCKLAB_REDIS_SERVER")),
+        "valkey" => Some((format!("valkey/valkey:{version}"), "LOCKLAB_VALKEY_SERVER")),
+        _ => None,
+    }
+}
+
+/// An image without a tag would mean every tag to some requests, and `latest` to others.
+fn tagged(name: &str) -> String {
+    let last = name.rsplit('/').next().unwrap_or(name);
+    if last.contains(':') || last.contains('@') {
+        name.to_owned()
+    } else {
+        format!("{name}:latest")
+    }
+}
+
+fn from_registry(name: String) -> Chosen {
+    let program = if name.contains("valkey") {
+        "valkey-server"
+    } else {
+        "redis-server"
+    };
+    Chosen {
+        name,
+        program: program.to_owned(),
+        made_of: None,
+    }
+}
+
+async fn is_there(docker: &Docker, name: &str) -> bool {
+    docker.inspect_image(name).await.is_ok()
+}
+
+/// Tries the registry, unless none answered lately.
+async fn pulled(docker: &Docker, name: &str) -> bool {
+    let note = state_dir().map(|dir| dir.join("no-registry"));
+    let fresh = |path: &PathBuf| {
+        let written = fs::metadata(path).and_then(|found| found.modified()).ok()?;
+        SystemTime::now().duration_since(written).ok()
+    };
+    if let Ok(path) = &note
+        && fresh(path).is_some_and(|age| age < REMEMBER)
+    {
+        return false;
+    }
+    if pull(docker, name, REGISTRY_ANSWER).await.is_ok() {
+        return true;
+    }
+    if let Ok(path) = &note {
+        // Without the note the next start asks again, which only takes longer.
+        let _ = fs::write(path, name);
+    }
+    false
+}
+
+/// Pulls an image; gives up if the registry says nothing for `first`, or is not done after [`PULL`].
+async fn pull(docker: &Docker, name: &str, first: Duration) -> Result<(), String> {
+    let options = CreateImageOptionsBuilder::new().from_image(name).build();
+    let pulling = async {
+        let mut steps = std::pin::pin!(docker.create_image(Some(options), None, None));
+        let mut step = tokio::time::timeout(first, steps.next())
+            .await
+            .map_err(|_| format!("the registry did not answer within {first:?}"))?;
+        while let Some(told) = step {
+            told.map_err(|error| error.to_string())?;
+            step = steps.next().await;
+        }
+        Ok(())
+    };
+    tokio::time::timeout(PULL, pulling)
+        .await
+        .map_err(|_| format!("not done after {PULL:?}"))?
+}
+
+/// Makes an image of a binary and the libraries that it is linked with, once for each content.
+async fn build(server: Server) -> Result<Chosen, ClusterError> {
+    let files = ingredients(&server.path)?;
+    let program = server.path.file_name().map_or_else(
+        || "redis-server".into(),
+        |name| name.to_string_lossy().into_owned(),
+    );
+    let tag = content_tag(&server.version, &files)?;
+    let mut image = GenericBuildableImage::new("locklab-server", &tag)
+        .with_dockerfile_string("FROM scratch\nCOPY root/ /\nLABEL locklab.image=1\n");
+    for (source, target) in &files {
+        image = image.with_file(source, format!("./root{target}"));
+    }
+    let _built = image
+        .build_image_with(BuildImageOptions::new().with_skip_if_exists(true))
+        .await
+        .map_err(|error| {
+            ClusterError::new(format!(
+                "cannot build an image of {}: {error}",
+                server.path.display()
+            ))
+        })?;
+    Ok(Chosen {
+        name: format!("locklab-server:{tag}"),
+        program: format!("/usr/bin/{program}"),
+        made_of: Some(server),
+    })
+}
+
+/// The binary and its libraries: where each is, and where it belongs in the image.
+fn ingredients(binary: &Path) -> Result<Vec<(PathBuf, String)>, ClusterError> {
+    let fail = |why: String| {
+        ClusterError::new(format!(
+            "no image can be made of {}: {why}; name an image instead",
+            binary.display()
+        ))
+    };
+    let real = fs::canonicalize(binary).map_err(|error| fail(error.to_string()))?;
+    if fs::read(&real).is_ok_and(|bytes| bytes.starts_with(b"#!")) {
+        return Err(fail("it is a script".to_owned()));
+    }
+    let linked = Command::new("ldd")
+        .arg(&real)
+        .output()
+        .map_err(|error| fail(format!("ldd: {error}")))?;
+    // For a static binary ldd fails and lists nothing, and nothing is what it needs.
+    let libraries = libraries(&String::from_utf8_lossy(&linked.stdout)).map_err(fail)?;
+    let name = binary.file_name().unwrap_or_default().to_string_lossy();
+    let mut files = vec![(real, format!("/usr/bin/{name}"))];
+    for library in libraries {
+        let real =
+            fs::canonicalize(&library).map_err(|error| fail(format!("{library}: {error}")))?;
+        files.push((real, library));
+    }
+    Ok(files)
+}
+
+/// Reads `ldd`: lines `libm.so.6 => /lib/x/libm.so.6 (0x…)` and `/lib64/ld-linux-x86-64.so.2 (0x…)`.
+fn libraries(ldd: &str) -> Result<Vec<String>, String> {
+    let mut found = Vec::new();
+    for line in ldd.lines() {
+        if line.contains("not found") {
+            return Err(format!("a library is missing: {}", line.trim()));
+        }
+        if let Some(path) = line.split_whitespace().find(|word| word.starts_with('/'))
+            && !path.ends_with(':')
+        {
+            found.push(path.to_owned());
+        }
+    }
+    Ok(found)
+}
+
+/// The version and a digest of every file and of its place. It names a cached image and guards against nobody.
+fn content_tag(version: &str, files: &[(PathBuf, String)]) -> Result<String, ClusterError> {
+    let mut digest = DefaultHasher::new();
+    for (source, target) in files {
+        let bytes = fs::read(source)
+            .map_err(|error| ClusterError::new(format!("{}: {error}", source.display())))?;
+        digest.write(target.as_bytes());
+        digest.write(&bytes);
+    }
+    Ok(format!("{version}-{:016x}", digest.finish()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libraries_are_read_with_and_without_an_arrow() {
+        let ldd = "\tlinux-vdso.so.1 (0x00007ffc)\n\
+                   \tlibm.so.6 => /lib/x86_64-linux-gnu/libm.so.6 (0x00007f)\n\
+                   \t/lib64/ld-linux-x86-64.so.2 (0x00007f)\n";
+        assert_eq!(
+            libraries(ldd).unwrap(),
+            [
+                "/lib/x86_64-linux-gnu/libm.so.6",
+                "/lib64/ld-linux-x86-64.so.2"
+            ]
+        );
+        assert!(libraries("\tlibssl.so.3 => not found\n").is_err());
+        assert_eq!(libraries("\tnot a dynamic executable\n").unwrap(), [""; 0]);
+    }
+
+    #[test]
+    fn only_names_and_versions_have_an_image_in_a_registry() {
+        let name = |server| registry_name(server).map(|(name, _)| name);
+        assert_eq!(name("redis").as_deref(), Some("redis:8"));
+        assert_eq!(name("valkey").as_deref(), Some("valkey/valkey:8"));
+        assert_eq!(name("redis-7.2").as_deref(), Some("redis:7.2"));
+        assert_eq!(name("/usr/bin/redis-server"), None);
+        assert_eq!(name("redis-server"), None);
+    }
+
+    #[test]
+    fn a_tag_is_added_only_where_none_is() {
+        assert_eq!(tagged("redis"), "redis:latest");
+        assert_eq!(
+            tagged("localhost:5000/redis"),
+            "localhost:5000/redis:latest"
+        );
+        assert_eq!(tagged("valkey/valkey:8"), "valkey/valkey:8");
+    }
+
+    #[test]
+    fn a_script_is_refused_as_the_content_of_an_image() {
+        let script = tempfile::NamedTempFile::new().unwrap();
+        fs::write(script.path(), "#!/bin/sh\n").unwrap();
+        let message = ingredients(script.path()).unwrap_err().message;
+        assert!(message.contains("it is a script"), "{message}");
+    }
+
+    #[test]
+    fn the_tag_follows_the_content() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let files = [(file.path().to_owned(), "/usr/bin/s".to_owned())];
+        let before = content_tag("7.0.15", &files).unwrap();
+        assert_eq!(before, content_tag("7.0.15", &files).unwrap());
+        fs::write(file.path(), "other").unwrap();
+        assert_ne!(before, content_tag("7.0.15", &files).unwrap());
+    }
+}

@@ -1,0 +1,152 @@
+//! Marks containers as ours and as whose, finds them by these marks, and removes what dead owners left behind.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+
+use testcontainers::bollard::Docker;
+use testcontainers::bollard::errors::Error;
+use testcontainers::bollard::query_parameters::{
+    ListContainersOptionsBuilder, RemoveContainerOptionsBuilder,
+};
+
+use super::engine;
+use crate::registry::{self, Record};
+use crate::{ClusterError, ProcessId};
+
+/// The deployment's id.
+const DEPLOYMENT: &str = "locklab.deployment";
+/// `pid:start tick` of the process that started it.
+const OWNER: &str = "locklab.owner";
+/// Where that number means something: this boot of this machine, and a process-number space.
+const SPACE: &str = "locklab.space";
+/// Whether it outlives its owner.
+const DETACHED: &str = "locklab.detached";
+
+/// The labels of every container of a deployment.
+pub(crate) fn of(record: &Record) -> BTreeMap<String, String> {
+    let owner = record.owner;
+    BTreeMap::from(
+        [
+            (DEPLOYMENT, record.id.clone()),
+            (OWNER, format!("{}:{}", owner.pid, owner.start_tick)),
+            (SPACE, space()),
+            (DETACHED, record.detached.to_string()),
+        ]
+        .map(|(key, value)| (key.to_owned(), value)),
+    )
+}
+
+fn space() -> String {
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    format!("{}/{}", boot.trim(), registry::pid_namespace())
+}
+
+/// Removes every container of a deployment, running or not; returns how many there were.
+pub(crate) fn remove_all(id: &str) -> Result<u32, ClusterError> {
+    let label = format!("{DEPLOYMENT}={id}");
+    engine::block(async move {
+        let docker = engine::connect().await?.docker;
+        let mut removed = 0;
+        for container in list(&docker, &label, true).await? {
+            remove(&docker, &container.id).await?;
+            removed += 1;
+        }
+        Ok(removed)
+    })
+}
+
+/// Whether a container of a deployment runs.
+pub(crate) fn any_running(id: &str) -> Result<bool, ClusterError> {
+    let label = format!("{DEPLOYMENT}={id}");
+    engine::block(async move {
+        let docker = engine::connect().await?.docker;
+        Ok(!list(&docker, &label, false).await?.is_empty())
+    })
+}
+
+/// Removes containers whose owner is dead and that were not detached. The registry does this for those that it lists; this finds
+/// the others, whose record is lost or lies in another user's directory.
+pub(crate) async fn sweep(docker: &Docker) -> Result<(), ClusterError> {
+    let here = space();
+    for container in list(docker, OWNER, true).await? {
+        let label = |key| container.labels.get(key).map(String::as_str);
+        let same_space = label(SPACE) == Some(&here);
+        let detached = label(DETACHED) == Some("true");
+        if same_space
+            && !detached
+            && label(OWNER)
+                .and_then(owner)
+                .is_some_and(|it| !it.is_alive())
+        {
+            remove(docker, &container.id).await?;
+        }
+    }
+    Ok(())
+}
+
+fn owner(label: &str) -> Option<ProcessId> {
+    let (pid, start_tick) = label.split_once(':')?;
+    Some(ProcessId {
+        pid: pid.parse().ok()?,
+        start_tick: start_tick.parse().ok()?,
+    })
+}
+
+struct Found {
+    id: String,
+    labels: HashMap<String, String>,
+}
+
+async fn list(docker: &Docker, label: &str, all: bool) -> Result<Vec<Found>, ClusterError> {
+    let filters = HashMap::from([("label", vec![label])]);
+    let options = ListContainersOptionsBuilder::new()
+        .all(all)
+        .filters(&filters)
+        .build();
+    let found = docker
+        .list_containers(Some(options))
+        .await
+        .map_err(|error| ClusterError::new(format!("cannot list containers: {error}")))?;
+    Ok(found
+        .into_iter()
+        .filter_map(|container| {
+            Some(Found {
+                id: container.id?,
+                labels: container.labels.unwrap_or_default(),
+            })
+        })
+        .collect())
+}
+
+/// Ends and removes one container by name or id, with its anonymous volumes; one that is gone, or that somebody else is
+/// removing, is no error.
+pub(crate) async fn remove(docker: &Docker, container: &str) -> Result<(), ClusterError> {
+    let options = RemoveContainerOptionsBuilder::new()
+        .force(true)
+        .v(true)
+        .build();
+    match docker.remove_container(container, Some(options)).await {
+        Ok(())
+        | Err(Error::DockerResponseServerError {
+            status_code: 404 | 409,
+            ..
+        }) => Ok(()),
+        Err(error) => Err(ClusterError::new(format!(
+            "cannot remove the container {container}: {error}"
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_owner_is_read_back_from_its_label() {
+        let own = ProcessId::own().unwrap();
+        let label = format!("{}:{}", own.pid, own.start_tick);
+        assert_eq!(owner(&label), Some(own));
+        assert_eq!(owner("17"), None);
+        assert_eq!(owner("17:x"), None);
+    }
+}

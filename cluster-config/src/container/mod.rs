@@ -1,0 +1,93 @@
+//! Turns a topology into containers of a local engine: the servers that others ship, with the addresses, faults and clean-up of processes.
+
+mod engine;
+mod image;
+mod labels;
+mod network;
+mod reaper;
+mod runner;
+
+use async_trait::async_trait;
+
+pub use engine::engine;
+pub(crate) use labels::{any_running, remove_all};
+pub use network::Network;
+
+use crate::process::{Way, bring_up};
+use crate::{ClusterError, Deployment, Links, Provisioner, Topology, UpOptions, sweep};
+use engine::connect;
+use runner::Containers;
+
+/// Containers of the engine that answers on this machine (Docker, or what speaks its API), by way of testcontainers.
+///
+/// Containers are promised to be gone after [`Deployment::down`], after its drop, and within seconds after this process ended in any
+/// way, unless detached: a small process of ours watches over them, and every start sweeps. What was pulled or built as an
+/// image stays with the engine for the next time.
+#[derive(Debug, Default, Clone)]
+pub struct Container {
+    /// The image, for example `redis:7.4`; pulled if the engine lacks it. Default: `redis:8` or `valkey/valkey:8` where a registry
+    /// answers, else an image that is built here from the installed server. A server that is named by its path is always built.
+    pub image: Option<String>,
+    /// How containers are reached. Default: [`Network::Host`] where the engine shares this machine's network.
+    pub network: Option<Network>,
+}
+
+#[async_trait]
+impl Provisioner for Container {
+    fn name(&self) -> &'static str {
+        "container"
+    }
+
+    async fn up(
+        &self,
+        topology: &Topology,
+        options: &UpOptions,
+    ) -> Result<Deployment, ClusterError> {
+        topology.validate()?;
+        let engine = engine::run(connect()).await?;
+        let network = self.network.unwrap_or(if engine.shares_network {
+            Network::Host
+        } else {
+            Network::Published
+        });
+        if network == Network::Published && options.links == Links::Proxied {
+            return Err(ClusterError::new(
+                "links between containers with published ports do not pass this machine, so no proxy can be put into them; \
+                 use containers on the host's network, or processes",
+            ));
+        }
+        // Blocks while the engine removes what dead owners left, which is rare.
+        sweep()?;
+        let (docker, wish, server) = (
+            engine.docker.clone(),
+            self.image.clone(),
+            topology.server.clone(),
+        );
+        let image = engine::run(async move {
+            labels::sweep(&docker).await?;
+            image::choose(&docker, wish.as_deref(), &server).await
+        })
+        .await?;
+        if let Some(server) = &image.made_of
+            && topology.tls
+            && !server.has_tls()
+        {
+            return Err(ClusterError::missing(format!(
+                "{} was built without TLS; give another server or an image",
+                server.path.display()
+            )));
+        }
+        let way = Way {
+            name: self.name(),
+            server: None,
+            version: image.made_of.as_ref().map(|server| server.version.clone()),
+            image: Some(image.name.clone()),
+            layout: network.layout(),
+            ports: network.ports(topology),
+            runner: Box::new(|record| {
+                Ok(Box::new(Containers::new(engine, image, network, record)?))
+            }),
+        };
+        bring_up(topology, options, way).await
+    }
+}

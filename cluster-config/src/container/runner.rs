@@ -1,0 +1,415 @@
+//! Servers as containers: created, signalled, watched and removed by name.
+
+use std::collections::BTreeMap;
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use futures_util::StreamExt;
+use futures_util::future::try_join_all;
+use nix::sys::signal::Signal;
+use testcontainers::bollard::Docker;
+use testcontainers::bollard::query_parameters::{
+    InspectContainerOptions, KillContainerOptionsBuilder, LogsOptionsBuilder, TopOptionsBuilder,
+};
+use testcontainers::core::{ContainerPort, Mount};
+use testcontainers::runners::AsyncRunner;
+use testcontainers::{ContainerRequest, GenericImage, ImageExt};
+use tokio::sync::{Mutex as AsyncMutex, RwLock};
+
+use super::engine::{self, Engine};
+use super::image::Chosen;
+use super::labels;
+use super::network::{Network, Place};
+use super::reaper::Reaper;
+use crate::layout::PlannedNode;
+use crate::proc_fs::Stat;
+use crate::registry::{self, Record};
+use crate::runner::Runner;
+use crate::{ClusterError, ProcessId, Role};
+
+/// The containers of one deployment, by node.
+#[derive(Debug)]
+pub(crate) struct Containers {
+    shared: Arc<Shared>,
+    reaper: Mutex<Option<Reaper>>,
+    /// Held for reading while a container is being created; true when no more may be.
+    closed: Arc<RwLock<bool>>,
+}
+
+/// What the tasks on the engine's runtime know.
+#[derive(Debug)]
+struct Shared {
+    engine: Engine,
+    image: Chosen,
+    network: Network,
+    deployment: String,
+    /// The directory below which every node has its own.
+    data: PathBuf,
+    /// Of every container that there may be.
+    names: Vec<String>,
+    /// The container whose network the nodes share, and the ports that it publishes; not needed in every network.
+    holder: Option<(String, Vec<u16>)>,
+    /// Whether the holder has been started.
+    held: AsyncMutex<bool>,
+    labels: BTreeMap<String, String>,
+    environment: Vec<(&'static str, String)>,
+    running: Mutex<BTreeMap<String, Started>>,
+}
+
+/// A container that was started at some time.
+#[derive(Debug, Clone)]
+struct Started {
+    /// The engine's id of it.
+    id: String,
+    /// The process number on the engine's machine.
+    pid: u32,
+    /// The same process, if this machine can see it.
+    process: Option<ProcessId>,
+    /// How it ended.
+    ended: Option<String>,
+}
+
+impl Containers {
+    /// For the deployment of `record`; creates nothing yet.
+    pub(crate) fn new(
+        engine: Engine,
+        image: Chosen,
+        network: Network,
+        record: &Record,
+    ) -> Result<Containers, ClusterError> {
+        let mut names: Vec<String> = record
+            .nodes
+            .iter()
+            .map(|node| name(&record.id, &node.name))
+            .collect();
+        let holder = network.is_shared(record.topology).then(|| {
+            let ports = record.nodes.iter().map(|node| node.address.port());
+            (name(&record.id, "network"), ports.collect())
+        });
+        names.extend(holder.iter().map(|(name, _)| name.clone()));
+        let reaper = match record.detached {
+            true => None,
+            false => Reaper::start(&names)?,
+        };
+        Ok(Containers {
+            shared: Arc::new(Shared {
+                engine,
+                image,
+                network,
+                deployment: record.id.clone(),
+                data: record.data.clone(),
+                names,
+                holder,
+                held: AsyncMutex::new(false),
+                labels: labels::of(record),
+                environment: registry::marks(record),
+                running: Mutex::default(),
+            }),
+            reaper: Mutex::new(reaper),
+            closed: Arc::default(),
+        })
+    }
+
+    fn started(&self, node: &str) -> Option<Started> {
+        self.shared.running.lock().unwrap().get(node).cloned()
+    }
+
+    fn running(&self, node: &str) -> Option<Started> {
+        let started = self.started(node)?;
+        let dead = started.process.is_some_and(|process| !process.is_alive());
+        (started.ended.is_none() && !dead).then_some(started)
+    }
+
+    fn send(
+        &self,
+        node: &str,
+        signal: Signal,
+    ) -> impl Future<Output = Result<(), ClusterError>> + use<> {
+        let docker = self.shared.engine.docker.clone();
+        let container = name(&self.shared.deployment, node);
+        async move {
+            let options = KillContainerOptionsBuilder::new()
+                .signal(signal.as_str())
+                .build();
+            let sent = docker.kill_container(&container, Some(options)).await;
+            sent.map_err(|error| {
+                ClusterError::new(format!("cannot send {signal} to {container}: {error}"))
+            })
+        }
+    }
+}
+
+/// The container of a node.
+pub(crate) fn name(deployment: &str, node: &str) -> String {
+    format!("locklab-{deployment}-{node}")
+}
+
+impl Shared {
+    fn must_be(&self, closed: &bool) -> Result<(), ClusterError> {
+        match closed {
+            false => Ok(()),
+            true => Err(ClusterError::new(format!(
+                "{} is being taken down",
+                self.deployment
+            ))),
+        }
+    }
+
+    /// A container with our marks.
+    fn request(
+        &self,
+        name: &str,
+        args: Vec<String>,
+        place: Place,
+    ) -> ContainerRequest<GenericImage> {
+        let (repository, tag) = self
+            .image
+            .name
+            .rsplit_once(':')
+            .unwrap_or((&self.image.name, "latest"));
+        let mut image = GenericImage::new(repository, tag).with_entrypoint(&self.image.program);
+        for port in place.ports() {
+            image = image.with_exposed_port(ContainerPort::Tcp(*port));
+        }
+        let mut request = image
+            .with_cmd(args)
+            .with_container_name(name)
+            .with_labels(&self.labels)
+            .with_host_config_modifier(place.settings());
+        for (key, value) in &self.environment {
+            request = request.with_env_var(*key, value);
+        }
+        if !self.engine.rootless {
+            // Files that it writes must be this user's to remove.
+            let (user, group) = (nix::unistd::getuid(), nix::unistd::getgid());
+            request = request.with_user(format!("{user}:{group}"));
+        }
+        request
+    }
+
+    /// Starts the container whose network the nodes share, if they share one and it does not run yet. It serves nothing and is
+    /// never harmed: published ports would end with it.
+    async fn hold_network(&self) -> Result<(), ClusterError> {
+        const DIR: &str = "/holder";
+        let Some((name, ports)) = &self.holder else {
+            return Ok(());
+        };
+        let mut held = self.held.lock().await;
+        if !*held {
+            let args = [
+                "--port",
+                "0",
+                "--dir",
+                DIR,
+                "--unixsocket",
+                "/holder/socket",
+            ];
+            let args = args.map(str::to_owned).to_vec();
+            let request = self
+                .request(name, args, Place::Behind(ports.clone()))
+                .with_mount(Mount::tmpfs_mount(DIR));
+            start(request, name).await?;
+            *held = true;
+        }
+        Ok(())
+    }
+
+    /// Creates and starts the container of a node. It sees the deployment's directory on this machine at the same path, so that
+    /// a configuration means the same as for a process, and losing a disk does too.
+    async fn start(
+        self: Arc<Shared>,
+        node: PlannedNode,
+    ) -> Result<Option<ProcessId>, ClusterError> {
+        let container = name(&self.deployment, &node.name);
+        let earlier = self.running.lock().unwrap().remove(&node.name);
+        if let Some(earlier) = earlier {
+            labels::remove(&self.engine.docker, &earlier.id).await?;
+        }
+        self.hold_network().await?;
+        let place = match (&self.holder, self.network) {
+            (Some((holder, _)), _) => Place::In(holder.clone()),
+            (None, Network::Host) => Place::Host,
+            (None, Network::Published) => Place::Behind(vec![node.address.port()]),
+        };
+        let path = |path: &Path| path.to_string_lossy().into_owned();
+        let mut args = vec![path(&node.conf_path)];
+        if node.role == Role::Sentinel {
+            args.push("--sentinel".into());
+        }
+        let request = self
+            .request(&container, args, place)
+            .with_mount(Mount::bind_mount(path(&self.data), path(&self.data)));
+        let id = start(request, &node.name).await?;
+        let state = self
+            .engine
+            .docker
+            .inspect_container(&id, None::<InspectContainerOptions>)
+            .await
+            .map_err(|error| ClusterError::new(format!("cannot inspect {container}: {error}")))?
+            .state
+            .unwrap_or_default();
+        let pid = state
+            .pid
+            .and_then(|pid| u32::try_from(pid).ok())
+            .unwrap_or(0);
+        let process = ProcessId::of(pid).filter(|process| {
+            let (key, value) = &self.environment[0];
+            process.has_variable(key, value)
+        });
+        if self.network == Network::Host && process.is_some_and(|process| elsewhere(process.pid)) {
+            return Err(ClusterError::new(
+                "the engine's host network is not the network of this process; run both in the same one, or choose published ports",
+            ));
+        }
+        let started = Started {
+            id: id.clone(),
+            pid,
+            process,
+            ended: None,
+        };
+        self.running
+            .lock()
+            .unwrap()
+            .insert(node.name.clone(), started);
+        engine::spawn(follow(self, node.name, id, node.log));
+        Ok(process)
+    }
+}
+
+/// Creates and starts one container; returns the engine's id.
+async fn start(
+    request: ContainerRequest<GenericImage>,
+    node: &str,
+) -> Result<String, ClusterError> {
+    let container = request.start().await.map_err(|error| {
+        ClusterError::new(format!("cannot start a container for {node}: {error}"))
+    })?;
+    let id = container.id().to_owned();
+    // Its drop would remove it, but needs a runtime to be current and blocks its thread; `end` and the reaper do it instead.
+    std::mem::forget(container);
+    Ok(id)
+}
+
+/// Whether a process is in another network than this one. Where that cannot be read, nothing is claimed.
+fn elsewhere(pid: u32) -> bool {
+    let network = |who: &str| fs::read_link(format!("/proc/{who}/ns/net")).ok();
+    match (network(&pid.to_string()), network("thread-self")) {
+        (Some(there), Some(here)) => there != here,
+        _ => false,
+    }
+}
+
+/// Copies what a container prints into the node's log until it ends, and then says how it ended.
+async fn follow(shared: Arc<Shared>, node: String, id: String, log: PathBuf) {
+    let options = LogsOptionsBuilder::new()
+        .follow(true)
+        .stdout(true)
+        .stderr(true)
+        .build();
+    let docker = &shared.engine.docker;
+    let mut lines = std::pin::pin!(docker.logs(&id, Some(options)));
+    if let Ok(mut file) = OpenOptions::new().create(true).append(true).open(&log) {
+        while let Some(Ok(line)) = lines.next().await {
+            // A full disk costs the log and nothing else.
+            let _ = file.write_all(&line.into_bytes());
+        }
+    }
+    let how = how_it_ended(docker, &id).await;
+    if let Some(started) = shared.running.lock().unwrap().get_mut(&node)
+        && started.id == id
+    {
+        started.ended = Some(how);
+    }
+}
+
+async fn how_it_ended(docker: &Docker, id: &str) -> String {
+    loop {
+        let Ok(found) = docker
+            .inspect_container(id, None::<InspectContainerOptions>)
+            .await
+        else {
+            return "removed".to_owned();
+        };
+        let state = found.state.unwrap_or_default();
+        // The log ends a moment before the engine has noted the end.
+        if state.running != Some(true) {
+            let code = state.exit_code.unwrap_or_default();
+            return match state.error.filter(|error| !error.is_empty()) {
+                Some(error) => format!("exit code {code}: {error}"),
+                None => format!("exit code {code}"),
+            };
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+}
+
+#[async_trait]
+impl Runner for Containers {
+    async fn start(&self, node: &PlannedNode) -> Result<Option<ProcessId>, ClusterError> {
+        let (shared, closed, node) = (self.shared.clone(), self.closed.clone(), node.clone());
+        engine::run(async move {
+            let open = closed.read().await;
+            shared.must_be(&open)?;
+            shared.clone().start(node).await
+        })
+        .await
+    }
+
+    fn ended(&self, node: &str) -> Option<String> {
+        self.started(node)?.ended
+    }
+
+    fn pid(&self, node: &str) -> Option<u32> {
+        self.running(node).map(|started| started.pid)
+    }
+
+    fn state(&self, node: &str) -> Option<char> {
+        let started = self.running(node)?;
+        if let Some(process) = started.process {
+            let stat = Stat::read(process.pid)?;
+            return (!stat.is_dead()).then_some(stat.state);
+        }
+        // The engine's machine is another one, so the engine is asked what `ps` says there.
+        let docker = self.shared.engine.docker.clone();
+        let asked = engine::block(async move {
+            let options = TopOptionsBuilder::new().ps_args("-o pid,stat").build();
+            docker
+                .top_processes(&started.id, Some(options))
+                .await
+                .map_err(|error| ClusterError::new(error.to_string()))
+        });
+        let processes = asked.ok()?.processes?;
+        processes.first()?.get(1)?.chars().next()
+    }
+
+    fn signal(&self, node: &str, signal: Signal) -> Result<(), ClusterError> {
+        engine::block(self.send(node, signal))
+    }
+
+    async fn kill(&self, node: &str) -> Result<(), ClusterError> {
+        engine::run(self.send(node, Signal::SIGKILL)).await
+    }
+
+    fn let_go(&self) {
+        // Detached containers have no reaper, and the engine keeps them.
+    }
+
+    fn end(&self) -> Result<(), ClusterError> {
+        let (shared, closed) = (self.shared.clone(), self.closed.clone());
+        engine::block(async move {
+            // Requests to create that are under way end first; what they made is then there to be removed.
+            *closed.write().await = true;
+            let docker = &shared.engine.docker;
+            try_join_all(shared.names.iter().map(|name| labels::remove(docker, name)))
+                .await
+                .map(drop)
+        })?;
+        if let Some(reaper) = self.reaper.lock().unwrap().take() {
+            reaper.dismiss();
+        }
+        Ok(())
+    }
+}

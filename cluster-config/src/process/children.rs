@@ -1,0 +1,117 @@
+//! Servers as child processes: forked, signalled and reaped by number.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::Child;
+use std::sync::Mutex;
+
+use async_trait::async_trait;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::spawn::{Launch, spawn};
+use crate::layout::PlannedNode;
+use crate::proc_fs::Stat;
+use crate::registry::{self, Record};
+use crate::runner::Runner;
+use crate::{ClusterError, ProcessId, Role};
+
+/// The child processes of one deployment, by node.
+#[derive(Debug)]
+pub(crate) struct Children {
+    program: PathBuf,
+    marks: Vec<(&'static str, String)>,
+    detach: bool,
+    children: Mutex<BTreeMap<String, Child>>,
+}
+
+impl Children {
+    /// For the deployment of `record`; starts nothing yet.
+    pub(crate) fn new(program: PathBuf, record: &Record) -> Children {
+        Children {
+            program,
+            marks: registry::marks(record),
+            detach: record.detached,
+            children: Mutex::default(),
+        }
+    }
+}
+
+#[async_trait]
+impl Runner for Children {
+    async fn start(&self, node: &PlannedNode) -> Result<Option<ProcessId>, ClusterError> {
+        let mut args = vec![node.conf_path.to_string_lossy().into_owned()];
+        if node.role == Role::Sentinel {
+            args.push("--sentinel".into());
+        }
+        let launch = Launch {
+            program: self.program.clone(),
+            args,
+            marks: self.marks.clone(),
+            log: node.log.clone(),
+            detach: self.detach,
+        };
+        let child = spawn(launch).await.map_err(|error| {
+            ClusterError::new(format!(
+                "cannot start {} ({}): {error}",
+                node.name,
+                self.program.display()
+            ))
+        })?;
+        let process = ProcessId::of(child.id());
+        self.children
+            .lock()
+            .unwrap()
+            .insert(node.name.clone(), child);
+        Ok(process)
+    }
+
+    fn ended(&self, node: &str) -> Option<String> {
+        let mut children = self.children.lock().unwrap();
+        match children.get_mut(node)?.try_wait() {
+            Ok(None) => None,
+            Ok(Some(status)) => Some(status.to_string()),
+            Err(error) => Some(error.to_string()),
+        }
+    }
+
+    fn pid(&self, node: &str) -> Option<u32> {
+        let mut children = self.children.lock().unwrap();
+        let child = children.get_mut(node)?;
+        matches!(child.try_wait(), Ok(None)).then(|| child.id())
+    }
+
+    fn state(&self, node: &str) -> Option<char> {
+        let stat = Stat::read(self.pid(node)?)?;
+        (!stat.is_dead()).then_some(stat.state)
+    }
+
+    fn signal(&self, node: &str, signal: Signal) -> Result<(), ClusterError> {
+        let pid = self
+            .pid(node)
+            .ok_or_else(|| ClusterError::new(format!("{node} is not running")))?;
+        kill(Pid::from_raw(pid as i32), signal)
+            .map_err(|error| ClusterError::new(format!("cannot send {signal} to {node}: {error}")))
+    }
+
+    async fn kill(&self, node: &str) -> Result<(), ClusterError> {
+        self.signal(node, Signal::SIGKILL)
+    }
+
+    fn let_go(&self) {
+        // Detached children got neither a death signal nor a place in this process's group.
+    }
+
+    fn end(&self) -> Result<(), ClusterError> {
+        let mut children = self.children.lock().unwrap();
+        for child in children.values_mut() {
+            // Fails only for a child that is gone and reaped.
+            let _ = child.kill();
+        }
+        for child in children.values_mut() {
+            let _ = child.wait();
+        }
+        children.clear();
+        Ok(())
+    }
+}

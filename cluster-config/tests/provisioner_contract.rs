@@ -1,0 +1,196 @@
+//! What every provisioner promises, tried on each: processes, containers on the host's network, containers behind published ports.
+#![cfg(feature = "containers")]
+
+mod support;
+
+use std::time::Duration;
+
+use cluster_config::{
+    Container, Data, Deployment, Network, Process, Provisioner, Topology, TopologyKind, UpOptions,
+    running,
+};
+use support::{PATIENCE, engine, eventually, masters, scratch};
+use tempfile::TempDir;
+
+/// A provisioner under test. Containers are made of the installed server, so that no registry is asked.
+fn provisioner(name: &str) -> Box<dyn Provisioner> {
+    let containers = |network| Container {
+        image: None,
+        network: Some(network),
+    };
+    match name {
+        "process" => Box::new(Process),
+        "host" => Box::new(containers(Network::Host)),
+        "published" => Box::new(containers(Network::Published)),
+        other => panic!("{other}"),
+    }
+}
+
+fn topology(kind: TopologyKind) -> Topology {
+    let mut topology = Topology::of(kind);
+    let installed = cluster_config::Server::find("redis").unwrap().path;
+    topology.server = installed.to_string_lossy().into_owned();
+    topology
+}
+
+async fn up(name: &str, topology: &Topology) -> (Deployment, TempDir) {
+    let dir = scratch();
+    let mut options = UpOptions::new(dir.path());
+    // Far more than a start needs: on a loaded machine a container takes seconds.
+    options.ready_timeout = Duration::from_secs(90);
+    let deployment = provisioner(name).up(topology, &options).await.unwrap();
+    (deployment, dir)
+}
+
+/// Every topology: ready, right roles, a URL of loopback addresses, writes accepted, listed, nothing beyond loopback, and gone in the end.
+async fn comes_up_and_goes_down(name: &str, kind: TopologyKind) {
+    let (lab, dir) = up(name, &topology(kind)).await;
+    assert!(lab.url().contains("127.0.0."), "{}", lab.url());
+    assert!(
+        lab.server_version().starts_with(char::is_numeric),
+        "{}",
+        lab.server_version()
+    );
+    let expected: &[&str] = match kind {
+        TopologyKind::Single | TopologyKind::Sentinel => &["n1"],
+        TopologyKind::Cluster => &["n1", "n2", "n3"],
+        TopologyKind::Masters => &["n1", "n2", "n3", "n4", "n5"],
+    };
+    assert_eq!(masters(&lab).await, expected);
+    assert!(lab.probe("orders", PATIENCE).await);
+
+    let listed = running().unwrap();
+    let listed = listed.iter().find(|listed| listed.id == lab.id()).unwrap();
+    assert_eq!(listed.provisioner, provisioner(name).name());
+    assert_eq!(listed.url, lab.url());
+    let ports: Vec<u16> = lab.nodes().iter().map(|node| node.address.port()).collect();
+    assert_eq!(engine::listens_beyond_loopback(&ports), [""; 0]);
+
+    let id = lab.id().to_owned();
+    lab.down().await.unwrap();
+    assert!(running().unwrap().iter().all(|listed| listed.id != id));
+    assert!(!dir.path().join("nodes").exists());
+    assert!(dir.path().join("logs/n1.log").exists());
+    if name != "process" {
+        assert_eq!(engine::of(&id).await, [""; 0]);
+    }
+}
+
+/// Kill, restart with and without the disk, pause and resume, on a server that syncs every write.
+async fn a_node_dies_sleeps_and_comes_back(name: &str) {
+    let mut topology = topology(TopologyKind::Single);
+    for (directive, value) in [("appendonly", "yes"), ("appendfsync", "always")] {
+        topology.config.insert(directive.into(), value.into());
+    }
+    let (lab, _dir) = up(name, &topology).await;
+    lab.command("n1", &["SET", "k", "v"]).await.unwrap();
+
+    lab.kill("n1").await.unwrap();
+    assert_eq!((lab.pid("n1"), lab.process_state("n1")), (None, None));
+    assert!(lab.command("n1", &["PING"]).await.is_err());
+    assert!(lab.kill("n1").await.is_err());
+    lab.start("n1", Data::Keep).await.unwrap();
+    assert_eq!(lab.command("n1", &["GET", "k"]).await.unwrap(), "v");
+    let message = lab.start("n1", Data::Keep).await.unwrap_err().message;
+    assert!(message.contains("running already"), "{message}");
+
+    lab.kill("n1").await.unwrap();
+    lab.start("n1", Data::Lose).await.unwrap();
+    assert_eq!(lab.command("n1", &["EXISTS", "k"]).await.unwrap(), "0");
+
+    lab.pause("n1").unwrap();
+    assert_eq!(lab.process_state("n1"), Some('T'));
+    assert!(!lab.probe("orders", Duration::from_millis(200)).await);
+    lab.resume("n1").unwrap();
+    eventually("n1 answers", async || {
+        lab.command("n1", &["PING"]).await.is_ok()
+    })
+    .await;
+    // A sleeping node can be killed, and does not hold up the end.
+    lab.pause("n1").unwrap();
+    lab.kill("n1").await.unwrap();
+    assert_eq!(lab.pid("n1"), None);
+    lab.down().await.unwrap();
+}
+
+/// A line that the server refuses: which node, the end of its log, the mend; nothing stays.
+async fn a_start_that_fails_says_why(name: &str) {
+    let mut topology = topology(TopologyKind::Masters);
+    topology.config.insert("maxmemory".into(), "plenty".into());
+    let dir = scratch();
+    let failed = provisioner(name)
+        .up(&topology, &UpOptions::new(dir.path()))
+        .await
+        .unwrap_err();
+    assert!(failed.message.contains("maxmemory plenty"), "{failed}");
+    assert!(failed.message.contains("mend:"), "{failed}");
+    assert!(!failed.missing);
+    assert!(!dir.path().join("nodes").exists());
+}
+
+/// Two at once: other ids, directories, ports and data. A dropped one is gone.
+async fn two_share_nothing(name: &str) {
+    let shape = topology(TopologyKind::Single);
+    let ((one, one_dir), (other, other_dir)) = tokio::join!(up(name, &shape), up(name, &shape));
+    assert_ne!(one.id(), other.id());
+    assert_ne!(one_dir.path(), other_dir.path());
+    assert_ne!(
+        one.nodes()[0].address.port(),
+        other.nodes()[0].address.port()
+    );
+    one.command("n1", &["SET", "k", "v"]).await.unwrap();
+    assert_eq!(other.command("n1", &["EXISTS", "k"]).await.unwrap(), "0");
+    let id = one.id().to_owned();
+    drop(one);
+    assert!(!one_dir.path().join("nodes").exists());
+    assert!(running().unwrap().iter().all(|listed| listed.id != id));
+    assert_eq!(other.command("n1", &["PING"]).await.unwrap(), "PONG");
+}
+
+/// One module of tests for each provisioner.
+macro_rules! contract {
+    ($name:ident, $needs_engine:expr) => {
+        mod $name {
+            use super::*;
+
+            async fn skipped(test: &str) -> bool {
+                let test = format!("provisioner_contract {}::{test}", stringify!($name));
+                $needs_engine && !engine::answers(&test).await
+            }
+
+            #[tokio::test]
+            async fn every_topology_comes_up_and_goes_down() {
+                if !skipped("every_topology_comes_up_and_goes_down").await {
+                    for kind in TopologyKind::ALL {
+                        comes_up_and_goes_down(stringify!($name), kind).await;
+                    }
+                }
+            }
+
+            #[tokio::test]
+            async fn a_node_dies_sleeps_and_comes_back() {
+                if !skipped("a_node_dies_sleeps_and_comes_back").await {
+                    super::a_node_dies_sleeps_and_comes_back(stringify!($name)).await;
+                }
+            }
+
+            #[tokio::test]
+            async fn a_start_that_fails_says_why() {
+                if !skipped("a_start_that_fails_says_why").await {
+                    super::a_start_that_fails_says_why(stringify!($name)).await;
+                }
+            }
+
+            #[tokio::test]
+            async fn two_share_nothing() {
+                if !skipped("two_share_nothing").await {
+                    super::two_share_nothing(stringify!($name)).await;
+                }
+            }
+        }
+    };
+}
+
+contract!(process, false);
+contract!(host, true);
+contract!(published, true);
