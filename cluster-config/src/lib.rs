@@ -44,7 +44,7 @@ mod wire;
 
 pub use access::{Access, Dial};
 #[cfg(feature = "containers")]
-pub use container::{Container, Network, engine};
+pub use container::{Container, engine};
 pub use deployment::Deployment;
 pub use error::ClusterError;
 pub use node::{Data, Node, Party, Role};
@@ -57,7 +57,7 @@ pub use server::Server;
 pub use slot::slot_of;
 pub use state_dir::state_dir;
 pub use topology::{
-    NodeSpec, Persistence, Secret, TOPOLOGY_KEYS, Topology, TopologyKind, TopologyTable, User,
-    json_schema, parse_topology,
+    ContainerNetwork, NodeSpec, Persistence, ProvisionerKind, Secret, TOPOLOGY_KEYS, Topology,
+    TopologyKind, TopologyTable, User, json_schema, parse_topology,
 };
 pub use toxiproxy::Toxiproxy;

@@ -9,8 +9,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use cluster_config::{
-    Container, LinkFault, Links, Network, Party, Provisioner, Topology, TopologyKind, UpOptions,
-    down_by_id, running, sweep,
+    Container, ContainerNetwork, LinkFault, Links, Party, Provisioner, Topology, TopologyKind,
+    UpOptions, down_by_id, running, sweep,
 };
 use support::{engine, eventually, scratch};
 
@@ -22,18 +22,12 @@ const DIR: &str = "CONTAINERS_TEST_DIR";
 const KIND: &str = "CONTAINERS_TEST_KIND";
 const DETACH: &str = "CONTAINERS_TEST_DETACH";
 
-fn installed(kind: TopologyKind) -> Topology {
+fn installed(kind: TopologyKind, network: ContainerNetwork) -> Topology {
     let mut topology = Topology::of(kind);
     let server = cluster_config::Server::find("redis").unwrap().path;
     topology.server = server.to_string_lossy().into_owned();
+    topology.container_network = Some(network);
     topology
-}
-
-fn containers(network: Network) -> Container {
-    Container {
-        image: None,
-        network: Some(network),
-    }
 }
 
 /// Brings containers up in a process of its own, says so, and stays; or leaves at once, if they are detached.
@@ -46,16 +40,16 @@ async fn owner() {
     let kind: TopologyKind = std::env::var(KIND).unwrap().parse().unwrap();
     // Both forms: the published one has one container more to lose.
     let network = match kind {
-        TopologyKind::Sentinel => Network::Published,
-        _ => Network::Host,
+        TopologyKind::Sentinel => ContainerNetwork::Published,
+        _ => ContainerNetwork::Host,
     };
     let options = UpOptions {
         detach: std::env::var_os(DETACH).is_some(),
         ready_timeout: Duration::from_secs(90),
         ..UpOptions::new(PathBuf::from(dir))
     };
-    let deployment = containers(network)
-        .up(&installed(kind), &options)
+    let deployment = Container
+        .up(&installed(kind, network), &options)
         .await
         .unwrap();
     fs::write(deployment.dir().join("up"), deployment.id()).unwrap();
@@ -181,8 +175,11 @@ async fn links_between_containers_are_cut_and_healed_as_those_of_processes() {
         ready_timeout: Duration::from_secs(90),
         ..UpOptions::new(dir.path())
     };
-    let lab = containers(Network::Host)
-        .up(&installed(TopologyKind::Sentinel), &options)
+    let lab = Container
+        .up(
+            &installed(TopologyKind::Sentinel, ContainerNetwork::Host),
+            &options,
+        )
         .await
         .unwrap();
     let node = |name: &str| Party::Node(name.to_owned());
@@ -215,8 +212,11 @@ async fn proxied_links_are_refused_where_no_link_passes_this_machine() {
         links: Links::Proxied,
         ..UpOptions::new(dir.path())
     };
-    let refused = containers(Network::Published)
-        .up(&installed(TopologyKind::Single), &options)
+    let refused = Container
+        .up(
+            &installed(TopologyKind::Single, ContainerNetwork::Published),
+            &options,
+        )
         .await
         .unwrap_err();
     assert!(
@@ -231,16 +231,11 @@ async fn an_image_that_nobody_has_is_named_with_the_mend() {
         return;
     }
     let dir = scratch();
-    let container = Container {
-        // A registry on a port of this machine where nobody listens: refused at once, and nobody else is asked.
-        image: Some("127.0.0.1:1/nobody/has-this".to_owned()),
-        network: None,
-    };
-    let error = container
-        .up(
-            &installed(TopologyKind::Single),
-            &UpOptions::new(dir.path()),
-        )
+    let mut topology = installed(TopologyKind::Single, ContainerNetwork::Host);
+    // A registry on a port of this machine where nobody listens: refused at once, and nobody else is asked.
+    topology.image = Some("127.0.0.1:1/nobody/has-this".to_owned());
+    let error = Container
+        .up(&topology, &UpOptions::new(dir.path()))
         .await
         .unwrap_err();
     assert!(error.missing);

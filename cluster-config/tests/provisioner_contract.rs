@@ -6,30 +6,30 @@ mod support;
 use std::time::Duration;
 
 use cluster_config::{
-    Container, Data, Deployment, Network, Process, Provisioner, Topology, TopologyKind, UpOptions,
-    running,
+    Container, ContainerNetwork, Data, Deployment, Process, Provisioner, Topology, TopologyKind,
+    UpOptions, running,
 };
 use support::{PATIENCE, engine, eventually, masters, scratch};
 use tempfile::TempDir;
 
-/// A provisioner under test. Containers are made of the installed server, so that no registry is asked.
+/// A provisioner under test.
 fn provisioner(name: &str) -> Box<dyn Provisioner> {
-    let containers = |network| Container {
-        image: None,
-        network: Some(network),
-    };
     match name {
         "process" => Box::new(Process),
-        "host" => Box::new(containers(Network::Host)),
-        "published" => Box::new(containers(Network::Published)),
-        other => panic!("{other}"),
+        _ => Box::new(Container),
     }
 }
 
-fn topology(kind: TopologyKind) -> Topology {
+/// A topology for it. The server is named by its path, so that no registry is asked for an image.
+fn topology(name: &str, kind: TopologyKind) -> Topology {
     let mut topology = Topology::of(kind);
     let installed = cluster_config::Server::find("redis").unwrap().path;
     topology.server = installed.to_string_lossy().into_owned();
+    topology.container_network = match name {
+        "host" => Some(ContainerNetwork::Host),
+        "published" => Some(ContainerNetwork::Published),
+        _ => None,
+    };
     topology
 }
 
@@ -44,7 +44,7 @@ async fn up(name: &str, topology: &Topology) -> (Deployment, TempDir) {
 
 /// Every topology: ready, right roles, a URL of loopback addresses, writes accepted, listed, nothing beyond loopback, and gone in the end.
 async fn comes_up_and_goes_down(name: &str, kind: TopologyKind) {
-    let (lab, dir) = up(name, &topology(kind)).await;
+    let (lab, dir) = up(name, &topology(name, kind)).await;
     assert!(lab.url().contains("127.0.0."), "{}", lab.url());
     assert!(
         lab.server_version().starts_with(char::is_numeric),
@@ -78,7 +78,7 @@ async fn comes_up_and_goes_down(name: &str, kind: TopologyKind) {
 
 /// Kill, restart with and without the disk, pause and resume, on a server that syncs every write.
 async fn a_node_dies_sleeps_and_comes_back(name: &str) {
-    let mut topology = topology(TopologyKind::Single);
+    let mut topology = topology(name, TopologyKind::Single);
     for (directive, value) in [("appendonly", "yes"), ("appendfsync", "always")] {
         topology.config.insert(directive.into(), value.into());
     }
@@ -115,7 +115,7 @@ async fn a_node_dies_sleeps_and_comes_back(name: &str) {
 
 /// A line that the server refuses: which node, the end of its log, the mend; nothing stays.
 async fn a_start_that_fails_says_why(name: &str) {
-    let mut topology = topology(TopologyKind::Masters);
+    let mut topology = topology(name, TopologyKind::Masters);
     topology.config.insert("maxmemory".into(), "plenty".into());
     let dir = scratch();
     let failed = provisioner(name)
@@ -130,7 +130,7 @@ async fn a_start_that_fails_says_why(name: &str) {
 
 /// Two at once: other ids, directories, ports and data. A dropped one is gone.
 async fn two_share_nothing(name: &str) {
-    let shape = topology(TopologyKind::Single);
+    let shape = topology(name, TopologyKind::Single);
     let ((one, one_dir), (other, other_dir)) = tokio::join!(up(name, &shape), up(name, &shape));
     assert_ne!(one.id(), other.id());
     assert_ne!(one_dir.path(), other_dir.path());

@@ -5,11 +5,12 @@ use std::time::Duration;
 use bench::driver::{self, BenchOutcome, BenchPlan, Hooks};
 use bench::subject::SubjectError;
 use clap::Args;
-use cluster_config::{Process, Provisioner as _, Topology, TopologyKind, UpOptions};
+use cluster_config::{Topology, TopologyKind, UpOptions};
 use lock_core::Target;
 use results::run::ServerInfo;
 use results::verdict::State;
 
+use super::provisioner::{self, ProvisionerArgs};
 use super::run::{Keeper, seed};
 use crate::args::{Common, durability, duration};
 use crate::cancel::Cancel;
@@ -65,6 +66,8 @@ pub(crate) struct Options {
     /// The target is not on this machine and may be loaded all the same
     #[arg(long)]
     yes_this_is_mine: bool,
+    #[command(flatten)]
+    provisioner: ProvisionerArgs,
 }
 
 pub(crate) async fn run(
@@ -120,8 +123,9 @@ async fn measure_all(
     };
     for kind in kinds {
         let dir = keeper.path().join("logs").join(format!("bench-{kind}"));
-        let topology = Topology::of(kind);
-        let deployment = Process
+        let mut topology = Topology::of(kind);
+        options.provisioner.apply(&mut topology);
+        let deployment = provisioner::of(&topology)?
             .up(&topology, &UpOptions::new(&dir))
             .await
             .map_err(exit::missing)?;

@@ -10,11 +10,11 @@ use chaos::plan::Plan;
 use chaos::run::{RunError, RunOptions, ScenarioRun, run_scenario};
 use chaos::scenario::Scenario;
 use clap::Args;
-use cluster_config::Process;
 use futures_util::StreamExt as _;
 use results::run::ScenarioResult;
 use results::verdict::State;
 
+use super::provisioner::{self, ProvisionerArgs};
 use super::run::{Keeper, seed};
 use crate::args::Common;
 use crate::cancel::Cancel;
@@ -45,6 +45,8 @@ pub(crate) struct Options {
     /// Print the plan and start nothing
     #[arg(long)]
     dry_run: bool,
+    #[command(flatten)]
+    provisioner: ProvisionerArgs,
 }
 
 /// A plan and the lock that it is for.
@@ -104,7 +106,8 @@ fn plans(options: &Options, seed: u64) -> anyhow::Result<Vec<Planned>> {
     let mut wrong = Vec::new();
     for (file, text) in sources {
         match Scenario::parse(&file, &text) {
-            Ok(scenario) => {
+            Ok(mut scenario) => {
+                options.provisioner.apply(&mut scenario.topology);
                 for offset in 0..u64::from(options.repeat) {
                     planned.push(planned_one(
                         &scenario,
@@ -223,13 +226,15 @@ pub(crate) async fn run_all(
         } else {
             String::new()
         };
-        let mut options = RunOptions::new(root.join(&dir), planned.subject, Arc::new(Process));
+        let provisioner = provisioner::of(&planned.plan.topology)?;
+        let mut options = RunOptions::new(root.join(&dir), planned.subject, provisioner);
         options.cancel = cancel.flag();
-        async move {
+        Ok(async move {
             let result = run_scenario(&planned.plan, &options).await;
             (index, dir, planned.plan, result)
-        }
+        })
     });
+    let runs = runs.collect::<anyhow::Result<Vec<_>>>()?;
     let mut running = futures_util::stream::iter(runs).buffer_unordered(jobs);
     let mut code = exit::AS_EXPECTED;
     let mut kept: Vec<(usize, ScenarioResult)> = Vec::new();

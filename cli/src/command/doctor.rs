@@ -40,11 +40,7 @@ pub(crate) async fn run(
             &["--version"],
             "optional: `server = \"valkey\"` in a topology needs it",
         ),
-        optional(
-            "docker",
-            &["version", "--format", "{{.Server.Version}}"],
-            "optional: no container engine answers",
-        ),
+        engine().await,
         optional(
             "chromium",
             &["--version"],
@@ -97,6 +93,40 @@ fn server() -> Finding {
             found: error.to_string(),
             mend: Some("`make setup` installs it, or: apt-get install redis-server".to_owned()),
         },
+    }
+}
+
+/// What `--provisioner container` needs.
+#[cfg(feature = "containers")]
+async fn engine() -> Finding {
+    let (state, found, mend) = match cluster_config::engine().await {
+        Ok(version) => ("ok", version, None),
+        Err(error) => {
+            let found = "none answers".to_owned();
+            (
+                "optional",
+                found,
+                Some(format!(
+                    "optional: `--provisioner container` needs one; {error}"
+                )),
+            )
+        }
+    };
+    Finding {
+        what: "container engine",
+        state,
+        found,
+        mend,
+    }
+}
+
+#[cfg(not(feature = "containers"))]
+async fn engine() -> Finding {
+    Finding {
+        what: "container engine",
+        state: "optional",
+        found: "not asked for".to_owned(),
+        mend: Some("optional: this locklab was built without the feature `containers`".to_owned()),
     }
 }
 

@@ -10,6 +10,7 @@ pub(crate) mod driver;
 pub(crate) mod list;
 pub(crate) mod lock;
 pub(crate) mod proxy;
+mod provisioner;
 pub(crate) mod ps;
 pub(crate) mod quickstart;
 pub(crate) mod report;

@@ -1,71 +1,68 @@
-//! Turns `--provisioner` and `--image` into the way in which servers are started.
+//! Turns `--provisioner` and its companions into what a topology says of where its servers run, and that into a way to start them.
 
 use std::sync::Arc;
 
 use clap::Args;
-use cluster_config::{Process, Provisioner, Topology};
+use cluster_config::{ContainerNetwork, Process, Provisioner, ProvisionerKind, Topology};
 
+#[cfg(not(feature = "containers"))]
 use crate::exit;
 
 /// Flags of every command that starts servers.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct ProvisionerArgs {
     /// What servers run in: process or container [default: process]
-    #[arg(long, value_name = "P", value_parser = known)]
-    provisioner: Option<String>,
-    /// The containers' image, e.g. redis:7.4 [default: redis:8 or valkey/valkey:8 where a registry answers, else one built from
-    /// the installed server]
+    #[arg(long, value_name = "P", value_parser = kind)]
+    provisioner: Option<ProvisionerKind>,
+    /// The containers' image, e.g. redis:7.4 [default: redis:8 or valkey/valkey:8 where a registry answers, else one that is
+    /// built from the installed server]
     #[arg(long, value_name = "IMAGE")]
     image: Option<String>,
     /// How containers are reached: host or published [default: host where the engine shares this machine's network]
-    #[arg(long, value_name = "N", value_parser = ["host", "published"])]
-    container_network: Option<String>,
+    #[arg(long, value_name = "N", value_parser = network)]
+    container_network: Option<ContainerNetwork>,
 }
 
-fn known(word: &str) -> Result<String, String> {
-    Topology::check_provisioner(word)
-        .map(|()| word.to_owned())
-        .map_err(|error| error.to_string())
+fn kind(word: &str) -> Result<ProvisionerKind, String> {
+    let known = ProvisionerKind::ALL
+        .into_iter()
+        .find(|known| known.name() == word);
+    known.ok_or_else(|| unknown(word, &ProvisionerKind::ALL.map(ProvisionerKind::name)))
+}
+
+fn network(word: &str) -> Result<ContainerNetwork, String> {
+    let known = ContainerNetwork::ALL
+        .into_iter()
+        .find(|known| known.name() == word);
+    known.ok_or_else(|| unknown(word, &ContainerNetwork::ALL.map(ContainerNetwork::name)))
+}
+
+fn unknown(word: &str, known: &[&'static str]) -> String {
+    let nearest = super::nearest(word, known.iter().copied());
+    format!("`{word}` is not among {}{nearest}", known.join(", "))
 }
 
 impl ProvisionerArgs {
-    /// Whatever the flags say replaces what the topology said.
+    /// What the flags say replaces what the topology said. An image or a network is a wish for containers.
     pub(crate) fn apply(&self, topology: &mut Topology) {
-        if let Some(name) = &self.provisioner {
-            topology.provisioner = name.clone();
-        } else if self.image.is_some() || self.container_network.is_some() {
-            topology.provisioner = "container".to_owned();
+        if self.image.is_some() || self.container_network.is_some() {
+            topology.provisioner = ProvisionerKind::Container;
         }
+        topology.provisioner = self.provisioner.unwrap_or(topology.provisioner);
+        topology.image = self.image.clone().or(topology.image.take());
+        topology.container_network = self.container_network.or(topology.container_network);
     }
+}
 
-    /// The provisioner that a topology names.
-    pub(crate) fn of(&self, topology: &Topology) -> anyhow::Result<Arc<dyn Provisioner>> {
-        match topology.provisioner.as_str() {
-            "container" => self.container(),
-            _ if self.image.is_some() || self.container_network.is_some() => Err(exit::usage(
-                "--image and --container-network are for --provisioner container",
-            )),
-            _ => Ok(Arc::new(Process)),
-        }
-    }
-
-    #[cfg(feature = "containers")]
-    fn container(&self) -> anyhow::Result<Arc<dyn Provisioner>> {
-        use cluster_config::{Container, Network};
-        let network = self.container_network.as_deref().map(|word| match word {
-            "published" => Network::Published,
-            _ => Network::Host,
-        });
-        Ok(Arc::new(Container {
-            image: self.image.clone(),
-            network,
-        }))
-    }
-
-    #[cfg(not(feature = "containers"))]
-    fn container(&self) -> anyhow::Result<Arc<dyn Provisioner>> {
-        Err(exit::usage(
+/// The provisioner that a topology names.
+pub(crate) fn of(topology: &Topology) -> anyhow::Result<Arc<dyn Provisioner>> {
+    match topology.provisioner {
+        ProvisionerKind::Process => Ok(Arc::new(Process)),
+        #[cfg(feature = "containers")]
+        ProvisionerKind::Container => Ok(Arc::new(cluster_config::Container)),
+        #[cfg(not(feature = "containers"))]
+        ProvisionerKind::Container => Err(exit::missing(
             "this locklab was built without containers; build it with: cargo build -p cli --features containers",
-        ))
+        )),
     }
 }

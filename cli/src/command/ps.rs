@@ -27,8 +27,12 @@ pub(crate) async fn run(
     } else {
         for deployment in &running {
             terminal.result(&format!(
-                "{:<24} {:<9} {:<8} {}",
-                deployment.id, deployment.topology, deployment.server_version, deployment.url
+                "{:<24} {:<9} {:<10} {:<8} {}",
+                deployment.id,
+                deployment.topology,
+                deployment.provisioner,
+                deployment.server_version,
+                deployment.url
             ));
         }
     }

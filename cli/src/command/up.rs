@@ -5,10 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use cluster_config::{
-    Deployment, Persistence, Process, Provisioner as _, Topology, TopologyKind, UpOptions,
-};
+use cluster_config::{Deployment, Persistence, Topology, TopologyKind, UpOptions};
 
+use super::provisioner::{self, ProvisionerArgs};
 use crate::args::Common;
 use crate::cancel::Cancel;
 use crate::exit;
@@ -58,6 +57,8 @@ pub(crate) struct Options {
     /// The port of every node, each on its own address; a cluster also needs the next [default: a free one]
     #[arg(long, value_name = "PORT")]
     port: Option<u16>,
+    #[command(flatten)]
+    provisioner: ProvisionerArgs,
 }
 
 fn config_line(text: &str) -> Result<(String, String), String> {
@@ -124,7 +125,9 @@ pub(crate) async fn run(
         .unwrap_or(topology.min_replicas_to_write);
     topology.tls |= options.tls;
     topology.acl |= options.acl;
+    options.provisioner.apply(&mut topology);
     topology.validate().map_err(exit::usage)?;
+    let provisioner = provisioner::of(&topology)?;
     if let Some(remark) = topology.remark() {
         terminal.note(remark);
     }
@@ -140,7 +143,7 @@ pub(crate) async fn run(
     let cancel = Cancel::listen()?;
     let bar = terminal.bar(0, &format!("starting {}", topology.kind));
     let deployment = tokio::select! {
-        deployment = Process.up(&topology, &up) => deployment.map_err(exit::missing)?,
+        deployment = provisioner.up(&topology, &up) => deployment.map_err(exit::missing)?,
         () = cancel.wanted() => return Err(exit::interrupted("interrupted while starting; nothing is left running")),
     };
     bar.finish_and_clear();

@@ -11,10 +11,11 @@ use async_trait::async_trait;
 
 pub use engine::engine;
 pub(crate) use labels::{any_running, remove_all};
-pub use network::Network;
 
 use crate::process::{Way, bring_up};
-use crate::{ClusterError, Deployment, Links, Provisioner, Topology, UpOptions, sweep};
+use crate::{
+    ClusterError, ContainerNetwork, Deployment, Links, Provisioner, Topology, UpOptions, sweep,
+};
 use engine::connect;
 use runner::Containers;
 
@@ -22,15 +23,9 @@ use runner::Containers;
 ///
 /// Containers are promised to be gone after [`Deployment::down`], after its drop, and within seconds after this process ended in any
 /// way, unless detached: a small process of ours watches over them, and every start sweeps. What was pulled or built as an
-/// image stays with the engine for the next time.
-#[derive(Debug, Default, Clone)]
-pub struct Container {
-    /// The image, for example `redis:7.4`; pulled if the engine lacks it. Default: `redis:8` or `valkey/valkey:8` where a registry
-    /// answers, else an image that is built here from the installed server. A server that is named by its path is always built.
-    pub image: Option<String>,
-    /// How containers are reached. Default: [`Network::Host`] where the engine shares this machine's network.
-    pub network: Option<Network>,
-}
+/// image stays with the engine for the next time. [`Topology::image`] and [`Topology::container_network`] choose among forms.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Container;
 
 #[async_trait]
 impl Provisioner for Container {
@@ -45,12 +40,14 @@ impl Provisioner for Container {
     ) -> Result<Deployment, ClusterError> {
         topology.validate()?;
         let engine = engine::run(connect()).await?;
-        let network = self.network.unwrap_or(if engine.shares_network {
-            Network::Host
-        } else {
-            Network::Published
-        });
-        if network == Network::Published && options.links == Links::Proxied {
+        let network = topology
+            .container_network
+            .unwrap_or(if engine.shares_network {
+                ContainerNetwork::Host
+            } else {
+                ContainerNetwork::Published
+            });
+        if network == ContainerNetwork::Published && options.links == Links::Proxied {
             return Err(ClusterError::new(
                 "links between containers with published ports do not pass this machine, so no proxy can be put into them; \
                  use containers on the host's network, or processes",
@@ -60,7 +57,7 @@ impl Provisioner for Container {
         sweep()?;
         let (docker, wish, server) = (
             engine.docker.clone(),
-            self.image.clone(),
+            topology.image.clone(),
             topology.server.clone(),
         );
         let image = engine::run(async move {
@@ -77,13 +74,14 @@ impl Provisioner for Container {
                 server.path.display()
             )));
         }
+        let (layout, ports) = network::plan(network, topology);
         let way = Way {
             name: self.name(),
             server: None,
             version: image.made_of.as_ref().map(|server| server.version.clone()),
             image: Some(image.name.clone()),
-            layout: network.layout(),
-            ports: network.ports(topology),
+            layout,
+            ports,
             runner: Box::new(|record| {
                 Ok(Box::new(Containers::new(engine, image, network, record)?))
             }),

@@ -6,43 +6,26 @@ use std::path::Path;
 use testcontainers::bollard::models::{HostConfig, HostConfigLogConfig, PortBinding};
 
 use crate::layout::Layout;
-use crate::{Access, Links, Topology, TopologyKind};
-
-/// How containers are reached. Nothing listens beyond loopback in either form.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Network {
-    /// The machine's own network: each node has a loopback address of its own, as processes have, and links can be harmed.
-    Host,
-    /// Ports that the engine publishes on 127.0.0.1, the same number inside and outside: for engines in a virtual machine, as Docker
-    /// Desktop. Sentinel and cluster nodes share the network of one container that nobody harms, so that addresses mean
-    /// the same to nodes and to clients. Links between nodes do not pass this machine and cannot be harmed.
-    Published,
-}
+use crate::{Access, ContainerNetwork, Links, Topology, TopologyKind};
 
 /// The bus ports of a cluster lie so far above the client ports. They exist inside the shared network only.
 const BUS_OFFSET: u16 = 10_000;
 
-impl Network {
-    /// Whether the nodes of this kind share one container's network.
-    pub(crate) fn is_shared(self, kind: TopologyKind) -> bool {
-        self == Network::Published && matches!(kind, TopologyKind::Sentinel | TopologyKind::Cluster)
-    }
+/// Places the nodes of a topology: links, first port, directory of logs, directory of data, who is admitted.
+pub(crate) type Plan = fn(&Topology, Links, u16, &Path, &Path, &Access) -> Layout;
 
-    /// How many ports in a row a topology needs.
-    pub(crate) fn ports(self, topology: &Topology) -> u16 {
-        match self {
-            Network::Host => 2,
-            Network::Published => topology.places().len() as u16,
-        }
+/// How nodes are placed in a network, and how many ports in a row they need.
+pub(crate) fn plan(network: ContainerNetwork, topology: &Topology) -> (Plan, u16) {
+    match network {
+        ContainerNetwork::Host => (Layout::plan, 2),
+        ContainerNetwork::Published => (published, topology.places().len() as u16),
     }
+}
 
-    /// Places the nodes.
-    pub(crate) fn layout(self) -> fn(&Topology, Links, u16, &Path, &Path, &Access) -> Layout {
-        match self {
-            Network::Host => Layout::plan,
-            Network::Published => published,
-        }
-    }
+/// Whether the nodes of this kind share one container's network.
+pub(crate) fn is_shared(network: ContainerNetwork, kind: TopologyKind) -> bool {
+    network == ContainerNetwork::Published
+        && matches!(kind, TopologyKind::Sentinel | TopologyKind::Cluster)
 }
 
 /// All nodes on 127.0.0.1, each on a port of its own.
@@ -123,7 +106,7 @@ fn binding(port: u16) -> (String, Option<Vec<PortBinding>>) {
 mod tests {
     use super::*;
 
-    fn plan(kind: TopologyKind) -> Layout {
+    fn placed(kind: TopologyKind) -> Layout {
         let topology = Topology::of(kind);
         let (dir, data) = (Path::new("/tmp/lab"), Path::new("/tmp/lab/nodes"));
         let access = Access::of(&topology);
@@ -132,7 +115,7 @@ mod tests {
 
     #[test]
     fn published_nodes_differ_by_port_and_announce_where_they_are_reached() {
-        let layout = plan(TopologyKind::Cluster);
+        let layout = placed(TopologyKind::Cluster);
         assert!(
             layout
                 .url
@@ -151,17 +134,15 @@ mod tests {
 
     #[test]
     fn a_published_replica_is_told_its_masters_own_port() {
-        let layout = plan(TopologyKind::Sentinel);
+        let layout = placed(TopologyKind::Sentinel);
         assert!(layout.nodes[1].conf.contains("replicaof 127.0.0.1 17000"));
         assert!(
             layout.nodes[3]
                 .conf
                 .contains("sentinel monitor locklab 127.0.0.1 17000 2")
         );
-        assert_eq!(
-            Network::Published.ports(&Topology::of(TopologyKind::Sentinel)),
-            6
-        );
+        let sentinels = Topology::of(TopologyKind::Sentinel);
+        assert_eq!(plan(ContainerNetwork::Published, &sentinels).1, 6);
     }
 
     #[test]

@@ -22,13 +22,13 @@ use tokio::sync::{Mutex as AsyncMutex, RwLock};
 use super::engine::{self, Engine};
 use super::image::Chosen;
 use super::labels;
-use super::network::{Network, Place};
+use super::network::{Place, is_shared};
 use super::reaper::Reaper;
 use crate::layout::PlannedNode;
 use crate::proc_fs::Stat;
 use crate::registry::{self, Record};
 use crate::runner::Runner;
-use crate::{ClusterError, ProcessId, Role};
+use crate::{ClusterError, ContainerNetwork, ProcessId, Role};
 
 /// The containers of one deployment, by node.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ pub(crate) struct Containers {
 struct Shared {
     engine: Engine,
     image: Chosen,
-    network: Network,
+    network: ContainerNetwork,
     deployment: String,
     /// The directory below which every node has its own.
     data: PathBuf,
@@ -77,7 +77,7 @@ impl Containers {
     pub(crate) fn new(
         engine: Engine,
         image: Chosen,
-        network: Network,
+        network: ContainerNetwork,
         record: &Record,
     ) -> Result<Containers, ClusterError> {
         let mut names: Vec<String> = record
@@ -85,7 +85,7 @@ impl Containers {
             .iter()
             .map(|node| name(&record.id, &node.name))
             .collect();
-        let holder = network.is_shared(record.topology).then(|| {
+        let holder = is_shared(network, record.topology).then(|| {
             let ports = record.nodes.iter().map(|node| node.address.port());
             (name(&record.id, "network"), ports.collect())
         });
@@ -231,8 +231,8 @@ impl Shared {
         self.hold_network().await?;
         let place = match (&self.holder, self.network) {
             (Some((holder, _)), _) => Place::In(holder.clone()),
-            (None, Network::Host) => Place::Host,
-            (None, Network::Published) => Place::Behind(vec![node.address.port()]),
+            (None, ContainerNetwork::Host) => Place::Host,
+            (None, ContainerNetwork::Published) => Place::Behind(vec![node.address.port()]),
         };
         let path = |path: &Path| path.to_string_lossy().into_owned();
         let mut args = vec![path(&node.conf_path)];
@@ -259,7 +259,9 @@ impl Shared {
             let (key, value) = &self.environment[0];
             process.has_variable(key, value)
         });
-        if self.network == Network::Host && process.is_some_and(|process| elsewhere(process.pid)) {
+        if self.network == ContainerNetwork::Host
+            && process.is_some_and(|process| elsewhere(process.pid))
+        {
             return Err(ClusterError::new(
                 "the engine's host network is not the network of this process; run both in the same one, or choose published ports",
             ));

@@ -6,12 +6,14 @@ use std::ops::Range;
 use toml::de::{DeTable, DeValue};
 
 use super::validate::At;
-use super::{NodeSpec, Persistence, Secret, Topology, TopologyKind, User};
+use super::{
+    ContainerNetwork, NodeSpec, Persistence, ProvisionerKind, Secret, Topology, TopologyKind, User,
+};
 use crate::Role;
 use crate::input::{FileErrors, Problems, Section, nearest, one_of, shown};
 
 /// What `[topology]` may hold.
-pub const TOPOLOGY_KEYS: [&str; 13] = [
+pub const TOPOLOGY_KEYS: [&str; 16] = [
     "kind",
     "replicas",
     "masters",
@@ -25,6 +27,9 @@ pub const TOPOLOGY_KEYS: [&str; 13] = [
     "acl",
     "users",
     "nodes",
+    "provisioner",
+    "image",
+    "container-network",
 ];
 pub(super) const USER_KEYS: [&str; 3] = ["name", "password", "rules"];
 pub(super) const NODE_KEYS: [&str; 3] = ["role", "name", "config"];
@@ -83,6 +88,9 @@ pub fn parse_topology(section: Section<'_>) -> Option<Topology> {
     let min_replicas_to_write = section.count("min-replicas-to-write", 0, 99);
     let tls = section.truth("tls");
     let acl = section.truth("acl");
+    let provisioner = section.word("provisioner", provisioner);
+    let image = section.text("image");
+    let network = section.word("container-network", container_network);
     let user_sections = section.tables("users", "[[topology.users]]");
     let users: Vec<User> = user_sections.iter().map(|user| self::user(*user)).collect();
     let node_sections = section.tables("nodes", "[[topology.nodes]]");
@@ -97,6 +105,9 @@ pub fn parse_topology(section: Section<'_>) -> Option<Topology> {
     topology.tls = tls.unwrap_or(false);
     topology.acl = acl.unwrap_or(false);
     topology.users = users;
+    topology.provisioner = provisioner.unwrap_or_default();
+    topology.image = image.map(str::to_owned);
+    topology.container_network = network;
     if let Some(server) = server {
         topology.server = server.to_owned();
     }
@@ -129,6 +140,26 @@ fn kind(section: Section<'_>) -> Option<TopologyKind> {
             .find(|kind| kind.name() == word)
             .ok_or_else(|| format!("{}{}", one_of(kinds()), nearest(word, kinds())))
     })
+}
+
+fn provisioner(word: &str) -> Result<ProvisionerKind, String> {
+    let names = || ProvisionerKind::ALL.into_iter().map(ProvisionerKind::name);
+    ProvisionerKind::ALL
+        .into_iter()
+        .find(|known| known.name() == word)
+        .ok_or_else(|| format!("{}{}", one_of(names()), nearest(word, names())))
+}
+
+fn container_network(word: &str) -> Result<ContainerNetwork, String> {
+    let names = || {
+        ContainerNetwork::ALL
+            .into_iter()
+            .map(ContainerNetwork::name)
+    };
+    ContainerNetwork::ALL
+        .into_iter()
+        .find(|known| known.name() == word)
+        .ok_or_else(|| format!("{}{}", one_of(names()), nearest(word, names())))
 }
 
 fn persistence(word: &str) -> Result<Persistence, String> {

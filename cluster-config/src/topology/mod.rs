@@ -5,6 +5,7 @@ mod file;
 mod kind;
 mod node;
 mod persistence;
+mod provisioning;
 mod schema;
 mod user;
 mod validate;
@@ -17,6 +18,7 @@ pub use file::{TOPOLOGY_KEYS, parse_topology};
 pub use kind::TopologyKind;
 pub use node::NodeSpec;
 pub use persistence::Persistence;
+pub use provisioning::{ContainerNetwork, ProvisionerKind};
 pub use schema::{TopologyTable, json_schema};
 pub(crate) use user::OWN_USER;
 pub use user::{Secret, User};
@@ -58,6 +60,16 @@ pub struct Topology {
     /// What is special about single nodes. The first with a role describes the first node of that role, and so on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<NodeSpec>,
+    /// What its servers run in.
+    #[serde(default, skip_serializing_if = "ProvisionerKind::is_default")]
+    pub provisioner: ProvisionerKind,
+    /// The image of containers, for example `redis:7.4`, pulled if the engine lacks it. `None`: `redis:8` or `valkey/valkey:8` where
+    /// a registry answers, else one that is built here from the installed server; always built for a `server` that is a path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+    /// How containers are reached. `None`: the host's network where the engine shares it with this machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub container_network: Option<ContainerNetwork>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
@@ -115,6 +127,9 @@ impl Topology {
             acl: false,
             users: Vec::new(),
             nodes: Vec::new(),
+            provisioner: ProvisionerKind::Process,
+            image: None,
+            container_network: None,
         }
     }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 
-use super::{Persistence, TopologyKind};
+use super::{ContainerNetwork, Persistence, ProvisionerKind, TopologyKind};
 use crate::Role;
 
 /// The file that `locklab up` takes.
@@ -52,6 +52,13 @@ pub struct TopologyTable {
     users: Option<Vec<UserTable>>,
     /// What is special about single nodes: the first with a role describes the first node of that role, and so on.
     nodes: Option<Vec<NodeTable>>,
+    /// What servers run in. Default process.
+    provisioner: Option<ProvisionerKind>,
+    /// The image of containers, for example `redis:7.4`. Default: `redis:8` or `valkey/valkey:8` where a registry answers, else one
+    /// that is built from the installed server.
+    image: Option<String>,
+    /// How containers are reached. Default: the host's network where the engine shares it with this machine.
+    container_network: Option<ContainerNetwork>,
 }
 
 /// A user besides the one in the URL.

@@ -1,9 +1,9 @@
 //! What every test of running servers needs: a deployment in a temporary directory, and waiting for a condition.
 #![allow(dead_code, reason = "each test file uses a part")]
 
-pub(crate) mod toxiproxy;
 #[cfg(feature = "containers")]
 pub(crate) mod engine;
+pub(crate) mod toxiproxy;
 pub(crate) mod wire;
 
 use std::ops::Deref;
