@@ -61,6 +61,13 @@ impl Background {
         self.runtime.spawn(work);
     }
 
+    /// Completes when the client closes.
+    pub(crate) async fn closed(&self) {
+        let mut closed = self.closed.subscribe();
+        // The sender is ours.
+        let _ = closed.wait_for(|closed| *closed).await;
+    }
+
     /// Sleeps, or returns true at once when the client closes.
     pub(crate) async fn closed_within(&self, pause: Duration) -> bool {
         let mut closed = self.closed.subscribe();

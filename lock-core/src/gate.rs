@@ -10,7 +10,7 @@ use crate::{
     lock::LockInner,
     quorum::majority,
     servers::Servers,
-    topology::Subscription,
+    topology::{Subscription, Tune},
 };
 
 /// Every line of a client.
@@ -71,7 +71,10 @@ impl Ears {
             Some(channel) => {
                 let routes = lock.servers.routes().iter();
                 routes
-                    .map(|route| route.subscribe(lock.names.key.as_bytes(), channel))
+                    .map(|route| {
+                        let tune = Tune::Channel(channel);
+                        route.subscribe(lock.names.key.as_bytes(), tune)
+                    })
                     .collect()
             }
             None => Vec::new(),

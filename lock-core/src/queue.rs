@@ -9,14 +9,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use futures_util::{StreamExt, stream::FuturesUnordered};
+use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use tokio::sync::{Notify, mpsc};
 
 use crate::{
     hold::{Hold, drift},
-    kind::{Beat, Called, Line},
+    kind::{Absent, Beat, Called, Ears, Line, News, Waiting},
     lock::LockInner,
-    topology::{NodeError, Sent},
+    topology::{NodeError, Sent, Subscription, Tune},
 };
 
 /// From one beat to the next; three of them make a client count as dead when they are missed.
@@ -78,6 +78,9 @@ impl Stamp {
     }
 }
 
+/// The owners that a beat was for, and its answer.
+type Beaten = (Vec<String>, Result<Sent, NodeError>);
+
 /// What a waiter is told.
 #[derive(Debug)]
 pub(crate) enum Word {
@@ -93,6 +96,8 @@ pub(crate) struct Seat {
     post: Arc<Post>,
     owner: String,
     words: mpsc::UnboundedReceiver<Word>,
+    /// Its own, where the client has none for all.
+    ears: Option<Subscription>,
 }
 
 impl Posts {
@@ -128,6 +133,7 @@ impl Posts {
             post,
             owner,
             words: inbox,
+            ears: None,
         }
     }
 
@@ -152,7 +158,7 @@ impl Seat {
     }
 
     /// The server has said, to a question that was sent at `sent_at`, that there is a place.
-    pub(crate) fn placed(&self, sent_at: Instant, server_us: u64) {
+    pub(crate) fn placed(&mut self, sent_at: Instant, server_us: u64) {
         let start = {
             let mut state = self.post.state();
             state.stamp = Some(Stamp { sent_at, server_us });
@@ -168,14 +174,23 @@ impl Seat {
         } else {
             self.post.wake.notify_one();
         }
+        let lock = &self.post.lock;
+        let route = &lock.servers.routes()[0];
+        if self.ears.is_none()
+            && !route.hears_patterns()
+            && let Some(channel) = self.post.line.own_ears(&lock.names, &self.owner)
+        {
+            let tune = Tune::Channel(&channel);
+            self.ears = Some(route.subscribe(lock.names.key.as_bytes(), tune));
+        }
     }
 
     /// The next word; cancel-safe.
     pub(crate) async fn word(&mut self) -> Word {
-        match self.words.recv().await {
-            Some(word) => word,
+        tokio::select! {
             // The sender is in the map as long as this seat is.
-            None => std::future::pending().await,
+            Some(word) = self.words.recv() => word,
+            _ = heard(&mut self.ears) => Word::Again,
         }
     }
 }
@@ -202,33 +217,19 @@ impl Post {
     /// Hears and beats until nobody has waited for a while.
     async fn run(self: Arc<Self>) {
         let client = Arc::clone(&self.lock.client);
-        let route = &self.lock.servers.routes()[0];
-        let channel = self.line.channel(&self.lock.names, client.id());
-        let mut ears = route.subscribe(self.lock.names.key.as_bytes(), &channel);
-        let mut mail = ears.inner.mail();
-        let mut beats = FuturesUnordered::new();
+        let mut ears = self.ears();
+        let mut beats: FuturesUnordered<BoxFuture<'_, Beaten>> = FuturesUnordered::new();
         let mut beat_at = Instant::now() + BEAT;
         let mut missing = 0;
         loop {
             let waits = self.state().waiters.values().any(|waiter| waiter.placed);
-            let sleep_until = if waits {
+            let wake = if waits {
                 beat_at
             } else {
                 Instant::now() + LINGER
             };
             tokio::select! {
-                biased;
-                payload = mail.recv() => match payload {
-                    Some(payload) => {
-                        if let Some(called) = self.line.read_message(&payload) {
-                            self.call(called);
-                        }
-                    }
-                    // The client was closed.
-                    None => return,
-                },
-                () = ears.inner.hint() => {
-                    let ready = ears.inner.is_ready();
+                ready = heard(&mut ears) => {
                     self.state().subscribed = ready;
                     // What was said before the subscription, nobody has heard.
                     if ready {
@@ -237,25 +238,18 @@ impl Post {
                 }
                 Some((asked, answer)) = beats.next(), if !beats.is_empty() => {
                     let pause = match self.read_beat(&answer) {
-                        Some(beat) => {
-                            missing = if beat.waiting < asked { missing + 1 } else { 0 };
-                            self.heard(beat, missing)
-                        }
+                        Some(beat) => self.take_in(beat, &asked, &mut missing),
                         None => BEAT / 10,
                     };
                     beat_at = Instant::now() + pause;
-                    if missing > 1 {
-                        missing = 0;
-                        self.tell_all();
-                    }
                 }
-                () = tokio::time::sleep_until(sleep_until.into()) => {
+                () = tokio::time::sleep_until(wake.into()) => {
                     if !waits {
                         if client.posts.forget(&self) {
                             return;
                         }
                     } else if beats.is_empty() {
-                        beats.push(self.beat());
+                        beats.push(self.beat().boxed());
                         beat_at = Instant::now() + BEAT;
                     } else {
                         beat_at = Instant::now() + BEAT / 10;
@@ -265,25 +259,54 @@ impl Post {
                     // Whoever waits again after a pause has said so with its own question.
                     beat_at = beat_at.max(Instant::now() + BEAT / 2);
                 }
+                () = client.background.closed() => return,
             }
         }
     }
 
-    /// One beat, with how many must have a place when it comes to the server.
-    async fn beat(&self) -> (usize, Result<Sent, NodeError>) {
-        let (asked, subscribed) = {
+    /// Listens for all waiters in one place, if there is one for all.
+    fn ears(self: &Arc<Self>) -> Option<Subscription> {
+        let names = &self.lock.names;
+        let route = &self.lock.servers.routes()[0];
+        let ears = self.line.ears(names, self.lock.client.id());
+        let tune = match &ears {
+            Ears::Channel(channel) => Tune::Channel(channel),
+            Ears::Pattern(pattern) if route.hears_patterns() => Tune::Pattern(pattern),
+            Ears::Pattern(_) => return None,
+        };
+        let mut ears = route.subscribe(names.key.as_bytes(), tune);
+        let post = Arc::downgrade(self);
+        ears.inner.read(Box::new(move |message| {
+            let Some(post) = post.upgrade() else {
+                return false;
+            };
+            if let Some(news) = post.line.read_message(&post.lock.names, message) {
+                post.tell(news);
+            }
+            true
+        }));
+        Some(ears)
+    }
+
+    /// One beat, with those who must have a place when it comes to the server.
+    async fn beat(&self) -> Beaten {
+        let (owners, subscribed) = {
             let state = self.state();
-            let placed = state.waiters.values().filter(|waiter| waiter.placed);
-            (placed.count(), state.subscribed)
+            let placed = state.waiters.iter().filter(|(_, waiter)| waiter.placed);
+            let owners: Vec<_> = placed.map(|(owner, _)| owner.clone()).collect();
+            (owners, state.subscribed)
         };
         let client = &self.lock.client;
-        let publish = client.publish_command();
-        let request = self
-            .line
-            .beat(&self.lock.names, client.id(), subscribed, publish);
+        let request = self.line.beat(&Waiting {
+            names: &self.lock.names,
+            client: client.id(),
+            owners: &owners,
+            subscribed,
+            publish: client.publish_command(),
+        });
         let deadline = Instant::now() + client.options.response_timeout;
         let answer = self.lock.servers.routes()[0].send(&request, deadline).await;
-        (asked, answer)
+        (owners, answer)
     }
 
     fn read_beat(&self, answer: &Result<Sent, NodeError>) -> Option<Beat> {
@@ -297,9 +320,26 @@ impl Post {
     }
 
     /// Takes in how the line stands, and says when to ask again.
-    fn heard(&self, beat: Beat, missing: u32) -> Duration {
-        if let Some(called) = beat.called {
-            self.call(called);
+    fn take_in(&self, beat: Beat, asked: &[String], missing: &mut u32) -> Duration {
+        if let Some(news) = beat.news {
+            self.tell(news);
+        }
+        match beat.absent {
+            Absent::These(absent) => {
+                for owner in absent.iter().filter_map(|place| asked.get(*place)) {
+                    self.ask_again(owner);
+                }
+            }
+            // A call may be on its way to the one who is missing; if he still is a beat later, something was lost.
+            Absent::AllBut(waiting) if waiting < asked.len() => {
+                *missing += 1;
+                if *missing > 1 {
+                    *missing = 0;
+                    asked.iter().for_each(|owner| self.ask_again(owner));
+                }
+                return BEAT / 10;
+            }
+            Absent::AllBut(_) => *missing = 0,
         }
         match beat.left {
             // Nobody is called when a lease ends: the first who asks after that calls the next.
@@ -307,32 +347,45 @@ impl Post {
                 let slack = Duration::from_micros(rand::random_range(1_000..10_000));
                 BEAT.min(left + slack)
             }
-            None if missing > 0 => BEAT / 10,
             None => BEAT,
         }
     }
 
-    /// Tells a waiter that it was called. Somebody else's call is none of ours: who left while he was called gives back by
-    /// himself.
-    fn call(&self, called: Called) {
+    /// Tells a waiter. News for somebody else is none of ours: who left while he was called gives back by himself.
+    fn tell(&self, news: News) {
         let now = Instant::now();
         let state = self.state();
-        let Some(waiter) = state.waiters.get(&called.owner) else {
-            return;
+        let (owner, word) = match news {
+            News::Called(called) => {
+                let stamp = state.stamp;
+                let from = stamp.map_or(now, |stamp| stamp.not_after(called.server_us));
+                let from = from.min(now);
+                (called.owner.clone(), Word::Called { called, from })
+            }
+            News::Turn(owner) => (owner, Word::Again),
         };
-        let from = state
-            .stamp
-            .map_or(now, |stamp| stamp.not_after(called.server_us));
-        let from = from.min(now);
-        // A waiter that is gone has closed its inbox.
-        let _ = waiter.words.send(Word::Called { called, from });
+        if let Some(waiter) = state.waiters.get(&owner) {
+            // A waiter that is gone has closed its inbox.
+            let _ = waiter.words.send(word);
+        }
     }
 
-    fn tell_all(&self) {
-        for waiter in self.state().waiters.values_mut() {
+    fn ask_again(&self, owner: &str) {
+        if let Some(waiter) = self.state().waiters.get_mut(owner) {
             waiter.placed = false;
             let _ = waiter.words.send(Word::Again);
         }
+    }
+}
+
+/// Completes when the subscription has come or gone, and says which; never if there is none.
+async fn heard(ears: &mut Option<Subscription>) -> bool {
+    match ears {
+        Some(ears) => {
+            ears.inner.hint().await;
+            ears.inner.is_ready()
+        }
+        None => std::future::pending().await,
     }
 }
 

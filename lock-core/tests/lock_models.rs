@@ -54,8 +54,22 @@ mod topology {
         async fn ready(&mut self);
         async fn hint(&mut self);
         fn is_ready(&self) -> bool;
-        fn mail(&mut self) -> tokio::sync::mpsc::UnboundedReceiver<Vec<u8>>;
+        fn read(&mut self, reader: Reader);
     }
+
+    #[derive(Debug, Clone, Copy)]
+    pub(crate) enum Tune<'a> {
+        Channel(&'a str),
+        Pattern(&'a str),
+    }
+
+    #[derive(Debug)]
+    pub(crate) struct Message {
+        pub(crate) channel: String,
+        pub(crate) payload: Vec<u8>,
+    }
+
+    pub(crate) type Reader = Box<dyn Fn(&Message) -> bool + Send + Sync>;
 }
 
 /// Which line a broken twin lacks.

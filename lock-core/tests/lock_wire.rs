@@ -249,23 +249,26 @@ async fn every_kind_says_no_more_than_it_must() {
             .collect();
         let channel = "redisson_lock__channel:{n}";
         let line = "redisson_lock_token:{n} locklab_queue:{n}";
+        let fair = "redisson_lock_queue:{n} redisson_lock_timeout:{n} locklab_fair_latch:{n}";
         let acquire = match kind {
             Kind::Plain => format!("SET n {owner} NX PX 30000"),
             Kind::Fenced => format!("EVALSHA 2 n redisson_lock_token:{{n}} 30000 {owner} 0"),
             Kind::Queued => format!("EVALSHA 3 n {line} 30000 {owner} PUBLISH 2000"),
+            Kind::Fair => format!("EVALSHA 5 n {fair} {channel} 30000 {owner} PUBLISH 0"),
             _ => format!("EVALSHA 1 n 30000 {owner}"),
         };
         let release = match kind {
             Kind::Spin => format!("EVALSHA 1 n {owner}"),
             Kind::Queued => format!("EVALSHA 3 n {line} {owner} PUBLISH 2000"),
+            Kind::Fair => format!("EVALSHA 5 n {fair} {channel} {owner} PUBLISH 0"),
             _ => format!("EVALSHA 2 n {channel} {owner} PUBLISH"),
         };
         assert_eq!(sent, [acquire, release], "{kind}");
         let told = all.iter().any(|(inner, words)| {
             *inner && words[0].eq_ignore_ascii_case("publish") && words[1..] == [channel, "0"]
         });
-        // A queued lock speaks to the next in its line alone, and there is nobody.
-        let speaks = !matches!(kind, Kind::Spin | Kind::Queued);
+        // A lock with a line speaks to the next in it alone, and there is nobody.
+        let speaks = !matches!(kind, Kind::Spin | Kind::Fair | Kind::Queued);
         assert_eq!(told, speaks, "{kind}: {all:?}");
     }
 }

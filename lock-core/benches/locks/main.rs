@@ -2,13 +2,14 @@
 //! beside redis-benchmark, and per lock held.
 //!
 //! `cargo bench -p lock-core` · `-- --million` holds 1,000,000 locks instead of 100,000 · `-- cycle`, `-- reference`,
-//! `-- pairs` and `-- renewal` run one part · `--features peer -- peer` measures beside rslock. Ratios are medians over
+//! `-- pairs`, `-- chain` and `-- renewal` run one part · `--features peer -- peer` measures beside rslock. Ratios are medians over
 //! rounds in which the two sides take turns, since a machine's pace drifts; absolute figures are of this machine, now.
 //! Each goal of the library is a line that begins with `goal:` and says whether it is reached.
 
 // A benchmark's output is what it is for.
 #![allow(clippy::print_stdout)]
 
+mod chain;
 mod cycle;
 mod goals;
 mod pairs;
@@ -25,7 +26,7 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 fn main() -> Result<(), Failure> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let asks = |word: &str| arguments.iter().any(|argument| argument == word);
-    let all = !["cycle", "peer", "reference", "pairs", "renewal"]
+    let all = !["cycle", "peer", "reference", "pairs", "renewal", "chain"]
         .into_iter()
         .any(asks);
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -43,6 +44,9 @@ fn main() -> Result<(), Failure> {
     }
     if all || asks("reference") {
         runtime.block_on(reference::run())?;
+    }
+    if all || asks("chain") {
+        runtime.block_on(chain::run())?;
     }
     if all || asks("renewal") {
         let locks = if asks("--million") {

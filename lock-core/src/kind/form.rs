@@ -4,7 +4,7 @@ use std::{borrow::Cow, fmt, time::Duration};
 
 use crate::{
     names::Names,
-    topology::{Request, Script, What},
+    topology::{Message, Request, Script, What},
 };
 
 /// What every request of a hold is made of.
@@ -142,17 +142,47 @@ pub(crate) trait Form: fmt::Debug + Send + Sync {
 
 /// A line of waiters that lives on the server.
 pub(crate) trait Line: fmt::Debug + Send + Sync {
-    /// Where a client is told who was called.
-    fn channel(&self, names: &Names, client: &str) -> String;
+    /// Where a client is told who was called, all its owners in one place.
+    fn ears(&self, names: &Names, client: &str) -> Ears;
+    /// Where one owner is told, if `ears` is a pattern and there are none.
+    fn own_ears(&self, _names: &Names, _owner: &str) -> Option<String> {
+        None
+    }
     /// How one hold is called.
     fn owner<'a>(&self, ask: &Ask<'a>) -> Cow<'a, str>;
     /// Says that a client's waiters are alive, and asks how things stand.
-    fn beat(&self, names: &Names, client: &str, subscribed: bool, publish: &'static str)
-    -> Request;
+    fn beat(&self, waiting: &Waiting<'_>) -> Request;
     /// Reads the answer to `beat`.
     fn read_beat(&self, value: &redis::Value) -> Option<Beat>;
-    /// Reads a message on the channel; `None` if it is none of ours.
-    fn read_message(&self, payload: &[u8]) -> Option<Called>;
+    /// Reads a message; `None` if it is none of ours.
+    fn read_message(&self, names: &Names, message: &Message) -> Option<News>;
+}
+
+/// A channel or a pattern of channels.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Ears {
+    Channel(String),
+    Pattern(String),
+}
+
+/// The waiters of a client.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Waiting<'a> {
+    pub(crate) names: &'a Names,
+    pub(crate) client: &'a str,
+    pub(crate) owners: &'a [String],
+    /// The client hears what is said to it.
+    pub(crate) subscribed: bool,
+    pub(crate) publish: &'static str,
+}
+
+/// What a waiter is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum News {
+    /// It has the lock.
+    Called(Called),
+    /// This owner gets the lock if it asks.
+    Turn(String),
 }
 
 /// Somebody in the line was given the lock.
@@ -169,14 +199,22 @@ pub(crate) struct Called {
 /// How a line stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Beat {
-    /// The server's clock in microseconds.
+    /// The server's clock in microseconds, where it matters.
     pub(crate) server_us: u64,
-    /// How many owners of the client that asked wait.
-    pub(crate) waiting: usize,
+    pub(crate) absent: Absent,
     /// What is left of the hold.
     pub(crate) left: Option<Duration>,
-    /// Who holds it, if he was called.
-    pub(crate) called: Option<Called>,
+    /// What was said last, if it still holds.
+    pub(crate) news: Option<News>,
+}
+
+/// Which waiters have no place, although they should.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Absent {
+    /// All but so many.
+    AllBut(usize),
+    /// These, by their place among the owners.
+    These(Vec<usize>),
 }
 
 /// The answer of the scripts that look at a lock: `{time left in ms, owner, count}`, or nothing.
@@ -204,3 +242,17 @@ pub(crate) fn held(value: &redis::Value) -> Option<Option<Held>> {
 pub(crate) fn left(pttl_ms: i64) -> Option<Duration> {
     u64::try_from(pttl_ms).ok().map(Duration::from_millis)
 }
+
+/// A script of a kind with a line: what all of the kind's scripts share, and its own text.
+macro_rules! line_script {
+    ($shared:literal, $name:literal) => {
+        Script::new(
+            $name,
+            concat!(
+                include_str!(concat!("../../scripts/", $shared, ".lua")),
+                include_str!(concat!("../../scripts/", $name, ".lua"))
+            ),
+        )
+    };
+}
+pub(super) use line_script;

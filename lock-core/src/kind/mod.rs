@@ -1,5 +1,6 @@
 //! The kinds of lock: one registry, one file per kind.
 
+mod fair;
 mod fenced;
 mod form;
 mod hash;
@@ -9,7 +10,8 @@ mod queued;
 use std::{fmt, str::FromStr};
 
 pub(crate) use form::{
-    Ask, Beat, Called, Extended, Form, Given, Held, Ids, Line, Place as InLine, Reply,
+    Absent, Ask, Beat, Called, Ears, Extended, Form, Given, Held, Ids, Line, News, Place as InLine,
+    Reply, Waiting,
 };
 
 /// A kind of lock. [`Kind::ALL`] is the registry.
@@ -27,6 +29,9 @@ pub enum Kind {
     /// As re-entrant, with a fencing token that rises from hold to hold: 1, 2, 3, from one counter with Java clients
     /// and without an end, or from the server's clock on with a life ([`Acquire::token_life`](crate::Acquire::token_life)).
     Fenced,
+    /// In the order of arrival, across clients, in the wire format of RFairLock; re-entrant. A release calls the first in the line, who
+    /// then takes it; nobody is waited for who does not come within a second.
+    Fair,
     /// Strictly in the order of arrival, across clients: a release gives the lock to the next one in the line and tells that
     /// one alone. Fenced, with the counter of [`Kind::Fenced`]; not re-entrant. Our own format: a client of another library
     /// on that name excludes it and is excluded, but stands in no line.
@@ -91,6 +96,13 @@ const ROWS: &[Row] = &[
         form: &fenced::Fenced,
     },
     Row {
+        kind: Kind::Fair,
+        name: "fair",
+        about: "first come, first served, re-entrant, wire-compatible with RFairLock",
+        place: Place::OneSet,
+        form: &fair::Fair,
+    },
+    Row {
         kind: Kind::Queued,
         name: "queued",
         about: "first come, first served: a release calls the next waiter by itself; fenced, our own format",
@@ -114,6 +126,7 @@ impl Kind {
         Kind::NonReentrant,
         Kind::Spin,
         Kind::Fenced,
+        Kind::Fair,
         Kind::Queued,
         Kind::Redlock,
     ];
@@ -183,6 +196,6 @@ mod tests {
             assert_eq!(kind.name().parse(), Ok(*kind));
         }
         let error = "mutex".parse::<Kind>().unwrap_err().to_string();
-        assert!(error.contains("fenced, queued, redlock"), "{error}");
+        assert!(error.contains("fenced, fair, queued, redlock"), "{error}");
     }
 }

@@ -6,13 +6,16 @@ use std::{borrow::Cow, time::Duration};
 use redis::Value;
 
 use super::{
-    form::{Ask, Beat, Called, Extended, Form, Given, Held, Line, Reply, left},
+    form::{
+        Absent, Ask, Beat, Called, Ears, Extended, Form, Given, Held, Line, News, Reply, Waiting,
+        left, line_script,
+    },
     hash::REENTRANT,
     plain,
 };
 use crate::{
     names::{Names, companion},
-    topology::{Request, Script, What},
+    topology::{Message, Request, Script, What},
 };
 
 /// The longest lease of a hold that its owner has not claimed: it was called while it waited, and for all that the server
@@ -21,22 +24,10 @@ const UNCLAIMED: Duration = Duration::from_secs(2);
 /// How long a client counts as alive after it was heard.
 const ALIVE: Duration = Duration::from_secs(3);
 
-macro_rules! script {
-    ($name:literal) => {
-        Script::new(
-            $name,
-            concat!(
-                include_str!("../../scripts/queue.lua"),
-                include_str!(concat!("../../scripts/", $name, ".lua"))
-            ),
-        )
-    };
-}
-
-static TAKE: Script = script!("take_queued");
-static GIVE: Script = script!("give_queued");
-static BEAT: Script = script!("beat_queued");
-static FORCE_RELEASE: Script = script!("force_release_queued");
+static TAKE: Script = line_script!("queue", "take_queued");
+static GIVE: Script = line_script!("queue", "give_queued");
+static BEAT: Script = line_script!("queue", "beat_queued");
+static FORCE_RELEASE: Script = line_script!("queue", "force_release_queued");
 
 /// The queued lock. Not re-entrant: an equal owner waits behind itself.
 #[derive(Debug)]
@@ -138,26 +129,20 @@ impl Form for Queued {
 }
 
 impl Line for Queued {
-    fn channel(&self, names: &Names, client: &str) -> String {
-        format!("{}:{client}", line(names))
+    fn ears(&self, names: &Names, client: &str) -> Ears {
+        Ears::Channel(format!("{}:{client}", line(names)))
     }
 
     fn owner<'a>(&self, ask: &Ask<'a>) -> Cow<'a, str> {
         hold(ask)
     }
 
-    fn beat(
-        &self,
-        names: &Names,
-        client: &str,
-        subscribed: bool,
-        publish: &'static str,
-    ) -> Request {
-        request(&BEAT, names)
-            .arg(client.as_bytes())
+    fn beat(&self, waiting: &Waiting<'_>) -> Request {
+        request(&BEAT, waiting.names)
+            .arg(waiting.client.as_bytes())
             .arg_ms(ALIVE)
-            .arg(flag(subscribed))
-            .arg(publish.as_bytes())
+            .arg(flag(waiting.subscribed))
+            .arg(waiting.publish.as_bytes())
             .arg_ms(UNCLAIMED)
     }
 
@@ -174,38 +159,38 @@ impl Line for Queued {
         else {
             return None;
         };
-        let called = match called {
+        let news = match called {
             [
                 Value::BulkString(owner),
                 Value::Int(token),
                 Value::Int(at),
                 Value::Int(ms),
-            ] => Some(Called {
+            ] => Some(News::Called(Called {
                 owner: String::from_utf8(owner.clone()).ok()?,
                 token: u64::try_from(*token).ok()?,
                 server_us: u64::try_from(*at).ok()?,
                 lease: left(*ms)?,
-            }),
+            })),
             _ => None,
         };
         Some(Beat {
             server_us: u64::try_from(*now).ok()?,
-            waiting: usize::try_from(*waiting).ok()?,
+            absent: Absent::AllBut(usize::try_from(*waiting).ok()?),
             left: left(*pttl_ms),
-            called,
+            news,
         })
     }
 
-    fn read_message(&self, payload: &[u8]) -> Option<Called> {
-        let text = std::str::from_utf8(payload).ok()?;
+    fn read_message(&self, _names: &Names, message: &Message) -> Option<News> {
+        let text = std::str::from_utf8(&message.payload).ok()?;
         let mut words = text.split(' ');
         let mut next = || words.next();
-        Some(Called {
+        Some(News::Called(Called {
             owner: next()?.to_owned(),
             token: next()?.parse().ok()?,
             server_us: next()?.parse().ok()?,
             lease: Duration::from_millis(next()?.parse().ok()?),
-        })
+        }))
     }
 }
 
@@ -224,12 +209,24 @@ mod tests {
 
     #[test]
     fn a_message_is_read_and_a_foreign_one_is_not() {
-        let called = Queued.read_message(b"u:7 42 1700000000000000 2000");
-        let called = called.expect("a message of the scripts");
-        assert_eq!((called.owner.as_str(), called.token), ("u:7", 42));
-        assert_eq!(called.lease, Duration::from_secs(2));
+        let names = Names::new("n");
+        let read = |payload: &[u8]| {
+            let message = Message {
+                channel: String::new(),
+                payload: payload.to_vec(),
+            };
+            Queued.read_message(&names, &message)
+        };
+        let called = Called {
+            owner: "u:7".to_owned(),
+            token: 42,
+            server_us: 1_700_000_000_000_000,
+            lease: Duration::from_secs(2),
+        };
+        let message = b"u:7 42 1700000000000000 2000";
+        assert_eq!(read(message), Some(News::Called(called)));
         for foreign in [&b"0"[..], b"", b"u:7 x 1 1", b"\xff 1 1 1"] {
-            assert_eq!(Queued.read_message(foreign), None);
+            assert_eq!(read(foreign), None);
         }
     }
 
@@ -239,7 +236,9 @@ mod tests {
             let names = Names::new(name);
             let slot = crate::slot;
             assert_eq!(slot(name.as_bytes()), slot(line(&names).as_bytes()));
-            let channel = Line::channel(&Queued, &names, "c");
+            let Ears::Channel(channel) = Queued.ears(&names, "c") else {
+                panic!("one channel for a client");
+            };
             assert_eq!(slot(name.as_bytes()), slot(channel.as_bytes()));
         }
     }

@@ -24,7 +24,6 @@ use std::{
 
 use async_trait::async_trait;
 use futures_util::{StreamExt, stream::FuturesUnordered};
-use tokio::sync::mpsc::UnboundedReceiver;
 
 pub(crate) use self::request::{Replicas, Request, Script, WaitFor, What};
 pub(crate) use self::secure::Secure;
@@ -68,9 +67,13 @@ pub(crate) trait Route: std::fmt::Debug + Send + Sync {
     async fn send(&self, request: &Request, deadline: Instant) -> Result<Sent, NodeError>;
     /// Subscribes to a lock's channel at the node that owns `key`; shared by all waiters of this client on that channel; ends on drop.
     /// Must be called within a runtime.
-    fn subscribe(&self, key: &[u8], channel: &str) -> Subscription;
+    fn subscribe(&self, key: &[u8], tune: Tune<'_>) -> Subscription;
     /// `PUBLISH`, `SPUBLISH` or `BOTH`: what release scripts must use here.
     fn publish_command(&self) -> &'static str;
+    /// Whether a pattern of channels can be subscribed.
+    fn hears_patterns(&self) -> bool {
+        self.publish_command() == "PUBLISH"
+    }
     /// Whether keys of one request must lie in one slot.
     fn is_sharded(&self) -> bool {
         false
@@ -82,6 +85,24 @@ pub(crate) trait Route: std::fmt::Debug + Send + Sync {
     /// `127.0.0.1:6379`, for messages.
     fn label(&self) -> String;
     async fn close(&self);
+}
+
+/// What to listen to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Tune<'a> {
+    Channel(&'a str),
+    /// Every channel that a pattern of PSUBSCRIBE fits; there is no such thing where publishing is sharded.
+    Pattern(&'a str),
+}
+
+/// Takes a message, or says that it is there no more.
+pub(crate) type Reader = Box<dyn Fn(&Message) -> bool + Send + Sync>;
+
+/// A message.
+#[derive(Debug)]
+pub(crate) struct Message {
+    pub(crate) channel: String,
+    pub(crate) payload: Vec<u8>,
 }
 
 /// A waiter's view of a channel. Everything is a hint: look at the lock again.
@@ -100,9 +121,9 @@ pub(crate) trait Hints: std::fmt::Debug + Send + Sync {
     async fn hint(&mut self);
     /// Whether the server has acknowledged the subscription, and it was not lost since.
     fn is_ready(&self) -> bool;
-    /// The payloads of the messages from now on, which then are no hints any more. One waiter of a channel may have them; they end
-    /// when the client is closed.
-    fn mail(&mut self) -> UnboundedReceiver<Vec<u8>>;
+    /// Hands every message from now on to `reader`, on the task that hears it; a message that it takes is no hint any more. A
+    /// channel has one reader, the last one.
+    fn read(&mut self, reader: Reader);
 }
 
 /// Connects to a target: one route, but for independent masters one per endpoint (unreachable masters of a quorum are routes too: they connect lazily).

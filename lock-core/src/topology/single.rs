@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Instant};
 use async_trait::async_trait;
 
 use super::{
-    NodeError, Request, Route, Sent, Subscription,
+    NodeError, Request, Route, Sent, Subscription, Tune,
     dial::{Dialer, Proof},
     drive::{Router, drive},
     node::{Node, Purpose},
@@ -61,8 +61,8 @@ impl Route for Single {
     async fn send(&self, request: &Request, deadline: Instant) -> Result<Sent, NodeError> {
         drive(self, request, deadline).await
     }
-    fn subscribe(&self, key: &[u8], channel: &str) -> Subscription {
-        self.channels.subscribe(key, channel)
+    fn subscribe(&self, key: &[u8], tune: Tune<'_>) -> Subscription {
+        self.channels.subscribe(key, tune)
     }
     fn publish_command(&self) -> &'static str {
         self.channels.publish_command()

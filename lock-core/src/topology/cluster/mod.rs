@@ -9,7 +9,7 @@ use tokio::{sync::watch, time::timeout_at};
 
 use self::state::State;
 use super::{
-    NodeError, Request, Route, Sent, Subscription,
+    NodeError, Request, Route, Sent, Subscription, Tune,
     dial::Dialer,
     drive::{Router, drive},
     node::{Node, Purpose},
@@ -100,8 +100,8 @@ impl Route for Cluster {
     async fn send(&self, request: &Request, deadline: Instant) -> Result<Sent, NodeError> {
         drive(self, request, deadline).await
     }
-    fn subscribe(&self, key: &[u8], channel: &str) -> Subscription {
-        self.channels.subscribe(key, channel)
+    fn subscribe(&self, key: &[u8], tune: Tune<'_>) -> Subscription {
+        self.channels.subscribe(key, tune)
     }
     fn publish_command(&self) -> &'static str {
         self.channels.publish_command()

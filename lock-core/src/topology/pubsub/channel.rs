@@ -1,24 +1,24 @@
 //! Turns what happens to one channel into hints for everybody who waits on it.
 use std::{
+    fmt,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use async_trait::async_trait;
-use tokio::sync::{
-    mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
-    watch,
-};
+use tokio::sync::watch;
 
 use crate::{
     sync::{AtomicU64, AtomicUsize, Mutex, Ordering, PoisonError},
-    topology::Hints,
+    topology::{Hints, Message, Reader, Tune},
 };
 
 /// A channel and its waiters.
 #[derive(Debug)]
 pub(super) struct Channel {
     pub(super) name: String,
+    /// The name is a pattern.
+    pub(super) pattern: bool,
     pub(super) slot: u16,
     /// The feed that has the channel; changed and compared under the lock of `acknowledged`.
     home: AtomicU64,
@@ -27,12 +27,14 @@ pub(super) struct Channel {
     hints: watch::Sender<u64>,
     acknowledged: watch::Sender<bool>,
     /// Who reads the messages, if anybody does.
-    reader: Mutex<Option<UnboundedSender<Vec<u8>>>>,
+    reader: Mutex<Option<Read>>,
 }
 
 impl Channel {
-    pub(super) fn new(name: &str, slot: u16) -> Self {
+    pub(super) fn new(tune: Tune<'_>, slot: u16) -> Self {
+        let (Tune::Channel(name) | Tune::Pattern(name)) = tune;
         Channel {
+            pattern: matches!(tune, Tune::Pattern(_)),
             name: name.to_owned(),
             slot,
             home: AtomicU64::new(0),
@@ -75,10 +77,10 @@ impl Channel {
     }
 
     /// A message has come.
-    pub(super) fn message(&self, payload: &[u8]) {
+    pub(super) fn message(&self, message: &Message) {
         let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(sender) = &*reader {
-            if sender.send(payload.to_vec()).is_ok() {
+        if let Some(Read(read)) = &*reader {
+            if read(message) {
                 return;
             }
             *reader = None;
@@ -100,6 +102,15 @@ impl Channel {
                 .unwrap_or_else(PoisonError::into_inner)
                 .elapsed()
                 > linger
+    }
+}
+
+/// See [`Hints::read`].
+struct Read(Reader);
+
+impl fmt::Debug for Read {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Read")
     }
 }
 
@@ -142,11 +153,9 @@ impl Hints for Waiter {
         *self.acknowledged.borrow()
     }
 
-    fn mail(&mut self) -> UnboundedReceiver<Vec<u8>> {
-        let (sender, receiver) = unbounded_channel();
-        let reader = &self.channel.reader;
-        *reader.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender);
-        receiver
+    fn read(&mut self, reader: Reader) {
+        let place = &self.channel.reader;
+        *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(Read(reader));
     }
 }
 

@@ -3,12 +3,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures_util::future::join;
-use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::{Hub, Places};
 use crate::{
     PubSub,
-    topology::{Hints, Subscription},
+    topology::{Hints, Reader, Subscription, Tune},
 };
 
 /// The subscriptions of one route.
@@ -34,13 +33,13 @@ impl Channels {
     }
 
     /// Joins the waiters of a channel; must be called within a runtime.
-    pub(crate) fn subscribe(&self, key: &[u8], name: &str) -> Subscription {
+    pub(crate) fn subscribe(&self, key: &[u8], tune: Tune<'_>) -> Subscription {
         match self {
-            Channels::One(hub) => hub.subscribe(key, name),
+            Channels::One(hub) => hub.subscribe(key, tune),
             Channels::Both { plain, sharded } => Subscription {
                 inner: Box::new(Twice {
-                    plain: plain.subscribe(key, name),
-                    sharded: sharded.subscribe(key, name),
+                    plain: plain.subscribe(key, tune),
+                    sharded: sharded.subscribe(key, tune),
                 }),
             },
         }
@@ -91,8 +90,8 @@ impl Hints for Twice {
         self.plain.inner.is_ready() && self.sharded.inner.is_ready()
     }
 
-    /// Of the plain channel alone: a letter that came twice would be read twice.
-    fn mail(&mut self) -> UnboundedReceiver<Vec<u8>> {
-        self.plain.inner.mail()
+    /// Of the plain channel alone: a message that came twice would be read twice.
+    fn read(&mut self, reader: Reader) {
+        self.plain.inner.read(reader);
     }
 }

@@ -15,7 +15,7 @@ use tokio::{
 };
 
 use super::{Order, channel::Channel};
-use crate::topology::{conn::Conn, dial::DialError, node::Node};
+use crate::topology::{Message, conn::Conn, dial::DialError, node::Node};
 
 /// A connection that has heard nothing for so long is asked PING.
 const QUIET: Duration = Duration::from_secs(2);
@@ -147,24 +147,29 @@ impl Feed {
         for member in self.members.values_mut() {
             member.pending = 1;
         }
-        let names: Vec<String> = self.members.keys().cloned().collect();
-        for name in names {
-            self.ask(&mut live, "SUBSCRIBE", &name).await;
+        let channels: Vec<_> = self
+            .members
+            .values()
+            .map(|member| member.channel.clone())
+            .collect();
+        for channel in channels {
+            self.ask(&mut live, &channel, true).await;
         }
         loop {
             tokio::select! {
                 order = orders.recv() => match order {
                     None => return true,
                     Some(FeedOrder::Add(channel)) => {
+                        let asked = Arc::clone(&channel);
                         let name = channel.name.clone();
-                        let member = self.members.entry(name.clone()).or_insert(Member { channel, pending: 0 });
+                        let member = self.members.entry(name).or_insert(Member { channel, pending: 0 });
                         member.pending += 1;
-                        self.ask(&mut live, "SUBSCRIBE", &name).await;
+                        self.ask(&mut live, &asked, true).await;
                     }
                     Some(FeedOrder::Remove(name)) => {
                         if let Some(member) = self.members.remove(&name) {
                             member.channel.lost(self.id);
-                            self.ask(&mut live, "UNSUBSCRIBE", &name).await;
+                            self.ask(&mut live, &member.channel, false).await;
                         }
                     }
                 },
@@ -201,19 +206,22 @@ impl Feed {
     }
 
     /// Subscribes or ends a subscription; its acknowledgement comes later.
-    async fn ask(&self, live: &mut Live, verb: &'static str, channel: &str) {
-        let verb = self.verb(verb);
+    async fn ask(&self, live: &mut Live, channel: &Channel, on: bool) {
+        let verb = self.verb(channel, on);
         if let Some(tracer) = &self.node.dialer.tracer {
-            tracer.channel(&self.node.label, verb, channel, None);
+            tracer.channel(&self.node.label, verb, &channel.name, None);
         }
-        live.say(verb, Some(channel)).await;
+        live.say(verb, Some(&channel.name)).await;
     }
 
-    fn verb(&self, verb: &'static str) -> &'static str {
-        match (self.sharded, verb) {
-            (true, "SUBSCRIBE") => "SSUBSCRIBE",
-            (true, "UNSUBSCRIBE") => "SUNSUBSCRIBE",
-            _ => verb,
+    fn verb(&self, channel: &Channel, on: bool) -> &'static str {
+        match (self.sharded, channel.pattern, on) {
+            (true, _, true) => "SSUBSCRIBE",
+            (true, _, false) => "SUNSUBSCRIBE",
+            (false, true, true) => "PSUBSCRIBE",
+            (false, true, false) => "PUNSUBSCRIBE",
+            (false, false, true) => "SUBSCRIBE",
+            (false, false, false) => "UNSUBSCRIBE",
         }
     }
 
@@ -228,23 +236,33 @@ impl Feed {
             return;
         };
         match push.kind {
-            PushKind::Message | PushKind::SMessage => match push.data.get(1) {
-                Some(Value::BulkString(payload)) => {
-                    if let Some(tracer) = &self.node.dialer.tracer {
-                        tracer.channel(&self.node.label, "message", name, Some(payload));
+            PushKind::Message | PushKind::SMessage | PushKind::PMessage => {
+                // Of a pattern the channel stands behind it.
+                match &push.data[push.data.len().saturating_sub(2)..] {
+                    [Value::BulkString(channel), Value::BulkString(payload)] => {
+                        let message = Message {
+                            channel: String::from_utf8_lossy(channel).into_owned(),
+                            payload: payload.clone(),
+                        };
+                        if let Some(tracer) = &self.node.dialer.tracer {
+                            let (label, channel) = (&self.node.label, &message.channel);
+                            tracer.channel(label, "message", channel, Some(payload));
+                        }
+                        member.channel.message(&message);
                     }
-                    member.channel.message(payload);
+                    _ => member.channel.hint(),
                 }
-                _ => member.channel.hint(),
-            },
-            PushKind::Subscribe | PushKind::SSubscribe => {
+            }
+            PushKind::Subscribe | PushKind::SSubscribe | PushKind::PSubscribe => {
                 member.pending = member.pending.saturating_sub(1);
                 if member.pending == 0 {
                     member.channel.acknowledged(self.id);
                 }
             }
             // Not asked for by us, who forget a channel before leaving it: its slot has moved away.
-            PushKind::Unsubscribe | PushKind::SUnsubscribe if member.pending == 0 => {
+            PushKind::Unsubscribe | PushKind::SUnsubscribe | PushKind::PUnsubscribe
+                if member.pending == 0 =>
+            {
                 if let Some(member) = self.members.remove(name) {
                     member.channel.lost(self.id);
                     let _ = self.board.send(Order::Again(member.channel));

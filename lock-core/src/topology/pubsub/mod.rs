@@ -20,7 +20,7 @@ use self::{
     board::Board,
     channel::{Channel, Waiter},
 };
-use super::{Subscription, node::Node, slot};
+use super::{Subscription, Tune, node::Node, slot};
 
 /// Where channels live.
 pub(crate) trait Places: fmt::Debug + Send + Sync {
@@ -69,12 +69,13 @@ impl Hub {
     }
 
     /// Joins the waiters of a channel; must be called within a runtime.
-    pub(crate) fn subscribe(&self, key: &[u8], name: &str) -> Subscription {
+    pub(crate) fn subscribe(&self, key: &[u8], tune: Tune<'_>) -> Subscription {
+        let (Tune::Channel(name) | Tune::Pattern(name)) = tune;
         let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
         let channel = match registry.get(name) {
             Some(channel) => channel.clone(),
             None => {
-                let channel = Arc::new(Channel::new(name, slot(key)));
+                let channel = Arc::new(Channel::new(tune, slot(key)));
                 registry.insert(name.to_owned(), channel.clone());
                 self.tell(Order::New(channel.clone()));
                 channel

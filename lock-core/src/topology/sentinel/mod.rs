@@ -10,7 +10,7 @@ use tokio::{task::AbortHandle, time::timeout_at};
 
 use self::{state::State, witness::Witness};
 use super::{
-    NodeError, Request, Route, Secure, Sent, Subscription,
+    NodeError, Request, Route, Secure, Sent, Subscription, Tune,
     dial::Dialer,
     drive::{Router, drive},
     node::Node,
@@ -80,7 +80,7 @@ impl Sentinel {
 
 /// Looks for the master at every announcement, and whenever announcements may have been missed.
 fn watch_for_switch(hub: &Hub, state: &Arc<State>) -> AbortHandle {
-    let mut announcements = hub.subscribe(b"", SWITCHED);
+    let mut announcements = hub.subscribe(b"", Tune::Channel(SWITCHED));
     let state = Arc::downgrade(state);
     let watcher = tokio::spawn(async move {
         loop {
@@ -115,8 +115,8 @@ impl Route for Sentinel {
     async fn send(&self, request: &Request, deadline: Instant) -> Result<Sent, NodeError> {
         drive(self, request, deadline).await
     }
-    fn subscribe(&self, key: &[u8], channel: &str) -> Subscription {
-        self.channels.subscribe(key, channel)
+    fn subscribe(&self, key: &[u8], tune: Tune<'_>) -> Subscription {
+        self.channels.subscribe(key, tune)
     }
     fn publish_command(&self) -> &'static str {
         self.channels.publish_command()

@@ -22,7 +22,7 @@ async fn slots_move_under_requests_and_subscriptions() {
     let key = "a";
     let moved = slot(key.as_bytes());
     let (from, to) = if moved < 8192 { (0, 1) } else { (1, 0) };
-    let mut waiter = route.subscribe(key.as_bytes(), "{a}:channel");
+    let mut waiter = route.subscribe(key.as_bytes(), Tune::Channel("{a}:channel"));
     ready(&mut waiter).await;
     cluster.nodes[from].ok(&["SPUBLISH", "{a}:channel", "0"]);
     hint(&mut waiter).await;
@@ -89,7 +89,7 @@ async fn a_killed_master_is_followed_by_its_replica() {
             .acked,
         Some((1, 1))
     );
-    let mut waiter = route.subscribe(key.as_bytes(), "{a}:channel");
+    let mut waiter = route.subscribe(key.as_bytes(), Tune::Channel("{a}:channel"));
     ready(&mut waiter).await;
     // Many requests in flight when their master dies, and none is stuck.
     let flying: Vec<_> = (0..200)

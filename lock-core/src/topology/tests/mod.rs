@@ -12,7 +12,7 @@ use std::{
 };
 
 use super::{
-    NodeError, Replicas, Request, Route, Script, Sent, Subscription, WaitFor, What, connect,
+    NodeError, Replicas, Request, Route, Script, Sent, Subscription, Tune, WaitFor, What, connect,
 };
 use crate::{ClientOptions, Target};
 

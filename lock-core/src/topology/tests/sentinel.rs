@@ -17,7 +17,7 @@ async fn a_killed_master_is_followed_by_the_promoted_one() {
         first.node.to_string(),
         format!("127.0.0.1:{}", group.data[0].port)
     );
-    let mut waiter = route.subscribe(b"k", "channel");
+    let mut waiter = route.subscribe(b"k", Tune::Channel("channel"));
     ready(&mut waiter).await;
 
     group.data[0].kill();

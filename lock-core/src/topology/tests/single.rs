@@ -241,13 +241,13 @@ async fn waiting_for_replicas_counts_them() {
 async fn a_subscription_survives_its_connection_and_says_so() {
     let mut server = Server::start(&[]);
     let route = route(&server.url()).await;
-    let mut waiter = route.subscribe(b"k", "channel");
+    let mut waiter = route.subscribe(b"k", Tune::Channel("channel"));
     ready(&mut waiter).await;
     assert!(no_hint_waiting(&mut waiter));
     server.ok(&["PUBLISH", "channel", "0"]);
     hint(&mut waiter).await;
 
-    let mut second = route.subscribe(b"k", "channel");
+    let mut second = route.subscribe(b"k", Tune::Channel("channel"));
     ready(&mut second).await;
     assert_eq!(
         server.ok(&["PUBSUB", "NUMSUB", "channel"]),
@@ -338,7 +338,7 @@ async fn a_frozen_master_delays_no_other_and_turns_from_unknown_to_definite() {
 async fn a_subscription_notices_a_silent_connection() {
     let server = Server::start(&[]);
     let route = route(&server.url()).await;
-    let mut waiter = route.subscribe(b"k", "channel");
+    let mut waiter = route.subscribe(b"k", Tune::Channel("channel"));
     ready(&mut waiter).await;
     let frozen = server.freeze();
     // Nothing is closed: only the unanswered PING tells.

@@ -1,0 +1,69 @@
+-- What the scripts of a fair lock share; put in front of each. KEYS: lock, queue, deadlines, offer, channel.
+-- RFairLock's keys: the lock is a hash {owner: count}; the queue a list of owners; the deadlines a sorted set of the ms until
+-- when each counts as waiting, here always by the server's clock. Each waits on the channel <channel>:<owner>.
+-- The offer is ours: "<owner> <server's ms> <grace in ms>", who was called last for a free lock. RFairLock leaves a free lock to
+-- its head until the head's deadline, which may be minutes away.
+local lock, queue, deadlines, offer, channel = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+-- Who heard that he was called has so long to come; whom nobody heard for may be about to subscribe.
+local HEARD_MS, UNHEARD_MS = 1000, 100
+
+local function clock()
+    local now = redis.call('time')
+    return now[1] * 1000 + math.floor(now[2] / 1000)
+end
+
+-- Takes an owner out of the line; how often he was in it.
+local function leave(owner)
+    redis.call('zrem', deadlines, owner)
+    return redis.call('lrem', queue, 0, owner)
+end
+
+-- The first in the line whose deadline has not passed. Who has no deadline was left behind by half a script.
+local function first(now)
+    while true do
+        local head = redis.call('lindex', queue, 0)
+        if not head then
+            return nil
+        end
+        local deadline = redis.call('zscore', deadlines, head)
+        if deadline and tonumber(deadline) > now then
+            return head
+        end
+        redis.call('lpop', queue)
+        redis.call('zrem', deadlines, head)
+    end
+end
+
+-- Tells an owner that it is his turn; false if nobody heard it. A user who may not publish cannot know.
+local function tell(owner, publish)
+    local heard = false
+    for _, command in ipairs({'PUBLISH', 'SPUBLISH'}) do
+        if publish == command or publish == 'BOTH' then
+            heard = redis.pcall(command, channel .. ':' .. owner, '0') ~= 0 or heard
+        end
+    end
+    return heard
+end
+
+-- Calls the first in the line of a free lock, unless he is the one who asks. Who was called and did not come loses his place.
+-- Returns him and for how long the lock is kept for him.
+local function call(now, publish, asker)
+    while true do
+        local head = first(now)
+        if not head or head == asker then
+            return head, 0
+        end
+        local said = redis.call('get', offer) or ''
+        local owner, since, grace = string.match(said, '^(%S+) (%d+) (%d+)$')
+        if owner ~= head then
+            grace = tell(head, publish) and HEARD_MS or UNHEARD_MS
+            redis.call('set', offer, string.format('%s %.0f %d', head, now, grace), 'px', 10 * HEARD_MS)
+            return head, grace
+        end
+        local spent = now - since
+        if spent < tonumber(grace) then
+            return head, grace - spent
+        end
+        leave(head)
+    end
+end

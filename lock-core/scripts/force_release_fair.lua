@@ -1,0 +1,8 @@
+-- Takes a lock away from whoever holds it, and calls the next. 1: somebody did; 0: nobody.
+-- ARGV: publish command.
+if redis.call('del', lock) == 0 then
+    return 0
+end
+redis.call('del', offer)
+call(clock(), ARGV[1])
+return 1

@@ -1,0 +1,34 @@
+-- Gives back one hold, and calls the next if the lock is free then. 1: freed; 0: held still; nil: this owner has it no more.
+-- KEYS: and [unlock latch, [acquire latch]].  ARGV: owner, publish command, '1' to give up a place too, [latch in ms].
+-- The unlock latch keeps the answer for a repetition. With the acquire latch the acquire is undone: if it has not
+-- run, setting its latch makes sure that it never will count.
+-- Who gives up moves nobody else's deadline.
+local owner, publish, latch = ARGV[1], ARGV[2], KEYS[6]
+local said = latch and redis.call('get', latch)
+if said then
+    return tonumber(said)
+end
+local now = clock()
+local never = KEYS[7] and redis.call('set', KEYS[7], '0', 'px', ARGV[4], 'nx')
+local count = redis.call('hget', lock, owner)
+if never or not count then
+    if ARGV[3] == '1' and leave(owner) > 0 then
+        if redis.call('exists', lock) == 0 then
+            call(now, publish)
+        end
+        return 1
+    end
+    return nil
+end
+if tonumber(count) > 1 then
+    redis.call('hincrby', lock, owner, -1)
+    redis.call('set', latch, '0', 'px', ARGV[4])
+    return 0
+end
+redis.call('hdel', lock, owner)
+if latch then
+    redis.call('set', latch, '1', 'px', ARGV[4])
+end
+redis.call('del', offer)
+call(now, publish)
+return 1

@@ -1,0 +1,39 @@
+-- Takes the lock, or a place in its line. nil: held; {0, for how long it is another's in ms, -1 without end, server's ms}: not; -3:
+-- this acquire was settled before.
+-- KEYS: and [acquire latch].  ARGV: lease in ms, owner, publish command, how long a place lasts in ms or 0 for a try, [latch in ms].
+-- An owner that may hold several times counts each acquire once, told by its latch.
+local lease, owner, latch = tonumber(ARGV[1]), ARGV[2], KEYS[6]
+local now = clock()
+local left = redis.call('pttl', lock)
+if left ~= -2 and redis.call('hexists', lock, owner) == 1 then
+    if latch and redis.call('set', latch, '1', 'px', ARGV[5], 'nx') then
+        redis.call('hincrby', lock, owner, 1)
+    end
+    if left < lease then
+        redis.call('pexpire', lock, lease)
+    end
+    return nil
+end
+if left == -2 then
+    local called, ms = call(now, ARGV[3], owner)
+    if not called or called == owner then
+        if latch and not redis.call('set', latch, '1', 'px', ARGV[5], 'nx') then
+            return -3
+        end
+        -- The hold first: a server without memory refuses it as long as the script has written nothing else.
+        redis.call('hset', lock, owner, 1)
+        redis.call('pexpire', lock, lease)
+        leave(owner)
+        redis.call('del', offer)
+        return nil
+    end
+    left = ms
+end
+if ARGV[4] ~= '0' then
+    redis.call('zadd', deadlines, now + ARGV[4], owner)
+    -- The list decides about the order; the set alone would be no place.
+    if not redis.call('lpos', queue, owner) then
+        redis.call('rpush', queue, owner)
+    end
+end
+return {0, left, now}

@@ -1,0 +1,233 @@
+//! The RFairLock format: RLock's hash, a list of who waits, and each one's deadline; every waiter has a channel of its own.
+
+use std::{borrow::Cow, time::Duration};
+
+use redis::Value;
+
+use super::{
+    form::{
+        Absent, Ask, Beat, Ears, Extended, Form, Given, Held, Line, News, Reply, Waiting, left,
+        line_script,
+    },
+    hash::{REENTRANT, acquire_latch, latch_life},
+};
+use crate::{
+    names::{Names, companion},
+    topology::{Message, Request, Script, What},
+};
+
+/// How long a place in the line lasts without a beat. A Java peer whose clock is ahead by more evicts us, and we queue again; one
+/// that finds a dead place of ours at the head of a free lock waits for so long.
+const PLACE: Duration = Duration::from_secs(30);
+
+static TAKE: Script = line_script!("fair", "take_fair");
+static GIVE: Script = line_script!("fair", "give_fair");
+static BEAT: Script = line_script!("fair", "beat_fair");
+static FORCE_RELEASE: Script = line_script!("fair", "force_release_fair");
+
+/// RFairLock's format.
+#[derive(Debug)]
+pub(crate) struct Fair;
+
+fn request(script: &'static Script, names: &Names) -> Request {
+    Request::new(What::Script(script))
+        .key(names.key.as_bytes())
+        .key(companion("redisson_lock_queue", &names.key).as_bytes())
+        .key(companion("redisson_lock_timeout", &names.key).as_bytes())
+        .key(companion("locklab_fair_latch", &names.key).as_bytes())
+        .key(names.channel.as_bytes())
+}
+
+fn give(ask: &Ask<'_>, undo: bool) -> Request {
+    let mut request = request(&GIVE, ask.names);
+    if let Some(ids) = ask.ids {
+        request = request.key(&ask.names.latch("redisson_unlock_latch", ids.release));
+        if undo {
+            request = request.key(&acquire_latch(ask.names, ids));
+        }
+    }
+    request = request
+        .arg(ask.owner.as_bytes())
+        .arg(ask.publish.as_bytes())
+        .arg(if undo { b"1" } else { b"0" });
+    match ask.ids {
+        Some(_) => request.arg_ms(latch_life(ask.lease)),
+        None => request,
+    }
+}
+
+impl Form for Fair {
+    fn acquire(&self, ask: &Ask<'_>) -> Request {
+        let mut request = request(&TAKE, ask.names);
+        if let Some(ids) = ask.ids {
+            request = request.key(&acquire_latch(ask.names, ids));
+        }
+        request = request
+            .arg_ms(ask.lease)
+            .arg(ask.owner.as_bytes())
+            .arg(ask.publish.as_bytes());
+        request = match ask.place {
+            Some(_) => request.arg_ms(PLACE),
+            None => request.arg(b"0"),
+        };
+        match ask.ids {
+            Some(_) => request.arg_ms(latch_life(ask.lease)),
+            None => request,
+        }
+    }
+
+    fn read_acquire(&self, value: &Value) -> Option<Reply> {
+        match value {
+            Value::Array(parts) => match parts.as_slice() {
+                [Value::Int(0), Value::Int(pttl_ms), Value::Int(at)] => Some(Reply::Queued {
+                    left: left(*pttl_ms),
+                    server_us: us(*at)?,
+                }),
+                _ => None,
+            },
+            other => REENTRANT.read_acquire(other),
+        }
+    }
+
+    fn release(&self, ask: &Ask<'_>) -> Request {
+        give(ask, false)
+    }
+
+    fn undo(&self, ask: &Ask<'_>) -> Request {
+        give(ask, true)
+    }
+
+    fn read_release(&self, value: &Value) -> Option<Given> {
+        REENTRANT.read_release(value)
+    }
+
+    fn extend_script(&self) -> &'static Script {
+        REENTRANT.extend_script()
+    }
+
+    fn extend_arg(&self, ask: &Ask<'_>, request: Request) -> Request {
+        REENTRANT.extend_arg(ask, request)
+    }
+
+    fn read_extend(&self, value: &Value) -> Option<Extended> {
+        REENTRANT.read_extend(value)
+    }
+
+    fn look(&self, names: &Names) -> Request {
+        REENTRANT.look(names)
+    }
+
+    fn read_holder(&self, value: &Value) -> Option<Option<Held>> {
+        REENTRANT.read_holder(value)
+    }
+
+    fn force_release(&self, names: &Names, publish: &'static str) -> Request {
+        request(&FORCE_RELEASE, names).arg(publish.as_bytes())
+    }
+
+    fn line(&self) -> Option<&dyn Line> {
+        Some(self)
+    }
+}
+
+impl Line for Fair {
+    fn ears(&self, names: &Names, client: &str) -> Ears {
+        Ears::Pattern(format!("{}:{client}:*", escaped(&names.channel)))
+    }
+
+    fn own_ears(&self, names: &Names, owner: &str) -> Option<String> {
+        Some(format!("{}:{owner}", names.channel))
+    }
+
+    fn owner<'a>(&self, ask: &Ask<'a>) -> Cow<'a, str> {
+        ask.owner.into()
+    }
+
+    fn beat(&self, waiting: &Waiting<'_>) -> Request {
+        let request = request(&BEAT, waiting.names)
+            .arg(waiting.publish.as_bytes())
+            .arg_ms(PLACE);
+        let owners = waiting.owners.iter();
+        owners.fold(request, |request, owner| request.arg(owner.as_bytes()))
+    }
+
+    fn read_beat(&self, value: &Value) -> Option<Beat> {
+        let Value::Array(parts) = value else {
+            return None;
+        };
+        let [
+            Value::Int(now),
+            Value::Int(pttl_ms),
+            Value::BulkString(head),
+            Value::Int(free),
+            absent @ ..,
+        ] = parts.as_slice()
+        else {
+            return None;
+        };
+        let absent = absent.iter().map(|number| match number {
+            Value::Int(number) => usize::try_from(*number).ok()?.checked_sub(1),
+            _ => None,
+        });
+        let head = std::str::from_utf8(head).ok()?;
+        Some(Beat {
+            server_us: us(*now)?,
+            absent: Absent::These(absent.collect::<Option<_>>()?),
+            left: left(*pttl_ms),
+            news: (*free == 1).then(|| News::Turn(head.to_owned())),
+        })
+    }
+
+    fn read_message(&self, names: &Names, message: &Message) -> Option<News> {
+        let owner = message.channel.strip_prefix(&names.channel)?;
+        Some(News::Turn(owner.strip_prefix(':')?.to_owned()))
+    }
+}
+
+/// A name as a pattern that fits nothing else.
+fn escaped(name: &str) -> String {
+    let mut pattern = String::with_capacity(name.len());
+    for c in name.chars() {
+        if matches!(c, '*' | '?' | '[' | ']' | '\\' | '^') {
+            pattern.push('\\');
+        }
+        pattern.push(c);
+    }
+    pattern
+}
+
+/// The server's ms as µs.
+fn us(ms: i64) -> Option<u64> {
+    u64::try_from(ms).ok()?.checked_mul(1000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pattern_of_a_client_fits_its_owners_alone() {
+        let names = Names::new("a*[b]?");
+        let Ears::Pattern(pattern) = Fair.ears(&names, "u") else {
+            panic!("a pattern");
+        };
+        assert_eq!(pattern, r"redisson_lock__channel:{a\*\[b\]\?}:u:*");
+    }
+
+    #[test]
+    fn a_message_names_its_owner_by_its_channel() {
+        let names = Names::new("n");
+        let read = |channel: &str| {
+            let message = Message {
+                channel: channel.to_owned(),
+                payload: b"0".to_vec(),
+            };
+            Fair.read_message(&names, &message)
+        };
+        assert_eq!(
+            read("redisson_lock__channel:{n}:u:7"),
+            Some(News::Turn("u:7".to_owned()))
+        );
+        assert_eq!(read("redisson_lock__channel:{n}"), None);
+    }
+}
