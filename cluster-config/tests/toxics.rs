@@ -55,7 +55,7 @@ async fn lift(api: &Api) {
 async fn latency_delays_a_burst_once_and_flushes_when_it_is_lifted() {
     for (api, proxy) in proxied().await {
         let mut client = connected(proxy).await;
-        api.toxic("p", "latency", r#""attributes":{"latency":150}"#)
+        api.toxic("p", "latency", r#""attributes":{"latency":400}"#)
             .await;
         let started = Instant::now();
         for _ in 0..10 {
@@ -66,12 +66,12 @@ async fn latency_delays_a_burst_once_and_flushes_when_it_is_lifted() {
         }
         let took = started.elapsed();
         assert!(
-            took >= Duration::from_millis(150),
+            took >= Duration::from_millis(400),
             "{}: {took:?}",
             api.name()
         );
         assert!(
-            took < Duration::from_millis(1500),
+            took < Duration::from_millis(4000),
             "{}: {took:?}",
             api.name()
         );
@@ -94,7 +94,7 @@ async fn bandwidth_is_thousands_of_bytes_per_second_and_trickles() {
         api.toxic(
             "p",
             "bandwidth",
-            r#""stream":"upstream","attributes":{"rate":10}"#,
+            r#""stream":"upstream","attributes":{"rate":5}"#,
         )
         .await;
         let started = Instant::now();
@@ -107,7 +107,7 @@ async fn bandwidth_is_thousands_of_bytes_per_second_and_trickles() {
             .unwrap()
             .unwrap();
         let all = started.elapsed();
-        assert!(all >= Duration::from_millis(400), "{}: {all:?}", api.name());
+        assert!(all >= Duration::from_millis(800), "{}: {all:?}", api.name());
         assert!(
             first < all - Duration::from_millis(100),
             "{}: {first:?} {all:?}",
@@ -221,20 +221,27 @@ async fn toxicity_is_drawn_per_connection_and_nobody_is_hit_at_zero() {
             api.ask("POST", "/proxies/p/toxics/t", half).await.status,
             200
         );
-        let mut silent = 0;
         let mut clients = Vec::new();
         for _ in 0..40 {
             let mut client = Wire::to(proxy).await;
             client.send("x").await;
             clients.push(client);
         }
-        tokio::time::sleep(SILENCE).await;
-        for client in &mut clients {
-            let read = timeout(Duration::from_millis(20), client.0.read_u8()).await;
-            silent += usize::from(read.is_err());
-        }
+        let mut answered = vec![false; clients.len()];
+        let mut look = || {
+            for (client, answered) in clients.iter().zip(&mut answered) {
+                *answered |= matches!(client.0.try_read(&mut [0; 1]), Ok(1));
+            }
+            answered.iter().filter(|answered| **answered).count()
+        };
         // Fewer than 5 or more than 35 of 40 come once in a million.
-        assert!((5..=35).contains(&silent), "{}: {silent}", api.name());
+        let until = Instant::now() + PATIENCE;
+        while look() < 5 && Instant::now() < until {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        tokio::time::sleep(SILENCE).await;
+        let answered = look();
+        assert!((5..=35).contains(&answered), "{}: {answered}", api.name());
     }
 }
 

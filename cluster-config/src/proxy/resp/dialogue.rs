@@ -168,11 +168,12 @@ impl Dialogue {
             return Said::Push;
         };
         let error = first == b'-';
-        if first == b'+' && words.is(0, "QUEUED") {
-            if let Some(queued) = &mut self.queued {
-                queued.extend(answered.marks);
-                return Said::NotYet;
-            }
+        if first == b'+'
+            && words.is(0, "QUEUED")
+            && let Some(queued) = &mut self.queued
+        {
+            queued.extend(answered.marks);
+            return Said::NotYet;
         }
         let mut marks = answered.marks;
         match answered.kind {
