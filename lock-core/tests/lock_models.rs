@@ -177,6 +177,12 @@ fn renewals_end_with_the_client() {
 }
 
 #[test]
+fn a_hold_that_comes_and_goes_wakes_nobody() {
+    let test = "a_hold_that_comes_and_goes_wakes_nobody";
+    check(test, 1, renewal_model::coming_and_going, &[]);
+}
+
+#[test]
 fn every_waiter_enters_without_a_clock() {
     check(
         "every_waiter_enters_without_a_clock",

@@ -5,7 +5,9 @@
 //! deadlock, which the checker finds.
 
 use std::{
+    pin::pin,
     sync::{Arc, LazyLock},
+    task::{Context, Waker},
     time::{Duration, Instant},
 };
 
@@ -145,4 +147,27 @@ pub(crate) fn closing() {
     task.join().unwrap();
     let hold = holder.join().unwrap();
     assert_eq!(Arc::strong_count(&hold), 1, "kept after the end");
+}
+
+/// Holds come one after the other, each gone before it was due: the task, which sleeps towards the first, is woken by none
+/// of the others, although each finds the queue empty.
+pub(crate) fn coming_and_going() {
+    let queue = Queue::new();
+    let first = Hold::new();
+    queue.insert(&first, *NOW + LATER);
+    block_on(queue.woken());
+    first.release(&queue);
+    for number in 1..4 {
+        let looks_at = queue.take_due(*NOW).and_then(|(_, next)| next);
+        assert_eq!(
+            looks_at,
+            Some(*NOW + LATER),
+            "the task has nothing to sleep for"
+        );
+        let next = Hold::new();
+        queue.insert(&next, *NOW + LATER + Duration::from_millis(number));
+        let woken = pin!(queue.woken()).poll(&mut Context::from_waker(Waker::noop()));
+        assert!(woken.is_pending(), "woken for what is due later");
+        next.release(&queue);
+    }
 }
