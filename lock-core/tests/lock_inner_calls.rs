@@ -257,7 +257,8 @@ async fn the_table_of_inner_calls_is_what_the_server_counts() {
     let bench = Bench::start().await;
     for (script, when, calls) in rows {
         // Shared text, and what only a lost answer or a clock brings about: their rows are for the reader.
-        if ["queue.lua", "beat_queued.lua", "acquire_plain.lua"].contains(&script.as_str()) {
+        let unreached = ["queue.lua", "beat_queued.lua", "acquire_plain.lua"];
+        if calls.is_empty() || unreached.contains(&script.as_str()) {
             continue;
         }
         assert_eq!(bench.count(&script, &when).await, calls, "{script}: {when}");
