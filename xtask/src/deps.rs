@@ -28,8 +28,28 @@ const LICENCES: &[&str] = &[
 /// Crates that stand twice in the tree, each with the reason why that cannot be helped now.
 const TWICE: &[(&str, &str)] = &[
     (
+        "base64",
+        "bollard, below testcontainers, is one release behind pem, below rcgen",
+    ),
+    (
         "getrandom",
         "ring stays on 0.2, which asks the kernel as the newer does",
+    ),
+    (
+        "hashbrown",
+        "locked for an option of bollard's serde_with that is off; never built",
+    ),
+    (
+        "indexmap",
+        "locked for an option of bollard's serde_with that is off; never built",
+    ),
+    (
+        "itertools",
+        "prost, below bollard, and testcontainers are one release apart",
+    ),
+    (
+        "schemars",
+        "locked for an option of bollard's serde_with that is off; never built",
     ),
     ("syn", "proc macros are moving from 2 to 3; build time only"),
     (
