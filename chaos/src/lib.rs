@@ -14,13 +14,16 @@
 //! fault that cannot be shown to have bitten never lets a run pass; servers and clients are ended whatever happens. Not
 //! promised: that two runs of one plan give the same history, since servers and schedulers are real.
 //!
-//! Reading order: [`scenario`] (what is asked), [`plan`] (decided), [`faults`] (harm and its undo), [`run`] (acted),
+//! Reading order: [`scenario`] (what is asked), [`plan`] (decided), [`faults`] (harm and its undo), [`hooks`] and [`external`] (on
+//! somebody else's servers), [`run`] (acted),
 //! [`checkers`] (judged), [`proof`] (shown), [`outcome`] (as expected or not), [`builtin`] (the suite that comes with the program).
 
 pub mod builtin;
 pub mod checkers;
 mod clients;
+pub mod external;
 pub mod faults;
+pub mod hooks;
 mod nemesis;
 pub mod outcome;
 pub mod plan;

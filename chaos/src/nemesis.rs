@@ -10,7 +10,10 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use crate::faults::Fault as _;
+use crate::faults::hooked::Hooked;
 use crate::faults::{FaultGuard, FaultKind, Injection, Proof, Target, World, find};
+use crate::hooks::{HEAL, Hooks};
 use crate::plan::PlannedFault;
 use crate::resolve::resolve;
 use crate::run::Progress;
@@ -30,6 +33,8 @@ pub(crate) struct Scene {
     /// How many faults are over: injected and, where they have an end of their own, healed.
     pub(crate) over: watch::Sender<usize>,
     pub(crate) progress: Arc<dyn Fn(Progress<'_>) + Send + Sync>,
+    /// Commands that carry faults out.
+    pub(crate) hooks: Arc<Hooks>,
 }
 
 impl Scene {
@@ -187,7 +192,12 @@ async fn inject(fault: &PlannedFault, scene: &Scene) -> Injected {
         fault: &fault.fault,
         targets: &names,
     });
-    match kind.fault.inject(&scene.world, &injection).await {
+    let hooked = hooked(kind, &injection, scene);
+    let carried_out = match &hooked {
+        Some(hooked) => hooked.inject(&scene.world, &injection).await,
+        None => kind.fault.inject(&scene.world, &injection).await,
+    };
+    match carried_out {
         Ok(guard) => Injected {
             span: FaultSpan {
                 fault: fault.fault.clone(),
@@ -207,6 +217,17 @@ async fn inject(fault: &PlannedFault, scene: &Scene) -> Injected {
             unhurt
         }
     }
+}
+
+/// The command that takes the fault's place, if the scenario gives one; clients and links are never somebody else's.
+fn hooked(kind: &FaultKind, injection: &Injection, scene: &Scene) -> Option<Hooked> {
+    let on_nodes = |target: &Target| matches!(target, Target::Node(_));
+    let harm = scene.hooks.get(kind.name)?.clone();
+    injection.targets.iter().all(on_nodes).then(|| Hooked {
+        name: kind.name.to_owned(),
+        harm,
+        heal: scene.hooks.get(&format!("{}{HEAL}", kind.name)).cloned(),
+    })
 }
 
 /// Waits as long as the fault lasts, heals it, and says what shows that it bit.

@@ -13,6 +13,7 @@ use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
+use crate::hooks::Hooks;
 use crate::scenario::{
     On, Protects, Range, Scenario, Settings, When, Who, data_nodes, nanoseconds, quorum,
 };
@@ -41,6 +42,9 @@ pub struct Plan {
     pub load: LoadPlan,
     /// The faults, those with a time first and in its order.
     pub faults: Vec<PlannedFault>,
+    /// Commands that carry faults out in place of the harness.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub hooks: Hooks,
     /// What must come out, by verdict.
     pub expect: BTreeMap<String, String>,
 }
@@ -188,7 +192,15 @@ impl Plan {
                 protects: load.protects,
             },
             faults,
+            hooks: scenario.hooks.clone(),
             expect: scenario.expect.clone(),
+        }
+    }
+
+    /// Lets every key of the load begin with a prefix, as on servers that are somebody else's.
+    pub fn prefix_locks(&mut self, prefix: &str) {
+        for lock in &mut self.load.locks {
+            lock.insert_str(0, prefix);
         }
     }
 

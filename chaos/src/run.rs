@@ -8,7 +8,7 @@ use std::time::Duration;
 use bench::recorded::{Load, LoadRun, Protects};
 use bench::sink::{HistorySink, Sink};
 use bench::subject::Subject;
-use cluster_config::{Deployment, Links, Provisioner, UpOptions};
+use cluster_config::{Deployment, Links, Provisioner, UpOptions, isolation};
 use results::history::History;
 use results::history_writer::HistoryWriter;
 use results::run::{FaultSpan, ScenarioResult};
@@ -17,11 +17,11 @@ use tokio::time::Instant;
 
 use crate::checkers::{CheckOptions, Floors, check};
 use crate::clients::Clients;
-use crate::faults::World;
+use crate::faults::{self, World};
 use crate::nemesis::{Nemesis, Scene};
 use crate::outcome::{UNKNOWN, judge};
 use crate::plan::Plan;
-use crate::scenario;
+use crate::scenario::{self, On, Who};
 use crate::tracker::Tracker;
 use crate::{probe, proof};
 
@@ -154,7 +154,7 @@ pub async fn run_scenario(plan: &Plan, options: &RunOptions) -> Result<ScenarioR
     (options.progress)(Progress::Starting);
     let mut up = UpOptions::new(dir);
     up.in_memory = true;
-    if plan.needs_proxies() {
+    if plan.needs_proxies() && !by_packets_alone(plan) {
         up.links = Links::Proxied;
     }
     let deployment = tokio::select! {
@@ -181,6 +181,24 @@ pub async fn run_scenario(plan: &Plan, options: &RunOptions) -> Result<ScenarioR
     }
     (options.progress)(Progress::Judging);
     judged(plan, options, recorded)
+}
+
+/// Whether every harm to links is a cut between servers, in a network of its own: then no proxy is needed.
+fn by_packets_alone(plan: &Plan) -> bool {
+    let on_links = plan
+        .faults
+        .iter()
+        .filter(|fault| faults::find(&fault.fault).is_some_and(|kind| kind.hits.link()));
+    let is_client = |who: &Who| matches!(who, Who::Client(_) | Who::Clients | Who::Holder);
+    let servers = |on: &On| match on {
+        On::Parties(_) => false,
+        On::Link { from, to, .. } => !from.iter().chain(to).any(is_client),
+        On::Groups(groups) => !groups.iter().flatten().any(is_client),
+    };
+    isolation().is_some_and(|isolation| isolation.cuts_packets)
+        && on_links
+            .into_iter()
+            .all(|fault| ["cut", "partition"].contains(&fault.fault.as_str()) && servers(&fault.on))
 }
 
 /// What a run leaves behind for the judges.
@@ -246,6 +264,7 @@ async fn record(
         end: end.subscribe(),
         lock: lock.clone(),
         over: over.clone(),
+        hooks: Arc::new(plan.hooks.clone()),
         progress: options.progress.clone(),
     };
     let mut nemesis = Nemesis::new(&plan.faults, scene);
@@ -277,6 +296,9 @@ async fn record(
     // Who was killed for good may leave nobody to take a write: that is not waited for.
     let for_good = faults.iter().any(|fault| fault.healed_ns.is_none());
     let mut notes = Vec::new();
+    if let Some(isolation) = isolation() {
+        notes.push(format!("in a network of its own: {}", isolation.note));
+    }
     if !partial && !for_good && !probe::settled(deployment, &lock, SETTLE_WITHIN).await {
         notes.push(format!(
             "the servers took no write within {SETTLE_WITHIN:?} after everything was healed"

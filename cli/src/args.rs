@@ -90,6 +90,17 @@ pub(crate) enum Command {
     Driver(command::driver::Options),
 }
 
+impl Command {
+    /// Whether the run wants a network of its own.
+    pub(crate) fn isolate(&self) -> bool {
+        match self {
+            Command::Bench(options) => options.isolate,
+            Command::Chaos(options) => options.isolate,
+            _ => false,
+        }
+    }
+}
+
 /// A duration such as `250ms`, `10s`, `2m`.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let bare = text.trim();

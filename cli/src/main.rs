@@ -27,6 +27,13 @@ fn main() -> ExitCode {
         }
     };
     let terminal = terminal::Terminal::new(&cli.common);
+    // Before any thread is started: a network is entered by the thread that asks, and those it starts.
+    if cli.command.isolate() {
+        match cluster_config::isolate() {
+            Ok(isolation) => terminal.note(&format!("in a network of its own: {}", isolation.note)),
+            Err(why) => terminal.warn(&format!("not isolated, links are harmed by proxies: {why}")),
+        }
+    }
     match command::run(cli, &terminal) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {

@@ -141,3 +141,43 @@ fn what_cannot_be_started_is_said_with_its_exit_code() {
     );
     assert_eq!(stdout(&broken), "", "nothing but a URL belongs there");
 }
+
+#[test]
+fn a_file_says_what_is_started_and_whatever_is_wrong_in_it_is_said_together() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(
+        dir.path().join("lab.toml"),
+        "[topology]\nkind = \"masters\"\npersistence = \"aof-always\"\ntls = true\nacl = true\n\
+         nodes = [{ name = \"a\" }, { name = \"b\" }, { name = \"c\" }]\n",
+    )
+    .unwrap();
+    let (mut child, url) = up(dir.path(), &["lab.toml"]);
+    assert!(url.starts_with("redlocks://locklab:"), "{url}");
+    let password = url.split([':', '@']).nth(2).unwrap().to_owned();
+    let output = run(
+        dir.path(),
+        &["lock", &url, "orders", "--kind", "redlock", "--", "true"],
+    );
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let listed = ps(dir.path());
+    assert!(!listed.to_string().contains(&password), "{listed}");
+    assert_eq!(listed["running"][0]["nodes"][2]["name"], "c");
+    assert_eq!(listed["running"][0]["server"]["speaks_tls"], true);
+    signal(&child, Signal::SIGINT);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!(processes_of(dir.path(), child.id()), Vec::<String>::new());
+
+    std::fs::write(
+        dir.path().join("bad.toml"),
+        "[topology]\nkind = \"ring\"\ntsl = true\n",
+    )
+    .unwrap();
+    let bad = run(dir.path(), &["up", "bad.toml"]);
+    assert_eq!(code(&bad), 65);
+    let said = stderr(&bad);
+    assert!(
+        said.contains("bad.toml:2:8") && said.contains("bad.toml:3:1"),
+        "{said}"
+    );
+    assert_eq!(code(&run(dir.path(), &["up", "absent.toml"])), 65);
+}

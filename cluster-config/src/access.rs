@@ -35,10 +35,12 @@ impl Access {
         Dial {
             address,
             socket: self.tls.then(|| dir.join("socket")),
+            user: Some(OWN_USER.to_owned()),
             password: match role {
                 Role::Sentinel => None,
                 Role::Master | Role::Replica => self.password.clone(),
             },
+            database: 0,
         }
     }
 }
@@ -50,20 +52,15 @@ pub struct Dial {
     pub(crate) address: SocketAddr,
     /// A Unix socket that is used instead.
     pub(crate) socket: Option<PathBuf>,
-    /// The password of the user `locklab`.
+    /// Whose password it is; `None`: the server's default user's.
+    pub(crate) user: Option<String>,
+    /// The password, if one is needed.
     pub(crate) password: Option<Secret>,
+    /// The database that is selected.
+    pub(crate) database: u16,
 }
 
 impl Dial {
-    /// An open node, in the clear.
-    pub fn plain(address: SocketAddr) -> Dial {
-        Dial {
-            address,
-            socket: None,
-            password: None,
-        }
-    }
-
     /// What a connection is opened with.
     pub(crate) fn info(&self) -> redis::RedisResult<redis::ConnectionInfo> {
         use redis::IntoConnectionInfo as _;
@@ -72,17 +69,17 @@ impl Dial {
             None => redis::ConnectionAddr::Tcp(self.address.ip().to_string(), self.address.port()),
         };
         let info = address.into_connection_info()?;
-        Ok(match &self.password {
-            None => info,
-            Some(password) => {
-                let settings = info
-                    .redis_settings()
-                    .clone()
-                    .set_username(OWN_USER)
-                    .set_password(password.reveal());
-                info.set_redis_settings(settings)
+        let mut settings = info
+            .redis_settings()
+            .clone()
+            .set_db(i64::from(self.database));
+        if let Some(password) = &self.password {
+            if let Some(user) = &self.user {
+                settings = settings.set_username(user);
             }
-        })
+            settings = settings.set_password(password.reveal());
+        }
+        Ok(info.set_redis_settings(settings))
     }
 
     /// The socket's path fits into what the system takes for one.

@@ -5,7 +5,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::layout::{Layout, PlannedNode};
+use crate::isolate::{PacketGuard, isolation};
+use crate::layout::{Layout, MASTER_NAME, PlannedNode};
 use crate::ports::PortLock;
 use crate::probe::{self, Prober};
 use crate::process::fleet::{Fleet, lose_data};
@@ -34,7 +35,7 @@ pub struct Deployment {
     // Dropped in this order: servers first, then the proxies between them, then their ports.
     fleet: Fleet,
     proxies: Option<Proxies>,
-    _ports: PortLock,
+    _ports: Option<PortLock>,
 }
 
 impl Deployment {
@@ -60,7 +61,32 @@ impl Deployment {
             dir,
             nodes: layout.nodes.iter().map(node).collect(),
             server_version,
-            prober: Prober::default(),
+            prober: Prober::new(MASTER_NAME, "locklab:"),
+            fleet,
+            proxies,
+            _ports: Some(ports),
+        }
+    }
+
+    /// Servers that somebody else runs. Every key that is written from here begins with `prefix`.
+    pub(crate) fn external(
+        topology: Topology,
+        layout: Layout,
+        dir: PathBuf,
+        fleet: Fleet,
+        (proxies, ports): (Option<Proxies>, Option<PortLock>),
+        (master_name, prefix): (&str, &str),
+        server_version: String,
+    ) -> Deployment {
+        Deployment {
+            topology,
+            id: "external".to_owned(),
+            url: layout.url,
+            shown_url: layout.shown_url,
+            dir,
+            nodes: layout.nodes.iter().map(node).collect(),
+            server_version,
+            prober: Prober::new(master_name, prefix),
             fleet,
             proxies,
             _ports: ports,
@@ -222,6 +248,17 @@ impl Deployment {
         }
     }
 
+    /// Drops every packet from one node to another; an error where this process is in no network of its own in which that
+    /// is possible (see [`isolate`](crate::isolate)).
+    pub fn cut_packets(&self, from: &str, to: &str) -> Result<PacketGuard, ClusterError> {
+        if !isolation().is_some_and(|isolation| isolation.cuts_packets) {
+            return Err(ClusterError::new(
+                "packets can be dropped in a network of its own only (--isolate), and where there is iptables",
+            ));
+        }
+        PacketGuard::cut(self.node(from)?, self.node(to)?)
+    }
+
     /// Lets go of a deployment that was started with `detach`: its servers go on, listed by [`running`](crate::running).
     /// One that was started without ends here, as when it is dropped.
     pub fn leave(self) {
@@ -232,7 +269,7 @@ impl Deployment {
     pub async fn down(self) -> Result<(), ClusterError> {
         self.fleet.end()?;
         let data = &self.fleet.data();
-        if data.exists() {
+        if !data.as_os_str().is_empty() && data.exists() {
             return Err(ClusterError::new(format!(
                 "the servers are gone, but {} could not be removed",
                 data.display()

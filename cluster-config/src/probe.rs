@@ -10,13 +10,15 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use redis::aio::MultiplexedConnection;
 
 use crate::access::Dial;
-use crate::layout::MASTER_NAME;
 use crate::slot::probe_key;
 use crate::{Node, Role, TopologyKind, wire};
 
 /// Connections kept between probes, and the node that took the last write.
-#[derive(Default)]
 pub(crate) struct Prober {
+    /// The name under which sentinels know the master.
+    master_name: String,
+    /// What every key that is written begins with.
+    prefix: String,
     connections: Mutex<BTreeMap<SocketAddr, MultiplexedConnection>>,
     last_writer: Mutex<Option<String>>,
 }
@@ -32,6 +34,16 @@ enum Write {
 }
 
 impl Prober {
+    /// For servers whose sentinels know the master by this name; writes keys that begin with `prefix`.
+    pub(crate) fn new(master_name: &str, prefix: &str) -> Prober {
+        Prober {
+            master_name: master_name.to_owned(),
+            prefix: prefix.to_owned(),
+            connections: Mutex::default(),
+            last_writer: Mutex::default(),
+        }
+    }
+
     /// Whether a write to the lock's slot succeeds within `timeout`.
     pub(crate) async fn probe(
         &self,
@@ -40,7 +52,7 @@ impl Prober {
         lock: &str,
         timeout: Duration,
     ) -> bool {
-        let key = probe_key(lock);
+        let key = probe_key(&self.prefix, lock);
         let attempt = async {
             match kind {
                 TopologyKind::Single => self.write(&nodes[0], &key, timeout).await == Write::Done,
@@ -82,7 +94,7 @@ impl Prober {
         let sentinels = || nodes.iter().filter(|node| node.role == Role::Sentinel);
         let mut answers: FuturesUnordered<_> = sentinels()
             .map(|sentinel| {
-                let args = ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", MASTER_NAME];
+                let args = ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", &self.master_name];
                 self.send(&sentinel.dial, args, timeout)
             })
             .collect();

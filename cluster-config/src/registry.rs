@@ -21,6 +21,8 @@ use crate::{ClusterError, Role, Server, TopologyKind};
 const MARK: &str = "LOCKLAB_DEPLOYMENT";
 /// The file that marks a directory of data as ours to remove.
 const DIR_MARK: &str = ".locklab-deployment";
+/// What the name of a directory begins with that was made where nobody named one.
+const OWN_DIR: &str = "up-";
 
 /// The provisioner whose servers are not (only) processes of this machine.
 const CONTAINER: &str = "container";
@@ -140,6 +142,7 @@ pub fn sweep() -> Result<Swept, ClusterError> {
         forget(&record);
         swept.deployments.push(record.id);
     }
+    sweep_own_dirs()?;
     Ok(swept)
 }
 
@@ -184,19 +187,35 @@ pub(crate) fn marks(record: &Record) -> Vec<(&'static str, String)> {
     vec![(MARK, record.id.clone())]
 }
 
-/// Makes the data directory of a deployment and marks it; refuses one that is there already.
+/// Makes the data directory of a deployment and marks it; refuses one that is there already. It comes into being with its
+/// mark in it, so that whoever dies in between leaves only what [`forget`] knows by its name.
 pub(crate) fn claim_dir(record: &Record) -> Result<(), ClusterError> {
     let data = &record.data;
+    let aside = aside(record);
     let claimed = fs::create_dir_all(&record.dir)
-        .and_then(|()| fs::DirBuilder::new().mode(0o700).create(data))
-        .and_then(|()| fs::write(data.join(DIR_MARK), &record.id));
+        .and_then(|()| fs::DirBuilder::new().mode(0o700).create(&aside))
+        .and_then(|()| fs::write(aside.join(DIR_MARK), &record.id))
+        .and_then(|()| match data.exists() {
+            true => Err(io::ErrorKind::AlreadyExists.into()),
+            false => fs::rename(&aside, data),
+        });
     claimed.map_err(|error| match error.kind() {
-        io::ErrorKind::AlreadyExists => ClusterError::new(format!(
+        io::ErrorKind::AlreadyExists | io::ErrorKind::DirectoryNotEmpty => ClusterError::new(format!(
             "{} is there already, perhaps of a running deployment (`locklab ps`); give another directory or remove it",
             data.display()
         )),
         _ => ClusterError::new(format!("cannot make {}: {error}", data.display())),
     })
+}
+
+/// Where the data directory is before it is complete, and while it is being removed.
+fn aside(record: &Record) -> PathBuf {
+    let name = record
+        .data
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy();
+    record.data.with_file_name(format!(".{name}-{}", record.id))
 }
 
 /// Writes the record, whole or not at all.
@@ -213,12 +232,42 @@ pub(crate) fn save(record: &Record) -> Result<(), ClusterError> {
 /// Removes the data directory, if it bears this deployment's mark, and the record; nothing that is missing is missed.
 pub(crate) fn forget(record: &Record) {
     let data = &record.data;
+    let aside = aside(record);
     if fs::read_to_string(data.join(DIR_MARK)).is_ok_and(|id| id == record.id) {
-        let _ = fs::remove_dir_all(data);
+        // In one step, since a removal that is cut short may have taken the mark and left the rest.
+        let _ = fs::rename(data, &aside);
     }
+    let _ = fs::remove_dir_all(&aside);
     if let Ok(path) = record_path(&record.id) {
         let _ = fs::remove_file(path);
     }
+}
+
+/// The name of a directory that `up` made for itself where runs meet, for servers that nobody placed elsewhere.
+pub fn own_dir() -> Result<PathBuf, ClusterError> {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    Ok(state_dir()?.join(format!(
+        "{OWN_DIR}{}-{}",
+        std::process::id(),
+        since.as_millis()
+    )))
+}
+
+/// Removes the directories of [`own_dir`] whose makers are gone and to which no record leads: logs that nobody can know of.
+fn sweep_own_dirs() -> Result<(), ClusterError> {
+    let taken: Vec<PathBuf> = records()?.into_iter().map(|record| record.dir).collect();
+    for entry in fs::read_dir(state_dir()?).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let maker = name
+            .strip_prefix(OWN_DIR)
+            .and_then(|rest| rest.split('-').next()?.parse().ok());
+        if maker.is_some_and(|pid| ProcessId::of(pid).is_none()) && !taken.contains(&entry.path()) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+    Ok(())
 }
 
 /// Whether the record of a deployment is still there: it vanishes when another process takes the deployment down.

@@ -16,16 +16,16 @@ fn tag(key: &str) -> &str {
     key
 }
 
-/// A key of the harness's own in the slot of `lock`.
-pub(crate) fn probe_key(lock: &str) -> String {
-    let key = format!("locklab:probe:{{{}}}", tag(lock));
+/// A key of the harness's own in the slot of `lock`; it begins with `prefix`, in which there is no brace.
+pub(crate) fn probe_key(prefix: &str, lock: &str) -> String {
+    let key = format!("{prefix}probe:{{{}}}", tag(lock));
     if slot_of(&key) == slot_of(lock) {
         return key;
     }
     // A name with a brace of its own cannot serve as a tag; about one number in 16,384 hits its slot as well.
     let wanted = slot_of(lock);
     (0_u32..)
-        .map(|number| format!("locklab:probe:{number}"))
+        .map(|number| format!("{prefix}probe:{number}"))
         .find(|key| slot_of(key) == wanted)
         .unwrap_or(key)
 }
@@ -60,7 +60,11 @@ mod tests {
     #[test]
     fn a_probe_key_lies_in_the_slot_of_its_lock_whatever_braces_that_has() {
         for lock in ["orders", "a{b}c", "{}x", "a}b", "a{b", "", "}{", "{{x}}"] {
-            assert_eq!(slot_of(&probe_key(lock)), slot_of(lock), "{lock:?}");
+            assert_eq!(
+                slot_of(&probe_key("locklab:", lock)),
+                slot_of(lock),
+                "{lock:?}"
+            );
         }
     }
 }

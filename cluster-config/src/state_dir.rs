@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use crate::ClusterError;
 
@@ -13,10 +14,7 @@ use crate::ClusterError;
 /// Directories of deployments that nobody placed elsewhere fit there as well.
 pub fn state_dir() -> Result<PathBuf, ClusterError> {
     let uid = nix::unistd::getuid().as_raw();
-    let path = match std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| !dir.is_empty()) {
-        Some(dir) => PathBuf::from(dir).join("locklab"),
-        None => PathBuf::from(format!("/tmp/locklab-{uid}")),
-    };
+    let path = SETTLED.get().cloned().unwrap_or_else(|| usual(uid));
     let made = fs::DirBuilder::new()
         .mode(0o700)
         .recursive(true)
@@ -29,6 +27,22 @@ pub fn state_dir() -> Result<PathBuf, ClusterError> {
             &io::Error::other("it belongs to somebody else"),
         )),
         Err(error) => Err(unusable(&path, &error)),
+    }
+}
+
+/// Set once a process has another user number inside than outside.
+static SETTLED: OnceLock<PathBuf> = OnceLock::new();
+
+/// From now on runs meet here, whatever this user's number.
+pub(crate) fn settle(path: PathBuf) {
+    // Set before: by the same process, to the same place.
+    let _ = SETTLED.set(path);
+}
+
+fn usual(uid: u32) -> PathBuf {
+    match std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| !dir.is_empty()) {
+        Some(dir) => PathBuf::from(dir).join("locklab"),
+        None => PathBuf::from(format!("/tmp/locklab-{uid}")),
     }
 }
 

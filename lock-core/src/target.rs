@@ -125,6 +125,16 @@ impl Target {
         self.master_name.as_deref()
     }
 
+    /// The user of the data nodes; `None`: the default user.
+    pub fn username(&self) -> Option<&str> {
+        self.username.as_deref()
+    }
+
+    /// The password of the data nodes. Whoever asks takes care that it is shown to nobody.
+    pub fn password(&self) -> Option<&str> {
+        self.password.as_deref()
+    }
+
     /// The database that every connection selects; 0 in a cluster.
     pub fn database(&self) -> u16 {
         self.database

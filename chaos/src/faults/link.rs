@@ -5,6 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use cluster_config::{LinkFault, LinkGuard, Party};
 
+use super::packets;
 use super::{
     Fault, FaultError, FaultGuard, FaultKind, Healed, Hits, Injection, Proof, SettingKind,
     SettingSpec, Target, World, settings,
@@ -43,7 +44,7 @@ pub(super) const CUT: FaultKind = FaultKind {
     settings: &[],
     one_shot: false,
     colour: "#2471a3",
-    fault: &OnLinks(|_| LinkFault::Cut),
+    fault: &packets::Cut,
 };
 
 pub(super) const PARTITION: FaultKind = FaultKind {
@@ -53,7 +54,7 @@ pub(super) const PARTITION: FaultKind = FaultKind {
     settings: &[],
     one_shot: false,
     colour: "#1a5276",
-    fault: &OnLinks(|_| LinkFault::Cut),
+    fault: &packets::Cut,
 };
 
 /// A fault that puts one harm of the proxies on every link it names.

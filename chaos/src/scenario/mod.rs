@@ -14,9 +14,12 @@ use std::time::Duration;
 
 use cluster_config::Topology;
 
+use crate::hooks::Hooks;
+
 pub use cluster_config::input::{FileErrors as ScenarioErrors, Problem};
 pub use faults::{FaultSpec, Setting, Settings, When};
 pub use schema::json_schema;
+pub(crate) use target::parse as parse_on;
 pub use target::{On, Who};
 pub(crate) use target::{data_nodes, quorum};
 pub use values::{Protects, Range};
@@ -63,6 +66,8 @@ pub struct Scenario {
     pub load: LoadSpec,
     /// What is done to them and to the servers.
     pub faults: Vec<FaultSpec>,
+    /// Commands that carry faults out in place of the harness.
+    pub hooks: Hooks,
     /// What must come out, by verdict: `clean`, `violated` or `at-most N/min`.
     pub expect: BTreeMap<String, String>,
 }

@@ -10,9 +10,10 @@ use toml::de::DeTable;
 
 use super::values::{self, Range};
 use super::{LoadSpec, LockSpec, Protects, Scenario, ScenarioErrors, defaults, faults};
+use crate::hooks::{HEAL, Hook, Hooks};
 
-pub(super) const TOP_KEYS: [&str; 8] = [
-    "name", "about", "claim", "topology", "lock", "load", "faults", "expect",
+pub(super) const TOP_KEYS: [&str; 9] = [
+    "name", "about", "claim", "topology", "lock", "load", "faults", "hooks", "expect",
 ];
 pub(super) const LOCK_KEYS: [&str; 7] = [
     "subject",
@@ -85,6 +86,7 @@ fn read<'a>(document: &'a DeTable<'a>, problems: &'a Problems<'a>) -> Option<Sce
     let load = load(load_section);
     check_kinds(lock_section, load_section, &lock, &load);
     let faults = fault_list(top, topology.as_ref(), &load);
+    let hooks = hooks(top.table("hooks", "[hooks]"));
     let expect = expect(top.table("expect", "[expect]"));
     Some(Scenario {
         name: name?,
@@ -94,6 +96,7 @@ fn read<'a>(document: &'a DeTable<'a>, problems: &'a Problems<'a>) -> Option<Sce
         lock,
         load,
         faults: faults?,
+        hooks,
         expect,
     })
 }
@@ -307,6 +310,31 @@ fn fault_list(
         }
     }
     complete.then_some(specs)
+}
+
+fn hooks(section: Section<'_>) -> Hooks {
+    let names: Vec<String> = crate::faults::names()
+        .into_iter()
+        .flat_map(|name| [name.to_owned(), format!("{name}{HEAL}")])
+        .collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut hooks = Hooks::new();
+    for (key, _) in section.table.into_iter().flatten() {
+        let name: &str = key.get_ref();
+        if !names.contains(&name) {
+            section.problems.add(
+                key.span(),
+                format!(
+                    "`{name}` is no fault; allowed are the names that `locklab list faults` shows, and each with `{HEAL}` for \
+                     its undo{}",
+                    nearest(name, names.iter().copied())
+                ),
+            );
+        } else if let Some(hook) = section.word(name, Hook::parse) {
+            hooks.insert(name.to_owned(), hook);
+        }
+    }
+    hooks
 }
 
 fn expect(section: Section<'_>) -> BTreeMap<String, String> {

@@ -23,6 +23,9 @@ struct File {
     load: Option<LoadTable>,
     #[serde(default)]
     faults: Vec<FaultTable>,
+    /// Commands that carry faults out on somebody else's servers, by fault, and by fault with `-heal` for the undo. Split like a
+    /// shell line, run without a shell; `{node}`, `{address}`, `{host}`, `{port}` and `{role}` are filled in.
+    hooks: Option<BTreeMap<String, String>>,
     expect: Option<ExpectTable>,
 }
 

@@ -124,7 +124,7 @@ pub(crate) fn master_count(topology: &Topology) -> u32 {
 }
 
 /// Parses an `on` expression for a topology and a number of clients; every problem in it is a message.
-pub(super) fn parse(text: &str, topology: &Topology, clients: u32) -> Result<On, Vec<String>> {
+pub(crate) fn parse(text: &str, topology: &Topology, clients: u32) -> Result<On, Vec<String>> {
     let mut problems = Vec::new();
     let mut list = |text: &str| -> Vec<Who> {
         let mut parties = Vec::new();

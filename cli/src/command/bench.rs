@@ -63,6 +63,9 @@ pub(crate) struct Options {
     /// Windows per row; with one there is no interval
     #[arg(long, default_value_t = 3, value_name = "N")]
     rounds: u32,
+    /// Enter a network of its own first, where the kernel allows it: no port collides
+    #[arg(long, conflicts_with = "target")]
+    pub(crate) isolate: bool,
     /// The target is not on this machine and may be loaded all the same
     #[arg(long)]
     yes_this_is_mine: bool,

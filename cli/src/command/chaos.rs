@@ -10,12 +10,14 @@ use chaos::plan::Plan;
 use chaos::run::{RunError, RunOptions, ScenarioRun, run_scenario};
 use chaos::scenario::Scenario;
 use clap::Args;
+use cluster_config::{External, Provisioner};
 use futures_util::StreamExt as _;
 use results::run::ScenarioResult;
 use results::verdict::State;
 
 use super::provisioner::{self, ProvisionerArgs};
 use super::run::{Keeper, seed};
+use super::target::on_target;
 use crate::args::Common;
 use crate::cancel::Cancel;
 use crate::exit;
@@ -33,6 +35,18 @@ pub(crate) struct Options {
     /// Another lock in the scenarios' place, e.g. baseline:set-nx-px or 'exec:PROGRAM ARG…'
     #[arg(long, value_name = "S")]
     subject: Option<String>,
+    /// Somebody's own servers by URL: nothing there is started or ended but by the scenario's [hooks]; keys lie under locklab:<run>:
+    #[arg(long, value_name = "URL")]
+    target: Option<String>,
+    /// The target is not on this machine and may be loaded all the same
+    #[arg(long, requires = "target")]
+    yes_this_is_mine: bool,
+    /// A fault that the target's owner allows where it is not on this machine
+    #[arg(long, value_delimiter = ',', requires = "target", value_name = "FAULT[,FAULT]", value_parser = super::target::allowable)]
+    allow: Vec<String>,
+    /// Enter a network of its own first, where the kernel allows it: no port collides, and links between servers are cut by dropping packets
+    #[arg(long, conflicts_with = "target")]
+    pub(crate) isolate: bool,
     /// Run each scenario with seeds N … N+K−1
     #[arg(long, default_value_t = 1, value_name = "K")]
     repeat: u32,
@@ -63,8 +77,17 @@ pub(crate) async fn run(
     if options.repeat == 0 || options.jobs == 0 {
         return Err(exit::usage("--repeat and --jobs count from 1"));
     }
+    if options.target.is_some() && options.jobs > 1 {
+        return Err(exit::usage(
+            "--jobs with --target: scenarios side by side would break each other's servers; run them one after the other",
+        ));
+    }
     let seed = seed(common);
-    let planned = plans(&options, seed)?;
+    let external = match &options.target {
+        Some(url) => Some(super::target::external(url, options.yes_this_is_mine).await?),
+        None => None,
+    };
+    let mut planned = plans(&options, external.as_ref(), seed)?;
     if options.dry_run {
         return dry_run(&planned, common, terminal);
     }
@@ -75,7 +98,26 @@ pub(crate) async fn run(
     };
     let mut keeper = Keeper::begin(common, "chaos", &name, seed)?;
     terminal.note(&format!("seed {seed}"));
-    let code = run_all(planned, options.jobs, &mut keeper, &cancel, terminal).await?;
+    let external: Option<Arc<dyn Provisioner>> = match external {
+        None => None,
+        Some(external) => {
+            // Fresh by name: what an earlier scenario left on these servers is no business of the next.
+            let prefix = keeper.key_prefix();
+            for (number, planned) in (1..).zip(&mut planned) {
+                planned.plan.prefix_locks(&format!("{prefix}{number}:"));
+            }
+            Some(Arc::new(external.for_run(&prefix)))
+        }
+    };
+    let code = run_all(
+        planned,
+        external,
+        options.jobs,
+        &mut keeper,
+        &cancel,
+        terminal,
+    )
+    .await?;
     if keeper.is_empty() {
         keeper.discard();
         return Ok(code);
@@ -89,7 +131,11 @@ pub(crate) async fn run(
 }
 
 /// Everything is read and planned before anything starts; all that is wrong is said together.
-fn plans(options: &Options, seed: u64) -> anyhow::Result<Vec<Planned>> {
+fn plans(
+    options: &Options,
+    external: Option<&External>,
+    seed: u64,
+) -> anyhow::Result<Vec<Planned>> {
     let sources: Vec<(String, String)> = if options.all {
         BUILTINS
             .iter()
@@ -105,9 +151,16 @@ fn plans(options: &Options, seed: u64) -> anyhow::Result<Vec<Planned>> {
     let mut planned = Vec::new();
     let mut wrong = Vec::new();
     for (file, text) in sources {
-        match Scenario::parse(&file, &text) {
+        let parsed = Scenario::parse(&file, &text).map_err(|errors| errors.to_string());
+        let parsed = parsed.and_then(|scenario| match external {
+            None => Ok(scenario),
+            Some(external) => on_target((&file, &text), scenario, external, &options.allow),
+        });
+        match parsed {
             Ok(mut scenario) => {
-                options.provisioner.apply(&mut scenario.topology);
+                if external.is_none() {
+                    options.provisioner.apply(&mut scenario.topology);
+                }
                 for offset in 0..u64::from(options.repeat) {
                     planned.push(planned_one(
                         &scenario,
@@ -116,7 +169,7 @@ fn plans(options: &Options, seed: u64) -> anyhow::Result<Vec<Planned>> {
                     )?);
                 }
             }
-            Err(errors) => wrong.push(errors.to_string()),
+            Err(errors) => wrong.push(errors),
         }
     }
     if wrong.is_empty() {
@@ -207,6 +260,7 @@ fn dry_run(planned: &[Planned], common: &Common, terminal: &Terminal) -> anyhow:
 /// Runs all, `jobs` at a time, and keeps each as it ends. Gives the worst exit code.
 pub(crate) async fn run_all(
     planned: Vec<Planned>,
+    external: Option<Arc<dyn Provisioner>>,
     jobs: usize,
     keeper: &mut Keeper,
     cancel: &Cancel,
@@ -226,7 +280,10 @@ pub(crate) async fn run_all(
         } else {
             String::new()
         };
-        let provisioner = provisioner::of(&planned.plan.topology)?;
+        let provisioner = match &external {
+            Some(external) => external.clone(),
+            None => provisioner::of(&planned.plan.topology)?,
+        };
         let mut options = RunOptions::new(root.join(&dir), planned.subject, provisioner);
         options.cancel = cancel.flag();
         Ok(async move {

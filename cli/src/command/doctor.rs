@@ -42,6 +42,11 @@ pub(crate) async fn run(
         ),
         engine().await,
         optional(
+            "iptables",
+            &["--version"],
+            "optional: `--isolate` drops packets with it; without it links are cut by proxies",
+        ),
+        optional(
             "chromium",
             &["--version"],
             "optional: only the tests that look at reports need it",

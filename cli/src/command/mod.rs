@@ -16,6 +16,7 @@ pub(crate) mod quickstart;
 pub(crate) mod report;
 mod run;
 pub(crate) mod show;
+mod target;
 pub(crate) mod up;
 
 use crate::args::{Cli, Command};

@@ -1,7 +1,6 @@
 //! Turns `up TOPOLOGY` into running servers and a URL on the first line of standard output.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -134,7 +133,7 @@ pub(crate) async fn run(
 
     let dir = match &common.out {
         Some(dir) => dir.clone(),
-        None => cluster_config::state_dir().map(|dir| dir.join(name()))?,
+        None => cluster_config::own_dir()?,
     };
     let mut up = UpOptions::new(std::path::absolute(&dir).unwrap_or(dir));
     up.port = options.port;
@@ -194,13 +193,4 @@ fn server(deployment: &Deployment) -> serde_json::Value {
     let running = cluster_config::running().unwrap_or_default();
     let listed = running.iter().find(|listed| listed.id == deployment.id());
     listed.map_or(serde_json::Value::Null, super::ps::server)
-}
-
-/// A directory name that two of us at once do not share.
-fn name() -> PathBuf {
-    PathBuf::from(format!(
-        "up-{}-{}",
-        std::process::id(),
-        jiff::Timestamp::now().as_millisecond()
-    ))
 }

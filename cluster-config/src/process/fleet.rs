@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
-use crate::ClusterError;
 use crate::access::write_private;
 use crate::layout::PlannedNode;
 use crate::registry::{self, Record};
 use crate::runner::Runner;
+use crate::{ClusterError, TopologyKind};
 
 /// Longest wait for a process that was sent SIGKILL or SIGSTOP; the kernel needs milliseconds.
 const SIGNAL_PATIENCE: Duration = Duration::from_secs(10);
@@ -24,6 +24,8 @@ pub(crate) struct Fleet {
     nodes: Vec<PlannedNode>,
     record: Mutex<Record>,
     let_go: AtomicBool,
+    /// Somebody else runs them.
+    of_others: bool,
 }
 
 impl Fleet {
@@ -33,14 +35,19 @@ impl Fleet {
         nodes: Vec<PlannedNode>,
         record: Record,
     ) -> Result<Fleet, ClusterError> {
-        registry::claim_dir(&record)?;
+        // The record comes first: whoever dies from here on leaves nothing that no record leads to.
+        registry::save(&record)?;
+        if let Err(error) = registry::claim_dir(&record) {
+            registry::forget(&record);
+            return Err(error);
+        }
         let fleet = Fleet {
             runner,
             nodes,
             record: Mutex::new(record),
             let_go: AtomicBool::new(false),
+            of_others: false,
         };
-        fleet.update_record(|_| ())?;
         for node in &fleet.nodes {
             let made = fs::create_dir_all(&node.dir)
                 .and_then(|()| fs::create_dir_all(node.log.parent().unwrap_or(Path::new("."))))
@@ -53,6 +60,29 @@ impl Fleet {
             })?;
         }
         Ok(fleet)
+    }
+
+    /// Servers that somebody else runs: there is nothing to end, and nothing can be started.
+    pub(crate) fn of_others(
+        runner: Box<dyn Runner>,
+        nodes: Vec<PlannedNode>,
+    ) -> Result<Fleet, ClusterError> {
+        let record = registry::new_record(
+            TopologyKind::Single,
+            String::new(),
+            String::new(),
+            false,
+            ("external", None),
+            (PathBuf::new(), PathBuf::new()),
+            Vec::new(),
+        )?;
+        Ok(Fleet {
+            runner,
+            nodes,
+            record: Mutex::new(record),
+            let_go: AtomicBool::new(true),
+            of_others: true,
+        })
     }
 
     pub(crate) fn planned(&self, node: &str) -> Result<&PlannedNode, ClusterError> {
@@ -103,6 +133,10 @@ impl Fleet {
 
     fn must_run(&self, node: &str) -> Result<(), ClusterError> {
         self.planned(node)?;
+        if self.of_others {
+            // Says why not, whatever is asked.
+            return self.runner.signal(node, Signal::SIGCONT);
+        }
         match self.pid(node) {
             Some(_) => Ok(()),
             None => Err(ClusterError::new(format!("{node} is not running"))),

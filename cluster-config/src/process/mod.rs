@@ -44,6 +44,12 @@ impl Provisioner for Process {
         options: &UpOptions,
     ) -> Result<Deployment, ClusterError> {
         topology.validate()?;
+        if !cfg!(target_os = "linux") {
+            return Err(ClusterError::new(
+                "local processes need Linux: each has a loopback address of its own (127.0.0.11, …), which other systems do not \
+                 configure, and dies with this program by a signal that they do not have; give --target for servers that run elsewhere",
+            ));
+        }
         sweep()?;
         let server = Server::find(&topology.server)?;
         if topology.tls && !server.has_tls() {

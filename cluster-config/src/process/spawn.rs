@@ -8,8 +8,6 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::mpsc;
 
-use nix::sys::prctl::set_pdeathsig;
-use nix::sys::signal::Signal;
 use nix::unistd::{Pid, getpid, getppid, setsid};
 use tokio::sync::oneshot;
 
@@ -92,7 +90,8 @@ fn fork(launch: &Launch) -> io::Result<Child> {
 
 /// Asks the kernel for SIGKILL when the parent dies; fails if it is dead already, since then no signal would come.
 fn die_with(parent: Pid) -> io::Result<()> {
-    set_pdeathsig(Signal::SIGKILL)?;
+    #[cfg(target_os = "linux")]
+    nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)?;
     if getppid() == parent {
         Ok(())
     } else {

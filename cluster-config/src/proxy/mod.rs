@@ -44,6 +44,22 @@ pub(crate) struct Proxies {
 impl Proxies {
     /// Listens on every announced address; forwards from then on, whether or not the servers run.
     pub(crate) fn open(nodes: &[PlannedNode]) -> Result<Proxies, ClusterError> {
+        let sources = nodes
+            .iter()
+            .map(|node| (node.address.ip(), node.name.clone()))
+            .collect();
+        Proxies::listening(nodes, sources)
+    }
+
+    /// The same before servers that do not know of it and do not dial through it: whoever dials is a client.
+    pub(crate) fn before(nodes: &[PlannedNode]) -> Result<Proxies, ClusterError> {
+        Proxies::listening(nodes, BTreeMap::new())
+    }
+
+    fn listening(
+        nodes: &[PlannedNode],
+        sources: BTreeMap<IpAddr, String>,
+    ) -> Result<Proxies, ClusterError> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .thread_name("link-proxy")
@@ -54,30 +70,25 @@ impl Proxies {
             table: LinkTable::new(),
             runtime: Some(runtime),
         };
-        let sources: Arc<BTreeMap<IpAddr, String>> = Arc::new(
-            nodes
-                .iter()
-                .map(|node| (node.address.ip(), node.name.clone()))
-                .collect(),
-        );
+        let sources = Arc::new(sources);
         for node in nodes {
-            for port in [Some(node.address.port()), node.bus_port]
-                .into_iter()
-                .flatten()
+            let ports = (node.announced.port(), node.address.port());
+            for (announced, real) in
+                std::iter::once(ports).chain(node.bus_port.map(|bus| (bus, bus)))
             {
                 let proxy = Proxy {
                     table: proxies.table.clone(),
                     node: Party::Node(node.name.clone()),
-                    real: SocketAddr::new(node.address.ip(), port),
+                    real: SocketAddr::new(node.address.ip(), real),
                     sources: Arc::clone(&sources),
                     // The cluster's bus speaks a language of its own.
                     manners: Manners {
-                        listens: port == node.address.port(),
+                        listens: real == node.address.port(),
                         half_open: true,
                         traffic: Arc::default(),
                     },
                 };
-                proxies.listen(SocketAddr::new(node.announced.ip(), port), proxy)?;
+                proxies.listen(SocketAddr::new(node.announced.ip(), announced), proxy)?;
             }
         }
         Ok(proxies)

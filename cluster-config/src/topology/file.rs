@@ -35,8 +35,8 @@ pub(super) const USER_KEYS: [&str; 3] = ["name", "password", "rules"];
 pub(super) const NODE_KEYS: [&str; 3] = ["role", "name", "config"];
 
 /// A topology file's own keys, and those of a scenario file, whose servers can be started by themselves.
-const TOP_KEYS: [&str; 8] = [
-    "name", "about", "topology", "claim", "lock", "load", "faults", "expect",
+const TOP_KEYS: [&str; 10] = [
+    "name", "about", "topology", "claim", "lock", "load", "faults", "random", "hooks", "expect",
 ];
 
 impl Topology {

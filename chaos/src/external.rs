@@ -1,0 +1,208 @@
+//! Holds a scenario against somebody else's servers: what can be asked of them, and what cannot, by whom and how it is mended.
+
+use cluster_config::{Role, Topology, TopologyKind};
+
+use crate::faults::{FaultKind, find};
+use crate::hooks::Hooks;
+use crate::scenario::{FaultSpec, On, Scenario, Who, parse_on};
+
+/// Faults that are commands to a server: anybody who is admitted can send them.
+const BY_COMMAND: [&str; 11] = [
+    "failover",
+    "takeover",
+    "promote",
+    "migrate-slot",
+    "script-flush",
+    "flushall",
+    "client-pause",
+    "client-kill",
+    "maxmemory",
+    "config-set",
+    "command",
+];
+
+/// What the owner of the servers allows.
+#[derive(Debug, Clone)]
+pub struct Allowed<'a> {
+    /// What the servers are.
+    pub topology: &'a Topology,
+    /// All of them are on this machine: commands to them need no further word.
+    pub loopback: bool,
+    /// Faults by command that are allowed all the same.
+    pub faults: &'a [String],
+}
+
+/// The same scenario for these servers, or everything that they cannot do: the fault's index from 0, and why.
+///
+/// # Errors
+/// Faults that the servers cannot have, or that their owner did not allow.
+pub fn for_servers(
+    mut scenario: Scenario,
+    allowed: &Allowed<'_>,
+) -> Result<Scenario, Vec<(usize, String)>> {
+    let mut wrong = Vec::new();
+    for (index, fault) in scenario.faults.iter_mut().enumerate() {
+        match parse_on(
+            &fault.on.to_string(),
+            allowed.topology,
+            scenario.load.clients,
+        ) {
+            Ok(on) => fault.on = on,
+            Err(problems) => {
+                wrong.extend(problems.into_iter().map(|problem| (index, problem)));
+                continue;
+            }
+        }
+        let Some(kind) = find(&fault.fault) else {
+            continue;
+        };
+        if let Err(why) = possible(kind, fault, allowed, &scenario.hooks) {
+            wrong.push((index, why));
+        }
+    }
+    if wrong.is_empty() {
+        scenario.topology = allowed.topology.clone();
+        Ok(scenario)
+    } else {
+        Err(wrong)
+    }
+}
+
+fn possible(
+    kind: &FaultKind,
+    fault: &FaultSpec,
+    allowed: &Allowed<'_>,
+    hooks: &Hooks,
+) -> Result<(), String> {
+    let name = kind.name;
+    if kind.hits.link() {
+        return on_links(name, &fault.on, allowed.topology);
+    }
+    let commanded = BY_COMMAND.contains(&name);
+    if !commanded && on_clients_only(&fault.on) || hooks.contains_key(name) {
+        return Ok(());
+    }
+    if !commanded {
+        return Err(format!(
+            "`{name}` on `{}` needs the hands of the servers' owner: give the command for it, [hooks] {name} = \"… {{node}} …\"",
+            fault.on
+        ));
+    }
+    if allowed.loopback || allowed.faults.iter().any(|allowed| allowed == name) {
+        return Ok(());
+    }
+    Err(format!(
+        "`{name}` on servers that are not on this machine needs their owner's word: --allow {name}"
+    ))
+}
+
+/// A proxy stands between clients and servers only, and only where servers announce no addresses of their own.
+fn on_links(name: &str, on: &On, topology: &Topology) -> Result<(), String> {
+    if !matches!(topology.kind, TopologyKind::Single | TopologyKind::Masters) {
+        return Err(format!(
+            "`{name}` needs proxies, which clients of somebody else's {} servers would pass by, since those announce \
+             addresses of their own; take a `single` or `masters` target for it",
+            topology.kind
+        ));
+    }
+    let is_client = |who: &Who| matches!(who, Who::Client(_) | Who::Clients | Who::Holder);
+    let between_servers = |a: &[Who], b: &[Who]| {
+        a.iter().any(|who| !is_client(who)) && b.iter().any(|who| !is_client(who))
+    };
+    let servers_alone = match on {
+        On::Parties(_) => false,
+        On::Link { from, to, .. } => between_servers(from, to),
+        On::Groups(groups) => groups.iter().enumerate().any(|(index, group)| {
+            let later = &groups[index + 1..];
+            later.iter().any(|other| between_servers(group, other))
+        }),
+    };
+    let replicas = topology.count(Role::Replica) > 0;
+    if servers_alone && (replicas || topology.kind == TopologyKind::Single) {
+        return Err(format!(
+            "`{name}` on `{on}`: links between somebody else's servers do not pass through here; only those of clients do"
+        ));
+    }
+    Ok(())
+}
+
+fn on_clients_only(on: &On) -> bool {
+    matches!(on, On::Parties(parties)
+        if parties.iter().all(|who| matches!(who, Who::Client(_) | Who::Clients | Who::Holder)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scenario(faults: &str) -> Scenario {
+        let text = format!("name = \"x\"\n[topology]\nkind = \"sentinel\"\n{faults}");
+        Scenario::parse("x.toml", &text).unwrap_or_else(|errors| panic!("{errors}"))
+    }
+
+    fn refused(faults: &str, topology: &Topology, loopback: bool, allow: &[&str]) -> Vec<String> {
+        let faults_allowed: Vec<String> = allow.iter().map(|name| (*name).to_owned()).collect();
+        let allowed = Allowed {
+            topology,
+            loopback,
+            faults: &faults_allowed,
+        };
+        match for_servers(scenario(faults), &allowed) {
+            Ok(scenario) => {
+                assert_eq!(&scenario.topology, topology);
+                Vec::new()
+            }
+            Err(wrong) => wrong.into_iter().map(|(_, why)| why).collect(),
+        }
+    }
+
+    const KILL: &str = "[[faults]]\nat = \"1s\"\nfault = \"kill\"\non = \"master\"\n";
+
+    #[test]
+    fn a_server_is_killed_by_its_owners_command_only() {
+        let sentinel = Topology::of(TopologyKind::Sentinel);
+        let why = refused(KILL, &sentinel, true, &[]);
+        assert!(why[0].contains("[hooks] kill ="), "{why:?}");
+        let hooked = format!("hooks = {{ kill = \"true {{node}}\" }}\n{KILL}");
+        let text = format!("name = \"x\"\n{}", hooked);
+        let text = text.replace("[[faults]]", "[topology]\nkind = \"sentinel\"\n[[faults]]");
+        let scenario = Scenario::parse("x.toml", &text).unwrap_or_else(|errors| panic!("{errors}"));
+        let allowed = Allowed {
+            topology: &sentinel,
+            loopback: false,
+            faults: &[],
+        };
+        assert!(for_servers(scenario, &allowed).is_ok());
+    }
+
+    #[test]
+    fn a_command_to_a_server_far_away_needs_a_word() {
+        let single = Topology::of(TopologyKind::Single);
+        let flush = "[[faults]]\nat = \"1s\"\nfault = \"script-flush\"\non = \"master\"\n";
+        assert!(refused(flush, &single, true, &[]).is_empty());
+        assert!(refused(flush, &single, false, &["script-flush"]).is_empty());
+        let why = refused(flush, &single, false, &["flushall"]);
+        assert!(why[0].contains("--allow script-flush"), "{why:?}");
+    }
+
+    #[test]
+    fn only_links_of_clients_can_be_harmed_and_only_where_a_proxy_can_stand() {
+        let cut = "[[faults]]\nat = \"1s\"\nfor = \"1s\"\nfault = \"cut\"\non = \"client 1 <-> master\"\n";
+        assert!(refused(cut, &Topology::of(TopologyKind::Single), false, &[]).is_empty());
+        let why = refused(cut, &Topology::of(TopologyKind::Cluster), true, &[]);
+        assert!(why[0].contains("announce"), "{why:?}");
+    }
+
+    #[test]
+    fn who_is_not_there_is_named() {
+        let replicas = "[[faults]]\nat = \"1s\"\nfault = \"client-pause\"\non = \"replicas\"\nwith = { time = \"1s\" }\n";
+        let why = refused(replicas, &Topology::of(TopologyKind::Single), true, &[]);
+        assert!(why[0].contains("no replicas"), "{why:?}");
+    }
+
+    #[test]
+    fn clients_are_ours_to_kill() {
+        let kill = KILL.replace("master", "client 1");
+        assert!(refused(&kill, &Topology::of(TopologyKind::Single), false, &[]).is_empty());
+    }
+}

@@ -1,0 +1,208 @@
+//! A fault that a command of the user's carries out, on each node in turn.
+
+use std::process::{Output, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use cluster_config::Node;
+use tokio::process::Command;
+
+use super::{Fault, FaultError, FaultGuard, Healed, Injection, Proof, World, nodes};
+use crate::hooks::Hook;
+
+/// So long a command may take.
+const COMMAND_WITHIN: Duration = Duration::from_secs(60);
+/// So long after the command the harm may take to show.
+const SHOWS_WITHIN: Duration = Duration::from_secs(10);
+const LOOK: Duration = Duration::from_millis(20);
+
+/// What a fault of this name must show besides a command that succeeded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shows {
+    /// The server refuses connections, or another process answers in its place.
+    Gone,
+    /// The server gives no answer.
+    Silent,
+    /// Nothing that could be seen from here.
+    Nothing,
+}
+
+/// A fault by command.
+pub(crate) struct Hooked {
+    /// The fault's name.
+    pub(crate) name: String,
+    /// Does the harm.
+    pub(crate) harm: Hook,
+    /// Undoes it; `None`: it passes by itself.
+    pub(crate) heal: Option<Hook>,
+}
+
+#[async_trait]
+impl Fault for Hooked {
+    async fn inject(
+        &self,
+        world: &Arc<World>,
+        injection: &Injection,
+    ) -> Result<Box<dyn FaultGuard>, FaultError> {
+        let shows = match self.name.as_str() {
+            "kill" | "restart" | "power-cut" => Shows::Gone,
+            "pause" => Shows::Silent,
+            _ => Shows::Nothing,
+        };
+        let mut guard = ByCommand {
+            world: world.clone(),
+            heal: self.heal.clone(),
+            harmed: Vec::new(),
+            proofs: Vec::new(),
+        };
+        for name in nodes(injection) {
+            let node = world.deployment.node(name)?.clone();
+            let before = run_id(world, name).await;
+            let proof = match run(&self.harm, &node).await {
+                Ok(()) => shown(world, &node, shows, before.as_deref()).await,
+                Err(why) => Proof::of(false, format!("{name}: {why}")),
+            };
+            // A command that failed may have done its work all the same: it is undone like the others.
+            guard.harmed.push(node);
+            guard.proofs.push(proof);
+        }
+        Ok(Box::new(guard))
+    }
+}
+
+/// Waits until the harm shows.
+async fn shown(world: &World, node: &Node, shows: Shows, before: Option<&str>) -> Proof {
+    let name = &node.name;
+    if shows == Shows::Nothing {
+        return Proof::of(true, format!("{name}: the command succeeded"));
+    }
+    let deadline = Instant::now() + SHOWS_WITHIN;
+    loop {
+        let now = run_id(world, name).await;
+        let replaced = before.is_some() && now.is_some() && now.as_deref() != before;
+        if shows == Shows::Silent && now.is_none() {
+            return Proof::of(
+                true,
+                format!("{name}: the command succeeded, and the server is silent"),
+            );
+        }
+        if shows == Shows::Gone && (replaced || now.is_none()) {
+            let how = if replaced {
+                "another process answers"
+            } else {
+                "the server is gone"
+            };
+            return Proof::of(true, format!("{name}: the command succeeded, and {how}"));
+        }
+        if Instant::now() >= deadline {
+            let why = format!(
+                "{name}: the command succeeded, and the same server still answers after {SHOWS_WITHIN:?}"
+            );
+            return Proof::of(false, why);
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// What tells one process of a server from the next.
+async fn run_id(world: &World, node: &str) -> Option<String> {
+    let info = world
+        .deployment
+        .command(node, &["INFO", "server"])
+        .await
+        .ok()?;
+    let id = info.lines().find_map(|line| line.strip_prefix("run_id:"))?;
+    Some(id.trim().to_owned())
+}
+
+async fn run(hook: &Hook, node: &Node) -> Result<(), String> {
+    let words = hook.for_node(node);
+    let (program, args) = words.split_first().ok_or("an empty command")?;
+    let child = Command::new(program)
+        .args(args)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .output();
+    let output = tokio::time::timeout(COMMAND_WITHIN, child)
+        .await
+        .map_err(|_| format!("{program} did not end within {COMMAND_WITHIN:?}"))?
+        .map_err(|error| format!("{program}: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(format!(
+        "{program} ended with {}{}",
+        output.status,
+        last_words(&output)
+    ))
+}
+
+fn last_words(output: &Output) -> String {
+    let said = String::from_utf8_lossy(&output.stderr);
+    let last = said.lines().rev().find(|line| !line.trim().is_empty());
+    last.map_or(String::new(), |line| format!(": {line}"))
+}
+
+struct ByCommand {
+    world: Arc<World>,
+    heal: Option<Hook>,
+    harmed: Vec<Node>,
+    proofs: Vec<Proof>,
+}
+
+#[async_trait]
+impl FaultGuard for ByCommand {
+    fn proof(&self) -> Proof {
+        Proof::all(self.proofs.clone())
+    }
+
+    async fn heal(mut self: Box<Self>) -> Healed {
+        let proof = self.proof();
+        let mut failed = Vec::new();
+        if let Some(heal) = self.heal.take() {
+            for node in &self.harmed {
+                if let Err(why) = run(&heal, node).await {
+                    failed.push(format!("{}: {why}", node.name));
+                }
+            }
+        }
+        // Without a command that brings it back, somebody else does; how long that takes is theirs to know.
+        let deadline = Instant::now() + SHOWS_WITHIN;
+        for node in &self.harmed {
+            while run_id(&self.world, &node.name).await.is_none() {
+                if Instant::now() >= deadline {
+                    failed.push(format!("{} does not answer", node.name));
+                    break;
+                }
+                tokio::time::sleep(LOOK).await;
+            }
+        }
+        Healed {
+            proof,
+            failed: (!failed.is_empty()).then(|| failed.join("; ")),
+        }
+    }
+}
+
+impl Drop for ByCommand {
+    /// The safety net: the undo is started, and nobody waits for it.
+    fn drop(&mut self) {
+        for node in self.heal.iter().flat_map(|_| &self.harmed) {
+            let words = self
+                .heal
+                .as_ref()
+                .map_or(Vec::new(), |heal| heal.for_node(node));
+            if let Some((program, args)) = words.split_first() {
+                let _ = std::process::Command::new(program)
+                    .args(args)
+                    .stdin(Stdio::null())
+                    .stdout(Stdio::null())
+                    .stderr(Stdio::null())
+                    .spawn();
+            }
+        }
+    }
+}

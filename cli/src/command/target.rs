@@ -1,0 +1,108 @@
+//! Turns a target URL into somebody else's servers, and scenarios into what may be done to those.
+
+use chaos::external::{Allowed, for_servers};
+use chaos::scenario::Scenario;
+use cluster_config::{External, ExternalTarget, Secret, TopologyKind, resolve_host};
+use lock_core::{Endpoint, Shape, Target};
+
+use super::bench::allow;
+use crate::exit;
+
+/// Faults that need their owner's word on servers beyond this machine: what `--allow` takes.
+const ALLOWABLE: [&str; 11] = [
+    "flushall",
+    "maxmemory",
+    "config-set",
+    "command",
+    "script-flush",
+    "client-kill",
+    "client-pause",
+    "failover",
+    "takeover",
+    "promote",
+    "migrate-slot",
+];
+
+/// A fault that `--allow` may name.
+pub(crate) fn allowable(text: &str) -> Result<String, String> {
+    if ALLOWABLE.contains(&text) {
+        return Ok(text.to_owned());
+    }
+    Err(format!(
+        "`{text}` is nothing that can be allowed; {} can{}",
+        ALLOWABLE.join(", "),
+        super::nearest(text, ALLOWABLE.into_iter())
+    ))
+}
+
+/// Finds the servers behind a URL. `mine`: they may be touched although they are not on this machine.
+pub(crate) async fn external(url: &str, mine: bool) -> anyhow::Result<External> {
+    let target: Target = url.parse().map_err(exit::usage)?;
+    allow(&target, mine)?;
+    if target.tls() {
+        return Err(exit::usage(format!(
+            "{target}: faults are steered over connections in the clear, and this target has none; `bench --target` takes it"
+        )));
+    }
+    let mut addresses = Vec::new();
+    for endpoint in target.endpoints() {
+        if let Endpoint::Unix(path) = endpoint {
+            return Err(exit::usage(format!(
+                "{}: faults need servers with addresses; `bench --target` takes sockets",
+                path.display()
+            )));
+        }
+        let address = resolve_host(&endpoint.to_string()).await;
+        addresses.push(address.map_err(exit::missing)?);
+    }
+    let kind = match target.shape() {
+        Shape::Sentinel => TopologyKind::Sentinel,
+        Shape::Cluster => TopologyKind::Cluster,
+        Shape::Masters => TopologyKind::Masters,
+        _ => TopologyKind::Single,
+    };
+    let described = ExternalTarget {
+        kind,
+        addresses,
+        master_name: target.master_name().unwrap_or_default().to_owned(),
+        user: target.username().map(str::to_owned),
+        password: target.password().map(Secret::new),
+        database: target.database(),
+    };
+    External::find(described, (url.to_owned(), target.to_string()), mine)
+        .await
+        .map_err(|error| match error.missing {
+            true => exit::missing(error),
+            false => exit::usage(error),
+        })
+}
+
+/// The scenario on these servers, or everything that cannot be done to them, with the lines of the faults.
+pub(crate) fn on_target(
+    (file, text): (&str, &str),
+    scenario: Scenario,
+    external: &External,
+    allowed: &[String],
+) -> Result<Scenario, String> {
+    let allowed = Allowed {
+        topology: external.topology(),
+        loopback: external.is_loopback(),
+        faults: allowed,
+    };
+    for_servers(scenario, &allowed).map_err(|wrong| {
+        let complaints: Vec<String> = wrong
+            .into_iter()
+            .map(|(index, why)| format!("{file}:{}:1: {why}", line_of_fault(text, index)))
+            .collect();
+        complaints.join("\n")
+    })
+}
+
+/// The line, from 1, at which the fault of this index begins.
+fn line_of_fault(text: &str, index: usize) -> usize {
+    let mut begins = text
+        .lines()
+        .enumerate()
+        .filter(|(_, line)| line.trim_start().starts_with("[[faults]]"));
+    begins.nth(index).map_or(1, |(line, _)| line + 1)
+}

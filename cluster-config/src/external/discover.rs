@@ -1,0 +1,230 @@
+//! Asks somebody's servers what they are: a target's addresses in, its nodes with roles out. Reads only.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use redis::Value;
+
+use super::ExternalTarget;
+use crate::access::Dial;
+use crate::wire::{ask, items, text};
+use crate::{ClusterError, Role, Topology, TopologyKind};
+
+/// Longest wait for one answer; the servers may be far away.
+pub(super) const ANSWER: Duration = Duration::from_secs(5);
+
+/// A server of somebody else's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub(crate) role: Role,
+    pub(crate) address: SocketAddr,
+}
+
+/// The servers behind a target, masters first, then replicas, then sentinels; and the shape that they form.
+///
+/// # Errors
+/// Nobody answered, or what answered is of another kind (`missing`, since a server is).
+pub(crate) async fn discover(
+    target: &ExternalTarget,
+) -> Result<(Topology, Vec<Found>), ClusterError> {
+    let found = match target.kind {
+        TopologyKind::Single | TopologyKind::Masters => masters(target).await?,
+        TopologyKind::Sentinel => sentinels(target).await?,
+        TopologyKind::Cluster => cluster(target).await?,
+    };
+    let count = |role| {
+        let of_role = found.iter().filter(|found| found.role == role).count();
+        u32::try_from(of_role).unwrap_or(u32::MAX)
+    };
+    let mut topology = Topology::of(target.kind);
+    match target.kind {
+        TopologyKind::Single => {}
+        TopologyKind::Masters => topology.masters = count(Role::Master),
+        TopologyKind::Sentinel => {
+            topology.replicas = count(Role::Replica);
+            topology.sentinels = count(Role::Sentinel);
+        }
+        TopologyKind::Cluster => {
+            topology.shards = count(Role::Master);
+            topology.replicas = count(Role::Replica).div_ceil(topology.shards.max(1));
+        }
+    }
+    Ok((topology, found))
+}
+
+async fn masters(target: &ExternalTarget) -> Result<Vec<Found>, ClusterError> {
+    for address in &target.addresses {
+        ask(&target.dial(Role::Master, *address), &["PING"], ANSWER)
+            .await
+            .map_err(|why| unreachable(*address, &why))?;
+    }
+    Ok(target
+        .addresses
+        .iter()
+        .map(|address| Found {
+            role: Role::Master,
+            address: *address,
+        })
+        .collect())
+}
+
+async fn sentinels(target: &ExternalTarget) -> Result<Vec<Found>, ClusterError> {
+    let name = target.master_name.as_str();
+    let mut last = None;
+    for address in &target.addresses {
+        let dial = target.dial(Role::Sentinel, *address);
+        match watched(&dial, name).await {
+            Ok(mut found) => {
+                found.extend(target.addresses.iter().map(|address| Found {
+                    role: Role::Sentinel,
+                    address: *address,
+                }));
+                return Ok(found);
+            }
+            Err(why) => last = Some(unreachable(*address, &why)),
+        }
+    }
+    Err(last.unwrap_or_else(|| ClusterError::missing("the target names no sentinel")))
+}
+
+/// The master and the replicas that a sentinel watches.
+async fn watched(sentinel: &Dial, name: &str) -> Result<Vec<Found>, String> {
+    let master = ask(sentinel, &["SENTINEL", "MASTER", name], ANSWER).await?;
+    let replicas = ask(sentinel, &["SENTINEL", "REPLICAS", name], ANSWER).await?;
+    let mut found = vec![Found {
+        role: Role::Master,
+        address: announced(&master).await?,
+    }];
+    for replica in items(&replicas) {
+        let address = announced(replica).await?;
+        if found.iter().all(|found| found.address != address) {
+            found.push(Found {
+                role: Role::Replica,
+                address,
+            });
+        }
+    }
+    Ok(found)
+}
+
+/// `ip` and `port` of a flat name-value array.
+async fn announced(entries: &Value) -> Result<SocketAddr, String> {
+    let value = |name: &str| {
+        let pair = items(entries)
+            .chunks_exact(2)
+            .find(|pair| text(&pair[0]) == name);
+        pair.map(|pair| text(&pair[1]))
+            .ok_or_else(|| format!("the sentinel says no {name}"))
+    };
+    let address = format!("{}:{}", value("ip")?, value("port")?);
+    resolved(&address).await
+}
+
+async fn cluster(target: &ExternalTarget) -> Result<Vec<Found>, ClusterError> {
+    let mut last = None;
+    for address in &target.addresses {
+        let dial = target.dial(Role::Master, *address);
+        let view = match ask(&dial, &["CLUSTER", "NODES"], ANSWER).await {
+            Ok(view) => text(&view),
+            Err(why) => {
+                last = Some(unreachable(*address, &why));
+                continue;
+            }
+        };
+        let mut found = Vec::new();
+        for member in members(&view) {
+            let address = resolved(&member.address)
+                .await
+                .map_err(|why| ClusterError::missing(format!("{}: {why}", member.address)))?;
+            found.push(Found {
+                role: member.role,
+                address,
+            });
+        }
+        return Ok(found);
+    }
+    Err(last.unwrap_or_else(|| ClusterError::missing("the target names no server")))
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Member {
+    role: Role,
+    address: String,
+    first_slot: Option<u16>,
+}
+
+/// The living members in CLUSTER NODES: masters with slots in the order of these, then replicas by address.
+fn members(view: &str) -> Vec<Member> {
+    let mut members: Vec<Member> = view
+        .lines()
+        .filter_map(|line| {
+            // <id> <ip:port@bus[,host]> <flags> <master> <ping> <pong> <epoch> <link> <slots…>
+            let words: Vec<&str> = line.split(' ').collect();
+            let flags: Vec<&str> = words.get(2)?.split(',').collect();
+            if ["fail", "noaddr", "handshake"]
+                .iter()
+                .any(|bad| flags.contains(bad))
+            {
+                return None;
+            }
+            let slot = words
+                .get(8)
+                .and_then(|range| range.split('-').next()?.parse().ok());
+            let role = match (flags.contains(&"master"), slot) {
+                (true, Some(_)) => Role::Master,
+                // A master without slots serves nobody.
+                (true, None) => return None,
+                (false, _) => Role::Replica,
+            };
+            Some(Member {
+                role,
+                address: words[1].split('@').next()?.to_owned(),
+                first_slot: slot,
+            })
+        })
+        .collect();
+    members.sort_by(|a, b| {
+        (a.role, a.first_slot, &a.address).cmp(&(b.role, b.first_slot, &b.address))
+    });
+    members
+}
+
+/// A name or an address with its port.
+pub(super) async fn resolved(address: &str) -> Result<SocketAddr, String> {
+    tokio::net::lookup_host(address)
+        .await
+        .map_err(|error| format!("{address}: {error}"))?
+        .next()
+        .ok_or_else(|| format!("{address} has no address"))
+}
+
+fn unreachable(address: SocketAddr, why: &dyn std::fmt::Display) -> ClusterError {
+    ClusterError::missing(format!("{address} does not answer as its URL says: {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn living_members_are_listed_by_slot_and_the_others_not_at_all() {
+        let view = "a 10.0.0.2:6379@16379 master - 0 0 2 connected 8192-16383\n\
+                    b 10.0.0.1:6379@16379,host myself,master - 0 0 1 connected 0-8191\n\
+                    c 10.0.0.3:6379@16379 slave b 0 0 1 connected\n\
+                    d :0@0 slave,noaddr b 0 0 1 disconnected\n\
+                    e 10.0.0.5:6379@16379 master,fail - 0 0 3 disconnected\n\
+                    f 10.0.0.6:6379@16379 master - 0 0 4 connected\n";
+        let addresses: Vec<(Role, String)> = members(view)
+            .into_iter()
+            .map(|member| (member.role, member.address))
+            .collect();
+        assert_eq!(
+            addresses,
+            [
+                (Role::Master, "10.0.0.1:6379".to_owned()),
+                (Role::Master, "10.0.0.2:6379".to_owned()),
+                (Role::Replica, "10.0.0.3:6379".to_owned())
+            ]
+        );
+    }
+}

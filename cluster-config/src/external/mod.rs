@@ -1,0 +1,237 @@
+//! Turns the URL of somebody else's servers into a deployment in which nothing was started and nothing is ended.
+
+mod discover;
+mod owners;
+
+use std::net::SocketAddr;
+
+use async_trait::async_trait;
+
+use crate::access::Dial;
+use crate::layout::{Layout, PlannedNode};
+use crate::process::fleet::Fleet;
+use crate::proxy::Proxies;
+use crate::{
+    ClusterError, Deployment, Links, Provisioner, Role, Secret, Topology, TopologyKind, UpOptions,
+    ports, wire,
+};
+use discover::{ANSWER, Found, discover, resolved};
+use owners::Owners;
+
+/// What a URL says of somebody else's servers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExternalTarget {
+    /// The shape that the URL names.
+    pub kind: TopologyKind,
+    /// Its addresses: servers, or sentinels.
+    pub addresses: Vec<SocketAddr>,
+    /// The name under which the sentinels know the master; empty without sentinels.
+    pub master_name: String,
+    /// User of the data nodes.
+    pub user: Option<String>,
+    /// Password of the data nodes.
+    pub password: Option<Secret>,
+    /// The database that clients select.
+    pub database: u16,
+}
+
+impl ExternalTarget {
+    fn dial(&self, role: Role, address: SocketAddr) -> Dial {
+        let data = role != Role::Sentinel;
+        Dial {
+            address,
+            socket: None,
+            user: self.user.clone().filter(|_| data),
+            password: self.password.clone().filter(|_| data),
+            database: if data { self.database } else { 0 },
+        }
+    }
+}
+
+/// Turns `host:port` into an address.
+///
+/// # Errors
+/// The name has no address.
+pub async fn resolve_host(host: &str) -> Result<SocketAddr, ClusterError> {
+    resolved(host).await.map_err(ClusterError::missing)
+}
+
+/// Somebody else's servers. Nothing is started, ended, flushed or configured; what faults may do is decided by whoever plans
+/// them. Every key that the harness itself writes begins with the prefix.
+#[derive(Debug, Clone)]
+pub struct External {
+    target: ExternalTarget,
+    url: String,
+    shown_url: String,
+    prefix: String,
+    topology: Topology,
+    found: Vec<Found>,
+    version: String,
+}
+
+impl External {
+    /// Asks the servers what they are. `url` is what lock clients are given, `shown_url` the same without its password;
+    /// `mine` says that servers beyond this machine may be touched.
+    ///
+    /// # Errors
+    /// No server answered, or one is not on this machine and nobody said that it is the user's.
+    pub async fn find(
+        target: ExternalTarget,
+        (url, shown_url): (String, String),
+        mine: bool,
+    ) -> Result<External, ClusterError> {
+        let (topology, found) = discover(&target).await?;
+        if let Some(far) = found
+            .iter()
+            .find(|found| !mine && !found.address.ip().is_loopback())
+        {
+            return Err(ClusterError::new(format!(
+                "{shown_url} leads to {}, which is not on this machine: say --yes-this-is-mine if you may put load on it",
+                far.address
+            )));
+        }
+        Ok(External {
+            url,
+            shown_url,
+            prefix: "locklab:".to_owned(),
+            topology,
+            version: version(&target, &found).await,
+            target,
+            found,
+        })
+    }
+
+    /// The shape that the servers form.
+    pub fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    /// Whether every server is on this machine.
+    pub fn is_loopback(&self) -> bool {
+        self.found
+            .iter()
+            .all(|found| found.address.ip().is_loopback())
+    }
+
+    /// The same servers for one run, whose keys begin with this.
+    #[must_use]
+    pub fn for_run(&self, prefix: &str) -> External {
+        External {
+            prefix: prefix.to_owned(),
+            ..self.clone()
+        }
+    }
+
+    fn nodes(&self, port: Option<u16>) -> Vec<PlannedNode> {
+        let names =
+            [Role::Master, Role::Replica, Role::Sentinel].map(|role| self.topology.names(role));
+        let names = names.into_iter().flatten();
+        let mut numbers = 1_u8..;
+        self.found
+            .iter()
+            .zip(names)
+            .map(|(found, name)| {
+                let octet = 10 + numbers.next().unwrap_or(u8::MAX - 10);
+                PlannedNode {
+                    role: found.role,
+                    address: found.address,
+                    announced: match port {
+                        Some(port) => SocketAddr::from(([127, 0, 1, octet], port)),
+                        None => found.address,
+                    },
+                    bus_port: None,
+                    master: None,
+                    dir: Default::default(),
+                    conf_path: Default::default(),
+                    conf: String::new(),
+                    log: Default::default(),
+                    dial: self.target.dial(found.role, found.address),
+                    name,
+                }
+            })
+            .collect()
+    }
+
+    /// The URL with proxies in place of the servers.
+    fn through(&self, nodes: &[PlannedNode]) -> String {
+        let (scheme, rest) = self.url.split_once("://").unwrap_or(("redis", &self.url));
+        let authority = rest.find(['/', '?']).map_or(rest, |end| &rest[..end]);
+        let user = authority.rfind('@').map_or("", |at| &authority[..=at]);
+        let tail = &rest[authority.len()..];
+        let addresses: Vec<String> = nodes
+            .iter()
+            .map(|node| node.announced.to_string())
+            .collect();
+        format!("{scheme}://{user}{}{tail}", addresses.join(","))
+    }
+}
+
+#[async_trait]
+impl Provisioner for External {
+    fn name(&self) -> &'static str {
+        "external"
+    }
+
+    /// The topology asked for is not compared: the servers are what they are.
+    async fn up(
+        &self,
+        _topology: &Topology,
+        options: &UpOptions,
+    ) -> Result<Deployment, ClusterError> {
+        let proxied = options.links == Links::Proxied;
+        if proxied
+            && !matches!(
+                self.topology.kind,
+                TopologyKind::Single | TopologyKind::Masters
+            )
+        {
+            return Err(ClusterError::new(format!(
+                "links of somebody else's {} servers cannot be harmed: they announce addresses of their own, past any proxy",
+                self.topology.kind
+            )));
+        }
+        let listens = |port| {
+            let nodes = self.nodes(Some(port));
+            nodes.iter().map(|node| node.announced).collect()
+        };
+        let ports = proxied
+            .then(|| ports::reserve(None, 2, listens))
+            .transpose()?;
+        let nodes = self.nodes(ports.as_ref().map(|ports| ports.port));
+        let proxies = proxied.then(|| Proxies::before(&nodes)).transpose()?;
+        let url = if proxied {
+            self.through(&nodes)
+        } else {
+            self.url.clone()
+        };
+        Ok(Deployment::external(
+            self.topology.clone(),
+            Layout {
+                url,
+                shown_url: self.shown_url.clone(),
+                nodes: nodes.clone(),
+                tls: None,
+            },
+            options.dir.clone(),
+            Fleet::of_others(Box::new(Owners), nodes)?,
+            (proxies, ports),
+            (&self.target.master_name, &self.prefix),
+            self.version.clone(),
+        ))
+    }
+}
+
+/// What the first server says of its version; empty if it does not.
+async fn version(target: &ExternalTarget, found: &[Found]) -> String {
+    let Some(first) = found.first() else {
+        return String::new();
+    };
+    let dial = target.dial(first.role, first.address);
+    let info = wire::ask(&dial, &["INFO", "server"], ANSWER).await;
+    let info = info.map(|info| wire::text(&info)).unwrap_or_default();
+    // Valkey also calls itself a Redis, of the version from which it branched off.
+    wire::field(&info, "valkey_version")
+        .or(wire::field(&info, "redis_version"))
+        .unwrap_or_default()
+        .to_owned()
+}

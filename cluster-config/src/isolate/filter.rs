@@ -1,0 +1,216 @@
+//! Drops packets between addresses of this process's own network, by iptables, and counts them.
+
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+use crate::{ClusterError, Node};
+
+/// Where iptables locks against itself; its usual place is not writable for everybody.
+static LOCK_FILE: OnceLock<PathBuf> = OnceLock::new();
+
+/// What dropping did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PacketEffect {
+    /// Packets dropped.
+    pub packets: u64,
+    /// Their bytes, headers included.
+    pub bytes: u64,
+}
+
+/// The undo of a packet-level cut. Dropping it heals. TCP notices with its next retransmission, which after a long cut
+/// may be a second and more away.
+#[must_use = "the cut heals when its guard is dropped"]
+#[derive(Debug)]
+pub struct PacketGuard {
+    rules: Vec<Rule>,
+    /// What the rules had counted when they were taken away.
+    last: PacketEffect,
+}
+
+/// Packets from one address to another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Rule {
+    from: IpAddr,
+    to: IpAddr,
+}
+
+impl Rule {
+    fn spec(&self) -> [String; 8] {
+        let (from, to) = (self.from.to_string(), self.to.to_string());
+        [
+            "INPUT".into(),
+            "-s".into(),
+            from,
+            "-d".into(),
+            to,
+            "-j".into(),
+            "DROP".into(),
+            "-w".into(),
+        ]
+    }
+}
+
+/// Whether rules can be made here.
+pub(super) fn probe(lock_file: &Path) -> Result<(), String> {
+    LOCK_FILE.get_or_init(|| lock_file.to_owned());
+    iptables(&["-w".into(), "-n".into(), "-L".into(), "INPUT".into()]).map(drop)
+}
+
+impl PacketGuard {
+    /// Drops every packet from one node to another from now on: between their own addresses, and between each and the
+    /// place where the other is announced.
+    pub(crate) fn cut(from: &Node, to: &Node) -> Result<PacketGuard, ClusterError> {
+        let mut rules = Vec::new();
+        for (from, to) in [
+            (from.address, to.address),
+            (from.address, to.announced),
+            (from.announced, to.address),
+        ] {
+            let rule = Rule {
+                from: from.ip(),
+                to: to.ip(),
+            };
+            if !rules.contains(&rule) {
+                rules.push(rule);
+            }
+        }
+        // From here on a failure undoes what was done, by the guard's drop.
+        let mut guard = PacketGuard {
+            rules: Vec::new(),
+            last: PacketEffect::default(),
+        };
+        for rule in rules {
+            let args: Vec<String> = ["-I".to_owned()].into_iter().chain(rule.spec()).collect();
+            iptables(&args).map_err(|why| {
+                ClusterError::new(format!("cannot cut {} from {}: {why}", from.name, to.name))
+            })?;
+            guard.rules.push(rule);
+        }
+        Ok(guard)
+    }
+
+    /// What was dropped so far: the proof that it bit.
+    pub fn effect(&self) -> PacketEffect {
+        if self.rules.is_empty() {
+            return self.last;
+        }
+        let args = ["-w", "-n", "-v", "-x", "-L", "INPUT"].map(str::to_owned);
+        let Ok(table) = iptables(&args) else {
+            return PacketEffect::default();
+        };
+        let mut effect = PacketEffect::default();
+        for line in table.lines() {
+            if let Some((packets, bytes, from, to)) = counted(line)
+                && self
+                    .rules
+                    .iter()
+                    .any(|rule| rule.from == from && rule.to == to)
+            {
+                effect.packets += packets;
+                effect.bytes += bytes;
+            }
+        }
+        effect
+    }
+
+    /// Lets packets pass again. Returns what was dropped in all.
+    ///
+    /// # Errors
+    /// A rule could not be taken away; the rest of the network's life is then without that link.
+    pub fn heal(mut self) -> Result<PacketEffect, ClusterError> {
+        self.lift()?;
+        Ok(self.last)
+    }
+
+    fn lift(&mut self) -> Result<(), ClusterError> {
+        self.last = self.effect();
+        for rule in std::mem::take(&mut self.rules) {
+            let args: Vec<String> = ["-D".to_owned()].into_iter().chain(rule.spec()).collect();
+            iptables(&args).map_err(|why| {
+                ClusterError::new(format!("cannot mend {} -> {}: {why}", rule.from, rule.to))
+            })?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for PacketGuard {
+    fn drop(&mut self) {
+        // Nobody is left to be told; the network ends with this process.
+        let _ = self.lift();
+    }
+}
+
+/// Packets, bytes, source and destination of a line such as `3 156 DROP 0 -- * * 127.0.0.11 127.0.0.12`.
+fn counted(line: &str) -> Option<(u64, u64, IpAddr, IpAddr)> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    if *words.get(2)? != "DROP" {
+        return None;
+    }
+    let mut addresses = words.iter().skip(3).filter_map(|word| word.parse().ok());
+    Some((
+        words[0].parse().ok()?,
+        words[1].parse().ok()?,
+        addresses.next()?,
+        addresses.next()?,
+    ))
+}
+
+fn iptables(args: &[String]) -> Result<String, String> {
+    let mut command = Command::new("iptables");
+    command.args(args).stdin(Stdio::null());
+    if let Some(lock_file) = LOCK_FILE.get() {
+        command.env("XTABLES_LOCKFILE", lock_file);
+    }
+    // Root's programs are not in everybody's path.
+    let path = std::env::var("PATH").unwrap_or_default();
+    command.env("PATH", format!("{path}:/usr/sbin:/sbin"));
+    let output = command.output().map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => {
+            "there is no iptables; install it with: sudo apt-get install iptables".to_owned()
+        }
+        _ => format!("iptables: {error}"),
+    })?;
+    if output.status.success() {
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    } else {
+        let said = String::from_utf8_lossy(&output.stderr);
+        Err(format!(
+            "iptables: {}",
+            said.lines().next().unwrap_or("no reason given")
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_read_from_the_table_of_either_iptables() {
+        let ip = |text: &str| text.parse::<IpAddr>().unwrap();
+        let expected = Some((3, 156, ip("127.0.0.11"), ip("127.0.0.12")));
+        assert_eq!(
+            counted(
+                "       3      156 DROP       0    --  *      *       127.0.0.11           127.0.0.12"
+            ),
+            expected
+        );
+        assert_eq!(
+            counted(
+                "       3      156 DROP       all  --  *      *       127.0.0.11           127.0.0.12          "
+            ),
+            expected
+        );
+        assert_eq!(
+            counted("Chain INPUT (policy ACCEPT 0 packets, 0 bytes)"),
+            None
+        );
+        assert_eq!(
+            counted("    pkts      bytes target     prot opt in     out     source"),
+            None
+        );
+    }
+}
