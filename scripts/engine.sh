@@ -53,7 +53,12 @@ stop() {
             sleep 0.5
         done
     fi
+    # dockerd leaves the mount of its own network namespace and its bridge behind.
+    umount "$dir"/exec/netns/* 2>/dev/null || true
     rm -rf "$dir"
+    if command -v ip >/dev/null 2>&1 && [ ! -e /var/run/docker.sock ]; then
+        ip link delete docker0 2>/dev/null || true
+    fi
 }
 
 case "${1:-} ${2:-}" in
