@@ -44,6 +44,8 @@ start() {
 
 stop() {
     dir=$1
+    # Made only for an engine that was started here.
+    [ -d "$dir" ] || return 0
     if [ -f "$dir/pid" ]; then
         daemon=$(cat "$dir/pid")
         kill "$daemon" 2>/dev/null || true
