@@ -83,7 +83,9 @@ pub(crate) enum Command {
     Report(command::report::Options),
     /// The fault proxy by itself, driven over Toxiproxy's HTTP API
     Proxy(command::proxy::Options),
-    /// What this machine has, what it lacks, how to mend it
+    /// What a lock says to its server, command by command, while it is taken, waited for and given back
+    Trace(command::trace::Options),
+    /// What this machine, or a target, has, what it lacks, how to mend it
     Doctor(command::doctor::Options),
     /// Speak the driver protocol for one of our own subjects (clients of a scenario are such processes)
     #[command(hide = true)]

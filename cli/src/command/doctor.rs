@@ -1,4 +1,4 @@
-//! Turns this machine into a list of what it has, what it lacks and how to mend it.
+//! Turns this machine, or a target, into a list of what it has, what it lacks and how to mend it.
 
 use std::net::TcpListener;
 use std::process::Command;
@@ -7,12 +7,16 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::args::Common;
+use crate::command::survey;
 use crate::exit;
 use crate::terminal::Terminal;
 
 /// Flags of `doctor`.
 #[derive(Debug, Args)]
-pub(crate) struct Options {}
+pub(crate) struct Options {
+    /// Look at these servers instead of this machine: their settings that are dangerous for locks
+    target: Option<String>,
+}
 
 /// One thing that was looked at.
 #[derive(Debug, Serialize)]
@@ -26,10 +30,13 @@ struct Finding {
 }
 
 pub(crate) async fn run(
-    _options: Options,
+    options: Options,
     common: &Common,
     terminal: &Terminal,
 ) -> anyhow::Result<u8> {
+    if let Some(target) = &options.target {
+        return survey::run(target, common, terminal).await;
+    }
     let findings = vec![
         server(),
         loopback(),

@@ -34,7 +34,7 @@ pub(crate) struct Options {
     /// A lease that is not renewed [default: renewed while the command runs]
     #[arg(long, value_parser = duration, value_name = "DURATION")]
     lease: Option<Duration>,
-    /// Replicas that must have the lock: none, wait:K or wait:all
+    /// Who must have the lock: none, wait:K, wait:majority or wait:all replicas, or waitaof:K disks
     #[arg(long, value_parser = durability, default_value = "none", value_name = "HOW")]
     durability: String,
     /// When the lock is lost the command gets SIGTERM, and SIGKILL after this
@@ -134,7 +134,7 @@ async fn hold_and_run(
     }
 }
 
-fn kind_of(asked: Option<&str>, target: &Target) -> anyhow::Result<Kind> {
+pub(super) fn kind_of(asked: Option<&str>, target: &Target) -> anyhow::Result<Kind> {
     let masters = target.shape() == Shape::Masters;
     match asked {
         None if masters => Ok(Kind::Redlock),

@@ -17,6 +17,8 @@ pub(crate) mod report;
 mod run;
 pub(crate) mod show;
 mod target;
+mod survey;
+pub(crate) mod trace;
 pub(crate) mod up;
 
 use crate::args::{Cli, Command};
@@ -43,6 +45,7 @@ pub(crate) fn run(cli: Cli, terminal: &Terminal) -> anyhow::Result<u8> {
             Command::Compare(options) => compare::run(options, &common, terminal),
             Command::Report(options) => report::run(options, &common, terminal),
             Command::Proxy(options) => proxy::run(options, &common, terminal).await,
+            Command::Trace(options) => trace::run(options, &common, terminal).await,
             Command::Doctor(options) => doctor::run(options, &common, terminal).await,
             Command::Driver(options) => driver::run(options).await,
         }

@@ -1,0 +1,238 @@
+//! Turns `trace TARGET` into what a lock says to its servers, command by command: taken, waited for, renewed, given back.
+//!
+//! The clients themselves report what they send and get: that needs no right on the server beyond those of the lock.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use lock_core::{
+    Acquire, Client, ClientOptions, Kind, Lease, LockError, Target, Traced, Tracer, Wait,
+};
+use serde_json::{Value, json};
+
+use crate::args::Common;
+use crate::command::lock::kind_of;
+use crate::exit;
+use crate::terminal::Terminal;
+
+/// The lease of the lock that is watched: renewed each third of it, so that a renewal is seen soon.
+const LEASE: Duration = Duration::from_millis(1500);
+/// Longest wait for the lock, in case somebody else holds it.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Flags of `trace`.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// Target URL, e.g. redis://127.0.0.1:6379
+    target: String,
+    /// The kind of lock [default: reentrant; redlock on redlock:// targets]
+    #[arg(long, value_name = "KIND")]
+    kind: Option<String>,
+    /// The lock's name, which is the Redis key itself [default: one that nobody else uses]
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+}
+
+/// What was said, by whom, in which step.
+struct Said {
+    step: &'static str,
+    client: &'static str,
+    event: Traced,
+}
+
+/// Collects what both clients say.
+#[derive(Clone)]
+struct Record {
+    step: Arc<Mutex<&'static str>>,
+    said: Arc<Mutex<Vec<Said>>>,
+}
+
+impl Record {
+    fn new() -> Self {
+        Record {
+            step: Arc::new(Mutex::new("acquire")),
+            said: Arc::default(),
+        }
+    }
+
+    fn begin(&self, step: &'static str) {
+        *self.step.lock().unwrap_or_else(PoisonError::into_inner) = step;
+    }
+
+    fn tracer(&self, client: &'static str) -> Tracer {
+        let record = self.clone();
+        Tracer::new(move |event| {
+            let step = *record.step.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut said = record.said.lock().unwrap_or_else(PoisonError::into_inner);
+            said.push(Said {
+                step,
+                client,
+                event,
+            });
+        })
+    }
+
+    /// Whether something that pleases was said in a step.
+    fn has(&self, step: &str, pleases: impl Fn(&Traced) -> bool) -> bool {
+        let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        said.iter()
+            .any(|said| said.step == step && pleases(&said.event))
+    }
+
+    /// Waits for it, for as long as a lease at most: what does not come by then is not said by this kind.
+    async fn until(&self, step: &str, pleases: impl Fn(&Traced) -> bool) {
+        let end = Instant::now() + LEASE;
+        while Instant::now() < end && !self.has(step, &pleases) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+pub(crate) async fn run(
+    options: Options,
+    common: &Common,
+    terminal: &Terminal,
+) -> anyhow::Result<u8> {
+    let target: Target = options.target.parse().map_err(exit::usage)?;
+    let kind = kind_of(options.kind.as_deref(), &target)?;
+    let record = Record::new();
+    let began = Instant::now();
+    let connect = |client| {
+        let connected = ClientOptions::default().watchdog_lease(LEASE);
+        let connected = connected.poll_bound(PATIENCE).tracer(record.tracer(client));
+        Client::connect(&target, connected)
+    };
+    let holder = connect("holder").await.map_err(exit::missing)?;
+    let waiter = connect("waiter").await.map_err(exit::missing)?;
+    let name = match &options.name {
+        Some(name) => name.clone(),
+        None => format!("locklab:trace:{}", holder.id()),
+    };
+    let lived = live(&holder, &waiter, kind, &name, &record).await;
+    holder.close().await;
+    waiter.close().await;
+    lived?;
+    let mut said = record.said.lock().unwrap_or_else(PoisonError::into_inner);
+    // An event is told when its reply is there; it belongs where it was sent.
+    said.sort_by_key(|said| said.event.at);
+    if common.json {
+        let events: Vec<_> = said.iter().map(|said| as_json(said, began)).collect();
+        let document = json!({
+            "schema": 1, "target": target.to_string(), "kind": kind.name(), "name": name, "events": events,
+        });
+        terminal.result(&document.to_string());
+    } else {
+        terminal.result(&format!("{kind} lock {name} at {target}"));
+        let mut step = "";
+        for said in said.iter() {
+            if said.step != step {
+                step = said.step;
+                terminal.result(&format!("\n{}", about(step)));
+            }
+            terminal.result(&as_text(said, began));
+        }
+    }
+    Ok(exit::AS_EXPECTED)
+}
+
+/// A lock's life: taken, waited for, renewed, given back to the waiter, given back.
+async fn live(
+    holder: &Client,
+    waiter: &Client,
+    kind: Kind,
+    name: &str,
+    record: &Record,
+) -> anyhow::Result<()> {
+    let ours = holder.lock(kind, name).map_err(exit::usage)?;
+    let theirs = waiter.lock(kind, name).map_err(exit::usage)?;
+    let renewed = Acquire::default()
+        .wait(Wait::AtMost(PATIENCE))
+        .lease(Lease::Renewed);
+    let guard = ours.acquire(renewed).await.map_err(refused)?;
+    record.begin("wait");
+    let waiting = tokio::spawn(async move {
+        let fixed = Acquire::default().wait(Wait::AtMost(PATIENCE));
+        theirs.acquire(fixed.lease(Lease::Fixed(LEASE))).await
+    });
+    let subscribed = |event: &Traced| event.command.ends_with("SUBSCRIBE");
+    record.until("wait", subscribed).await;
+    // The look that follows the subscription.
+    tokio::time::sleep(LEASE / 20).await;
+    record.begin("renew");
+    // A server that does not know the script yet says so first.
+    let renewal = |event: &Traced| {
+        let extends = event.script.is_some_and(|name| name.starts_with("extend"));
+        extends
+            && !event
+                .reply
+                .as_deref()
+                .is_some_and(|reply| reply.starts_with("refused"))
+    };
+    record.until("renew", renewal).await;
+    record.begin("release");
+    let released = guard.release().await;
+    let guard = waiting
+        .await
+        .map_err(anyhow::Error::new)?
+        .map_err(refused)?;
+    record.begin("last release");
+    released.map_err(refused)?;
+    guard.release().await.map_err(refused)?;
+    Ok(())
+}
+
+fn refused(error: LockError) -> anyhow::Error {
+    match error.kind() {
+        lock_core::ErrorKind::Busy => exit::input(error),
+        _ => exit::missing(error),
+    }
+}
+
+fn about(step: &str) -> &'static str {
+    match step {
+        "acquire" => "acquire: the holder takes it, to be renewed",
+        "wait" => "wait: another client asks for it, finds it taken, subscribes, looks again",
+        "renew" => "renew: a third of the lease has passed",
+        "release" => "release: the holder gives it back, the waiter hears of it and enters",
+        _ => "last release: the waiter gives it back",
+    }
+}
+
+fn as_text(said: &Said, began: Instant) -> String {
+    let event = &said.event;
+    let since = event.at.saturating_duration_since(began).as_secs_f64() * 1000.0;
+    let what = match event.script {
+        Some(script) => format!("{} {script}", event.command),
+        None => event.command.to_owned(),
+    };
+    let mut line = format!("{since:9.1} ms  {}  {}  {what}", said.client, event.node);
+    if !event.keys.is_empty() {
+        line.push_str(&format!("  {}", event.keys.join(" ")));
+    }
+    if !event.args.is_empty() {
+        line.push_str(&format!("  · {}", event.args.join(" ")));
+    }
+    if let Some(reply) = &event.reply {
+        let took = event.took.as_secs_f64() * 1000.0;
+        line.push_str(&format!("\n{:14}→ {reply}  ({took:.1} ms)", ""));
+    }
+    line
+}
+
+fn as_json(said: &Said, began: Instant) -> Value {
+    let event = &said.event;
+    let ns = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+    json!({
+        "t_ns": ns(event.at.saturating_duration_since(began)),
+        "step": said.step,
+        "client": said.client,
+        "node": event.node,
+        "command": event.command,
+        "script": event.script,
+        "keys": event.keys,
+        "args": event.args,
+        "reply": event.reply,
+        "took_ns": event.reply.as_ref().map(|_| ns(event.took)),
+    })
+}

@@ -1,0 +1,113 @@
+//! `locklab trace` and `locklab doctor TARGET` as people and scripts see them, on servers of their own.
+#![allow(missing_docs)]
+
+mod support;
+
+use serde_json::Value;
+use support::{Server, code, run, stderr, stdout};
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+#[test]
+fn a_trace_shows_a_locks_life_in_the_format_of_the_reference() {
+    let server = Server::start();
+    let dir = tempfile::tempdir().unwrap();
+    let output = run(
+        dir.path(),
+        &["trace", &server.url(), "--name", "orders", "--json"],
+    );
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let trace = json(&stdout(&output));
+    let events = trace["events"].as_array().expect("events");
+    let find = |step: &str, client: &str, what: &str| {
+        let found = events.iter().find(|event| {
+            event["step"] == step
+                && event["client"] == client
+                && (event["script"] == what || event["command"] == what)
+                // A new server knows no script: it says so once, and is told.
+                && !event["reply"].as_str().is_some_and(|reply| reply.contains("NOSCRIPT"))
+        });
+        found.unwrap_or_else(|| panic!("no {what} of the {client} in {step}: {trace}"))
+    };
+    let channel = "redisson_lock__channel:{orders}";
+    let acquire = find("acquire", "holder", "acquire");
+    assert_eq!(acquire["keys"], serde_json::json!(["orders"]));
+    assert_eq!(acquire["reply"], "nil");
+    let busy = find("wait", "waiter", "acquire");
+    let left: i64 = busy["reply"]
+        .as_str()
+        .unwrap()
+        .parse()
+        .expect("what is left");
+    assert!(left > 0 && left <= 1500, "{left}");
+    let subscribe = find("wait", "waiter", "SUBSCRIBE");
+    assert_eq!(subscribe["keys"], serde_json::json!([channel]));
+    assert_eq!(find("renew", "holder", "extend")["reply"], "1");
+    let release = find("release", "holder", "release");
+    assert_eq!(release["keys"], serde_json::json!(["orders", channel]));
+    assert_eq!(release["reply"], "1");
+    assert_eq!(
+        find("release", "waiter", "message")["args"],
+        serde_json::json!(["0"])
+    );
+    find("release", "waiter", "acquire");
+    find("last release", "waiter", "release");
+    assert_eq!(server.cli(&["EXISTS", "orders"]), "0");
+}
+
+#[test]
+fn a_trace_is_readable_and_keeps_passwords_to_itself() {
+    let server = Server::start();
+    server.cli(&["CONFIG", "SET", "requirepass", "s3cret"]);
+    let dir = tempfile::tempdir().unwrap();
+    let url = format!("redis://:s3cret@127.0.0.1:{}", server.port);
+    let output = run(dir.path(), &["trace", &url, "--kind", "plain"]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let text = stdout(&output);
+    for part in [
+        "acquire: the holder",
+        "SET  locklab:trace:",
+        "→ OK",
+        "EVALSHA release_plain",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(!text.contains("s3cret"), "{text}");
+    let output = run(dir.path(), &["trace", "redis://127.0.0.1:1"]);
+    assert_eq!(code(&output), 69, "{}", stderr(&output));
+    let output = run(dir.path(), &["trace", "nonsense"]);
+    assert_eq!(code(&output), 64, "{}", stderr(&output));
+}
+
+#[test]
+fn doctor_judges_a_servers_settings() {
+    let server = Server::start();
+    let dir = tempfile::tempdir().unwrap();
+    let url = server.url();
+    let output = run(dir.path(), &["doctor", &url, "--json"]);
+    assert_eq!(code(&output), 1, "nothing is written to a disk");
+    let report = json(&stdout(&output));
+    assert_eq!(report["ok"], false);
+    let node = &report["nodes"][0];
+    assert_eq!(node["verdict"], "danger");
+    assert_eq!(node["concerns"][0]["kind"], "forgets");
+    assert_eq!(node["settings"]["maxmemory-policy"], "noeviction");
+    let text = stdout(&run(dir.path(), &["doctor", &url]));
+    assert!(text.contains("mend: CONFIG SET appendonly yes"), "{text}");
+
+    server.cli(&["CONFIG", "SET", "appendonly", "yes"]);
+    let output = run(dir.path(), &["doctor", &url, "--json"]);
+    assert_eq!(code(&output), 0, "{}", stdout(&output));
+    let report = json(&stdout(&output));
+    assert_eq!(report["nodes"][0]["verdict"], "caution", "once a second");
+    server.cli(&["CONFIG", "SET", "appendfsync", "always"]);
+    let report = json(&stdout(&run(dir.path(), &["doctor", &url, "--json"])));
+    assert_eq!(report["nodes"][0]["verdict"], "good", "{report}");
+
+    let nobody = run(dir.path(), &["doctor", "redis://127.0.0.1:1"]);
+    assert_eq!(code(&nobody), 69, "{}", stderr(&nobody));
+    let nonsense = run(dir.path(), &["doctor", "nonsense"]);
+    assert_eq!(code(&nonsense), 64, "{}", stderr(&nonsense));
+}
