@@ -192,15 +192,16 @@ impl ServerReport {
                 "a crash forgets every lock since the last snapshot, and grants again what is still held",
                 "CONFIG SET appendonly yes, or see that a restart takes longer than the longest lease",
             ),
-            (Some("yes"), _) => match self.setting("appendfsync") {
-                Some(sync @ ("everysec" | "no")) => concerns.caution(
+            (Some("yes"), _) => {
+                if let Some(sync @ ("everysec" | "no")) = self.setting("appendfsync") {
+                    concerns.caution(
                     ConcernKind::ForgetsLatest,
                     format!("appendfsync {sync}"),
                     "when its machine fails, the locks of the last moments are forgotten",
                     "CONFIG SET appendfsync always, or take the locks that matter with durability waitaof:0",
-                ),
-                _ => {}
-            },
+                );
+                }
+            }
             _ => {}
         }
     }

@@ -56,7 +56,7 @@ impl Tracer {
             command,
             script: None,
             keys: vec![name.to_owned()],
-            args: text.into_iter().map(|text| shown(text)).collect(),
+            args: text.into_iter().map(shown).collect(),
             reply: None,
             took: Duration::ZERO,
         });
