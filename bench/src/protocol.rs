@@ -82,6 +82,7 @@ pub(crate) fn acquire_reply(id: u64, end: AcquireEnd) -> Value {
             grant,
             token,
             sent_at,
+            lease,
         } => {
             let mut ok = Map::new();
             ok.insert("grant".into(), grant.into());
@@ -93,6 +94,9 @@ pub(crate) fn acquire_reply(id: u64, end: AcquireEnd) -> Value {
                 if let Some(ns) = monotonic::ns(sent_at) {
                     ok.insert("sent_mono_ns".into(), ns.into());
                 }
+            }
+            if let Some(lease) = lease {
+                ok.insert("lease_ms".into(), (lease.as_millis() as u64).into());
             }
             json!({"id": id, "ok": ok})
         }

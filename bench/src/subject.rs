@@ -103,6 +103,8 @@ pub enum AcquireEnd {
         token: Option<u64>,
         /// When the attempt that succeeded was sent, where known.
         sent_at: Option<Instant>,
+        /// What was granted, if that is less than what was asked for.
+        lease: Option<Duration>,
     },
     /// Certainly not acquired within the wait.
     Busy,

@@ -161,6 +161,7 @@ async fn events_carry_their_age_and_no_attempt_is_older_than_its_call() {
         grant,
         token,
         sent_at,
+        ..
     } = end
     else {
         panic!("{end:?}");

@@ -113,6 +113,7 @@ fn random(rng: &mut ChaCha8Rng) -> (Vec<Op>, History) {
                     grant: Some(grant.clone()),
                     token: None,
                     sent_ns: None,
+                    lease_ms: None,
                 },
             ));
             let release = Entry::Call {
@@ -155,6 +156,7 @@ fn random(rng: &mut ChaCha8Rng) -> (Vec<Op>, History) {
                     grant: None,
                     token: None,
                     sent_ns: None,
+                    lease_ms: None,
                 },
             ));
         }
@@ -283,6 +285,7 @@ fn written(cycles: &[Cycle]) -> History {
             grant,
             token,
             sent_ns: None,
+            lease_ms: None,
         };
         let call = Call::Acquire(Acquire {
             client: format!("c{}", cycle.client),

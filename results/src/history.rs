@@ -100,6 +100,8 @@ pub enum End {
         token: Option<u64>,
         /// When the attempt that succeeded was sent, where known.
         sent_ns: Option<u64>,
+        /// What was granted, on an acquire, if that is less than what was asked for.
+        lease_ms: Option<u64>,
     },
     /// An acquire: certainly not acquired within the wait.
     Busy,

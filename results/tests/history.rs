@@ -50,7 +50,8 @@ fn the_example_of_the_format_is_read() {
             end: End::Ok {
                 grant: Some("g9".into()),
                 token: Some(5),
-                sent_ns: None
+                sent_ns: None,
+                lease_ms: None
             }
         }
     );
@@ -261,12 +262,14 @@ fn entry() -> impl Strategy<Value = Entry> {
         (
             prop::option::of(text()),
             token.clone(),
+            any::<Option<u64>>(),
             any::<Option<u64>>()
         )
-            .prop_map(|(grant, token, sent_ns)| End::Ok {
+            .prop_map(|(grant, token, sent_ns, lease_ms)| End::Ok {
                 grant,
                 token,
-                sent_ns
+                sent_ns,
+                lease_ms
             }),
         Just(End::Busy),
         Just(End::NotHeld),

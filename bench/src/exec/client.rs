@@ -410,6 +410,10 @@ impl LockClient for ExecClient {
                     .expect("the reader lets no other ok pass")
                     .to_owned(),
                 token: body.get("token").and_then(Value::as_u64),
+                lease: body
+                    .get("lease_ms")
+                    .and_then(Value::as_u64)
+                    .map(Duration::from_millis),
                 // Nothing is sent before it is asked for, whatever the driver's rounding says.
                 sent_at: past(
                     body.get("sent_mono_ns"),

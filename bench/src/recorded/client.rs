@@ -233,5 +233,6 @@ pub(super) fn ok() -> End {
         grant: None,
         token: None,
         sent_ns: None,
+        lease_ms: None,
     }
 }

@@ -108,6 +108,7 @@ async fn acquire(inner: &Inner, owner: &str, kind: &str, locks: &[String]) -> Op
             grant: own,
             token,
             sent_at,
+            lease,
         } => {
             let hold = Hold {
                 grant: inner.grant(&own),
@@ -119,6 +120,7 @@ async fn acquire(inner: &Inner, owner: &str, kind: &str, locks: &[String]) -> Op
                 grant: Some(hold.grant.clone()),
                 token,
                 sent_ns: sent_at.map(|at| shared.sink.ns(at)),
+                lease_ms: lease.map(|lease| lease.as_millis() as u64),
             };
             (end, Some(hold))
         }

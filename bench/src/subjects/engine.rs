@@ -240,6 +240,10 @@ impl LockClient for EngineClient {
                     grant: grant.clone(),
                     token: guard.token(),
                     sent_at: Some(guard.sent_at()),
+                    lease: request
+                        .lease
+                        .map(|_| guard.granted_lease())
+                        .filter(|granted| Some(*granted) < request.lease),
                 };
                 let hold = Arc::new(tokio::sync::Mutex::new(Some(guard)));
                 self.grants.lock().expect("no panic").insert(grant, hold);

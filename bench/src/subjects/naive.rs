@@ -413,6 +413,7 @@ impl LockClient for NaiveClient {
         AcquireEnd::Ok {
             grant,
             token: None,
+            lease: None,
             sent_at: Some(match self.inner.recipe.begins {
                 Begins::AtSending => sent,
                 Begins::AtReply => Instant::now(),

@@ -181,6 +181,7 @@ impl LockClient for QuorumClient {
                 return AcquireEnd::Ok {
                     grant,
                     token: None,
+                    lease: None,
                     sent_at: Some(if self.recipe.from_reply {
                         Instant::now()
                     } else {

@@ -231,8 +231,12 @@ impl Reader {
                 grant,
                 token,
                 sent_ns,
+                lease_ms,
             } => {
                 ask.answer = Answer::Ok;
+                if let Some(lease_ms) = lease_ms {
+                    ask.lease_ns = Some(lease_ms.saturating_mul(1_000_000));
+                }
                 (grant.as_ref(), *token, *sent_ns)
             }
             End::Unknown { grant, .. } => {

@@ -398,6 +398,7 @@ impl Raw<'_> {
                 grant: self.grant,
                 token: self.token,
                 sent_ns: self.sent_ns,
+                lease_ms: self.lease_ms,
             },
             "busy" => End::Busy,
             "not_held" => End::NotHeld,

@@ -98,11 +98,13 @@ impl Object {
                 grant,
                 token,
                 sent_ns,
+                lease_ms,
             } => {
                 self.field("end", "ok");
                 self.some("grant", grant.as_deref());
                 self.some("token", *token);
                 self.some("sent_ns", *sent_ns);
+                self.some("lease_ms", *lease_ms);
             }
             End::Busy => self.field("end", "busy"),
             End::NotHeld => self.field("end", "not_held"),
