@@ -1,8 +1,11 @@
 # The commands that people and CI call. Each works on a fresh Debian or Ubuntu machine with a Rust toolchain, make and git.
 .DEFAULT_GOAL := help
-.PHONY: help setup quickstart test check bench
+.PHONY: help setup quickstart test check bench chaos soak
 
 CARGO ?= cargo
+# Scenarios at a time: they wait more than they work.
+JOBS ?= 3
+SEEDS ?= 1000
 
 help: ## Lists the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,3 +25,11 @@ check: setup ## `test` without the parts that start many servers
 
 bench: setup ## Criterion benches against servers that they start themselves
 	$(CARGO) bench --locked --workspace
+
+chaos: setup ## The whole suite of scenarios, controls included, with a JUnit file; under 10 min on 2 cores
+	$(CARGO) build --release --locked -p cli
+	./target/release/locklab chaos --all --jobs $(JOBS) --junit runs/chaos.xml
+
+soak: setup ## SEEDS=1000 short runs with random faults on configurations that must stay clean; goes on where it was interrupted
+	$(CARGO) build --release --locked -p cli
+	./target/release/locklab soak --seeds $(SEEDS) --jobs $(JOBS)

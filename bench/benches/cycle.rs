@@ -22,6 +22,7 @@ async fn connect(subject: &str, target: &str) -> Box<dyn LockClient> {
         durability: "none".into(),
         watchdog: None,
         log: None,
+        env: Vec::new(),
     };
     let subject = subjects::find(subject).expect("a known subject");
     subject.connect(&to).await.expect("a running server").client

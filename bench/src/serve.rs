@@ -135,6 +135,7 @@ async fn hello(subject: &dyn Subject, request: &Request) -> Result<(Value, Conne
         durability: options.durability.unwrap_or_else(|| "none".into()),
         watchdog: options.watchdog_ms.map(Duration::from_millis),
         log: None,
+        env: Vec::new(),
     };
     let connected = subject.connect(&to).await.map_err(
         |e| json!({"id": request.id, "failed": {"error": e.message, "unreachable": e.unreachable}}),

@@ -35,6 +35,8 @@ pub struct ConnectTo {
     pub watchdog: Option<Duration>,
     /// Where a driver process writes its standard error; `None`: nowhere.
     pub log: Option<PathBuf>,
+    /// Variables that a driver process finds in its environment besides ours.
+    pub env: Vec<(String, String)>,
 }
 
 /// A connected client and what it reports unasked.

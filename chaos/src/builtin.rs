@@ -60,6 +60,40 @@ pub static BUILTINS: &[Builtin] = &builtin![
     "client-connections-dropped"
     "lost-reply-acquire"
     "lost-reply-release"
+    "power-cut-everysec"
+    "power-cut-always"
+    "crash-single-everysec"
+    "masters-power-cut-everysec"
+    "masters-power-cut-always"
+    "slow-disk"
+    "clock-forward"
+    "clock-back"
+    "masters-clock-minority"
+    "masters-clock-majority"
+    "clock-drift"
+    "clock-of-a-client"
+    "failover-to-a-wrong-clock"
+    "restart-before-failover"
+    "persistence-switched-off"
+    "masters-majority-down"
+    "masters-minority-cut"
+    "masters-bridge"
+    "masters-delays"
+    "masters-late-answers"
+    "masters-client-pause"
+    "masters-rolling-restart-empty"
+    "masters-rolling-restart-aof"
+    "rolling-restart"
+    "rolling-restart-cluster"
+    "failover-manual-cluster"
+    "takeover-cluster"
+    "slot-migration"
+    "evicted"
+    "out-of-memory"
+    "never-released"
+    "late-requests"
+    "fencing-token-after-failover"
+    "thousand-contenders"
     ;
     "release-without-owner-check"
     "get-compare-del"
@@ -71,11 +105,45 @@ pub static BUILTINS: &[Builtin] = &builtin![
     "ignores-expiry"
     "quorum-half"
     "no-validity"
+    "release-says-ok"
+    "extend-says-ok"
+    "extend-takes-again"
+    "lease-too-short"
+    "wait-ignored"
+    "renews-by-wall-clock"
+    "reentrant-releases-at-once"
+    "reentrant-per-client"
+    "non-reentrant-enters-again"
+    "spin-remembers-busy"
+    "waits-for-word-only"
+    "queued-without-order"
+    "token-in-batches"
+    "token-from-wall-clock"
+    "token-per-client"
+    "silence-is-busy"
+    "readers-unseen"
 ];
+
+macro_rules! soak {
+    ($($name:literal)*) => {
+        [$(Builtin {
+            name: concat!("soak-", $name),
+            path: concat!("chaos/scenarios/soak/", $name, ".toml"),
+            text: include_str!(concat!("../scenarios/soak/", $name, ".toml")),
+            control: false,
+        },)*]
+    };
+}
+
+/// Safe configurations under random faults, one per topology. They are no part of the suite: each seed is another run.
+pub static SOAK: &[Builtin] = &soak!["single" "sentinel" "cluster" "masters"];
 
 /// The scenario of that name.
 pub fn find(name: &str) -> Option<&'static Builtin> {
-    BUILTINS.iter().find(|builtin| builtin.name == name)
+    BUILTINS
+        .iter()
+        .chain(SOAK)
+        .find(|builtin| builtin.name == name)
 }
 
 #[cfg(test)]
@@ -85,7 +153,7 @@ mod tests {
 
     #[test]
     fn every_file_is_a_scenario_of_its_own_name_with_an_expectation() {
-        for builtin in BUILTINS {
+        for builtin in BUILTINS.iter().chain(SOAK) {
             let scenario = Scenario::parse(builtin.path, builtin.text)
                 .unwrap_or_else(|errors| panic!("{errors}"));
             assert_eq!(scenario.name, builtin.name);
@@ -110,7 +178,11 @@ mod tests {
     #[test]
     fn every_file_in_the_folder_is_in_the_list() {
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
-        for (folder, control) in [(folder.clone(), false), (folder.join("controls"), true)] {
+        for (folder, prefix, control) in [
+            (folder.clone(), "", false),
+            (folder.join("controls"), "", true),
+            (folder.join("soak"), "soak-", false),
+        ] {
             for entry in std::fs::read_dir(folder).expect("the folder is there") {
                 let path = entry.expect("it is readable").path();
                 if path.extension().is_some_and(|end| end == "toml") {
@@ -118,6 +190,7 @@ mod tests {
                         .file_stem()
                         .and_then(|name| name.to_str())
                         .expect("a name");
+                    let name = &format!("{prefix}{name}");
                     let builtin = find(name).unwrap_or_else(|| panic!("{name} is not listed"));
                     assert_eq!(builtin.control, control, "{name}");
                 }

@@ -16,6 +16,7 @@ use results::history::{Entry, Event};
 
 use crate::faults::{ClientControl, FaultError};
 use crate::plan::{ClientPlan, Plan};
+use crate::shim::Shims;
 use crate::tracker::Tracker;
 
 /// A process that got SIGKILL is gone within milliseconds; a machine that swaps may need longer.
@@ -28,6 +29,7 @@ pub(crate) struct Clients {
     durability: String,
     watchdog: Option<Duration>,
     logs: PathBuf,
+    shims: Option<Arc<Shims>>,
     load: LoadRun,
     tracker: Arc<Tracker>,
     deployment: Arc<Deployment>,
@@ -55,6 +57,7 @@ impl Clients {
         load: LoadRun,
         tracker: Arc<Tracker>,
         logs: PathBuf,
+        shims: Option<Arc<Shims>>,
     ) -> Self {
         Self {
             subject,
@@ -62,6 +65,7 @@ impl Clients {
             durability: plan.lock.durability.clone(),
             watchdog: plan.lock.watchdog_ns.map(Duration::from_nanos),
             logs,
+            shims,
             load,
             tracker,
             deployment,
@@ -132,6 +136,10 @@ impl Clients {
             durability: self.durability.clone(),
             watchdog: self.watchdog,
             log: Some(self.logs.join(format!("{}.log", plan.name))),
+            env: self
+                .shims
+                .as_ref()
+                .map_or(Vec::new(), |shims| shims.env(&plan.name)),
         };
         self.subject.connect(&to).await
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bench::sink::Sink;
+use cluster_config::MessageWatch;
 use results::history::{Entry, Event, Phase};
 use results::run::FaultSpan;
 use tokio::sync::watch;
@@ -12,12 +13,15 @@ use tokio::time::Instant;
 
 use crate::faults::Fault as _;
 use crate::faults::hooked::Hooked;
-use crate::faults::{FaultGuard, FaultKind, Injection, Proof, Target, World, find};
+use crate::faults::{FaultError, FaultGuard, FaultKind, Injection, Proof, Target, World, find};
 use crate::hooks::{HEAL, Hooks};
 use crate::plan::PlannedFault;
-use crate::resolve::resolve;
+use crate::resolve::{self, resolve};
 use crate::run::Progress;
-use crate::scenario::{On, When, Who};
+use crate::scenario::{On, OnMessage, When, Who};
+
+/// A fault that is being injected when the load ends (a restart that waits, a row of slots on its way) has so long to be done.
+const DONE_WITHIN: Duration = Duration::from_secs(5);
 
 /// What a nemesis needs to know of the run.
 #[derive(Clone)]
@@ -46,7 +50,7 @@ impl Scene {
 /// Faults under way. Dropping it undoes them by their guards.
 pub(crate) struct Nemesis {
     scene: Scene,
-    waiting: Vec<PlannedFault>,
+    waiting: Vec<(PlannedFault, Watched)>,
     early: Vec<(PlannedFault, Injected)>,
     running: JoinSet<(u64, FaultSpan)>,
 }
@@ -60,20 +64,28 @@ impl Nemesis {
     pub(crate) fn new(faults: &[PlannedFault], scene: Scene) -> Self {
         Self {
             scene,
-            waiting: faults.to_vec(),
+            waiting: faults
+                .iter()
+                .map(|fault| (fault.clone(), Watched::Nothing))
+                .collect(),
             early: Vec::new(),
             running: JoinSet::new(),
         }
     }
 
     /// Injects the faults at time zero, before the load's first call: servers and links that are bad from the beginning.
-    /// Clients have no tasks yet, so faults on them wait for the load.
+    /// Clients have no tasks yet, so faults on them wait for the load. Messages that faults wait for are counted from now on.
     pub(crate) async fn before_load(&mut self) {
         let (early, later) = std::mem::take(&mut self.waiting)
             .into_iter()
-            .partition(|fault| fault.when == When::AtNs(0) && !on_clients(&fault.on));
+            .partition(|(fault, _)| fault.when == When::AtNs(0) && !on_clients(&fault.on));
         self.waiting = later;
-        for fault in early {
+        for (fault, watched) in &mut self.waiting {
+            if let When::OnMessage(message) = &fault.when {
+                *watched = watch(message, &self.scene).await;
+            }
+        }
+        for (fault, _) in early {
             let injected = inject(&fault, &self.scene).await;
             self.early.push((fault, injected));
         }
@@ -88,10 +100,10 @@ impl Nemesis {
                 (fault.span, span)
             });
         }
-        for fault in std::mem::take(&mut self.waiting) {
+        for (fault, watched) in std::mem::take(&mut self.waiting) {
             let scene = self.scene.clone();
             self.running.spawn(async move {
-                let span = whole(&fault, &scene, began).await;
+                let span = whole(&fault, watched, &scene, began).await;
                 (fault.span, span)
             });
         }
@@ -117,21 +129,56 @@ impl Nemesis {
 
 fn on_clients(on: &On) -> bool {
     match on {
-        On::Parties(parties) => parties
-            .iter()
-            .any(|who| matches!(who, Who::Client(_) | Who::Clients | Who::Holder)),
+        On::Parties(parties) => parties.iter().any(Who::is_client),
         On::Link { .. } | On::Groups(_) => false,
     }
 }
 
-async fn whole(fault: &PlannedFault, scene: &Scene, began: Instant) -> FaultSpan {
+/// What a fault waits for on the wire.
+enum Watched {
+    /// It waits for something else.
+    Nothing,
+    Message(MessageWatch),
+    /// It cannot be watched, and why.
+    Not(String),
+}
+
+/// Begins to count. Who is master is asked now: a message that is due later may come from another.
+async fn watch(message: &OnMessage, scene: &Scene) -> Watched {
+    let mut parties = [None, None];
+    for (party, who) in parties.iter_mut().zip([&message.from, &message.to]) {
+        if let Some(who) = who {
+            match resolve::one(who, &scene.world, &scene.lock).await {
+                Ok(found) => *party = Some(found),
+                Err(error) => return Watched::Not(error.to_string()),
+            }
+        }
+    }
+    let Ok(pattern) = message.words.parse();
+    let [from, to] = &parties;
+    match scene.world.deployment.links() {
+        Ok(links) => Watched::Message(links.watch(from.as_ref(), to.as_ref(), pattern)),
+        Err(error) => Watched::Not(error.to_string()),
+    }
+}
+
+async fn whole(
+    fault: &PlannedFault,
+    mut watched: Watched,
+    scene: &Scene,
+    began: Instant,
+) -> FaultSpan {
     let mut end = scene.end.clone();
     let mut grants = scene.grants.clone();
     let due = async {
-        match fault.when {
+        match &fault.when {
             When::AtNs(at_ns) => {
-                tokio::time::sleep_until(began + Duration::from_nanos(at_ns)).await;
+                tokio::time::sleep_until(began + Duration::from_nanos(*at_ns)).await;
             }
+            When::OnMessage(message) => match &mut watched {
+                Watched::Message(watch) => watch.passed(message.nth).await,
+                Watched::Nothing | Watched::Not(_) => std::future::pending().await,
+            },
             When::AfterFirstGrant => {
                 // The sender lives as long as the load: an error means that there is no load any more.
                 if grants.wait_for(|grants| *grants > 0).await.is_err() {
@@ -143,13 +190,20 @@ async fn whole(fault: &PlannedFault, scene: &Scene, began: Instant) -> FaultSpan
     tokio::select! {
         () = due => {}
         _ = end.wait_for(|end| *end) => {
+            let why = match &watched {
+                Watched::Nothing => "the load ended before it was due".to_owned(),
+                Watched::Message(watch) => {
+                    format!("the load ended before it was due: {} such messages passed", watch.count())
+                }
+                Watched::Not(why) => format!("what it waits for cannot be watched: {why}"),
+            };
             return FaultSpan {
                 fault: fault.fault.clone(),
                 targets: vec![fault.on.to_string()],
                 injected_ns: scene.sink.ns(std::time::Instant::now()),
                 healed_ns: None,
                 bit: false,
-                proof: "the load ended before it was due".to_owned(),
+                proof: why,
                 ..FaultSpan::default()
             };
         }
@@ -193,9 +247,17 @@ async fn inject(fault: &PlannedFault, scene: &Scene) -> Injected {
         targets: &names,
     });
     let hooked = hooked(kind, &injection, scene);
-    let carried_out = match &hooked {
-        Some(hooked) => hooked.inject(&scene.world, &injection).await,
-        None => kind.fault.inject(&scene.world, &injection).await,
+    let carry_out = async {
+        match &hooked {
+            Some(hooked) => hooked.inject(&scene.world, &injection).await,
+            None => kind.fault.inject(&scene.world, &injection).await,
+        }
+    };
+    let carried_out = tokio::select! {
+        carried_out = carry_out => carried_out,
+        () = overdue(scene.end.clone()) => Err(FaultError(
+            "the load ended while it was being injected".to_owned(),
+        )),
     };
     match carried_out {
         Ok(guard) => Injected {
@@ -228,6 +290,14 @@ fn hooked(kind: &FaultKind, injection: &Injection, scene: &Scene) -> Option<Hook
         harm,
         heal: scene.hooks.get(&format!("{}{HEAL}", kind.name)).cloned(),
     })
+}
+
+/// Completes when a fault has had its time to be done after the load's end. What it has done until then ends with the servers.
+async fn overdue(mut end: watch::Receiver<bool>) {
+    if end.wait_for(|end| *end).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+    tokio::time::sleep(DONE_WITHIN).await;
 }
 
 /// Waits as long as the fault lasts, heals it, and says what shows that it bit.
@@ -278,7 +348,7 @@ async fn carry_on(
 
 /// Who was killed without `for` stays away: bringing it back after the load would cost time and show nothing.
 fn stays(kind: &FaultKind) -> bool {
-    kind.name == "kill"
+    matches!(kind.name, "kill" | "power-cut")
 }
 
 fn proved(mut span: FaultSpan, proof: Proof) -> FaultSpan {

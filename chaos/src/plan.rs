@@ -8,15 +8,13 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use cluster_config::{Topology, TopologyKind, slot_of};
-use rand::seq::SliceRandom as _;
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
+use crate::draw::{drawn, random, when};
 use crate::hooks::Hooks;
-use crate::scenario::{
-    On, Protects, Range, Scenario, Settings, When, Who, data_nodes, nanoseconds, quorum,
-};
+use crate::scenario::{On, Protects, Range, Scenario, Settings, When, data_nodes, nanoseconds};
 
 /// The version of the form of `plan.json` that this build writes.
 pub const SCHEMA: u32 = 1;
@@ -146,15 +144,26 @@ impl Plan {
             .map(|fault| PlannedFault {
                 span: 0,
                 fault: fault.fault.clone(),
-                when: fault.when.clone(),
+                when: when(&fault.when, &scenario.topology, load.clients, &mut rng),
                 lasts_ns: fault.lasts.map(nanoseconds),
-                on: drawn(&fault.on, &scenario.topology, &mut rng),
+                on: drawn(&fault.on, &scenario.topology, load.clients, &mut rng),
                 with: fault.with.clone(),
             })
             .collect();
+        if let Some(spec) = &scenario.random {
+            let duration_ns = nanoseconds(load.duration);
+            let more = random(
+                spec,
+                &scenario.topology,
+                load.clients,
+                duration_ns,
+                &mut rng,
+            );
+            faults.extend(more);
+        }
         faults.sort_by_key(|fault| match fault.when {
             When::AtNs(at_ns) => at_ns,
-            When::AfterFirstGrant => u64::MAX,
+            When::AfterFirstGrant | When::OnMessage(_) => u64::MAX,
         });
         for (span, fault) in (1..).zip(&mut faults) {
             fault.span = span;
@@ -204,11 +213,19 @@ impl Plan {
         }
     }
 
-    /// Whether a fault of this plan acts on links, so that the deployment needs proxies.
+    /// Whether a fault of this plan acts on links or waits for what passes there, so that the deployment needs proxies.
     pub fn needs_proxies(&self) -> bool {
-        self.faults
-            .iter()
-            .any(|fault| crate::faults::find(&fault.fault).is_some_and(|kind| kind.hits.link()))
+        self.faults.iter().any(|fault| {
+            matches!(fault.when, When::OnMessage(_))
+                || crate::faults::find(&fault.fault).is_some_and(|kind| kind.hits.link())
+        })
+    }
+
+    /// Whether a fault of this plan works through the shim, so that servers and clients must be started with it.
+    pub fn needs_shim(&self) -> bool {
+        self.faults.iter().any(|fault| {
+            crate::faults::find(&fault.fault).is_some_and(|kind| kind.fault.needs_shim())
+        })
     }
 
     /// `plan.json`, with a line feed at its end.
@@ -295,8 +312,9 @@ impl Plan {
             range(load.think),
         );
         for fault in &self.faults {
-            let when = match fault.when {
-                When::AtNs(at_ns) => format!("at {}", ns(at_ns)),
+            let when = match &fault.when {
+                When::AtNs(at_ns) => format!("at {}", ns(*at_ns)),
+                When::OnMessage(message) => format!("after {message}"),
                 When::AfterFirstGrant => "after the first grant".to_owned(),
             };
             let lasts = fault
@@ -347,44 +365,5 @@ fn lock_names(topology: &Topology, count: u32) -> Vec<String> {
             .collect()
     } else {
         names.take(count).collect()
-    }
-}
-
-fn drawn(on: &On, topology: &Topology, rng: &mut ChaCha8Rng) -> On {
-    let mut list = |parties: &[Who]| -> Vec<Who> {
-        let mut all = Vec::new();
-        for who in parties {
-            let (mut names, count) = match who {
-                Who::Minority => {
-                    let names = quorum(topology);
-                    let count = (names.len() - 1) / 2;
-                    (names, count)
-                }
-                Who::Majority => {
-                    let names = quorum(topology);
-                    let count = names.len() / 2 + 1;
-                    (names, count)
-                }
-                Who::Any => (data_nodes(topology), 1),
-                other => {
-                    all.push(other.clone());
-                    continue;
-                }
-            };
-            names.shuffle(rng);
-            names.truncate(count);
-            names.sort();
-            all.extend(names.into_iter().map(Who::Node));
-        }
-        all
-    };
-    match on {
-        On::Parties(parties) => On::Parties(list(parties)),
-        On::Link { from, to, both } => On::Link {
-            from: list(from),
-            to: list(to),
-            both: *both,
-        },
-        On::Groups(groups) => On::Groups(groups.iter().map(|group| list(group)).collect()),
     }
 }

@@ -1,14 +1,20 @@
 //! Turns roles into nodes and clients, by asking the servers who is what at this moment.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use cluster_config::{Deployment, Party, Role, TopologyKind, slot_of};
 
 use crate::faults::{FaultError, Target, World, link::between};
+use crate::members;
+use crate::partition;
 use crate::scenario::{On, Who};
 
 /// A fault on the holder waits so long for somebody to hold.
 const HOLDER_WITHIN: Duration = Duration::from_secs(5);
+
+/// A server that runs and does not say what it is is asked again for so long.
+const ROLES_WITHIN: Duration = Duration::from_secs(3);
 
 /// Whom a fault hits now. `lock` is the lock whose slot says which master is meant in a cluster.
 pub(crate) async fn resolve(on: &On, world: &World, lock: &str) -> Result<Vec<Target>, FaultError> {
@@ -31,13 +37,7 @@ pub(crate) async fn resolve(on: &On, world: &World, lock: &str) -> Result<Vec<Ta
             for group in groups {
                 members.push(list(group, world, lock).await?);
             }
-            let mut links = Vec::new();
-            for (index, group) in members.iter().enumerate() {
-                for other in &members[index + 1..] {
-                    links.extend(between(group, other, true));
-                }
-            }
-            links
+            partition::cut(&members)
         }
     };
     targets.sort();
@@ -67,7 +67,7 @@ async fn list(parties: &[Who], world: &World, lock: &str) -> Result<Vec<Party>, 
             Who::Master => all.push(Party::Node(master(deployment, lock).await?)),
             Who::Masters => all.extend(with_role(deployment, Role::Master).await),
             Who::Replicas => all.extend(with_role(deployment, Role::Replica).await),
-            Who::Minority | Who::Majority | Who::Any => {
+            Who::Minority | Who::Majority | Who::Any | Who::AnyClient => {
                 return Err(FaultError(format!("the plan has not drawn `{who}`")));
             }
         }
@@ -75,14 +75,57 @@ async fn list(parties: &[Who], world: &World, lock: &str) -> Result<Vec<Party>, 
     Ok(all)
 }
 
+/// Who a single party is now.
+pub(crate) async fn one(who: &Who, world: &World, lock: &str) -> Result<Party, FaultError> {
+    let mut found = list(std::slice::from_ref(who), world, lock).await?;
+    match (found.pop(), found.is_empty()) {
+        (Some(party), true) => Ok(party),
+        _ => Err(FaultError(format!(
+            "`{who}` is not one party at this moment"
+        ))),
+    }
+}
+
+/// Who has a role now. A server that runs is asked until it has answered: on a busy machine one that was left out for being slow would
+/// go unharmed, and nobody would notice.
 async fn with_role(deployment: &Deployment, wanted: Role) -> Vec<Party> {
-    deployment
-        .roles()
-        .await
-        .into_iter()
-        .filter(|(_, role)| *role == wanted)
-        .map(|(name, _)| Party::Node(name))
-        .collect()
+    let fixed = matches!(
+        deployment.topology().kind,
+        TopologyKind::Single | TopologyKind::Masters
+    );
+    let parties = |roles: BTreeMap<String, Role>| {
+        roles
+            .into_iter()
+            .filter(|(_, role)| *role == wanted)
+            .map(|(name, _)| Party::Node(name))
+            .collect()
+    };
+    let servers = || {
+        deployment
+            .nodes()
+            .iter()
+            .filter(|node| node.role != Role::Sentinel)
+    };
+    if fixed {
+        return parties(
+            servers()
+                .map(|node| (node.name.clone(), node.role))
+                .collect(),
+        );
+    }
+    let deadline = Instant::now() + ROLES_WITHIN;
+    loop {
+        let roles = deployment.roles().await;
+        let slow = servers().any(|node| {
+            let runs = deployment
+                .process_state(&node.name)
+                .is_some_and(|state| state != 'T');
+            runs && !roles.contains_key(&node.name)
+        });
+        if !slow || Instant::now() >= deadline {
+            return parties(roles);
+        }
+    }
 }
 
 async fn holder(world: &World) -> Result<u32, FaultError> {
@@ -142,7 +185,8 @@ async fn by_sentinels(deployment: &Deployment) -> Option<String> {
                 .and_then(|pair| pair.get(1).copied())
         };
         if let (Some(ip), Some(port)) = (value("ip"), value("port")) {
-            return by_address(deployment, &format!("{ip}:{port}"));
+            return members::by_address(deployment, &format!("{ip}:{port}"))
+                .map(|node| node.name.clone());
         }
     }
     None
@@ -151,34 +195,15 @@ async fn by_sentinels(deployment: &Deployment) -> Option<String> {
 /// The master of a slot in the view of the first node that answers and knows a live one.
 async fn by_slot(deployment: &Deployment, slot: u16) -> Option<String> {
     for node in deployment.nodes() {
-        let Ok(view) = deployment.command(&node.name, &["CLUSTER", "NODES"]).await else {
+        let Ok(known) = members::known_to(deployment, &node.name).await else {
             continue;
         };
-        let owner = view.lines().find_map(|line| {
-            // <id> <ip:port@bus> <flags> <master> <ping> <pong> <epoch> <link> <slots…>
-            let words: Vec<&str> = line.split(' ').collect();
-            let flags: Vec<&str> = words.get(2)?.split(',').collect();
-            let owns = words.iter().skip(8).any(|range| {
-                let (low, high) = range.split_once('-').unwrap_or((range, range));
-                match (low.parse::<u16>(), high.parse::<u16>()) {
-                    (Ok(low), Ok(high)) => (low..=high).contains(&slot),
-                    _ => false,
-                }
-            });
-            (flags.contains(&"master") && !flags.contains(&"fail") && owns)
-                .then(|| words[1].split('@').next())?
-        });
-        if let Some(name) = owner.and_then(|address| by_address(deployment, address)) {
-            return Some(name);
+        let owner = known
+            .iter()
+            .find(|member| member.is_live_master() && member.owns(slot));
+        if let Some(node) = owner.and_then(|owner| owner.node(deployment)) {
+            return Some(node.name.clone());
         }
     }
     None
-}
-
-fn by_address(deployment: &Deployment, address: &str) -> Option<String> {
-    deployment
-        .nodes()
-        .iter()
-        .find(|node| node.announced.to_string() == address || node.address.to_string() == address)
-        .map(|node| node.name.clone())
 }

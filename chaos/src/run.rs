@@ -21,7 +21,8 @@ use crate::faults::{self, World};
 use crate::nemesis::{Nemesis, Scene};
 use crate::outcome::{UNKNOWN, judge};
 use crate::plan::Plan;
-use crate::scenario::{self, On, Who};
+use crate::scenario::{self, On, When, Who};
+use crate::shim::Shims;
 use crate::tracker::Tracker;
 use crate::{probe, proof};
 
@@ -157,6 +158,12 @@ pub async fn run_scenario(plan: &Plan, options: &RunOptions) -> Result<ScenarioR
     if plan.needs_proxies() && !by_packets_alone(plan) {
         up.links = Links::Proxied;
     }
+    let shims = shims(plan, options)?;
+    if let Some(shims) = &shims {
+        up.env = nodes(plan)
+            .map(|node| (node.clone(), shims.env(&node)))
+            .collect();
+    }
     let deployment = tokio::select! {
         // Dropping a start under way ends the servers that it has started.
         () = cancelled(&mut cancel) => return Ok(nothing(plan)),
@@ -167,7 +174,7 @@ pub async fn run_scenario(plan: &Plan, options: &RunOptions) -> Result<ScenarioR
         })?,
     };
     let deployment = Arc::new(deployment);
-    let recorded = record(plan, options, &deployment, &mut cancel).await;
+    let recorded = record(plan, options, &deployment, shims, &mut cancel).await;
     let stopped = match Arc::into_inner(deployment) {
         Some(deployment) => deployment.down().await.map_err(|error| error.to_string()),
         // Its drop ends the servers as soon as the last user is gone.
@@ -189,16 +196,53 @@ fn by_packets_alone(plan: &Plan) -> bool {
         .faults
         .iter()
         .filter(|fault| faults::find(&fault.fault).is_some_and(|kind| kind.hits.link()));
-    let is_client = |who: &Who| matches!(who, Who::Client(_) | Who::Clients | Who::Holder);
+    let is_client = Who::is_client;
+    let watched = |when: &When| matches!(when, When::OnMessage(_));
     let servers = |on: &On| match on {
         On::Parties(_) => false,
         On::Link { from, to, .. } => !from.iter().chain(to).any(is_client),
         On::Groups(groups) => !groups.iter().flatten().any(is_client),
     };
     isolation().is_some_and(|isolation| isolation.cuts_packets)
+        && !plan.faults.iter().any(|fault| watched(&fault.when))
         && on_links
             .into_iter()
             .all(|fault| ["cut", "partition"].contains(&fault.fault.as_str()) && servers(&fault.on))
+}
+
+fn nodes(plan: &Plan) -> impl Iterator<Item = String> {
+    let topology = &plan.topology;
+    scenario::data_nodes(topology)
+        .into_iter()
+        .chain(scenario::sentinels(topology))
+}
+
+/// Control pages for all servers and clients, if a fault of the plan needs them.
+fn shims(plan: &Plan, options: &RunOptions) -> Result<Option<Arc<Shims>>, RunError> {
+    if !plan.needs_shim() {
+        return Ok(None);
+    }
+    if options.provisioner.name() != "process" {
+        return Err(RunError {
+            message: format!(
+                "clocks and disks can be harmed only of servers that run as local processes, and these run as `{}`",
+                options.provisioner.name()
+            ),
+            missing: false,
+            usage: true,
+        });
+    }
+    let clients = plan.load.clients.iter().map(|client| client.name.clone());
+    match Shims::new(nodes(plan).chain(clients)) {
+        Ok(shims) => Ok(Some(Arc::new(shims))),
+        Err(error) => Err(RunError {
+            message: format!(
+                "this system has no files in memory, through which clocks and disks are harmed: {error}"
+            ),
+            missing: true,
+            usage: false,
+        }),
+    }
 }
 
 /// What a run leaves behind for the judges.
@@ -215,6 +259,7 @@ async fn record(
     plan: &Plan,
     options: &RunOptions,
     deployment: &Arc<Deployment>,
+    shims: Option<Arc<Shims>>,
     cancel: &mut watch::Receiver<bool>,
 ) -> Result<Recorded, RunError> {
     let path = options.dir.join("history.jsonl");
@@ -230,6 +275,7 @@ async fn record(
         load.clone(),
         tracker.clone(),
         options.dir.join("logs"),
+        shims.clone(),
     ));
     (options.progress)(Progress::Connecting);
     let connected = tokio::select! {
@@ -253,6 +299,8 @@ async fn record(
     let world = Arc::new(World {
         deployment: deployment.clone(),
         clients: clients.clone(),
+        locks: plan.load.locks.clone(),
+        shims,
     });
     let end = watch::Sender::new(false);
     let over = watch::Sender::new(0);
@@ -276,7 +324,11 @@ async fn record(
         probe_end.subscribe(),
     ));
 
-    nemesis.before_load().await;
+    tokio::select! {
+        () = nemesis.before_load() => {}
+        // What was injected by then is undone like any other.
+        () = cancelled(cancel) => {}
+    }
     let began = Instant::now();
     let duration = Duration::from_nanos(plan.load.duration_ns);
     (options.progress)(Progress::Load { duration });

@@ -65,7 +65,82 @@ bites! {
                                  on = \"client 1 -> master\"\nwith = { latency = \"1ms\" }";
     maxmemory: "fault = \"maxmemory\"\nwith = { limit = \"100kb\", policy = \"noeviction\" }";
     config_set: "fault = \"config-set\"\nwith = { key = \"hz\", value = 20 }";
+    power_cut: "fault = \"power-cut\"";
+    clock_of_a_server: "fault = \"clock\"\nwith = { jump = \"-20s\" }";
+    drift_of_a_server: "fault = \"clock\"\nwith = { drift = \"50%\" }";
+    clock_of_a_client: "fault = \"clock\"\non = \"client 1\"\nwith = { jump = \"5s\", drift = \"1%\" }";
     command: "fault = \"command\"\nwith = { args = [\"DEL\", \"orders-1\"] }";
+}
+
+/// A fault once in the middle of a load, on a topology of its own.
+fn once(topology: &str, fault: &str) -> String {
+    format!(
+        "name = \"once\"\n[topology]\n{topology}\n[load]\nclients = 2\nhold = \"5ms..20ms\"\nduration = \"30s\"\nenough = 4\n\
+         [[faults]]\nat = \"300ms\"\nfor = \"400ms\"\n{fault}\n"
+    )
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slow_disk_makes_syncs_late() {
+    let topology = "kind = \"single\"\nconfig = { appendonly = \"yes\", appendfsync = \"always\" }";
+    let text = once(topology, "fault = \"disk\"\nwith = { fsync = \"20ms\" }");
+    let (run, _dir) = run(&text, 7).await;
+    assert_bit(&run);
+}
+
+/// The keys were synced never, at once, or not at all: the words of the proof say how many bytes went.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_power_cut_takes_what_was_not_synced_and_nothing_else() {
+    for (appendfsync, loses) in [("no", true), ("always", false)] {
+        let topology = format!(
+            "kind = \"single\"\nconfig = {{ appendonly = \"yes\", appendfsync = \"{appendfsync}\" }}"
+        );
+        let (run, _dir) = run(&once(&topology, "fault = \"power-cut\""), 7).await;
+        assert_bit(&run);
+        let proof = &run.result.faults[0].proof;
+        assert_eq!(!proof.contains(" 0 bytes in 0 files"), loses, "{proof}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_takeover_asks_nobody() {
+    let (run, _dir) = run(&once("kind = \"cluster\"", "fault = \"takeover\""), 7).await;
+    assert_bit(&run);
+    assert!(run.result.faults[0].proof.contains("calls itself master"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_replica_that_is_named_is_promoted() {
+    for (topology, replica) in [("sentinel", "n3"), ("cluster", "n4")] {
+        let topology = format!("kind = \"{topology}\"");
+        let fault = format!("fault = \"promote\"\non = \"{replica}\"");
+        let (run, _dir) = run(&once(&topology, &fault), 7).await;
+        assert_bit(&run);
+        let proof = &run.result.faults[0].proof;
+        assert_eq!(*proof, format!("{replica} says that it is master"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn slots_move_under_load_the_locks_own_first() {
+    let fault = "fault = \"migrate-slot\"\nwith = { slots = 2, to = \"n3\" }";
+    let (run, _dir) = run(&once("kind = \"cluster\"", fault), 7).await;
+    assert_bit(&run);
+    let proof = &run.result.faults[0].proof;
+    assert!(
+        proof.starts_with("n3 owns 2 of 2 slots that were n1's"),
+        "{proof}"
+    );
+    // Clients met the move: the lock's slot was among those that moved.
+    assert!(!proof.contains(" 0 ASK and 0 MOVED"), "{proof}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fault_comes_due_with_a_message_on_the_wire() {
+    let text = "name = \"wire\"\n[topology]\nkind = \"single\"\n[load]\nclients = 2\nduration = \"30s\"\nenough = 3\n[[faults]]\n\
+                when = \"5th EVALSHA reply to client 2\"\nfor = \"100ms\"\nfault = \"pause\"\non = \"client 2\"\n";
+    let (run, _dir) = run(text, 7).await;
+    assert_bit(&run);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -74,7 +74,22 @@ fn each_mistake_is_named_with_its_place_and_what_is_allowed() {
         (
             "[[faults]]\nfault = \"clock\"\nat = \"1s\"",
             "5:9",
-            &["this build does not have the fault `clock`", "`kill`"],
+            &["`clock` needs `jump`, `drift` or both"],
+        ),
+        (
+            "[[faults]]\nfault = \"clock\"\nwith = { jump = \"5\" }",
+            "6:17",
+            &["`-500ms`"],
+        ),
+        (
+            "[[faults]]\nfault = \"takeover\"",
+            "5:9",
+            &["a cluster's command"],
+        ),
+        (
+            "[[faults]]\nfault = \"migrate-slot\"",
+            "5:9",
+            &["needs a cluster"],
         ),
         ("[[faults]]\nat = \"1s\"", "4:1", &["`fault` is missing"]),
         (
@@ -131,6 +146,57 @@ fn each_mistake_is_named_with_its_place_and_what_is_allowed() {
             "[[faults]]\nfault = \"restart\"\nwith = { data = \"loose\" }",
             "6:17",
             &["did you mean `lose`?"],
+        ),
+        (
+            "[[faults]]\nfault = \"pause\"\nwhen = \"3rd EVALSHA\"",
+            "6:8",
+            &["`3rd EVALSHA reply to client 1`"],
+        ),
+        (
+            "[[faults]]\nfault = \"pause\"\nwhen = \"SET from client 7\"",
+            "6:8",
+            &["clients 1 to 3"],
+        ),
+        ("[random]\nevery = \"1s\"", "4:1", &["needs `faults`"]),
+        (
+            "[random]\nfaults = [\"pause\", \"kil\"]",
+            "5:20",
+            &["did you mean `kill`?"],
+        ),
+        (
+            "[random]\nfaults = [\"delay\"]",
+            "5:10",
+            &["needs the setting `latency`"],
+        ),
+        (
+            "[random]\nfaults = [\"cut\"]",
+            "5:10",
+            &["`cut` acts on links", "none is among `on`"],
+        ),
+        (
+            "[random]\nfaults = [\"takeover\"]",
+            "5:10",
+            &["a cluster's command"],
+        ),
+        (
+            "[random]\nfaults = { pause = 0 }",
+            "5:12",
+            &["the weight of `pause`"],
+        ),
+        (
+            "[random]\nfaults = [\"pause\"]\nevery = \"20s\"",
+            "6:9",
+            &["before a first fault could be over"],
+        ),
+        (
+            "[random]\nfaults = [\"pause\"]\non = [\"any\", \"n9\"]",
+            "6:14",
+            &["no node `n9`"],
+        ),
+        (
+            "[random]\nfaults = [\"pause\"]\nwith = { delay = {} }",
+            "6:10",
+            &["not among the `faults`"],
         ),
         (
             "[expect]\nbeleif = \"clean\"",

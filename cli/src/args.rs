@@ -71,6 +71,8 @@ pub(crate) enum Command {
     Bench(command::bench::Options),
     /// Scenarios with faults, by file or by built-in name, each judged
     Chaos(command::chaos::Options),
+    /// Random faults, seed after seed, on configurations that must stay clean; goes on where it was interrupted
+    Soak(command::soak::Options),
     /// Judge a run's history, or somebody else's, again
     Check(command::check::Options),
     /// List runs, subjects, workloads, faults, topologies, scenarios or checkers

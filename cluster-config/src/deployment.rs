@@ -224,6 +224,11 @@ impl Deployment {
         self.fleet.pid(node)
     }
 
+    /// The directory of a node's data.
+    pub fn data_dir(&self, node: &str) -> Result<&Path, ClusterError> {
+        Ok(&self.fleet.planned(node)?.dir)
+    }
+
     /// Whether nobody has taken the deployment down by its id meanwhile.
     pub fn is_listed(&self) -> bool {
         registry::is_listed(&self.id)

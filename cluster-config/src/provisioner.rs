@@ -1,5 +1,6 @@
 //! Turns a topology into running servers: the seam between kinds of provisioning, and its options.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -32,6 +33,8 @@ pub struct UpOptions {
     /// Keep the servers' data in memory (`/dev/shm`) where the machine allows it, instead of in `dir`. Sentinels and cluster nodes sync
     /// their own configuration before they vote, so a busy disk can hold up a failover for seconds. Not for measuring what syncing costs.
     pub in_memory: bool,
+    /// Variables for the environment of a node, by its name: a library to preload, say.
+    pub env: BTreeMap<String, Vec<(String, String)>>,
 }
 
 impl UpOptions {
@@ -44,6 +47,7 @@ impl UpOptions {
             port: None,
             detach: false,
             in_memory: false,
+            env: BTreeMap::new(),
         }
     }
 }

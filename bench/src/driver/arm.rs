@@ -184,6 +184,7 @@ async fn connect(
             durability: plan.durability.clone(),
             watchdog: None,
             log: None,
+            env: Vec::new(),
         };
         // Nobody listens to events here, so the receiver is dropped and a subject need not pass them on.
         clients.push(Arc::new(arm.subject.connect(&to).await?.client));

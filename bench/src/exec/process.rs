@@ -31,6 +31,7 @@ pub(super) fn spawn(command: &[String], to: &ConnectTo) -> Result<Child, Subject
     let mut child = Command::new(&command[0]);
     child
         .args(&command[1..])
+        .envs(to.env.iter().map(|(name, value)| (name, value)))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(stderr)

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::naive::{Begins, Give, Lengthen, Recipe, Renewal, SET_NX_PX, Take};
+use super::recipe::{
+    Begins, Enters, Give, Lengthen, Recipe, Renewal, SET_NX_PX, Sides, Silence, Take, Tokens, Waits,
+};
 
 /// Each differs from the correct recipe only in the line that makes it wrong.
 pub(super) static BROKEN: &[Recipe] = &[
@@ -53,6 +55,122 @@ pub(super) static BROKEN: &[Recipe] = &[
         name: "broken:ignores-expiry",
         about: "asked for a renewed lock, sets the lease once, never renews it and never says lost",
         renewal: Renewal::Never,
+        ..SET_NX_PX
+    },
+    // It was told to give back, said yes, and told nobody: by every answer the lock is free, and nobody gets it.
+    Recipe {
+        name: "broken:release-says-ok",
+        about: "answers a release with yes and sends nothing: the lock stays taken until its lease ends",
+        give: Give::Nothing,
+        ..SET_NX_PX
+    },
+    Recipe {
+        name: "broken:extend-says-ok",
+        about: "answers an extend with yes and sends nothing: the lease ends all the same",
+        lengthen: Lengthen::Nothing,
+        ..SET_NX_PX
+    },
+    // After a lapse in which somebody else came and went, the extend works again, and the holder never hears of the lapse.
+    Recipe {
+        name: "broken:extend-takes-again",
+        about: "an extend of a lock that is gone takes it anew by SET NX, whoever held it in between",
+        lengthen: Lengthen::OrTakeAgain,
+        ..SET_NX_PX
+    },
+    // Seconds for milliseconds, an old default left in place: the server was asked for less than the caller was promised.
+    Recipe {
+        name: "broken:lease-too-short",
+        about: "asks the server for a quarter of the lease that its caller asked for",
+        take: Take::ShortLease(4),
+        ..SET_NX_PX
+    },
+    Recipe {
+        name: "broken:wait-ignored",
+        about: "waits for one replica by WAIT and does not look how many have it",
+        take: Take::ThenWait,
+        ..SET_NX_PX
+    },
+    // A clock that is set back makes the next renewal come too late by as much.
+    Recipe {
+        name: "broken:renews-by-wall-clock",
+        about: "decides by the wall clock when to renew",
+        renewal: Renewal::ThirdsByWallClock,
+        ..SET_NX_PX
+    },
+    Recipe {
+        name: "broken:reentrant-releases-at-once",
+        about: "a re-entrant lock whose inner release frees it while the outer hold goes on",
+        sides: Sides::One("reentrant"),
+        enters: Enters::OwnerOnce,
+        ..SET_NX_PX
+    },
+    Recipe {
+        name: "broken:reentrant-per-client",
+        about: "a re-entrant lock that takes all tasks of a client for one owner",
+        sides: Sides::One("reentrant"),
+        enters: Enters::Client,
+        ..SET_NX_PX
+    },
+    Recipe {
+        name: "broken:non-reentrant-enters-again",
+        about: "a lock that is said not to be re-entrant and lets its holder in once more",
+        sides: Sides::One("non-reentrant"),
+        enters: Enters::Owner,
+        ..SET_NX_PX
+    },
+    Recipe {
+        name: "broken:spin-remembers-busy",
+        about: "a spinning lock that remembers for five seconds that it found the lock busy, and does not look again",
+        sides: Sides::One("spin"),
+        waits: Waits::Remembering(Duration::from_secs(5)),
+        ..SET_NX_PX
+    },
+    // A holder that dies tells nobody, and a word can get lost: whoever waits for nothing else waits for ever.
+    Recipe {
+        name: "broken:waits-for-word-only",
+        about: "a waiter asks again only when it is told of a release, not when the lease ends",
+        waits: Waits::UntilToldOnly,
+        ..SET_NX_PX
+    },
+    Recipe {
+        name: "broken:queued-without-order",
+        about: "is said to serve waiters in order, and gives the lock to whoever asks first after a release",
+        sides: Sides::One("queued"),
+        ..SET_NX_PX
+    },
+    // The way many draw unique numbers. Unique they are; in the order of the holds they are not.
+    Recipe {
+        name: "broken:token-in-batches",
+        about: "draws its fencing tokens ten at a time and uses them up one by one, each client for itself",
+        sides: Sides::One("fenced"),
+        tokens: Tokens::Batches(10),
+        ..SET_NX_PX
+    },
+    Recipe {
+        name: "broken:token-from-wall-clock",
+        about: "takes the client's wall clock for its fencing token",
+        sides: Sides::One("fenced"),
+        tokens: Tokens::WallClock,
+        ..SET_NX_PX
+    },
+    Recipe {
+        name: "broken:token-per-client",
+        about: "counts fencing tokens in the client, each client for itself",
+        sides: Sides::One("fenced"),
+        tokens: Tokens::OwnCounter,
+        ..SET_NX_PX
+    },
+    // What was sent still arrives: the key is taken by nobody who knows of it, and stays so for a lease.
+    Recipe {
+        name: "broken:silence-is-busy",
+        about: "takes an answer that did not come within 100 ms for busy, and gives nothing back",
+        silence: Silence::Busy(Duration::from_millis(100)),
+        ..SET_NX_PX
+    },
+    Recipe {
+        name: "broken:readers-unseen",
+        about: "a lock for readers and writers whose readers leave no trace: a writer enters beside them",
+        sides: Sides::ReadersUnseen,
         ..SET_NX_PX
     },
 ];

@@ -4,6 +4,8 @@ mod engine;
 mod flawed;
 mod naive;
 mod quorum;
+mod recipe;
+mod steps;
 
 use std::sync::Arc;
 
@@ -16,7 +18,7 @@ use crate::{
 pub fn all() -> Vec<Arc<dyn Subject>> {
     let mut all: Vec<Arc<dyn Subject>> = Vec::new();
     all.extend(engine::subjects());
-    all.extend(naive::BASELINES.iter().map(naive::subject));
+    all.extend(recipe::BASELINES.iter().map(naive::subject));
     all.extend(flawed::BROKEN.iter().map(naive::subject));
     all.extend(quorum::BROKEN.iter().map(quorum::subject));
     all

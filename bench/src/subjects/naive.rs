@@ -8,21 +8,23 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
-    time::{Duration, Instant},
+    time::{Duration, Instant, UNIX_EPOCH},
 };
 
 use async_trait::async_trait;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use redis::Cmd;
 use tokio::sync::mpsc;
 
+use super::{
+    recipe::{Begins, Enters, Recipe, Renewal, Sides, Silence, Tokens, Waits},
+    steps::{Steps, cmd},
+};
 use crate::{
-    links::{Links, Script, Shape, Trouble},
-    protocol::whole_ms,
+    links::{Links, Shape, Trouble},
     subject::{
-        AcquireEnd, AcquireRequest, ClientEvent, ConnectTo, Connected, LockClient, ReleaseEnd,
-        Subject, SubjectError,
+        AcquireEnd, AcquireRequest, ConnectTo, Connected, LockClient, ReleaseEnd, Subject,
+        SubjectError,
     },
 };
 
@@ -30,89 +32,6 @@ use crate::{
 const RESPONSE: Duration = Duration::from_secs(3);
 /// Lease of a renewed lock, where the caller names none.
 const WATCHDOG: Duration = Duration::from_secs(30);
-
-/// How the key is taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Take {
-    /// `SET key value NX PX lease`: one step.
-    SetNxPx,
-    /// `SETNX`, then `PEXPIRE`, so long apart.
-    SetNxThenExpire(Duration),
-    /// As `SetNxPx`, but a busy answer is followed by a plain `SET`.
-    Steal,
-}
-
-/// How the key is given back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Give {
-    /// A script: delete only if the value is ours.
-    CompareAndDelete,
-    /// `DEL`, whoever holds.
-    Delete,
-    /// `GET`, compare here, so long apart, `DEL`.
-    GetThenDelete(Duration),
-}
-
-/// How the lease is lengthened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Lengthen {
-    /// A script: only if the value is ours.
-    CompareAndExpire,
-    /// `PEXPIRE`, whoever holds.
-    Expire,
-}
-
-/// What a lock that is asked to renew itself does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Renewal {
-    /// Lengthens each third of the lease, and says lost when it cannot.
-    Thirds,
-    /// Sets the lease once and believes in it for ever.
-    Never,
-}
-
-/// When a lease is taken to begin.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Begins {
-    /// When the attempt that succeeded was sent: never too late.
-    AtSending,
-    /// When its reply came: too late by as much as the reply took.
-    AtReply,
-}
-
-/// A lock on one key, as data.
-#[derive(Debug)]
-pub(super) struct Recipe {
-    pub(super) name: &'static str,
-    pub(super) about: &'static str,
-    pub(super) take: Take,
-    pub(super) give: Give,
-    pub(super) lengthen: Lengthen,
-    pub(super) renewal: Renewal,
-    pub(super) begins: Begins,
-}
-
-/// The usual correct recipe; the others differ from it in what they name.
-pub(super) const SET_NX_PX: Recipe = Recipe {
-    name: "baseline:set-nx-px",
-    about: "SET NX PX and a compare-and-delete script, polled each 1 to 3 ms: what most people write",
-    take: Take::SetNxPx,
-    give: Give::CompareAndDelete,
-    lengthen: Lengthen::CompareAndExpire,
-    renewal: Renewal::Thirds,
-    begins: Begins::AtSending,
-};
-
-/// Locks that people write by hand.
-pub(super) static BASELINES: &[Recipe] = &[
-    SET_NX_PX,
-    Recipe {
-        name: "baseline:setnx-expire",
-        about: "SETNX, then PEXPIRE at once, and a compare-and-delete script: the old recipe, in two steps",
-        take: Take::SetNxThenExpire(Duration::ZERO),
-        ..SET_NX_PX
-    },
-];
 
 /// The recipe as a subject.
 pub(super) fn subject(recipe: &'static Recipe) -> Arc<dyn Subject> {
@@ -134,7 +53,10 @@ impl Subject for Naive {
     }
 
     fn kinds(&self) -> Vec<String> {
-        vec!["plain".into()]
+        match self.recipe.sides {
+            Sides::One(kind) => vec![kind.to_owned()],
+            Sides::ReadersUnseen => vec!["write".to_owned(), "read".to_owned()],
+        }
     }
 
     async fn connect(&self, to: &ConnectTo) -> Result<Connected, SubjectError> {
@@ -168,29 +90,21 @@ impl Subject for Naive {
         let (events, receiver) = mpsc::unbounded_channel();
         Ok(Connected {
             client: Box::new(NaiveClient {
-                inner: Arc::new(Inner {
-                    recipe: self.recipe,
-                    links,
-                    events,
-                    compare_delete: Script::new(COMPARE_DELETE),
-                    compare_expire: Script::new(COMPARE_EXPIRE),
-                }),
+                steps: Arc::new(Steps::new(self.recipe, links, events)),
+                kinds: self.kinds(),
                 watchdog: to.watchdog.unwrap_or(WATCHDOG),
                 identity: identity(&to.client),
                 jitter: Mutex::new(ChaCha8Rng::seed_from_u64(to.seed)),
                 next_grant: AtomicU64::new(1),
                 grants: Mutex::default(),
+                entered: Mutex::default(),
+                busy_until: Mutex::default(),
+                tokens: Mutex::default(),
             }),
             events: receiver,
         })
     }
 }
-
-/// Deletes the key if it is ours: 1, else 0.
-const COMPARE_DELETE: &str =
-    "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0";
-/// Lengthens the lease if the key is ours: 1, else 0.
-const COMPARE_EXPIRE: &str = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) end return 0";
 
 /// A name that no other client has: two runs with one seed on one server must not take each other's keys for their own.
 pub(super) fn identity(client: &str) -> String {
@@ -202,36 +116,33 @@ pub(super) fn identity(client: &str) -> String {
     )
 }
 
-pub(super) fn cmd(words: &[&str]) -> Cmd {
-    let mut cmd = redis::cmd(words[0]);
-    for word in &words[1..] {
-        cmd.arg(word);
-    }
-    cmd
-}
-
 /// A pause between tries: 1 to 3 ms, drawn anew so that waiters do not march in step.
 pub(super) fn poll_pause(jitter: &Mutex<ChaCha8Rng>) -> Duration {
     Duration::from_micros(jitter.lock().expect("no panic").random_range(1_000..3_000))
 }
 
-struct Inner {
-    recipe: &'static Recipe,
-    links: Links,
-    events: mpsc::UnboundedSender<ClientEvent>,
-    compare_delete: Script,
-    compare_expire: Script,
-}
-
-struct Grant {
+/// One hold of the key on the server, by one owner or, where the recipe lets owners enter again, by several grants of one.
+struct Hold {
     key: String,
     value: String,
+    /// Whose it is, for those who may enter again.
+    who: String,
+    /// When the lease began.
+    sent: Instant,
+    /// Grants that have not been given back.
+    depth: AtomicU64,
     /// Ends the renewals when it is dropped.
     renewals: Option<tokio::task::AbortHandle>,
 }
 
-impl Drop for Grant {
+impl Drop for Hold {
     fn drop(&mut self) {
+        self.stop_renewals();
+    }
+}
+
+impl Hold {
+    fn stop_renewals(&self) {
         if let Some(renewals) = &self.renewals {
             renewals.abort();
         }
@@ -239,123 +150,130 @@ impl Drop for Grant {
 }
 
 struct NaiveClient {
-    inner: Arc<Inner>,
+    steps: Arc<Steps>,
+    kinds: Vec<String>,
     watchdog: Duration,
     identity: String,
     jitter: Mutex<ChaCha8Rng>,
     next_grant: AtomicU64,
-    grants: Mutex<HashMap<String, Arc<Grant>>>,
+    grants: Mutex<HashMap<String, Option<Arc<Hold>>>>,
+    /// Holds that may be entered again, by key and by whose they are.
+    entered: Mutex<HashMap<(String, String), Arc<Hold>>>,
+    /// Locks that were found busy, and until when that is remembered.
+    busy_until: Mutex<HashMap<String, Instant>>,
+    /// Fencing tokens that were drawn and not used, the next one last.
+    tokens: Mutex<Vec<u64>>,
 }
 
-impl Inner {
-    /// One try: whether the key was taken.
-    async fn take(&self, key: &str, value: &str, lease: Duration) -> Result<bool, Trouble> {
-        let px = whole_ms(lease).to_string();
-        let set_nx_px = cmd(&["SET", key, value, "NX", "PX", &px]);
-        let taken = |reply: Option<String>| reply.is_some();
-        match self.recipe.take {
-            Take::SetNxPx => self.links.query(key, &set_nx_px).await.map(taken),
-            Take::SetNxThenExpire(gap) => {
-                let set: i64 = self.links.query(key, &cmd(&["SETNX", key, value])).await?;
-                if set == 0 {
-                    return Ok(false);
-                }
-                if !gap.is_zero() {
-                    tokio::time::sleep(gap).await;
-                }
-                let expire = cmd(&["PEXPIRE", key, &px]);
-                // The key is taken already: whatever goes wrong now leaves it taken.
-                match self.links.query::<i64>(key, &expire).await {
-                    Ok(_) => Ok(true),
-                    Err(e) => Err(Trouble::Lost(e.text())),
-                }
-            }
-            Take::Steal => {
-                if self.links.query(key, &set_nx_px).await.map(taken)? {
-                    return Ok(true);
-                }
-                let set = cmd(&["SET", key, value, "PX", &px]);
-                self.links.query(key, &set).await.map(taken)
-            }
-        }
-    }
-
-    /// Whether something of ours was deleted.
-    async fn give(&self, key: &str, value: &str) -> Result<bool, Trouble> {
-        let delete = cmd(&["DEL", key]);
-        let deleted = match self.recipe.give {
-            Give::CompareAndDelete => {
-                let script = &self.compare_delete;
-                self.links.script::<i64>(script, key, &[value]).await?
-            }
-            Give::Delete => self.links.query(key, &delete).await?,
-            Give::GetThenDelete(gap) => {
-                let found: Option<String> = self.links.query(key, &cmd(&["GET", key])).await?;
-                if found.as_deref() != Some(value) {
-                    return Ok(false);
-                }
-                tokio::time::sleep(gap).await;
-                self.links.query(key, &delete).await?
-            }
-        };
-        Ok(deleted == 1)
-    }
-
-    /// Whether the lease was lengthened.
-    async fn lengthen(&self, key: &str, value: &str, lease: Duration) -> Result<bool, Trouble> {
-        let px = whole_ms(lease).to_string();
-        let lengthened: i64 = match self.recipe.lengthen {
-            Lengthen::CompareAndExpire => {
-                let script = &self.compare_expire;
-                self.links.script(script, key, &[value, &px]).await?
-            }
-            Lengthen::Expire => self.links.query(key, &cmd(&["PEXPIRE", key, &px])).await?,
-        };
-        Ok(lengthened == 1)
-    }
-
-    /// Lengthens each third of the lease until it cannot be done any more, and says so then.
-    async fn renew(
-        self: Arc<Self>,
-        grant: String,
-        key: String,
-        value: String,
-        lease: Duration,
-        sent: Instant,
-    ) {
-        let mut sure_until = sent + lease;
-        let lost = |reason: &str| {
-            let _ = self.events.send(ClientEvent::Lost {
-                grant: grant.clone(),
-                reason: reason.to_owned(),
-                at: Instant::now(),
-            });
-        };
-        loop {
-            tokio::time::sleep(lease / 3).await;
-            let sent_at = Instant::now();
-            let lengthened =
-                tokio::time::timeout_at(sure_until.into(), self.lengthen(&key, &value, lease));
-            match lengthened.await {
-                Ok(Ok(true)) => {
-                    sure_until = sent_at + lease;
-                    let _ = self.events.send(ClientEvent::Extended {
-                        grant: grant.clone(),
-                        lease,
-                        sent_at: Some(sent_at),
-                    });
-                }
-                Ok(Ok(false)) => return lost("the server has it no more"),
-                Ok(Err(_)) if Instant::now() < sure_until => {}
-                Ok(Err(_)) | Err(_) => return lost("it could not be renewed before its end"),
-            }
-        }
-    }
+/// Counts releases of a lock, for waiters who wait for nothing else.
+fn told_key(key: &str) -> String {
+    format!("{{{key}}}:released")
 }
 
 impl NaiveClient {
-    fn grant(&self, grant: &str) -> Option<Arc<Grant>> {
-        self.grants.lock().expect("no panic").get(grant).cloned()
+    fn recipe(&self) -> &'static Recipe {
+        self.steps.recipe
+    }
+
+    /// Whose hold it is: the part of the client that may enter again.
+    fn who(&self, owner: &str) -> String {
+        match self.recipe().enters {
+            Enters::Client => String::new(),
+            _ => owner.to_owned(),
+        }
+    }
+
+    fn granted(&self, number: u64, hold: Option<Arc<Hold>>) -> String {
+        let grant = format!("g{number}");
+        let mut grants = self.grants.lock().expect("no panic");
+        grants.insert(grant.clone(), hold);
+        grant
+    }
+
+    /// The hold that this owner is in already, one grant deeper.
+    fn enter(&self, key: &str, who: &str) -> Option<Arc<Hold>> {
+        let entered = self.entered.lock().expect("no panic");
+        let hold = entered.get(&(key.to_owned(), who.to_owned()))?;
+        hold.depth.fetch_add(1, Ordering::Relaxed);
+        Some(hold.clone())
+    }
+
+    /// Asks until the key is ours, or the wait is over: when the lease began.
+    async fn ask(
+        &self,
+        key: &str,
+        value: &str,
+        lease: Duration,
+        wait: Option<Duration>,
+    ) -> Result<Option<Instant>, Trouble> {
+        let called = Instant::now();
+        let mut told = None;
+        loop {
+            if self.worth_asking(key, &mut told).await? {
+                let taken = match self.recipe().silence {
+                    Silence::Unknown => self.steps.take(key, value, lease).await?,
+                    Silence::Busy(after) => {
+                        let take = self.steps.take(key, value, lease);
+                        match tokio::time::timeout(after, take).await {
+                            Ok(answer) => answer?,
+                            Err(_) => None,
+                        }
+                    }
+                };
+                if taken.is_some() {
+                    return Ok(taken);
+                }
+                if let Waits::Remembering(so_long) = self.recipe().waits {
+                    let mut busy = self.busy_until.lock().expect("no panic");
+                    busy.insert(key.to_owned(), Instant::now() + so_long);
+                }
+            }
+            let pause = poll_pause(&self.jitter);
+            if wait.is_some_and(|wait| called.elapsed() + pause > wait) {
+                return Ok(None);
+            }
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    /// Whether the recipe would try now. `told` is how many releases had been told of at the last look.
+    async fn worth_asking(&self, key: &str, told: &mut Option<i64>) -> Result<bool, Trouble> {
+        match self.recipe().waits {
+            Waits::Polling => Ok(true),
+            Waits::Remembering(_) => {
+                let busy = self.busy_until.lock().expect("no panic");
+                Ok(busy.get(key).is_none_or(|until| Instant::now() >= *until))
+            }
+            Waits::UntilToldOnly => {
+                let get = cmd(&["GET", &told_key(key)]);
+                let now: Option<i64> = self.steps.links.query(key, &get).await?;
+                let now = now.unwrap_or(0);
+                // The first look is always news.
+                Ok(told.replace(now) != Some(now))
+            }
+        }
+    }
+
+    async fn token(&self, key: &str) -> Result<Option<u64>, Trouble> {
+        match self.recipe().tokens {
+            Tokens::None => Ok(None),
+            Tokens::Batches(size) => {
+                let kept = self.tokens.lock().expect("no panic").pop();
+                if kept.is_some() {
+                    return Ok(kept);
+                }
+                let raise = cmd(&["INCRBY", &format!("{{{key}}}:token"), &size.to_string()]);
+                let last: u64 = self.steps.links.query(key, &raise).await?;
+                let mut kept = self.tokens.lock().expect("no panic");
+                kept.extend((last.saturating_sub(size) + 1..=last).rev());
+                Ok(kept.pop())
+            }
+            Tokens::WallClock => {
+                let since_epoch = UNIX_EPOCH.elapsed().unwrap_or_default();
+                Ok(u64::try_from(since_epoch.as_micros()).ok())
+            }
+            Tokens::OwnCounter => Ok(Some(self.next_grant.load(Ordering::Relaxed))),
+        }
     }
 }
 
@@ -365,56 +283,74 @@ impl LockClient for NaiveClient {
         let [key] = request.locks.as_slice() else {
             return AcquireEnd::Failed("several locks at once are not offered".into());
         };
-        if !matches!(request.kind.as_str(), "plain" | "") {
+        if !request.kind.is_empty() && !self.kinds.contains(&request.kind) {
             return AcquireEnd::Failed(format!(
-                "only kind `plain` is offered, not `{}`",
+                "only {} is offered, not `{}`",
+                self.kinds.join(" and "),
                 request.kind
             ));
         }
-        let called = Instant::now();
-        let lease = request.lease.unwrap_or(self.watchdog);
+        let recipe = self.recipe();
         let number = self.next_grant.fetch_add(1, Ordering::Relaxed);
+        if recipe.sides == Sides::ReadersUnseen && request.kind == "read" {
+            return AcquireEnd::Ok {
+                grant: self.granted(number, None),
+                token: None,
+                lease: None,
+                sent_at: None,
+            };
+        }
+        let who = self.who(&request.owner);
+        if let Some(hold) = self.enter(key, &who) {
+            let sent_at = Some(hold.sent);
+            return AcquireEnd::Ok {
+                grant: self.granted(number, Some(hold)),
+                token: None,
+                lease: None,
+                sent_at,
+            };
+        }
+        let lease = request.lease.unwrap_or(self.watchdog);
         let value = format!("{}-{number}", self.identity);
-        let sent = loop {
-            let sent = Instant::now();
-            match self.inner.take(key, &value, lease).await {
-                Ok(true) => break sent,
-                Ok(false) => {}
-                Err(Trouble::Refused(why)) => return AcquireEnd::Failed(why),
-                Err(Trouble::Lost(why)) => return AcquireEnd::Unknown(why),
-            }
-            let pause = poll_pause(&self.jitter);
-            if request
-                .wait
-                .is_some_and(|wait| called.elapsed() + pause > wait)
-            {
-                return AcquireEnd::Busy;
-            }
-            tokio::time::sleep(pause).await;
+        let sent = match self.ask(key, &value, lease, request.wait).await {
+            Ok(Some(sent)) => sent,
+            Ok(None) => return AcquireEnd::Busy,
+            Err(Trouble::Refused(why)) => return AcquireEnd::Failed(why),
+            Err(Trouble::Lost(why)) => return AcquireEnd::Unknown(why),
         };
-        let grant = format!("g{number}");
-        let renewed = request.lease.is_none() && self.inner.recipe.renewal == Renewal::Thirds;
+        let token = match self.token(key).await {
+            Ok(token) => token,
+            // The key is taken, and nobody will be told: its lease frees it.
+            Err(trouble) => return AcquireEnd::Unknown(trouble.text()),
+        };
+        let renewed = request.lease.is_none() && recipe.renewal != Renewal::Never;
         let renewals = renewed.then(|| {
-            let renewing =
-                self.inner
-                    .clone()
-                    .renew(grant.clone(), key.clone(), value.clone(), lease, sent);
+            let renewing = self.steps.clone().renew(
+                format!("g{number}"),
+                key.clone(),
+                value.clone(),
+                lease,
+                sent,
+            );
             tokio::spawn(renewing).abort_handle()
         });
-        let hold = Arc::new(Grant {
+        let hold = Arc::new(Hold {
             key: key.clone(),
             value,
+            who: who.clone(),
+            sent,
+            depth: AtomicU64::new(1),
             renewals,
         });
-        self.grants
-            .lock()
-            .expect("no panic")
-            .insert(grant.clone(), hold);
+        if recipe.enters != Enters::Nobody {
+            let mut entered = self.entered.lock().expect("no panic");
+            entered.insert((key.clone(), who), hold.clone());
+        }
         AcquireEnd::Ok {
-            grant,
-            token: None,
+            grant: self.granted(number, Some(hold)),
+            token,
             lease: None,
-            sent_at: Some(match self.inner.recipe.begins {
+            sent_at: Some(match recipe.begins {
                 Begins::AtSending => sent,
                 Begins::AtReply => Instant::now(),
             }),
@@ -426,16 +362,33 @@ impl LockClient for NaiveClient {
         let Some(held) = held else {
             return no_grant(grant);
         };
-        if let Some(renewals) = &held.renewals {
-            renewals.abort();
+        let Some(held) = held else {
+            return ReleaseEnd::Ok;
+        };
+        let left = held.depth.fetch_sub(1, Ordering::Relaxed) - 1;
+        if left > 0 && self.recipe().enters != Enters::OwnerOnce {
+            return ReleaseEnd::Ok;
         }
-        release_end(self.inner.give(&held.key, &held.value).await)
+        held.stop_renewals();
+        let place = (held.key.clone(), held.who.clone());
+        self.entered.lock().expect("no panic").remove(&place);
+        let given = self.steps.give(&held.key, &held.value).await;
+        if self.recipe().waits == Waits::UntilToldOnly && given.is_ok() {
+            let tell = cmd(&["INCR", &told_key(&held.key)]);
+            // Whom the word does not reach goes on waiting: that is what is wrong with it.
+            let _ = self.steps.links.query::<i64>(&held.key, &tell).await;
+        }
+        release_end(given)
     }
 
     async fn extend(&self, grant: &str, lease: Duration) -> ReleaseEnd {
-        match self.grant(grant) {
+        let held = self.grants.lock().expect("no panic").get(grant).cloned();
+        match held {
             None => no_grant(grant),
-            Some(held) => release_end(self.inner.lengthen(&held.key, &held.value, lease).await),
+            Some(None) => ReleaseEnd::Ok,
+            Some(Some(held)) => {
+                release_end(self.steps.lengthen(&held.key, &held.value, lease).await)
+            }
         }
     }
 
@@ -448,7 +401,7 @@ impl LockClient for NaiveClient {
     }
 
     fn commands(&self) -> Option<u64> {
-        Some(self.inner.links.commands())
+        Some(self.steps.links.commands())
     }
 
     async fn close(self: Box<Self>) {}

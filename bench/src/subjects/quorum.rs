@@ -15,7 +15,10 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use tokio::sync::mpsc;
 
-use super::naive::{cmd, identity, no_grant, poll_pause};
+use super::{
+    naive::{identity, no_grant, poll_pause},
+    steps::cmd,
+};
 use crate::{
     links::{Links, Script, Shape, Trouble},
     protocol::whole_ms,

@@ -59,6 +59,7 @@ pub(crate) fn to(target: impl Into<String>) -> ConnectTo {
         durability: "none".into(),
         watchdog: None,
         log: None,
+        env: Vec::new(),
     }
 }
 

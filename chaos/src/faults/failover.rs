@@ -4,9 +4,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use cluster_config::{Role, TopologyKind};
+use cluster_config::{Role, Topology, TopologyKind};
 
-use super::{Done, Fault, FaultError, FaultGuard, FaultKind, Hits, Injection, Proof, World, nodes};
+use super::{
+    Done, Fault, FaultError, FaultGuard, FaultKind, Hits, Injection, Proof, World, nodes, promote,
+};
+use crate::scenario::{On, Settings};
 
 pub(super) const KIND: FaultKind = FaultKind {
     name: "failover",
@@ -21,10 +24,22 @@ pub(super) const KIND: FaultKind = FaultKind {
 /// A promotion takes a second or two; on a busy machine more.
 const LONGEST: Duration = Duration::from_secs(15);
 
+/// One that has not happened by then has come to nothing.
+const AGAIN: Duration = Duration::from_secs(4);
+
 struct Failover;
 
 #[async_trait]
 impl Fault for Failover {
+    fn allowed(&self, topology: &Topology, _on: &On, _with: &Settings) -> Result<(), String> {
+        match topology.kind {
+            TopologyKind::Sentinel | TopologyKind::Cluster if topology.replicas > 0 => Ok(()),
+            kind => Err(format!(
+                "`failover` needs a replica, and this `{kind}` topology has none"
+            )),
+        }
+    }
+
     async fn inject(
         &self,
         world: &Arc<World>,
@@ -33,7 +48,7 @@ impl Fault for Failover {
         let mut proofs = Vec::new();
         for name in nodes(injection) {
             order(world, name).await?;
-            proofs.push(replaced(world, name).await);
+            proofs.push(replaced(world, name).await?);
         }
         Ok(Box::new(Done(Proof::all(proofs))))
     }
@@ -58,8 +73,7 @@ async fn order(world: &World, name: &str) -> Result<(), FaultError> {
                 .await?;
         }
         TopologyKind::Cluster => {
-            let id = deployment.command(name, &["CLUSTER", "MYID"]).await?;
-            let replica = replica_of(world, id.trim()).await?;
+            let replica = promote::successor(world, name).await?;
             deployment
                 .command(&replica, &["CLUSTER", "FAILOVER"])
                 .await?;
@@ -73,29 +87,11 @@ async fn order(world: &World, name: &str) -> Result<(), FaultError> {
     Ok(())
 }
 
-/// The first data node that says it replicates the node of that id.
-async fn replica_of(world: &World, master_id: &str) -> Result<String, FaultError> {
-    for node in world.deployment.nodes() {
-        let Ok(nodes) = world
-            .deployment
-            .command(&node.name, &["CLUSTER", "NODES"])
-            .await
-        else {
-            continue;
-        };
-        let replicates = nodes.lines().any(|line| {
-            let words: Vec<&str> = line.split(' ').collect();
-            words.len() > 3 && words[2].contains("myself") && words[3] == master_id
-        });
-        if replicates {
-            return Ok(node.name.clone());
-        }
-    }
-    Err(FaultError("the master has no replica".to_owned()))
-}
-
-async fn replaced(world: &World, name: &str) -> Proof {
+/// Waits for the master to be one no more. An order that was taken can come to nothing, when a replica was not fit at that moment: it is
+/// given again.
+async fn replaced(world: &World, name: &str) -> Result<Proof, FaultError> {
     let deadline = Instant::now() + LONGEST;
+    let mut again = Instant::now() + AGAIN;
     loop {
         let roles = world.deployment.roles().await;
         if roles.get(name) == Some(&Role::Replica) {
@@ -104,13 +100,22 @@ async fn replaced(world: &World, name: &str) -> Proof {
                 .filter(|(_, role)| **role == Role::Master)
                 .map(|(name, _)| name.as_str())
                 .collect();
-            return Proof::of(
+            return Ok(Proof::of(
                 true,
                 format!("{name} is a replica, and master is {}", masters.join(", ")),
-            );
+            ));
         }
-        if Instant::now() >= deadline {
-            return Proof::of(false, format!("{name} is still a master after {LONGEST:?}"));
+        let now = Instant::now();
+        if now >= deadline {
+            return Ok(Proof::of(
+                false,
+                format!("{name} is still a master after {LONGEST:?}"),
+            ));
+        }
+        if now >= again {
+            again = now + AGAIN;
+            // Refused while one is under way.
+            let _ = order(world, name).await;
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }

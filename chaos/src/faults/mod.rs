@@ -5,8 +5,10 @@
 
 mod client_kill;
 mod client_pause;
+mod clock;
 mod command;
 mod config_set;
+mod disk;
 mod drop;
 mod failover;
 mod flushall;
@@ -18,20 +20,24 @@ pub(crate) mod link;
 mod loss;
 mod maxmemory;
 mod message;
+mod migrate_slot;
 mod packets;
 mod pause;
+mod power_cut;
+mod promote;
 mod restart;
 mod script_flush;
 mod settings;
+mod takeover;
 mod world;
 
 use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use cluster_config::Party;
+use cluster_config::{Party, Topology};
 
-use crate::scenario::Settings;
+use crate::scenario::{On, Settings};
 
 pub use world::{ClientControl, World};
 
@@ -144,13 +150,20 @@ pub enum SettingKind {
     Share,
     /// Bytes per second: `64kB/s`.
     Rate,
+    /// A duration forwards or backwards: `5s`, `-5s`.
+    Shift,
+    /// A share in per cent, forwards or backwards: `2%`, `-0.5%`; more than -100 and at most 1000.
+    Percent,
 }
 
 /// Every fault of this build, in the order of the docs.
-pub static FAULTS: [FaultKind; 23] = [
+pub static FAULTS: [FaultKind; 29] = [
     kill::KIND,
     restart::KIND,
     pause::KIND,
+    power_cut::KIND,
+    disk::KIND,
+    clock::KIND,
     link::DELAY,
     link::CUT,
     link::PARTITION,
@@ -164,6 +177,9 @@ pub static FAULTS: [FaultKind; 23] = [
     hold::KIND,
     drop::KIND,
     failover::KIND,
+    takeover::KIND,
+    promote::KIND,
+    migrate_slot::KIND,
     script_flush::KIND,
     flushall::KIND,
     client_pause::KIND,
@@ -261,6 +277,19 @@ impl From<cluster_config::ClusterError> for FaultError {
 /// A harm with its undo.
 #[async_trait]
 pub trait Fault: Send + Sync {
+    /// Whether a scenario may ask for it: what the forms of its settings cannot say, such as a topology without replicas.
+    ///
+    /// # Errors
+    /// What is in the way, and what would be allowed.
+    fn allowed(&self, _topology: &Topology, _on: &On, _with: &Settings) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Whether processes must have been started with the shim ([`crate::shim`]).
+    fn needs_shim(&self) -> bool {
+        false
+    }
+
     /// Does the harm to every target; on an error what was done is undone as far as possible.
     ///
     /// # Errors

@@ -30,6 +30,16 @@ pub(super) fn rate(settings: &Settings, name: &str) -> Option<u64> {
     text(settings, name).and_then(|word| scenario::rate(word).ok())
 }
 
+/// Nanoseconds forwards or backwards.
+pub(super) fn shift_ns(settings: &Settings, name: &str) -> Option<i64> {
+    text(settings, name).and_then(|word| scenario::shift(word).ok())
+}
+
+/// A share in per cent, as billionths.
+pub(super) fn percent_ppb(settings: &Settings, name: &str) -> Option<i64> {
+    text(settings, name).and_then(|word| scenario::percent(word).ok())
+}
+
 pub(super) fn words(settings: &Settings, name: &str) -> Vec<String> {
     match settings.get(name) {
         Some(Setting::Words(words)) => words.clone(),

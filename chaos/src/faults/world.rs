@@ -5,7 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use cluster_config::Deployment;
 
-use super::FaultError;
+use super::{FaultError, Target};
+use crate::shim::{Page, Shims};
 
 /// What a fault may do to client processes. Clients count from 1.
 #[async_trait]
@@ -41,6 +42,10 @@ pub struct World {
     pub deployment: Arc<Deployment>,
     /// The clients.
     pub clients: Arc<dyn ClientControl>,
+    /// The locks of the load.
+    pub locks: Vec<String>,
+    /// Control pages of servers and clients, where the plan has a fault that needs them.
+    pub shims: Option<Arc<Shims>>,
 }
 
 impl std::fmt::Debug for World {
@@ -49,6 +54,29 @@ impl std::fmt::Debug for World {
             .field("deployment", &self.deployment)
             .finish_non_exhaustive()
     }
+}
+
+impl World {
+    /// The control page of a target that is a process with the shim in it.
+    pub(super) fn page(&self, target: &Target) -> Result<&Page, FaultError> {
+        let page = self
+            .shims
+            .as_ref()
+            .and_then(|shims| shims.page(&target.to_string()))
+            .ok_or_else(|| FaultError(format!("{target} was started without the shim")))?;
+        match page.attached() {
+            Ok(0) => Err(FaultError(format!(
+                "{target} has not loaded the shim: its program is linked statically, or the system forbids preloading"
+            ))),
+            Ok(_) => Ok(page),
+            Err(error) => Err(unwritable(target, &error)),
+        }
+    }
+}
+
+/// A control page that cannot be used.
+pub(super) fn unwritable(target: &Target, error: &std::io::Error) -> FaultError {
+    FaultError(format!("the control page of {target}: {error}"))
 }
 
 /// State of a process as in `/proc/<pid>/stat` (`R`, `S`, `T`, …); `None` if it is gone.

@@ -8,6 +8,7 @@ use cluster_config::input::{Section, float, integer, nearest, one_of, shown};
 use serde::{Deserialize, Serialize};
 use toml::de::DeValue;
 
+use super::message::{self, OnMessage};
 use super::target::{self, On, Who};
 use super::values;
 use crate::faults::{FAULTS, FaultKind, SettingKind, find};
@@ -20,6 +21,8 @@ pub enum When {
     AtNs(u64),
     /// As soon as somebody has been granted a lock.
     AfterFirstGrant,
+    /// When a message has been handed to its receiver.
+    OnMessage(OnMessage),
 }
 
 /// A setting of a fault, as written.
@@ -52,36 +55,6 @@ pub struct FaultSpec {
     pub with: Settings,
 }
 
-/// Faults that scenario files of later builds may ask for, so that a refusal can say that the word is right.
-const ELSEWHERE: [&str; 26] = [
-    "kill",
-    "restart",
-    "pause",
-    "power-cut",
-    "clock",
-    "disk",
-    "delay",
-    "bandwidth",
-    "cut",
-    "partition",
-    "refuse",
-    "reset",
-    "close-after",
-    "slice",
-    "corrupt",
-    "loss",
-    "hold",
-    "drop",
-    "takeover",
-    "promote",
-    "migrate-slot",
-    "script-flush",
-    "flushall",
-    "client-kill",
-    "maxmemory",
-    "failover",
-];
-
 pub(super) const KEYS: [&str; 7] = ["at", "after", "when", "for", "fault", "on", "with"];
 
 pub(super) fn parse(
@@ -91,7 +64,7 @@ pub(super) fn parse(
     duration: Duration,
 ) -> Option<FaultSpec> {
     section.allow(&KEYS);
-    let when = when(section, duration);
+    let when = when(section, topology, clients, duration);
     let lasts = section.word("for", |word| match values::duration(word) {
         Ok(length) if !length.is_zero() => Ok(length),
         _ => Err(format!("{}, more than 0", values::DURATION)),
@@ -129,16 +102,28 @@ pub(super) fn parse(
         section.problems.add(section.span("on"), problem);
         return None;
     }
+    let with = with?;
+    if let Some(topology) = topology
+        && let Err(problem) = kind.fault.allowed(topology, &on, &with)
+    {
+        section.problems.add(section.span("fault"), problem);
+        return None;
+    }
     Some(FaultSpec {
         fault: kind.name.to_owned(),
         when: when?,
         lasts,
         on,
-        with: with?,
+        with,
     })
 }
 
-fn when(section: Section<'_>, load: Duration) -> Option<When> {
+fn when(
+    section: Section<'_>,
+    topology: Option<&Topology>,
+    clients: u32,
+    load: Duration,
+) -> Option<When> {
     let given: Vec<&str> = ["at", "after", "when"]
         .into_iter()
         .filter(|key| section.get(key).is_some())
@@ -171,11 +156,10 @@ fn when(section: Section<'_>, load: Duration) -> Option<When> {
             }
         }),
         Some(_) => {
-            section.problems.add(
-                section.span("when"),
-                "this build cannot wait for a command on the wire; allowed are `at` and `after = \"first-grant\"`",
-            );
-            None
+            let topology = topology?;
+            section.word("when", |word| {
+                message::parse(word, topology, clients).map(When::OnMessage)
+            })
         }
     }
 }
@@ -191,24 +175,17 @@ fn kind(section: Section<'_>) -> Option<&'static FaultKind> {
     let found = find(word);
     if found.is_none() {
         let names = || FAULTS.iter().map(|fault| fault.name);
-        let message = if ELSEWHERE.contains(&word) {
-            format!(
-                "this build does not have the fault `{word}`; it has {}",
-                one_of(names())
-            )
-        } else {
-            format!(
-                "`fault` is \"{word}\"; allowed are {}{}",
-                one_of(names()),
-                nearest(word, names())
-            )
-        };
+        let message = format!(
+            "`fault` is \"{word}\"; allowed are {}{}",
+            one_of(names()),
+            nearest(word, names())
+        );
         section.problems.add(section.span("fault"), message);
     }
     found
 }
 
-fn fits(kind: &FaultKind, on: &On) -> Result<(), String> {
+pub(super) fn fits(kind: &FaultKind, on: &On) -> Result<(), String> {
     let refuse = || {
         Err(format!(
             "`{}` acts on {}, not on `{on}`",
@@ -219,9 +196,9 @@ fn fits(kind: &FaultKind, on: &On) -> Result<(), String> {
     match on {
         On::Parties(parties) => {
             for who in parties {
-                let allowed = match who {
-                    Who::Client(_) | Who::Clients | Who::Holder => kind.hits.client,
-                    _ => kind.hits.node,
+                let allowed = match who.is_client() {
+                    true => kind.hits.client,
+                    false => kind.hits.node,
                 };
                 if !allowed {
                     return refuse();
@@ -237,11 +214,20 @@ fn fits(kind: &FaultKind, on: &On) -> Result<(), String> {
 
 fn settings(section: Section<'_>, kind: &'static FaultKind) -> Option<Settings> {
     let with = section.table("with", "with = { … }");
+    settings_of(with, kind, section.span("fault"))
+}
+
+/// The settings of `kind` from the table `with`; `place` is where a setting is missing if there is no such table.
+pub(super) fn settings_of(
+    with: Section<'_>,
+    kind: &'static FaultKind,
+    place: std::ops::Range<usize>,
+) -> Option<Settings> {
     let known: Vec<&str> = kind.settings.iter().map(|setting| setting.name).collect();
     let before = with.table.is_some();
     if known.is_empty() {
         for (key, _) in with.table.into_iter().flatten() {
-            section.problems.add(
+            with.problems.add(
                 key.span(),
                 format!("`{}` has no settings, found `{}`", kind.name, key.get_ref()),
             );
@@ -250,15 +236,15 @@ fn settings(section: Section<'_>, kind: &'static FaultKind) -> Option<Settings> 
         with.allow(&known);
     }
     let mut settings = Settings::new();
-    let mut complete = before || section.get("with").is_none();
+    let mut complete = true;
     for setting in kind.settings {
         if with.get(setting.name).is_none() {
             if setting.required {
-                section.problems.add(
+                with.problems.add(
                     if before {
-                        section.span("with")
+                        with.start..with.start
                     } else {
-                        section.span("fault")
+                        place.clone()
                     },
                     format!(
                         "`{}` needs the setting `{}`: {}",
@@ -316,6 +302,14 @@ fn check(kind: SettingKind, value: &DeValue<'_>) -> Result<Setting, String> {
         SettingKind::Rate => match text() {
             Some(word) if values::rate(&word).is_ok() => Ok(Setting::Text(word)),
             _ => Err(values::RATE.to_owned()),
+        },
+        SettingKind::Shift => match text() {
+            Some(word) if values::shift(&word).is_ok() => Ok(Setting::Text(word)),
+            _ => Err(values::SHIFT.to_owned()),
+        },
+        SettingKind::Percent => match text() {
+            Some(word) if values::percent(&word).is_ok() => Ok(Setting::Text(word)),
+            _ => Err(values::PERCENT.to_owned()),
         },
         SettingKind::Words => {
             let words: Option<Vec<String>> = value.as_array().and_then(|list| {

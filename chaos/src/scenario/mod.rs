@@ -4,7 +4,9 @@
 //! constants here state.
 
 mod faults;
+mod message;
 mod parse;
+mod random;
 mod schema;
 mod target;
 mod values;
@@ -18,12 +20,14 @@ use crate::hooks::Hooks;
 
 pub use cluster_config::input::{FileErrors as ScenarioErrors, Problem};
 pub use faults::{FaultSpec, Setting, Settings, When};
+pub use message::OnMessage;
+pub use random::{Candidate, RandomSpec};
 pub use schema::json_schema;
 pub(crate) use target::parse as parse_on;
 pub use target::{On, Who};
-pub(crate) use target::{data_nodes, quorum};
+pub(crate) use target::{data_nodes, quorum, sentinels};
 pub use values::{Protects, Range};
-pub(crate) use values::{duration, nanoseconds, rate};
+pub(crate) use values::{duration, nanoseconds, percent, rate, shift};
 
 /// Defaults of a scenario, where the file is silent.
 pub mod defaults {
@@ -68,6 +72,8 @@ pub struct Scenario {
     pub faults: Vec<FaultSpec>,
     /// Commands that carry faults out in place of the harness.
     pub hooks: Hooks,
+    /// What is drawn besides; `None`: nothing.
+    pub random: Option<RandomSpec>,
     /// What must come out, by verdict: `clean`, `violated` or `at-most N/min`.
     pub expect: BTreeMap<String, String>,
 }
@@ -143,12 +149,5 @@ impl Scenario {
         }
         self.lock.subject = subject.to_owned();
         self
-    }
-
-    /// Whether a fault of this scenario acts on links, so that the deployment needs proxies.
-    pub fn needs_proxies(&self) -> bool {
-        self.faults
-            .iter()
-            .any(|fault| crate::faults::find(&fault.fault).is_some_and(|kind| kind.hits.link()))
     }
 }

@@ -9,11 +9,11 @@ use results::verdict::CLASSES;
 use toml::de::DeTable;
 
 use super::values::{self, Range};
-use super::{LoadSpec, LockSpec, Protects, Scenario, ScenarioErrors, defaults, faults};
+use super::{LoadSpec, LockSpec, Protects, Scenario, ScenarioErrors, defaults, faults, random};
 use crate::hooks::{HEAL, Hook, Hooks};
 
-pub(super) const TOP_KEYS: [&str; 9] = [
-    "name", "about", "claim", "topology", "lock", "load", "faults", "hooks", "expect",
+pub(super) const TOP_KEYS: [&str; 10] = [
+    "name", "about", "claim", "topology", "lock", "load", "faults", "random", "hooks", "expect",
 ];
 pub(super) const LOCK_KEYS: [&str; 7] = [
     "subject",
@@ -87,6 +87,10 @@ fn read<'a>(document: &'a DeTable<'a>, problems: &'a Problems<'a>) -> Option<Sce
     check_kinds(lock_section, load_section, &lock, &load);
     let faults = fault_list(top, topology.as_ref(), &load);
     let hooks = hooks(top.table("hooks", "[hooks]"));
+    let random = top.get("random").map(|_| {
+        let section = top.table("random", "[random]");
+        random::parse(section, topology.as_ref(), load.clients, load.duration)
+    });
     let expect = expect(top.table("expect", "[expect]"));
     Some(Scenario {
         name: name?,
@@ -97,6 +101,10 @@ fn read<'a>(document: &'a DeTable<'a>, problems: &'a Problems<'a>) -> Option<Sce
         load,
         faults: faults?,
         hooks,
+        random: match random {
+            Some(random) => Some(random?),
+            None => None,
+        },
         expect,
     })
 }

@@ -26,6 +26,7 @@ struct File {
     /// Commands that carry faults out on somebody else's servers, by fault, and by fault with `-heal` for the undo. Split like a
     /// shell line, run without a shell; `{node}`, `{address}`, `{host}`, `{port}` and `{role}` are filled in.
     hooks: Option<BTreeMap<String, String>>,
+    random: Option<RandomTable>,
     expect: Option<ExpectTable>,
 }
 
@@ -112,6 +113,50 @@ struct FaultTable {
     with: Option<BTreeMap<String, SettingValue>>,
 }
 
+/// Faults that are drawn from the seed, all of them before anything starts.
+#[derive(JsonSchema)]
+#[schemars(rename = "Random", deny_unknown_fields)]
+#[allow(dead_code, reason = "only its shape is used")]
+struct RandomTable {
+    /// Which: a list of faults, or a table of faults and weights.
+    faults: RandomFaults,
+    /// On what, each fault on one that it can act on; default: `any`.
+    on: Option<OneOrMore>,
+    /// From one injection to the next: a duration or a range. Default 1s..2s.
+    every: Option<String>,
+    /// How long each lasts: a duration or a range. Default 300ms..800ms.
+    r#for: Option<String>,
+    /// Never more of them than this at the same time. Default 1.
+    #[schemars(rename = "at-once")]
+    at_once: Option<u32>,
+    /// Their settings, by fault.
+    with: Option<BTreeMap<String, BTreeMap<String, SettingValue>>>,
+}
+
+/// Faults, evenly or by weight.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[allow(dead_code, reason = "only its shape is used")]
+enum RandomFaults {
+    Names(Vec<FaultName>),
+    Weights(BTreeMap<String, u32>),
+}
+
+/// A fault of this build.
+#[derive(JsonSchema)]
+#[schemars(extend("enum" = crate::faults::names()))]
+#[allow(dead_code, reason = "only its shape is used")]
+struct FaultName(String);
+
+/// One expression or a list of them.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[allow(dead_code, reason = "only its shape is used")]
+enum OneOrMore {
+    One(String),
+    More(Vec<String>),
+}
+
 /// A word, a number, yes/no, or a list of words.
 #[derive(JsonSchema)]
 #[serde(untagged)]
@@ -143,7 +188,7 @@ pub fn json_schema() -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{faults, parse};
+    use super::super::{faults, parse, random};
     use serde_json::Value;
 
     #[test]
@@ -169,6 +214,7 @@ mod tests {
             ("/$defs/Lock/properties", parse::LOCK_KEYS.to_vec()),
             ("/$defs/Load/properties", parse::LOAD_KEYS.to_vec()),
             ("/$defs/Fault/properties", faults::KEYS.to_vec()),
+            ("/$defs/Random/properties", random::KEYS.to_vec()),
             (
                 "/$defs/Expect/properties",
                 results::verdict::CLASSES.to_vec(),

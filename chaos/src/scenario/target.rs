@@ -24,6 +24,8 @@ pub enum Who {
     Clients,
     /// A client by number, from 1.
     Client(u32),
+    /// One of the clients, drawn from the seed.
+    AnyClient,
     /// The client that has held a lock for longest when the fault is injected.
     Holder,
     /// Fewer than half of the masters (of the data nodes with sentinels), drawn from the seed.
@@ -32,6 +34,16 @@ pub enum Who {
     Majority,
     /// One of the data nodes, drawn from the seed.
     Any,
+}
+
+impl Who {
+    /// Whether it is a client or clients.
+    pub fn is_client(&self) -> bool {
+        matches!(
+            self,
+            Self::Client(_) | Self::Clients | Self::Holder | Self::AnyClient
+        )
+    }
 }
 
 impl fmt::Display for Who {
@@ -48,6 +60,7 @@ impl fmt::Display for Who {
             Self::Minority => f.write_str("minority"),
             Self::Majority => f.write_str("majority"),
             Self::Any => f.write_str("any"),
+            Self::AnyClient => f.write_str("any client"),
         }
     }
 }
@@ -94,7 +107,7 @@ impl fmt::Display for On {
     }
 }
 
-const ROLES: [&str; 9] = [
+const ROLES: [&str; 10] = [
     "master",
     "masters",
     "replicas",
@@ -104,6 +117,7 @@ const ROLES: [&str; 9] = [
     "minority",
     "majority",
     "any",
+    "any client",
 ];
 
 /// Names of the servers of a topology, data nodes first: `n1`… masters first, then `s1`….
@@ -160,7 +174,7 @@ pub(crate) fn parse(text: &str, topology: &Topology, clients: u32) -> Result<On,
     }
 }
 
-fn who(word: &str, topology: &Topology, clients: u32) -> Result<Who, String> {
+pub(super) fn who(word: &str, topology: &Topology, clients: u32) -> Result<Who, String> {
     let kind = topology.kind.name();
     if let Some(number) = word
         .strip_prefix("client ")
@@ -206,6 +220,7 @@ fn who(word: &str, topology: &Topology, clients: u32) -> Result<Who, String> {
         "minority" => Who::Minority,
         "majority" => Who::Majority,
         "any" => Who::Any,
+        "any client" => Who::AnyClient,
         "" => return Err("a name is missing".to_owned()),
         _ => {
             let names = known();
@@ -260,6 +275,7 @@ mod tests {
             "n1, n2 | n3, client 1",
             "minority",
             "holder",
+            "any client",
         ] {
             assert_eq!(read(text).expect(text).to_string(), text);
         }

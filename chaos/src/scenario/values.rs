@@ -131,6 +131,38 @@ pub(crate) fn rate(word: &str) -> Result<u64, &'static str> {
         .ok_or(RATE)
 }
 
+pub(super) const SHIFT: &str = "a duration forwards or backwards such as `5s` or `-500ms`, not 0";
+
+/// `5s`, `-5s`: nanoseconds, not 0.
+pub(crate) fn shift(word: &str) -> Result<i64, &'static str> {
+    let (sign, length) = match word.strip_prefix('-') {
+        Some(rest) => (-1, rest),
+        None => (1, word.strip_prefix('+').unwrap_or(word)),
+    };
+    let length = duration(length).map_err(|_| SHIFT)?;
+    match i64::try_from(length.as_nanos()) {
+        Ok(ns) if ns > 0 => Ok(sign * ns),
+        _ => Err(SHIFT),
+    }
+}
+
+pub(super) const PERCENT: &str =
+    "a share such as `2%` or `-0.5%`, more than -100% and at most 1000%, not 0";
+
+/// `2%`, `-0.5%`: billionths, not 0.
+pub(crate) fn percent(word: &str) -> Result<i64, &'static str> {
+    let number: f64 = word
+        .strip_suffix('%')
+        .and_then(|number| number.trim().parse().ok())
+        .ok_or(PERCENT)?;
+    let ppb = (number * 1e7).round();
+    if number > -100.0 && number <= 1000.0 && ppb != 0.0 {
+        Ok(ppb as i64)
+    } else {
+        Err(PERCENT)
+    }
+}
+
 /// `none`, `wait:K` with K from 1, or `wait:all`; given back as it is.
 pub(super) fn durability(word: &str) -> Result<String, &'static str> {
     let known = match word.strip_prefix("wait:") {
@@ -189,6 +221,20 @@ mod tests {
             "99999999999999999MB/s",
         ] {
             assert!(rate(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn shifts_and_shares_have_a_sign_and_are_not_zero() {
+        assert_eq!(shift("-5s"), Ok(-5_000_000_000));
+        assert_eq!(shift("+250ms"), Ok(250_000_000));
+        assert_eq!(percent("2%"), Ok(20_000_000));
+        assert_eq!(percent("-0.5%"), Ok(-5_000_000));
+        for bad in ["", "-", "0s", "--5s", "5", "- 5s"] {
+            assert!(shift(bad).is_err(), "{bad}");
+        }
+        for bad in ["2", "%", "0%", "-100%", "1001%", "NaN%", "inf%"] {
+            assert!(percent(bad).is_err(), "{bad}");
         }
     }
 

@@ -124,6 +124,9 @@ pub(crate) async fn run(
     }
     keeper.run.as_expected = Some(code == exit::AS_EXPECTED);
     keeper.finish(code > exit::UNKNOWN, common, terminal)?;
+    if options.repeat > 1 && !common.json {
+        terminal.result(&format!("\n{}", super::tally::table(&keeper.run.scenarios)));
+    }
     if let Some(path) = &options.junit {
         write_junit(&keeper, path)?;
     }
@@ -325,7 +328,7 @@ pub(crate) async fn run_all(
     Ok(code)
 }
 
-fn code_of(error: &RunError) -> u8 {
+pub(crate) fn code_of(error: &RunError) -> u8 {
     match (error.missing, error.usage) {
         (true, _) => exit::MISSING,
         (_, true) => exit::INPUT,

@@ -16,8 +16,10 @@ pub(crate) mod quickstart;
 pub(crate) mod report;
 mod run;
 pub(crate) mod show;
-mod target;
+pub(crate) mod soak;
 mod survey;
+mod tally;
+mod target;
 pub(crate) mod trace;
 pub(crate) mod up;
 
@@ -39,6 +41,7 @@ pub(crate) fn run(cli: Cli, terminal: &Terminal) -> anyhow::Result<u8> {
             Command::Lock(options) => lock::run(options, terminal).await,
             Command::Bench(options) => bench::run(options, &common, terminal).await,
             Command::Chaos(options) => chaos::run(options, &common, terminal).await,
+            Command::Soak(options) => soak::run(options, &common, terminal).await,
             Command::Check(options) => check::run(options, &common, terminal),
             Command::List(options) => list::run(options, &common, terminal),
             Command::Show(options) => show::run(options, &common, terminal),

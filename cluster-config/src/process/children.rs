@@ -20,6 +20,8 @@ use crate::{ClusterError, ProcessId, Role};
 #[derive(Debug)]
 pub(crate) struct Children {
     program: PathBuf,
+    /// More of a node's environment, by its name.
+    env: BTreeMap<String, Vec<(String, String)>>,
     marks: Vec<(&'static str, String)>,
     detach: bool,
     children: Mutex<BTreeMap<String, Child>>,
@@ -27,9 +29,14 @@ pub(crate) struct Children {
 
 impl Children {
     /// For the deployment of `record`; starts nothing yet.
-    pub(crate) fn new(program: PathBuf, record: &Record) -> Children {
+    pub(crate) fn new(
+        program: PathBuf,
+        env: BTreeMap<String, Vec<(String, String)>>,
+        record: &Record,
+    ) -> Children {
         Children {
             program,
+            env,
             marks: registry::marks(record),
             detach: record.detached,
             children: Mutex::default(),
@@ -48,6 +55,7 @@ impl Runner for Children {
             program: self.program.clone(),
             args,
             marks: self.marks.clone(),
+            env: self.env.get(&node.name).cloned().unwrap_or_default(),
             log: node.log.clone(),
             detach: self.detach,
         };

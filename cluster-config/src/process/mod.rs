@@ -59,6 +59,7 @@ impl Provisioner for Process {
             )));
         }
         let program = server.path.clone();
+        let env = options.env.clone();
         let way = Way {
             name: self.name(),
             server: Some(server),
@@ -66,7 +67,7 @@ impl Provisioner for Process {
             image: None,
             layout: Layout::plan,
             ports: 2,
-            runner: Box::new(|record| Ok(Box::new(Children::new(program, record)))),
+            runner: Box::new(|record| Ok(Box::new(Children::new(program, env, record)))),
         };
         bring_up(topology, options, way).await
     }

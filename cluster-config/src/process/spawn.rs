@@ -18,6 +18,8 @@ pub(crate) struct Launch {
     pub(crate) args: Vec<String>,
     /// Marks in its environment, by which leftovers are recognised.
     pub(crate) marks: Vec<(&'static str, String)>,
+    /// More of its environment, as asked for.
+    pub(crate) env: Vec<(String, String)>,
     /// Gets everything it prints, appended.
     pub(crate) log: PathBuf,
     /// Outlives this process.
@@ -67,6 +69,7 @@ fn fork(launch: &Launch) -> io::Result<Child> {
     let mut command = Command::new(&launch.program);
     command
         .args(&launch.args)
+        .envs(launch.env.iter().map(|(name, value)| (name, value)))
         .envs(launch.marks.iter().map(|(name, value)| (*name, value)))
         .stdin(Stdio::null())
         .stdout(log.try_clone()?)

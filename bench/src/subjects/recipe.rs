@@ -1,0 +1,163 @@
+//! A lock on one key as data: how it is taken, given back, lengthened, renewed and waited for. The correct recipe, and each way to get it wrong.
+
+use std::time::Duration;
+
+/// How the key is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Take {
+    /// `SET key value NX PX lease`: one step.
+    SetNxPx,
+    /// `SETNX`, then `PEXPIRE`, so long apart.
+    SetNxThenExpire(Duration),
+    /// As `SetNxPx`, but a busy answer is followed by a plain `SET`.
+    Steal,
+    /// As `SetNxPx`, with a lease on the server of so many times less.
+    ShortLease(u32),
+    /// As `SetNxPx`, then `WAIT` for one replica, whose answer nobody reads.
+    ThenWait,
+}
+
+/// How the key is given back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Give {
+    /// A script: delete only if the value is ours.
+    CompareAndDelete,
+    /// `DEL`, whoever holds.
+    Delete,
+    /// `GET`, compare here, so long apart, `DEL`.
+    GetThenDelete(Duration),
+    /// Nothing is sent, and it worked.
+    Nothing,
+}
+
+/// How the lease is lengthened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lengthen {
+    /// A script: only if the value is ours.
+    CompareAndExpire,
+    /// `PEXPIRE`, whoever holds.
+    Expire,
+    /// As `CompareAndExpire`, but a lock that is gone is taken anew, whoever had it in between.
+    OrTakeAgain,
+    /// Nothing is sent, and it worked.
+    Nothing,
+}
+
+/// What a lock that is asked to renew itself does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Renewal {
+    /// Lengthens each third of the lease, and says lost when it cannot.
+    Thirds,
+    /// As `Thirds`, by the wall clock.
+    ThirdsByWallClock,
+    /// Sets the lease once and believes in it for ever.
+    Never,
+}
+
+/// When a lease is taken to begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Begins {
+    /// When the command that set it was sent: never too late.
+    AtSending,
+    /// When its reply came: too late by as much as the reply took.
+    AtReply,
+}
+
+/// Who may enter a lock that is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Enters {
+    /// Nobody.
+    Nobody,
+    /// The owner that holds it, as often as it likes; the last release gives it back.
+    Owner,
+    /// As `Owner`, but the first release gives it back.
+    OwnerOnce,
+    /// Every owner of the client that holds it.
+    Client,
+}
+
+/// How a busy lock is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Waits {
+    /// It is asked for again each 1 to 3 ms.
+    Polling,
+    /// Only when somebody has said that it was released.
+    UntilToldOnly,
+    /// Once found busy, it is not asked for again for so long, by anybody of this client.
+    Remembering(Duration),
+}
+
+/// Where fencing tokens come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tokens {
+    /// There are none.
+    None,
+    /// A counter on the server, so many at a time for each client.
+    Batches(u64),
+    /// The client's wall clock.
+    WallClock,
+    /// A counter in the client.
+    OwnCounter,
+}
+
+/// What is said of a try whose answer did not come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Silence {
+    /// That it may have worked, after so long.
+    Unknown,
+    /// That the lock is busy, after so long; whatever was sent may still take it.
+    Busy(Duration),
+}
+
+/// Which kinds of lock it says it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sides {
+    /// One, of this kind.
+    One(&'static str),
+    /// Readers, who take nothing, and writers.
+    ReadersUnseen,
+}
+
+/// A lock on one key, as data.
+#[derive(Debug)]
+pub(super) struct Recipe {
+    pub(super) name: &'static str,
+    pub(super) about: &'static str,
+    pub(super) sides: Sides,
+    pub(super) take: Take,
+    pub(super) give: Give,
+    pub(super) lengthen: Lengthen,
+    pub(super) renewal: Renewal,
+    pub(super) begins: Begins,
+    pub(super) enters: Enters,
+    pub(super) waits: Waits,
+    pub(super) tokens: Tokens,
+    pub(super) silence: Silence,
+}
+
+/// The usual correct recipe; the others differ from it in what they name.
+pub(super) const SET_NX_PX: Recipe = Recipe {
+    name: "baseline:set-nx-px",
+    about: "SET NX PX and a compare-and-delete script, polled each 1 to 3 ms: what most people write",
+    sides: Sides::One("plain"),
+    take: Take::SetNxPx,
+    give: Give::CompareAndDelete,
+    lengthen: Lengthen::CompareAndExpire,
+    renewal: Renewal::Thirds,
+    begins: Begins::AtSending,
+    enters: Enters::Nobody,
+    waits: Waits::Polling,
+    tokens: Tokens::None,
+    silence: Silence::Unknown,
+};
+
+/// Locks that people write by hand.
+pub(super) static BASELINES: &[Recipe] = &[
+    SET_NX_PX,
+    Recipe {
+        name: "baseline:setnx-expire",
+        about: "SETNX, then PEXPIRE at once, and a compare-and-delete script: the old recipe, in two steps",
+        take: Take::SetNxThenExpire(Duration::ZERO),
+        ..SET_NX_PX
+    },
+];

@@ -1,0 +1,206 @@
+//! Turns a recipe into the commands of one lock on one key: taking, giving back, lengthening, renewing.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant, SystemTime},
+};
+
+use redis::Cmd;
+use tokio::sync::mpsc;
+
+use super::recipe::{Give, Lengthen, Recipe, Renewal, Take};
+use crate::{
+    links::{Links, Script, Trouble},
+    protocol::whole_ms,
+    subject::ClientEvent,
+};
+
+/// Deletes the key if it is ours: 1, else 0.
+const COMPARE_DELETE: &str =
+    "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0";
+/// Lengthens the lease if the key is ours: 1, else 0.
+const COMPARE_EXPIRE: &str = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) end return 0";
+
+pub(super) fn cmd(words: &[&str]) -> Cmd {
+    let mut cmd = redis::cmd(words[0]);
+    for word in &words[1..] {
+        cmd.arg(word);
+    }
+    cmd
+}
+
+/// The connections of a client, and what it does on them.
+pub(super) struct Steps {
+    pub(super) recipe: &'static Recipe,
+    pub(super) links: Links,
+    pub(super) events: mpsc::UnboundedSender<ClientEvent>,
+    compare_delete: Script,
+    compare_expire: Script,
+}
+
+impl Steps {
+    pub(super) fn new(
+        recipe: &'static Recipe,
+        links: Links,
+        events: mpsc::UnboundedSender<ClientEvent>,
+    ) -> Self {
+        Steps {
+            recipe,
+            links,
+            events,
+            compare_delete: Script::new(COMPARE_DELETE),
+            compare_expire: Script::new(COMPARE_EXPIRE),
+        }
+    }
+
+    /// One try: when the command was sent that set the lease, if the key was taken.
+    pub(super) async fn take(
+        &self,
+        key: &str,
+        value: &str,
+        lease: Duration,
+    ) -> Result<Option<Instant>, Trouble> {
+        let lease = match self.recipe.take {
+            Take::ShortLease(times) => lease / times,
+            _ => lease,
+        };
+        let px = whole_ms(lease).to_string();
+        let sent = Instant::now();
+        if let Take::SetNxThenExpire(gap) = self.recipe.take {
+            let set: i64 = self.links.query(key, &cmd(&["SETNX", key, value])).await?;
+            if set == 0 {
+                return Ok(None);
+            }
+            if !gap.is_zero() {
+                tokio::time::sleep(gap).await;
+            }
+            let expire = cmd(&["PEXPIRE", key, &px]);
+            // Until now the key had no lease at all: what was promised begins here.
+            let sent = Instant::now();
+            // The key is taken already: whatever goes wrong now leaves it taken.
+            return match self.links.query::<i64>(key, &expire).await {
+                Ok(_) => Ok(Some(sent)),
+                Err(e) => Err(Trouble::Lost(e.text())),
+            };
+        }
+        let set_nx_px = cmd(&["SET", key, value, "NX", "PX", &px]);
+        let reply: Option<String> = self.links.query(key, &set_nx_px).await?;
+        match (reply, self.recipe.take) {
+            (Some(_), Take::ThenWait) => {
+                let wait = cmd(&["WAIT", "1", "100"]);
+                let _unread: i64 = self.links.query(key, &wait).await?;
+                Ok(Some(sent))
+            }
+            (Some(_), _) => Ok(Some(sent)),
+            (None, Take::Steal) => {
+                let sent = Instant::now();
+                let set = cmd(&["SET", key, value, "PX", &px]);
+                let reply: Option<String> = self.links.query(key, &set).await?;
+                Ok(reply.map(|_| sent))
+            }
+            (None, _) => Ok(None),
+        }
+    }
+
+    /// Whether something of ours was deleted.
+    pub(super) async fn give(&self, key: &str, value: &str) -> Result<bool, Trouble> {
+        let delete = cmd(&["DEL", key]);
+        let deleted = match self.recipe.give {
+            Give::CompareAndDelete => {
+                let script = &self.compare_delete;
+                self.links.script::<i64>(script, key, &[value]).await?
+            }
+            Give::Delete => self.links.query(key, &delete).await?,
+            Give::GetThenDelete(gap) => {
+                let found: Option<String> = self.links.query(key, &cmd(&["GET", key])).await?;
+                if found.as_deref() != Some(value) {
+                    return Ok(false);
+                }
+                tokio::time::sleep(gap).await;
+                self.links.query(key, &delete).await?
+            }
+            Give::Nothing => 1,
+        };
+        Ok(deleted == 1)
+    }
+
+    /// Whether the lease was lengthened.
+    pub(super) async fn lengthen(
+        &self,
+        key: &str,
+        value: &str,
+        lease: Duration,
+    ) -> Result<bool, Trouble> {
+        let px = whole_ms(lease).to_string();
+        let compared = async || -> Result<bool, Trouble> {
+            let script = &self.compare_expire;
+            let lengthened: i64 = self.links.script(script, key, &[value, &px]).await?;
+            Ok(lengthened == 1)
+        };
+        match self.recipe.lengthen {
+            Lengthen::CompareAndExpire => compared().await,
+            Lengthen::Expire => {
+                let lengthened: i64 = self.links.query(key, &cmd(&["PEXPIRE", key, &px])).await?;
+                Ok(lengthened == 1)
+            }
+            Lengthen::OrTakeAgain => {
+                if compared().await? {
+                    return Ok(true);
+                }
+                let set_nx_px = cmd(&["SET", key, value, "NX", "PX", &px]);
+                let reply: Option<String> = self.links.query(key, &set_nx_px).await?;
+                Ok(reply.is_some())
+            }
+            Lengthen::Nothing => Ok(true),
+        }
+    }
+
+    /// Lengthens each third of the lease until it cannot be done any more, and says so then.
+    pub(super) async fn renew(
+        self: Arc<Self>,
+        grant: String,
+        key: String,
+        value: String,
+        lease: Duration,
+        sent: Instant,
+    ) {
+        let mut sure_until = sent + lease;
+        let lost = |reason: &str| {
+            let _ = self.events.send(ClientEvent::Lost {
+                grant: grant.clone(),
+                reason: reason.to_owned(),
+                at: Instant::now(),
+            });
+        };
+        loop {
+            self.third(lease).await;
+            let sent_at = Instant::now();
+            let lengthened =
+                tokio::time::timeout_at(sure_until.into(), self.lengthen(&key, &value, lease));
+            match lengthened.await {
+                Ok(Ok(true)) => {
+                    sure_until = sent_at + lease;
+                    let _ = self.events.send(ClientEvent::Extended {
+                        grant: grant.clone(),
+                        lease,
+                        sent_at: Some(sent_at),
+                    });
+                }
+                Ok(Ok(false)) => return lost("the server has it no more"),
+                Ok(Err(_)) if Instant::now() < sure_until => {}
+                Ok(Err(_)) | Err(_) => return lost("it could not be renewed before its end"),
+            }
+        }
+    }
+
+    /// Sleeps until a third of the lease has passed, by the clock that the recipe trusts.
+    async fn third(&self, lease: Duration) {
+        if self.recipe.renewal != Renewal::ThirdsByWallClock {
+            return tokio::time::sleep(lease / 3).await;
+        }
+        let due = SystemTime::now() + lease / 3;
+        while SystemTime::now() < due {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! Turns what a scenario leaves to chance about its faults into faults with times and parties, from the plan's generator.
+
+use cluster_config::Topology;
+use rand::RngExt as _;
+use rand::seq::SliceRandom as _;
+use rand_chacha::ChaCha8Rng;
+
+use crate::faults::find;
+use crate::plan::PlannedFault;
+use crate::scenario::{On, OnMessage, RandomSpec, Range, When, Who, data_nodes, quorum};
+
+/// The same `on` with every party that is left to chance drawn. A `minority` and a `majority` in one expression have nobody in common.
+pub(crate) fn drawn(on: &On, topology: &Topology, clients: u32, rng: &mut ChaCha8Rng) -> On {
+    let mut shuffled: Option<Vec<String>> = None;
+    let mut list = |parties: &[Who]| -> Vec<Who> {
+        let mut all = Vec::new();
+        for who in parties {
+            match who {
+                Who::Minority | Who::Majority => {
+                    let names = shuffled.get_or_insert_with(|| {
+                        let mut names = quorum(topology);
+                        names.shuffle(rng);
+                        names
+                    });
+                    let minority = (names.len() - 1) / 2;
+                    let mut part = match who {
+                        Who::Minority => names[..minority].to_vec(),
+                        _ => names[minority..].to_vec(),
+                    };
+                    // Of an even number the smallest majority is meant, and one is in neither.
+                    part.truncate(names.len() / 2 + 1);
+                    part.sort();
+                    all.extend(part.into_iter().map(Who::Node));
+                }
+                Who::Any => {
+                    let names = data_nodes(topology);
+                    all.push(Who::Node(names[rng.random_range(0..names.len())].clone()));
+                }
+                Who::AnyClient => all.push(Who::Client(rng.random_range(1..=clients))),
+                other => all.push(other.clone()),
+            }
+        }
+        all
+    };
+    match on {
+        On::Parties(parties) => On::Parties(list(parties)),
+        On::Link { from, to, both } => On::Link {
+            from: list(from),
+            to: list(to),
+            both: *both,
+        },
+        On::Groups(groups) => On::Groups(groups.iter().map(|group| list(group)).collect()),
+    }
+}
+
+/// The same `when` with the parties of a message that are left to chance drawn.
+pub(crate) fn when(when: &When, topology: &Topology, clients: u32, rng: &mut ChaCha8Rng) -> When {
+    let When::OnMessage(message) = when else {
+        return when.clone();
+    };
+    let mut party = |who: &Option<Who>| {
+        let on = On::Parties(who.iter().cloned().collect());
+        match drawn(&on, topology, clients, rng) {
+            On::Parties(mut parties) => parties.pop(),
+            _ => None,
+        }
+    };
+    When::OnMessage(OnMessage {
+        from: party(&message.from),
+        to: party(&message.to),
+        ..message.clone()
+    })
+}
+
+/// A fault that was drawn, and when it is over.
+struct Slot {
+    until_ns: u64,
+    on: On,
+}
+
+/// Draws faults until the load's end: never more than allowed at a time, and never two on one process at the same time.
+pub(crate) fn random(
+    spec: &RandomSpec,
+    topology: &Topology,
+    clients: u32,
+    duration_ns: u64,
+    rng: &mut ChaCha8Rng,
+) -> Vec<PlannedFault> {
+    /// So often another fault is drawn where one would hit a process that is being harmed already.
+    const TRIES: u32 = 8;
+    let mut faults = Vec::new();
+    let mut active: Vec<Slot> = Vec::new();
+    let mut at_ns = 0;
+    loop {
+        at_ns += between(spec.every, rng);
+        let lasts_ns = between(spec.lasts, rng);
+        active.retain(|slot| slot.until_ns > at_ns);
+        while active.len() >= spec.at_once as usize {
+            at_ns = active
+                .iter()
+                .map(|slot| slot.until_ns)
+                .min()
+                .unwrap_or(at_ns);
+            active.retain(|slot| slot.until_ns > at_ns);
+        }
+        if at_ns + lasts_ns >= duration_ns {
+            return faults;
+        }
+        for _ in 0..TRIES {
+            let total = spec
+                .faults
+                .iter()
+                .map(|candidate| u64::from(candidate.weight))
+                .sum();
+            let mut ticket = rng.random_range(0..total);
+            let Some(candidate) = spec.faults.iter().find(|candidate| {
+                let hit = ticket < u64::from(candidate.weight);
+                ticket = ticket.saturating_sub(u64::from(candidate.weight));
+                hit
+            }) else {
+                continue;
+            };
+            let on = &candidate.on[rng.random_range(0..candidate.on.len())];
+            let on = drawn(on, topology, clients, rng);
+            if active.iter().any(|slot| may_meet(&slot.on, &on)) {
+                continue;
+            }
+            let one_shot = find(&candidate.fault).is_some_and(|kind| kind.one_shot);
+            faults.push(PlannedFault {
+                span: 0,
+                fault: candidate.fault.clone(),
+                when: When::AtNs(at_ns),
+                lasts_ns: (!one_shot).then_some(lasts_ns),
+                on: on.clone(),
+                with: candidate.with.clone(),
+            });
+            active.push(Slot {
+                until_ns: at_ns + lasts_ns,
+                on,
+            });
+            break;
+        }
+    }
+}
+
+fn between(range: Range, rng: &mut ChaCha8Rng) -> u64 {
+    rng.random_range(range.min_ns..=range.max_ns)
+}
+
+/// Whether two faults may hit one process. A role can be anybody of its sort; links are nobody's process.
+fn may_meet(a: &On, b: &On) -> bool {
+    let (On::Parties(a), On::Parties(b)) = (a, b) else {
+        return false;
+    };
+    a.iter().any(|a| b.iter().any(|b| same(a, b)))
+}
+
+fn same(a: &Who, b: &Who) -> bool {
+    match (a, b) {
+        (Who::Node(a), Who::Node(b)) => a == b,
+        (Who::Client(a), Who::Client(b)) => a == b,
+        (Who::Sentinels, other) | (other, Who::Sentinels) => *other == Who::Sentinels,
+        (a, b) => a.is_client() == b.is_client(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cluster_config::TopologyKind;
+    use rand::SeedableRng as _;
+
+    use super::*;
+    use crate::scenario::Scenario;
+
+    fn planned(at_once: u32, seed: u64) -> Vec<PlannedFault> {
+        let text = format!(
+            "name = \"x\"\n[topology]\nkind = \"sentinel\"\n[load]\nduration = \"60s\"\n[random]\nfaults = {{ pause = 3, kill = 1, delay = 2 }}\n\
+             on = [\"any\", \"any client\", \"clients <-> master\"]\nevery = \"200ms..400ms\"\nfor = \"500ms..1s\"\nat-once = {at_once}\n\
+             with = {{ delay = {{ latency = \"20ms\" }} }}\n"
+        );
+        let scenario = Scenario::parse("x.toml", &text).unwrap_or_else(|errors| panic!("{errors}"));
+        let spec = scenario.random.expect("it was given");
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        random(&spec, &scenario.topology, 3, 60_000_000_000, &mut rng)
+    }
+
+    #[test]
+    fn never_more_than_allowed_at_a_time_and_never_two_on_one_process() {
+        for seed in 0..20 {
+            for at_once in 1..=3 {
+                let faults = planned(at_once, seed);
+                assert!(faults.len() > 30, "{}", faults.len());
+                let span = |fault: &PlannedFault| match fault.when {
+                    When::AtNs(at_ns) => (at_ns, at_ns + fault.lasts_ns.expect("none is one-shot")),
+                    _ => panic!("a time was drawn"),
+                };
+                for fault in &faults {
+                    let (at_ns, _) = span(fault);
+                    let others: Vec<&PlannedFault> = faults
+                        .iter()
+                        .filter(|other| (span(other).0..span(other).1).contains(&at_ns))
+                        .collect();
+                    assert!(others.len() <= at_once as usize);
+                    let meeting = others.iter().filter(|other| may_meet(&other.on, &fault.on));
+                    assert!(meeting.count() <= 1);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn weights_decide_how_often_a_fault_is_drawn() {
+        let faults: Vec<PlannedFault> = (0..20).flat_map(|seed| planned(1, seed)).collect();
+        let count = |name: &str| faults.iter().filter(|fault| fault.fault == name).count();
+        assert!(count("pause") > count("delay") && count("delay") > count("kill"));
+        assert!(count("kill") > 0);
+    }
+
+    #[test]
+    fn a_minority_and_a_majority_of_one_expression_share_nobody() {
+        let topology = Topology::of(TopologyKind::Masters);
+        let on = On::Groups(vec![vec![Who::Minority], vec![Who::Majority]]);
+        for seed in 0..20 {
+            let mut rng = ChaCha8Rng::seed_from_u64(seed);
+            let On::Groups(groups) = drawn(&on, &topology, 3, &mut rng) else {
+                panic!("groups stay groups");
+            };
+            assert_eq!((groups[0].len(), groups[1].len()), (2, 3));
+            assert!(groups[0].iter().all(|who| !groups[1].contains(who)));
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! The wall clock of a server or a client is wrong: it jumps, or runs too fast or too slow. The monotonic clock stays right, and so does
+//! the record, which is stamped with it.
+
+use std::sync::Arc;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use async_trait::async_trait;
+use cluster_config::Topology;
+
+use super::world::unwritable;
+use super::{
+    Fault, FaultError, FaultGuard, FaultKind, Healed, Hits, Injection, Proof, SettingKind,
+    SettingSpec, Target, World, settings,
+};
+use crate::scenario::{On, Settings};
+use crate::shim::Skew;
+
+pub(super) const KIND: FaultKind = FaultKind {
+    name: "clock",
+    about: "the wall clock jumps, or runs too fast or too slow, until `for` ends; then it is set right again",
+    hits: Hits::PROCESS,
+    settings: &[
+        SettingSpec {
+            name: "jump",
+            about: "how far, forwards or backwards, such as `5s` or `-5s`",
+            kind: SettingKind::Shift,
+            required: false,
+        },
+        SettingSpec {
+            name: "drift",
+            about: "how much too fast, such as `2%` or `-0.5%`",
+            kind: SettingKind::Percent,
+            required: false,
+        },
+    ],
+    one_shot: false,
+    colour: "#b7950b",
+    fault: &Clock,
+};
+
+struct Clock;
+
+#[async_trait]
+impl Fault for Clock {
+    fn allowed(&self, _topology: &Topology, _on: &On, with: &Settings) -> Result<(), String> {
+        if with.is_empty() {
+            return Err(
+                "`clock` needs `jump`, `drift` or both, such as with = { jump = \"-5s\" }"
+                    .to_owned(),
+            );
+        }
+        Ok(())
+    }
+
+    fn needs_shim(&self) -> bool {
+        true
+    }
+
+    async fn inject(
+        &self,
+        world: &Arc<World>,
+        injection: &Injection,
+    ) -> Result<Box<dyn FaultGuard>, FaultError> {
+        let skew = Skew {
+            offset_ns: settings::shift_ns(&injection.with, "jump").unwrap_or(0),
+            drift_ppb: settings::percent_ppb(&injection.with, "drift").unwrap_or(0),
+        };
+        // From here on the guard sets right what an error leaves half done.
+        let mut guard = Wrong {
+            world: world.clone(),
+            skew,
+            since: Instant::now(),
+            targets: Vec::new(),
+            proofs: Vec::new(),
+        };
+        for target in &injection.targets {
+            let page = world.page(target)?;
+            let reads = page
+                .skewed_reads()
+                .map_err(|error| unwritable(target, &error))?;
+            guard.targets.push((target.clone(), reads));
+            page.set_skew(skew)
+                .map_err(|error| unwritable(target, &error))?;
+        }
+        if skew.offset_ns != 0 {
+            for (target, _) in &guard.targets {
+                guard
+                    .proofs
+                    .push(seen(world, target, skew, guard.since).await);
+            }
+        }
+        Ok(Box::new(guard))
+    }
+}
+
+/// Asks a server what time it is. A client cannot be asked: that it has loaded the shim must do.
+async fn seen(world: &World, target: &Target, skew: Skew, since: Instant) -> Proof {
+    let Target::Node(name) = target else {
+        return Proof::of(true, String::new());
+    };
+    let wanted_ns = wanted_ns(skew, since);
+    let answer = world.deployment.command(name, &["TIME"]).await;
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    match answer.map(|answer| microseconds(&answer)) {
+        Ok(Some(us)) => {
+            let off_ns = us * 1000 - i128::try_from(now.as_nanos()).unwrap_or(i128::MAX);
+            // Asking takes a while, and on a busy machine a long one; a jump that was not made is further off than that.
+            let bit = (off_ns - wanted_ns).abs() < wanted_ns.abs() / 2;
+            Proof::of(
+                bit,
+                format!("{name}: its clock is {} ms off", off_ns / 1_000_000),
+            )
+        }
+        Ok(None) => Proof::of(false, format!("{name} does not say what time it is")),
+        Err(error) => Proof::of(false, format!("{name} was not asked for the time: {error}")),
+    }
+}
+
+fn microseconds(answer: &str) -> Option<i128> {
+    let mut lines = answer.lines();
+    let seconds: i128 = lines.next()?.trim().parse().ok()?;
+    let us: i128 = lines.next()?.trim().parse().ok()?;
+    Some(seconds * 1_000_000 + us)
+}
+
+fn wanted_ns(skew: Skew, since: Instant) -> i128 {
+    let passed_ns = i128::try_from(since.elapsed().as_nanos()).unwrap_or(i128::MAX);
+    i128::from(skew.offset_ns) + passed_ns * i128::from(skew.drift_ppb) / 1_000_000_000
+}
+
+struct Wrong {
+    world: Arc<World>,
+    skew: Skew,
+    since: Instant,
+    /// Whom, and how often its wrong clock had been read before.
+    targets: Vec<(Target, u64)>,
+    proofs: Vec<Proof>,
+}
+
+impl Wrong {
+    fn set_right(&self) -> Vec<String> {
+        self.targets
+            .iter()
+            .filter_map(|(target, _)| {
+                let page = self.world.page(target).ok()?;
+                let error = page.set_skew(Skew::default()).err()?;
+                Some(unwritable(target, &error).to_string())
+            })
+            .collect()
+    }
+}
+
+#[async_trait]
+impl FaultGuard for Wrong {
+    fn proof(&self) -> Proof {
+        let mut parts = self.proofs.clone();
+        for (target, before) in &self.targets {
+            let reads = self
+                .world
+                .page(target)
+                .ok()
+                .and_then(|page| page.skewed_reads().ok())
+                .map_or(0, |now| now.saturating_sub(*before));
+            // A server reads the clock all the time. A lock that never does is a good one, and its clock was wrong all the same.
+            let bit = reads > 0 || matches!(target, Target::Client(_));
+            parts.push(Proof::of(
+                bit,
+                format!("{target}: the wrong clock was read {reads} times"),
+            ));
+        }
+        parts.retain(|part| !part.words.is_empty());
+        Proof::all(parts)
+    }
+
+    async fn heal(mut self: Box<Self>) -> Healed {
+        if self.skew.offset_ns == 0 {
+            // A drift shows only after a while.
+            for (target, _) in &self.targets {
+                let proof = seen(&self.world, target, self.skew, self.since).await;
+                self.proofs.push(proof);
+            }
+        }
+        let proof = self.proof();
+        let failed = self.set_right();
+        Healed {
+            proof,
+            failed: (!failed.is_empty()).then(|| failed.join("; ")),
+        }
+    }
+}
+
+impl Drop for Wrong {
+    fn drop(&mut self) {
+        self.set_right();
+    }
+}

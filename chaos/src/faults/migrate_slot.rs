@@ -1,0 +1,242 @@
+//! Slots move from one master of a cluster to another under load, the locks' own first.
+//!
+//! In the order of the Redis documentation: the target is told to import and the source to migrate, keys move by MIGRATE, and the new owner
+//! is announced. Between the steps there is a pause, so that clients meet each phase: ASK for keys that are gone already, then MOVED.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use cluster_config::{Deployment, Topology, TopologyKind, slot_of};
+
+use super::{
+    Done, Fault, FaultError, FaultGuard, FaultKind, Hits, Injection, Proof, SettingKind,
+    SettingSpec, World, nodes, settings,
+};
+use crate::members;
+use crate::scenario::{On, Setting, Settings, Who};
+
+pub(super) const KIND: FaultKind = FaultKind {
+    name: "migrate-slot",
+    about: "slots with their keys move to another master of the cluster while clients use them, the lock's own first, once",
+    hits: Hits::NODE,
+    settings: &[
+        SettingSpec {
+            name: "slots",
+            about: "how many; default 1",
+            kind: SettingKind::Count(1, 16_384),
+            required: false,
+        },
+        SettingSpec {
+            name: "to",
+            about: "the master that gets them, such as n2; default: the next one",
+            kind: SettingKind::Text,
+            required: false,
+        },
+        SettingSpec {
+            name: "pause",
+            about: "how long each phase lasts for a slot; default 100ms",
+            kind: SettingKind::Duration,
+            required: false,
+        },
+    ],
+    one_shot: true,
+    colour: "#196f3d",
+    fault: &MigrateSlot,
+};
+
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Keys per MIGRATE, and how long one may take.
+const KEYS_AT_ONCE: &str = "100";
+const MIGRATE_MS: &str = "2000";
+
+struct MigrateSlot;
+
+#[async_trait]
+impl Fault for MigrateSlot {
+    fn allowed(&self, topology: &Topology, on: &On, with: &Settings) -> Result<(), String> {
+        if topology.kind != TopologyKind::Cluster || topology.shards < 2 {
+            return Err(format!(
+                "`migrate-slot` needs a cluster of at least two masters, and this is a `{}` topology",
+                topology.kind
+            ));
+        }
+        let Some(Setting::Text(to)) = with.get("to") else {
+            return Ok(());
+        };
+        let nodes = crate::scenario::data_nodes(topology);
+        if !nodes.contains(to) {
+            return Err(format!(
+                "`to` is \"{to}\"; allowed is a node of this topology: {}",
+                nodes.join(", ")
+            ));
+        }
+        match on {
+            On::Parties(parties) if parties.contains(&Who::Node(to.clone())) => {
+                Err(format!("`to` is \"{to}\", and the slots are on it already"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn inject(
+        &self,
+        world: &Arc<World>,
+        injection: &Injection,
+    ) -> Result<Box<dyn FaultGuard>, FaultError> {
+        let count = settings::count(&injection.with, "slots").unwrap_or(1) as usize;
+        let pause = settings::time(&injection.with, "pause").unwrap_or(PAUSE);
+        let to = settings::text(&injection.with, "to");
+        let mut proofs = Vec::new();
+        for name in nodes(injection) {
+            let to = match to {
+                Some(to) => to.to_owned(),
+                None => next_master(&world.deployment, name).await?,
+            };
+            let from = name.to_owned();
+            proofs.push(
+                Move {
+                    world,
+                    from,
+                    to,
+                    pause,
+                }
+                .slots(count)
+                .await?,
+            );
+        }
+        Ok(Box::new(Done(Proof::all(proofs))))
+    }
+}
+
+/// The live master that follows `from` in the order of names, round again after the last.
+async fn next_master(deployment: &Deployment, from: &str) -> Result<String, FaultError> {
+    let mut masters: Vec<String> = members::known_to(deployment, from)
+        .await?
+        .iter()
+        .filter(|member| member.is_live_master() && member.slots().next().is_some())
+        .filter_map(|member| Some(member.node(deployment)?.name.clone()))
+        .collect();
+    masters.sort();
+    let after = masters.iter().find(|name| name.as_str() > from);
+    after
+        .or(masters.first())
+        .filter(|name| name.as_str() != from)
+        .cloned()
+        .ok_or_else(|| FaultError(format!("there is no master beside {from}")))
+}
+
+/// A row of slots on its way.
+struct Move<'w> {
+    world: &'w World,
+    from: String,
+    to: String,
+    pause: Duration,
+}
+
+impl Move<'_> {
+    async fn command(&self, node: &str, args: &[&str]) -> Result<String, FaultError> {
+        Ok(self.world.deployment.command(node, args).await?)
+    }
+
+    async fn slots(&self, count: usize) -> Result<Proof, FaultError> {
+        let world = self.world;
+        let source = members::itself(&world.deployment, &self.from).await?;
+        let target = members::itself(&world.deployment, &self.to).await?;
+        if !target.is_live_master() {
+            return Err(FaultError(format!("{} is no master", self.to)));
+        }
+        let mut slots: Vec<u16> = world.locks.iter().map(|lock| slot_of(lock)).collect();
+        slots.extend(source.slots());
+        let mut seen = std::collections::BTreeSet::new();
+        slots.retain(|slot| source.owns(*slot) && seen.insert(*slot));
+        slots.truncate(count);
+        if slots.len() < count {
+            return Err(FaultError(format!(
+                "{} has {} slots, not {count}",
+                self.from,
+                slots.len()
+            )));
+        }
+        let redirections = |word: &'static str| async move {
+            let name = format!("errorstat_{word}");
+            error_count(world, &self.from, &name).await
+        };
+        let (asked, moved) = (redirections("ASK").await?, redirections("MOVED").await?);
+        let mut keys = 0;
+        for slot in &slots {
+            keys += self.slot(*slot, &source.id, &target.id).await?;
+        }
+        let owner = members::itself(&world.deployment, &self.to).await?;
+        let arrived = slots.iter().filter(|slot| owner.owns(**slot)).count();
+        Ok(Proof::of(
+            arrived == slots.len(),
+            format!(
+                "{} owns {arrived} of {} slots that were {}'s, {keys} keys moved with them; {} answered {} ASK and {} MOVED so far",
+                self.to,
+                slots.len(),
+                self.from,
+                self.from,
+                redirections("ASK").await?.saturating_sub(asked),
+                redirections("MOVED").await?.saturating_sub(moved),
+            ),
+        ))
+    }
+
+    /// Moves one slot, and says how many keys it had. Once begun it is carried through: a slot that stays half moved would outlast the fault.
+    async fn slot(&self, slot: u16, from_id: &str, to_id: &str) -> Result<usize, FaultError> {
+        let slot = slot.to_string();
+        let set = ["CLUSTER", "SETSLOT", &slot];
+        let importing = [&set[..], &["IMPORTING", from_id]].concat();
+        let migrating = [&set[..], &["MIGRATING", to_id]].concat();
+        let node = [&set[..], &["NODE", to_id]].concat();
+        self.command(&self.to, &importing).await?;
+        self.command(&self.from, &migrating).await?;
+        tokio::time::sleep(self.pause).await;
+        let keys = self.keys(&slot).await?;
+        tokio::time::sleep(self.pause).await;
+        // The target first: were the source first, a client could be sent to and fro between two that both disown the slot.
+        self.command(&self.to, &node).await?;
+        self.command(&self.from, &node).await?;
+        for other in self.world.deployment.nodes() {
+            if other.name != self.to && other.name != self.from {
+                // Only to spread the word sooner: replicas refuse, and gossip tells whoever missed it.
+                let _ = self.command(&other.name, &node).await;
+            }
+        }
+        Ok(keys)
+    }
+
+    async fn keys(&self, slot: &str) -> Result<usize, FaultError> {
+        let target = self.world.deployment.node(&self.to)?.address;
+        let (host, port) = (target.ip().to_string(), target.port().to_string());
+        let mut moved = 0;
+        loop {
+            let list = ["CLUSTER", "GETKEYSINSLOT", slot, KEYS_AT_ONCE];
+            let answer = self.command(&self.from, &list).await?;
+            let keys: Vec<&str> = answer.lines().filter(|key| !key.is_empty()).collect();
+            if keys.is_empty() {
+                return Ok(moved);
+            }
+            let mut migrate = vec!["MIGRATE", &host, &port, "", "0", MIGRATE_MS, "KEYS"];
+            migrate.extend(&keys);
+            // NOKEY: they were released or ran out meanwhile, and then nothing is left to move.
+            self.command(&self.from, &migrate).await?;
+            moved += keys.len();
+        }
+    }
+}
+
+/// How often a server has answered an error so far: `errorstat_ASK:count=3`.
+async fn error_count(world: &World, node: &str, name: &str) -> Result<u64, FaultError> {
+    let info = world
+        .deployment
+        .command(node, &["INFO", "errorstats"])
+        .await?;
+    Ok(info
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(":count="))
+        .and_then(|count| count.trim().parse().ok())
+        .unwrap_or(0))
+}

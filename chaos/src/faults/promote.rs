@@ -1,0 +1,211 @@
+//! A replica that was not due becomes master, by the word of the sentinels or the cluster, while its master may be well.
+//!
+//! With sentinels: every other replica is barred by its `replica-priority`, the sentinels are given time to read that, and are then told to
+//! fail over; the priorities are set back afterwards. In a cluster: CLUSTER FAILOVER FORCE, which asks the other masters for their votes
+//! and not its own master for its last writes.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use cluster_config::{Deployment, Role, Topology, TopologyKind};
+
+use super::{Done, Fault, FaultError, FaultGuard, FaultKind, Hits, Injection, Proof, World, nodes};
+use crate::members;
+use crate::scenario::{On, Settings};
+
+pub(super) const KIND: FaultKind = FaultKind {
+    name: "promote",
+    about: "this replica, and no better one, becomes master, once; on a master: the last of its replicas does",
+    hits: Hits::NODE,
+    settings: &[],
+    one_shot: true,
+    colour: "#117a65",
+    fault: &Promote,
+};
+
+/// Sentinels read priorities twice a second, vote, and reconfigure; on a busy machine all of it takes longer.
+const LONGEST: Duration = Duration::from_secs(15);
+const EVERY: Duration = Duration::from_millis(50);
+
+struct Promote;
+
+#[async_trait]
+impl Fault for Promote {
+    fn allowed(&self, topology: &Topology, _on: &On, _with: &Settings) -> Result<(), String> {
+        match topology.kind {
+            TopologyKind::Sentinel | TopologyKind::Cluster if topology.replicas > 0 => Ok(()),
+            kind => Err(format!(
+                "`promote` needs a replica, and this `{kind}` topology has none"
+            )),
+        }
+    }
+
+    async fn inject(
+        &self,
+        world: &Arc<World>,
+        injection: &Injection,
+    ) -> Result<Box<dyn FaultGuard>, FaultError> {
+        let mut proofs = Vec::new();
+        for name in nodes(injection) {
+            let chosen = successor(world, name).await?;
+            let deployment = &world.deployment;
+            if deployment.topology().kind == TopologyKind::Sentinel {
+                by_sentinels(deployment, &chosen).await?;
+            } else {
+                let order = ["CLUSTER", "FAILOVER", "FORCE"];
+                deployment.command(&chosen, &order).await?;
+            }
+            proofs.push(promoted(deployment, &chosen).await);
+        }
+        Ok(Box::new(Done(Proof::all(proofs))))
+    }
+}
+
+/// Who takes over when `name` is meant: a replica itself, for a master the last of its replicas.
+pub(super) async fn successor(world: &World, name: &str) -> Result<String, FaultError> {
+    let deployment = &world.deployment;
+    if deployment.topology().kind != TopologyKind::Cluster {
+        let roles = deployment.roles().await;
+        let last = roles.iter().rev().find(|(_, role)| **role == Role::Replica);
+        return match (roles.get(name), last) {
+            (Some(Role::Replica), _) => Ok(name.to_owned()),
+            (_, Some((last, _))) => Ok(last.clone()),
+            (_, None) => Err(FaultError("no replica answers".to_owned())),
+        };
+    }
+    let mut last = None;
+    for node in deployment.nodes() {
+        let Ok(known) = members::known_to(deployment, &node.name).await else {
+            continue;
+        };
+        let own = known.iter().find(|member| member.is_myself());
+        let Some(master_id) = own.and_then(|own| own.master_id.clone()) else {
+            continue;
+        };
+        if node.name == name {
+            return Ok(node.name.clone());
+        }
+        let master = known.iter().find(|member| member.id == master_id);
+        if master
+            .and_then(|master| master.node(deployment))
+            .is_some_and(|master| master.name == name)
+        {
+            last = Some(node.name.clone());
+        }
+    }
+    last.ok_or_else(|| FaultError(format!("no replica of {name} answers")))
+}
+
+/// Bars every other replica, waits until all sentinels have read it, and tells one to fail over.
+async fn by_sentinels(deployment: &Deployment, chosen: &str) -> Result<(), FaultError> {
+    let others: Vec<String> = deployment
+        .roles()
+        .await
+        .into_iter()
+        .filter(|(name, role)| *role == Role::Replica && name != chosen)
+        .map(|(name, _)| name)
+        .collect();
+    let mut before = Vec::new();
+    for other in &others {
+        let answer = deployment
+            .command(other, &["CONFIG", "GET", "replica-priority"])
+            .await?;
+        let priority = answer.lines().nth(1).unwrap_or("100").to_owned();
+        before.push((other, priority));
+        set_priority(deployment, other, "0").await?;
+    }
+    let outcome = barred_then_told(deployment, &others, chosen).await;
+    for (other, priority) in before {
+        // One that died meanwhile comes back with the priority of its configuration.
+        let _ = set_priority(deployment, other, &priority).await;
+    }
+    outcome
+}
+
+async fn set_priority(deployment: &Deployment, node: &str, to: &str) -> Result<(), FaultError> {
+    let set = ["CONFIG", "SET", "replica-priority", to];
+    deployment.command(node, &set).await?;
+    Ok(())
+}
+
+async fn barred_then_told(
+    deployment: &Deployment,
+    others: &[String],
+    chosen: &str,
+) -> Result<(), FaultError> {
+    let sentinels: Vec<&str> = deployment
+        .nodes()
+        .iter()
+        .filter(|node| node.role == Role::Sentinel)
+        .map(|node| node.name.as_str())
+        .collect();
+    let group = cluster_config::layout::MASTER_NAME;
+    let deadline = Instant::now() + LONGEST;
+    for sentinel in &sentinels {
+        while !all_barred(deployment, sentinel, others).await {
+            if Instant::now() >= deadline {
+                return Err(FaultError(format!(
+                    "{sentinel} does not see the new priorities"
+                )));
+            }
+            tokio::time::sleep(EVERY).await;
+        }
+    }
+    // A sentinel refuses while it is at a failover already, or thinks the chosen one unfit for the moment.
+    loop {
+        for sentinel in &sentinels {
+            let order = ["SENTINEL", "FAILOVER", group];
+            if deployment.command(sentinel, &order).await.is_ok() {
+                // Priorities are set back only when the choice has been made.
+                return match promoted(deployment, chosen).await {
+                    Proof { bit: true, .. } => Ok(()),
+                    Proof { words, .. } => Err(FaultError(words)),
+                };
+            }
+        }
+        if Instant::now() >= deadline {
+            return Err(FaultError("no sentinel would fail over".to_owned()));
+        }
+        tokio::time::sleep(EVERY).await;
+    }
+}
+
+async fn all_barred(deployment: &Deployment, sentinel: &str, others: &[String]) -> bool {
+    let group = cluster_config::layout::MASTER_NAME;
+    let Ok(answer) = deployment
+        .command(sentinel, &["SENTINEL", "REPLICAS", group])
+        .await
+    else {
+        return false;
+    };
+    // Names and values in turn, replica after replica: `ip` begins each, `slave-priority` belongs to the last address seen.
+    let lines: Vec<&str> = answer.lines().collect();
+    let mut address = None;
+    let mut barred = Vec::new();
+    for pair in lines.chunks(2) {
+        match pair {
+            ["name", named] => address = Some(*named),
+            ["slave-priority", "0"] => barred.extend(address),
+            _ => {}
+        }
+    }
+    others.iter().all(|other| {
+        barred.iter().any(|address| {
+            members::by_address(deployment, address).is_some_and(|node| node.name == *other)
+        })
+    })
+}
+
+async fn promoted(deployment: &Deployment, name: &str) -> Proof {
+    let deadline = Instant::now() + LONGEST;
+    loop {
+        if deployment.roles().await.get(name) == Some(&Role::Master) {
+            return Proof::of(true, format!("{name} says that it is master"));
+        }
+        if Instant::now() >= deadline {
+            return Proof::of(false, format!("{name} is no master after {LONGEST:?}"));
+        }
+        tokio::time::sleep(EVERY).await;
+    }
+}

@@ -1,0 +1,168 @@
+//! Turns `3rd EVALSHA reply to client 1` into the message on the wire at which a fault is due.
+
+use std::fmt;
+
+use cluster_config::Topology;
+use serde::{Deserialize, Serialize};
+
+use super::target::{self, Who};
+
+/// A message between a client or a server and a server, as it passes a proxy.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OnMessage {
+    /// Which of them, from 1, counted from the load's beginning.
+    pub nth: u64,
+    /// Words of the command, or of the command that a reply answers; see [`cluster_config::Pattern`].
+    pub words: String,
+    /// Who sends it; `None`: anybody.
+    pub from: Option<Who>,
+    /// Who receives it; `None`: anybody.
+    pub to: Option<Who>,
+}
+
+impl fmt::Display for OnMessage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "message {} of `{}`", self.nth, self.words)?;
+        if let Some(from) = &self.from {
+            write!(f, " from {from}")?;
+        }
+        if let Some(to) = &self.to {
+            write!(f, " to {to}")?;
+        }
+        Ok(())
+    }
+}
+
+const FORM: &str = "such as `3rd EVALSHA reply to client 1` or `SET *orders* from client 2`: which (first if it is not said), the words of a \
+                    command, `reply` if its reply is meant, and `from` or `to` a node, `master`, `any` of the nodes, `client 1` or `any client`";
+
+/// Parses the phrase for a topology and a number of clients.
+pub(super) fn parse(text: &str, topology: &Topology, clients: u32) -> Result<OnMessage, String> {
+    let mut words: Vec<&str> = text.split_whitespace().collect();
+    let nth = match words.first().and_then(|word| ordinal(word)) {
+        Some(0) => return Err(format!("counted from 1, {FORM}")),
+        Some(nth) => {
+            words.remove(0);
+            nth
+        }
+        None => 1,
+    };
+    // From the back: a party has one word or two, and the words of a command may be anything.
+    let mut from = None;
+    let mut to = None;
+    while let Some(at) = words
+        .iter()
+        .rposition(|word| matches!(*word, "from" | "to"))
+    {
+        let name = words[at + 1..].join(" ");
+        let side = if words[at] == "from" {
+            &mut from
+        } else {
+            &mut to
+        };
+        if side.is_some() || name.is_empty() {
+            break;
+        }
+        *side = Some(party(&name, topology, clients)?);
+        words.truncate(at);
+    }
+    if from.is_none() && to.is_none() {
+        return Err(FORM.to_owned());
+    }
+    if words.last() == Some(&"reply") {
+        words.pop();
+        // Replies flow from servers: those of a client are what servers send to it.
+        if from.as_ref().is_some_and(Who::is_client) {
+            return Err("a reply comes from a server: `reply to`, or leave `reply` out".to_owned());
+        }
+    } else if to.as_ref().is_some_and(Who::is_client) {
+        return Err("what a client receives is a reply: say `reply to`".to_owned());
+    }
+    if words.is_empty() {
+        return Err(FORM.to_owned());
+    }
+    Ok(OnMessage {
+        nth,
+        words: words.join(" "),
+        from,
+        to,
+    })
+}
+
+/// `first`, `3rd`, `12th`.
+fn ordinal(word: &str) -> Option<u64> {
+    const NAMED: [&str; 10] = [
+        "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth",
+        "tenth",
+    ];
+    if let Some(at) = NAMED.iter().position(|named| *named == word) {
+        return Some(at as u64 + 1);
+    }
+    ["st", "nd", "rd", "th"]
+        .into_iter()
+        .find_map(|end| word.strip_suffix(end)?.parse().ok())
+}
+
+fn party(name: &str, topology: &Topology, clients: u32) -> Result<Who, String> {
+    let who = target::who(name, topology, clients)?;
+    match who {
+        Who::Node(_) | Who::Client(_) | Who::Master | Who::Any | Who::AnyClient => Ok(who),
+        several => Err(format!(
+            "`{several}` may be several; allowed is one party, {FORM}"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cluster_config::TopologyKind;
+
+    use super::*;
+
+    fn read(text: &str) -> Result<OnMessage, String> {
+        parse(text, &Topology::of(TopologyKind::Sentinel), 3)
+    }
+
+    #[test]
+    fn which_what_and_between_whom() {
+        let message = read("3rd EVALSHA reply to client 1").expect("good");
+        assert_eq!(
+            message,
+            OnMessage {
+                nth: 3,
+                words: "EVALSHA".to_owned(),
+                from: None,
+                to: Some(Who::Client(1)),
+            }
+        );
+        let message = read("SET orders PX from any client to master").expect("good");
+        assert_eq!(
+            message.to_string(),
+            "message 1 of `SET orders PX` from any client to master"
+        );
+        assert_eq!(
+            read("second WAIT reply from n1 to client 2")
+                .expect("good")
+                .nth,
+            2
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_watched_is_refused_with_the_form() {
+        for (text, says) in [
+            ("", "such as"),
+            ("EVALSHA", "such as"),
+            ("3rd reply to client 1", "such as"),
+            ("0th SET from client 1", "counted from 1"),
+            ("SET to client 1", "say `reply to`"),
+            ("SET reply from client 1", "comes from a server"),
+            ("SET from client 9", "clients 1 to 3"),
+            ("SET from clients", "may be several"),
+            ("SET from mastr", "did you mean `master`?"),
+        ] {
+            let problem = read(text).expect_err(text);
+            assert!(problem.contains(says), "{text}: {problem}");
+        }
+    }
+}

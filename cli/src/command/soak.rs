@@ -1,0 +1,335 @@
+//! Turns a number of seeds into as many short runs with random faults on configurations that must stay clean, and remembers what is done.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use chaos::builtin::SOAK;
+use chaos::run::{RunOptions, run_scenario};
+use chaos::scenario::Scenario;
+use clap::Args;
+use cluster_config::Process;
+use futures_util::StreamExt as _;
+use results::run::ScenarioResult;
+use serde::{Deserialize, Serialize};
+
+use super::chaos::{Planned, planned_one};
+use super::tally::{Count, render};
+use crate::args::Common;
+use crate::cancel::Cancel;
+use crate::exit;
+use crate::terminal::Terminal;
+
+/// Flags of `soak`.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// Seeds to run: --seed (default 1) and those that follow it; each takes one of the topologies in turn
+    #[arg(long, default_value_t = 1000, value_name = "N")]
+    seeds: u64,
+    /// Runs at a time
+    #[arg(long, default_value_t = 2, value_name = "N")]
+    jobs: usize,
+    /// Where what is done is remembered; seeds that are in it are not run again
+    #[arg(long, default_value = "runs/soak.jsonl", value_name = "FILE")]
+    state: PathBuf,
+}
+
+/// One line of the state file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Done {
+    seed: u64,
+    scenario: String,
+    exit_code: u8,
+    /// What came out, by verdict.
+    verdicts: BTreeMap<String, String>,
+    /// Why it is not as expected, and where the run is; absent for a clean one, whose files are not kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    finding: Option<String>,
+}
+
+pub(crate) async fn run(
+    options: Options,
+    common: &Common,
+    terminal: &Terminal,
+) -> anyhow::Result<u8> {
+    if options.jobs == 0 {
+        return Err(exit::usage("--jobs counts from 1"));
+    }
+    let first = common.seed.unwrap_or(1);
+    let seeds = first..first.saturating_add(options.seeds);
+    let mut done = read(&options.state)?;
+    let planned = plans(seeds.clone(), &done)?;
+    let mut state = open(&options.state)?;
+    let runs = std::path::absolute(options.state.with_extension(""))?;
+    let cancel = Cancel::listen()?;
+    let bar = terminal.bar(planned.len() as u64, "seeds");
+    let work = planned.into_iter().map(|planned| {
+        let name = format!("{}-{}", planned.plan.name, planned.plan.seed);
+        let dir = runs.join(name);
+        let cancel = cancel.clone();
+        async move { (!cancel.is_wanted()).then_some(one(planned, dir, &cancel).await) }
+    });
+    let mut running = futures_util::stream::iter(work).buffer_unordered(options.jobs);
+    while let Some(outcome) = running.next().await {
+        if let Some(Some(outcome)) = outcome {
+            if let Some(finding) = &outcome.finding {
+                terminal.warn(&format!("seed {}: {finding}", outcome.seed));
+            }
+            writeln!(state, "{}", serde_json::to_string(&outcome)?)?;
+            done.push(outcome);
+        }
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    drop(running);
+    // Gone if nothing was found.
+    let _ = std::fs::remove_dir(&runs);
+    done.retain(|done| seeds.contains(&done.seed));
+    report(&options, &done, common, terminal)?;
+    if cancel.is_wanted() {
+        return Ok(exit::INTERRUPTED);
+    }
+    Ok(done.iter().fold(exit::AS_EXPECTED, |code, done| {
+        exit::worse(code, done.exit_code)
+    }))
+}
+
+/// What is left to do, each seed on the topology whose turn it is.
+fn plans(seeds: std::ops::Range<u64>, done: &[Done]) -> anyhow::Result<Vec<Planned>> {
+    let scenarios: Vec<Scenario> = SOAK
+        .iter()
+        .map(|builtin| Scenario::parse(builtin.path, builtin.text))
+        .collect::<Result<_, _>>()?;
+    seeds
+        .filter(|seed| !done.iter().any(|done| done.seed == *seed))
+        .map(|seed| {
+            let turn = usize::try_from(seed % scenarios.len() as u64)?;
+            planned_one(&scenarios[turn], None, seed)
+        })
+        .collect()
+}
+
+/// Runs one seed. `None`: it was interrupted, and is to be run again.
+async fn one(planned: Planned, dir: PathBuf, cancel: &Cancel) -> Option<Done> {
+    let Planned { plan, subject } = planned;
+    // What an interrupted run left there.
+    let _ = std::fs::remove_dir_all(&dir);
+    let mut options = RunOptions::new(&dir, subject, Arc::new(Process));
+    options.cancel = cancel.flag();
+    let done = |exit_code, verdicts, finding| {
+        Some(Done {
+            seed: plan.seed,
+            scenario: plan.name.clone(),
+            exit_code,
+            verdicts,
+            finding,
+        })
+    };
+    match run_scenario(&plan, &options).await {
+        Ok(run) if run.partial => None,
+        Ok(run) => {
+            let verdicts = verdicts(&run.result);
+            if run.result.as_expected {
+                // A clean run has nothing to show; a thousand of them would fill a disk.
+                let _ = std::fs::remove_dir_all(&dir);
+                return done(run.result.exit_code, verdicts, None);
+            }
+            let why = format!("{}; see {}", words(&run.result), dir.display());
+            done(run.result.exit_code, verdicts, Some(why))
+        }
+        Err(error) => {
+            let code = super::chaos::code_of(&error);
+            done(code, BTreeMap::new(), Some(error.to_string()))
+        }
+    }
+}
+
+fn verdicts(result: &ScenarioResult) -> BTreeMap<String, String> {
+    let word = |state| format!("{state:?}").to_lowercase();
+    result
+        .verdicts
+        .iter()
+        .map(|(class, verdict)| (class.to_owned(), word(verdict.state)))
+        .collect()
+}
+
+/// Which verdicts are not clean, and which faults are without proof.
+fn words(result: &ScenarioResult) -> String {
+    let mut parts: Vec<String> = verdicts(result)
+        .into_iter()
+        .filter(|(_, state)| state != "clean")
+        .map(|(class, state)| format!("{class} {state}"))
+        .collect();
+    for fault in &result.faults {
+        if !fault.bit {
+            parts.push(format!("{} without proof: {}", fault.fault, fault.proof));
+        }
+    }
+    format!("{}: {}", result.name, parts.join(", "))
+}
+
+fn read(path: &Path) -> anyhow::Result<Vec<Done>> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => {
+            return Err(exit::input(format!(
+                "cannot read {}: {error}",
+                path.display()
+            )));
+        }
+    };
+    let lines: Vec<String> = BufReader::new(file).lines().collect::<Result<_, _>>()?;
+    let mut done = Vec::new();
+    for (index, line) in lines.iter().enumerate() {
+        match serde_json::from_str(line) {
+            Ok(one) => done.push(one),
+            // The last line may be torn: then its seed is run again.
+            Err(_) if index + 1 == lines.len() => {}
+            Err(error) => {
+                return Err(exit::input(format!(
+                    "{}:{}: {error}; remove the line, or name another --state",
+                    path.display(),
+                    index + 1
+                )));
+            }
+        }
+    }
+    Ok(done)
+}
+
+/// Opens the state file for more, on a line of its own.
+fn open(path: &Path) -> anyhow::Result<File> {
+    let problem =
+        |error: std::io::Error| exit::input(format!("cannot write {}: {error}", path.display()));
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).map_err(problem)?;
+    }
+    let torn = std::fs::read(path).is_ok_and(|text| text.last().is_some_and(|end| *end != b'\n'));
+    let mut file = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(path)
+        .map_err(problem)?;
+    if torn {
+        // A torn line is no line: cut it off, so that the next one can be read.
+        let text = std::fs::read(path).map_err(problem)?;
+        let whole = text
+            .iter()
+            .rposition(|byte| *byte == b'\n')
+            .map_or(0, |at| at + 1);
+        file.set_len(whole as u64).map_err(problem)?;
+    }
+    file.flush().map_err(problem)?;
+    Ok(file)
+}
+
+fn report(
+    options: &Options,
+    done: &[Done],
+    common: &Common,
+    terminal: &Terminal,
+) -> anyhow::Result<()> {
+    let mut counts: BTreeMap<&str, Count> = BTreeMap::new();
+    for done in done {
+        let count = counts.entry(&done.scenario).or_default();
+        match done.exit_code {
+            exit::AS_EXPECTED => {
+                count.clean += 1;
+                count.as_expected += 1;
+            }
+            exit::NOT_AS_EXPECTED => count.convicted += 1,
+            _ => count.unknown += 1,
+        }
+    }
+    let findings: Vec<&Done> = done.iter().filter(|done| done.finding.is_some()).collect();
+    if common.json {
+        return terminal_json(options, done, &findings, terminal);
+    }
+    let mut text = render(counts);
+    text.push_str(&format!(
+        "\n{} of {} seeds done, {} findings; remembered in {}",
+        done.len(),
+        options.seeds,
+        findings.len(),
+        options.state.display()
+    ));
+    for done in findings {
+        text.push_str(&format!(
+            "\n  seed {}: {}",
+            done.seed,
+            done.finding.as_deref().unwrap_or_default()
+        ));
+    }
+    terminal.result(&text);
+    Ok(())
+}
+
+fn terminal_json(
+    options: &Options,
+    done: &[Done],
+    findings: &[&Done],
+    terminal: &Terminal,
+) -> anyhow::Result<()> {
+    terminal.result(&serde_json::to_string(&serde_json::json!({
+        "schema": 1,
+        "seeds": options.seeds,
+        "done": done.len(),
+        "as_expected": findings.is_empty(),
+        "findings": findings,
+    }))?);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn done(seed: u64) -> Done {
+        Done {
+            seed,
+            scenario: "soak-single".to_owned(),
+            exit_code: 0,
+            verdicts: BTreeMap::new(),
+            finding: None,
+        }
+    }
+
+    #[test]
+    fn seeds_that_are_done_are_not_planned_again_and_topologies_take_turns() {
+        let planned = plans(1..9, &[done(2), done(7)]).expect("the files are good");
+        let seeds: Vec<u64> = planned.iter().map(|planned| planned.plan.seed).collect();
+        assert_eq!(seeds, [1, 3, 4, 5, 6, 8]);
+        let kinds: std::collections::BTreeSet<&str> = planned
+            .iter()
+            .map(|planned| planned.plan.topology.kind.name())
+            .collect();
+        assert_eq!(kinds.len(), 4);
+        assert!(
+            planned
+                .iter()
+                .all(|planned| !planned.plan.faults.is_empty())
+        );
+    }
+
+    #[test]
+    fn a_torn_last_line_is_cut_off_and_a_bad_one_elsewhere_is_an_error() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("state.jsonl");
+        let line = serde_json::to_string(&done(1)).expect("plain JSON");
+        std::fs::write(&path, format!("{line}\n{{\"seed\":2")).expect("written");
+        assert_eq!(read(&path).expect("readable"), [done(1)]);
+        let mut file = open(&path).expect("writable");
+        writeln!(
+            file,
+            "{}",
+            serde_json::to_string(&done(3)).expect("plain JSON")
+        )
+        .expect("written");
+        assert_eq!(read(&path).expect("readable"), [done(1), done(3)]);
+        std::fs::write(&path, format!("nonsense\n{line}\n")).expect("written");
+        assert!(read(&path).is_err());
+    }
+}

@@ -1,0 +1,109 @@
+//! Turns many results into a table: how often each scenario was convicted, clean or unknown, and how often that was as expected.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use results::run::ScenarioResult;
+use results::verdict::State;
+
+/// How often what came out.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Count {
+    pub(crate) convicted: u32,
+    pub(crate) clean: u32,
+    pub(crate) unknown: u32,
+    pub(crate) as_expected: u32,
+}
+
+impl Count {
+    /// Counts one run by the worst of its judged verdicts; where a scenario expects nothing, all are judged.
+    pub(crate) fn add(&mut self, result: &ScenarioResult) {
+        let judged = || {
+            result.verdicts.iter().filter(|(class, _)| {
+                result.expected.is_empty() || result.expected.contains_key(*class)
+            })
+        };
+        let any = |state: State| judged().any(|(_, verdict)| verdict.state == state);
+        if any(State::Violated) {
+            self.convicted += 1;
+        } else if any(State::Unknown) || judged().next().is_none() {
+            self.unknown += 1;
+        } else {
+            self.clean += 1;
+        }
+        self.as_expected += u32::from(result.as_expected);
+    }
+
+    /// All runs.
+    pub(crate) fn runs(&self) -> u32 {
+        self.convicted + self.clean + self.unknown
+    }
+}
+
+/// One line per scenario, in the order of names.
+pub(crate) fn table<'r>(results: impl IntoIterator<Item = &'r ScenarioResult>) -> String {
+    let mut counts: BTreeMap<&str, Count> = BTreeMap::new();
+    for result in results {
+        counts.entry(&result.name).or_default().add(result);
+    }
+    render(counts)
+}
+
+/// The table of counts that are known.
+pub(crate) fn render<N: AsRef<str>>(counts: impl IntoIterator<Item = (N, Count)>) -> String {
+    let mut text = format!(
+        "{:<32} {:>6} {:>10} {:>7} {:>8} {:>12}",
+        "scenario", "runs", "convicted", "clean", "unknown", "as expected"
+    );
+    for (name, count) in counts {
+        let _ = write!(
+            text,
+            "\n{:<32} {:>6} {:>10} {:>7} {:>8} {:>12}",
+            name.as_ref(),
+            count.runs(),
+            count.convicted,
+            count.clean,
+            count.unknown,
+            count.as_expected
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use results::verdict::{Verdict, Verdicts};
+
+    use super::*;
+
+    fn result(name: &str, contract: State, belief: State) -> ScenarioResult {
+        let verdict = |state| Verdict {
+            state,
+            ..Verdict::default()
+        };
+        ScenarioResult {
+            name: name.to_owned(),
+            verdicts: Verdicts {
+                contract: verdict(contract),
+                belief: verdict(belief),
+                ..Verdicts::default()
+            },
+            expected: [("contract".to_owned(), "clean".to_owned())].into(),
+            as_expected: contract == State::Clean,
+            ..ScenarioResult::default()
+        }
+    }
+
+    #[test]
+    fn a_run_counts_by_what_its_scenario_judges() {
+        let results = [
+            result("a", State::Clean, State::Violated),
+            result("a", State::Violated, State::Clean),
+            result("a", State::Unknown, State::Clean),
+        ];
+        let text = table(&results);
+        let line = text.lines().nth(1).expect("one scenario");
+        let words: Vec<&str> = line.split_whitespace().collect();
+        assert_eq!(words, ["a", "3", "1", "1", "1", "1"]);
+    }
+}
