@@ -1,6 +1,9 @@
-//! What one uncontended cycle costs: the library, a naive lock and bare scripts, on one server; and two inner loops.
+//! What a cycle, an extension and a hand-off cost, one at a time, on one server; and the inner loops that need none.
 
-use std::{hint::black_box, time::Duration};
+use std::{
+    hint::black_box,
+    time::{Duration, Instant},
+};
 
 use bench::{
     subject::{AcquireEnd, AcquireRequest, ConnectTo, LockClient},
@@ -28,19 +31,54 @@ async fn connect(subject: &str, target: &str) -> Box<dyn LockClient> {
     subject.connect(&to).await.expect("a running server").client
 }
 
-async fn cycle(client: &dyn LockClient, lock: &str) {
-    let request = AcquireRequest {
+fn request(lock: &str, owner: &str) -> AcquireRequest {
+    AcquireRequest {
         locks: vec![lock.to_owned()],
         kind: String::new(),
-        owner: "t0".into(),
+        owner: owner.into(),
         wait: Some(Duration::from_secs(10)),
         lease: Some(Duration::from_secs(30)),
         permits: None,
-    };
-    match client.acquire(request).await {
-        AcquireEnd::Ok { grant, .. } => black_box(client.release(&grant).await),
-        other => panic!("nobody is in the way, and yet: {other:?}"),
-    };
+    }
+}
+
+/// Acquires, and says why not.
+async fn take(client: &dyn LockClient, lock: &str) -> Result<String, String> {
+    match client.acquire(request(lock, "t0")).await {
+        AcquireEnd::Ok { grant, .. } => Ok(grant),
+        other => Err(format!("{other:?}")),
+    }
+}
+
+async fn cycle(client: &dyn LockClient, lock: &str) {
+    let grant = take(client, lock).await.expect("nobody is in the way");
+    black_box(client.release(&grant).await);
+}
+
+/// From the sending of a release to the grant of another client that was waiting, `times` over.
+async fn hand_over(one: &dyn LockClient, other: &dyn LockClient, times: u64) -> Duration {
+    let (mut holder, mut waiter) = (one, other);
+    let mut grant = take(holder, "handed").await.expect("nobody is in the way");
+    let mut spent = Duration::ZERO;
+    for _ in 0..times {
+        let waiting = async {
+            let grant = take(waiter, "handed").await.expect("it was given back");
+            (grant, Instant::now())
+        };
+        let giving = async {
+            // Long enough for the other one to have asked and to be waiting.
+            tokio::time::sleep(Duration::from_millis(3)).await;
+            let sent = Instant::now();
+            holder.release(&grant).await;
+            sent
+        };
+        let ((next, granted), sent) = tokio::join!(waiting, giving);
+        spent += granted.saturating_duration_since(sent);
+        grant = next;
+        std::mem::swap(&mut holder, &mut waiter);
+    }
+    holder.release(&grant).await;
+    spent
 }
 
 fn cycles(c: &mut Criterion) {
@@ -52,11 +90,23 @@ fn cycles(c: &mut Criterion) {
     });
     let server = server.expect("a server");
     let mut group = c.benchmark_group("uncontended cycle");
-    for subject in ["lock-core:reentrant", "baseline:set-nx-px"] {
-        let client = runtime.block_on(connect(subject, &server.url()));
-        group.bench_function(subject, |b| {
+    // Independent masters are another deployment; kinds that need more than a name say so when they are tried.
+    let ours = subjects::all().into_iter().map(|s| s.name().to_owned());
+    let ours = ours.filter(|name| name.starts_with("lock-core:") && name != "lock-core:redlock");
+    let others = ["baseline:set-nx-px"].map(str::to_owned);
+    for subject in ours.chain(others) {
+        let client = runtime.block_on(connect(&subject, &server.url()));
+        let tried = runtime.block_on(async {
+            let grant = take(client.as_ref(), &subject).await?;
+            client.release(&grant).await;
+            Ok::<(), String>(())
+        });
+        if tried.is_err() {
+            continue;
+        }
+        group.bench_function(subject.as_str(), |b| {
             b.to_async(&runtime)
-                .iter(|| cycle(client.as_ref(), subject));
+                .iter(|| cycle(client.as_ref(), &subject));
         });
     }
     let bare = runtime.block_on(async {
@@ -85,12 +135,34 @@ fn cycles(c: &mut Criterion) {
         });
     });
     group.finish();
+
+    let subject = "lock-core:reentrant";
+    let (one, other) = runtime.block_on(async {
+        let url = server.url();
+        (connect(subject, &url).await, connect(subject, &url).await)
+    });
+    c.bench_function("hand-off to a waiter", |b| {
+        b.to_async(&runtime)
+            .iter_custom(|times| hand_over(one.as_ref(), other.as_ref(), times));
+    });
+    // What the watchdog does for each lock, one at a time.
+    let held = runtime
+        .block_on(take(one.as_ref(), "extended"))
+        .expect("nobody is in the way");
+    c.bench_function("extension of a lease", |b| {
+        b.to_async(&runtime)
+            .iter(|| one.extend(&held, Duration::from_secs(30)));
+    });
     runtime.block_on(server.down()).expect("servers that end");
 }
 
 fn inner_loops(c: &mut Criterion) {
     c.bench_function("slot of a key", |b| {
         b.iter(|| lock_core::slot(black_box(b"{orders}:fencing")));
+    });
+    let url = "redis-sentinel://user:secret@10.0.0.1:26379,10.0.0.2:26379,10.0.0.3:26379/orders";
+    c.bench_function("parsing of a target URL", |b| {
+        b.iter(|| black_box(url).parse::<lock_core::Target>().expect("a URL"));
     });
     let mut part = Histogram::<u64>::new(3).expect("three digits");
     for value in 0..10_000_u64 {

@@ -83,11 +83,17 @@ fn memory_bytes() -> u64 {
     kib * 1024
 }
 
-fn load_average() -> f64 {
+/// Load average over one minute.
+pub(crate) fn load_average() -> f64 {
     fs::read_to_string("/proc/loadavg")
         .ok()
         .and_then(|text| text.split_whitespace().next()?.parse().ok())
         .unwrap_or(0.0)
+}
+
+/// CPU time of the whole machine in ticks since it started: all, and stolen by the hypervisor.
+pub(crate) fn cpu_ticks() -> Option<(u64, u64)> {
+    ticks().map(|ticks| (ticks.all, ticks.stolen))
 }
 
 fn ticks() -> Option<Ticks> {

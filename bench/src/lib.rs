@@ -31,4 +31,5 @@ pub mod sink;
 pub mod stats;
 pub mod subject;
 pub mod subjects;
+pub mod sweep;
 pub mod workload;

@@ -115,6 +115,25 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
         .map_err(|_| format!("`{text}` is no duration; write it as 250ms, 10s or 2m"))
 }
 
+/// A rate such as `5000/s` or `30/m`, as cycles per second; a bare number is per second.
+pub(crate) fn rate(text: &str) -> Result<f64, String> {
+    let bad = || format!("`{text}` is no rate; write it as 5000/s or 30/m");
+    let (number, unit) = text.trim().split_once('/').unwrap_or((text.trim(), "s"));
+    let seconds = match unit.trim() {
+        "s" | "sec" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3_600.0,
+        _ => return Err(bad()),
+    };
+    let number: f64 = number.trim().replace('_', "").parse().map_err(|_| bad())?;
+    let rate = number / seconds;
+    if rate.is_finite() && rate > 0.0 && rate <= 1e7 {
+        Ok(rate)
+    } else {
+        Err(bad())
+    }
+}
+
 /// How many replicas must acknowledge; kept as its words, since subjects in other languages take words.
 pub(crate) fn durability(text: &str) -> Result<String, String> {
     match text.parse::<lock_core::Durability>() {
@@ -141,6 +160,16 @@ mod tests {
         assert_eq!(duration("0"), Ok(Duration::ZERO));
         assert!(duration("soon").is_err());
         assert!(duration("10").is_err());
+    }
+
+    #[test]
+    fn rates_are_as_documented() {
+        assert_eq!(rate("5000/s"), Ok(5_000.0));
+        assert_eq!(rate("30/m"), Ok(0.5));
+        assert_eq!(rate("250"), Ok(250.0));
+        for bad in ["", "fast", "5/week", "0/s", "-1/s", "inf/s", "NaN"] {
+            assert!(rate(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

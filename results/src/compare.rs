@@ -8,11 +8,9 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::decide::EQUIVALENCE;
 use crate::run::{BenchRow, Comparison, Estimate, Ratio, Run, SCHEMA, ScenarioResult};
 use crate::verdict::State;
-
-/// Within this share of 1 a ratio's whole interval counts as no difference.
-pub const EQUIVALENCE: f64 = 0.02;
 
 /// A figure of a benchmark row, and which direction is good.
 #[derive(Debug)]
@@ -229,6 +227,7 @@ pub fn compare_rows(a: &BenchRow, b: &BenchRow) -> Vec<Comparison> {
                 r#where: format!("{}/{}/{}", b.topology, b.workload, b.tasks),
                 ratio,
                 verdict: verdict.to_owned(),
+                ..Comparison::default()
             })
         })
         .collect()
@@ -273,9 +272,19 @@ pub fn verdict(ratio: &Ratio, higher_is_better: bool) -> &'static str {
 }
 
 fn row_key(row: &BenchRow) -> String {
+    let load = &row.measures.load;
+    let rate = load.rate_per_s.map(|rate| format!(" at {rate}/s"));
+    let rtt = load
+        .added_rtt_ns
+        .map(|ns| format!(" with {ns} ns more of round trip"));
     format!(
-        "{} on {}/{}/{}",
-        row.subject, row.topology, row.workload, row.tasks
+        "{} on {}/{}/{}{}{}",
+        row.subject,
+        row.topology,
+        row.workload,
+        row.tasks,
+        rate.unwrap_or_default(),
+        rtt.unwrap_or_default()
     )
 }
 

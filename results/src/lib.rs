@@ -34,9 +34,11 @@
 
 mod atomic;
 pub mod compare;
+pub mod decide;
 pub mod history;
 pub mod history_writer;
 mod json_path;
+pub mod measures;
 pub mod merge;
 pub mod overlap;
 pub mod proof;

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::measures::{Measures, Sweep};
 use crate::timeline::TimelineData;
 use crate::verdict::{State, Verdicts};
 
@@ -30,6 +31,9 @@ pub struct Run {
     /// Comparisons between rows.
     #[serde(default)]
     pub comparisons: Vec<Comparison>,
+    /// Rows at rising levels, set beside each other.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sweeps: Vec<Sweep>,
     /// Scenarios.
     #[serde(default)]
     pub scenarios: Vec<ScenarioResult>,
@@ -139,6 +143,9 @@ pub struct BenchRow {
     pub valid: bool,
     /// Why not.
     pub why_invalid: Vec<String>,
+    /// Everything beyond: the load, hand-offs, costs, intervals, noise.
+    #[serde(default)]
+    pub measures: Box<Measures>,
 }
 
 /// Whether a lock was safe while it was measured.
@@ -187,6 +194,19 @@ pub struct Comparison {
     pub ratio: Ratio,
     /// `better`, `worse`, `not-shown` or `equivalent`: b against a.
     pub verdict: String,
+    /// The same of an arm that is `a` once more, measured beside it: what "no difference" looks like here. A difference that is not
+    /// larger is not shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub same_again: Option<Ratio>,
+    /// How likely a difference so large is without any, two-sided; `null` with too few rounds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p: Option<f64>,
+    /// `p` after Holm's correction for all comparisons of the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p_adjusted: Option<f64>,
+    /// The smallest true difference that so many rounds show in four of five runs, as a ratio above 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detectable: Option<f64>,
 }
 
 /// A ratio and its interval; no interval with too few rounds.
@@ -320,6 +340,7 @@ impl Run {
             meta,
             rows: Vec::new(),
             comparisons: Vec::new(),
+            sweeps: Vec::new(),
             scenarios: Vec::new(),
             as_expected: None,
             partial: false,

@@ -5,16 +5,22 @@ use std::{sync::Arc, time::Duration};
 use futures_util::future::join_all;
 use hdrhistogram::Histogram;
 
-use super::{BenchPlan, Hooks};
+use super::{BenchPlan, Hooks, Leasing};
 use crate::{
     server_stats::ServerWatch,
     subject::{ConnectTo, Subject, SubjectError},
     workload::{
-        Workload,
-        closed_loop::{self, Little, Load, Round, SharedClient},
-        record::histogram,
+        LeaseOf, Workload,
+        ledger::Passed,
+        record::{Coarse, PARTS, Samples, histogram, merge},
+        round::{self, Crew, Disturbance, Little, Load, Round, Spent},
     },
 };
+
+/// The lease that is renewed where renewal is measured: short enough that a window of a second sees some.
+const RENEWED: Duration = Duration::from_secs(3);
+/// The lease where neither the plan nor the workload cares.
+const USUAL: Duration = Duration::from_secs(30);
 
 /// A subject under one workload with one number of tasks, and its rounds so far.
 pub(super) struct Arm {
@@ -22,13 +28,11 @@ pub(super) struct Arm {
     pub(super) workload: &'static Workload,
     pub(super) tasks: u32,
     pub(super) rounds: Vec<RoundFigures>,
-    pub(super) acquire: Histogram<u64>,
-    pub(super) release: Histogram<u64>,
-    pub(super) handoff: Histogram<u64>,
+    pub(super) samples: Samples,
+    pub(super) passed: Passed,
+    pub(super) lag: Histogram<u64>,
+    pub(super) margin: Histogram<u64>,
     pub(super) holds: u64,
-    pub(super) censored: u64,
-    pub(super) errors: u64,
-    pub(super) first_error: Option<String>,
     /// The first overlap, in words.
     pub(super) overlap: Option<String>,
 }
@@ -36,14 +40,36 @@ pub(super) struct Arm {
 /// What is kept of a round beside the merged histograms.
 pub(super) struct RoundFigures {
     pub(super) cycles: u64,
+    pub(super) seconds: f64,
     pub(super) cycles_per_s: f64,
+    pub(super) cycles_per_part: [u32; PARTS],
+    pub(super) acquire_per_part: Vec<Coarse>,
+    pub(super) handoff_per_part: Vec<Coarse>,
     pub(super) handoff_p50: Option<f64>,
     pub(super) jain: f64,
+    pub(super) starved: u64,
+    pub(super) grants: u64,
+    pub(super) to_another: u64,
+    pub(super) due: u64,
+    pub(super) renewed: u64,
+    pub(super) lost: u64,
     pub(super) little: Little,
-    pub(super) commands: Option<f64>,
-    pub(super) server_calls: Option<f64>,
-    pub(super) server_cpu_us: Option<f64>,
-    pub(super) client_cpu_us: Option<f64>,
+    pub(super) spent: Spent,
+    pub(super) disturbance: Disturbance,
+}
+
+impl RoundFigures {
+    /// What was spent per cycle by clients, where it can be told.
+    pub(super) fn per_cycle(&self, what: Option<f64>) -> Option<f64> {
+        what.filter(|_| self.spent.cycles > 0)
+            .map(|what| what / self.spent.cycles as f64)
+    }
+
+    /// What was spent per cycle by servers.
+    pub(super) fn per_server_cycle(&self, what: Option<f64>) -> Option<f64> {
+        what.filter(|_| self.spent.cycles_at_servers > 0)
+            .map(|what| what / self.spent.cycles_at_servers as f64)
+    }
 }
 
 impl Arm {
@@ -53,13 +79,11 @@ impl Arm {
             workload,
             tasks,
             rounds: Vec::new(),
-            acquire: histogram(),
-            release: histogram(),
-            handoff: histogram(),
+            samples: Samples::new(),
+            passed: Passed::default(),
+            lag: histogram(),
+            margin: histogram(),
             holds: 0,
-            censored: 0,
-            errors: 0,
-            first_error: None,
             overlap: None,
         }
     }
@@ -83,20 +107,19 @@ impl Arm {
         !matches!(kind, "read" | "semaphore" | "permits" | "latch")
     }
 
-    fn add(&mut self, plan: &BenchPlan, round: &Round, locks: &[String]) {
-        for (sum, part) in [
-            (&mut self.acquire, &round.acquire),
-            (&mut self.release, &round.release),
-            (&mut self.handoff, &round.handoff),
-        ] {
-            sum.add(part).expect("both grow as far as they must");
-        }
+    pub(super) fn lease(&self, plan: &BenchPlan) -> Option<Duration> {
+        let wished = match plan.lease {
+            Leasing::Usual => Some(USUAL),
+            Leasing::Fixed(lease) => Some(lease),
+            Leasing::Renewed => None,
+        };
+        self.workload.lease(wished, plan.lease != Leasing::Usual)
+    }
+
+    /// Adds a round; one that is not to be `counted` still says whether the lock was safe.
+    pub(super) fn add(&mut self, plan: &BenchPlan, whole: WholeRound, counted: bool) {
+        let WholeRound { round, locks } = whole;
         self.holds += round.judge.seen;
-        self.censored += round.censored;
-        self.errors += round.errors;
-        if self.first_error.is_none() {
-            self.first_error.clone_from(&round.first_error);
-        }
         if let (None, Some((a, b)), true) =
             (&self.overlap, &round.judge.overlap, self.exclusive(plan))
         {
@@ -109,85 +132,154 @@ impl Arm {
                 self.rounds.len() + 1
             ));
         }
-        let handed_on = !round.handoff.is_empty();
+        if !counted {
+            return;
+        }
+        self.samples.merge(&round.samples);
+        merge(&mut self.passed.handoff, &round.passed.handoff);
+        merge(&mut self.passed.notified, &round.passed.notified);
+        merge(&mut self.margin, &round.renewed.margin);
+        let passed = &mut self.passed;
+        passed.grants += round.passed.grants;
+        passed.to_another += round.passed.to_another;
+        passed.to_itself += round.passed.to_itself;
+        passed.inversions += round.passed.inversions;
+        passed.idle_ns += round.passed.idle_ns;
+        passed.lost_wakeups += round.passed.lost_wakeups;
+        passed.most_bypasses = passed.most_bypasses.max(round.passed.most_bypasses);
+        passed.longest_idle_ns = passed.longest_idle_ns.max(round.passed.longest_idle_ns);
+        if let Some(offered) = &round.offered {
+            merge(&mut self.lag, &offered.lag);
+        }
+        let quantile =
+            |h: &Histogram<u64>, q: f64| (!h.is_empty()).then(|| h.value_at_quantile(q) as f64);
+        let seconds = round.elapsed.as_secs_f64();
         self.rounds.push(RoundFigures {
             cycles: round.cycles,
-            cycles_per_s: round.cycles as f64 / round.elapsed.as_secs_f64(),
-            handoff_p50: handed_on.then(|| round.handoff.value_at_quantile(0.5) as f64),
+            seconds,
+            cycles_per_s: round.cycles as f64 / seconds,
+            cycles_per_part: round.samples.cycles_per_part,
+            handoff_p50: quantile(&round.passed.handoff, 0.5),
             jain: crate::stats::jain(&round.per_task),
+            starved: round.starved,
+            grants: round.passed.grants,
+            to_another: round.passed.to_another,
+            due: round.offered.as_ref().map_or(0, |offered| offered.due),
+            renewed: round.renewed.renewed,
+            lost: round.renewed.lost,
             little: round.little,
-            commands: round.commands_per_cycle,
-            server_calls: round.server_calls_per_cycle,
-            server_cpu_us: round.server_cpu_us_per_cycle,
-            client_cpu_us: round.client_cpu_us_per_cycle,
+            spent: round.spent,
+            disturbance: round.disturbance,
+            handoff_per_part: round.passed.handoff_per_part,
+            acquire_per_part: round.samples.acquire_per_part,
         });
     }
 }
 
-/// One round with fresh connections and fresh names. `Ok(Some(_))`: it was cut short, and why; nothing of it is kept.
+/// A round that went to its end.
+pub(super) struct WholeRound {
+    round: Round,
+    locks: Vec<String>,
+}
+
+impl WholeRound {
+    /// Share of CPU time that the hypervisor took.
+    pub(super) fn steal(&self) -> f64 {
+        self.round.disturbance.steal
+    }
+}
+
+/// How a round ended.
+pub(super) enum Ended {
+    Whole(WholeRound),
+    /// Why; nothing of it is kept.
+    CutShort(String),
+}
+
+/// One round with fresh connections and fresh names.
 pub(super) async fn run_round(
     plan: &BenchPlan,
-    arm: &mut Arm,
+    arm: &Arm,
     at: usize,
     round: usize,
     servers: Option<&ServerWatch>,
     hooks: &Hooks,
-) -> Result<Option<String>, SubjectError> {
+) -> Result<Ended, SubjectError> {
     if hooks.cancelled() {
-        return Ok(Some("interrupted".into()));
+        return Ok(Ended::CutShort("interrupted".into()));
     }
     let count = arm.workload.locks(arm.tasks, plan.locks);
     let (workload, tasks) = (arm.workload.name, arm.tasks);
     let locks: Vec<String> = (0..count)
         .map(|i| format!("{}{workload}:{tasks}:{at}:{round}:{i}", plan.key_prefix))
         .collect();
-    let clients = connect(plan, arm, round).await?;
+    let mut crew = connect(plan, arm, round).await?;
     let load = Load {
         workload: arm.workload,
+        subject: arm.subject.clone(),
+        connect: connect_to(plan, arm, round, 0),
         tasks,
         locks: locks.clone(),
         kind: plan.kind.clone(),
-        lease: plan.lease,
+        lease: arm.lease(plan),
         wait: plan.wait,
         hold: plan.hold.unwrap_or(arm.workload.hold),
         think: plan.think.unwrap_or(arm.workload.think),
         warmup: plan.warmup,
         duration: plan.duration,
+        pace: plan.pace,
+        seed: seed(plan, round, 0),
     };
-    let measured = closed_loop::run(load, &clients, servers, || hooks.cancelled()).await;
-    join_all(clients.into_iter().filter_map(|client| {
+    let measured = round::run(load, &mut crew, servers, || hooks.cancelled()).await;
+    join_all(crew.clients.into_iter().filter_map(|client| {
         // Tasks are over, so nobody else has it.
         Arc::into_inner(client).map(|client| client.close())
     }))
     .await;
-    if measured.cut_short.is_some() {
-        return Ok(measured.cut_short);
-    }
-    arm.add(plan, &measured, &locks);
-    Ok(None)
+    Ok(match measured.cut_short {
+        Some(why) => Ended::CutShort(why),
+        None => Ended::Whole(WholeRound {
+            round: measured,
+            locks,
+        }),
+    })
 }
 
-async fn connect(
-    plan: &BenchPlan,
-    arm: &Arm,
-    round: usize,
-) -> Result<Vec<SharedClient>, SubjectError> {
-    let mut clients = Vec::new();
-    for number in 1..=plan.clients.min(arm.tasks) {
-        let to = ConnectTo {
-            target: plan.target.clone(),
-            client: format!("c{number}"),
-            seed: plan
-                .seed
-                .wrapping_mul(1_000_003)
-                .wrapping_add(round as u64 * 1_009 + u64::from(number)),
-            durability: plan.durability.clone(),
-            watchdog: None,
-            log: None,
-            env: Vec::new(),
-        };
-        // Nobody listens to events here, so the receiver is dropped and a subject need not pass them on.
-        clients.push(Arc::new(arm.subject.connect(&to).await?.client));
+fn seed(plan: &BenchPlan, round: usize, client: u32) -> u64 {
+    plan.seed
+        .wrapping_mul(1_000_003)
+        .wrapping_add(round as u64 * 1_009 + u64::from(client))
+}
+
+fn connect_to(plan: &BenchPlan, arm: &Arm, round: usize, number: u32) -> ConnectTo {
+    let renewed = arm.workload.lease == LeaseOf::Renewed;
+    ConnectTo {
+        target: plan.target.clone(),
+        client: format!("c{number}"),
+        seed: seed(plan, round, number),
+        durability: plan.durability.clone(),
+        watchdog: match plan.lease {
+            Leasing::Fixed(lease) if renewed => Some(lease),
+            _ => renewed.then_some(RENEWED),
+        },
+        log: None,
+        env: Vec::new(),
     }
-    Ok(clients)
+}
+
+async fn connect(plan: &BenchPlan, arm: &Arm, round: usize) -> Result<Crew, SubjectError> {
+    let mut crew = Crew {
+        clients: Vec::new(),
+        events: Vec::new(),
+    };
+    for number in 1..=plan.clients.min(arm.tasks) {
+        let to = connect_to(plan, arm, round, number);
+        let connected = arm.subject.connect(&to).await?;
+        crew.clients.push(Arc::new(connected.client));
+        if arm.workload.listens {
+            crew.events.push(connected.events);
+        }
+        // Else nobody listens to events, so the receiver is dropped and a subject need not pass them on.
+    }
+    Ok(crew)
 }

@@ -1,6 +1,7 @@
 //! Turns a plan into measured rows and comparisons: rounds, interleaved, each with fresh connections and fresh names.
 
 mod arm;
+mod compare;
 mod order;
 mod rows;
 
@@ -11,12 +12,28 @@ use tokio::sync::watch;
 
 use crate::{
     server_stats::ServerWatch,
+    stats,
     subject::{Subject, SubjectError},
     subjects,
-    workload::{self, Workload},
+    workload::{self, Pace, Workload},
 };
-use arm::{Arm, run_round};
+use arm::{Arm, Ended, WholeRound, run_round};
 pub use order::order;
+
+/// Share of stolen CPU time from which a round is dropped. Fixed here, before anything is measured.
+const DISTURBED: f64 = 0.1;
+
+/// How long locks are leased for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Leasing {
+    /// As the workload says; where it does not care, 30 s.
+    #[default]
+    Usual,
+    /// This long. Where the workload is about renewal, the lease that is renewed.
+    Fixed(Duration),
+    /// Renewed by the library.
+    Renewed,
+}
 
 /// What is to be measured on one target.
 #[derive(Debug, Clone)]
@@ -36,18 +53,26 @@ pub struct BenchPlan {
     pub locks: Option<u32>,
     /// Clients that share the tasks, each with its own identity and connections.
     pub clients: u32,
+    /// Whether each client is a process of its own, as rows say it; the caller's subjects see to it.
+    pub client_processes: bool,
+    /// The cores that clients are kept on, as rows say it; empty: anywhere.
+    pub client_cores: Vec<u32>,
     /// The kind of lock; empty: each subject's default.
     pub kind: String,
-    /// Lease; `None`: renewed by the library.
-    pub lease: Option<Duration>,
+    /// Lease.
+    pub lease: Leasing,
     /// Longest wait of an acquire; one that gives up is counted as censored.
     pub wait: Duration,
     /// Hold time; `None`: the workload's.
     pub hold: Option<Duration>,
     /// Think time; `None`: the workload's.
     pub think: Option<Duration>,
+    /// Open loop; `None`: closed.
+    pub pace: Option<Pace>,
     /// `none`, `wait:K`, `wait:all`.
     pub durability: String,
+    /// The round trip that a proxy on the way adds, as rows say it; nothing is done about it here.
+    pub added_rtt: Option<Duration>,
     /// Time before the window of each round, which is dropped.
     pub warmup: Duration,
     /// The window of each round.
@@ -71,12 +96,16 @@ impl BenchPlan {
             tasks: vec![16],
             locks: None,
             clients: 1,
+            client_processes: false,
+            client_cores: Vec::new(),
             kind: String::new(),
-            lease: Some(Duration::from_secs(30)),
+            lease: Leasing::Usual,
             wait: Duration::from_secs(10),
             hold: None,
             think: None,
+            pace: None,
             durability: "none".into(),
+            added_rtt: None,
             warmup: Duration::from_millis(500),
             duration: Duration::from_secs(2),
             rounds: 5,
@@ -137,6 +166,8 @@ pub struct BenchOutcome {
     pub cut_short: Option<String>,
     /// `redis_version` of every data node that was asked.
     pub server_versions: BTreeMap<String, String>,
+    /// The median of some PINGs before the load.
+    pub round_trip: Option<Duration>,
     /// What a reader must know before believing a number.
     pub warnings: Vec<String>,
 }
@@ -164,20 +195,25 @@ pub async fn run_subjects(
     subjects: Vec<Arc<dyn Subject>>,
     hooks: &Hooks,
 ) -> Result<BenchOutcome, SubjectError> {
-    check(plan, &subjects)?;
     let workloads: Vec<&'static Workload> = plan
         .workloads
         .iter()
         .map(|name| workload::find(name))
         .collect::<Result<_, _>>()?;
-    // Groups are what is compared: one workload, one number of tasks, every subject.
-    let mut groups: Vec<Vec<Arm>> = Vec::new();
+    check(plan, &subjects, &workloads)?;
+    // Where a difference can be shown, the first subject runs twice: its two arms say what no difference looks like.
+    let twins = plan.rounds as usize >= stats::paired::FEWEST_PAIRS
+        && subjects.len() > 1
+        && subjects[1..].iter().all(|s| s.name() != subjects[0].name());
+    let mut groups: Vec<Group> = Vec::new();
     for workload in workloads {
         for tasks in &plan.tasks {
-            let arms = subjects
-                .iter()
-                .map(|s| Arm::new(s.clone(), workload, *tasks));
-            groups.push(arms.collect());
+            let arm = |subject: &Arc<dyn Subject>| Arm::new(subject.clone(), workload, *tasks);
+            groups.push(Group {
+                arms: subjects.iter().map(arm).collect(),
+                again: twins.then(|| arm(&subjects[0])),
+                dropped: 0,
+            });
         }
     }
     let mut outcome = BenchOutcome {
@@ -187,9 +223,10 @@ pub async fn run_subjects(
     let servers = ServerWatch::find(&plan.target).await;
     if let Some(servers) = &servers {
         outcome.server_versions = servers.versions().await;
+        outcome.round_trip = servers.round_trip().await;
     }
-    let orders = order(plan.seed, subjects.len(), plan.rounds);
-    let total = groups.len() * subjects.len() * orders.len();
+    let orders = order(plan.seed, subjects.len() + usize::from(twins), plan.rounds);
+    let total = groups.len() * (subjects.len() + usize::from(twins)) * orders.len();
     let mut done = 0;
     let tell = |done: usize, now: String| {
         if let Some(progress) = &hooks.progress {
@@ -198,32 +235,91 @@ pub async fn run_subjects(
     };
     'rounds: for (round, order) in orders.iter().enumerate() {
         for group in &mut groups {
+            let mut measured = Vec::new();
+            let mut ended = None;
             for at in order {
-                let arm = &mut group[*at];
+                let arm = group.arm(*at);
                 tell(done, arm.title());
                 match run_round(plan, arm, *at, round, servers.as_ref(), hooks).await {
-                    Ok(None) => done += 1,
-                    Ok(Some(why)) => {
-                        outcome.cut_short = Some(format!("{}: {why}", arm.title()));
-                        break 'rounds;
+                    Ok(Ended::Whole(whole)) => {
+                        done += 1;
+                        measured.push((*at, whole));
                     }
+                    Ok(Ended::CutShort(why)) => ended = Some(why),
                     Err(e) if done == 0 => return Err(e),
-                    Err(e) => {
-                        outcome.cut_short = Some(format!("{}: {e}", arm.title()));
-                        break 'rounds;
-                    }
+                    Err(e) => ended = Some(e.to_string()),
                 }
+                if let Some(why) = &mut ended {
+                    *why = format!("{}: {why}", arm.title());
+                    break;
+                }
+            }
+            group.keep(plan, measured);
+            if ended.is_some() {
+                outcome.cut_short = ended;
+                break 'rounds;
             }
         }
     }
     tell(done, "done".into());
     for group in &groups {
-        rows::add(plan, group, &mut outcome);
+        rows::add(plan, &group.arms, group.dropped, &mut outcome);
+        compare::add(plan, &group.arms, group.again.as_ref(), &mut outcome);
     }
+    results::decide::decide(&mut outcome.comparisons);
     Ok(outcome)
 }
 
-fn check(plan: &BenchPlan, subjects: &[Arc<dyn Subject>]) -> Result<(), SubjectError> {
+/// What is compared: one workload, one number of tasks, every subject.
+struct Group {
+    arms: Vec<Arm>,
+    /// The first arm once more.
+    again: Option<Arm>,
+    /// Rounds that were dropped.
+    dropped: u32,
+}
+
+impl Group {
+    fn arm(&mut self, at: usize) -> &mut Arm {
+        match self.arms.len() {
+            n if at < n => &mut self.arms[at],
+            _ => self
+                .again
+                .as_mut()
+                .expect("the order counts it only if there is one"),
+        }
+    }
+
+    /// Keeps what one round of all arms gave, or drops all of it, since arms are compared round by round: where the hypervisor took
+    /// more than a tenth of the machine away in one of them. Half of the rounds stay whatever happens, and the rows say how it was.
+    fn keep(&mut self, plan: &BenchPlan, measured: Vec<(usize, WholeRound)>) {
+        let stolen = measured.iter().any(|(_, round)| round.steal() > DISTURBED);
+        let drop = stolen && (self.dropped + 1) * 2 <= plan.rounds;
+        self.dropped += u32::from(drop);
+        for (at, round) in measured {
+            self.arm(at).add(plan, round, !drop);
+        }
+    }
+}
+
+fn check(
+    plan: &BenchPlan,
+    subjects: &[Arc<dyn Subject>],
+    workloads: &[&Workload],
+) -> Result<(), SubjectError> {
+    if let (Some(pace), Some(workload)) = (plan.pace, workloads.iter().find(|w| !w.paced)) {
+        return Err(SubjectError::usage(format!(
+            "`{}` has a rhythm of its own and cannot be offered {} cycles/s; a rate goes with {}",
+            workload.name,
+            pace.rate_per_s,
+            workload::WORKLOADS
+                .iter()
+                .filter(|w| w.paced)
+                .map(|w| w.name)
+                .collect::<Vec<_>>()
+                .join(", ")
+        )));
+    }
     let wrong = if subjects.is_empty() {
         "no subject"
     } else if plan.tasks.is_empty() || plan.tasks.contains(&0) {
@@ -232,6 +328,11 @@ fn check(plan: &BenchPlan, subjects: &[Arc<dyn Subject>]) -> Result<(), SubjectE
         "clients must be at least 1"
     } else if plan.rounds == 0 {
         "rounds must be at least 1"
+    } else if plan
+        .pace
+        .is_some_and(|pace| !(pace.rate_per_s > 0.0 && pace.rate_per_s < 1e9))
+    {
+        "a rate must be above 0"
     } else if plan.duration < Duration::from_millis(10) {
         "the window must be at least 10 ms long"
     } else {

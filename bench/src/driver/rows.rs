@@ -1,17 +1,32 @@
-//! Turns an arm's rounds into a row, and two arms into a comparison.
+//! Turns an arm's rounds into a row.
 
 use results::{
-    run::{BenchRow, Comparison, Estimate, Quantiles, Safety},
+    measures::{
+        Certainty, LittlesLaw, LoadShape, Measures, Noise, Pacing, Passing, Raw, Renewal, WaitTail,
+    },
+    run::{BenchRow, Quantiles, Safety},
     verdict::State,
 };
 
-use super::{BenchOutcome, BenchPlan, arm::Arm};
-use crate::stats;
+use super::{
+    BenchOutcome, BenchPlan,
+    arm::{Arm, RoundFigures},
+};
+use crate::{
+    stats::{self, batch, blocks, censored},
+    workload::{LeaseOf, Spread, round::Disturbance},
+};
 
 /// A round with fewer cycles says nothing about a rate.
 const FEWEST_CYCLES: u64 = 30;
 /// How far Little's law may be off before stamps must have been lost; three standard errors of the sampling come on top.
-const LITTLE: f64 = 0.05;
+const LITTLE: f64 = 0.03;
+/// An open loop that completes less of what was offered did not keep its schedule.
+const KEPT: f64 = 0.99;
+/// The generator's own lateness (p99) may be this share of the median response …
+const LAG_SHARE: f64 = 0.1;
+/// … or this long, below which timers and the scheduler do not go.
+const LAG_FLOOR_NS: u64 = 1_000_000;
 
 /// What is to be said of this build and machine, whatever was measured.
 pub(super) fn warnings() -> Vec<String> {
@@ -24,46 +39,44 @@ pub(super) fn warnings() -> Vec<String> {
     warnings
 }
 
-/// Adds the rows of one group, and the comparisons with its first arm.
-pub(super) fn add(plan: &BenchPlan, group: &[Arm], outcome: &mut BenchOutcome) {
+/// Adds the rows of one group.
+pub(super) fn add(plan: &BenchPlan, group: &[Arm], dropped: u32, outcome: &mut BenchOutcome) {
     for arm in group.iter().filter(|arm| !arm.rounds.is_empty()) {
-        outcome.rows.push(row(plan, arm));
-    }
-    let Some((base, others)) = group.split_first() else {
-        return;
-    };
-    for other in others {
-        if base.rounds.is_empty() || other.rounds.is_empty() {
-            continue;
-        }
-        if let Some(void) = [base, other].iter().find(|arm| arm.overlap.is_some()) {
-            outcome.warnings.push(format!(
-                "{} was not safe while it was measured, so it is compared with nothing",
-                void.title()
-            ));
-            continue;
-        }
-        let comparisons = compare(plan, base, other);
-        outcome.comparisons.extend(comparisons);
+        let mut row = row(plan, arm, dropped);
+        row.measures.load.round_trip_ns = outcome.round_trip.map(ns);
+        outcome.rows.push(row);
     }
 }
 
-fn row(plan: &BenchPlan, arm: &Arm) -> BenchRow {
+fn row(plan: &BenchPlan, arm: &Arm, dropped: u32) -> BenchRow {
+    let samples = &arm.samples;
+    let pacing = pacing(plan, arm);
+    let response = plan.pace.map(|_| stats::quantiles(&samples.response));
     let mut why_invalid = Vec::new();
     if let Some(overlap) = &arm.overlap {
         why_invalid.push(format!("the lock was not safe: {overlap}"));
     }
-    if let Some(round) = arm.rounds.iter().find(|r| r.cycles < FEWEST_CYCLES) {
+    // A renewal workload may see no renewal at all in a short window: its figures are the locks that it holds.
+    let fewest = arm.rounds.iter().map(|r| r.cycles).min().unwrap_or(0);
+    if fewest < FEWEST_CYCLES && arm.workload.lease != LeaseOf::Renewed {
         why_invalid.push(format!(
-            "too few cycles: {} in a round, {FEWEST_CYCLES} are needed; measure longer",
-            round.cycles
+            "too few cycles: {fewest} in a round, {FEWEST_CYCLES} are needed; measure longer"
         ));
     }
-    if arm.errors > 0 {
+    if samples.errors > 0 {
         why_invalid.push(format!(
             "{} calls ended in an error, the first: {}",
-            arm.errors,
-            arm.first_error.as_deref().unwrap_or("unknown")
+            samples.errors,
+            samples.first_error.as_deref().unwrap_or("unknown")
+        ));
+    }
+    if let (Some(pacing), Some(response)) = (&pacing, &response) {
+        why_invalid.extend(not_kept(pacing, response, arm.tasks));
+    }
+    let lost: u64 = arm.rounds.iter().map(|r| r.lost).sum();
+    if lost > 0 {
+        why_invalid.push(format!(
+            "the library gave up {lost} locks that it was to keep: figures per held lock are of fewer than they say"
         ));
     }
     why_invalid.extend(little(arm));
@@ -74,80 +87,289 @@ fn row(plan: &BenchPlan, arm: &Arm) -> BenchRow {
     } else {
         State::Clean
     };
+    let locks = arm.workload.locks(arm.tasks, plan.locks);
+    let mut measures = measures(plan, arm, locks);
+    measures.pacing = pacing;
+    measures.response_ns = response;
+    measures.noise = noise(arm, dropped);
+    let rates: Vec<f64> = arm.rounds.iter().map(|r| r.cycles_per_s).collect();
     BenchRow {
         subject: arm.subject.name().to_owned(),
         topology: plan.topology.clone(),
         workload: arm.workload.name.to_owned(),
         tasks: arm.tasks,
-        locks: arm.workload.locks(arm.tasks, plan.locks),
+        locks,
         rounds: u32::try_from(arm.rounds.len()).unwrap_or(u32::MAX),
-        cycles_per_s: over_rounds(arm),
-        acquire_ns: stats::quantiles(&arm.acquire),
-        release_ns: stats::quantiles(&arm.release),
+        cycles_per_s: stats::estimate(&rates),
+        acquire_ns: stats::quantiles(&samples.acquire),
+        release_ns: stats::quantiles(&samples.release),
         handoff_ns: handoff(arm),
-        commands_per_cycle: median_of(arm, |r| r.commands),
-        server_calls_per_cycle: median_of(arm, |r| r.server_calls),
-        server_cpu_us_per_cycle: median_of(arm, |r| r.server_cpu_us),
-        client_cpu_us_per_cycle: median_of(arm, |r| r.client_cpu_us),
+        commands_per_cycle: median_of(arm, |r| r.per_cycle(r.spent.commands)),
+        server_calls_per_cycle: median_of(arm, |r| r.per_server_cycle(r.spent.server_calls)),
+        server_cpu_us_per_cycle: median_of(arm, |r| r.per_server_cycle(r.spent.server_cpu_us)),
+        client_cpu_us_per_cycle: median_of(arm, |r| r.per_cycle(r.spent.client_cpu_us)),
         jain: stats::median(&arm.rounds.iter().map(|r| r.jain).collect::<Vec<_>>()),
-        censored: arm.censored,
+        censored: samples.gave_up.len(),
         safety: Safety { state },
         valid: why_invalid.is_empty(),
         why_invalid,
+        measures: Box::new(measures),
     }
 }
 
-fn over_rounds(arm: &Arm) -> Estimate {
+fn measures(plan: &BenchPlan, arm: &Arm, locks: u32) -> Measures {
+    let samples = &arm.samples;
+    let some = |histogram: &hdrhistogram::Histogram<u64>| {
+        (!histogram.is_empty()).then(|| stats::quantiles(histogram))
+    };
+    let one_task = arm.workload.name == "pairs" && samples.acquire.len() > 0;
+    Measures {
+        load: load_shape(plan, arm),
+        passing: (arm.workload.hands_off && arm.passed.grants > 0).then(|| passing(arm)),
+        renewal: (arm.workload.lease == LeaseOf::Renewed).then(|| renewal(arm, locks)),
+        recovery_ns: some(&samples.recovery),
+        recovery_late_ns: some(&samples.recovery_late),
+        connect_ns: some(&samples.connect),
+        wave_ns: some(&samples.wave),
+        ten_thousand_pairs_ns: one_task.then(|| ten_thousand_pairs_ns(arm)),
+        bytes_per_cycle: median_of(arm, |r| r.per_server_cycle(r.spent.server_bytes)),
+        client_bytes_per_waiter: (arm.workload.spread == Spread::One && arm.tasks > 1)
+            .then(|| median_of(arm, |r| r.spent.client_memory))
+            .flatten()
+            .map(|bytes| bytes / f64::from(arm.tasks - 1)),
+        wait_tail: (!samples.gave_up.is_empty()).then(|| WaitTail {
+            p50_ns: censored::quantile(&samples.acquire, &samples.gave_up, 0.5),
+            p90_ns: censored::quantile(&samples.acquire, &samples.gave_up, 0.9),
+            p99_ns: censored::quantile(&samples.acquire, &samples.gave_up, 0.99),
+        }),
+        certainty: certainty(plan, arm),
+        littles_law: law(arm).map(|(sampled, reckoned, _)| LittlesLaw { sampled, reckoned }),
+        raw: raw(arm),
+        ..Measures::default()
+    }
+}
+
+fn ns(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn load_shape(plan: &BenchPlan, arm: &Arm) -> LoadShape {
+    LoadShape {
+        mode: if plan.pace.is_some() {
+            "open"
+        } else {
+            "closed"
+        }
+        .into(),
+        arrivals: plan.pace.map(|pace| pace.arrivals.name().to_owned()),
+        rate_per_s: plan.pace.map(|pace| pace.rate_per_s),
+        hold_ns: ns(plan.hold.unwrap_or(arm.workload.hold)),
+        think_ns: ns(plan.think.unwrap_or(arm.workload.think)),
+        lease_ns: arm.lease(plan).map(ns),
+        durability: plan.durability.clone(),
+        added_rtt_ns: plan.added_rtt.map(ns),
+        round_trip_ns: None,
+        clients: plan.clients.min(arm.tasks),
+        client_processes: plan.client_processes,
+        client_cores: plan.client_cores.clone(),
+    }
+}
+
+fn pacing(plan: &BenchPlan, arm: &Arm) -> Option<Pacing> {
+    plan.pace?;
+    let seconds: f64 = arm.rounds.iter().map(|r| r.seconds).sum();
+    let due: u64 = arm.rounds.iter().map(|r| r.due).sum();
+    let cycles: u64 = arm.rounds.iter().map(|r| r.cycles).sum();
+    Some(Pacing {
+        offered_per_s: due as f64 / seconds,
+        achieved_per_s: cycles as f64 / seconds,
+        late: arm.samples.late,
+        not_begun: due.saturating_sub(arm.samples.start_lag.len()),
+        lag_ns: stats::quantiles(&arm.lag),
+        start_lag_ns: stats::quantiles(&arm.samples.start_lag),
+    })
+}
+
+/// Why an open loop's figures are not those of its schedule.
+fn not_kept(pacing: &Pacing, response: &Quantiles, tasks: u32) -> Vec<String> {
+    let mut why = Vec::new();
+    if pacing.achieved_per_s < KEPT * pacing.offered_per_s {
+        why.push(format!(
+            "the schedule was not kept: {:.0} of {:.0} cycles/s were completed, {} ticks began late, {} not at all; it is more than \
+             the lock can do, or more than {tasks} tasks can have under way (--tasks)",
+            pacing.achieved_per_s, pacing.offered_per_s, pacing.late, pacing.not_begun
+        ));
+    }
+    if let (Some(lag), Some(p50)) = (pacing.lag_ns.p99, response.p50)
+        && lag as f64 > (LAG_SHARE * p50 as f64).max(LAG_FLOOR_NS as f64)
+    {
+        why.push(format!(
+            "the generator itself was late: p99 of its lag is {:.2} ms, over a tenth of the median response and over 1 ms",
+            lag as f64 / 1e6
+        ));
+    }
+    why
+}
+
+fn passing(arm: &Arm) -> Passing {
+    let passed = &arm.passed;
+    let seconds: f64 = arm.rounds.iter().map(|r| r.seconds).sum();
+    let spread = match arm.workload.spread {
+        Spread::One => 1.0,
+        _ => f64::NAN,
+    };
+    let commands: Option<f64> = arm.rounds.iter().map(|r| r.spent.commands).sum();
+    let cpu_us: Option<f64> = arm.rounds.iter().map(|r| r.spent.server_cpu_us).sum();
+    let to_another: u64 = arm.rounds.iter().map(|r| r.to_another).sum();
+    let grants: u64 = arm.rounds.iter().map(|r| r.grants).sum();
+    let acquire = &arm.samples.acquire;
+    let per = |what: Option<f64>, n: u64| what.filter(|_| n > 0).map(|what| what / n as f64);
+    let p50 = acquire.value_at_quantile(0.5);
+    Passing {
+        grants: passed.grants,
+        to_another: passed.to_another,
+        to_itself: passed.to_itself,
+        notified_ns: (!passed.notified.is_empty()).then(|| stats::quantiles(&passed.notified)),
+        commands_per_handoff: per(commands, to_another),
+        wasted_commands_per_grant: per(commands, grants).map(|n| (n - 2.0).max(0.0)),
+        server_cpu_us_per_handoff: per(cpu_us, to_another),
+        most_bypasses: passed.most_bypasses,
+        inversions: passed.inversions as f64 / passed.grants.max(1) as f64,
+        starved: arm.rounds.iter().map(|r| r.starved).sum(),
+        longest_over_median: (p50 > 0).then(|| acquire.max() as f64 / p50 as f64),
+        // With several locks the times of all would be added up, and that is no share of anything.
+        idle: if spread.is_nan() {
+            0.0
+        } else {
+            passed.idle_ns as f64 / 1e9 / seconds
+        },
+        longest_idle_ns: passed.longest_idle_ns,
+        lost_wakeups: passed.lost_wakeups,
+    }
+}
+
+fn renewal(arm: &Arm, locks: u32) -> Renewal {
+    let seconds: f64 = arm.rounds.iter().map(|r| r.seconds).sum();
+    let thousands = f64::from(locks) / 1_000.0;
+    let sum = |what: &dyn Fn(&RoundFigures) -> Option<f64>| -> Option<f64> {
+        arm.rounds.iter().map(what).sum()
+    };
+    let per = |what: Option<f64>| what.map(|what| what / seconds / thousands);
+    let renewed: u64 = arm.rounds.iter().map(|r| r.renewed).sum();
+    let margin = &arm.margin;
+    Renewal {
+        held: u64::from(locks),
+        renewals_per_s: (renewed > 0).then(|| renewed as f64 / seconds),
+        commands_per_s_per_1000: per(sum(&|r| r.spent.commands)),
+        server_cpu_us_per_s_per_1000: per(sum(&|r| r.spent.server_cpu_us)),
+        client_cpu_us_per_s_per_1000: per(sum(&|r| r.spent.client_cpu_us)),
+        least_margin_ns: (!margin.is_empty()).then(|| margin.min()),
+        margin_p001_ns: (margin.len() >= 20_000).then(|| margin.value_at_quantile(0.001)),
+        lost: arm.rounds.iter().map(|r| r.lost).sum(),
+        server_bytes_per_lock: median_of(arm, |r| r.spent.server_memory)
+            .map(|bytes| bytes / f64::from(locks)),
+        client_bytes_per_lock: median_of(arm, |r| r.spent.client_memory)
+            .map(|bytes| bytes / f64::from(locks)),
+    }
+}
+
+/// What 10,000 pairs take one task, from the rate of all.
+fn ten_thousand_pairs_ns(arm: &Arm) -> u64 {
     let rates: Vec<f64> = arm.rounds.iter().map(|r| r.cycles_per_s).collect();
-    stats::estimate(&rates)
+    let per_task = stats::median(&rates) / f64::from(arm.tasks);
+    (10_000.0 / per_task.max(1e-9) * 1e9) as u64
+}
+
+fn certainty(plan: &BenchPlan, arm: &Arm) -> Certainty {
+    let series: Vec<Vec<f64>> = arm
+        .rounds
+        .iter()
+        .map(|r| r.cycles_per_part.iter().map(|n| f64::from(*n)).collect())
+        .collect();
+    let seconds: f64 = arm.rounds.iter().map(|r| r.seconds).sum();
+    let parts = series.iter().map(Vec::len).sum::<usize>() as f64;
+    let batches = batch::means(&series);
+    let interval = |parts: fn(&RoundFigures) -> &[crate::workload::record::Coarse], q: f64| {
+        let rounds: Vec<_> = arm.rounds.iter().map(parts).collect();
+        blocks::quantile(&rounds, q, plan.seed)
+    };
+    Certainty {
+        cycles_coverage: stats::coverage(arm.rounds.len()),
+        cycles_within_rounds: batches.as_ref().map(|b| b.interval.scaled(parts / seconds)),
+        batch_lag1: batches.map(|b| b.lag1),
+        acquire_p50_ns: interval(|r| &r.acquire_per_part, 0.5),
+        acquire_p99_ns: (arm.samples.acquire.len() >= 2_000)
+            .then(|| interval(|r| &r.acquire_per_part, 0.99))
+            .flatten(),
+        handoff_p50_ns: interval(|r| &r.handoff_per_part, 0.5),
+    }
+}
+
+fn noise(arm: &Arm, dropped_rounds: u32) -> Noise {
+    let worst = |what: fn(&Disturbance) -> f64| {
+        arm.rounds
+            .iter()
+            .map(|r| what(&r.disturbance))
+            .fold(0.0, f64::max)
+    };
+    let pressures: Option<Vec<f64>> = arm.rounds.iter().map(|r| r.disturbance.pressure).collect();
+    Noise {
+        steal: worst(|d| d.steal),
+        pressure: pressures.map(|p| p.into_iter().fold(0.0, f64::max)),
+        load_average: crate::environment::load_average(),
+        switches_per_s: worst(|d| d.switches_per_s),
+        dropped_rounds,
+    }
+}
+
+fn raw(arm: &Arm) -> Raw {
+    let pairs = |histogram: &hdrhistogram::Histogram<u64>| {
+        histogram
+            .iter_recorded()
+            .map(|at| (at.value_iterated_to(), at.count_at_value()))
+            .collect()
+    };
+    Raw {
+        cycles_per_s: arm.rounds.iter().map(|r| r.cycles_per_s).collect(),
+        cycles_per_part: arm
+            .rounds
+            .iter()
+            .map(|r| r.cycles_per_part.to_vec())
+            .collect(),
+        acquire_ns: pairs(&arm.samples.acquire),
+        handoff_ns: pairs(&arm.passed.handoff),
+    }
 }
 
 fn handoff(arm: &Arm) -> Option<Quantiles> {
-    (!arm.handoff.is_empty()).then(|| stats::quantiles(&arm.handoff))
+    (arm.workload.hands_off && !arm.passed.handoff.is_empty())
+        .then(|| stats::quantiles(&arm.passed.handoff))
 }
 
 /// The median over rounds, if every round has the figure.
-fn median_of(arm: &Arm, figure: impl Fn(&super::arm::RoundFigures) -> Option<f64>) -> Option<f64> {
+fn median_of(arm: &Arm, figure: impl Fn(&RoundFigures) -> Option<f64>) -> Option<f64> {
     let values: Option<Vec<f64>> = arm.rounds.iter().map(figure).collect();
     values.map(|values| stats::median(&values))
 }
 
-/// Little's law over all rounds: why the row cannot be believed, if it does not hold.
-fn little(arm: &Arm) -> Option<String> {
+/// Little's law over all rounds: calls sampled, calls reckoned, standard error of the sampling.
+fn law(arm: &Arm) -> Option<(f64, f64, f64)> {
     let n = arm.rounds.len() as f64;
-    let sum = |part: fn(&crate::workload::closed_loop::Little) -> f64| {
+    let sum = |part: fn(&crate::workload::round::Little) -> f64| {
         arm.rounds.iter().map(|r| part(&r.little)).sum::<f64>() / n
     };
     let (sampled, reckoned) = (sum(|l| l.sampled), sum(|l| l.reckoned));
     let error = sum(|l| l.error * l.error).sqrt() / n.sqrt();
+    (sampled > 0.0 || reckoned > 0.0).then_some((sampled, reckoned, error))
+}
+
+/// Why the row cannot be believed, if Little's law does not hold.
+fn little(arm: &Arm) -> Option<String> {
+    let (sampled, reckoned, error) = law(arm)?;
     let off = (sampled - reckoned).abs();
     (off > LITTLE * sampled.max(reckoned) + 3.0 * error).then(|| {
         format!(
             "Little's law does not hold: {sampled:.2} calls were under way on average, but throughput and latencies say {reckoned:.2}"
         )
     })
-}
-
-fn compare(plan: &BenchPlan, a: &Arm, b: &Arm) -> Vec<Comparison> {
-    let rates = |arm: &Arm| -> Vec<f64> { arm.rounds.iter().map(|r| r.cycles_per_s).collect() };
-    let gaps =
-        |arm: &Arm| -> Option<Vec<f64>> { arm.rounds.iter().map(|r| r.handoff_p50).collect() };
-    let mut comparisons = vec![("cycles_per_s", rates(a), rates(b), true)];
-    if let (Some(gaps_a), Some(gaps_b)) = (gaps(a), gaps(b)) {
-        comparisons.push(("handoff_ns", gaps_a, gaps_b, false));
-    }
-    comparisons
-        .into_iter()
-        .filter_map(|(metric, of_a, of_b, more_is_better)| {
-            let ratio = stats::paired_ratio(&of_a, &of_b, plan.seed)?;
-            Some(Comparison {
-                a: a.subject.name().to_owned(),
-                b: b.subject.name().to_owned(),
-                metric: metric.to_owned(),
-                r#where: format!("{}/{}/{}", plan.topology, a.workload.name, a.tasks),
-                verdict: stats::verdict(&ratio, more_is_better).to_owned(),
-                ratio,
-            })
-        })
-        .collect()
 }

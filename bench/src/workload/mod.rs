@@ -1,14 +1,31 @@
 //! Turns the name of a workload into what each task does: the one list of workloads.
 
-pub(crate) mod closed_loop;
+pub(crate) mod arrivals;
+mod chain;
+mod churn;
 mod contended;
+mod crash;
+mod cycles;
+mod herd;
 pub(crate) mod judge;
+mod keys;
+pub(crate) mod ledger;
+mod paced;
+mod pairs;
 pub(crate) mod record;
+mod renewal;
+pub(crate) mod round;
 mod uncontended;
+mod uniform;
+mod zipf;
 
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
+
 use crate::subject::SubjectError;
+pub use arrivals::{Arrivals, Pace};
+use round::Task;
 
 /// Which locks a task takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,9 +35,25 @@ pub enum Spread {
     Own,
     /// The one that all take.
     One,
+    /// Any, each as likely as the next.
+    Uniform,
+    /// Any, the first far more often than the last.
+    Zipf,
 }
 
-/// What one task does, over and over: acquire, hold, release, think.
+/// How long locks are leased for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LeaseOf {
+    /// As the plan says.
+    Plan,
+    /// The library renews them, whatever the plan says: that is the subject.
+    Renewed,
+    /// This long, where the plan does not say: recovery by lease takes a lease.
+    Fixed(Duration),
+}
+
+/// What one task does, over and over.
 #[derive(Debug, Clone)]
 pub struct Workload {
     /// Its name, as in flags and rows.
@@ -29,16 +62,41 @@ pub struct Workload {
     pub about: &'static str,
     /// Which locks a task takes.
     pub spread: Spread,
+    /// Lock names, where nobody names a number; `None`: as many as tasks.
+    pub locks: Option<u32>,
     /// Time between the grant and the release, where the plan names none.
     pub hold: Duration,
     /// Time between the release and the next acquire, where the plan names none.
     pub think: Duration,
+    /// The lease.
+    pub lease: LeaseOf,
     /// Whether tasks wait for each other, so that a lock is handed on.
     pub hands_off: bool,
+    /// Whether its cycles can begin on a schedule (open loop).
+    pub paced: bool,
+    /// Whether tasks have something to do before the window may begin.
+    pub(crate) prepares: bool,
+    /// Whether it listens to what clients report unasked.
+    pub(crate) listens: bool,
+    /// Whether tasks wait for others' grants.
+    pub(crate) counts_grants: bool,
+    /// What a task does in a closed loop.
+    pub(crate) steps: fn(Task) -> BoxFuture<'static, ()>,
 }
 
 /// Every workload, in the order of the docs.
-pub static WORKLOADS: &[Workload] = &[uncontended::WORKLOAD, contended::WORKLOAD];
+pub static WORKLOADS: &[Workload] = &[
+    uncontended::WORKLOAD,
+    contended::WORKLOAD,
+    chain::WORKLOAD,
+    herd::WORKLOAD,
+    uniform::WORKLOAD,
+    zipf::WORKLOAD,
+    renewal::WORKLOAD,
+    crash::WORKLOAD,
+    churn::WORKLOAD,
+    pairs::WORKLOAD,
+];
 
 /// The workload of that name.
 ///
@@ -62,23 +120,38 @@ pub fn find(name: &str) -> Result<&'static Workload, SubjectError> {
 }
 
 impl Workload {
+    /// The plain closed loop, which the others differ from in what they name.
+    pub(crate) const CYCLES: Workload = Workload {
+        name: "",
+        about: "",
+        spread: Spread::Own,
+        locks: None,
+        hold: Duration::ZERO,
+        think: Duration::ZERO,
+        lease: LeaseOf::Plan,
+        hands_off: false,
+        paced: false,
+        prepares: false,
+        listens: false,
+        counts_grants: false,
+        steps: cycles::run,
+    };
+
     /// How many lock names `tasks` tasks need, if so many are wished for.
     pub fn locks(&self, tasks: u32, wished: Option<u32>) -> u32 {
         match self.spread {
-            Spread::Own => wished.unwrap_or(tasks).max(tasks),
+            Spread::Own => wished.or(self.locks).unwrap_or(tasks).max(tasks),
             Spread::One => 1,
+            Spread::Uniform | Spread::Zipf => wished.or(self.locks).unwrap_or(tasks),
         }
     }
 
-    /// The lock that a task takes in its `cycle`-th cycle.
-    pub(crate) fn lock_of(&self, task: u32, cycle: u64, tasks: u32, locks: u32) -> u32 {
-        match self.spread {
-            // Task t has the locks t, t + tasks, t + 2 tasks, …
-            Spread::Own => {
-                let own = (locks - task).div_ceil(tasks);
-                task + tasks * u32::try_from(cycle % u64::from(own)).unwrap_or(0)
-            }
-            Spread::One => 0,
+    /// The lease, where the plan wants `wished`; `None` is renewal.
+    pub fn lease(&self, wished: Option<Duration>, named: bool) -> Option<Duration> {
+        match self.lease {
+            LeaseOf::Renewed => None,
+            LeaseOf::Fixed(lease) if !named => Some(lease),
+            LeaseOf::Plan | LeaseOf::Fixed(_) => wished,
         }
     }
 }
@@ -88,24 +161,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn own_locks_are_nobody_elses() {
-        let workload = find("uncontended").unwrap();
-        let mut taken = std::collections::BTreeMap::new();
-        for task in 0..3 {
-            for cycle in 0..20 {
-                let lock = workload.lock_of(task, cycle, 3, 8);
-                assert_eq!(*taken.entry(lock).or_insert(task), task, "lock {lock}");
-            }
-        }
-        assert_eq!(taken.len(), 8, "every lock is used: {taken:?}");
-    }
-
-    #[test]
     fn a_misspelt_workload_is_told_the_nearest() {
         let error = find("contendet").unwrap_err();
         assert!(
             error.message.contains("did you mean `contended`"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn every_task_has_a_lock_of_its_own_where_locks_are_own() {
+        for workload in WORKLOADS {
+            let locks = workload.locks(16, Some(4));
+            match workload.spread {
+                Spread::Own => assert_eq!(locks, 16, "{}", workload.name),
+                Spread::One => assert_eq!(locks, 1, "{}", workload.name),
+                Spread::Uniform | Spread::Zipf => assert_eq!(locks, 4, "{}", workload.name),
+            }
+        }
     }
 }

@@ -1,13 +1,23 @@
-//! What one task leaves behind while it runs: counters that others may read at any time, and samples.
+//! What tasks leave behind while they run: counters that others may read at any time, and samples in a few shared shards.
+//!
+//! Shards instead of a record per task, so that a thousand waiters need no more memory than sixteen.
 
-use std::sync::{
-    Mutex,
-    atomic::{AtomicU64, Ordering::Relaxed},
+use std::{
+    collections::BTreeMap,
+    sync::atomic::{
+        AtomicU64,
+        Ordering::{Relaxed, SeqCst},
+    },
 };
 
 use hdrhistogram::Histogram;
 
-use super::judge::Hold;
+use super::ledger::Turn;
+
+/// Parts of a window that are counted apart, for intervals within a round.
+pub(crate) const PARTS: usize = 40;
+/// Shards of samples.
+pub(super) const SHARDS: usize = 4;
 
 /// A latency histogram in nanoseconds with three digits, which grows as far as it must.
 pub(crate) fn histogram() -> Histogram<u64> {
@@ -20,60 +30,44 @@ pub(crate) fn add(histogram: &mut Histogram<u64>, ns: u64) {
     let _ = histogram.record(ns);
 }
 
-/// One task's record. Times are nanoseconds on the round's clock, never 0, so that 0 can mean none.
-pub(crate) struct TaskRecord {
+/// Adds all samples of another histogram.
+pub(crate) fn merge(sum: &mut Histogram<u64>, part: &Histogram<u64>) {
+    sum.add(part).expect("both grow as far as they must");
+}
+
+/// A small histogram: values rounded to seven bits (below 1 %), and how often. One is kept per part of a window, so that
+/// resampling can draw parts.
+pub(crate) type Coarse = BTreeMap<u64, u32>;
+
+/// Adds a sample to a small histogram.
+pub(crate) fn add_coarse(coarse: &mut Coarse, ns: u64) {
+    let shift = (64 - ns.leading_zeros()).saturating_sub(7);
+    let half = if shift == 0 { 0 } else { 1 << (shift - 1) };
+    *coarse.entry((ns >> shift << shift) + half).or_default() += 1;
+}
+
+/// One task's state as others see it. Times are nanoseconds on the round's clock, never 0, so that 0 can mean none.
+#[derive(Default)]
+pub(crate) struct TaskState {
     /// When the call began that is under way; 0: none is.
     pub(crate) calling_since: AtomicU64,
-    /// When the hold began that is not in `samples` yet; 0: none.
+    /// When the oldest hold began that is not in the samples yet; 0: none.
     pub(crate) holding_since: AtomicU64,
     /// Cycles completed since the round began, warm-up included.
     pub(crate) cycles: AtomicU64,
-    pub(crate) samples: Mutex<Samples>,
-}
-
-/// What a task has seen within the measured window, and the holds of the whole round.
-pub(crate) struct Samples {
-    pub(crate) acquire: Histogram<u64>,
-    pub(crate) release: Histogram<u64>,
-    pub(crate) handoff: Histogram<u64>,
     /// Cycles that ended in the window.
-    pub(crate) cycles: u64,
-    /// Time spent in calls, cut to the window.
-    pub(crate) in_calls_ns: u64,
-    /// Acquires that gave up.
-    pub(crate) censored: u64,
-    /// Calls that ended in an error, in the whole round.
-    pub(crate) errors: u64,
-    pub(crate) first_error: Option<String>,
-    pub(crate) holds: Vec<Hold>,
+    pub(crate) in_window: AtomicU64,
+    /// Whether it asked for a lock in the window.
+    pub(crate) asked: AtomicU64,
 }
 
-impl TaskRecord {
-    pub(crate) fn new() -> Self {
-        TaskRecord {
-            calling_since: AtomicU64::new(0),
-            holding_since: AtomicU64::new(0),
-            cycles: AtomicU64::new(0),
-            samples: Mutex::new(Samples {
-                acquire: histogram(),
-                release: histogram(),
-                handoff: histogram(),
-                cycles: 0,
-                in_calls_ns: 0,
-                censored: 0,
-                errors: 0,
-                first_error: None,
-                holds: Vec::new(),
-            }),
-        }
-    }
-
+impl TaskState {
     /// A hold that is not recorded yet begins at this time or later. The task sets the beginning of a hold before it clears
     /// the call that led to it, and this looks in the opposite order, so that no hold slips through between the two.
     pub(crate) fn earliest_open(&self, now_ns: u64) -> u64 {
         let or_now = |ns: u64| if ns == 0 { now_ns } else { ns };
-        let calling = or_now(self.calling_since.load(std::sync::atomic::Ordering::SeqCst));
-        let holding = or_now(self.holding_since.load(std::sync::atomic::Ordering::SeqCst));
+        let calling = or_now(self.calling_since.load(SeqCst));
+        let holding = or_now(self.holding_since.load(SeqCst));
         calling.min(holding).min(now_ns)
     }
 
@@ -83,11 +77,94 @@ impl TaskRecord {
     }
 }
 
+/// What some tasks have seen within the measured window, and the turns of the whole round.
+pub(crate) struct Samples {
+    /// From the sending of an acquire to its grant.
+    pub(crate) acquire: Histogram<u64>,
+    pub(crate) release: Histogram<u64>,
+    /// Open loop: from the due time to the grant.
+    pub(crate) response: Histogram<u64>,
+    /// Open loop: from the due time to the sending.
+    pub(crate) start_lag: Histogram<u64>,
+    pub(crate) late: u64,
+    pub(crate) connect: Histogram<u64>,
+    pub(crate) recovery: Histogram<u64>,
+    pub(crate) recovery_late: Histogram<u64>,
+    pub(crate) wave: Histogram<u64>,
+    /// How long acquires lasted that gave up.
+    pub(crate) gave_up: Histogram<u64>,
+    /// Per part of the window: cycles that ended in it, and acquire latencies.
+    pub(crate) cycles_per_part: [u32; PARTS],
+    pub(crate) acquire_per_part: Vec<Coarse>,
+    /// Time spent in calls, cut to the window.
+    pub(crate) in_calls_ns: u64,
+    /// Calls that ended in an error, in the whole round.
+    pub(crate) errors: u64,
+    pub(crate) first_error: Option<String>,
+    pub(crate) turns: Vec<Turn>,
+}
+
 impl Samples {
+    pub(crate) fn new() -> Self {
+        Samples {
+            acquire: histogram(),
+            release: histogram(),
+            response: histogram(),
+            start_lag: histogram(),
+            late: 0,
+            connect: histogram(),
+            recovery: histogram(),
+            recovery_late: histogram(),
+            wave: histogram(),
+            gave_up: histogram(),
+            cycles_per_part: [0; PARTS],
+            acquire_per_part: vec![Coarse::new(); PARTS],
+            in_calls_ns: 0,
+            errors: 0,
+            first_error: None,
+            turns: Vec::new(),
+        }
+    }
+
     pub(crate) fn error(&mut self, what: &str, why: &str) {
         self.errors += 1;
         if self.first_error.is_none() {
             self.first_error = Some(format!("{what}: {why}"));
+        }
+    }
+
+    /// Adds what other tasks have seen; turns are not among it, since they are judged on the way.
+    pub(crate) fn merge(&mut self, other: &Samples) {
+        for (sum, part) in [
+            (&mut self.acquire, &other.acquire),
+            (&mut self.release, &other.release),
+            (&mut self.response, &other.response),
+            (&mut self.start_lag, &other.start_lag),
+            (&mut self.connect, &other.connect),
+            (&mut self.recovery, &other.recovery),
+            (&mut self.recovery_late, &other.recovery_late),
+            (&mut self.wave, &other.wave),
+            (&mut self.gave_up, &other.gave_up),
+        ] {
+            merge(sum, part);
+        }
+        self.late += other.late;
+        for (sum, part) in self.cycles_per_part.iter_mut().zip(other.cycles_per_part) {
+            *sum += part;
+        }
+        for (sum, part) in self
+            .acquire_per_part
+            .iter_mut()
+            .zip(&other.acquire_per_part)
+        {
+            for (ns, count) in part {
+                *sum.entry(*ns).or_default() += count;
+            }
+        }
+        self.in_calls_ns += other.in_calls_ns;
+        self.errors += other.errors;
+        if self.first_error.is_none() {
+            self.first_error.clone_from(&other.first_error);
         }
     }
 }
@@ -106,5 +183,16 @@ mod tests {
         let near = |ns: u64, wanted: u64| ns.abs_diff(wanted) <= wanted / 500;
         assert!(near(kept.min(), 800) && near(kept.value_at_quantile(0.5), 5_000_000));
         assert!(near(kept.max(), 90_000_000_000));
+    }
+
+    #[test]
+    fn small_histograms_are_within_one_percent() {
+        for ns in [0, 1, 127, 128, 5_003, 123_456_789, u64::MAX / 3] {
+            let mut coarse = Coarse::new();
+            add_coarse(&mut coarse, ns);
+            let (kept, count) = coarse.first_key_value().unwrap();
+            assert_eq!(*count, 1);
+            assert!(kept.abs_diff(ns) <= ns / 100, "{ns} became {kept}");
+        }
     }
 }

@@ -2,14 +2,19 @@
 
 use std::time::Duration;
 
-use bench::driver::{self, BenchOutcome, BenchPlan, Hooks};
+use bench::driver::{self, BenchOutcome, BenchPlan, Hooks, Leasing};
 use bench::subject::SubjectError;
+use bench::workload::{Arrivals, Pace};
 use clap::Args;
-use cluster_config::{Topology, TopologyKind, UpOptions};
+use cluster_config::{
+    Deployment, LinkFault, LinkGuard, Links, Party, Topology, TopologyKind, UpOptions,
+};
 use lock_core::Target;
 use results::run::ServerInfo;
 use results::verdict::State;
 
+use super::bench_place;
+use super::bench_sweep::{self, Over};
 use super::provisioner::{self, ProvisionerArgs};
 use super::run::{Keeper, seed};
 use crate::args::{Common, durability, duration};
@@ -22,13 +27,13 @@ use crate::terminal::Terminal;
 pub(crate) struct Options {
     /// Somebody's own servers by URL; nothing there is flushed, restarted or configured
     #[arg(long, conflicts_with = "topology", value_name = "URL")]
-    target: Option<String>,
+    pub(super) target: Option<String>,
     /// Topologies to start: single, sentinel, cluster, masters [default: single]
     #[arg(long, value_delimiter = ',', value_parser = super::topology_kind, value_name = "T[,T]")]
-    topology: Vec<TopologyKind>,
+    pub(super) topology: Vec<TopologyKind>,
     /// Locks under test; one named twice is an A/A pair [default: our lock and SET NX PX, or redlock on independent masters]
     #[arg(long, value_name = "S[,S]")]
-    subject: Vec<String>,
+    pub(super) subject: Vec<String>,
     /// What clients do
     #[arg(
         long,
@@ -36,36 +41,69 @@ pub(crate) struct Options {
         default_value = "uncontended,contended",
         value_name = "W[,W]"
     )]
-    workload: Vec<String>,
-    /// Concurrent tasks
-    #[arg(
-        long,
-        value_delimiter = ',',
-        default_value = "16",
-        value_name = "N[,N]"
-    )]
-    tasks: Vec<u32>,
-    /// Lock names [default: as many as tasks]
+    pub(super) workload: Vec<String>,
+    /// Concurrent tasks [default: 16]
+    #[arg(long, value_delimiter = ',', value_name = "N[,N]")]
+    pub(super) tasks: Vec<u32>,
+    /// Lock names [default: the workload's, else as many as tasks]
     #[arg(long, value_name = "N")]
-    locks: Option<u32>,
-    /// Clients of their own identity and connections that share the tasks
+    pub(super) locks: Option<u32>,
+    /// Clients of their own identity and connections that share the tasks; with more than one, each is a process of its own
     #[arg(long, default_value_t = 1, value_name = "N")]
     clients: u32,
+    /// Open loop: cycles begin on a schedule at this rate, whatever the lock does, e.g. 5000/s; --tasks is the most under way at once
+    /// [default: closed loop; with a rate 256 tasks]
+    #[arg(long, value_parser = crate::args::rate, value_name = "RATE")]
+    pub(super) rate: Option<f64>,
+    /// How arrivals of an open loop follow each other: constant or poisson
+    #[arg(
+        long,
+        default_value = "constant",
+        requires = "rate",
+        value_name = "HOW"
+    )]
+    pub(super) arrivals: Arrivals,
+    /// The kind of lock, where a subject has several [default: the subject's own]
+    #[arg(
+        long,
+        default_value = "",
+        hide_default_value = true,
+        value_name = "KIND"
+    )]
+    kind: String,
+    /// Lease, or `renewed` for renewal by the library [default: the workload's, else 30s]
+    #[arg(long, value_parser = lease, value_name = "DURATION")]
+    lease: Option<Leasing>,
+    /// Longest wait of an acquire; one that gives up is counted as longer than that
+    #[arg(long, value_parser = duration, default_value = "10s", value_name = "DURATION")]
+    wait: Duration,
+    /// Time between grant and release [default: the workload's]
+    #[arg(long, value_parser = duration, value_name = "DURATION")]
+    hold: Option<Duration>,
+    /// Time between release and the next acquire [default: the workload's]
+    #[arg(long, value_parser = duration, value_name = "DURATION")]
+    think: Option<Duration>,
     /// Replicas that must have the lock: none, wait:K or wait:all
     #[arg(long, value_parser = durability, default_value = "none", value_name = "HOW")]
     durability: String,
     /// Time before each measured window, which is dropped
-    #[arg(long, value_parser = duration, default_value = "500ms", value_name = "DURATION")]
+    #[arg(long, value_parser = duration, default_value = "150ms", value_name = "DURATION")]
     warmup: Duration,
     /// Each measured window
-    #[arg(long, value_parser = duration, default_value = "1500ms", value_name = "DURATION")]
+    #[arg(long, value_parser = duration, default_value = "500ms", value_name = "DURATION")]
     duration: Duration,
-    /// Windows per row; with one there is no interval
-    #[arg(long, default_value_t = 3, value_name = "N")]
+    /// Windows per row; with one there is no interval, below six no comparison
+    #[arg(long, default_value_t = 6, value_name = "N")]
     rounds: u32,
     /// Enter a network of its own first, where the kernel allows it: no port collides
     #[arg(long, conflicts_with = "target")]
     pub(crate) isolate: bool,
+    /// Measure through a proxy that adds this to the round trip, e.g. 0.2ms,1ms,5ms,20ms [default: direct]
+    #[arg(long, value_delimiter = ',', value_parser = round_trip, conflicts_with_all = ["target", "sweep"], value_name = "D[,D]")]
+    rtt: Vec<Duration>,
+    /// Raise the load, or the shape, level by level, and show the curve
+    #[arg(long, value_enum, value_name = "WHAT")]
+    sweep: Option<Over>,
     /// The target is not on this machine and may be loaded all the same
     #[arg(long)]
     yes_this_is_mine: bool,
@@ -88,7 +126,11 @@ pub(crate) async fn run(
     let mut keeper = Keeper::begin(common, "bench", "bench", seed)?;
     terminal.note(&format!("seed {seed}"));
 
-    let ended = match measure_all(&options, seed, &mut keeper, &cancel, terminal).await {
+    let measured = match options.sweep {
+        Some(over) => bench_sweep::run(over, &options, seed, &mut keeper, &cancel, terminal).await,
+        None => measure_all(&options, seed, &mut keeper, &cancel, terminal).await,
+    };
+    let ended = match measured {
         Ok(ended) => ended,
         Err(error) if keeper.is_empty() => {
             keeper.discard();
@@ -107,6 +149,9 @@ pub(crate) async fn run(
     Ok(code)
 }
 
+/// What ended a run early: the exit code and the reason.
+pub(super) type Ended = (u8, String);
+
 /// Measures the target, or one started topology after the other; what ends it early is given with its exit code.
 async fn measure_all(
     options: &Options,
@@ -114,7 +159,7 @@ async fn measure_all(
     keeper: &mut Keeper,
     cancel: &Cancel,
     terminal: &Terminal,
-) -> anyhow::Result<Option<(u8, String)>> {
+) -> anyhow::Result<Option<Ended>> {
     if let Some(url) = &options.target {
         let plan = plan(options, url, "external", seed, keeper);
         return measure(&plan, keeper, cancel, terminal).await;
@@ -124,23 +169,107 @@ async fn measure_all(
     } else {
         options.topology.clone()
     };
+    // Without a wish the way is direct: there is no proxy at all.
+    let ways: Vec<Option<Duration>> = match options.rtt.as_slice() {
+        [] => vec![None],
+        wished => wished.iter().copied().map(Some).collect(),
+    };
     for kind in kinds {
-        let dir = keeper.path().join("logs").join(format!("bench-{kind}"));
-        let mut topology = Topology::of(kind);
-        options.provisioner.apply(&mut topology);
-        let deployment = provisioner::of(&topology)?
-            .up(&topology, &UpOptions::new(&dir))
-            .await
-            .map_err(exit::missing)?;
-        keep_server(keeper, &topology, deployment.server_version());
-        let plan = plan(options, &deployment.url(), &kind.to_string(), seed, keeper);
-        let ended = measure(&plan, keeper, cancel, terminal).await;
-        deployment.down().await?;
-        if let Some(ended) = ended? {
-            return Ok(Some(ended));
+        for rtt in &ways {
+            let links = rtt.map_or(Links::Direct, |_| Links::Proxied);
+            let deployment = up(
+                options,
+                Topology::of(kind),
+                links,
+                &kind.to_string(),
+                keeper,
+            )
+            .await?;
+            let url = deployment.url();
+            let mut plan = plan(options, &url, &kind.to_string(), seed, keeper);
+            plan.added_rtt = *rtt;
+            plan.client_cores = bench_place::pin_servers(&deployment, options.clients);
+            let delays = rtt.map(|rtt| delay(&deployment, rtt)).transpose()?;
+            let ended = measure(&plan, keeper, cancel, terminal).await;
+            drop(delays);
+            deployment.down().await?;
+            if let Some(ended) = ended? {
+                return Ok(Some(ended));
+            }
         }
     }
     Ok(None)
+}
+
+/// Starts servers without proxies; `level` tells deployments of a sweep apart.
+pub(super) async fn started(
+    options: &Options,
+    topology: Topology,
+    level: Option<u32>,
+    keeper: &mut Keeper,
+) -> anyhow::Result<Deployment> {
+    let name = match level {
+        Some(level) => format!("{}-{level}", topology.kind),
+        None => topology.kind.to_string(),
+    };
+    up(options, topology, Links::Direct, &name, keeper).await
+}
+
+async fn up(
+    options: &Options,
+    mut topology: Topology,
+    links: Links,
+    name: &str,
+    keeper: &mut Keeper,
+) -> anyhow::Result<Deployment> {
+    options.provisioner.apply(&mut topology);
+    let dir = keeper.path().join("logs").join(format!("bench-{name}"));
+    let mut how = UpOptions::new(&dir);
+    how.links = links;
+    let deployment = provisioner::of(&topology)?
+        .up(&topology, &how)
+        .await
+        .map_err(exit::missing)?;
+    keep_server(keeper, &topology, deployment.server_version());
+    Ok(deployment)
+}
+
+/// Makes every byte between clients and servers late by half the round trip, for as long as the guards live.
+fn delay(deployment: &Deployment, rtt: Duration) -> anyhow::Result<Vec<LinkGuard>> {
+    let links = deployment.links()?;
+    let clients = Party::Client(0);
+    let mut guards = Vec::new();
+    for node in deployment.nodes() {
+        let server = Party::Node(node.name.clone());
+        for (from, to) in [(&clients, &server), (&server, &clients)] {
+            let late = LinkFault::Delay {
+                latency: rtt / 2,
+                jitter: Duration::ZERO,
+            };
+            guards.push(links.apply(from, to, late));
+        }
+    }
+    Ok(guards)
+}
+
+/// A round trip such as `0.2ms`, above nought.
+fn round_trip(text: &str) -> Result<Duration, String> {
+    let bad = || format!("`{text}` is no round trip; write it as 0.2ms, 5ms or 1s");
+    let at = text
+        .find(|c: char| c.is_ascii_alphabetic())
+        .ok_or_else(bad)?;
+    let (number, unit) = text.split_at(at);
+    let unit_s = match unit {
+        "us" => 1e-6,
+        "ms" => 1e-3,
+        "s" => 1.0,
+        _ => return Err(bad()),
+    };
+    let number: f64 = number.trim().parse().map_err(|_| bad())?;
+    match Duration::try_from_secs_f64(number * unit_s) {
+        Ok(rtt) if !rtt.is_zero() && rtt <= Duration::from_secs(10) => Ok(rtt),
+        _ => Err(bad()),
+    }
 }
 
 fn check(options: &Options) -> anyhow::Result<()> {
@@ -158,8 +287,13 @@ fn check(options: &Options) -> anyhow::Result<()> {
             "--duration: a window under 50ms measures nothing",
         ));
     }
-    for workload in &options.workload {
-        bench::workload::find(workload).map_err(exit::usage)?;
+    for name in &options.workload {
+        let workload = bench::workload::find(name).map_err(exit::usage)?;
+        if options.rate.is_some() && !workload.paced {
+            return Err(exit::usage(format!(
+                "--rate: `{name}` has a rhythm of its own; leave the rate out, or choose another workload"
+            )));
+        }
     }
     for subject in subjects(&options.subject) {
         bench::subjects::find(&subject).map_err(exit::usage)?;
@@ -192,7 +326,13 @@ pub(crate) fn subjects(given: &[String]) -> Vec<String> {
         .collect()
 }
 
-fn plan(options: &Options, url: &str, topology: &str, seed: u64, keeper: &Keeper) -> BenchPlan {
+pub(super) fn plan(
+    options: &Options,
+    url: &str,
+    topology: &str,
+    seed: u64,
+    keeper: &Keeper,
+) -> BenchPlan {
     let mut plan = BenchPlan::new(url);
     plan.topology = topology.to_owned();
     plan.subjects = subjects(&options.subject);
@@ -200,9 +340,24 @@ fn plan(options: &Options, url: &str, topology: &str, seed: u64, keeper: &Keeper
         plan.subjects = usual_subjects(url);
     }
     plan.workloads = options.workload.clone();
-    plan.tasks = options.tasks.clone();
+    plan.tasks = match (options.tasks.as_slice(), options.rate) {
+        ([], None) => vec![16],
+        // An open loop needs room: a tick that finds every task busy begins late.
+        ([], Some(_)) => vec![256],
+        (tasks, _) => tasks.to_vec(),
+    };
+    plan.kind = options.kind.clone();
+    plan.lease = options.lease.unwrap_or_default();
+    plan.wait = options.wait;
+    plan.hold = options.hold;
+    plan.think = options.think;
+    plan.pace = options.rate.map(|rate_per_s| Pace {
+        rate_per_s,
+        arrivals: options.arrivals,
+    });
     plan.locks = options.locks;
     plan.clients = options.clients;
+    plan.client_processes = options.clients > 1;
     plan.durability = options.durability.clone();
     plan.warmup = options.warmup;
     plan.duration = options.duration;
@@ -229,7 +384,7 @@ pub(crate) async fn measure(
     keeper: &mut Keeper,
     cancel: &Cancel,
     terminal: &Terminal,
-) -> anyhow::Result<Option<(u8, String)>> {
+) -> anyhow::Result<Option<Ended>> {
     let bar = terminal.bar(1, &plan.topology);
     let shown = bar.clone();
     let topology = plan.topology.clone();
@@ -241,7 +396,8 @@ pub(crate) async fn measure(
             shown.set_message(format!("{topology} {}", progress.now));
         })),
     };
-    let outcome = driver::run(plan, &hooks).await;
+    let subjects = bench_place::subjects(plan)?;
+    let outcome = driver::run_subjects(plan, subjects, &hooks).await;
     bar.finish_and_clear();
     match outcome {
         Ok(outcome) => Ok(keep(outcome, keeper, cancel)?),
@@ -253,9 +409,11 @@ fn keep(
     outcome: BenchOutcome,
     keeper: &mut Keeper,
     cancel: &Cancel,
-) -> anyhow::Result<Option<(u8, String)>> {
+) -> anyhow::Result<Option<Ended>> {
     keeper.run.rows.extend(outcome.rows);
     keeper.run.comparisons.extend(outcome.comparisons);
+    // All comparisons of the run together may be wrong no more often than one.
+    results::decide::decide(&mut keeper.run.comparisons);
     for warning in outcome.warnings {
         if !keeper.run.warnings.contains(&warning) {
             keeper.run.warnings.push(warning);
@@ -300,6 +458,14 @@ pub(crate) fn keep_server(keeper: &mut Keeper, topology: &Topology, version: &st
     );
 }
 
+/// `renewed`, or a duration.
+fn lease(text: &str) -> Result<Leasing, String> {
+    match text {
+        "renewed" => Ok(Leasing::Renewed),
+        fixed => duration(fixed).map(Leasing::Fixed),
+    }
+}
+
 fn judge(keeper: &Keeper) -> u8 {
     let rows = &keeper.run.rows;
     if rows.iter().any(|row| row.safety.state == State::Violated) {
@@ -329,6 +495,15 @@ mod tests {
                 "exec:driver --kinds a,b"
             ]
         );
+    }
+
+    #[test]
+    fn round_trips_may_be_parts_of_a_millisecond() {
+        assert_eq!(round_trip("0.2ms"), Ok(Duration::from_micros(200)));
+        assert_eq!(round_trip("20ms"), Ok(Duration::from_millis(20)));
+        for bad in ["", "5", "0ms", "-1ms", "fast", "NaNms", "1h"] {
+            assert!(round_trip(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

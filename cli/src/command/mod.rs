@@ -1,6 +1,8 @@
 //! One command per file; this file is the table of contents and what several of them share.
 
 pub(crate) mod bench;
+mod bench_place;
+mod bench_sweep;
 pub(crate) mod chaos;
 pub(crate) mod check;
 pub(crate) mod compare;

@@ -7,6 +7,7 @@ pub mod html;
 pub mod json;
 pub mod junit;
 pub mod markdown;
+mod measures;
 mod recovery;
 pub mod svg;
 pub mod text;

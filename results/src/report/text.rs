@@ -4,7 +4,7 @@ use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table};
 
 use super::cells::{self, printable};
-use super::{Exporter, ReportError, recovery};
+use super::{Exporter, ReportError, measures, recovery};
 use crate::compare::RunComparison;
 use crate::proof::Proof;
 use crate::run::{Outcome, Run, ScenarioResult};
@@ -73,6 +73,13 @@ pub fn summary(run: &Run, options: TextOptions) -> String {
     if !run.rows.is_empty() {
         section(&mut out, &bench_table(run, options.width));
         section(&mut out, &invalid(run));
+        // A sweep has many rows of one kind: its curve says what matters.
+        if run.sweeps.is_empty() {
+            section(&mut out, &more(run, options.width));
+        }
+    }
+    for sweep in &run.sweeps {
+        section(&mut out, &measures::sweep(sweep));
     }
     if !run.comparisons.is_empty() {
         section(&mut out, &comparison_table(run, options.width));
@@ -325,6 +332,48 @@ fn bench_table(run: &Run, width: u16) -> String {
     )
 }
 
+/// What each row says beyond the table, in lines that fit.
+fn more(run: &Run, width: u16) -> String {
+    let mut out = String::new();
+    for row in &run.rows {
+        let lines = measures::lines(row);
+        if lines.is_empty() {
+            continue;
+        }
+        out.push_str(&printable(&format!(
+            "{} on {}, {}, {} tasks",
+            row.subject, row.topology, row.workload, row.tasks
+        )));
+        out.push('\n');
+        for line in lines {
+            out.push_str(&wrapped(&line, usize::from(width.max(60))));
+        }
+    }
+    out
+}
+
+/// A line, indented and broken at spaces.
+fn wrapped(line: &str, width: usize) -> String {
+    let mut out = String::new();
+    let mut length = 0;
+    for word in line.split(' ') {
+        let letters = word.chars().count();
+        if length == 0 {
+            out.push_str("    ");
+            length = 4 + letters;
+        } else if length + 1 + letters > width {
+            out.push_str("\n      ");
+            length = 6 + letters;
+        } else {
+            out.push(' ');
+            length += 1 + letters;
+        }
+        out.push_str(word);
+    }
+    out.push('\n');
+    out
+}
+
 fn invalid(run: &Run) -> String {
     let mut out = String::new();
     for row in run
@@ -355,7 +404,15 @@ fn invalid(run: &Run) -> String {
 fn comparison_table(run: &Run, width: u16) -> String {
     let mut table = table(
         width,
-        &["B AGAINST A", "where", "metric", "ratio", "verdict"],
+        &[
+            "B AGAINST A",
+            "where",
+            "metric",
+            "ratio",
+            "A again",
+            "shown from",
+            "verdict",
+        ],
         usize::MAX,
     );
     for comparison in &run.comparisons {
@@ -364,10 +421,20 @@ fn comparison_table(run: &Run, width: u16) -> String {
             printable(&comparison.r#where),
             printable(&comparison.metric),
             cells::ratio(&comparison.ratio),
+            comparison
+                .same_again
+                .as_ref()
+                .map_or("–".to_owned(), cells::ratio),
+            comparison.detectable.map_or("–".to_owned(), |ratio| {
+                format!("×{}", units::figure(ratio))
+            }),
             printable(&comparison.verdict),
         ]);
     }
-    table.to_string()
+    format!(
+        "{table}\n\nratio: B over A with its 95 % interval; A again: A over itself, measured beside it; shown from: the smallest ratio that four \
+         of five such runs would show"
+    )
 }
 
 /// The comparison of runs, for a terminal: figures, changed verdicts, and the settings that may explain them.

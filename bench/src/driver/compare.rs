@@ -1,0 +1,87 @@
+//! Turns two arms that were measured side by side into comparisons, with a third one, that is the first once more, as the measure of
+//! what no difference looks like.
+
+use results::run::{Comparison, Ratio};
+
+use super::{BenchOutcome, BenchPlan, arm::Arm};
+use crate::stats::paired;
+
+/// Adds the comparisons of one group with its first arm; `again` is that arm's twin, if there is one.
+pub(super) fn add(
+    plan: &BenchPlan,
+    group: &[Arm],
+    again: Option<&Arm>,
+    outcome: &mut BenchOutcome,
+) {
+    let Some((base, others)) = group.split_first() else {
+        return;
+    };
+    for other in others {
+        if base.rounds.is_empty() || other.rounds.is_empty() {
+            continue;
+        }
+        if let Some(void) = [base, other].iter().find(|arm| arm.overlap.is_some()) {
+            outcome.warnings.push(format!(
+                "{} was not safe while it was measured, so it is compared with nothing",
+                void.title()
+            ));
+            continue;
+        }
+        outcome
+            .comparisons
+            .extend(compare(plan, base, other, again));
+    }
+}
+
+/// `topology/workload/tasks`, and what else sets rows apart.
+fn place(plan: &BenchPlan, arm: &Arm) -> String {
+    let mut place = format!("{}/{}/{}", plan.topology, arm.workload.name, arm.tasks);
+    if let Some(rtt) = plan.added_rtt {
+        place.push_str(&format!("/+{rtt:?}"));
+    }
+    place
+}
+
+/// The figures that are compared, declared beforehand; a positive sign: more is better.
+fn figures(arm: &Arm) -> Vec<(&'static str, Vec<f64>)> {
+    let mut figures = vec![(
+        "cycles_per_s",
+        arm.rounds.iter().map(|r| r.cycles_per_s).collect(),
+    )];
+    let gaps: Option<Vec<f64>> = arm.rounds.iter().map(|r| r.handoff_p50).collect();
+    if let (Some(gaps), true) = (gaps, arm.workload.hands_off) {
+        figures.push(("handoff_ns", gaps));
+    }
+    figures
+}
+
+fn compare(plan: &BenchPlan, a: &Arm, b: &Arm, again: Option<&Arm>) -> Vec<Comparison> {
+    let (of_a, of_b) = (figures(a), figures(b));
+    let of_again = again.map(figures).unwrap_or_default();
+    let ratio = |metric: &str, of_a: &[f64], others: &[(&str, Vec<f64>)]| -> Option<Ratio> {
+        let (_, values) = others.iter().find(|(name, _)| *name == metric)?;
+        paired::ratio(of_a, values)
+    };
+    let mut comparisons: Vec<Comparison> = of_a
+        .iter()
+        .filter_map(|(metric, values)| {
+            let (_, others) = of_b.iter().find(|(name, _)| name == metric)?;
+            let test = paired::test(values, others);
+            Some(Comparison {
+                a: a.subject.name().to_owned(),
+                b: b.subject.name().to_owned(),
+                metric: (*metric).to_owned(),
+                r#where: place(plan, a),
+                ratio: ratio(metric, values, &of_b)?,
+                verdict: String::new(),
+                same_again: ratio(metric, values, &of_again),
+                p: test.map(|test| test.p),
+                p_adjusted: None,
+                detectable: test.map(|test| test.detectable),
+            })
+        })
+        .collect();
+    // For a caller who looks at one target only; whoever has several decides over all of them again.
+    results::decide::decide(&mut comparisons);
+    comparisons
+}

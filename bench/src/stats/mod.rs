@@ -1,0 +1,197 @@
+//! Turns samples into figures with honest intervals: a method per file, each tried on series whose truth is known.
+
+pub mod batch;
+pub(crate) mod blocks;
+pub mod censored;
+pub mod paired;
+mod special;
+#[cfg(test)]
+pub(crate) mod testing;
+
+use hdrhistogram::Histogram;
+use results::run::{Estimate, Quantiles};
+
+/// A tail quantile is given only where at least so many samples lie beyond it.
+const EXCEEDANCES: f64 = 20.0;
+
+/// The middle of the values; the mean of the two middle ones where their number is even. 0 without values.
+pub fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    match sorted.len() {
+        0 => 0.0,
+        n if n % 2 == 1 => sorted[n / 2],
+        n => f64::midpoint(sorted[n / 2 - 1], sorted[n / 2]),
+    }
+}
+
+/// Median over rounds, with an interval of order statistics.
+///
+/// From six rounds on it is a 95 % interval: the two nearest pairs of ranks, of which one covers the true median more often than that
+/// and one less, interpolated (Hettmansperger and Sheather 1986). Below six rounds it is the whole range, which covers the median less
+/// often: [`coverage`] says how often. `null` with one round.
+pub fn estimate(rounds: &[f64]) -> Estimate {
+    let mut sorted = rounds.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let n = sorted.len();
+    let (low, high) = if n < 2 {
+        (None, None)
+    } else {
+        let (cut, share) = ranks(n);
+        let between = |outer: f64, inner: f64| outer + share * (inner - outer);
+        let inner = (cut + 1).min(n - 1);
+        (
+            Some(between(sorted[cut], sorted[inner])),
+            Some(between(sorted[n - 1 - cut], sorted[n - 1 - inner])),
+        )
+    };
+    Estimate {
+        median: median(rounds),
+        low,
+        high,
+    }
+}
+
+/// How often an interval of [`estimate`] over so many rounds holds the true median; `None` without an interval.
+pub fn coverage(rounds: usize) -> Option<f64> {
+    match rounds {
+        0 | 1 => None,
+        n if range_covers(n) < LEVEL => Some(range_covers(n)),
+        _ => Some(LEVEL),
+    }
+}
+
+const LEVEL: f64 = 0.95;
+
+/// How often the range of `n` values holds their median.
+fn range_covers(n: usize) -> f64 {
+    1.0 - 2.0 * 0.5_f64.powi(i32::try_from(n).unwrap_or(i32::MAX))
+}
+
+/// How many of the lowest, and of the highest, values are left out of a 95 % interval for the median of `n`, and how far towards the
+/// next value the ends move, 0 to 1.
+fn ranks(n: usize) -> (usize, f64) {
+    let mut term = 0.5_f64.powi(i32::try_from(n).unwrap_or(i32::MAX));
+    let mut below = term;
+    let mut cut = 0;
+    if 1.0 - 2.0 * below < LEVEL {
+        return (0, 0.0);
+    }
+    loop {
+        // Leaving out one more at each end: P(X <= cut + 1) for X ~ Binomial(n, 1/2).
+        term *= (n - cut) as f64 / (cut + 1) as f64;
+        let next = below + term;
+        let (covers, covers_next) = (1.0 - 2.0 * below, 1.0 - 2.0 * next);
+        if covers_next < LEVEL {
+            let along = (covers - LEVEL) / (covers - covers_next);
+            let (rank, n) = ((cut + 1) as f64, n as f64);
+            return (cut, (n - rank) * along / (rank + (n - 2.0 * rank) * along));
+        }
+        below = next;
+        cut += 1;
+    }
+}
+
+/// Quantiles of a histogram; each is `null` where too few samples lie beyond it.
+///
+/// `p99` and `p999` need 20 samples beyond them, `p90` five, `p50` and `max` one sample at all.
+pub fn quantiles(histogram: &Histogram<u64>) -> Quantiles {
+    let n = histogram.len();
+    let at = |q: f64, beyond: f64| {
+        // A hair of slack: 20 000 × (1 − 0.999) is a little less than 20 in binary.
+        (n > 0 && n as f64 * (1.0 - q) >= beyond - 1e-6).then(|| histogram.value_at_quantile(q))
+    };
+    Quantiles {
+        p50: at(0.5, 0.0),
+        p90: at(0.9, 5.0),
+        p99: at(0.99, EXCEEDANCES),
+        p999: at(0.999, EXCEEDANCES),
+        max: (n > 0).then(|| histogram.max()),
+        n,
+    }
+}
+
+/// Jain's index of fairness: 1 where all are equal, 1/n where one has everything; 1 where there is nothing to share.
+pub fn jain(shares: &[u64]) -> f64 {
+    let sum: f64 = shares.iter().map(|x| *x as f64).sum();
+    let squares: f64 = shares.iter().map(|x| (*x as f64).powi(2)).sum();
+    if squares == 0.0 {
+        return 1.0;
+    }
+    sum * sum / (shares.len() as f64 * squares)
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng;
+    use rand_chacha::ChaCha8Rng;
+
+    use super::*;
+
+    #[test]
+    fn median_is_the_middle() {
+        assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
+        assert_eq!(median(&[]), 0.0);
+    }
+
+    #[test]
+    fn one_round_has_no_interval() {
+        let one = estimate(&[5.0]);
+        assert_eq!((one.median, one.low, one.high), (5.0, None, None));
+    }
+
+    #[test]
+    fn intervals_leave_out_what_the_binomial_allows() {
+        // The range of five covers 93.75 %, that of six 96.9 %: from then on the ends lie between two values.
+        assert_eq!(ranks(5), (0, 0.0));
+        for (n, cut) in [(6, 0), (8, 0), (9, 1), (11, 1), (12, 2), (20, 5)] {
+            let (left_out, share) = ranks(n);
+            assert_eq!(left_out, cut, "of {n} rounds");
+            assert!((0.0..1.0).contains(&share), "of {n} rounds: {share}");
+        }
+    }
+
+    #[test]
+    fn intervals_of_the_median_cover_the_truth_as_often_as_they_say() {
+        for n in [2, 3, 4, 5, 6, 7, 8, 9, 12, 20] {
+            let mut random = ChaCha8Rng::seed_from_u64(n as u64);
+            let covered = testing::share(2_000, |_| {
+                let rounds: Vec<f64> = (0..n).map(|_| testing::normal(&mut random)).collect();
+                let found = estimate(&rounds);
+                found.low.unwrap() <= 0.0 && 0.0 <= found.high.unwrap()
+            });
+            let said = coverage(n).unwrap();
+            assert!(
+                (covered - said).abs() <= 0.02,
+                "{n} rounds: {covered}, not {said}"
+            );
+        }
+        assert_eq!(coverage(1), None);
+    }
+
+    #[test]
+    fn quantiles_are_refused_where_too_few_samples_lie_beyond() {
+        let mut histogram = Histogram::new(3).unwrap();
+        for value in 1..=1_999 {
+            histogram.record(value).unwrap();
+        }
+        let few = quantiles(&histogram);
+        assert_eq!(few.p50, Some(1_000));
+        assert_eq!(few.p99, None, "19.99 samples beyond it are not 20");
+        histogram.record(2_000).unwrap();
+        assert!(quantiles(&histogram).p99.is_some());
+        for value in 2_001..=20_000 {
+            histogram.record(value).unwrap();
+        }
+        assert!(quantiles(&histogram).p999.is_some());
+        let none = quantiles(&Histogram::new(3).unwrap());
+        assert_eq!((none.p50, none.max, none.n), (None, None, 0));
+    }
+
+    #[test]
+    fn jain_knows_equal_and_one_sided() {
+        assert!((jain(&[7, 7, 7]) - 1.0).abs() < 1e-12);
+        assert!((jain(&[9, 0, 0]) - 1.0 / 3.0).abs() < 1e-12);
+    }
+}

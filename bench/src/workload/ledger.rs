@@ -1,0 +1,336 @@
+//! Turns the turns of a round, in the order of their grants, into how each lock went from hand to hand; keeps only what a later
+//! turn may still change.
+//!
+//! A turn is one trip through a lock: called, granted, release sent, release answered. Turns are handed over in any order
+//! together with a watermark: every turn that is still to come was called, and so granted, at that time or later.
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BinaryHeap, VecDeque},
+};
+
+use hdrhistogram::Histogram;
+
+use super::record::{Coarse, PARTS, add, add_coarse, histogram};
+
+/// A lock that was free for longer than this while somebody waited was free because nobody was told, or nobody listened.
+const LOST_WAKEUP_NS: u64 = 100_000_000;
+
+/// One trip through a lock, on the round's clock in nanoseconds. Ordered by grant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Turn {
+    pub(crate) granted_ns: u64,
+    pub(crate) called_ns: u64,
+    pub(crate) release_ns: u64,
+    pub(crate) freed_ns: u64,
+    /// The end of the hold by contract, at most `release_ns`.
+    pub(crate) to_ns: u64,
+    pub(crate) lock: u32,
+    pub(crate) task: u32,
+}
+
+/// What was seen of hand-offs within the window.
+#[derive(Debug, Clone)]
+pub(crate) struct Passed {
+    pub(crate) grants: u64,
+    pub(crate) to_another: u64,
+    pub(crate) to_itself: u64,
+    /// From the sending of a release to the grant of another task.
+    pub(crate) handoff: Histogram<u64>,
+    pub(crate) handoff_per_part: Vec<Coarse>,
+    /// From the answer to a release to the grant of another task that was waiting by then.
+    pub(crate) notified: Histogram<u64>,
+    pub(crate) most_bypasses: u64,
+    /// Grants that passed over an earlier call.
+    pub(crate) inversions: u64,
+    /// Time during which a lock was free although somebody waited.
+    pub(crate) idle_ns: u64,
+    pub(crate) longest_idle_ns: u64,
+    pub(crate) lost_wakeups: u64,
+}
+
+impl Default for Passed {
+    fn default() -> Self {
+        Passed {
+            grants: 0,
+            to_another: 0,
+            to_itself: 0,
+            handoff: histogram(),
+            handoff_per_part: vec![Coarse::new(); PARTS],
+            notified: histogram(),
+            most_bypasses: 0,
+            inversions: 0,
+            idle_ns: 0,
+            longest_idle_ns: 0,
+            lost_wakeups: 0,
+        }
+    }
+}
+
+/// A grant that a call made before it, and granted after it, may still say something about.
+#[derive(Debug, Clone, Copy)]
+struct Recent {
+    called_ns: u64,
+    granted_ns: u64,
+    /// The lock was free from here on …
+    free_ns: u64,
+    /// … and from here on somebody is known to have waited; not before `free_ns`.
+    waited_ns: u64,
+    passed_over: bool,
+    counted: bool,
+}
+
+#[derive(Debug, Default)]
+struct OfLock {
+    last: Option<Turn>,
+    recent: VecDeque<Recent>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    window: (u64, u64),
+    early: BinaryHeap<Reverse<Turn>>,
+    locks: BTreeMap<u32, OfLock>,
+    passed: Passed,
+}
+
+impl Ledger {
+    pub(crate) fn new() -> Self {
+        Ledger {
+            window: (u64::MAX, u64::MAX),
+            early: BinaryHeap::new(),
+            locks: BTreeMap::new(),
+            passed: Passed::default(),
+        }
+    }
+
+    /// Says which grants count: those of `from_ns..to_ns`. Before it is said none does.
+    pub(crate) fn set_window(&mut self, from_ns: u64, to_ns: u64) {
+        self.window = (from_ns, to_ns);
+    }
+
+    /// Adds turns that are over.
+    pub(crate) fn add(&mut self, turns: &[Turn], watermark_ns: u64) {
+        self.early.extend(turns.iter().copied().map(Reverse));
+        while let Some(Reverse(turn)) = self.early.peek().copied() {
+            if turn.granted_ns >= watermark_ns {
+                break;
+            }
+            self.early.pop();
+            self.granted(turn);
+        }
+        for of_lock in self.locks.values_mut() {
+            while of_lock
+                .recent
+                .front()
+                .is_some_and(|recent| recent.granted_ns <= watermark_ns)
+            {
+                let recent = of_lock.recent.pop_front().expect("looked at");
+                settle(&mut self.passed, &recent);
+            }
+        }
+    }
+
+    /// What was seen; no turn comes any more.
+    pub(crate) fn finish(mut self) -> Passed {
+        self.add(&[], u64::MAX);
+        self.passed
+    }
+
+    fn granted(&mut self, turn: Turn) {
+        let (from, to) = self.window;
+        let counted = (from..to).contains(&turn.granted_ns);
+        let passed = &mut self.passed;
+        let of_lock = self.locks.entry(turn.lock).or_default();
+        let mut bypasses = 0;
+        for earlier in of_lock.recent.iter_mut().rev() {
+            // Granted before this one was called: so were all that are further back.
+            if earlier.granted_ns <= turn.called_ns {
+                break;
+            }
+            if earlier.called_ns > turn.called_ns {
+                bypasses += 1;
+                earlier.passed_over = true;
+            }
+            earlier.waited_ns = earlier.waited_ns.min(turn.called_ns.max(earlier.free_ns));
+        }
+        if counted {
+            passed.grants += 1;
+            passed.most_bypasses = passed.most_bypasses.max(bypasses);
+        }
+        let mut recent = Recent {
+            called_ns: turn.called_ns,
+            granted_ns: turn.granted_ns,
+            free_ns: turn.granted_ns,
+            waited_ns: turn.granted_ns,
+            passed_over: false,
+            counted,
+        };
+        if let Some(last) = of_lock.last {
+            recent.free_ns = last.release_ns.min(turn.granted_ns);
+            recent.waited_ns = recent.free_ns.max(turn.called_ns);
+            match (counted, last.task == turn.task) {
+                (true, true) => passed.to_itself += 1,
+                (true, false) => {
+                    passed.to_another += 1;
+                    let gap_ns = turn.granted_ns.saturating_sub(last.release_ns);
+                    add(&mut passed.handoff, gap_ns);
+                    let part = part_of(turn.granted_ns, from, to);
+                    add_coarse(&mut passed.handoff_per_part[part], gap_ns);
+                    if turn.called_ns < last.release_ns {
+                        // The news may well overtake the answer: then it took no time after it.
+                        add(
+                            &mut passed.notified,
+                            turn.granted_ns.saturating_sub(last.freed_ns),
+                        );
+                    }
+                }
+                (false, _) => {}
+            }
+        }
+        of_lock.recent.push_back(recent);
+        of_lock.last = Some(turn);
+    }
+}
+
+/// Counts a grant that nothing can change any more.
+fn settle(passed: &mut Passed, recent: &Recent) {
+    if !recent.counted {
+        return;
+    }
+    let idle_ns = recent.granted_ns - recent.waited_ns;
+    passed.idle_ns += idle_ns;
+    passed.longest_idle_ns = passed.longest_idle_ns.max(idle_ns);
+    passed.lost_wakeups += u64::from(idle_ns > LOST_WAKEUP_NS);
+    passed.inversions += u64::from(recent.passed_over);
+}
+
+/// The part of the window that a moment lies in.
+pub(crate) fn part_of(t_ns: u64, from_ns: u64, to_ns: u64) -> usize {
+    let length = to_ns.saturating_sub(from_ns).max(1);
+    let at = u128::from(t_ns.saturating_sub(from_ns)) * PARTS as u128 / u128::from(length);
+    usize::try_from(at).unwrap_or(PARTS).min(PARTS - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn turn(task: u32, called_ns: u64, granted_ns: u64, release_ns: u64) -> Turn {
+        Turn {
+            granted_ns,
+            called_ns,
+            release_ns,
+            freed_ns: release_ns + 2,
+            to_ns: release_ns,
+            lock: 0,
+            task,
+        }
+    }
+
+    fn passed(turns: &[Turn]) -> Passed {
+        let mut ledger = Ledger::new();
+        ledger.set_window(0, 1_000_000_000_000);
+        ledger.add(turns, u64::MAX);
+        ledger.finish()
+    }
+
+    //  t0  |hold----|
+    //  t1     wait  ··|hold--|          hand-off of 3 to another, told 1 after the answer
+    //  t1                       |hold|  to itself
+    #[test]
+    fn hand_offs_to_another_and_to_itself_are_told_apart() {
+        let passed = passed(&[turn(0, 1, 2, 10), turn(1, 5, 13, 20), turn(1, 25, 26, 30)]);
+        assert_eq!(
+            (passed.grants, passed.to_another, passed.to_itself),
+            (3, 1, 1)
+        );
+        assert_eq!((passed.handoff.len(), passed.handoff.max()), (1, 3));
+        assert_eq!((passed.notified.len(), passed.notified.max()), (1, 1));
+        assert_eq!(passed.idle_ns, 3 + 1, "10 to 13, and 25 to 26");
+    }
+
+    //  t0  |hold|
+    //  t2    wait ···············|hold|       called first, served last: two passed it by
+    //  t1       wait |hold|
+    //  t1                wait |hold|
+    #[test]
+    fn a_waiter_that_sees_others_pass_is_counted_and_so_is_the_idle_time_it_waited_through() {
+        let passed = passed(&[
+            turn(0, 1, 2, 10),
+            turn(1, 14, 15, 20),
+            turn(1, 25, 26, 30),
+            turn(2, 5, 31, 40),
+        ]);
+        assert_eq!(passed.most_bypasses, 2);
+        assert_eq!(passed.inversions, 2);
+        // Free from 10 to 15, 20 to 26 and 30 to 31, and t2 waited all the time.
+        assert_eq!(passed.idle_ns, 5 + 6 + 1);
+        assert_eq!(passed.longest_idle_ns, 6);
+    }
+
+    #[test]
+    fn a_lock_nobody_asks_for_is_not_idle() {
+        let passed = passed(&[turn(0, 1, 2, 10), turn(1, 1_000, 1_001, 1_010)]);
+        assert_eq!(passed.idle_ns, 1);
+        assert_eq!(passed.inversions, 0);
+    }
+
+    #[test]
+    fn a_lock_left_free_before_a_waiter_is_a_lost_wake_up() {
+        let passed = passed(&[
+            turn(0, 1, 2, 10),
+            turn(1, 5, 10 + LOST_WAKEUP_NS + 1, u64::MAX - 9),
+        ]);
+        assert_eq!(passed.lost_wakeups, 1);
+    }
+
+    #[test]
+    fn turns_may_come_in_any_order_and_in_any_pieces() {
+        let mut turns: Vec<Turn> = (0..200)
+            .map(|i| {
+                turn(
+                    i % 7,
+                    10 * u64::from(i) + 1,
+                    40 * u64::from(i) + 100,
+                    40 * u64::from(i) + 130,
+                )
+            })
+            .collect();
+        let whole = passed(&turns);
+        let mut ledger = Ledger::new();
+        ledger.set_window(0, 1_000_000_000_000);
+        // Over in the order of time, but handed over in pairs the wrong way round, with the watermark at the open call.
+        turns.sort_by_key(|turn| turn.freed_ns);
+        for pair in turns.chunks_mut(2) {
+            pair.reverse();
+            let open = pair.iter().map(|turn| turn.called_ns).min().unwrap();
+            ledger.add(pair, open);
+        }
+        let pieces = ledger.finish();
+        assert_eq!(pieces.idle_ns, whole.idle_ns);
+        assert_eq!(pieces.most_bypasses, whole.most_bypasses);
+        assert_eq!(pieces.to_another, whole.to_another);
+    }
+
+    #[test]
+    fn only_grants_of_the_window_count() {
+        let mut ledger = Ledger::new();
+        ledger.set_window(20, 40);
+        ledger.add(
+            &[turn(0, 1, 2, 10), turn(1, 5, 25, 30), turn(0, 26, 41, 50)],
+            u64::MAX,
+        );
+        let passed = ledger.finish();
+        assert_eq!((passed.grants, passed.to_another), (1, 1));
+    }
+
+    #[test]
+    fn the_window_is_cut_into_equal_parts() {
+        assert_eq!(part_of(100, 100, 500), 0);
+        assert_eq!(part_of(499, 100, 500), PARTS - 1);
+        assert_eq!(part_of(500, 100, 500), PARTS - 1);
+        assert_eq!(part_of(110, 100, 500), 1);
+    }
+}

@@ -1,0 +1,134 @@
+//! Reads what this machine and the clients' processes have used so far.
+
+use std::fs;
+
+use super::shared::SharedClient;
+
+/// Readings at one moment.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Machine {
+    /// CPU time of all cores, ticks: all, and stolen by the hypervisor.
+    ticks: Option<(u64, u64)>,
+    /// Time in which some task waited for a core, microseconds.
+    pressure_us: Option<u64>,
+    /// Involuntary context switches of this process.
+    switches: Option<i64>,
+}
+
+/// What went on between two readings.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Disturbance {
+    /// Stolen CPU time, share of all.
+    pub(crate) steal: f64,
+    /// Share of the time in which some task waited for a core.
+    pub(crate) pressure: Option<f64>,
+    /// Involuntary context switches of this process per second.
+    pub(crate) switches_per_s: f64,
+}
+
+impl Machine {
+    pub(crate) fn read() -> Machine {
+        use nix::sys::resource::{UsageWho, getrusage};
+        Machine {
+            ticks: crate::environment::cpu_ticks(),
+            pressure_us: fs::read_to_string("/proc/pressure/cpu")
+                .ok()
+                .and_then(|text| total_us(&text)),
+            switches: getrusage(UsageWho::RUSAGE_SELF)
+                .ok()
+                .map(|usage| usage.involuntary_context_switches()),
+        }
+    }
+
+    /// What went on from this reading to a later one, so many seconds after it.
+    pub(crate) fn until(&self, later: &Machine, seconds: f64) -> Disturbance {
+        let steal = match (self.ticks, later.ticks) {
+            (Some((all, stolen)), Some((all_then, stolen_then))) if all_then > all => {
+                stolen_then.saturating_sub(stolen) as f64 / (all_then - all) as f64
+            }
+            _ => 0.0,
+        };
+        let pressure = self
+            .pressure_us
+            .zip(later.pressure_us)
+            .map(|(a, b)| (b.saturating_sub(a) as f64 / 1e6 / seconds.max(1e-9)).min(1.0));
+        let switches = self.switches.zip(later.switches).map_or(0, |(a, b)| b - a);
+        Disturbance {
+            steal,
+            pressure,
+            switches_per_s: switches as f64 / seconds.max(1e-9),
+        }
+    }
+}
+
+/// `total=` of the `some` line.
+fn total_us(pressure: &str) -> Option<u64> {
+    let some = pressure.lines().find(|line| line.starts_with("some"))?;
+    some.rsplit_once("total=")?.1.trim().parse().ok()
+}
+
+/// CPU time of the clients in microseconds: of their processes where they have some, else of this one.
+pub(super) fn client_cpu_us(clients: &[SharedClient]) -> Option<f64> {
+    let pids: Vec<u32> = clients.iter().filter_map(|c| c.pid()).collect();
+    if pids.is_empty() {
+        return own_cpu_us();
+    }
+    pids.iter().map(|pid| process_cpu_us(*pid)).sum()
+}
+
+/// User and system time of this process, microseconds.
+fn own_cpu_us() -> Option<f64> {
+    use nix::sys::resource::{UsageWho, getrusage};
+    let usage = getrusage(UsageWho::RUSAGE_SELF).ok()?;
+    let us = |t: nix::sys::time::TimeVal| t.tv_sec() as f64 * 1e6 + t.tv_usec() as f64;
+    Some(us(usage.user_time()) + us(usage.system_time()))
+}
+
+/// User and system time of a process. The kernel counts them in hundredths of a second on every Linux.
+fn process_cpu_us(pid: u32) -> Option<f64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The second field is the name in brackets, which may contain anything; user and system time are fields 14 and 15.
+    let after_name = stat.rsplit_once(')')?.1;
+    let fields: Vec<&str> = after_name.split_whitespace().collect();
+    let ticks = fields.get(11)?.parse::<f64>().ok()? + fields.get(12)?.parse::<f64>().ok()?;
+    Some(ticks * 10_000.0)
+}
+
+/// Memory of the clients in bytes: of their processes where they have some, else of this one.
+pub(super) fn client_rss_bytes(clients: &[SharedClient]) -> Option<u64> {
+    let pids: Vec<u32> = clients.iter().filter_map(|c| c.pid()).collect();
+    if pids.is_empty() {
+        return rss_bytes("self");
+    }
+    pids.iter().map(|pid| rss_bytes(&pid.to_string())).sum()
+}
+
+fn rss_bytes(pid: &str) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;
+    let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
+    Some(kib * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pressure_is_read_from_the_kernels_line() {
+        let text = "some avg10=1.53 avg60=0.87 avg300=0.92 total=92873466\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=5\n";
+        assert_eq!(total_us(text), Some(92_873_466));
+        assert_eq!(total_us(""), None);
+    }
+
+    #[test]
+    fn between_two_readings_shares_are_shares() {
+        let before = Machine::read();
+        let d = before.until(&Machine::read(), 0.01);
+        assert!(
+            (0.0..=1.0).contains(&d.steal) && d.pressure.is_none_or(|p| (0.0..=1.0).contains(&p))
+        );
+        assert!(rss_bytes("self").unwrap() > 100_000);
+        assert!(own_cpu_us().unwrap() > 0.0);
+    }
+}

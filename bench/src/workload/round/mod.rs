@@ -1,0 +1,387 @@
+//! Runs one round: tasks go through their workload while others watch, count and judge; turns that into figures.
+
+mod machine;
+mod pacer;
+mod renewals;
+mod sampler;
+mod shared;
+mod task;
+
+use std::{
+    sync::{
+        Arc,
+        atomic::Ordering::{Relaxed, SeqCst},
+    },
+    time::{Duration, Instant},
+};
+
+use tokio::{sync::mpsc, task::JoinSet};
+
+use super::{
+    judge::{Hold, Judge},
+    ledger::{Ledger, Passed},
+    record::{Samples, add},
+};
+use crate::{
+    server_stats::{ServerCounts, ServerWatch},
+    subject::ClientEvent,
+};
+pub(crate) use machine::Disturbance;
+pub(crate) use pacer::Offered;
+pub(crate) use renewals::Seen as Renewed;
+pub(crate) use sampler::Little;
+pub(crate) use shared::{Load, Shared, SharedClient};
+pub(crate) use task::Task;
+
+/// How often turns are judged and dropped, and whether anything still moves is looked at.
+const LOOK: Duration = Duration::from_millis(500);
+/// Without any cycle for so long, and with errors, the target is given up.
+const DEAD_AFTER: Duration = Duration::from_secs(4);
+/// How long tasks may take to finish after the end of the window.
+const DRAIN: Duration = Duration::from_secs(2);
+/// How long tasks may prepare: a million locks are taken at some thousand a second.
+const PREPARE: Duration = Duration::from_secs(600);
+
+/// What a round came to.
+pub(crate) struct Round {
+    pub(crate) cycles: u64,
+    pub(crate) elapsed: Duration,
+    pub(crate) per_task: Vec<u64>,
+    pub(crate) samples: Samples,
+    pub(crate) passed: Passed,
+    pub(crate) offered: Option<Offered>,
+    pub(crate) renewed: Renewed,
+    /// Tasks that asked in the window and got nothing in it.
+    pub(crate) starved: u64,
+    /// Grants whose holds were still open at the end of the window.
+    pub(crate) judge: Judge,
+    pub(crate) little: Little,
+    pub(crate) spent: Spent,
+    pub(crate) disturbance: Disturbance,
+    /// The target stopped answering, or the run was cancelled.
+    pub(crate) cut_short: Option<String>,
+}
+
+/// What was used in the window; `None` where it cannot be told.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Spent {
+    /// Cycles between the readings of the clients' counters, which lie a little outside the window.
+    pub(crate) cycles: u64,
+    /// Cycles between the readings of the servers' counters.
+    pub(crate) cycles_at_servers: u64,
+    pub(crate) commands: Option<f64>,
+    pub(crate) client_cpu_us: Option<f64>,
+    pub(crate) server_calls: Option<f64>,
+    pub(crate) server_cpu_us: Option<f64>,
+    pub(crate) server_bytes: Option<f64>,
+    /// Server memory at the beginning of the window beyond that before the round.
+    pub(crate) server_memory: Option<f64>,
+    /// The same of the clients' processes.
+    pub(crate) client_memory: Option<f64>,
+}
+
+/// Connected clients, and where they report to.
+pub(crate) struct Crew {
+    pub(crate) clients: Vec<SharedClient>,
+    /// What each client reports unasked, where the workload listens.
+    pub(crate) events: Vec<mpsc::UnboundedReceiver<ClientEvent>>,
+}
+
+/// Runs the round; `servers` is asked before and after the window.
+pub(crate) async fn run(
+    load: Load,
+    crew: &mut Crew,
+    servers: Option<&ServerWatch>,
+    cancelled: impl Fn() -> bool,
+) -> Round {
+    let shared = Arc::new(Shared::new(load, crew.clients.len()));
+    let clients = &crew.clients;
+    let idle = snapshot(&shared, clients, servers).await;
+    let listeners = listen(&shared, std::mem::take(&mut crew.events));
+    let mut tasks = JoinSet::new();
+    for number in 0..shared.load.tasks {
+        let client = clients[number as usize % clients.len()].clone();
+        let steps = match shared.load.pace {
+            Some(_) => super::paced::run,
+            None => shared.load.workload.steps,
+        };
+        tasks.spawn(steps(Task::new(shared.clone(), client, number)));
+    }
+    let pacer = pacer::Pacer::start(&shared);
+    let mut books = Books::default();
+    let mut cut_short = prepared(&shared, &mut books, &cancelled).await;
+    if cut_short.is_none() {
+        cut_short = watch(&shared, shared.load.warmup, &mut books, &cancelled).await;
+    }
+    let before = snapshot(&shared, clients, servers).await;
+    let noise = machine::Machine::read();
+    let sampler = sampler::Sampler::start(shared.clone());
+    let from_ns = shared.now_ns();
+    let length_ns = u64::try_from(shared.load.duration.as_nanos()).unwrap_or(u64::MAX);
+    books
+        .ledger
+        .set_window(from_ns, from_ns.saturating_add(length_ns));
+    shared
+        .to_ns
+        .store(from_ns.saturating_add(length_ns), SeqCst);
+    shared.from_ns.store(from_ns, SeqCst);
+    if cut_short.is_none() {
+        cut_short = watch(&shared, shared.load.duration, &mut books, &cancelled).await;
+    }
+    // A window that was cut short ends now; else it ended when it was to, though we may have woken later.
+    let to_ns = shared.now_ns().min(shared.to_ns.load(SeqCst));
+    shared.to_ns.store(to_ns, SeqCst);
+    let samples = sampler.finish();
+    let seconds = Duration::from_nanos(to_ns - from_ns).as_secs_f64();
+    let disturbance = noise.until(&machine::Machine::read(), seconds);
+    let after = snapshot(&shared, clients, servers).await;
+    shared.end();
+    let drained = tokio::time::timeout(DRAIN, async { while tasks.join_next().await.is_some() {} });
+    if drained.await.is_err() {
+        tasks.shutdown().await;
+    }
+    for listener in listeners {
+        listener.abort();
+    }
+    let offered = pacer.and_then(pacer::Pacer::finish);
+    books.look(&shared, true);
+    let mut round = collect(&shared, books, &samples, &before, &after, cut_short);
+    round.spent.server_memory = gained(&idle, &before, |s| Some(s.servers?.memory_bytes as f64));
+    round.spent.client_memory = gained(&idle, &before, |s| Some(s.client_rss? as f64));
+    round.offered = offered;
+    round.disturbance = disturbance;
+    round
+}
+
+fn gained(a: &Snapshot, b: &Snapshot, what: impl Fn(&Snapshot) -> Option<f64>) -> Option<f64> {
+    Some(what(b)? - what(a)?)
+}
+
+/// Reads the clients' events, where the workload wants them; each renewal is a cycle of nobody in particular.
+fn listen(
+    shared: &Arc<Shared>,
+    events: Vec<mpsc::UnboundedReceiver<ClientEvent>>,
+) -> Vec<tokio::task::JoinHandle<()>> {
+    (0..)
+        .zip(events)
+        .map(|(client, mut events)| {
+            let shared = shared.clone();
+            tokio::spawn(async move {
+                let counts = |t_ns| Task::count_cycle(&shared, client, t_ns);
+                renewals::watch(&shared, client, &mut events, counts).await;
+            })
+        })
+        .collect()
+}
+
+/// What turns are handed to.
+struct Books {
+    judge: Judge,
+    ledger: Ledger,
+}
+
+impl Default for Books {
+    fn default() -> Self {
+        Books {
+            judge: Judge::default(),
+            ledger: Ledger::new(),
+        }
+    }
+}
+
+impl Books {
+    /// Hands on turns that are over. `all`: no further one will come; that of a task cut off while it held is left out, which
+    /// can hide an overlap and never invent one.
+    fn look(&mut self, shared: &Shared, all: bool) {
+        let now_ns = shared.now_ns();
+        let watermark_ns = if all {
+            u64::MAX
+        } else {
+            let open = shared.states.iter().map(|s| s.earliest_open(now_ns));
+            open.min().unwrap_or(now_ns)
+        };
+        let mut over = Vec::new();
+        for shard in &shared.shards {
+            over.append(&mut shard.lock().expect("no panic").turns);
+        }
+        let holds = over.iter().map(|turn| Hold {
+            lock: turn.lock,
+            from_ns: turn.granted_ns,
+            to_ns: turn.to_ns,
+        });
+        self.judge.add(holds, watermark_ns);
+        self.ledger.add(&over, watermark_ns);
+    }
+}
+
+/// Waits until every task that prepares is ready.
+async fn prepared(
+    shared: &Shared,
+    books: &mut Books,
+    cancelled: &impl Fn() -> bool,
+) -> Option<String> {
+    let began = Instant::now();
+    while shared.preparing.load(SeqCst) > 0 {
+        if cancelled() {
+            return Some("interrupted".into());
+        }
+        if began.elapsed() > PREPARE {
+            return Some(format!("not every lock was taken within {PREPARE:?}"));
+        }
+        if let (Some(error), true) = (first_error(shared), began.elapsed() > DEAD_AFTER) {
+            return Some(format!("locks could not be taken: {error}"));
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        books.look(shared, false);
+    }
+    None
+}
+
+fn first_error(shared: &Shared) -> Option<String> {
+    shared
+        .shards
+        .iter()
+        .find_map(|shard| shard.lock().expect("no panic").first_error.clone())
+}
+
+/// Lets `length` pass; meanwhile judges turns and looks whether anything moves. What ended it early, if anything did.
+async fn watch(
+    shared: &Shared,
+    length: Duration,
+    books: &mut Books,
+    cancelled: &impl Fn() -> bool,
+) -> Option<String> {
+    let end = Instant::now() + length;
+    let mut moved = (Instant::now(), 0);
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return None;
+        }
+        tokio::time::sleep(left.min(LOOK)).await;
+        if cancelled() {
+            return Some("interrupted".into());
+        }
+        books.look(shared, false);
+        let cycles = shared.total_cycles();
+        if cycles != moved.1 {
+            moved = (Instant::now(), cycles);
+        }
+        if let (Some(error), true) = (first_error(shared), moved.0.elapsed() >= DEAD_AFTER) {
+            return Some(format!("no cycle for {DEAD_AFTER:?}: {error}"));
+        }
+    }
+}
+
+/// What is read before and after the window.
+struct Snapshot {
+    cycles: u64,
+    commands: Option<u64>,
+    client_cpu_us: Option<f64>,
+    client_rss: Option<u64>,
+    servers: Option<ServerCounts>,
+    /// Cycles when the servers had answered: their counts belong to a later moment.
+    cycles_at_servers: u64,
+}
+
+async fn snapshot(
+    shared: &Shared,
+    clients: &[SharedClient],
+    servers: Option<&ServerWatch>,
+) -> Snapshot {
+    let cycles = shared.total_cycles();
+    let commands = clients.iter().map(|c| c.commands()).sum();
+    let client_cpu_us = machine::client_cpu_us(clients);
+    let client_rss = machine::client_rss_bytes(clients);
+    let counts = match servers {
+        None => None,
+        Some(servers) => servers.counts().await,
+    };
+    Snapshot {
+        cycles,
+        commands,
+        client_cpu_us,
+        client_rss,
+        servers: counts,
+        cycles_at_servers: shared.total_cycles(),
+    }
+}
+
+fn collect(
+    shared: &Shared,
+    books: Books,
+    seen: &[f64],
+    before: &Snapshot,
+    after: &Snapshot,
+    cut_short: Option<String>,
+) -> Round {
+    let (from_ns, to_ns) = shared.window();
+    let mut samples = Samples::new();
+    for shard in &shared.shards {
+        samples.merge(&shard.lock().expect("no panic"));
+    }
+    for state in &shared.states {
+        // A call that never returned was under way until the window's end, and its wait is of unknown length.
+        let since_ns = state.calling_since.load(SeqCst);
+        if since_ns != 0 {
+            samples.in_calls_ns += shared.inside(since_ns, to_ns);
+            if state.holding_since.load(SeqCst) == 0 && since_ns < to_ns {
+                add(&mut samples.gave_up, to_ns - since_ns);
+            }
+        }
+    }
+    let per_task: Vec<u64> = shared
+        .states
+        .iter()
+        .map(|state| state.in_window.load(Relaxed))
+        .collect();
+    let starved = shared
+        .states
+        .iter()
+        .filter(|state| state.asked.load(Relaxed) > 0 && state.in_window.load(Relaxed) == 0)
+        .count() as u64;
+    let cycles = per_task.iter().sum();
+    let mut round = Round {
+        cycles,
+        elapsed: Duration::from_nanos(to_ns.saturating_sub(from_ns)),
+        per_task,
+        passed: books.ledger.finish(),
+        offered: None,
+        renewed: shared.renewals.take(),
+        starved,
+        judge: books.judge,
+        little: sampler::little(seen, samples.in_calls_ns, to_ns.saturating_sub(from_ns)),
+        spent: spent(before, after),
+        disturbance: Disturbance::default(),
+        cut_short,
+        samples,
+    };
+    // Servers that answered before the window and do not now, or that neither answer nor grant: what was measured is the
+    // target's death.
+    let suspect = before.servers.is_some() || round.cycles == 0;
+    if round.cut_short.is_none() && suspect && after.servers.is_none() {
+        round.cut_short = round
+            .samples
+            .first_error
+            .as_ref()
+            .map(|error| format!("a server stopped answering: {error}"));
+    }
+    round
+}
+
+fn spent(before: &Snapshot, after: &Snapshot) -> Spent {
+    let more = |what: &dyn Fn(&Snapshot) -> Option<f64>| {
+        Some(what(after)? - what(before)?).filter(|d| *d >= 0.0)
+    };
+    Spent {
+        cycles: after.cycles - before.cycles,
+        cycles_at_servers: after.cycles_at_servers - before.cycles_at_servers,
+        commands: more(&|s| s.commands.map(|n| n as f64)),
+        client_cpu_us: more(&|s| s.client_cpu_us),
+        server_calls: more(&|s| s.servers.map(|c| c.calls as f64)),
+        server_cpu_us: more(&|s| s.servers.map(|c| c.cpu_us)),
+        server_bytes: more(&|s| s.servers.map(|c| c.bytes as f64)),
+        server_memory: None,
+        client_memory: None,
+    }
+}

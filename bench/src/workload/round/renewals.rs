@@ -1,0 +1,99 @@
+//! Turns what clients report of their renewals into how many there were and how much of each lease was left.
+
+use std::{collections::HashMap, sync::Mutex, time::Instant};
+
+use hdrhistogram::Histogram;
+use tokio::sync::mpsc;
+
+use super::shared::Shared;
+use crate::{
+    subject::ClientEvent,
+    workload::record::{add, histogram},
+};
+
+/// What was seen so far.
+pub(crate) struct Seen {
+    /// What was left of the lease when its renewal was sent, within the window.
+    pub(crate) margin: Histogram<u64>,
+    /// Renewals reported within the window.
+    pub(crate) renewed: u64,
+    pub(crate) lost: u64,
+    /// When each lease was last set: by the client's number and its grant.
+    last: HashMap<(u32, String), Instant>,
+}
+
+pub(crate) struct Renewals {
+    seen: Mutex<Seen>,
+}
+
+impl Default for Renewals {
+    fn default() -> Self {
+        Renewals {
+            seen: Mutex::new(Seen {
+                margin: histogram(),
+                renewed: 0,
+                lost: 0,
+                last: HashMap::new(),
+            }),
+        }
+    }
+}
+
+impl Renewals {
+    /// A lease began.
+    pub(crate) fn granted(&self, client: u32, grant: &str, sent_at: Option<Instant>) {
+        let Some(sent_at) = sent_at else { return };
+        let mut seen = self.seen.lock().expect("no panic");
+        // The first renewal may have been reported already, and is the later of the two.
+        seen.last
+            .entry((client, grant.to_owned()))
+            .or_insert(sent_at);
+    }
+
+    pub(crate) fn take(&self) -> Seen {
+        let mut seen = self.seen.lock().expect("no panic");
+        Seen {
+            margin: std::mem::replace(&mut seen.margin, histogram()),
+            renewed: std::mem::take(&mut seen.renewed),
+            lost: std::mem::take(&mut seen.lost),
+            last: std::mem::take(&mut seen.last),
+        }
+    }
+}
+
+/// Reads a client's events until it goes away. `true` from `cycle_done` counts a renewal as a cycle.
+pub(super) async fn watch(
+    shared: &Shared,
+    client: u32,
+    events: &mut mpsc::UnboundedReceiver<ClientEvent>,
+    mut cycle_done: impl FnMut(u64),
+) {
+    while let Some(event) = events.recv().await {
+        let now_ns = shared.now_ns();
+        match event {
+            ClientEvent::Extended {
+                grant,
+                lease,
+                sent_at,
+            } => {
+                cycle_done(now_ns);
+                let mut seen = shared.renewals.seen.lock().expect("no panic");
+                let within = shared.within(now_ns);
+                seen.renewed += u64::from(within);
+                let Some(sent_at) = sent_at else { continue };
+                let before = seen.last.insert((client, grant), sent_at);
+                if let (Some(before), true) = (before, within) {
+                    let age = sent_at.saturating_duration_since(before);
+                    let left = lease.saturating_sub(age);
+                    let left_ns = u64::try_from(left.as_nanos()).unwrap_or(u64::MAX);
+                    add(&mut seen.margin, left_ns);
+                }
+            }
+            ClientEvent::Lost { .. } => {
+                let mut seen = shared.renewals.seen.lock().expect("no panic");
+                seen.lost += u64::from(shared.running());
+            }
+            ClientEvent::Exited { .. } => return,
+        }
+    }
+}

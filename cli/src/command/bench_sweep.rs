@@ -1,0 +1,358 @@
+//! Turns `bench --sweep` into rows at rising levels: one curve per subject and topology, with its knee or its law.
+
+use std::time::Duration;
+
+use bench::driver::BenchPlan;
+use bench::sweep::knee::{Knee, Search, Step};
+use bench::sweep::{levels, usl};
+use bench::workload::Pace;
+use clap::ValueEnum;
+use cluster_config::{Topology, TopologyKind};
+use results::measures::{Interval, KneeAt, Scalability, Sweep, SweepPoint};
+use results::run::BenchRow;
+
+use super::bench::{Ended, Options, measure, plan, started};
+use super::run::Keeper;
+use crate::cancel::Cancel;
+use crate::exit;
+use crate::terminal::Terminal;
+
+/// What is raised from level to level.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Over {
+    /// Tasks with locks of their own, up to --tasks (256); the scalability law is fitted
+    Tasks,
+    /// Cycles offered per second, from --rate (1000/s) on, until they are not kept: the knee
+    Rate,
+    /// Waiters for one lock, up to --tasks (1,000)
+    Waiters,
+    /// Lock names, up to --locks (1,000,000)
+    Locks,
+    /// Replicas that must have the lock: 0, 1, 2, behind sentinels
+    Replicas,
+    /// Independent masters: 1, 3, 5, 7
+    Masters,
+}
+
+/// What a rate must do to be kept.
+const KEPT: &str = "99 % of the offered cycles completed in the window and the row valid";
+/// Measurements that a search for the knee may take.
+const TRIES: u32 = 24;
+/// The proof of a candidate is so many times as long as other tries.
+const LONG: u32 = 4;
+
+/// Measures all levels.
+pub(crate) async fn run(
+    over: Over,
+    options: &Options,
+    seed: u64,
+    keeper: &mut Keeper,
+    cancel: &Cancel,
+    terminal: &Terminal,
+) -> anyhow::Result<Option<Ended>> {
+    let mut lab = Lab {
+        options,
+        seed,
+        keeper,
+        cancel,
+        terminal,
+    };
+    match over {
+        Over::Replicas => lab.replicas().await,
+        Over::Masters => lab.masters().await,
+        _ => lab.on_one_target(over).await,
+    }
+}
+
+struct Lab<'a> {
+    options: &'a Options,
+    seed: u64,
+    keeper: &'a mut Keeper,
+    cancel: &'a Cancel,
+    terminal: &'a Terminal,
+}
+
+impl Lab<'_> {
+    async fn on_one_target(&mut self, over: Over) -> anyhow::Result<Option<Ended>> {
+        if let Some(url) = self.options.target.clone() {
+            return self.levels_at(over, &url, "external").await;
+        }
+        let kinds = match self.options.topology.as_slice() {
+            [] => vec![TopologyKind::Single],
+            kinds => kinds.to_vec(),
+        };
+        for kind in kinds {
+            let deployment = started(self.options, Topology::of(kind), None, self.keeper).await?;
+            let ended = self
+                .levels_at(over, &deployment.url(), &kind.to_string())
+                .await;
+            deployment.down().await?;
+            if let Some(ended) = ended? {
+                return Ok(Some(ended));
+            }
+        }
+        Ok(None)
+    }
+
+    async fn levels_at(
+        &mut self,
+        over: Over,
+        url: &str,
+        topology: &str,
+    ) -> anyhow::Result<Option<Ended>> {
+        let base = plan(self.options, url, topology, self.seed, self.keeper);
+        if over == Over::Rate {
+            return self.knees(&base).await;
+        }
+        let most = self.options.tasks.iter().max().copied();
+        let mut begin = self.keeper.run.rows.len();
+        let plans: Vec<(u32, BenchPlan)> = match over {
+            Over::Tasks => levels(most.unwrap_or(256))
+                .into_iter()
+                .map(|level| {
+                    (
+                        level,
+                        with(&base, "uncontended", |plan| plan.tasks = vec![level]),
+                    )
+                })
+                .collect(),
+            Over::Waiters => levels(most.unwrap_or(1_000))
+                .into_iter()
+                // One holds, the others wait.
+                .map(|level| {
+                    (
+                        level,
+                        with(&base, "chain", |plan| plan.tasks = vec![level + 1]),
+                    )
+                })
+                .collect(),
+            _ => levels(self.options.locks.unwrap_or(1_000_000))
+                .into_iter()
+                // Over six decades one level each is enough.
+                .filter(|level| 10_u32.pow(level.ilog10()) == *level)
+                .map(|level| {
+                    let tasks = most.unwrap_or(16).min(level);
+                    let fill = |plan: &mut BenchPlan| {
+                        plan.locks = Some(level);
+                        plan.tasks = vec![tasks];
+                    };
+                    (level, with(&base, "uncontended", fill))
+                })
+                .collect(),
+        };
+        let mut ended = None;
+        let mut done = Vec::new();
+        for (level, plan) in plans {
+            ended = measure(&plan, self.keeper, self.cancel, self.terminal).await?;
+            for row in &self.keeper.run.rows[begin..] {
+                done.push((f64::from(level), row.clone()));
+            }
+            begin = self.keeper.run.rows.len();
+            if ended.is_some() {
+                break;
+            }
+        }
+        self.keep(over, done);
+        Ok(ended)
+    }
+
+    async fn replicas(&mut self) -> anyhow::Result<Option<Ended>> {
+        let shapes = (0..=2).map(|replicas| {
+            let topology = Topology {
+                replicas,
+                ..Topology::of(TopologyKind::Sentinel)
+            };
+            let durability = if replicas == 0 { "none" } else { "wait:all" };
+            (replicas, topology, durability.to_owned())
+        });
+        self.shapes(Over::Replicas, shapes.collect()).await
+    }
+
+    async fn masters(&mut self) -> anyhow::Result<Option<Ended>> {
+        let shapes = [1, 3, 5, 7].map(|masters| {
+            let topology = Topology {
+                masters,
+                ..Topology::of(TopologyKind::Masters)
+            };
+            (masters, topology, "none".to_owned())
+        });
+        self.shapes(Over::Masters, shapes.into()).await
+    }
+
+    /// One deployment per level, the same load on each.
+    async fn shapes(
+        &mut self,
+        over: Over,
+        shapes: Vec<(u32, Topology, String)>,
+    ) -> anyhow::Result<Option<Ended>> {
+        if self.options.target.is_some() {
+            return Err(exit::usage(
+                "--sweep: replicas and masters need servers of our own; leave out --target",
+            ));
+        }
+        let mut done = Vec::new();
+        let mut ended = None;
+        for (level, topology, durability) in shapes {
+            let begin = self.keeper.run.rows.len();
+            let kind = topology.kind.to_string();
+            let deployment = started(self.options, topology, Some(level), self.keeper).await?;
+            let mut plan = plan(
+                self.options,
+                &deployment.url(),
+                &kind,
+                self.seed,
+                self.keeper,
+            );
+            plan.workloads = vec!["uncontended".into()];
+            plan.durability = durability;
+            if over == Over::Replicas && self.options.subject.is_empty() {
+                // Only our locks can be asked to wait for replicas.
+                plan.subjects = vec!["lock-core:reentrant".into()];
+            }
+            let measured = measure(&plan, self.keeper, self.cancel, self.terminal).await;
+            deployment.down().await?;
+            ended = measured?;
+            for row in &self.keeper.run.rows[begin..] {
+                done.push((f64::from(level), row.clone()));
+            }
+            if ended.is_some() {
+                break;
+            }
+        }
+        self.keep(over, done);
+        Ok(ended)
+    }
+
+    /// Sets the rows of each subject beside each other.
+    fn keep(&mut self, over: Over, done: Vec<(f64, BenchRow)>) {
+        let mut subjects: Vec<&str> = done.iter().map(|(_, row)| row.subject.as_str()).collect();
+        subjects.sort_unstable();
+        subjects.dedup();
+        for subject in subjects {
+            let rows: Vec<&(f64, BenchRow)> = done
+                .iter()
+                .filter(|(_, row)| row.subject == subject)
+                .collect();
+            let Some((_, first)) = rows.first() else {
+                continue;
+            };
+            let sweep = Sweep {
+                over: name(over),
+                subject: subject.to_owned(),
+                topology: first.topology.clone(),
+                workload: first.workload.clone(),
+                points: rows.iter().map(|(level, row)| point(*level, row)).collect(),
+                scalability: (over == Over::Tasks)
+                    .then(|| law(&rows, self.seed))
+                    .flatten(),
+                knee: None,
+            };
+            self.keeper.run.sweeps.push(sweep);
+        }
+    }
+
+    async fn knees(&mut self, base: &BenchPlan) -> anyhow::Result<Option<Ended>> {
+        for subject in base.subjects.clone() {
+            let mut search = Search::new(self.options.rate.unwrap_or(1_000.0), 1.0, 1e6, TRIES);
+            let mut done: Vec<(f64, BenchRow)> = Vec::new();
+            let knee: Knee = loop {
+                let (rate_per_s, long) = match search.next() {
+                    Step::Done(knee) => break knee,
+                    Step::Measure { rate_per_s, long } => (rate_per_s, long),
+                };
+                let workload = self
+                    .options
+                    .workload
+                    .first()
+                    .map_or("uncontended", String::as_str);
+                let plan = with(base, workload, |plan| {
+                    plan.subjects = vec![subject.clone()];
+                    plan.rounds = 1;
+                    plan.duration =
+                        base.duration.max(Duration::from_millis(500)) * if long { LONG } else { 1 };
+                    plan.pace = Some(Pace {
+                        rate_per_s,
+                        arrivals: self.options.arrivals,
+                    });
+                    // Room enough that the lock, not the number of tasks, is what gives way.
+                    plan.tasks = vec![self.options.tasks.first().copied().unwrap_or(256)];
+                });
+                let begin = self.keeper.run.rows.len();
+                let ended = measure(&plan, self.keeper, self.cancel, self.terminal).await?;
+                let rows = self.keeper.run.rows[begin..].to_vec();
+                if ended.is_some() {
+                    return Ok(ended);
+                }
+                let kept = rows.iter().all(|row| row.valid);
+                search.tell(kept);
+                done.extend(rows.into_iter().map(|row| (rate_per_s, row)));
+            };
+            done.sort_by(|a, b| a.0.total_cmp(&b.0));
+            let Some((_, first)) = done.first() else {
+                continue;
+            };
+            self.keeper.run.sweeps.push(Sweep {
+                over: name(Over::Rate),
+                subject,
+                topology: first.topology.clone(),
+                workload: first.workload.clone(),
+                points: done.iter().map(|(rate, row)| point(*rate, row)).collect(),
+                scalability: None,
+                knee: Some(KneeAt {
+                    good_per_s: knee.good_per_s,
+                    bad_per_s: knee.bad_per_s,
+                    rule: KEPT.to_owned(),
+                }),
+            });
+        }
+        Ok(None)
+    }
+}
+
+fn name(over: Over) -> String {
+    over.to_possible_value()
+        .map_or(String::new(), |value| value.get_name().to_owned())
+}
+
+/// The plan with another workload, unless the user named one that fits, and one more change.
+fn with(base: &BenchPlan, workload: &str, change: impl FnOnce(&mut BenchPlan)) -> BenchPlan {
+    let mut plan = base.clone();
+    plan.workloads = vec![workload.to_owned()];
+    change(&mut plan);
+    plan
+}
+
+fn point(level: f64, row: &BenchRow) -> SweepPoint {
+    SweepPoint {
+        level,
+        cycles_per_s: row.cycles_per_s,
+        latency_ns: row.measures.response_ns.unwrap_or(row.acquire_ns),
+        handoff_p50_ns: row.handoff_ns.and_then(|handoff| handoff.p50),
+        commands_per_cycle: row.commands_per_cycle,
+        server_cpu_us_per_cycle: row.server_cpu_us_per_cycle,
+        valid: row.valid,
+    }
+}
+
+fn law(rows: &[&(f64, BenchRow)], seed: u64) -> Option<Scalability> {
+    let levels: Vec<usl::Level> = rows
+        .iter()
+        .filter(|(_, row)| row.valid)
+        .map(|(n, row)| usl::Level {
+            n: *n,
+            per_s: row.measures.raw.cycles_per_s.clone(),
+        })
+        .collect();
+    let most = levels.iter().map(|level| level.n).fold(0.0, f64::max);
+    let fit = usl::fit(&levels, seed)?;
+    let interval = |ends: Option<(f64, f64)>| ends.map(|(low, high)| Interval { low, high });
+    Some(Scalability {
+        gamma: fit.gamma,
+        alpha: fit.alpha,
+        beta: fit.beta,
+        alpha_interval: interval(fit.alpha_interval),
+        beta_interval: interval(fit.beta_interval),
+        peak_tasks: fit.peak().filter(|peak| *peak <= 2.0 * most),
+        worst_residual: fit.worst_residual,
+    })
+}

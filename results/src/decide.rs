@@ -1,0 +1,155 @@
+//! Turns the ratios of a run into verdicts, so that many comparisons together are wrong no more often than one.
+
+use std::cmp::Ordering;
+
+use crate::run::{Comparison, Ratio};
+
+/// Within this share of 1 a ratio's whole interval counts as no difference.
+pub const EQUIVALENCE: f64 = 0.02;
+/// The chance that is taken of calling equal things different, in all comparisons of a run together.
+const LEVEL: f64 = 0.05;
+
+/// Metrics of which more is better; of all others less is.
+const MORE_IS_BETTER: [&str; 1] = ["cycles_per_s"];
+
+/// Sets `p_adjusted` and `verdict` of comparisons that were measured side by side, all of one run together.
+///
+/// `better` and `worse` need three things: an interval that leaves out 1, a p-value that stands after Holm's correction, and an
+/// effect that is larger than what the base differed from itself ([`Comparison::same_again`]). `equivalent` needs an interval
+/// wholly within [`EQUIVALENCE`]. Everything else is `not-shown`.
+pub fn decide(comparisons: &mut [Comparison]) {
+    let ps: Vec<Option<f64>> = comparisons.iter().map(|c| c.p).collect();
+    for (comparison, adjusted) in comparisons.iter_mut().zip(holm(&ps)) {
+        comparison.p_adjusted = adjusted;
+        comparison.verdict = verdict(comparison).to_owned();
+    }
+}
+
+fn verdict(comparison: &Comparison) -> &'static str {
+    let ratio = &comparison.ratio;
+    let (Some(low), Some(high)) = (ratio.low, ratio.high) else {
+        return "not-shown";
+    };
+    if low >= 1.0 / (1.0 + EQUIVALENCE) && high <= 1.0 + EQUIVALENCE {
+        return "equivalent";
+    }
+    let significant = comparison.p_adjusted.is_some_and(|p| p <= LEVEL);
+    let beyond_noise = comparison
+        .same_again
+        .as_ref()
+        .is_none_or(|same| ratio.point.ln().abs() > floor(same));
+    if !significant || !beyond_noise || (low <= 1.0 && high >= 1.0) {
+        return "not-shown";
+    }
+    let more_is_better = MORE_IS_BETTER.contains(&comparison.metric.as_str());
+    if (low > 1.0) == more_is_better {
+        "better"
+    } else {
+        "worse"
+    }
+}
+
+/// How far the base was from itself, as a logarithm.
+fn floor(same: &Ratio) -> f64 {
+    same.point.ln().abs()
+}
+
+/// Holm's step-down correction: the smallest of m p-values times m, the next times m − 1, and so on, never falling.
+fn holm(ps: &[Option<f64>]) -> Vec<Option<f64>> {
+    let mut known: Vec<(usize, f64)> = ps
+        .iter()
+        .enumerate()
+        .filter_map(|(at, p)| Some((at, (*p)?)))
+        .collect();
+    known.sort_by(|a, b| a.1.partial_cmp(&b.1).unwrap_or(Ordering::Equal));
+    let mut adjusted = vec![None; ps.len()];
+    let mut at_least: f64 = 0.0;
+    for (rank, (at, p)) in known.iter().enumerate() {
+        at_least = at_least.max(p * (known.len() - rank) as f64).min(1.0);
+        adjusted[*at] = Some(at_least);
+    }
+    adjusted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn comparison(metric: &str, low: f64, high: f64, p: f64) -> Comparison {
+        Comparison {
+            metric: metric.into(),
+            ratio: Ratio {
+                point: (low * high).sqrt(),
+                low: Some(low),
+                high: Some(high),
+            },
+            p: Some(p),
+            ..Comparison::default()
+        }
+    }
+
+    fn verdicts(mut comparisons: Vec<Comparison>) -> Vec<String> {
+        decide(&mut comparisons);
+        comparisons.into_iter().map(|c| c.verdict).collect()
+    }
+
+    #[test]
+    fn holm_multiplies_the_smallest_by_the_number_of_comparisons() {
+        let adjusted = holm(&[Some(0.04), None, Some(0.01), Some(0.03)]);
+        let near = |a: Option<f64>, b: f64| (a.unwrap() - b).abs() < 1e-12;
+        assert!(near(adjusted[2], 0.03) && near(adjusted[3], 0.06) && near(adjusted[0], 0.06));
+        assert_eq!(adjusted[1], None);
+    }
+
+    #[test]
+    fn verdicts_know_which_direction_is_good() {
+        let of = |metric| {
+            verdicts(vec![
+                comparison(metric, 1.1, 1.2, 0.001),
+                comparison(metric, 0.8, 0.9, 0.001),
+                comparison(metric, 0.9, 1.1, 0.5),
+                comparison(metric, 0.99, 1.01, 0.5),
+            ])
+        };
+        assert_eq!(
+            of("cycles_per_s"),
+            ["better", "worse", "not-shown", "equivalent"]
+        );
+        assert_eq!(
+            of("handoff_ns"),
+            ["worse", "better", "not-shown", "equivalent"]
+        );
+    }
+
+    #[test]
+    fn one_of_many_comparisons_needs_more_than_one_alone() {
+        let one = comparison("cycles_per_s", 1.01, 1.2, 0.03);
+        assert_eq!(verdicts(vec![one.clone()]), ["better"]);
+        let nothing = comparison("cycles_per_s", 0.9, 1.1, 0.9);
+        assert_eq!(verdicts(vec![one, nothing])[0], "not-shown");
+    }
+
+    #[test]
+    fn an_effect_below_the_noise_of_equal_arms_is_not_shown() {
+        let mut c = comparison("cycles_per_s", 1.03, 1.07, 0.001);
+        c.same_again = Some(Ratio {
+            point: 0.93,
+            low: None,
+            high: None,
+        });
+        assert_eq!(verdicts(vec![c.clone()]), ["not-shown"]);
+        c.same_again = Some(Ratio {
+            point: 0.99,
+            low: None,
+            high: None,
+        });
+        assert_eq!(verdicts(vec![c]), ["better"]);
+    }
+
+    #[test]
+    fn without_an_interval_nothing_is_shown() {
+        let mut c = comparison("cycles_per_s", 2.0, 2.2, 0.001);
+        (c.ratio.low, c.ratio.high) = (None, None);
+        assert_eq!(verdicts(vec![c]), ["not-shown"]);
+    }
+}

@@ -1,0 +1,321 @@
+//! What a benchmark row says beyond rate and latency: how it was loaded, how locks were passed on, what they cost, and how sure that is.
+//!
+//! Every part is absent where it does not apply or was not measured; none is ever a nought that stands for "not known".
+
+use serde::{Deserialize, Serialize};
+
+use crate::run::Quantiles;
+
+/// How a row was loaded.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+pub struct LoadShape {
+    /// `closed` (a task begins its next cycle when the last one is over) or `open` (cycles begin on a schedule).
+    pub mode: String,
+    /// Open loop: `constant` or `poisson`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arrivals: Option<String>,
+    /// Open loop: wanted cycles per second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_per_s: Option<f64>,
+    /// Time between grant and release.
+    pub hold_ns: u64,
+    /// Time between release and the next acquire.
+    pub think_ns: u64,
+    /// The lease; `null` is renewal.
+    pub lease_ns: Option<u64>,
+    /// What a grant waited for beside the master: `none`, `wait:K`, `wait:all`.
+    pub durability: String,
+    /// The round trip that a proxy was to add; `null` is a direct connection.
+    pub added_rtt_ns: Option<u64>,
+    /// The round trip as it is: the median of PINGs before the load, on a connection of the harness.
+    #[serde(default)]
+    pub round_trip_ns: Option<u64>,
+    /// Clients of their own identity that shared the tasks.
+    pub clients: u32,
+    /// Whether each client was a process of its own, apart from the one that measured.
+    pub client_processes: bool,
+    /// The cores that clients were kept on, apart from the servers'; empty where they were not.
+    #[serde(default)]
+    pub client_cores: Vec<u32>,
+}
+
+/// How an open loop kept its schedule.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+pub struct Pacing {
+    /// Cycles per second that the schedule asked for.
+    pub offered_per_s: f64,
+    /// Cycles per second that were completed.
+    pub achieved_per_s: f64,
+    /// Ticks that began more than a millisecond after they were due.
+    pub late: u64,
+    /// Ticks that were due in the window and had not begun at its end.
+    pub not_begun: u64,
+    /// How late the generator itself was: from the due time to its own waking, before any task is looked for.
+    pub lag_ns: Quantiles,
+    /// From the due time to the sending of the acquire.
+    pub start_lag_ns: Quantiles,
+}
+
+/// How a lock went from hand to hand.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+pub struct Passing {
+    /// Grants in the window.
+    pub grants: u64,
+    /// Grants that followed a hold of another task.
+    pub to_another: u64,
+    /// Grants that followed a hold of the same task.
+    pub to_itself: u64,
+    /// From the answer to a release to the grant of the next task, where that one was waiting by then: what the news and the waking took.
+    pub notified_ns: Option<Quantiles>,
+    /// Commands that clients sent per hand-off to another task.
+    pub commands_per_handoff: Option<f64>,
+    /// Commands per grant beyond the one that takes and the one that gives back: tries that did not succeed, and the price of waiting.
+    pub wasted_commands_per_grant: Option<f64>,
+    /// Server CPU per hand-off to another task, microseconds.
+    pub server_cpu_us_per_handoff: Option<f64>,
+    /// The most grants to later callers that one call had to see pass.
+    pub most_bypasses: u64,
+    /// Grants that passed over a call that was there before, as a share of all, 0 to 1.
+    pub inversions: f64,
+    /// Tasks that asked in the window and got nothing in it, over all rounds.
+    pub starved: u64,
+    /// Longest wait over median wait.
+    pub longest_over_median: Option<f64>,
+    /// Share of the window in which the lock was free although somebody waited, 0 to 1.
+    pub idle: f64,
+    /// The longest of these times.
+    pub longest_idle_ns: u64,
+    /// Times that the lock was free for more than 100 ms although somebody waited.
+    pub lost_wakeups: u64,
+}
+
+/// What it costs to keep locks that are held for long.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+pub struct Renewal {
+    /// Locks held through the window.
+    pub held: u64,
+    /// Renewals per second that clients reported; `null` where they report none.
+    pub renewals_per_s: Option<f64>,
+    /// Commands per second and 1,000 held locks.
+    pub commands_per_s_per_1000: Option<f64>,
+    /// Server CPU per second and 1,000 held locks, microseconds.
+    pub server_cpu_us_per_s_per_1000: Option<f64>,
+    /// Client CPU per second and 1,000 held locks, microseconds.
+    pub client_cpu_us_per_s_per_1000: Option<f64>,
+    /// What was left of the lease when its renewal was sent: the least, and the value that 99.9 % exceed.
+    pub least_margin_ns: Option<u64>,
+    /// See [`Renewal::least_margin_ns`].
+    pub margin_p001_ns: Option<u64>,
+    /// Locks that the library said it had lost although nobody took them.
+    pub lost: u64,
+    /// Server memory per held lock, bytes.
+    pub server_bytes_per_lock: Option<f64>,
+    /// Memory of the client process per held lock, bytes.
+    pub client_bytes_per_lock: Option<f64>,
+}
+
+/// Low and high end of a 95 % interval.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, Default)]
+pub struct Interval {
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+}
+
+impl Interval {
+    /// The same in another unit.
+    #[must_use]
+    pub fn scaled(self, by: f64) -> Interval {
+        Interval {
+            low: self.low * by,
+            high: self.high * by,
+        }
+    }
+}
+
+/// How sure the figures of a row are, and how that was found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+pub struct Certainty {
+    /// How often an interval like that of `cycles_per_s` holds the true median, 0 to 1; `null` without an interval.
+    pub cycles_coverage: Option<f64>,
+    /// The mean rate within the rounds, by batch means; says nothing of other rounds. `null` where fewer than 20 batches are independent.
+    pub cycles_within_rounds: Option<Interval>,
+    /// Autocorrelation of neighbouring batches that is left.
+    pub batch_lag1: Option<f64>,
+    /// Median of the acquire latency, two-level bootstrap over rounds and blocks.
+    pub acquire_p50_ns: Option<Interval>,
+    /// The same of p99.
+    pub acquire_p99_ns: Option<Interval>,
+    /// The same of the median hand-off.
+    pub handoff_p50_ns: Option<Interval>,
+}
+
+/// The tail of waits, with those that gave up counted as longer than they lasted (Kaplan and Meier). `null`: beyond the longest wait.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, Default)]
+#[allow(missing_docs)]
+pub struct WaitTail {
+    pub p50_ns: Option<u64>,
+    pub p90_ns: Option<u64>,
+    pub p99_ns: Option<u64>,
+}
+
+/// Little's law, as a check that no stamp was lost.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, Default)]
+pub struct LittlesLaw {
+    /// Calls under way on average, looked at from outside.
+    pub sampled: f64,
+    /// Throughput × mean response time.
+    pub reckoned: f64,
+}
+
+/// What else went on, on the machine, while a row was measured.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, Default)]
+pub struct Noise {
+    /// CPU time stolen by the hypervisor, share of all; the worst round.
+    pub steal: f64,
+    /// Share of the time in which some task waited for a core (`/proc/pressure/cpu`); the worst round.
+    pub pressure: Option<f64>,
+    /// Load average at the end of the last round.
+    pub load_average: f64,
+    /// Involuntary context switches of this process per second; the worst round.
+    pub switches_per_s: f64,
+    /// Rounds that were dropped: more than a tenth of the CPU time was stolen in one of their arms.
+    pub dropped_rounds: u32,
+}
+
+/// What a row was reckoned from, so that somebody else can reckon again.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+pub struct Raw {
+    /// Per round: cycles per second.
+    pub cycles_per_s: Vec<f64>,
+    /// Per round: cycles that ended in each of equal parts of the window.
+    pub cycles_per_part: Vec<Vec<u32>>,
+    /// All rounds: acquire latency in nanoseconds (rounded to three digits) and how often.
+    pub acquire_ns: Vec<(u64, u64)>,
+    /// All rounds: hand-off in nanoseconds (rounded to three digits) and how often.
+    pub handoff_ns: Vec<(u64, u64)>,
+}
+
+/// Everything that a row says beyond its rate and latencies.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+#[serde(default)]
+pub struct Measures {
+    /// How it was loaded.
+    pub load: LoadShape,
+    /// Open loop: from the due time to the grant. `acquire_ns` is then the service time, from the sending.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub response_ns: Option<Quantiles>,
+    /// Open loop: how the schedule was kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pacing: Option<Pacing>,
+    /// How locks were passed on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub passing: Option<Passing>,
+    /// What renewal costs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub renewal: Option<Renewal>,
+    /// From the death of a holder to the next grant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recovery_ns: Option<Quantiles>,
+    /// From the end of the dead holder's lease, as its client reckoned it, to the next grant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recovery_late_ns: Option<Quantiles>,
+    /// Connecting a client.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub connect_ns: Option<Quantiles>,
+    /// From the arrival of a herd to the release of its last member.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wave_ns: Option<Quantiles>,
+    /// 10,000 pairs of acquire and release one after the other: how long they took.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ten_thousand_pairs_ns: Option<u64>,
+    /// Bytes that servers received and sent per cycle, replication included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes_per_cycle: Option<f64>,
+    /// Memory of the client process per waiting lock call, bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_bytes_per_waiter: Option<f64>,
+    /// Waits, with those that gave up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait_tail: Option<WaitTail>,
+    /// How sure the figures are.
+    pub certainty: Certainty,
+    /// A self-check.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub littles_law: Option<LittlesLaw>,
+    /// What else went on.
+    pub noise: Noise,
+    /// What it was reckoned from.
+    pub raw: Raw,
+}
+
+/// One level of a sweep.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+pub struct SweepPoint {
+    /// What was raised: tasks, waiters, locks, replicas, masters, or cycles offered per second.
+    pub level: f64,
+    /// Cycles per second.
+    pub cycles_per_s: crate::run::Estimate,
+    /// Acquire latency; of an open loop, the response from the due time.
+    pub latency_ns: Quantiles,
+    /// Median hand-off.
+    pub handoff_p50_ns: Option<u64>,
+    /// Commands that clients sent per cycle.
+    pub commands_per_cycle: Option<f64>,
+    /// Server CPU per cycle, microseconds.
+    pub server_cpu_us_per_cycle: Option<f64>,
+    /// Whether its row may be quoted. Of a search for the knee: whether the rate was kept.
+    pub valid: bool,
+}
+
+/// The universal scalability law as fitted to a sweep over tasks.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+pub struct Scalability {
+    /// Cycles per second of one task.
+    pub gamma: f64,
+    /// Serial share.
+    pub alpha: f64,
+    /// Cost of agreement.
+    pub beta: f64,
+    /// 95 % interval of α over rounds.
+    pub alpha_interval: Option<Interval>,
+    /// 95 % interval of β over rounds.
+    pub beta_interval: Option<Interval>,
+    /// Tasks at which throughput is highest; `null` where that lies beyond twice the most that was measured.
+    pub peak_tasks: Option<f64>,
+    /// Largest deviation of a level from the law, as a share.
+    pub worst_residual: f64,
+}
+
+/// Where a lock no longer keeps up with what is offered.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+pub struct KneeAt {
+    /// The highest rate that was kept, in a long window.
+    pub good_per_s: Option<f64>,
+    /// The lowest rate that was not kept.
+    pub bad_per_s: Option<f64>,
+    /// What "kept" means.
+    pub rule: String,
+}
+
+/// Rows at rising levels.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+pub struct Sweep {
+    /// What was raised.
+    pub over: String,
+    /// The lock under test.
+    pub subject: String,
+    /// Where.
+    pub topology: String,
+    /// The workload.
+    pub workload: String,
+    /// Levels, in rising order.
+    pub points: Vec<SweepPoint>,
+    /// Over tasks, with many locks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scalability: Option<Scalability>,
+    /// Over rates.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub knee: Option<KneeAt>,
+}
