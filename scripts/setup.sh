@@ -13,6 +13,9 @@ command -v cargo >/dev/null 2>&1 || fail 'no Rust toolchain: install one from ht
 missing=''
 command -v cc >/dev/null 2>&1 || missing="$missing gcc libc6-dev"
 
+# Drivers of locks in another language, as the tests try them, are in Python.
+command -v python3 >/dev/null 2>&1 || missing="$missing python3"
+
 server_major() {
     redis-server --version 2>/dev/null | sed -n 's/.* v=\([0-9][0-9]*\)\..*/\1/p'
 }

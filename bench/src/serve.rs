@@ -67,7 +67,7 @@ pub async fn serve(
         };
         // Finished calls are taken out as we go, so that a long run does not collect them.
         while calls.try_join_next().is_some() {}
-        let request: Request = match serde_json::from_str(&line) {
+        let request = match request(&line) {
             Ok(request) => request,
             Err(e) => {
                 let why = e.to_string();
@@ -115,6 +115,20 @@ pub async fn serve(
         client.close().await;
     }
     ended
+}
+
+/// A request of a line. In `load` the field `locks` is a number and in `acquire` a list of names, so a load is read without it.
+fn request(line: &str) -> Result<Request, serde_json::Error> {
+    serde_json::from_str(line).or_else(|error| {
+        let mut value: Value = serde_json::from_str(line)?;
+        match value.as_object_mut() {
+            Some(fields) if fields.get("op").is_some_and(|op| op == "load") => {
+                fields.remove("locks");
+                serde_json::from_value(value)
+            }
+            _ => Err(error),
+        }
+    })
 }
 
 async fn hello(subject: &dyn Subject, request: &Request) -> Result<(Value, Connected), Value> {

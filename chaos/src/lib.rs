@@ -36,4 +36,5 @@ mod resolve;
 pub mod run;
 pub mod scenario;
 pub mod shim;
+pub mod shrink;
 mod tracker;

@@ -75,6 +75,10 @@ pub(crate) enum Command {
     Soak(command::soak::Options),
     /// Judge a run's history, or somebody else's, again
     Check(command::check::Options),
+    /// The same plan again, and how many of the repeats convict
+    Replay(command::replay::Options),
+    /// The smallest plan that still convicts, as a scenario file
+    Shrink(command::shrink::Options),
     /// List runs, subjects, workloads, faults, topologies, scenarios or checkers
     List(command::list::Options),
     /// Read a run
@@ -88,6 +92,9 @@ pub(crate) enum Command {
     /// What a lock says to its server, command by command, while it is taken, waited for and given back
     Trace(command::trace::Options),
     /// What this machine, or a target, has, what it lacks, how to mend it
+    /// Whether a driver of a lock library keeps to the driver protocol, step by step, and what to mend
+    Conform(command::conform::Options),
+    /// What this machine has, what it lacks, how to mend it
     Doctor(command::doctor::Options),
     /// Speak the driver protocol for one of our own subjects (clients of a scenario are such processes)
     #[command(hide = true)]

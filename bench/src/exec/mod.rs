@@ -11,6 +11,7 @@
 //! command, the line and the end of its log; whatever it had in flight is then unknown.
 
 mod client;
+pub mod conform;
 pub(crate) mod lines;
 mod output;
 mod process;
@@ -68,6 +69,11 @@ impl ExecSubject {
             kinds: Vec::new(),
             command,
         })
+    }
+
+    /// The program and its arguments.
+    pub fn command(&self) -> &[String] {
+        &self.command
     }
 
     /// `subject`, but in a process of its own per client: `command` is a program that serves it (see [`crate::serve`]).

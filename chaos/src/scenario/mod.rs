@@ -10,6 +10,7 @@ mod random;
 mod schema;
 mod target;
 mod values;
+mod write;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -28,6 +29,7 @@ pub use target::{On, Who};
 pub(crate) use target::{data_nodes, quorum, sentinels};
 pub use values::{Protects, Range};
 pub(crate) use values::{duration, nanoseconds, percent, rate, shift};
+pub use write::scenario_text;
 
 /// Defaults of a scenario, where the file is silent.
 pub mod defaults {

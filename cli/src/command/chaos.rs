@@ -233,6 +233,13 @@ pub(crate) fn planned_one(
     })
 }
 
+/// The lock that a plan is for, each of its clients a process.
+pub(crate) fn subject_of(plan: &Plan) -> anyhow::Result<Arc<dyn Subject>> {
+    let found = bench::subjects::find(&plan.lock.subject)
+        .map_err(|error| exit::input(format!("{}: {error}", plan.name)))?;
+    in_processes(found)
+}
+
 /// Every client of a scenario is a process of its own, so that it can be stopped and killed like anybody's.
 fn in_processes(subject: Arc<dyn Subject>) -> anyhow::Result<Arc<dyn Subject>> {
     if subject.name().starts_with("exec:") {

@@ -6,15 +6,18 @@ mod bench_sweep;
 pub(crate) mod chaos;
 pub(crate) mod check;
 pub(crate) mod compare;
+pub(crate) mod conform;
 pub(crate) mod doctor;
 pub(crate) mod down;
 pub(crate) mod driver;
 pub(crate) mod list;
 pub(crate) mod lock;
+mod plans;
 mod provisioner;
 pub(crate) mod proxy;
 pub(crate) mod ps;
 pub(crate) mod quickstart;
+pub(crate) mod replay;
 pub(crate) mod report;
 mod run;
 pub(crate) mod show;
@@ -23,6 +26,7 @@ mod survey;
 mod tally;
 mod target;
 pub(crate) mod trace;
+pub(crate) mod shrink;
 pub(crate) mod up;
 
 use crate::args::{Cli, Command};
@@ -44,10 +48,13 @@ pub(crate) fn run(cli: Cli, terminal: &Terminal) -> anyhow::Result<u8> {
             Command::Bench(options) => bench::run(options, &common, terminal).await,
             Command::Chaos(options) => chaos::run(options, &common, terminal).await,
             Command::Soak(options) => soak::run(options, &common, terminal).await,
+            Command::Replay(options) => replay::run(options, &common, terminal).await,
+            Command::Shrink(options) => shrink::run(options, &common, terminal).await,
             Command::Check(options) => check::run(options, &common, terminal),
             Command::List(options) => list::run(options, &common, terminal),
             Command::Show(options) => show::run(options, &common, terminal),
             Command::Compare(options) => compare::run(options, &common, terminal),
+            Command::Conform(options) => conform::run(options, &common, terminal).await,
             Command::Report(options) => report::run(options, &common, terminal),
             Command::Proxy(options) => proxy::run(options, &common, terminal).await,
             Command::Trace(options) => trace::run(options, &common, terminal).await,

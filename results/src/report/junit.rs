@@ -75,6 +75,49 @@ impl Exporter for Junit {
     }
 }
 
+/// A test case of somebody else's than a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Case {
+    /// Its name.
+    pub name: String,
+    /// Why it failed, if it did; the first line is the message.
+    pub failure: Option<String>,
+    /// Why it was not tried, if it was not.
+    pub skipped: Option<String>,
+}
+
+/// A JUnit document of one suite of such cases.
+///
+/// # Errors
+/// Text that XML cannot hold.
+pub fn document(
+    suite: &str,
+    class: &str,
+    cases: impl IntoIterator<Item = Case>,
+) -> Result<String, ReportError> {
+    let mut listed = TestSuite::new(printable(&format!("locklab {suite}")));
+    for case in cases {
+        let status = match (case.failure, case.skipped) {
+            (Some(why), _) => problem(NonSuccessKind::Failure, &why, "broken"),
+            (None, Some(why)) => {
+                let mut status = TestCaseStatus::skipped();
+                status.set_message(printable(&why));
+                status
+            }
+            (None, None) => TestCaseStatus::success(),
+        };
+        let mut case = TestCase::new(printable(&case.name), status);
+        case.set_classname(printable(&format!("locklab.{suite}.{class}")));
+        listed.add_test_case(case);
+    }
+    let mut report = Report::new("locklab");
+    report.add_test_suite(listed);
+    report.to_string().map_err(|error| ReportError {
+        format: "junit",
+        message: error.to_string(),
+    })
+}
+
 fn same_place(a: &ScenarioResult, b: &ScenarioResult) -> bool {
     (&a.name, &a.topology, &a.subject) == (&b.name, &b.topology, &b.subject)
 }

@@ -1,5 +1,7 @@
 //! Turns a run into the summary for a terminal, and for `summary.txt`.
 
+use std::collections::BTreeMap;
+
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table};
 
@@ -69,6 +71,7 @@ pub fn summary(run: &Run, options: TextOptions) -> String {
         section(&mut out, &verdict_table(run, options.width));
         section(&mut out, &reasons(run));
         section(&mut out, &recovery_table(run, options.width));
+        section(&mut out, &repeats(run));
     }
     if !run.rows.is_empty() {
         section(&mut out, &bench_table(run, options.width));
@@ -150,6 +153,55 @@ fn verdict_table(run: &Run, width: u16) -> String {
         table.add_row(row);
     }
     table.to_string()
+}
+
+/// Of scenarios that ran several times: how many of the repeats convict, and by which verdicts.
+fn repeats(run: &Run) -> String {
+    let mut groups: BTreeMap<(&str, &str, &str), Vec<&ScenarioResult>> = BTreeMap::new();
+    for result in &run.scenarios {
+        let key = (
+            result.name.as_str(),
+            result.topology.as_str(),
+            result.subject.as_str(),
+        );
+        groups.entry(key).or_default().push(result);
+    }
+    let mut out = String::new();
+    for ((name, topology, subject), results) in groups.into_iter().filter(|(_, all)| all.len() > 1)
+    {
+        let violated = |class: &str| {
+            let of_class = results
+                .iter()
+                .filter_map(|result| result.verdicts.get(class));
+            of_class
+                .filter(|verdict| verdict.state == State::Violated)
+                .count()
+        };
+        let convict = results.iter().filter(|result| {
+            result
+                .verdicts
+                .iter()
+                .any(|(_, verdict)| verdict.state == State::Violated)
+        });
+        let by: Vec<String> = CLASSES
+            .into_iter()
+            .filter(|class| violated(class) > 0)
+            .map(|class| format!("{class} {}", violated(class)))
+            .collect();
+        let expected = results.iter().filter(|result| result.as_expected).count();
+        out.push_str(&format!(
+            "{}: {} of {} repeats convict{}; {expected} as expected\n",
+            printable(&format!("{name} on {topology} with {subject}")),
+            convict.count(),
+            results.len(),
+            if by.is_empty() {
+                String::new()
+            } else {
+                format!(" ({})", by.join(", "))
+            }
+        ));
+    }
+    out
 }
 
 /// How the lock came through each fault; left out of the summary of a long suite, where `show --faults` has it.

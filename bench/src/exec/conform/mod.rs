@@ -1,0 +1,96 @@
+//! Turns a driver program into a list of steps, each kept or not, with what came instead and how to mend it.
+//!
+//! Two processes of the driver talk to one target, and what one is told is checked against what the other one got. Nothing is asked that
+//! the protocol does not have; a step that a driver says it cannot do is skipped and says so.
+
+mod raw;
+mod steps;
+
+use std::{path::PathBuf, time::Duration};
+
+use crate::subject::ConnectTo;
+
+pub use steps::STEPS;
+
+/// How a driver is to be tried.
+#[derive(Debug, Clone)]
+pub struct ConformOptions {
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// The target URL.
+    pub target: String,
+    /// What every lock's name begins with.
+    pub prefix: String,
+    /// The kind to try; `None`: the driver's first.
+    pub kind: Option<String>,
+    /// How long an answer may take beyond what it waits for.
+    pub patience: Duration,
+    /// The target is ours alone: its keys may be deleted, to see whether a loss is noticed.
+    pub may_flush: bool,
+    /// Where the drivers' standard error goes.
+    pub log: Option<PathBuf>,
+}
+
+/// How a step came out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// As the protocol says.
+    Kept,
+    /// Not as the protocol says.
+    Broken,
+    /// Not asked, since the driver says that it cannot.
+    Skipped,
+}
+
+/// One step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    /// Its name, a word or two.
+    pub name: &'static str,
+    /// What a driver has to do, in one sentence.
+    pub rule: &'static str,
+    /// How it came out.
+    pub outcome: Outcome,
+    /// What was found: figures where it was kept, what came instead where it was not, or why it was skipped.
+    pub found: String,
+    /// What to mend; empty where there is nothing.
+    pub mend: &'static str,
+}
+
+/// What was found of a driver.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Conformity {
+    /// The library's name and version, as the driver says.
+    pub library: String,
+    /// Every step, in order.
+    pub steps: Vec<Step>,
+    /// Median and 99th percentile of a round trip through the pipe that asks no server.
+    pub pipe: Option<(Duration, Duration)>,
+}
+
+impl Conformity {
+    /// Whether no step was broken.
+    pub fn conforms(&self) -> bool {
+        self.steps
+            .iter()
+            .all(|step| step.outcome != Outcome::Broken)
+    }
+}
+
+/// Tries a driver, step by step; `told` hears of each step as it is done.
+pub async fn conform(options: &ConformOptions, told: impl FnMut(&Step)) -> Conformity {
+    steps::Trial::new(options).run(told).await
+}
+
+impl ConformOptions {
+    fn connect_to(&self, client: &str) -> ConnectTo {
+        ConnectTo {
+            target: self.target.clone(),
+            client: client.to_owned(),
+            seed: 7,
+            durability: "none".to_owned(),
+            watchdog: None,
+            log: self.log.clone(),
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Turns requests into lines for a driver and its lines into answers, and notes everything that does not keep to the protocol.
+//!
+//! Unlike the subject's own client it believes nothing: it goes on after a wrong line as long as the process lives.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+use tokio::{
+    io::AsyncWriteExt,
+    process::{Child, ChildStdin},
+};
+
+use super::super::{lines::LineError, log_tail, output::Output, process};
+use crate::{
+    protocol::Object,
+    subject::{ConnectTo, SubjectError},
+};
+
+/// An answer as it came.
+#[derive(Debug, Clone)]
+pub(super) struct Reply {
+    /// From the request's writing to the answer's first byte.
+    pub(super) took: Duration,
+    /// The ending: the one key beside `id`.
+    pub(super) ending: String,
+    pub(super) body: Value,
+}
+
+/// A driver process.
+pub(super) struct Raw {
+    child: Child,
+    /// `None` once its input was ended.
+    stdin: Option<ChildStdin>,
+    output: Output,
+    to: ConnectTo,
+    next_id: u64,
+    asked: BTreeMap<u64, Instant>,
+    answered: BTreeSet<u64>,
+    replies: BTreeMap<u64, Reply>,
+    pub(super) events: Vec<Object>,
+    /// What it did that no driver may, line by line.
+    pub(super) wrong: Vec<String>,
+    /// It printed its last line.
+    over: bool,
+}
+
+impl Raw {
+    pub(super) fn start(command: &[String], to: &ConnectTo) -> Result<Self, SubjectError> {
+        let mut child = process::spawn(command, to)?;
+        let stdin = child.stdin.take().expect("piped");
+        let stdout = child.stdout.take().expect("piped");
+        let output = Output::of(stdout)
+            .map_err(|e| SubjectError::usage(format!("cannot read what a driver prints: {e}")))?;
+        Ok(Raw {
+            child,
+            stdin: Some(stdin),
+            output,
+            to: to.clone(),
+            next_id: 0,
+            asked: BTreeMap::new(),
+            answered: BTreeSet::new(),
+            replies: BTreeMap::new(),
+            events: Vec::new(),
+            wrong: Vec::new(),
+            over: false,
+        })
+    }
+
+    pub(super) fn is_well(&self) -> bool {
+        !self.over && self.stdin.is_some() && self.wrong.is_empty()
+    }
+
+    /// Sends a request, whose `id` is added, and gives that.
+    pub(super) async fn send(&mut self, mut request: Value) -> u64 {
+        let id = self.next_id;
+        self.next_id += 1;
+        request["id"] = json!(id);
+        self.asked.insert(id, Instant::now());
+        self.line(&request.to_string()).await;
+        id
+    }
+
+    /// Writes a line as it is. A broken pipe shows in the answer that does not come.
+    pub(super) async fn line(&mut self, line: &str) {
+        if let Some(stdin) = &mut self.stdin {
+            let text = format!("{line}\n");
+            let _ = stdin.write_all(text.as_bytes()).await;
+            let _ = stdin.flush().await;
+        }
+    }
+
+    pub(super) fn end_input(&mut self) {
+        self.stdin = None;
+    }
+
+    /// The answer to a request; the error says what came instead.
+    pub(super) async fn reply(&mut self, id: u64, within: Duration) -> Result<Reply, String> {
+        let deadline = tokio::time::Instant::now() + within;
+        loop {
+            if let Some(reply) = self.replies.remove(&id) {
+                return Ok(reply);
+            }
+            if self.over {
+                return Err(self.ended().await);
+            }
+            if self.next_line(deadline).await.is_none() {
+                return Err(format!(
+                    "no answer within {within:?}{}",
+                    log_tail(self.to.log.as_ref())
+                ));
+            }
+        }
+    }
+
+    /// Sends a request and waits for its answer.
+    pub(super) async fn ask(&mut self, request: Value, within: Duration) -> Result<Reply, String> {
+        let id = self.send(request).await;
+        self.reply(id, within).await
+    }
+
+    /// Reads for so long, or until `enough` of what was read.
+    pub(super) async fn listen(&mut self, length: Duration, enough: impl Fn(&Self) -> bool) {
+        let deadline = tokio::time::Instant::now() + length;
+        while !self.over && !enough(self) && self.next_line(deadline).await.is_some() {}
+    }
+
+    /// Whether an answer has come, without waiting.
+    pub(super) fn has(&self, id: u64) -> bool {
+        self.replies.contains_key(&id) || (self.answered.contains(&id))
+    }
+
+    /// Takes one line; `None` when the time is over.
+    async fn next_line(&mut self, deadline: tokio::time::Instant) -> Option<()> {
+        match tokio::time::timeout_at(deadline, self.output.next()).await {
+            Err(_) => return None,
+            Ok(Ok(Some(line))) => self.take(line.at, &line.text),
+            Ok(Ok(None)) => self.over = true,
+            Ok(Err(LineError::TooLong(beginning))) => {
+                self.wrong.push(format!(
+                    "printed a line without an end, which begins `{beginning}`"
+                ));
+                self.over = true;
+            }
+            Ok(Err(LineError::Io(e))) => {
+                self.wrong.push(format!("its output cannot be read: {e}"));
+                self.over = true;
+            }
+        }
+        Some(())
+    }
+
+    fn take(&mut self, at: Instant, line: &str) {
+        let shown: String = line.chars().take(200).collect();
+        let Ok(mut object) = serde_json::from_str::<Object>(line) else {
+            self.wrong.push(format!(
+                "printed a line that is not a JSON object: `{shown}`"
+            ));
+            return;
+        };
+        if object.contains_key("event") {
+            self.events.push(object);
+            return;
+        }
+        let Some(id) = object.remove("id").and_then(|id| id.as_u64()) else {
+            self.wrong.push(format!(
+                "printed a line with neither `id` nor `event`: `{shown}`"
+            ));
+            return;
+        };
+        let Some(asked_at) = self.asked.get(&id).copied() else {
+            self.wrong
+                .push(format!("answered an id that was never asked: `{shown}`"));
+            return;
+        };
+        if !self.answered.insert(id) {
+            self.wrong.push(format!("answered an id twice: `{shown}`"));
+            return;
+        }
+        let mut endings = object.into_iter().filter(|(key, _)| {
+            ["ok", "busy", "not_held", "failed", "unknown"].contains(&key.as_str())
+        });
+        let (Some((ending, body)), None) = (endings.next(), endings.next()) else {
+            self.wrong
+                .push(format!("answered without exactly one ending: `{shown}`"));
+            return;
+        };
+        self.replies.insert(
+            id,
+            Reply {
+                took: at.saturating_duration_since(asked_at),
+                ending,
+                body,
+            },
+        );
+    }
+
+    /// How it ended, with the end of its log.
+    async fn ended(&mut self) -> String {
+        let status = tokio::time::timeout(Duration::from_secs(1), self.child.wait()).await;
+        let how = match status {
+            Ok(status) => process::ending(status),
+            Err(_) => "closed its output".to_owned(),
+        };
+        format!("the driver {how} instead{}", log_tail(self.to.log.as_ref()))
+    }
+
+    /// Waits for the process to end by itself; its exit code. The error says what it did instead.
+    pub(super) async fn wait(&mut self, within: Duration) -> Result<Option<i32>, String> {
+        match tokio::time::timeout(within, self.child.wait()).await {
+            Ok(Ok(status)) => Ok(status.code()),
+            Ok(Err(e)) => Err(e.to_string()),
+            Err(_) => Err(format!("it was still there after {within:?}")),
+        }
+    }
+
+    /// SIGKILL, and waits until it is gone.
+    pub(super) async fn kill(&mut self) {
+        let _ = self.child.start_kill();
+        let _ = self.child.wait().await;
+        self.over = true;
+    }
+}

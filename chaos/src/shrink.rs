@@ -1,0 +1,346 @@
+//! Turns a plan that convicts into smaller plans to be tried, until none of those convicts: the search over plans as data.
+//!
+//! The search is greedy and bounded. It asks for one plan after the other ([`Shrinker::next`]) and is told whether that one still
+//! convicted ([`Shrinker::tell`]); whoever asks runs them. Great steps come first: no fault at all, half of the faults, one client less by
+//! half; then single ones. A plan that did not convict is not tried again, though servers and schedulers are real and it might have.
+
+use std::collections::BTreeSet;
+
+use crate::plan::Plan;
+use crate::scenario::{On, When, Who};
+
+/// The load keeps so much time after the last fault is over.
+const AFTER_LAST_FAULT_NS: u64 = 1_000_000_000;
+
+/// A load shorter than this shows nothing.
+const SHORTEST_NS: u64 = 500_000_000;
+
+/// A smaller plan, and what was taken away.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reduction {
+    /// In a few words, e.g. `without fault 2 (kill on n1)`.
+    pub what: String,
+    /// The smaller plan.
+    pub plan: Plan,
+}
+
+/// A search for the smallest plan that convicts.
+#[derive(Debug, Clone)]
+pub struct Shrinker {
+    smallest: Plan,
+    open: Vec<Reduction>,
+    asked: Option<Reduction>,
+    refused: BTreeSet<String>,
+    tries: u32,
+    tries_max: u32,
+}
+
+impl Shrinker {
+    /// Begins with a plan that convicts; asks for `tries_max` runs at most.
+    pub fn new(plan: Plan, tries_max: u32) -> Self {
+        let open = reductions(&plan);
+        Self {
+            smallest: plan,
+            open,
+            asked: None,
+            refused: BTreeSet::new(),
+            tries: 0,
+            tries_max,
+        }
+    }
+
+    /// The next plan to be tried; `None`: nothing smaller is left, or the tries are used up.
+    #[expect(clippy::should_implement_trait, reason = "each step waits for `tell`")]
+    pub fn next(&mut self) -> Option<Reduction> {
+        if self.tries >= self.tries_max {
+            return None;
+        }
+        while !self.open.is_empty() {
+            let reduction = self.open.remove(0);
+            if !self.refused.contains(&reduction.plan.to_json()) {
+                self.tries += 1;
+                self.asked = Some(reduction.clone());
+                return Some(reduction);
+            }
+        }
+        None
+    }
+
+    /// Says whether the plan that was asked for last convicted.
+    pub fn tell(&mut self, convicts: bool) {
+        let Some(reduction) = self.asked.take() else {
+            return;
+        };
+        if convicts {
+            self.open = reductions(&reduction.plan);
+            self.smallest = reduction.plan;
+        } else {
+            self.refused.insert(reduction.plan.to_json());
+        }
+    }
+
+    /// The smallest plan that convicted so far.
+    pub fn smallest(&self) -> &Plan {
+        &self.smallest
+    }
+
+    /// Runs asked for so far.
+    pub fn tries(&self) -> u32 {
+        self.tries
+    }
+
+    /// Whether every single step from the smallest plan was tried in vain.
+    pub fn is_done(&self) -> bool {
+        self.asked.is_none()
+            && self
+                .open
+                .iter()
+                .all(|r| self.refused.contains(&r.plan.to_json()))
+    }
+}
+
+/// Every plan that is one step smaller, the greatest steps first.
+pub fn reductions(plan: &Plan) -> Vec<Reduction> {
+    let mut all = Vec::new();
+    let mut add = |what: String, smaller: Plan| {
+        if smaller != *plan {
+            all.push(Reduction {
+                what,
+                plan: smaller,
+            });
+        }
+    };
+    let count = plan.faults.len();
+    if count > 1 {
+        add("without any fault".to_owned(), with_faults(plan, |_| false));
+    }
+    if count > 3 {
+        let half = count / 2;
+        add(
+            "without the first half of the faults".to_owned(),
+            with_faults(plan, |n| n >= half),
+        );
+        add(
+            "without the second half of the faults".to_owned(),
+            with_faults(plan, |n| n < half),
+        );
+    }
+    for (place, fault) in plan.faults.iter().enumerate() {
+        let what = format!(
+            "without fault {} ({} on {})",
+            fault.span, fault.fault, fault.on
+        );
+        add(what, with_faults(plan, |n| n != place));
+    }
+    let clients = plan.load.clients.len();
+    // A client that a fault names must stay, under its number.
+    let named = plan
+        .faults
+        .iter()
+        .flat_map(|fault| clients_of(&fault.on))
+        .max()
+        .unwrap_or(0) as usize;
+    for fewer in [clients / 2, clients.saturating_sub(1)] {
+        let fewer = fewer.max(named).max(1);
+        if fewer < clients {
+            let mut smaller = plan.clone();
+            smaller.load.clients.truncate(fewer);
+            add(format!("{fewer} clients instead of {clients}"), smaller);
+        }
+    }
+    let tasks = plan
+        .load
+        .clients
+        .first()
+        .map_or(1, |client| client.task_seeds.len());
+    for fewer in [1, tasks / 2] {
+        if fewer > 0 && fewer < tasks {
+            let mut smaller = plan.clone();
+            for client in &mut smaller.load.clients {
+                client.task_seeds.truncate(fewer);
+            }
+            add(
+                format!("{fewer} tasks per client instead of {tasks}"),
+                smaller,
+            );
+        }
+    }
+    let locks = plan.load.locks.len();
+    let least = if plan.load.mix.contains_key("multi") {
+        2
+    } else {
+        1
+    };
+    for fewer in [least, locks / 2] {
+        if fewer >= least && fewer < locks {
+            let mut smaller = plan.clone();
+            smaller.load.locks.truncate(fewer);
+            add(format!("{fewer} locks instead of {locks}"), smaller);
+        }
+    }
+    let least_ns = SHORTEST_NS.max(faults_end_ns(plan));
+    for shorter_ns in [
+        least_ns,
+        plan.load.duration_ns / 2,
+        plan.load.duration_ns / 4 * 3,
+    ] {
+        // In whole tenths of a second, so that a person can read the file.
+        let shorter_ns = shorter_ns.max(least_ns).div_ceil(100_000_000) * 100_000_000;
+        if shorter_ns < plan.load.duration_ns {
+            let mut smaller = plan.clone();
+            smaller.load.duration_ns = shorter_ns;
+            add(format!("a load of {} ms", shorter_ns / 1_000_000), smaller);
+        }
+    }
+    if plan.load.extend_ns.is_some() {
+        let mut smaller = plan.clone();
+        smaller.load.extend_ns = None;
+        add("without extends".to_owned(), smaller);
+    }
+    if plan.load.reenter > 0.0 {
+        let mut smaller = plan.clone();
+        smaller.load.reenter = 0.0;
+        add("without re-entries".to_owned(), smaller);
+    }
+    all
+}
+
+/// Without those faults; the others keep their order and are numbered anew.
+fn with_faults(plan: &Plan, keep: impl Fn(usize) -> bool) -> Plan {
+    let mut smaller = plan.clone();
+    let mut place = 0;
+    smaller.faults.retain(|_| {
+        place += 1;
+        keep(place - 1)
+    });
+    for (span, fault) in (1..).zip(&mut smaller.faults) {
+        fault.span = span;
+    }
+    smaller
+}
+
+/// When the last fault with a time is over, and a little later; 0 without one. A fault without an end is over when it is in.
+fn faults_end_ns(plan: &Plan) -> u64 {
+    let ends = plan.faults.iter().filter_map(|fault| match fault.when {
+        When::AtNs(at_ns) => Some(at_ns + fault.lasts_ns.unwrap_or(0) + AFTER_LAST_FAULT_NS),
+        _ => None,
+    });
+    ends.max().unwrap_or(0)
+}
+
+fn clients_of(on: &On) -> Vec<u32> {
+    let numbers = |parties: &[Who]| -> Vec<u32> {
+        let named = parties.iter().filter_map(|who| match who {
+            Who::Client(number) => Some(*number),
+            _ => None,
+        });
+        named.collect()
+    };
+    match on {
+        On::Parties(parties) => numbers(parties),
+        On::Link { from, to, .. } => [numbers(from), numbers(to)].concat(),
+        On::Groups(groups) => groups.iter().flat_map(|group| numbers(group)).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::Scenario;
+
+    const TEXT: &str = r#"
+name = "much"
+[topology]
+kind = "single"
+[load]
+clients = 6
+tasks = 4
+locks = 3
+duration = "20s"
+[[faults]]
+at = "1s"
+for = "1s"
+fault = "pause"
+on = "client 2"
+[[faults]]
+at = "2s"
+fault = "flushall"
+[[faults]]
+at = "3s"
+fault = "script-flush"
+[[faults]]
+at = "4s"
+for = "500ms"
+fault = "pause"
+on = "master"
+"#;
+
+    fn plan() -> Plan {
+        Plan::new(&Scenario::parse("much.toml", TEXT).expect("a scenario"), 7)
+    }
+
+    /// Runs the search against a made-up truth.
+    fn shrunk(tries: u32, convicts: impl Fn(&Plan) -> bool) -> Shrinker {
+        let mut shrinker = Shrinker::new(plan(), tries);
+        while let Some(reduction) = shrinker.next() {
+            shrinker.tell(convicts(&reduction.plan));
+        }
+        shrinker
+    }
+
+    #[test]
+    fn what_does_not_matter_goes_and_what_does_stays() {
+        let convicts = |plan: &Plan| {
+            plan.faults.iter().any(|fault| fault.fault == "flushall")
+                && plan.load.clients.len() >= 2
+        };
+        let shrinker = shrunk(200, convicts);
+        let smallest = shrinker.smallest();
+        assert!(shrinker.is_done());
+        assert!(convicts(smallest), "it still convicts");
+        let faults: Vec<&str> = smallest
+            .faults
+            .iter()
+            .map(|fault| fault.fault.as_str())
+            .collect();
+        assert_eq!((faults, smallest.faults[0].span), (vec!["flushall"], 1));
+        assert_eq!(smallest.load.clients.len(), 2);
+        assert_eq!(smallest.load.clients[0].task_seeds.len(), 1);
+        assert_eq!(smallest.load.locks.len(), 1);
+        // Until a second after the fault at 2 s.
+        assert_eq!(smallest.load.duration_ns, 3_000_000_000);
+        assert!(shrinker.tries() < 40, "{}", shrinker.tries());
+        assert_eq!(
+            smallest.load.clients[0].seed,
+            plan().load.clients[0].seed,
+            "seeds stay"
+        );
+    }
+
+    #[test]
+    fn a_client_that_a_fault_names_stays() {
+        let shrinker = shrunk(200, |plan| {
+            plan.faults
+                .iter()
+                .any(|fault| fault.span == 1 && fault.fault == "pause")
+        });
+        let smallest = shrinker.smallest();
+        let named = smallest
+            .faults
+            .iter()
+            .flat_map(|fault| clients_of(&fault.on))
+            .max();
+        assert!(named.is_none_or(|named| smallest.load.clients.len() >= named as usize));
+    }
+
+    #[test]
+    fn tries_are_bounded_and_the_plan_stays_if_nothing_smaller_convicts() {
+        let shrinker = shrunk(5, |_| false);
+        assert_eq!(
+            (shrinker.tries(), shrinker.smallest() == &plan()),
+            (5, true)
+        );
+        assert!(!shrinker.is_done());
+        assert!(shrunk(1_000, |_| false).is_done());
+    }
+}

@@ -1,0 +1,227 @@
+//! Turns a driver program into a list of what it keeps of the driver protocol, and what is to be mended.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bench::exec::conform::{ConformOptions, Conformity, Outcome, Step, conform};
+use clap::Args;
+use cluster_config::{Process, Provisioner as _, Topology, TopologyKind, UpOptions};
+
+use crate::args::{Common, duration};
+use crate::exit;
+use crate::terminal::Terminal;
+
+/// Flags of `conform`.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// The driver, split like a shell line, e.g. 'python3 driver.py --fast'
+    #[arg(value_name = "PROGRAM ARG…")]
+    driver: String,
+    /// Servers to try it on, instead of one that is started for it
+    #[arg(long, value_name = "URL")]
+    target: Option<String>,
+    /// The target may be somewhere else than on this machine
+    #[arg(long)]
+    yes_this_is_mine: bool,
+    /// The kind of lock to try [default: the first that the driver lists]
+    #[arg(long, value_name = "KIND")]
+    kind: Option<String>,
+    /// How long an answer may take beyond what it waits for
+    #[arg(long, value_parser = duration, default_value = "5s", value_name = "TIME")]
+    patience: Duration,
+    /// Also write the report as Markdown
+    #[arg(long, value_name = "FILE")]
+    markdown: Option<PathBuf>,
+    /// Also write a JUnit file
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+}
+
+pub(crate) async fn run(
+    options: Options,
+    common: &Common,
+    terminal: &Terminal,
+) -> anyhow::Result<u8> {
+    let command = words(&options.driver)?;
+    let work = tempfile::tempdir()?;
+    let (target, deployment) = match &options.target {
+        Some(target) => {
+            let known = target
+                .parse()
+                .map_err(|error| exit::usage(format!("{error}")))?;
+            super::bench::allow(&known, options.yes_this_is_mine)?;
+            (target.clone(), None)
+        }
+        None => {
+            let mut up = UpOptions::new(work.path());
+            up.in_memory = true;
+            let topology = Topology::of(TopologyKind::Single);
+            let deployment = Process.up(&topology, &up).await.map_err(exit::missing)?;
+            (deployment.url(), Some(deployment))
+        }
+    };
+    let log = common
+        .out
+        .clone()
+        .unwrap_or_else(|| work.path().to_owned())
+        .join("driver.log");
+    let trial = ConformOptions {
+        command,
+        target,
+        prefix: format!("locklab:conform-{}:", std::process::id()),
+        kind: options.kind.clone(),
+        patience: options.patience,
+        may_flush: deployment.is_some(),
+        log: Some(log),
+    };
+    let found = conform(&trial, |step| terminal.note(&line(step))).await;
+    if let Some(deployment) = deployment {
+        deployment.down().await?;
+    }
+    for (path, text) in [
+        (&options.markdown, markdown(&options.driver, &found)),
+        (&options.junit, junit(&options.driver, &found)?),
+    ] {
+        if let Some(path) = path {
+            results::store::write_whole(path, text.as_bytes()).map_err(|error| {
+                exit::usage(format!("cannot write {}: {error}", path.display()))
+            })?;
+        }
+    }
+    if common.json {
+        terminal.result(&json(&options.driver, &found).to_string());
+    } else {
+        terminal.result(&text(&options.driver, &found));
+    }
+    Ok(if found.conforms() {
+        exit::AS_EXPECTED
+    } else {
+        exit::NOT_AS_EXPECTED
+    })
+}
+
+/// The words of the driver's line; the subject's own rules for them.
+fn words(line: &str) -> anyhow::Result<Vec<String>> {
+    let subject = bench::exec::ExecSubject::from_command_line(line).map_err(exit::usage)?;
+    Ok(subject.command().to_vec())
+}
+
+fn word(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Kept => "kept",
+        Outcome::Broken => "broken",
+        Outcome::Skipped => "skipped",
+    }
+}
+
+fn line(step: &Step) -> String {
+    let found = if step.found.is_empty() {
+        String::new()
+    } else {
+        format!(": {}", step.found)
+    };
+    format!("  {:<8} {}{found}", word(step.outcome), step.name)
+}
+
+fn count(found: &Conformity, outcome: Outcome) -> usize {
+    found
+        .steps
+        .iter()
+        .filter(|step| step.outcome == outcome)
+        .count()
+}
+
+fn summary(found: &Conformity) -> String {
+    format!(
+        "{}: {} steps kept, {} broken, {} skipped",
+        if found.conforms() {
+            "conforms"
+        } else {
+            "does not conform"
+        },
+        count(found, Outcome::Kept),
+        count(found, Outcome::Broken),
+        count(found, Outcome::Skipped)
+    )
+}
+
+fn broken(found: &Conformity) -> impl Iterator<Item = &Step> {
+    found
+        .steps
+        .iter()
+        .filter(|step| step.outcome == Outcome::Broken)
+}
+
+fn text(driver: &str, found: &Conformity) -> String {
+    let mut out = format!("{driver}\n");
+    for step in &found.steps {
+        out.push_str(&line(step));
+        out.push('\n');
+    }
+    for step in broken(found) {
+        out.push_str(&format!(
+            "\n{}\n  rule   {}\n  found  {}\n  mend   {}\n",
+            step.name, step.rule, step.found, step.mend
+        ));
+    }
+    out.push_str(&format!("\n{}\n", summary(found)));
+    out
+}
+
+fn markdown(driver: &str, found: &Conformity) -> String {
+    let cell = |text: &str| text.replace('|', "\\|").replace('\n', " ");
+    let mut out = format!(
+        "# Does `{driver}` keep to the driver protocol?\n\n{}",
+        summary(found)
+    );
+    if !found.library.is_empty() {
+        out.push_str(&format!("\n\nLibrary: {}", found.library));
+    }
+    out.push_str("\n\n| step | outcome | found |\n|---|---|---|\n");
+    for step in &found.steps {
+        out.push_str(&format!(
+            "| {} | {} | {} |\n",
+            step.name,
+            word(step.outcome),
+            cell(&step.found)
+        ));
+    }
+    for step in broken(found) {
+        out.push_str(&format!(
+            "\n## {}\n\nRule: {}\n\nFound: {}\n\nMend: {}\n",
+            step.name, step.rule, step.found, step.mend
+        ));
+    }
+    out
+}
+
+fn json(driver: &str, found: &Conformity) -> serde_json::Value {
+    let ns = |length: Duration| u64::try_from(length.as_nanos()).unwrap_or(u64::MAX);
+    let steps: Vec<serde_json::Value> = found
+        .steps
+        .iter()
+        .map(|step| {
+            serde_json::json!({
+                "name": step.name, "rule": step.rule, "outcome": word(step.outcome), "found": step.found, "mend": step.mend,
+            })
+        })
+        .collect();
+    serde_json::json!({
+        "schema": 1, "driver": driver, "library": found.library, "conforms": found.conforms(), "steps": steps,
+        "pipe_ns": found.pipe.map(|(p50, p99)| serde_json::json!({"p50": ns(p50), "p99": ns(p99)})),
+    })
+}
+
+fn junit(driver: &str, found: &Conformity) -> anyhow::Result<String> {
+    let cases = found.steps.iter().map(|step| results::report::junit::Case {
+        name: step.name.to_owned(),
+        failure: (step.outcome == Outcome::Broken).then(|| {
+            format!(
+                "rule: {}\nfound: {}\nmend: {}",
+                step.rule, step.found, step.mend
+            )
+        }),
+        skipped: (step.outcome == Outcome::Skipped).then(|| step.found.clone()),
+    });
+    Ok(results::report::junit::document("conform", driver, cases)?)
+}

@@ -1,0 +1,64 @@
+//! Turns a kept run into another one: the same plans again, with how many of the repeats convict.
+
+use clap::Args;
+
+use super::chaos::{Planned, run_all, subject_of};
+use super::plans;
+use super::run::Keeper;
+use crate::args::Common;
+use crate::cancel::Cancel;
+use crate::exit;
+use crate::terminal::Terminal;
+
+/// Flags of `replay`.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// A run (a directory, its name under runs/, or `latest`) or a plan.json
+    run: String,
+    /// Run each plan so often
+    #[arg(long, default_value_t = 1, value_name = "K")]
+    repeat: u32,
+    /// Plans at a time
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    jobs: usize,
+}
+
+pub(crate) async fn run(
+    options: Options,
+    common: &Common,
+    terminal: &Terminal,
+) -> anyhow::Result<u8> {
+    if options.repeat == 0 || options.jobs == 0 {
+        return Err(exit::usage("--repeat and --jobs count from 1"));
+    }
+    if common.seed.is_some() {
+        return Err(exit::usage(
+            "a replay keeps the seeds of its plans; `locklab chaos --seed N` draws others",
+        ));
+    }
+    let kept = plans::of_run(&options.run)?;
+    let mut planned = Vec::new();
+    for kept in &kept {
+        for _ in 0..options.repeat {
+            planned.push(Planned {
+                subject: subject_of(&kept.plan)?,
+                plan: kept.plan.clone(),
+            });
+        }
+    }
+    let seed = kept.first().map_or(0, |kept| kept.plan.seed);
+    let name = match kept.as_slice() {
+        [one] => format!("replay-{}", one.plan.name),
+        _ => "replay".to_owned(),
+    };
+    let cancel = Cancel::listen()?;
+    let mut keeper = Keeper::begin(common, "replay", &name, seed)?;
+    let code = run_all(planned, options.jobs, &mut keeper, &cancel, terminal).await?;
+    if keeper.is_empty() {
+        keeper.discard();
+        return Ok(code);
+    }
+    keeper.run.as_expected = Some(code == exit::AS_EXPECTED);
+    keeper.finish(code > exit::UNKNOWN, common, terminal)?;
+    Ok(code)
+}

@@ -1,0 +1,224 @@
+//! Turns a run that convicts into the smallest plan that still does, tried for real, and writes that as a scenario file.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use chaos::plan::Plan;
+use chaos::run::{RunOptions, run_scenario};
+use chaos::scenario::scenario_text;
+use chaos::shrink::Shrinker;
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use cluster_config::Process;
+use results::verdict::{CLASSES, State};
+
+use super::chaos::subject_of;
+use super::plans::{self, KeptPlan};
+use crate::args::Common;
+use crate::cancel::Cancel;
+use crate::exit;
+use crate::terminal::Terminal;
+
+/// The gravest first: what a plan is shrunk for, if nothing else is said.
+const GRAVEST_FIRST: [&str; 5] = ["contract", "confirmed", "effect", "liveness", "belief"];
+
+/// Flags of `shrink`.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// A run (a directory, its name under runs/, or `latest`) or a plan.json
+    run: String,
+    /// The scenario of that name, where the run has several [default: the first that convicts]
+    #[arg(long, value_name = "NAME")]
+    scenario: Option<String>,
+    /// The verdict that must go on convicting [default: the gravest that was violated]
+    #[arg(long, value_name = "VERDICT", value_parser = PossibleValuesParser::new(CLASSES))]
+    verdict: Option<String>,
+    /// Smaller plans to try at most; each is run for real
+    #[arg(long, default_value_t = 40, value_name = "N")]
+    tries: u32,
+    /// A smaller plan is taken if one of so many runs of it convicts
+    #[arg(long, default_value_t = 1, value_name = "K")]
+    reruns: u32,
+}
+
+pub(crate) async fn run(
+    options: Options,
+    common: &Common,
+    terminal: &Terminal,
+) -> anyhow::Result<u8> {
+    if options.tries == 0 || options.reruns == 0 {
+        return Err(exit::usage("--tries and --reruns count from 1"));
+    }
+    let (kept, class) = chosen(&options)?;
+    let cancel = Cancel::listen()?;
+    let mut runner = Runner {
+        work: tempfile::tempdir()?,
+        class: &class,
+        reruns: options.reruns,
+        runs: 0,
+        cancel: &cancel,
+    };
+    terminal.note(&format!(
+        "{} (seed {}): looking for the smallest plan that violates {class}, in at most {} runs",
+        kept.plan.name,
+        kept.plan.seed,
+        options.tries * options.reruns
+    ));
+    if !runner.convicts(&kept.plan).await? {
+        if cancel.is_wanted() {
+            return Ok(exit::INTERRUPTED);
+        }
+        terminal.warn(&format!(
+            "the plan as it is did not violate {class} this time; with --reruns K more luck is given to each plan"
+        ));
+        return Ok(exit::UNKNOWN);
+    }
+    let mut shrinker = Shrinker::new(kept.plan.clone(), options.tries);
+    while let Some(reduction) = shrinker.next() {
+        let convicts = runner.convicts(&reduction.plan).await?;
+        if cancel.is_wanted() {
+            break;
+        }
+        let word = if convicts {
+            "convicts"
+        } else {
+            "does not convict"
+        };
+        terminal.note(&format!(
+            "  {:>3}  {}: {word}",
+            shrinker.tries(),
+            reduction.what
+        ));
+        shrinker.tell(convicts);
+    }
+    let dir = common.out.clone().unwrap_or_else(|| ".".into());
+    let (scenario, plan) = write(&dir, shrinker.smallest())?;
+    let done = shrinker.is_done() && !cancel.is_wanted();
+    if common.json {
+        terminal.result(&serde_json::to_string(&serde_json::json!({
+            "schema": 1, "name": kept.plan.name, "seed": kept.plan.seed, "verdict": class, "tries": shrinker.tries(), "smallest": done,
+            "before": size(&kept.plan), "after": size(shrinker.smallest()), "scenario": scenario, "plan": plan,
+        }))?);
+    } else {
+        terminal.result(&format!(
+            "{}\nbefore  {}\nafter   {}{}\nwrote {scenario}, to be run with `locklab --seed {} chaos {scenario}`",
+            shrinker.smallest().to_text().trim_end(),
+            words(&kept.plan),
+            words(shrinker.smallest()),
+            if done { ": no smaller step convicts" } else { ": the search was ended early" },
+            kept.plan.seed
+        ));
+    }
+    Ok(if cancel.is_wanted() {
+        exit::INTERRUPTED
+    } else {
+        exit::AS_EXPECTED
+    })
+}
+
+/// The plan to shrink, and the verdict that must stay violated.
+fn chosen(options: &Options) -> anyhow::Result<(KeptPlan, String)> {
+    let wanted = options.scenario.as_deref();
+    let mut plans = plans::of_run(&options.run)?;
+    plans.retain(|kept| wanted.is_none_or(|name| kept.plan.name == name));
+    let class_of = |kept: &KeptPlan| -> Option<String> {
+        let violated = kept.violated();
+        match (&options.verdict, &kept.result) {
+            // A plan without a result may convict: trying tells.
+            (Some(class), None) => Some(class.clone()),
+            (Some(class), Some(_)) => violated.contains(&class.as_str()).then(|| class.clone()),
+            (None, _) => GRAVEST_FIRST
+                .into_iter()
+                .find(|class| violated.contains(class))
+                .map(str::to_owned),
+        }
+    };
+    let found = plans
+        .into_iter()
+        .find_map(|kept| class_of(&kept).map(|class| (kept, class)));
+    found.ok_or_else(|| {
+        let of = options.verdict.as_deref().unwrap_or("anything");
+        exit::input(format!(
+            "no plan of {} is known to violate {of}, so there is nothing to shrink{}",
+            options.run,
+            if options.verdict.is_none() {
+                "; a plan.json by itself needs --verdict"
+            } else {
+                ""
+            }
+        ))
+    })
+}
+
+struct Runner<'a> {
+    work: tempfile::TempDir,
+    class: &'a str,
+    reruns: u32,
+    runs: u32,
+    cancel: &'a Cancel,
+}
+
+impl Runner<'_> {
+    /// Whether one of the reruns of a plan violates the class.
+    async fn convicts(&mut self, plan: &Plan) -> anyhow::Result<bool> {
+        for _ in 0..self.reruns {
+            self.runs += 1;
+            let dir = self.work.path().join(self.runs.to_string());
+            let mut options = RunOptions::new(&dir, subject_of(plan)?, Arc::new(Process));
+            options.cancel = self.cancel.flag();
+            let run = run_scenario(plan, &options)
+                .await
+                .map_err(|error| anyhow::anyhow!("{}: {error}", plan.name))?;
+            // A long search must not fill the disk.
+            let _ = std::fs::remove_dir_all(&dir);
+            let verdict = run.result.verdicts.get(self.class);
+            if verdict.is_some_and(|verdict| verdict.state == State::Violated) {
+                return Ok(true);
+            }
+            if self.cancel.is_wanted() {
+                return Ok(false);
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// Writes the scenario and the plan; gives their names.
+fn write(dir: &Path, plan: &Plan) -> anyhow::Result<(String, String)> {
+    std::fs::create_dir_all(dir)
+        .map_err(|error| exit::usage(format!("cannot make {}: {error}", dir.display())))?;
+    let put = |end: &str, text: &str| -> anyhow::Result<String> {
+        let path = dir.join(format!("{}-small.{end}", plan.name));
+        results::store::write_whole(&path, text.as_bytes())
+            .map_err(|error| exit::usage(format!("cannot write {}: {error}", path.display())))?;
+        Ok(path.display().to_string())
+    };
+    Ok((
+        put("toml", &scenario_text(plan))?,
+        put("plan.json", &plan.to_json())?,
+    ))
+}
+
+fn size(plan: &Plan) -> serde_json::Value {
+    serde_json::json!({
+        "faults": plan.faults.len(),
+        "clients": plan.load.clients.len(),
+        "tasks": plan.load.clients.first().map_or(0, |client| client.task_seeds.len()),
+        "locks": plan.load.locks.len(),
+        "duration_ns": plan.load.duration_ns,
+    })
+}
+
+fn words(plan: &Plan) -> String {
+    format!(
+        "{} faults, {} clients × {} tasks, {} locks, {}",
+        plan.faults.len(),
+        plan.load.clients.len(),
+        plan.load
+            .clients
+            .first()
+            .map_or(0, |client| client.task_seeds.len()),
+        plan.load.locks.len(),
+        results::units::duration(plan.load.duration_ns)
+    )
+}

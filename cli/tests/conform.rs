@@ -1,0 +1,134 @@
+//! `conform` tells drivers that keep to the protocol from those that do not quite, and says what to mend.
+
+mod support;
+
+use std::path::PathBuf;
+
+use serde_json::Value;
+use support::{code, run, stderr, stdout};
+
+fn driver(mode: &str) -> String {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/drivers/driver.py");
+    format!("python3 {} {mode}", path.display())
+}
+
+/// Runs `conform`; the exit code, and the names of the broken steps.
+fn conform(driver: &str, more: &[&str]) -> (i32, Vec<String>, Value) {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let mut args = vec!["--json", "conform", driver];
+    args.extend(more);
+    let output = run(dir.path(), &args);
+    let report: Value = serde_json::from_str(&stdout(&output))
+        .unwrap_or_else(|error| panic!("{error}: {}{}", stdout(&output), stderr(&output)));
+    let steps = report["steps"].as_array().expect("steps").clone();
+    let broken = steps.iter().filter(|step| step["outcome"] == "broken");
+    let names = broken
+        .map(|step| step["name"].as_str().expect("a name").to_owned())
+        .collect();
+    (code(&output), names, report)
+}
+
+#[test]
+fn a_driver_that_keeps_to_the_protocol_conforms() {
+    for mode in ["right", "child"] {
+        let (code, broken, report) = conform(&driver(mode), &[]);
+        assert_eq!((code, broken.len()), (0, 0), "{report:#}");
+        assert_eq!(report["conforms"], true);
+        assert!(
+            report["pipe_ns"]["p50"].as_u64().is_some_and(|ns| ns > 0),
+            "{report:#}"
+        );
+    }
+}
+
+#[test]
+fn our_own_drivers_conform() {
+    let locklab = env!("CARGO_BIN_EXE_locklab");
+    for subject in ["lock-core:reentrant", "baseline:set-nx-px"] {
+        let (code, broken, report) = conform(&format!("{locklab} driver {subject}"), &[]);
+        assert_eq!((code, broken.len()), (0, 0), "{subject}: {report:#}");
+    }
+}
+
+/// Each of the subtly wrong ones, and the steps that must not pass it.
+#[test]
+fn each_way_of_being_wrong_is_found_where_it_is() {
+    for (mode, steps) in [
+        ("banner", &["hello"][..]),
+        ("renew-unchecked", &["late extend"]),
+        ("delete-unchecked", &["late release"]),
+        ("twice", &["lines"]),
+        ("one-by-one", &["concurrency"]),
+        ("any-version", &["version"]),
+        ("ends-badly", &["bye"]),
+    ] {
+        let (code, broken, report) = conform(&driver(mode), &["--patience", "2s"]);
+        assert_eq!(code, 1, "{mode}: {report:#}");
+        assert_eq!(broken, steps, "{mode}: {report:#}");
+        let step = report["steps"]
+            .as_array()
+            .expect("steps")
+            .iter()
+            .find(|step| step["outcome"] == "broken")
+            .expect("a broken step");
+        assert_ne!(step["mend"], "", "{mode}");
+    }
+    // These go wrong in so many steps that it is enough to find the first one.
+    for (mode, step) in [("wrong-id", "acquire"), ("deaf", "acquire")] {
+        let (code, broken, report) = conform(&driver(mode), &["--patience", "300ms"]);
+        assert_eq!(
+            (code, broken.first().map(String::as_str)),
+            (1, Some(step)),
+            "{mode}: {report:#}"
+        );
+    }
+}
+
+#[test]
+fn a_program_that_is_no_driver_is_told_so_at_hello() {
+    for program in ["/nonexistent/driver", "false", "echo hello"] {
+        let (code, broken, report) = conform(program, &[]);
+        assert_eq!(
+            (code, broken),
+            (1, vec!["hello".to_owned()]),
+            "{program}: {report:#}"
+        );
+    }
+}
+
+#[test]
+fn the_report_is_written_as_markdown_and_junit() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let driver = driver("ends-badly");
+    let output = run(
+        dir.path(),
+        &["conform", &driver, "--markdown", "c.md", "--junit", "c.xml"],
+    );
+    assert_eq!(code(&output), 1, "{}", stderr(&output));
+    assert!(stdout(&output).contains("mend   "), "{}", stdout(&output));
+    let read = |name: &str| std::fs::read_to_string(dir.path().join(name)).expect(name);
+    assert!(
+        read("c.md").contains("| bye | broken | it exited with code 3 |"),
+        "{}",
+        read("c.md")
+    );
+    let junit = read("c.xml");
+    assert!(
+        junit.contains("failures=\"1\"") && junit.contains("name=\"bye\""),
+        "{junit}"
+    );
+}
+
+#[test]
+fn a_target_elsewhere_and_a_bad_line_are_wrong_usage() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    for args in [
+        &["conform", "true", "--target", "redis://192.0.2.1:6379"][..],
+        &["conform", "true", "--target", "nonsense"],
+        &["conform", "'open"],
+        &["conform", ""],
+    ] {
+        let output = run(dir.path(), args);
+        assert_eq!(code(&output), 64, "{args:?}: {}", stderr(&output));
+    }
+}

@@ -1,0 +1,186 @@
+#!/usr/bin/env python3
+"""Turns the driver protocol into commands of a lock of our own on one server, rightly or, by its first argument, subtly wrongly.
+
+It needs nothing but Python's standard library. Modes:
+  right           as the protocol says: SET NX PX with a value of its own, compare-and-delete, compare-and-expire
+  child           as right, but the driver is the child of another process, as when a script starts it
+  banner          prints a line for people first
+  no-flush        writes into a buffer that nobody empties
+  renew-unchecked extends whatever has the key
+  delete-unchecked deletes whatever has the key
+  twice           answers each acquire twice
+  wrong-id        answers with the next id
+  deaf            stops reading after its first grant
+  one-by-one      answers one request after the other
+  any-version     claims every version of the protocol
+  ends-badly      exits with code 3 on bye
+  garbage         prints a line that is no JSON at its third grant
+"""
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+import uuid
+
+MODE = sys.argv[1] if len(sys.argv) > 1 else "right"
+DELETE = "if redis.call('get',KEYS[1])==ARGV[1] then return redis.call('del',KEYS[1]) else return 0 end"
+EXPIRE = "if redis.call('get',KEYS[1])==ARGV[1] then return redis.call('pexpire',KEYS[1],ARGV[2]) else return 0 end"
+out_lock = threading.Lock()
+grants = {}
+given = 0
+
+
+class Server:
+    """One connection; a command at a time."""
+
+    def __init__(self, url):
+        rest = url.split("://", 1)[1].split("/", 1)[0]
+        host, port = rest.rsplit("@", 1)[-1].split(",")[0].rsplit(":", 1)
+        self.address = (host, int(port))
+        self.lock = threading.Lock()
+        self.file = None
+
+    def connect(self):
+        self.socket = socket.create_connection(self.address, timeout=3)
+        self.socket.settimeout(3)
+        self.file = self.socket.makefile("rb")
+
+    def command(self, *words):
+        """The answer; an OSError after which nobody knows whether it was done."""
+        with self.lock:
+            try:
+                if self.file is None:
+                    self.connect()
+                parts = [str(word).encode() for word in words]
+                text = b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%s\r\n" % (len(p), p) for p in parts)
+                self.socket.sendall(text)
+                return self.answer()
+            except OSError:
+                self.file = None
+                raise
+
+    def answer(self):
+        line = self.file.readline()
+        if not line.endswith(b"\r\n"):
+            raise OSError("the server closed the connection")
+        kind, rest = line[:1], line[1:-2]
+        if kind == b"-":
+            raise ValueError(rest.decode())
+        if kind == b":":
+            return int(rest)
+        if kind == b"$":
+            if rest == b"-1":
+                return None
+            return self.file.read(int(rest) + 2)[:-2].decode()
+        return rest.decode()
+
+
+def say(line):
+    text = json.dumps(line) + "\n"
+    with out_lock:
+        sys.stdout.write(text)
+        if MODE != "no-flush":
+            sys.stdout.flush()
+
+
+def reply(request, ending, **body):
+    number = request["id"] + (1 if MODE == "wrong-id" and request["op"] == "acquire" else 0)
+    say({"id": number, ending: body})
+    if MODE == "twice" and request["op"] == "acquire":
+        say({"id": number, ending: body})
+
+
+def acquire(server, request):
+    global given
+    if request.get("kind", "plain") != "plain":
+        return reply(request, "failed", error="no such kind")
+    lease_ms = request.get("lease_ms")
+    if lease_ms is None:
+        return reply(request, "failed", error="this lock does not renew")
+    wait_ms = request.get("wait_ms")
+    end = None if wait_ms is None else time.monotonic() + wait_ms / 1000
+    value = uuid.uuid4().hex
+    while True:
+        sent = time.monotonic()
+        if server.command("SET", request["lock"], value, "NX", "PX", lease_ms) == "OK":
+            grant = "g-" + value[:12]
+            grants[grant] = (request["lock"], value)
+            given += 1
+            if MODE == "garbage" and given == 3:
+                sys.stdout.write("panic: nil map\n")
+                sys.stdout.flush()
+                print("a reason of its own", file=sys.stderr, flush=True)
+            age_ms = (time.monotonic() - sent) * 1000
+            return reply(request, "ok", grant=grant, age_ms=age_ms)
+        if end is not None and time.monotonic() >= end:
+            return reply(request, "busy")
+        left = 0.01 if end is None else min(0.01, end - time.monotonic())
+        time.sleep(max(left, 0.001))
+
+
+def of_grant(server, request):
+    held = grants.get(request["grant"])
+    if request["op"] == "held":
+        return reply(request, "ok", held=held is not None)
+    if held is None:
+        return reply(request, "not_held")
+    key, value = held
+    if request["op"] == "release":
+        grants.pop(request["grant"], None)
+        if MODE == "delete-unchecked":
+            done = server.command("DEL", key)
+        else:
+            done = server.command("EVAL", DELETE, 1, key, value)
+    elif MODE == "renew-unchecked":
+        done = server.command("PEXPIRE", key, request["lease_ms"])
+    else:
+        done = server.command("EVAL", EXPIRE, 1, key, value, request["lease_ms"])
+    reply(request, "ok" if done else "not_held")
+
+
+def handle(server, request):
+    try:
+        if request["op"] == "acquire":
+            acquire(server, request)
+        elif request["op"] in ("release", "extend", "held"):
+            of_grant(server, request)
+        else:
+            reply(request, "failed", error="not offered")
+    except OSError as error:
+        reply(request, "unknown", error=str(error))
+    except ValueError as error:
+        reply(request, "failed", error=str(error))
+
+
+def main():
+    if MODE == "banner":
+        print("Lock driver, ready.", flush=True)
+    if MODE == "child":
+        # The parent only waits: its child is the one with the connections.
+        os.environ["LOCKLAB_CHILD"] = "1"
+        sys.exit(subprocess.call([sys.executable, os.path.abspath(__file__), "right"]))
+    server = None
+    for line in sys.stdin:
+        request = json.loads(line)
+        if request["op"] == "hello":
+            if request["protocol"] != 1 and MODE != "any-version":
+                reply(request, "failed", error="this driver speaks version 1")
+                continue
+            server = Server(request["target"])
+            reply(request, "ok", protocol=request["protocol"], name="set-nx-px", version="1.0", language="python",
+                  kinds=["plain"], features=["extend", "held"])
+        elif request["op"] == "bye":
+            reply(request, "ok")
+            os._exit(3 if MODE == "ends-badly" else 0)
+        elif MODE == "one-by-one":
+            handle(server, request)
+        else:
+            threading.Thread(target=handle, args=(server, request), daemon=True).start()
+            while MODE == "deaf" and given:
+                time.sleep(1)
+
+
+main()
