@@ -14,7 +14,9 @@
 //! The search begins with what the anomaly names, then with what touches its lock and time, then with everything, and takes away halves,
 //! quarters and so on of what convicts (delta debugging).
 
-use results::history::{History, Line};
+use std::collections::HashSet;
+
+use results::history::{Entry, History, Line};
 use results::verdict::Anomaly;
 
 use super::units::{Unit, units};
@@ -91,6 +93,9 @@ impl Search<'_> {
 
     fn shows(&self, lines: &[usize]) -> bool {
         let slice = self.taken(lines);
+        if !ids_are_apart(&slice) {
+            return false;
+        }
         let last_ns = slice.lines.last().map_or(0, |line| line.t_ns);
         let record = Record::of(&slice);
         if record
@@ -203,6 +208,16 @@ impl Search<'_> {
             shortest,
         }
     }
+}
+
+/// Whether no id names two operations at a time: one that comes back after its end must not lose that end.
+fn ids_are_apart(slice: &History) -> bool {
+    let mut pending = HashSet::new();
+    slice.lines.iter().all(|line| match &line.entry {
+        Entry::Call { id, .. } => pending.insert(*id),
+        Entry::End { id, .. } => pending.remove(id),
+        _ => true,
+    })
 }
 
 /// The smallest part of `items` that the search finds to have a property that `items` have; true if no single item can be left

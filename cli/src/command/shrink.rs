@@ -1,7 +1,6 @@
 //! Turns a run that convicts into the smallest plan that still does, tried for real, and writes that as a scenario file.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use chaos::plan::Plan;
 use chaos::run::{RunOptions, run_scenario};
@@ -9,7 +8,6 @@ use chaos::scenario::scenario_text;
 use chaos::shrink::Shrinker;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use cluster_config::Process;
 use results::verdict::{CLASSES, State};
 
 use super::chaos::subject_of;
@@ -164,7 +162,11 @@ impl Runner<'_> {
         for _ in 0..self.reruns {
             self.runs += 1;
             let dir = self.work.path().join(self.runs.to_string());
-            let mut options = RunOptions::new(&dir, subject_of(plan)?, Arc::new(Process));
+            let mut options = RunOptions::new(
+                &dir,
+                subject_of(plan)?,
+                super::provisioner::of(&plan.topology)?,
+            );
             options.cancel = self.cancel.flag();
             let run = run_scenario(plan, &options)
                 .await
