@@ -218,6 +218,15 @@ impl<'a> Trial<'a> {
         }
         step!(VERSION, self.version().await.map_err(Err));
         step!(ACQUIRE, self.acquire().await.map_err(Err));
+        if self
+            .result
+            .steps
+            .last()
+            .is_some_and(|step| step.outcome == Outcome::Broken)
+        {
+            // Every further step begins with a grant.
+            return self.lines(told).await;
+        }
         step!(HELD, self.held().await.map_err(Err));
         step!(BUSY, self.busy().await.map_err(Err));
         step!(WAIT, self.wait().await.map_err(Err));
@@ -251,13 +260,18 @@ impl<'a> Trial<'a> {
         step!(MALFORMED, self.malformed().await.map_err(Err));
         step!(BYE, self.bye().await.map_err(Err));
         step!(END_OF_INPUT, self.end_of_input().await.map_err(Err));
+        self.lines(told).await
+    }
+
+    /// The last step: what was wrong in any of the others.
+    async fn lines(mut self, mut told: impl FnMut(&Step)) -> Conformity {
         self.end().await;
-        let lines = if self.wrong.is_empty() {
+        let found = if self.wrong.is_empty() {
             Ok(String::new())
         } else {
-            Err(Err(self.wrong.join("; ")))
+            Err(Err(first_few(&self.wrong)))
         };
-        step!(LINES, lines);
+        self.note(LINES, found, &mut told);
         self.result
     }
 
@@ -1132,6 +1146,15 @@ impl<'a> Trial<'a> {
             raw.kill().await;
             self.wrong.append(&mut raw.wrong);
         }
+    }
+}
+
+/// The first three, and how many there are.
+fn first_few(wrong: &[String]) -> String {
+    let few = wrong.iter().take(3).cloned().collect::<Vec<_>>().join("; ");
+    match wrong.len() {
+        0..=3 => few,
+        all => format!("{few}; and {} more", all - 3),
     }
 }
 
