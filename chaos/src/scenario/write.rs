@@ -28,6 +28,11 @@ pub fn scenario_text(plan: &Plan) -> String {
     for planned in &plan.faults {
         section(&mut text, "[[faults]]", fault(planned));
     }
+    if let Ok(Value::Object(hooks)) = serde_json::to_value(&plan.hooks)
+        && hooks.values().any(|value| !value.is_null())
+    {
+        section(&mut text, "[hooks]", hooks);
+    }
     if !plan.expect.is_empty() {
         let expect = plan.expect.iter();
         section(
@@ -149,6 +154,7 @@ fn fault(planned: &PlannedFault) -> Map<String, Value> {
     match &planned.when {
         When::AtNs(at_ns) => put("at", json!(duration(*at_ns))),
         When::AfterFirstGrant => put("after", json!("first-grant")),
+        When::OnMessage(message) => put("when", json!(message.to_string())),
     };
     put("for", json!(planned.lasts_ns.map(duration)));
     put("fault", json!(planned.fault));

@@ -21,12 +21,12 @@ pub(crate) mod replay;
 pub(crate) mod report;
 mod run;
 pub(crate) mod show;
+pub(crate) mod shrink;
 pub(crate) mod soak;
 mod survey;
 mod tally;
 mod target;
 pub(crate) mod trace;
-pub(crate) mod shrink;
 pub(crate) mod up;
 
 use crate::args::{Cli, Command};

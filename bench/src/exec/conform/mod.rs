@@ -91,6 +91,7 @@ impl ConformOptions {
             durability: "none".to_owned(),
             watchdog: None,
             log: self.log.clone(),
+            env: Default::default(),
         }
     }
 }
