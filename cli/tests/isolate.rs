@@ -1,4 +1,7 @@
 //! A run in a network of its own: servers cannot be reached from outside, and links are cut by dropping packets.
+
+// What is skipped is said where the summary of the tests counts it.
+#![allow(clippy::print_stderr)]
 #![allow(missing_docs)]
 
 mod support;

@@ -258,9 +258,12 @@ pub fn newer_server(command: &str, since: &str) -> Option<String> {
             return Some(program);
         }
     }
-    eprintln!(
-        "SKIPPED: no server here knows {command} ({since} or newer); name one in LOCK_CORE_NEWER_SERVER"
-    );
+    #[allow(clippy::print_stderr)]
+    {
+        eprintln!(
+            "SKIPPED: no server here knows {command} ({since} or newer); name one in LOCK_CORE_NEWER_SERVER"
+        );
+    }
     None
 }
 
