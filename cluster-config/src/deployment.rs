@@ -254,7 +254,7 @@ impl Deployment {
     }
 
     /// Drops every packet from one node to another; an error where this process is in no network of its own in which that
-    /// is possible (see [`isolate`](crate::isolate)).
+    /// is possible (see [`isolate`](crate::isolate())).
     pub fn cut_packets(&self, from: &str, to: &str) -> Result<PacketGuard, ClusterError> {
         if !isolation().is_some_and(|isolation| isolation.cuts_packets) {
             return Err(ClusterError::new(

@@ -81,7 +81,7 @@ impl fmt::Display for Endpoint {
 /// `rediss`, `rediss-sentinel`, `rediss-cluster` and `redlocks` are the same with TLS. An IPv6 address stands in
 /// brackets. User and password are percent-encoded and belong to the data nodes; sentinels are asked without them first.
 ///
-/// Each may end with settings, `?name=value&…`, that [`ClientOptions`](crate::ClientOptions) has too (and overrides):
+/// Each may end with settings, `?name=value&…`, that [`ClientOptions`] has too (and overrides):
 ///
 /// | setting | means |
 /// |---|---|
@@ -89,7 +89,7 @@ impl fmt::Display for Endpoint {
 /// | `tls-cert=FILE`, `tls-key=FILE` | show this certificate, with its private key; both PEM |
 /// | `tls-server-name=NAME` | the servers' certificates are for this name, whatever their addresses are |
 /// | `tls-insecure=true` | trust whoever answers |
-/// | `pubsub=plain`, `sharded` or `both` | how releases are announced and heard: see [`PubSub`](crate::PubSub) |
+/// | `pubsub=plain`, `sharded` or `both` | how releases are announced and heard: see [`PubSub`] |
 ///
 /// ```
 /// let target: lock_core::Target = "redis-sentinel://127.0.0.1:26379/m".parse()?;

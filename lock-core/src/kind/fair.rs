@@ -20,10 +20,11 @@ use crate::{
 /// that finds a dead place of ours at the head of a free lock waits for so long.
 const PLACE: Duration = Duration::from_secs(30);
 
-static TAKE: Script = line_script!("fair", "take_fair");
-static GIVE: Script = line_script!("fair", "give_fair");
-static BEAT: Script = line_script!("fair", "beat_fair");
-static FORCE_RELEASE: Script = line_script!("fair", "force_release_fair");
+static TAKE: Script = line_script!("take_fair", "fair.lua", "take_fair.lua");
+static GIVE: Script = line_script!("give_fair", "fair.lua", "give_fair.lua");
+static BEAT: Script = line_script!("beat_fair", "fair.lua", "beat_fair.lua");
+static FORCE_RELEASE: Script =
+    line_script!("force_release_fair", "fair.lua", "force_release_fair.lua");
 
 /// RFairLock's format.
 #[derive(Debug)]

@@ -245,12 +245,12 @@ pub(crate) fn left(pttl_ms: i64) -> Option<Duration> {
 
 /// A script of a kind with a line: what all of the kind's scripts share, and its own text.
 macro_rules! line_script {
-    ($shared:literal, $name:literal) => {
+    ($name:literal, $shared:literal, $own:literal) => {
         Script::new(
             $name,
             concat!(
-                include_str!(concat!("../../scripts/", $shared, ".lua")),
-                include_str!(concat!("../../scripts/", $name, ".lua"))
+                include_str!(concat!("../../scripts/", $shared)),
+                include_str!(concat!("../../scripts/", $own))
             ),
         )
     };

@@ -24,10 +24,14 @@ const UNCLAIMED: Duration = Duration::from_secs(2);
 /// How long a client counts as alive after it was heard.
 const ALIVE: Duration = Duration::from_secs(3);
 
-static TAKE: Script = line_script!("queue", "take_queued");
-static GIVE: Script = line_script!("queue", "give_queued");
-static BEAT: Script = line_script!("queue", "beat_queued");
-static FORCE_RELEASE: Script = line_script!("queue", "force_release_queued");
+static TAKE: Script = line_script!("take_queued", "queue.lua", "take_queued.lua");
+static GIVE: Script = line_script!("give_queued", "queue.lua", "give_queued.lua");
+static BEAT: Script = line_script!("beat_queued", "queue.lua", "beat_queued.lua");
+static FORCE_RELEASE: Script = line_script!(
+    "force_release_queued",
+    "queue.lua",
+    "force_release_queued.lua"
+);
 
 /// The queued lock. Not re-entrant: an equal owner waits behind itself.
 #[derive(Debug)]
