@@ -114,18 +114,18 @@ fn cycles(c: &mut Criterion) {
         client.get_multiplexed_async_connection().await
     });
     let bare = bare.expect("a connection");
-    let (take, give) = (redis::Script::new(TAKE), redis::Script::new(GIVE));
+    let (taking, giving) = (redis::Script::new(TAKE), redis::Script::new(GIVE));
     group.bench_function("two EVALSHA by hand", |b| {
         b.to_async(&runtime).iter(|| async {
             let mut to = bare.clone();
-            let taken: Option<String> = take
+            let taken: Option<String> = taking
                 .key("bare")
                 .arg("v")
                 .invoke_async(&mut to)
                 .await
                 .expect("an answer");
             assert!(taken.is_some());
-            let given: i64 = give
+            let given: i64 = giving
                 .key("bare")
                 .arg("v")
                 .invoke_async(&mut to)
