@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use cluster_config::TopologyKind;
 use serde_json::{Map, Value, json};
 
-use super::{Range, Setting, When};
+use super::{OnMessage, Range, Setting, When, Who};
 use crate::plan::{Plan, PlannedFault};
 
 /// The scenario file of a plan.
@@ -154,7 +154,7 @@ fn fault(planned: &PlannedFault) -> Map<String, Value> {
     match &planned.when {
         When::AtNs(at_ns) => put("at", json!(duration(*at_ns))),
         When::AfterFirstGrant => put("after", json!("first-grant")),
-        When::OnMessage(message) => put("when", json!(message.to_string())),
+        When::OnMessage(message) => put("when", json!(phrase(message))),
     };
     put("for", json!(planned.lasts_ns.map(duration)));
     put("fault", json!(planned.fault));
@@ -184,6 +184,21 @@ fn fault(planned: &PlannedFault) -> Map<String, Value> {
         put("with", Value::Object(with.collect()));
     }
     fields
+}
+
+/// As a file says it: what a client receives is a reply.
+fn phrase(message: &OnMessage) -> String {
+    let reply = message.to.as_ref().is_some_and(Who::is_client);
+    let mut text = format!("{}th {}", message.nth, message.words);
+    if reply {
+        text.push_str(" reply");
+    }
+    for (side, party) in [("from", &message.from), ("to", &message.to)] {
+        if let Some(party) = party {
+            let _ = write!(text, " {side} {party}");
+        }
+    }
+    text
 }
 
 fn range(range: Range) -> String {
