@@ -191,7 +191,7 @@ impl WholeRound {
 
 /// How a round ended.
 pub(super) enum Ended {
-    Whole(WholeRound),
+    Whole(Box<WholeRound>),
     /// Why; nothing of it is kept.
     CutShort(String),
 }
@@ -238,10 +238,10 @@ pub(super) async fn run_round(
     .await;
     Ok(match measured.cut_short {
         Some(why) => Ended::CutShort(why),
-        None => Ended::Whole(WholeRound {
+        None => Ended::Whole(Box::new(WholeRound {
             round: measured,
             locks,
-        }),
+        })),
     })
 }
 

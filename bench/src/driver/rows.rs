@@ -122,7 +122,7 @@ fn measures(plan: &BenchPlan, arm: &Arm, locks: u32) -> Measures {
     let some = |histogram: &hdrhistogram::Histogram<u64>| {
         (!histogram.is_empty()).then(|| stats::quantiles(histogram))
     };
-    let one_task = arm.workload.name == "pairs" && samples.acquire.len() > 0;
+    let one_task = arm.workload.name == "pairs" && !samples.acquire.is_empty();
     Measures {
         load: load_shape(plan, arm),
         passing: (arm.workload.hands_off && arm.passed.grants > 0).then(|| passing(arm)),
