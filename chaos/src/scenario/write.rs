@@ -217,7 +217,9 @@ fn duration(ns: u64) -> String {
         (1_000, "us"),
         (1, "ns"),
     ];
-    let unit = units.into_iter().find(|(length, _)| ns.is_multiple_of(*length));
+    let unit = units
+        .into_iter()
+        .find(|(length, _)| ns.is_multiple_of(*length));
     unit.map_or(format!("{ns}ns"), |(length, name)| {
         format!("{}{name}", ns / length)
     })
