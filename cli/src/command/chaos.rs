@@ -35,7 +35,7 @@ pub(crate) struct Options {
     /// Another lock in the scenarios' place, e.g. baseline:set-nx-px or 'exec:PROGRAM ARG…'
     #[arg(long, value_name = "S")]
     subject: Option<String>,
-    /// Somebody's own servers by URL: nothing there is started or ended but by the scenario's [hooks]; keys lie under locklab:<run>:
+    /// Somebody's own servers by URL: nothing there is started or ended but by the scenario's hooks; keys lie under locklab:RUN:
     #[arg(long, value_name = "URL")]
     target: Option<String>,
     /// The target is not on this machine and may be loaded all the same

@@ -18,7 +18,7 @@ const LOOK: Duration = Duration::from_millis(500);
 /// Flags of `up`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// single, sentinel, cluster or masters; or a TOML file with a table [topology], such as a scenario
+    /// single, sentinel, cluster or masters; or a TOML file with a topology table, such as a scenario
     topology: String,
     /// Leave the servers running; `locklab down` stops them
     #[arg(long)]
