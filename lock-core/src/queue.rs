@@ -256,8 +256,11 @@ impl Post {
                     }
                 }
                 () = self.wake.notified() => {
-                    // Whoever waits again after a pause has said so with its own question.
-                    beat_at = beat_at.max(Instant::now() + BEAT / 2);
+                    // Whoever waits again after a pause has said so with its own question; those who come while others wait must not
+                    // put off the beat of those.
+                    if !waits {
+                        beat_at = Instant::now() + BEAT / 2;
+                    }
                 }
                 () = client.background.closed() => return,
             }
