@@ -149,6 +149,13 @@ pub struct ClientOptions {
     /// Longest wait for one of several independent masters; `None` is a twentieth of the lease, at least
     /// 50 ms, at most `response_timeout` and half the lease. A silent minority never costs it.
     pub node_timeout: Option<Duration>,
+    /// A server that has run for less than this grants nothing: what it had granted before may have been lost with its
+    /// memory. As long as the longest lease, it makes Redlock safe over masters without persistence (antirez's delayed
+    /// restart). All clients of a lock must set it; releases and renewals go on. Default none.
+    ///
+    /// The server says itself since when it runs, by its own clock in whole seconds, so that it may be kept waiting a
+    /// second longer; servers that were just installed are kept waiting too. Costs one INFO for each connection.
+    pub restart_delay: Option<Duration>,
     /// Where to dial instead of announced addresses.
     pub address_map: AddressMap,
     /// CLIENT SETNAME of each connection.
@@ -175,6 +182,7 @@ impl Default for ClientOptions {
             durability: Durability::None,
             durability_timeout: Duration::from_millis(500),
             node_timeout: None,
+            restart_delay: None,
             address_map: AddressMap::new(),
             client_name: None,
             tls: TlsOptions::default(),
@@ -225,6 +233,12 @@ impl ClientOptions {
     /// Sets the longest wait for one of several independent masters.
     pub fn node_timeout(mut self, timeout: Duration) -> Self {
         self.node_timeout = Some(timeout);
+        self
+    }
+
+    /// Sets for how long a server that was restarted grants nothing.
+    pub fn restart_delay(mut self, delay: Duration) -> Self {
+        self.restart_delay = Some(delay);
         self
     }
 

@@ -13,7 +13,7 @@ use crate::{
     kind::{Extended, Form, Given, Held, Reply},
     lock::LockInner,
     quorum,
-    topology::{NodeError, Request, Route, Script, Sent, What, slot},
+    topology::{NodeError, RESTARTED, Request, Route, Script, Sent, What, slot},
 };
 
 /// Who decides over a lock.
@@ -76,6 +76,7 @@ impl Servers {
         hold.may_last(deadline, hold.lease);
         let mut request = hold.lock.form.acquire(&hold.ask(hold.lease));
         request.wait = wait_for(hold, deadline);
+        request.grants = true;
         match self {
             Servers::One(route) => acquire_at(&**route, hold, &request, deadline).await,
             Servers::Majority(routes) => quorum::acquire(routes, hold, request, deadline).await,
@@ -346,6 +347,7 @@ pub(crate) fn passes(error: &NodeError) -> bool {
         "MOVED",
         "NOSCRIPT",
         "READONLY",
+        RESTARTED,
         "TRYAGAIN",
         "UNBLOCKED",
     ];

@@ -268,3 +268,39 @@ async fn other_kinds_say_that_they_live_elsewhere() {
     let error = client.lock(Kind::Reentrant, "n").expect_err("one set only");
     assert_eq!(error.kind(), ErrorKind::Invalid);
 }
+
+/// A master that comes back without its memory would make a second majority. The client that knows of it waits; the other one
+/// shows that there was something to wait for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_master_without_its_memory_grants_nothing_for_a_while() {
+    let lease = 5_000 * MS;
+    let mut servers: Vec<_> = (0..3).map(|_| Server::start(&[])).collect();
+    let holder = lock(&servers).await;
+    let held = holder.acquire(fixed(lease)).await.expect("free");
+    for server in &servers {
+        server.wait_for(&["EXISTS", "n"], |answer| answer == "1");
+    }
+    // As if one master had not got it; then one of the two that have it restarts without a disk.
+    servers[2].ok(&["DEL", "n"]);
+    assert!(servers[1].restart());
+
+    let hasty = lock(&servers).await;
+    let second = hasty.acquire(fixed(lease).wait(Wait::AtMost(PATIENCE)));
+    let second = second.await.expect("two of three are free");
+    assert!(
+        held.valid_until() > Instant::now(),
+        "too slow to show two holders"
+    );
+    second.release().await.expect("held");
+
+    let careful = lock_with(&servers, ClientOptions::default().restart_delay(lease)).await;
+    let refused = careful.acquire(fixed(lease).wait(Wait::Try)).await;
+    let error = refused.expect_err("nobody may grant yet");
+    assert!(error.is_definite(), "{error}");
+    assert!(error.to_string().contains("was restarted"), "{error}");
+    let third = careful.acquire(fixed(lease)).await.expect("later");
+    assert!(Instant::now() >= held.valid_until());
+    third.extend(lease).await.expect("held");
+    third.release().await.expect("held");
+    nothing_left(&servers);
+}

@@ -13,6 +13,9 @@ use super::{
     wire::NoReply,
 };
 
+/// The code of a refusal of our own: nothing was sent, since the server lost its memory too short a while ago.
+pub(crate) const RESTARTED: &str = "RESTARTED";
+
 /// What one attempt came to.
 pub(crate) enum Answer {
     Done {
@@ -43,6 +46,18 @@ pub(crate) async fn attempt(
     before: Before,
     deadline: Instant,
 ) -> Answer {
+    if request.grants
+        && let Some(left) = lease.conn.grants_in()
+    {
+        return Answer::Refused {
+            code: RESTARTED.to_owned(),
+            message: format!(
+                "{} was restarted, and grants nothing for {} ms more",
+                node.label,
+                left.as_millis() + 1
+            ),
+        };
+    }
     if request.wait.is_some() || before.asking || before.load {
         // Boxed, so that the common case does not carry its size around.
         return Box::pin(pipelined(request, node, lease, before, deadline)).await;

@@ -3,7 +3,7 @@ use std::{
     fmt,
     future::Future,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
@@ -25,6 +25,7 @@ pub(crate) struct Conn {
     probing: AtomicBool,
     driver: AbortHandle,
     dialer: Arc<Dialer>,
+    grants_from: OnceLock<Instant>,
 }
 
 /// What carries the bytes.
@@ -68,7 +69,20 @@ impl Conn {
             probing: AtomicBool::new(false),
             driver: driver.abort_handle(),
             dialer,
+            grants_from: OnceLock::new(),
         })
+    }
+
+    /// The server was restarted, and grants nothing before this.
+    pub(super) fn grants_from(&self, from: Instant) {
+        let _ = self.grants_from.set(from);
+    }
+
+    /// For how long the server grants nothing yet.
+    pub(super) fn grants_in(&self) -> Option<Duration> {
+        let from = self.grants_from.get()?;
+        let left = from.saturating_duration_since(Instant::now());
+        (!left.is_zero()).then_some(left)
     }
 
     /// Whether nothing can come of another request on this connection.

@@ -6,7 +6,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use redis::{
@@ -81,6 +81,7 @@ pub(crate) struct Dialer {
     tls: Option<Secure>,
     address_map: AddressMap,
     client_name: Option<String>,
+    restart_delay: Option<Duration>,
     pub(crate) tracer: Option<Tracer>,
     pub(crate) connect_timeout: Duration,
     pub(crate) response_timeout: Duration,
@@ -97,6 +98,7 @@ impl Dialer {
             tls,
             address_map: options.address_map.clone(),
             client_name: options.client_name.clone(),
+            restart_delay: options.restart_delay,
             tracer: options.tracer.clone(),
             connect_timeout: options.connect_timeout,
             response_timeout: options.response_timeout,
@@ -114,6 +116,7 @@ impl Dialer {
             tls: self.tls.clone(),
             address_map: self.address_map.clone(),
             client_name: self.client_name.clone(),
+            restart_delay: None,
             // Sentinels are asked for masters, not for locks.
             tracer: None,
             connect_timeout: self.connect_timeout,
@@ -226,6 +229,9 @@ impl Dialer {
         if let Some(name) = &self.client_name {
             greeting.cmd("CLIENT").arg("SETNAME").arg(name);
         }
+        if self.restart_delay.is_some() {
+            greeting.cmd("INFO").arg("server");
+        }
         greeting.cmd(if proof == Proof::IsMaster {
             "ROLE"
         } else {
@@ -241,6 +247,10 @@ impl Dialer {
                 error.fatal |= position == 0 && self.password.is_some();
                 return Err(error);
             }
+        }
+        if let Some(delay) = self.restart_delay {
+            let asked = answers.len().checked_sub(2).and_then(|at| answers.get(at));
+            conn.grants_from(Instant::now() + delay.saturating_sub(age(asked)?));
         }
         if proof == Proof::IsMaster {
             is_master(answers.last())?;
@@ -293,6 +303,24 @@ impl Dialer {
 
 fn io_error(error: io::Error) -> DialError {
     DialError::new(error.to_string())
+}
+
+/// For how long a server has run at least, when it said so. It counts from one whole second of its clock to another, which may be a
+/// second more than passed.
+fn age(info: Option<&Value>) -> Result<Duration, DialError> {
+    let said = match info {
+        Some(Value::BulkString(text)) => {
+            let text = String::from_utf8_lossy(text);
+            let mut lines = text.lines();
+            lines.find_map(|line| {
+                let seconds = line.strip_prefix("uptime_in_seconds:")?;
+                seconds.trim().parse::<u64>().ok()
+            })
+        }
+        _ => None,
+    };
+    said.map(|seconds| Duration::from_secs(seconds.saturating_sub(1)))
+        .ok_or_else(|| DialError::new("INFO server does not say for how long it has run"))
 }
 
 fn is_master(role: Option<&Value>) -> Result<(), DialError> {

@@ -66,6 +66,8 @@ pub(crate) enum Replicas {
 pub(crate) struct Request {
     what: What,
     pub(crate) wait: Option<WaitFor>,
+    /// It asks for something that a server does not give a moment after its restart.
+    pub(crate) grants: bool,
     /// Keys and arguments as the protocol writes them. One allocation serves a whole request.
     body: Vec<u8>,
     keys: u32,
@@ -79,6 +81,7 @@ impl Request {
         Request {
             what,
             wait: None,
+            grants: false,
             body: Vec::with_capacity(192),
             keys: 0,
             parts: 0,
