@@ -1,10 +1,17 @@
 //! Turns what a server answers instead of doing it into tests: what may pass is asked again, the rest is said at once.
 
+mod lock_support;
 mod support;
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
 
-use lock_core::{Acquire, Client, ClientOptions, ErrorKind, Kind, Lease, Lock, Released, Wait};
+use lock_core::{
+    Acquire, Client, ClientOptions, ErrorKind, Kind, Lease, Lock, Released, Tracer, Wait,
+};
+use lock_support::Relay;
 use support::{PATIENCE, Server, cluster::Cluster};
 
 const MS: Duration = Duration::from_millis(1);
@@ -72,6 +79,41 @@ async fn what_passes_is_asked_again_within_the_bound() {
     server.ok(&["CONFIG", "SET", "replica-serve-stale-data", "no"]);
     server.ok(&["REPLICAOF", "127.0.0.1", "1"]);
     passes(&lock, "MASTERDOWN", call(&["REPLICAOF", "NO", "ONE"])).await;
+}
+
+/// A question that is cut off right after it was sent makes "unknown" of what the server has refused a dozen times. Bounds are tried
+/// one after the other, since some of them end just behind an attempt.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_attempt_begins_without_time_for_its_answer() {
+    let server = Server::start(&[]);
+    let relay = Relay::start(server.address()).await;
+    let cut: Arc<Mutex<Vec<Duration>>> = Arc::default();
+    let tracer = Tracer::new({
+        let cut = Arc::clone(&cut);
+        move |event| {
+            let reply = event.reply.unwrap_or_default();
+            if reply.starts_with("lost") {
+                cut.lock().expect("no panic").push(event.took);
+            }
+        }
+    });
+    let target = relay.url().parse().expect("a good URL");
+    let options = ClientOptions::default().tracer(tracer);
+    let client = Client::connect(&target, options).await.expect("it answers");
+    let lock = client.lock(Kind::Reentrant, "n").expect("a good name");
+    let warm = lock.acquire(minute()).await.expect("free");
+    warm.release().await.expect("held");
+    relay.delay(4 * MS);
+    server.ok(&["REPLICAOF", "127.0.0.1", "1"]);
+    server.ok(&["CONFIG", "SET", "replica-serve-stale-data", "no"]);
+    for bound in 40..80 {
+        let error = lock.acquire(minute().wait(Wait::AtMost(bound * MS))).await;
+        error.expect_err("no master");
+    }
+    // A busy machine may need longer than any attempt has; but each has had its time.
+    let cut = cut.lock().expect("no panic");
+    let shortest = cut.iter().min().copied().unwrap_or(PATIENCE);
+    assert!(shortest >= 5 * MS, "{cut:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

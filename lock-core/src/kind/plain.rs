@@ -1,4 +1,5 @@
-//! The lock of the Redis documentation: `SET name value NX PX lease` in, compare and delete out.
+//! The lock of the Redis documentation: `SET name value NX PX lease` in, compare and delete out: by a script, or by the server's
+//! own command where it has one.
 
 use std::borrow::Cow;
 
@@ -83,6 +84,7 @@ impl Form for Plain {
             .key(ask.names.channel.as_bytes())
             .arg(value(ask).as_bytes())
             .arg(ask.publish.as_bytes())
+            .compares_and_deletes()
     }
 
     fn undo(&self, ask: &Ask<'_>) -> Request {
@@ -91,7 +93,8 @@ impl Form for Plain {
 
     fn read_release(&self, value: &Value) -> Option<Given> {
         match value {
-            Value::Nil => Some(Given::Absent),
+            // The script says nil, a server's own command 0.
+            Value::Nil | Value::Int(0) => Some(Given::Absent),
             Value::Int(1) => Some(Given::Freed),
             _ => None,
         }

@@ -9,6 +9,7 @@ use tokio::time::timeout_at;
 
 use super::{
     Replicas, Request, WaitFor, What,
+    native::{Commands, CompareAndDelete},
     node::{Lease, Node},
     wire::NoReply,
 };
@@ -38,12 +39,45 @@ pub(crate) struct Before {
     pub(crate) load: bool,
 }
 
+/// In which words a request is said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Words {
+    /// Its own.
+    Own,
+    /// Its own, behind the question which commands the server has.
+    OwnBehindQuestion,
+    /// The server's command for it.
+    Native(CompareAndDelete),
+}
+
+impl Words {
+    /// The best that are known for this request there. What goes before a request has nothing to do with a native command.
+    pub(crate) fn for_request(request: &Request, node: &Node, before: Before) -> Self {
+        if !request.has_native() || before.load {
+            return Words::Own;
+        }
+        match node.commands.compare_and_delete() {
+            Some(native) if !before.asking => Words::Native(native),
+            None if node.commands.is_to_be_asked() => Words::OwnBehindQuestion,
+            _ => Words::Own,
+        }
+    }
+
+    pub(crate) fn native(self) -> Option<CompareAndDelete> {
+        match self {
+            Words::Native(native) => Some(native),
+            _ => None,
+        }
+    }
+}
+
 /// One attempt on one connection. Ends at the deadline or the response timeout at the latest, as lost.
 pub(crate) async fn attempt(
     request: &Request,
     node: &Arc<Node>,
     lease: &Lease<'_>,
     before: Before,
+    words: Words,
     deadline: Instant,
 ) -> Answer {
     if request.grants
@@ -58,13 +92,14 @@ pub(crate) async fn attempt(
             ),
         };
     }
-    if request.wait.is_some() || before.asking || before.load {
+    let alone = !before.asking && !before.load && words != Words::OwnBehindQuestion;
+    if request.wait.is_some() || !alone {
         // Boxed, so that the common case does not carry its size around.
-        return Box::pin(pipelined(request, node, lease, before, deadline)).await;
+        return Box::pin(pipelined(request, node, lease, before, words, deadline)).await;
     }
     let sent_at = Instant::now();
     let limit = deadline.min(sent_at + node.dialer.response_timeout);
-    match lease.conn.request(request, limit).await {
+    match lease.conn.request(request, words.native(), limit).await {
         Ok(value) => single(value, sent_at),
         Err(NoReply::Silent) => silent(node, lease, sent_at, Duration::ZERO),
         Err(NoReply::Cut(why)) => Answer::Lost {
@@ -79,6 +114,7 @@ async fn pipelined(
     node: &Arc<Node>,
     lease: &Lease<'_>,
     before: Before,
+    words: Words,
     deadline: Instant,
 ) -> Answer {
     let wait = match request.wait {
@@ -91,6 +127,10 @@ async fn pipelined(
     let sent_at = Instant::now();
     let mut bytes = Vec::new();
     let mut position = 0;
+    if words == Words::OwnBehindQuestion {
+        position += 1;
+        bytes.extend(Commands::question().get_packed_command());
+    }
     if before.load
         && let What::Script(script) = request.what()
     {
@@ -118,12 +158,21 @@ async fn pipelined(
     let answers = match timeout_at(limit.into(), lease.conn.packed(&bytes, count)).await {
         Ok(Ok(answers)) => answers,
         Ok(Err(error)) => {
+            unheard(node, words);
             return Answer::Lost {
                 message: error.to_string(),
             };
         }
-        Err(_) => return silent(node, lease, sent_at, blocked),
+        Err(_) => {
+            unheard(node, words);
+            return silent(node, lease, sent_at, blocked);
+        }
     };
+    if words == Words::OwnBehindQuestion
+        && let Some(answer) = answers.first()
+    {
+        node.commands.learn(answer);
+    }
     let mut answers = answers.into_iter().skip(position);
     let done = single(answers.next().unwrap_or(Value::Nil), sent_at);
     match (done, wait, answers.next()) {
@@ -146,6 +195,13 @@ async fn pipelined(
             },
         },
         (done, ..) => done,
+    }
+}
+
+/// A question that went with the request was not answered: the next one asks again.
+fn unheard(node: &Node, words: Words) {
+    if words == Words::OwnBehindQuestion {
+        node.commands.forget();
     }
 }
 

@@ -15,6 +15,7 @@ use tokio::{task::AbortHandle, time::timeout};
 use super::{
     Request,
     dial::Dialer,
+    native::CompareAndDelete,
     wire::{NoReply, Replies, Socket, Wire},
 };
 
@@ -102,18 +103,26 @@ impl Conn {
         self.driver.abort();
     }
 
-    /// Sends a request and waits for the reply, until the deadline. A server's error is a value here.
+    /// Sends a request, by the server's own command if there is one, and waits for the reply, until the deadline. A server's
+    /// error is a value here.
     pub(crate) async fn request(
         &self,
         request: &Request,
+        native: Option<CompareAndDelete>,
         deadline: Instant,
     ) -> Result<Value, NoReply> {
-        self.dialer.count(1);
         match &self.carrier {
-            Carrier::Wire(wire) => match wire.ask(|out| request.write_to(out), deadline).await? {
-                Replies::One(value) => Ok(value),
-                Replies::All(values) => Ok(Value::Array(values)),
-            },
+            Carrier::Wire(wire) => {
+                let write = |out: &mut Vec<u8>| {
+                    let replies = request.write_as(native, out);
+                    self.dialer.count(replies.into());
+                    replies
+                };
+                match wire.ask(write, Some(deadline)).await? {
+                    Replies::One(value) => Ok(value),
+                    Replies::All(values) => Ok(values.into_iter().next().unwrap_or_default()),
+                }
+            }
             Carrier::Pushes(_) => Err(NoReply::Cut("it carries subscriptions only".into())),
         }
     }
@@ -157,7 +166,11 @@ impl Conn {
         };
         self.dialer.count(count as u64);
         let replies = u32::try_from(count).map_err(|_| closed("too many commands at once"))?;
-        let answer = wire.ask_all(|out| out.extend_from_slice(bytes), replies);
+        let write = |out: &mut Vec<u8>| {
+            out.extend_from_slice(bytes);
+            replies
+        };
+        let answer = wire.ask(write, None);
         match answer.await {
             Ok(Replies::One(value)) => Ok(vec![value]),
             Ok(Replies::All(values)) => Ok(values),

@@ -1,25 +1,32 @@
 //! Turns a request into attempts: where to, what a refusal calls for, when to stop.
 use std::{
+    fmt,
     future::Future,
     sync::Arc,
     time::{Duration, Instant},
 };
 
+use async_trait::async_trait;
 use tokio::time::sleep_until;
 
 use super::{
-    NodeError, Request, Sent, What,
-    attempt::{Answer, Before, attempt as try_once},
+    NodeError, Request, Route, Sent, Subscription, Tune, What,
+    attempt::{Answer, Before, Words, attempt as try_once},
+    dial::Dialer,
     node::{Node, Purpose},
+    pubsub::Channels,
 };
 
 use crate::trace::{Traced, reply};
 
 /// First and longest pause between attempts that were refused.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(50));
+/// An answer may take this long even where servers are near, if the machine is busy. With less time left nothing is begun: cut
+/// off in the middle, what is certainly not done would be unknown.
+const ONE_ANSWER: Duration = Duration::from_millis(20);
 
-/// What a kind of topology knows about where requests go.
-pub(crate) trait Router: Send + Sync {
+/// What a kind of topology knows about where requests go; that makes a [`Route`] of it.
+pub(crate) trait Router: fmt::Debug + Send + Sync {
     /// The node that owns the request's keys, as far as known.
     fn owner(&self, request: &Request) -> Option<Arc<Node>>;
     /// Looks for the owner anew, or joins a search under way; returns by the deadline, found or not.
@@ -30,6 +37,42 @@ pub(crate) trait Router: Send + Sync {
     fn redirected(&self, from: &Node, message: &str) -> Option<Arc<Node>>;
     /// For messages before any node is known.
     fn name(&self) -> String;
+    /// Whether keys of one request must lie in one slot.
+    fn is_sharded(&self) -> bool {
+        false
+    }
+    fn dialer(&self) -> &Dialer;
+    fn channels(&self) -> &Channels;
+    /// The masters that are known now.
+    fn masters(&self) -> Vec<Arc<Node>>;
+    /// Closes all but the channels.
+    fn close(&self);
+}
+
+#[async_trait]
+impl<R: Router> Route for R {
+    async fn send(&self, request: &Request, deadline: Instant) -> Result<Sent, NodeError> {
+        drive(self, request, deadline).await
+    }
+    fn subscribe(&self, key: &[u8], tune: Tune<'_>) -> Subscription {
+        self.channels().subscribe(key, tune)
+    }
+    fn publish_command(&self) -> &'static str {
+        self.channels().publish_command()
+    }
+    fn is_sharded(&self) -> bool {
+        Router::is_sharded(self)
+    }
+    fn commands(&self) -> u64 {
+        self.dialer().commands()
+    }
+    fn masters(&self) -> Vec<Arc<Node>> {
+        Router::masters(self)
+    }
+    async fn close(&self) {
+        self.channels().close();
+        Router::close(self);
+    }
 }
 
 /// The last reason why an attempt had no effect.
@@ -41,7 +84,7 @@ struct Reason {
 
 /// Sends until answered, refused for good, lost, or out of time. What is rare is boxed: every request carries the size
 /// of this future.
-pub(crate) async fn drive<R: Router>(
+async fn drive<R: Router>(
     router: &R,
     request: &Request,
     deadline: Instant,
@@ -52,6 +95,8 @@ pub(crate) async fn drive<R: Router>(
     } else {
         Purpose::Command
     };
+    // Of a short time a part must do.
+    let enough = ONE_ANSWER.min(time_left(deadline, Instant::now()) / 4);
     let mut attempt = 0;
     let mut pause = PAUSE.0;
     let mut next: Option<(Arc<Node>, Before)> = None;
@@ -61,7 +106,13 @@ pub(crate) async fn drive<R: Router>(
         message: String::new(),
     };
     loop {
-        if attempt > 0 && Instant::now() >= deadline {
+        // A redirection and a script's text follow at once: the server has just shown how fast it answers.
+        let enough_now = if next.is_some() {
+            Duration::ZERO
+        } else {
+            enough
+        };
+        if attempt > 0 && time_left(deadline, Instant::now()) <= enough_now {
             return Err(out_of_time(reason, attempt));
         }
         attempt += 1;
@@ -80,10 +131,10 @@ pub(crate) async fn drive<R: Router>(
             }
             continue;
         };
-        let lease = match node.current(purpose) {
-            Some(lease) => lease,
+        let (lease, enough_now) = match node.current(purpose) {
+            Some(lease) => (lease, Duration::ZERO),
             None => match Box::pin(node.dialled(purpose, deadline)).await {
-                Ok(lease) => lease,
+                Ok(lease) => (lease, enough),
                 Err(error) => {
                     reason = Reason {
                         node: Some(node.label.to_string()),
@@ -99,16 +150,19 @@ pub(crate) async fn drive<R: Router>(
                 }
             },
         };
-        if Instant::now() >= deadline {
+        let asked_at = Instant::now();
+        if time_left(deadline, asked_at) <= enough_now {
             if reason.message.is_empty() {
                 reason.message = format!("{} was not asked", router.name());
             }
             return Err(out_of_time(reason, attempt));
         }
-        let asked_at = Instant::now();
-        let answer = try_once(request, &node, &lease, before, deadline).await;
+        let words = Words::for_request(request, &node, before);
+        let answer = try_once(request, &node, &lease, before, words, deadline).await;
         if let Some(tracer) = &node.dialer.tracer {
-            tracer.tell(traced(request, &node, &answer, asked_at));
+            for event in traced(request, words, &node, &answer, asked_at) {
+                tracer.tell(event);
+            }
         }
         let (code, message) = match answer {
             Answer::Done {
@@ -185,6 +239,8 @@ pub(crate) async fn drive<R: Router>(
                 Box::pin(router.rediscover(deadline)).await;
                 Box::pin(rest(&mut pause, deadline)).await;
             }
+            // A command that this user may not have, or that takes other arguments than was thought.
+            "NOPERM" | "ERR" if words.native().is_some() => node.commands.give_up(),
             _ => {
                 let reason = Reason {
                     node: Some(node.label.to_string()),
@@ -203,12 +259,24 @@ pub(crate) async fn drive<R: Router>(
 }
 
 /// What was asked and answered, for whoever watches.
-fn traced(request: &Request, node: &Node, answer: &Answer, at: Instant) -> Traced {
-    let (command, script) = match request.what() {
-        What::Script(script) => ("EVALSHA", Some(script.name)),
-        What::Command(name) => (name, None),
+fn traced(
+    request: &Request,
+    words: Words,
+    node: &Node,
+    answer: &Answer,
+    at: Instant,
+) -> Vec<Traced> {
+    let (said, script) = match (request.what(), words.native()) {
+        (_, Some(native)) => (request.said_as(native), None),
+        (what, None) => {
+            let (command, script) = match what {
+                What::Script(script) => ("EVALSHA", Some(script.name)),
+                What::Command(name) => (name, None),
+            };
+            let (keys, args) = request.parts();
+            (vec![(command, keys, args)], script)
+        }
     };
-    let (keys, args) = request.parts();
     let reply = match answer {
         Answer::Done { value, acked, .. } => match acked {
             None => reply(value),
@@ -219,16 +287,24 @@ fn traced(request: &Request, node: &Node, answer: &Answer, at: Instant) -> Trace
         Answer::Refused { message, .. } => format!("refused: {message}"),
         Answer::Lost { message } => format!("lost: {message}"),
     };
-    Traced {
+    let mut reply = Some(reply);
+    let event = |(command, keys, args)| Traced {
         at,
         node: node.label.to_string(),
         command,
         script,
         keys,
         args,
-        reply: Some(reply),
+        // Nobody reads what comes after the first.
+        reply: reply.take(),
         took: at.elapsed(),
-    }
+    };
+    said.into_iter().map(event).collect()
+}
+
+/// What is left of the time.
+fn time_left(deadline: Instant, now: Instant) -> Duration {
+    deadline.saturating_duration_since(now)
 }
 
 /// Waits a little, longer each time, never past the deadline.

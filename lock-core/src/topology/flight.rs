@@ -3,15 +3,17 @@ use std::{
     fmt,
     future::Future,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, PoisonError, Weak,
         atomic::{AtomicBool, Ordering},
     },
+    time::{Duration, Instant},
 };
 
 use futures_util::{
     FutureExt,
     future::{BoxFuture, Shared},
 };
+use tokio::time::sleep;
 
 /// The result of a flight; `None` if its task was cut off (the runtime is shutting down).
 pub(crate) type Joined<T> = Shared<BoxFuture<'static, Option<T>>>;
@@ -54,11 +56,85 @@ impl<T: Clone> fmt::Debug for Flight<T> {
     }
 }
 
+/// Looking anew at something that many find to be old at once: one look at a time, and a pause between two.
+#[derive(Debug)]
+pub(crate) struct Refresh {
+    flight: Flight<()>,
+    /// From the end of one look to the beginning of the next.
+    hold_off: Duration,
+    last_end: Arc<Mutex<Option<Instant>>>,
+}
+
+impl Refresh {
+    pub(crate) fn new(hold_off: Duration) -> Self {
+        Refresh {
+            flight: Flight::new(),
+            hold_off,
+            last_end: Arc::default(),
+        }
+    }
+
+    /// Joins the look in flight, or starts one; nothing is looked at once the owner is gone. Goes on by itself if the caller does
+    /// not wait.
+    pub(crate) fn join<S, F>(
+        &self,
+        owner: &Weak<S>,
+        look: impl FnOnce(Arc<S>) -> F + Send + 'static,
+    ) -> Joined<()>
+    where
+        S: Send + Sync + 'static,
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.flight.join(|| {
+            let (owner, hold_off) = (Weak::clone(owner), self.hold_off);
+            let last_end = Arc::clone(&self.last_end);
+            async move {
+                let ended = *last_end.lock().unwrap_or_else(PoisonError::into_inner);
+                if let Some(wait) = ended.and_then(|end| hold_off.checked_sub(end.elapsed())) {
+                    sleep(wait).await;
+                }
+                if let Some(owner) = owner.upgrade() {
+                    look(owner).await;
+                }
+                *last_end.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+            }
+        })
+    }
+}
+
 /// Marks the flight as over even if its task panics: the next caller then starts anew.
 struct Landing(Arc<AtomicBool>);
 
 impl Drop for Landing {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicU32;
+
+    #[tokio::test(start_paused = true)]
+    async fn looks_are_joined_and_held_off() {
+        let looks = Arc::new(AtomicU32::new(0));
+        let refresh = Refresh::new(Duration::from_millis(50));
+        let look = |looks: Arc<AtomicU32>| async move {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            looks.fetch_add(1, Ordering::SeqCst);
+        };
+        let owner = Arc::downgrade(&looks);
+        let began = tokio::time::Instant::now();
+        let both = (refresh.join(&owner, look), refresh.join(&owner, look));
+        tokio::join!(both.0, both.1);
+        assert_eq!(looks.load(Ordering::SeqCst), 1);
+        assert_eq!(began.elapsed(), Duration::from_millis(10));
+        // The hold-off is by the real clock, which hardly moves while the runtime's is paused.
+        refresh.join(&owner, look).await;
+        assert_eq!(looks.load(Ordering::SeqCst), 2);
+        assert!(began.elapsed() > Duration::from_millis(40), "not held off");
+        drop(looks);
+        refresh.join(&owner, look).await;
     }
 }

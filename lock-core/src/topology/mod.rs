@@ -5,6 +5,7 @@ mod conn;
 mod dial;
 mod drive;
 mod flight;
+mod native;
 mod node;
 mod pubsub;
 mod request;
@@ -83,8 +84,6 @@ pub(crate) trait Route: std::fmt::Debug + Send + Sync {
     fn commands(&self) -> u64;
     /// The masters that are known now.
     fn masters(&self) -> Vec<Arc<Node>>;
-    /// `127.0.0.1:6379`, for messages.
-    fn label(&self) -> String;
     async fn close(&self);
 }
 

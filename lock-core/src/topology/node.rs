@@ -14,6 +14,7 @@ use super::{
     conn::Conn,
     dial::{DialError, Dialer, Proof},
     flight::Flight,
+    native::Commands,
 };
 use crate::target::Endpoint;
 
@@ -45,6 +46,7 @@ pub(crate) struct Node {
     replicas: Mutex<Option<(Instant, u32)>>,
     known_replicas: AtomicU32,
     has_disk: AtomicBool,
+    pub(super) commands: Commands,
 }
 
 impl Node {
@@ -60,6 +62,7 @@ impl Node {
             replicas: Mutex::new(None),
             known_replicas: AtomicU32::new(0),
             has_disk: AtomicBool::new(false),
+            commands: Commands::new(),
         })
     }
 
@@ -127,6 +130,7 @@ impl Node {
                 *line.conn.write().unwrap_or_else(PoisonError::into_inner) = Some(conn.clone());
                 // Whoever answers now may be another incarnation, with other replicas and another configuration.
                 self.has_disk.store(false, Ordering::Relaxed);
+                self.commands.forget();
                 *self.replicas.lock().unwrap_or_else(PoisonError::into_inner) = None;
                 if self.closed.load(Ordering::Acquire) {
                     conn.kill();

@@ -1,6 +1,8 @@
 //! Turns a command or a script call into the bytes that are sent, written once for all attempts and all servers.
 use std::{ops::Range, time::Duration};
 
+use super::native::CompareAndDelete;
+
 /// What is run: a script by its text, or a command by its name (`SET`, …).
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum What {
@@ -65,6 +67,7 @@ pub(crate) enum Replicas {
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
     what: What,
+    has_native: bool,
     pub(crate) wait: Option<WaitFor>,
     /// It asks for something that a server does not give a moment after its restart.
     pub(crate) grants: bool,
@@ -80,6 +83,7 @@ impl Request {
     pub(crate) fn new(what: What) -> Self {
         Request {
             what,
+            has_native: false,
             wait: None,
             grants: false,
             body: Vec::with_capacity(192),
@@ -114,6 +118,15 @@ impl Request {
         self
     }
 
+    /// The script deletes its first key if the value is the first argument, and then says `0` on its second key by the way that the
+    /// second argument names; nothing else. Where a server has a command for the former, that may be said instead; the
+    /// answer is then 1, or 0 if there was nothing to delete.
+    pub(crate) fn compares_and_deletes(mut self) -> Self {
+        debug_assert_eq!((self.keys, self.parts), (2, 4), "two keys, two arguments");
+        self.has_native = true;
+        self
+    }
+
     fn part(&mut self, bytes: &[u8]) -> Range<u32> {
         self.parts += 1;
         bulk(&mut self.body, bytes);
@@ -127,10 +140,62 @@ impl Request {
         self.what
     }
 
+    /// Whether a server's own command may do the script's work.
+    pub(super) fn has_native(&self) -> bool {
+        self.has_native
+    }
+
     /// The key that says where the request belongs.
     pub(super) fn first_key(&self) -> Option<&[u8]> {
         let range = self.first_key.start as usize..self.first_key.end as usize;
         (self.keys > 0).then(|| &self.body[range])
+    }
+
+    /// Writes it for a server, by its own command if it has one; answers how many replies that gets. The first counts.
+    pub(super) fn write_as(&self, native: Option<CompareAndDelete>, out: &mut Vec<u8>) -> u32 {
+        let Some(native) = native else {
+            self.write_to(out);
+            return 1;
+        };
+        let [key, channel, value, way] = self.written();
+        native.write(key, value, out);
+        let words = publish_words(way);
+        for word in words {
+            out.extend_from_slice(b"*3\r\n");
+            bulk(out, word.as_bytes());
+            out.extend_from_slice(channel);
+            bulk(out, b"0");
+        }
+        1 + u32::try_from(words.len()).expect("one word or two")
+    }
+
+    /// The commands that `write_as` writes for a server's own command: name, keys, arguments.
+    pub(super) fn said_as(
+        &self,
+        native: CompareAndDelete,
+    ) -> Vec<(&'static str, Vec<String>, Vec<String>)> {
+        let way = self.written()[3];
+        let (keys, args) = self.parts();
+        let mut delete = vec![args[0].clone()];
+        delete.splice(0..0, native.condition().map(str::to_owned));
+        let mut said = vec![(native.name(), vec![keys[0].clone()], delete)];
+        for word in publish_words(way) {
+            said.push((word, vec![keys[1].clone()], vec!["0".to_owned()]));
+        }
+        said
+    }
+
+    /// Keys and arguments as they are written, of a request that has four.
+    fn written(&self) -> [&[u8]; 4] {
+        let mut rest = &self.body[..];
+        std::array::from_fn(|_| {
+            let digits = rest.iter().position(|&byte| byte == b'\r');
+            let digits = digits.expect("written by the protocol");
+            let length = (rest[1..digits].iter()).fold(0, |n, &c| n * 10 + usize::from(c - b'0'));
+            let (part, after) = rest.split_at(digits + 2 + length + 2);
+            rest = after;
+            part
+        })
     }
 
     /// Writes it for a server.
@@ -168,8 +233,17 @@ impl Request {
     }
 }
 
+/// The commands that publish, by the word for the way (written as the protocol does).
+fn publish_words(way: &[u8]) -> &'static [&'static str] {
+    match way {
+        b"$7\r\nPUBLISH\r\n" => &["PUBLISH"],
+        b"$8\r\nSPUBLISH\r\n" => &["SPUBLISH"],
+        _ => &["PUBLISH", "SPUBLISH"],
+    }
+}
+
 /// Writes a part of a command: `$<length>`, the bytes.
-fn bulk(out: &mut Vec<u8>, bytes: &[u8]) {
+pub(super) fn bulk(out: &mut Vec<u8>, bytes: &[u8]) {
     out.push(b'$');
     out.extend_from_slice(Digits::new().of(bytes.len() as u64));
     out.extend_from_slice(b"\r\n");
@@ -215,6 +289,48 @@ mod tests {
         theirs.arg("{a}\r\n").arg("").arg(1).arg(u64::MAX);
         assert_eq!(ours, theirs.get_packed_command());
         assert_eq!(request.first_key(), Some(&b"{a}\r\n"[..]));
+    }
+
+    #[test]
+    fn a_servers_own_command_is_written_with_the_message_behind_it() {
+        static SCRIPT: Script = Script::new("release", "return 1");
+        for (native, way, expected) in [
+            (
+                CompareAndDelete::Delex,
+                "PUBLISH",
+                "DELEX k IFEQ v, PUBLISH c 0",
+            ),
+            (
+                CompareAndDelete::Delifeq,
+                "SPUBLISH",
+                "DELIFEQ k v, SPUBLISH c 0",
+            ),
+            (
+                CompareAndDelete::Delifeq,
+                "BOTH",
+                "DELIFEQ k v, PUBLISH c 0, SPUBLISH c 0",
+            ),
+        ] {
+            let request = Request::new(What::Script(&SCRIPT)).key(b"k").key(b"c");
+            let request = request.arg(b"v").arg(way.as_bytes()).compares_and_deletes();
+            let (mut ours, mut theirs) = (Vec::new(), redis::pipe());
+            let replies = request.write_as(Some(native), &mut ours);
+            let mut count = 0;
+            for command in expected.split(", ") {
+                let (name, arguments) = command.split_once(' ').expect("a name");
+                theirs
+                    .cmd(name)
+                    .arg(arguments.split(' ').collect::<Vec<_>>());
+                count += 1;
+            }
+            assert_eq!(ours, theirs.get_packed_pipeline());
+            assert_eq!(replies, count);
+            let said = request.said_as(native).into_iter();
+            let said =
+                said.map(|(name, keys, args)| [&[name.to_owned()], &keys[..], &args].concat());
+            let said: Vec<_> = said.map(|words| words.join(" ")).collect();
+            assert_eq!(said.join(", "), expected);
+        }
     }
 
     #[test]

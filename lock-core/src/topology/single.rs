@@ -1,12 +1,10 @@
 //! Turns requests into attempts at one fixed server.
 use std::{sync::Arc, time::Instant};
 
-use async_trait::async_trait;
-
 use super::{
-    NodeError, Request, Route, Sent, Subscription, Tune,
+    NodeError, Request,
     dial::{Dialer, Proof},
-    drive::{Router, drive},
+    drive::Router,
     node::{Node, Purpose},
     pubsub::{Channels, Places},
 };
@@ -51,33 +49,19 @@ impl Router for Single {
     fn redirected(&self, _: &Node, _: &str) -> Option<Arc<Node>> {
         None
     }
-    fn name(&self) -> String {
-        self.node.label.to_string()
+    fn dialer(&self) -> &Dialer {
+        &self.node.dialer
     }
-}
-
-#[async_trait]
-impl Route for Single {
-    async fn send(&self, request: &Request, deadline: Instant) -> Result<Sent, NodeError> {
-        drive(self, request, deadline).await
-    }
-    fn subscribe(&self, key: &[u8], tune: Tune<'_>) -> Subscription {
-        self.channels.subscribe(key, tune)
-    }
-    fn publish_command(&self) -> &'static str {
-        self.channels.publish_command()
-    }
-    fn commands(&self) -> u64 {
-        self.node.dialer.commands()
+    fn channels(&self) -> &Channels {
+        &self.channels
     }
     fn masters(&self) -> Vec<Arc<Node>> {
         vec![self.node.clone()]
     }
-    fn label(&self) -> String {
+    fn name(&self) -> String {
         self.node.label.to_string()
     }
-    async fn close(&self) {
-        self.channels.close();
+    fn close(&self) {
         self.node.close();
     }
 }

@@ -44,7 +44,7 @@ impl Server {
         Self::spawn_any("redis-server", None, &[&common[..], arguments].concat())
     }
 
-    /// As `start`, of another program; see [`newer_server`].
+    /// As `start`, of another program; see [`newer_servers`].
     pub fn start_program(program: &str, arguments: &[&str]) -> Self {
         let common = ["--save", "", "--repl-diskless-sync-delay", "0"];
         Self::spawn_any(program, None, &[&common[..], arguments].concat())
@@ -123,6 +123,12 @@ impl Server {
             std::thread::sleep(Duration::from_millis(5));
         }
         panic!("redis-server on port {} does not answer", self.port);
+    }
+
+    /// Starts another program in its place, with nothing kept.
+    pub fn restart_as(&mut self, program: &str) {
+        program.clone_into(&mut self.program);
+        assert!(self.restart(), "{program} does not start");
     }
 
     /// SIGKILL, and wait until the process is gone.
@@ -242,29 +248,37 @@ fn answer(reader: &mut impl BufRead) -> Option<String> {
     }
 }
 
-/// A server that knows a command: the program in LOCK_CORE_NEWER_SERVER, else redis-server or valkey-server. Nothing, and
-/// said loudly, if none does.
+/// The first of [`newer_servers`].
 pub fn newer_server(command: &str, since: &str) -> Option<String> {
-    let named = std::env::var("LOCK_CORE_NEWER_SERVER").ok();
-    let programs = named.into_iter();
-    let programs = programs.chain(["redis-server", "valkey-server"].map(str::to_owned));
-    for program in programs {
-        let found = Command::new(&program).arg("--version").output();
+    newer_servers(command, since).into_iter().next()
+}
+
+/// The servers here that know a command: of the programs in LOCK_CORE_NEWER_SERVER (paths with `:` between them), redis-server and
+/// valkey-server. None, and said loudly, if none does.
+pub fn newer_servers(command: &str, since: &str) -> Vec<String> {
+    let named = std::env::var("LOCK_CORE_NEWER_SERVER").unwrap_or_default();
+    let programs = named.split(':').filter(|program| !program.is_empty());
+    let mut knowing = Vec::new();
+    for program in programs.chain(["redis-server", "valkey-server"]) {
+        let found = Command::new(program).arg("--version").output();
         if !found.is_ok_and(|output| output.status.success()) {
             continue;
         }
-        let server = Server::start_program(&program, &[]);
+        let server = Server::start_program(program, &[]);
         if server.ok(&["COMMAND", "DOCS", command]).contains("summary") {
-            return Some(program);
+            knowing.push(program.to_owned());
         }
     }
-    #[allow(clippy::print_stderr)]
-    {
-        eprintln!(
-            "SKIPPED: no server here knows {command} ({since} or newer); name one in LOCK_CORE_NEWER_SERVER"
+    if knowing.is_empty() {
+        let test = std::thread::current();
+        let test = test.name().unwrap_or("a test");
+        // Straight to the stream: what is printed the usual way is not shown for a test that passes.
+        let _ = writeln!(
+            std::io::stderr(),
+            "SKIPPED {test}: no server here knows {command} ({since} or newer); scripts/newer-servers.sh fetches some"
         );
     }
-    None
+    knowing
 }
 
 /// A port that was free a moment ago. Below the ephemeral range, and room for the cluster bus 10,000 above.

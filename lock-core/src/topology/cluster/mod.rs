@@ -4,14 +4,13 @@ mod state;
 
 use std::{sync::Arc, time::Instant};
 
-use async_trait::async_trait;
 use tokio::{sync::watch, time::timeout_at};
 
 use self::state::State;
 use super::{
-    NodeError, Request, Route, Sent, Subscription, Tune,
+    NodeError, Request,
     dial::Dialer,
-    drive::{Router, drive},
+    drive::Router,
     node::{Node, Purpose},
     pubsub::{Channels, Places},
     slot,
@@ -90,36 +89,22 @@ impl Router for Cluster {
         let to = map::endpoint(host, port.parse().ok()?, &from.endpoint)?;
         Some(self.state.node(to))
     }
-    fn name(&self) -> String {
-        self.label()
-    }
-}
-
-#[async_trait]
-impl Route for Cluster {
-    async fn send(&self, request: &Request, deadline: Instant) -> Result<Sent, NodeError> {
-        drive(self, request, deadline).await
-    }
-    fn subscribe(&self, key: &[u8], tune: Tune<'_>) -> Subscription {
-        self.channels.subscribe(key, tune)
-    }
-    fn publish_command(&self) -> &'static str {
-        self.channels.publish_command()
-    }
     fn is_sharded(&self) -> bool {
         true
     }
-    fn commands(&self) -> u64 {
-        self.state.dialer.commands()
+    fn dialer(&self) -> &Dialer {
+        &self.state.dialer
+    }
+    fn channels(&self) -> &Channels {
+        &self.channels
     }
     fn masters(&self) -> Vec<Arc<Node>> {
         self.state.masters()
     }
-    fn label(&self) -> String {
+    fn name(&self) -> String {
         self.state.label()
     }
-    async fn close(&self) {
-        self.channels.close();
+    fn close(&self) {
         self.state.close();
     }
 }

@@ -12,7 +12,7 @@ use std::{
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use tokio::{
     sync::watch,
-    time::{sleep, timeout, timeout_at},
+    time::{timeout, timeout_at},
 };
 
 use super::map::{Shard, View};
@@ -21,7 +21,7 @@ use crate::{
     topology::{
         NodeError,
         dial::{Dialer, Proof},
-        flight::{Flight, Joined},
+        flight::{Joined, Refresh},
         node::{Node, Purpose},
         slot::SLOTS,
     },
@@ -42,9 +42,8 @@ pub(super) struct State {
     seeds: Vec<Endpoint>,
     nodes: Mutex<BTreeMap<Endpoint, Arc<Node>>>,
     map: RwLock<Arc<Map>>,
-    refresh: Flight<()>,
+    refresh: Refresh,
     turns: AtomicUsize,
-    last_end: Mutex<Option<Instant>>,
     version: watch::Sender<u64>,
     closed: AtomicBool,
     me: std::sync::Weak<State>,
@@ -71,9 +70,8 @@ impl State {
             seeds,
             nodes: Mutex::default(),
             map: RwLock::new(Arc::new(empty)),
-            refresh: Flight::new(),
+            refresh: Refresh::new(HOLD_OFF),
             turns: AtomicUsize::new(0),
-            last_end: Mutex::new(None),
             version: watch::Sender::new(0),
             closed: AtomicBool::new(false),
             me: me.clone(),
@@ -110,23 +108,13 @@ impl State {
         node.clone()
     }
 
-    /// Reads the map anew, or joins whoever does. Goes on by itself if the caller does not wait.
+    /// Reads the map anew, or joins whoever does.
     pub(super) fn refresh(&self) -> Joined<()> {
-        self.refresh.join(|| {
-            let state = self.me.upgrade();
-            async move {
-                if let Some(state) = state {
-                    state.read_map().await;
-                }
-            }
-        })
+        let read = |state: Arc<State>| async move { state.read_map().await };
+        self.refresh.join(&self.me, read)
     }
 
     async fn read_map(&self) {
-        let last_end = *self.last_end.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(wait) = last_end.and_then(|end| HOLD_OFF.checked_sub(end.elapsed())) {
-            sleep(wait).await;
-        }
         if self.closed.load(Ordering::Acquire) {
             return;
         }
@@ -153,7 +141,6 @@ impl State {
         if let Some(view) = best {
             self.adopt(view);
         }
-        *self.last_end.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
 
     /// Some of the nodes that can be asked, others each time where there are many.

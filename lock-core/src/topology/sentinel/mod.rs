@@ -5,14 +5,13 @@ mod witness;
 
 use std::{sync::Arc, time::Instant};
 
-use async_trait::async_trait;
 use tokio::{task::AbortHandle, time::timeout_at};
 
 use self::{state::State, witness::Witness};
 use super::{
-    NodeError, Request, Route, Secure, Sent, Subscription, Tune,
+    NodeError, Request, Secure, Tune,
     dial::Dialer,
-    drive::{Router, drive},
+    drive::Router,
     node::Node,
     pubsub::{Channels, Hub},
 };
@@ -108,30 +107,16 @@ impl Router for Sentinel {
     fn name(&self) -> String {
         format!("{}: {}", self.state.label(), self.state.why_none())
     }
-}
-
-#[async_trait]
-impl Route for Sentinel {
-    async fn send(&self, request: &Request, deadline: Instant) -> Result<Sent, NodeError> {
-        drive(self, request, deadline).await
+    fn dialer(&self) -> &Dialer {
+        &self.state.dialer
     }
-    fn subscribe(&self, key: &[u8], tune: Tune<'_>) -> Subscription {
-        self.channels.subscribe(key, tune)
-    }
-    fn publish_command(&self) -> &'static str {
-        self.channels.publish_command()
-    }
-    fn commands(&self) -> u64 {
-        self.state.dialer.commands()
+    fn channels(&self) -> &Channels {
+        &self.channels
     }
     fn masters(&self) -> Vec<Arc<Node>> {
         self.state.last_master().into_iter().collect()
     }
-    fn label(&self) -> String {
-        self.state.label()
-    }
-    async fn close(&self) {
-        self.channels.close();
+    fn close(&self) {
         self.announcements.iter().for_each(Hub::close);
         self.watchers.iter().for_each(AbortHandle::abort);
         self.state.close();

@@ -9,10 +9,7 @@ use std::{
 };
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
-use tokio::{
-    sync::watch,
-    time::{sleep, timeout_at},
-};
+use tokio::{sync::watch, time::timeout_at};
 
 use super::{
     report::{Report, candidates},
@@ -20,7 +17,7 @@ use super::{
 };
 use crate::topology::{
     dial::{Dialer, Proof},
-    flight::{Flight, Joined},
+    flight::{Joined, Refresh},
     node::{Node, Purpose},
     pubsub::Places,
 };
@@ -38,8 +35,7 @@ pub(super) struct State {
     label: String,
     master: RwLock<Option<Arc<Node>>>,
     epoch: AtomicU64,
-    search: Flight<()>,
-    last_end: Mutex<Option<Instant>>,
+    search: Refresh,
     why_none: Mutex<String>,
     version: watch::Sender<u64>,
     closed: AtomicBool,
@@ -60,8 +56,7 @@ impl State {
             label,
             master: RwLock::new(None),
             epoch: AtomicU64::new(0),
-            search: Flight::new(),
-            last_end: Mutex::new(None),
+            search: Refresh::new(HOLD_OFF),
             why_none: Mutex::new("nobody was asked".to_owned()),
             version: watch::Sender::new(0),
             closed: AtomicBool::new(false),
@@ -82,32 +77,21 @@ impl State {
             .clone()
     }
 
-    /// Looks for the master, or joins whoever does. Goes on by itself if the caller does not wait.
+    /// Looks for the master, or joins whoever does.
     pub(super) fn search(&self) -> Joined<()> {
-        self.search.join(|| {
-            let state = self.me.upgrade();
-            async move {
-                if let Some(state) = state {
-                    state.look().await;
-                }
-            }
-        })
+        let look = |state: Arc<State>| async move { state.look().await };
+        self.search.join(&self.me, look)
     }
 
     async fn look(&self) {
-        let last_end = *self.last_end.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(wait) = last_end.and_then(|end| HOLD_OFF.checked_sub(end.elapsed())) {
-            sleep(wait).await;
+        if self.closed.load(Ordering::Acquire) {
+            return;
         }
-        if !self.closed.load(Ordering::Acquire) {
-            let (reports, mut complaints) = self.reports().await;
-            self.follow(&reports, &mut complaints).await;
-            if !complaints.is_empty() {
-                *self.why_none.lock().unwrap_or_else(PoisonError::into_inner) =
-                    complaints.join("; ");
-            }
+        let (reports, mut complaints) = self.reports().await;
+        self.follow(&reports, &mut complaints).await;
+        if !complaints.is_empty() {
+            *self.why_none.lock().unwrap_or_else(PoisonError::into_inner) = complaints.join("; ");
         }
-        *self.last_end.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
 
     async fn reports(&self) -> (Vec<Report>, Vec<String>) {

@@ -59,8 +59,9 @@ async fn an_orderly_failover_is_followed_through_the_announcement() {
     // No request is sent meanwhile: the announcement alone must bring the change.
     let until = Instant::now() + support::PATIENCE;
     let promoted = format!("127.0.0.1:{}", group.data[1].port);
-    while !route.label().contains(&promoted) {
-        assert!(Instant::now() < until, "still at {}", route.label());
+    let masters = || format!("{:?}", route.masters());
+    while !masters().contains(&promoted) {
+        assert!(Instant::now() < until, "still at {}", masters());
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     let after = eventually(&*route, &incr("k")).await;

@@ -101,29 +101,16 @@ impl Wire {
         self.ended.load(Ordering::Acquire)
     }
 
-    /// Asks what `write` appends, which gets one reply.
-    pub(super) fn ask<W>(&self, write: W, deadline: Instant) -> Asking<'_, W>
+    /// Asks what `write` appends, in one write; it says how many replies that gets, at least one. Without a deadline the caller
+    /// sees to the time.
+    pub(super) fn ask<W>(&self, write: W, deadline: Option<Instant>) -> Asking<'_, W>
     where
-        W: FnOnce(&mut Vec<u8>) + Unpin,
+        W: FnOnce(&mut Vec<u8>) -> u32 + Unpin,
     {
         Asking {
             wire: self,
             step: Step::New(Some(write)),
-            replies: 1,
-            deadline: Some(deadline),
-        }
-    }
-
-    /// Asks several things in one write. The caller sees to the time.
-    pub(super) fn ask_all<W>(&self, write: W, replies: u32) -> Asking<'_, W>
-    where
-        W: FnOnce(&mut Vec<u8>) + Unpin,
-    {
-        Asking {
-            wire: self,
-            step: Step::New(Some(write)),
-            replies,
-            deadline: None,
+            deadline,
         }
     }
 
@@ -248,7 +235,6 @@ impl Queue {
 pub(super) struct Asking<'a, W> {
     wire: &'a Wire,
     step: Step<W>,
-    replies: u32,
     deadline: Option<Instant>,
 }
 
@@ -265,7 +251,7 @@ pub(super) enum Replies {
     All(Vec<Value>),
 }
 
-impl<W: FnOnce(&mut Vec<u8>) + Unpin> Future for Asking<'_, W> {
+impl<W: FnOnce(&mut Vec<u8>) -> u32 + Unpin> Future for Asking<'_, W> {
     type Output = Result<Replies, NoReply>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -273,7 +259,7 @@ impl<W: FnOnce(&mut Vec<u8>) + Unpin> Future for Asking<'_, W> {
         match &mut this.step {
             Step::New(write) => {
                 let write = write.take().expect("asked once");
-                match this.wire.begin(write, this.replies, this.deadline, context) {
+                match this.wire.begin(write, this.deadline, context) {
                     Ok(index) => {
                         this.step = Step::Asked(index);
                         Poll::Pending
@@ -308,8 +294,7 @@ impl Wire {
     /// Puts a request into the buffer, and on its way if nobody else is about to.
     fn begin(
         &self,
-        write: impl FnOnce(&mut Vec<u8>),
-        replies: u32,
+        write: impl FnOnce(&mut Vec<u8>) -> u32,
         deadline: Option<Instant>,
         context: &Context<'_>,
     ) -> Result<u32, Arc<str>> {
@@ -319,7 +304,7 @@ impl Wire {
         }
         // Nothing is owed, so nobody is in the middle of a write.
         let idle = queue.owed.is_empty() && !queue.busy;
-        write(&mut queue.out);
+        let replies = write(&mut queue.out);
         let index = queue.place(replies, deadline, context.waker().clone());
         if idle {
             match self.socket.try_write(&queue.out) {
