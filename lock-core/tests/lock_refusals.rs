@@ -1,6 +1,5 @@
 //! Turns what a server answers instead of doing it into tests: what may pass is asked again, the rest is said at once.
 
-mod lock_support;
 mod support;
 
 use std::{
@@ -11,7 +10,6 @@ use std::{
 use lock_core::{
     Acquire, Client, ClientOptions, ErrorKind, Kind, Lease, Lock, Released, Tracer, Wait,
 };
-use lock_support::Relay;
 use support::{PATIENCE, Server, cluster::Cluster};
 
 const MS: Duration = Duration::from_millis(1);
@@ -81,12 +79,32 @@ async fn what_passes_is_asked_again_within_the_bound() {
     passes(&lock, "MASTERDOWN", call(&["REPLICAOF", "NO", "ONE"])).await;
 }
 
+/// Every key takes 9 ms to load, and the server answers after each.
+const SLOW_TO_LOAD: [&str; 8] = [
+    "--enable-debug-command",
+    "yes",
+    "--loading-process-events-interval-bytes",
+    "1024",
+    "--rdbcompression",
+    "no",
+    "--key-load-delay",
+    "9000",
+];
+
+/// Makes the server load so many keys.
+fn reload(server: &Server, keys: &str) -> std::thread::JoinHandle<()> {
+    server.ok(&["DEBUG", "POPULATE", keys, "key", "2000"]);
+    let address = server.address();
+    let reload = std::thread::spawn(move || redis_call(address)(&["DEBUG", "RELOAD"]));
+    server.wait_for(&["PING"], |answer| answer.starts_with("-LOADING"));
+    reload
+}
+
 /// A question that is cut off right after it was sent makes "unknown" of what the server has refused a dozen times. Bounds are tried
 /// one after the other, since some of them end just behind an attempt.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_attempt_begins_without_time_for_its_answer() {
-    let server = Server::start(&[]);
-    let relay = Relay::start(server.address()).await;
+    let server = Server::start(&SLOW_TO_LOAD);
     let cut: Arc<Mutex<Vec<Duration>>> = Arc::default();
     let tracer = Tracer::new({
         let cut = Arc::clone(&cut);
@@ -97,19 +115,18 @@ async fn no_attempt_begins_without_time_for_its_answer() {
             }
         }
     });
-    let target = relay.url().parse().expect("a good URL");
+    let target = server.url().parse().expect("a good URL");
     let options = ClientOptions::default().tracer(tracer);
     let client = Client::connect(&target, options).await.expect("it answers");
     let lock = client.lock(Kind::Reentrant, "n").expect("a good name");
     let warm = lock.acquire(minute()).await.expect("free");
     warm.release().await.expect("held");
-    relay.delay(4 * MS);
-    server.ok(&["REPLICAOF", "127.0.0.1", "1"]);
-    server.ok(&["CONFIG", "SET", "replica-serve-stale-data", "no"]);
+    let reload = reload(&server, "500");
     for bound in 40..80 {
         let error = lock.acquire(minute().wait(Wait::AtMost(bound * MS))).await;
-        error.expect_err("no master");
+        error.expect_err("it is loading");
     }
+    reload.join().expect("no panic");
     // A busy machine may need longer than any attempt has; but each has had its time.
     let cut = cut.lock().expect("no panic");
     let shortest = cut.iter().min().copied().unwrap_or(PATIENCE);
@@ -118,21 +135,9 @@ async fn no_attempt_begins_without_time_for_its_answer() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_loading_server_is_waited_for() {
-    let server = Server::start(&[
-        "--enable-debug-command",
-        "yes",
-        "--loading-process-events-interval-bytes",
-        "1024",
-        "--rdbcompression",
-        "no",
-        "--key-load-delay",
-        "5000",
-    ]);
+    let server = Server::start(&SLOW_TO_LOAD);
     let lock = lock(&server.url(), Kind::Reentrant).await;
-    server.ok(&["DEBUG", "POPULATE", "300", "key", "2000"]);
-    let address = server.address();
-    let reload = std::thread::spawn(move || redis_call(address)(&["DEBUG", "RELOAD"]));
-    server.wait_for(&["PING"], |answer| answer.starts_with("-LOADING"));
+    let reload = reload(&server, "170");
     passes(&lock, "LOADING", || {}).await;
     reload.join().expect("no panic");
 }

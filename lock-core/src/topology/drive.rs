@@ -95,8 +95,8 @@ async fn drive<R: Router>(
     } else {
         Purpose::Command
     };
-    // Of a short time a part must do.
-    let enough = ONE_ANSWER.min(time_left(deadline, Instant::now()) / 4);
+    // Of a short time a part must do. Answers that take longer raise it.
+    let mut enough = ONE_ANSWER.min(time_left(deadline, Instant::now()) / 4);
     let mut attempt = 0;
     let mut pause = PAUSE.0;
     let mut next: Option<(Arc<Node>, Before)> = None;
@@ -195,6 +195,7 @@ async fn drive<R: Router>(
             Answer::Refused { code, message } => (code, message),
         };
         drop(lease);
+        enough = enough.max(asked_at.elapsed() * 2);
         match code.as_str() {
             // With SCRIPT LOAD in the same write it cannot come again, but for a SCRIPT FLUSH in between.
             "NOSCRIPT" => {
