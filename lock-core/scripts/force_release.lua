@@ -1,8 +1,11 @@
 -- Takes a lock away from whoever holds it. 1: somebody did; 0: nobody.
--- KEYS: lock, channel.  ARGV: PUBLISH or SPUBLISH or BOTH.
+-- KEYS: lock, channel, [what goes with the lock].  ARGV: PUBLISH or SPUBLISH or BOTH.
 -- A message is a hint: a user who may not publish gives back all the same.
 if redis.call('del', KEYS[1]) == 0 then
     return 0
+end
+if KEYS[3] then
+    redis.call('del', KEYS[3])
 end
 if ARGV[1] ~= 'SPUBLISH' then
     redis.pcall('publish', KEYS[2], '0')

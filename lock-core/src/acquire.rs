@@ -11,7 +11,7 @@ use crate::{
     error::{ErrorKind, LockError},
     gate::{Ears, settle},
     guard::Guard,
-    hold::Hold,
+    hold::{ENDLESS, Hold, Who},
     kind::Line,
     lock::{Acquire, Lease, LockInner, Wait},
     queue::Word,
@@ -24,12 +24,27 @@ const ACTION: &str = "acquire";
 
 /// A look that begins within the caller's bound has this long for its answer, even if that is a little beyond it:
 /// cut off sooner it would turn a plain "busy" into "unknown".
-const LAST_LOOK: Duration = Duration::from_millis(20);
+pub(crate) const LAST_LOOK: Duration = Duration::from_millis(20);
 
 /// Acquires a lock, as `how` asks.
 pub(crate) async fn acquire(lock: &Arc<LockInner>, how: Acquire) -> Result<Guard, LockError> {
+    let who = Who::Owner(how.owner);
+    acquire_for(lock, who, how).await
+}
+
+/// Acquires a lock, or permits, for somebody.
+pub(crate) async fn acquire_for(
+    lock: &Arc<LockInner>,
+    who: Who,
+    how: Acquire,
+) -> Result<Guard, LockError> {
     if matches!(how.lease, Lease::Fixed(lease) if lease < Duration::from_millis(1)) {
         let why = "a lease is at least 1 ms";
+        let name = &lock.names.key;
+        return Err(LockError::local(ErrorKind::Invalid, ACTION, name, why));
+    }
+    if matches!(how.lease, Lease::Fixed(lease) if lease > ENDLESS) {
+        let why = "a lease is at most a hundred years";
         let name = &lock.names.key;
         return Err(LockError::local(ErrorKind::Invalid, ACTION, name, why));
     }
@@ -41,7 +56,7 @@ pub(crate) async fn acquire(lock: &Arc<LockInner>, how: Acquire) -> Result<Guard
         Wait::Forever => (false, None),
         _ => (true, Some(began + options.request_timeout(durability))),
     };
-    let hold = Hold::new(lock, how.owner, how.lease, durability, how.token_life);
+    let hold = Hold::new(lock, who, how.lease, durability, how.token_life);
     let mut search = Search::new(hold, end);
     if let Some(line) = lock.form.line()
         && !once
@@ -163,7 +178,7 @@ impl Search {
                 let name = &lock.names.key;
                 let why = format!(
                     "{} holds it already, and a {} lock is not re-entrant",
-                    self.hold.owner, lock.kind
+                    self.hold.owner, lock.word
                 );
                 return Err(LockError::local(ErrorKind::Failed, ACTION, name, why));
             }
@@ -236,6 +251,10 @@ impl Search {
         let Some(mut seat) = within(self.end, place.seat()).await else {
             return Err(self.give_up());
         };
+        if lock.form.is_shared() && !std::mem::take(&mut seat.full) {
+            // The one before has left, perhaps without having seen what there is room for.
+            seat.look_at = Instant::now();
+        }
         if seat.ears.is_none() {
             let mut ears = Ears::new(lock);
             // Without an acknowledgement the line lives by polling.
@@ -258,6 +277,7 @@ impl Search {
             let found = self.look().await?;
             seat.look_at = Instant::now() + self.pause(options.poll_bound);
             if let Some(guard) = found {
+                seat.full = !self.hold.leaves_room();
                 return Ok(guard);
             }
         }
@@ -330,14 +350,15 @@ impl Search {
             (Some(error), _) => (ErrorKind::Unknown, error),
             (None, Seen::Trouble(error)) => (ErrorKind::Failed, error),
             (None, seen) => {
+                let taken = self.hold.lock.form.taken();
                 let why = match seen {
                     Seen::Taken { left: Some(left) } => format!(
-                        "another holds it, for {} ms more unless it is renewed or released",
+                        "{taken}, for {} ms more unless it is renewed or released",
                         left.as_millis()
                     ),
                     Seen::TooLate => "it was granted only after the lease had passed".to_owned(),
                     Seen::Split => "no contender got a majority".to_owned(),
-                    _ => "another holds it".to_owned(),
+                    _ => taken.to_owned(),
                 };
                 return LockError::local(ErrorKind::Busy, ACTION, name, why);
             }
@@ -347,7 +368,7 @@ impl Search {
 }
 
 /// The future's output, or nothing at the end of the time.
-async fn within<T>(end: Option<Instant>, future: impl Future<Output = T>) -> Option<T> {
+pub(crate) async fn within<T>(end: Option<Instant>, future: impl Future<Output = T>) -> Option<T> {
     match end {
         Some(end) => tokio::time::timeout_at(end.into(), future).await.ok(),
         None => Some(future.await),

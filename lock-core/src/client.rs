@@ -12,8 +12,9 @@ use crate::{
     error::{ErrorKind, LockError},
     gate::Gates,
     kind::{Kind, Place},
+    latch,
     lock::{Lock, LockInner, Owner},
-    names::Names,
+    names::{self, Names},
     queue::Posts,
     servers::Servers,
     target::{Shape, Target},
@@ -46,6 +47,7 @@ pub(crate) struct Shared {
     concerns: Vec<Concern>,
     routes: Arc<[Arc<dyn Route>]>,
     pub(crate) gates: Gates,
+    pub(crate) latches: latch::Lines,
     pub(crate) posts: Posts,
     pub(crate) watchdog: Watchdog,
     pub(crate) background: Background,
@@ -110,6 +112,7 @@ impl Client {
                 concerns,
                 routes: routes.into(),
                 gates: Gates::default(),
+                latches: latch::Lines::new(),
                 posts: Posts::default(),
                 watchdog: Watchdog::default(),
                 background: Background::new(),
@@ -152,18 +155,7 @@ impl Client {
     /// [`ClientOptions::retag_names`] has them renamed.
     pub fn lock(&self, kind: Kind, name: &str) -> Result<Lock, LockError> {
         let invalid = |why: String| LockError::local(ErrorKind::Invalid, "use the lock", name, why);
-        if name.is_empty() {
-            return Err(invalid("a lock needs a name".to_owned()));
-        }
-        let mut names = Names::new(name);
-        if self.inner.shape == Shape::Cluster
-            && let Some(why) = names.split_slots()
-        {
-            if !self.inner.options.retag_names {
-                return Err(invalid(why));
-            }
-            names = Names::retagged(name);
-        }
+        let names = self.names(name, Names::new).map_err(invalid)?;
         let servers = match kind.place() {
             Place::Majority => Servers::Majority(Arc::clone(&self.inner.routes)),
             Place::OneSet if self.inner.shape == Shape::Masters => {
@@ -177,11 +169,52 @@ impl Client {
             inner: Arc::new(LockInner {
                 client: Arc::clone(&self.inner),
                 names,
-                kind,
+                word: kind.name(),
                 form: kind.form(),
                 servers,
             }),
+            kind,
         })
+    }
+
+    /// Where something of one server set lives by its name: its keys, and who is asked.
+    pub(crate) fn in_one_set(
+        &self,
+        word: &str,
+        name: &str,
+        of: fn(&str) -> Names,
+    ) -> Result<(Names, Arc<dyn Route>), LockError> {
+        let invalid = |why: String| LockError::local(ErrorKind::Invalid, "use", name, why);
+        if self.inner.shape == Shape::Masters {
+            let why = format!("a {word} lives in one server set, and redlock:// is several");
+            return Err(invalid(why));
+        }
+        let names = self.names(name, of).map_err(invalid)?;
+        Ok((names, Arc::clone(&self.inner.routes[0])))
+    }
+
+    /// What all clones share.
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.inner
+    }
+
+    /// The keys and channel of a name, in one slot where that matters; or why there are none.
+    fn names(&self, name: &str, of: fn(&str) -> Names) -> Result<Names, String> {
+        if name.is_empty() {
+            return Err("it needs a name".to_owned());
+        }
+        let names = of(name);
+        if self.inner.shape != Shape::Cluster {
+            return Ok(names);
+        }
+        let names = match names.split_slots() {
+            Some(_) if self.inner.options.retag_names => of(&names::retagged(name)),
+            _ => names,
+        };
+        match names.split_slots() {
+            Some(why) => Err(why),
+            None => Ok(names),
+        }
     }
 
     /// What was sent so far.

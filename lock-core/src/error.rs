@@ -83,6 +83,16 @@ impl LockError {
         }
     }
 
+    /// As `at_node`; failed or unknown, as the node's error says.
+    pub(crate) fn asked(action: &'static str, lock: &str, error: NodeError) -> Self {
+        let kind = if error.definite {
+            ErrorKind::Failed
+        } else {
+            ErrorKind::Unknown
+        };
+        LockError::at_node(kind, action, lock, error)
+    }
+
     /// The class.
     pub fn kind(&self) -> ErrorKind {
         self.kind

@@ -1,16 +1,18 @@
 //! The waiters of one client on one lock: a line, of which only the first looks at the server.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
 
 use crate::{
-    kind::Kind,
     line::{self, Lines},
     lock::LockInner,
     quorum::majority,
     servers::Servers,
-    topology::{Subscription, Tune},
+    topology::{Route, Subscription, Tune},
 };
 
 /// Every line of a client.
@@ -19,7 +21,7 @@ pub(crate) struct Gates {
     lines: Lines<Key, Seat>,
 }
 
-type Key = (Kind, String);
+type Key = (&'static str, String);
 
 /// A place in a line.
 pub(crate) type Place<'a> = line::Place<'a, Key, Seat>;
@@ -30,6 +32,8 @@ pub(crate) struct Seat {
     pub(crate) ears: Option<Ears>,
     /// When to look even if no message comes.
     pub(crate) look_at: Instant,
+    /// The one before has just seen that there is no room for another.
+    pub(crate) full: bool,
 }
 
 impl Default for Gates {
@@ -51,12 +55,13 @@ impl Gates {
         self.lines.enter(key(lock), || Seat {
             ears: None,
             look_at: Instant::now(),
+            full: false,
         })
     }
 }
 
 fn key(lock: &LockInner) -> Key {
-    (lock.kind, lock.names.key.clone())
+    (lock.word, lock.names.key.clone())
 }
 
 /// The subscriptions to a lock's channel, one for each server set.
@@ -67,19 +72,21 @@ pub(crate) struct Ears {
 
 impl Ears {
     pub(crate) fn new(lock: &LockInner) -> Self {
-        let subscriptions = match lock.form.channel(&lock.names) {
-            Some(channel) => {
-                let routes = lock.servers.routes().iter();
-                routes
-                    .map(|route| {
-                        let tune = Tune::Channel(channel);
-                        route.subscribe(lock.names.key.as_bytes(), tune)
-                    })
-                    .collect()
-            }
-            None => Vec::new(),
-        };
-        Ears { subscriptions }
+        match lock.form.channel(&lock.names) {
+            Some(channel) => Ears::on(lock.servers.routes(), &lock.names.key, channel),
+            None => Ears {
+                subscriptions: Vec::new(),
+            },
+        }
+    }
+
+    /// Listens to a channel where the key lives.
+    pub(crate) fn on(routes: &[Arc<dyn Route>], key: &str, channel: &str) -> Self {
+        let tune = Tune::Channel(channel);
+        let subscribe = |route: &Arc<dyn Route>| route.subscribe(key.as_bytes(), tune);
+        Ears {
+            subscriptions: routes.iter().map(subscribe).collect(),
+        }
     }
 
     /// Completes when enough servers have acknowledged the subscription.

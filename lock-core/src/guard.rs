@@ -221,14 +221,7 @@ impl Guard {
                 let why = hold.durability.shortage(acked, demanded);
                 Err(LockError::local(ErrorKind::NotDurable, ACTION, name, why))
             }
-            Err(error) => {
-                let kind = if error.definite {
-                    ErrorKind::Failed
-                } else {
-                    ErrorKind::Unknown
-                };
-                Err(LockError::at_node(kind, ACTION, name, error))
-            }
+            Err(error) => Err(LockError::asked(ACTION, name, error)),
         }
     }
 
@@ -241,6 +234,15 @@ impl Guard {
     pub async fn release(mut self) -> Result<Released, LockError> {
         self.released = true;
         release::release(&self.hold).await
+    }
+}
+
+impl Guard {
+    /// What is held stays so, and nobody renews it any more.
+    pub(crate) fn leave(mut self) {
+        self.released = true;
+        self.hold.end();
+        self.hold.client().watchdog.remove(&self.hold);
     }
 }
 

@@ -24,19 +24,61 @@ pub(crate) fn drift(lease: Duration) -> Duration {
     lease / 100 + Duration::from_millis(2)
 }
 
+/// A lease that nobody lives to see the end of: that of what has none, and the longest that can be asked for.
+pub(crate) const ENDLESS: Duration = Duration::from_secs(100 * 366 * 86_400);
+
 /// Until when a lease that was asked for at `sent_at` is surely valid.
 pub(crate) fn valid_until(sent_at: Instant, lease: Duration) -> Instant {
     sent_at + lease.saturating_sub(drift(lease))
+}
+
+/// For whom something is held.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Who {
+    /// An owner; a fresh one if the caller named none.
+    Owner(Option<Owner>),
+    /// Nobody in particular has so many permits, that a counter counts.
+    Count(u32),
+    /// Whoever knows the ids of so many permits, 32 hex digits each.
+    Ids(u32),
+}
+
+impl Who {
+    /// How the servers know it, and what tells its requests from others of the same name.
+    fn identity(self, client: &Shared) -> (String, Option<Ids>) {
+        let ids = || Ids {
+            acquire: rand::random(),
+            release: rand::random(),
+        };
+        match self {
+            Who::Owner(owner) => {
+                let text = client.owner_text(owner.unwrap_or_else(Owner::fresh));
+                (text, owner.map(|_| ids()))
+            }
+            Who::Count(_) => (client.owner_text(Owner::fresh()), Some(ids())),
+            Who::Ids(count) => {
+                let ids = (0..count).map(|_| format!("{:032x}", rand::random::<u128>()));
+                (ids.collect(), None)
+            }
+        }
+    }
+
+    fn count(self) -> u32 {
+        match self {
+            Who::Owner(_) => 1,
+            Who::Count(count) | Who::Ids(count) => count,
+        }
+    }
 }
 
 /// One hold.
 #[derive(Debug)]
 pub(crate) struct Hold {
     pub(crate) lock: Arc<LockInner>,
-    /// `<client uuid>:<number>`.
+    /// `<client uuid>:<number>`, or the ids of permits.
     pub(crate) owner: String,
-    /// Who asked, if the caller named an owner; then the owner may hold several times.
-    given_owner: Option<Owner>,
+    /// Who asked. An owner that the caller named may hold several times.
+    who: Who,
     ids: Option<Ids>,
     /// The lease that was asked for; of a renewed hold, the one that each renewal sets.
     pub(crate) lease: Duration,
@@ -48,6 +90,8 @@ pub(crate) struct Hold {
     /// Whoever does not get it takes a place in the line; and whether the client hears when it is called.
     in_line: AtomicBool,
     subscribed: AtomicBool,
+    /// Of what several may hold at once, there was room for another.
+    room: AtomicBool,
     /// Of several masters, one bit for each: whose grant came after a majority's, and who had nothing to give back.
     late: AtomicU64,
     absent: AtomicU64,
@@ -83,7 +127,7 @@ impl Hold {
     /// A hold that is about to be asked for.
     pub(crate) fn new(
         lock: &Arc<LockInner>,
-        owner: Option<Owner>,
+        who: Who,
         lease: Lease,
         durability: Durability,
         token_life: Option<Duration>,
@@ -93,14 +137,12 @@ impl Hold {
             Lease::Fixed(lease) => (false, lease),
         };
         let now = Instant::now();
+        let (owner, ids) = who.identity(&lock.client);
         Arc::new(Hold {
-            owner: lock.client.owner_text(owner.unwrap_or_else(Owner::fresh)),
+            owner,
             lock: Arc::clone(lock),
-            given_owner: owner,
-            ids: owner.map(|_| Ids {
-                acquire: rand::random(),
-                release: rand::random(),
-            }),
+            who,
+            ids,
             lease,
             renewed,
             durability,
@@ -108,6 +150,7 @@ impl Hold {
             unsettled: AtomicBool::new(false),
             in_line: AtomicBool::new(false),
             subscribed: AtomicBool::new(false),
+            room: AtomicBool::new(false),
             late: AtomicU64::new(0),
             absent: AtomicU64::new(0),
             place: Place::none(),
@@ -133,7 +176,7 @@ impl Hold {
         };
         Hold::new(
             &self.lock,
-            self.given_owner,
+            self.who,
             lease,
             self.durability,
             self.token_life,
@@ -150,6 +193,7 @@ impl Hold {
             names: &self.lock.names,
             owner: &self.owner,
             lease,
+            count: self.who.count(),
             ids: self.ids,
             token_life: self.token_life,
             publish: self.lock.client.publish_command(),
@@ -192,6 +236,16 @@ impl Hold {
     /// Whether it asks for a place in the line.
     pub(crate) fn is_in_line(&self) -> bool {
         self.in_line.load(Ordering::Relaxed)
+    }
+
+    /// It was granted, and there may be room for another.
+    pub(crate) fn leave_room(&self, room: bool) {
+        self.room.store(room, Ordering::Relaxed);
+    }
+
+    /// Whether there was room for another when it was granted.
+    pub(crate) fn leaves_room(&self) -> bool {
+        self.room.load(Ordering::Relaxed)
     }
 
     /// An acquire's answer was lost.

@@ -62,6 +62,9 @@
 //! | writes that must never be overtaken | [`Kind::Fenced`] |
 //! | first come, first served, with many waiters | [`Kind::Queued`] |
 //! | to survive the loss of a minority of servers that do not replicate | [`Kind::Redlock`] |
+//! | up to so many at once, counted and nothing else | [`Client::semaphore`] |
+//! | up to so many at once, and the permits of the dead come back | [`Client::permits`] |
+//! | to wait until so many things are done | [`Client::latch`] |
 //!
 //! # Where to read on
 //!
@@ -69,9 +72,11 @@
 //! waiters in a client and `queue.rs` the one at the server, `release.rs` gives back, `watchdog.rs` renews by the
 //! deadlines in `renewals.rs`, `hold.rs` is what they share. `servers.rs` asks one server set and
 //! `quorum.rs` several. A kind is a file under `kind/` (requests and replies, no network), its scripts under
-//! `scripts/` and a line in `kind/mod.rs`; `topology/` finds the servers and never gives an answer twice.
+//! `scripts/` and a line in `kind/mod.rs`; `semaphore.rs` and `permits.rs` have many holders and go the same way, `latch.rs`
+//! has none and is asked through `asked.rs`; `topology/` finds the servers and never gives an answer twice.
 
 mod acquire;
+mod asked;
 mod background;
 mod client;
 mod concern;
@@ -81,15 +86,18 @@ mod gate;
 mod guard;
 mod hold;
 mod kind;
+mod latch;
 mod line;
 mod lock;
 mod names;
 mod options;
 mod parameters;
+mod permits;
 mod queue;
 mod quorum;
 mod release;
 mod renewals;
+mod semaphore;
 mod servers;
 mod sync;
 mod target;
@@ -103,8 +111,11 @@ pub use durability::{Durability, UnknownDurability};
 pub use error::{ErrorKind, LockError};
 pub use guard::{Guard, GuardEvent, GuardEvents, LostReason, Released};
 pub use kind::{Kind, UnknownKind};
+pub use latch::Latch;
 pub use lock::{Acquire, Holder, Lease, Lock, Owner, Wait};
 pub use options::{PubSub, TlsOptions, UnknownPubSub};
+pub use permits::{Permit, PermitGuard, PermitId, Permits, UnknownPermitId};
+pub use semaphore::{Semaphore, SemaphoreGuard};
 pub use target::{Endpoint, Shape, Target, TargetError};
 pub use topology::slot;
 pub use trace::{Traced, Tracer};

@@ -12,7 +12,7 @@ use crate::{
     acquire,
     client::Shared,
     durability::Durability,
-    error::{ErrorKind, LockError},
+    error::LockError,
     guard::Guard,
     kind::{Form, Kind},
     names::Names,
@@ -143,14 +143,16 @@ pub struct Holder {
 #[derive(Debug, Clone)]
 pub struct Lock {
     pub(crate) inner: Arc<LockInner>,
+    pub(crate) kind: Kind,
 }
 
-/// What all holds of a lock share.
+/// What all holds of a lock share; permits are held alike.
 #[derive(Debug)]
 pub(crate) struct LockInner {
     pub(crate) client: Arc<Shared>,
     pub(crate) names: Names,
-    pub(crate) kind: Kind,
+    /// The kind's name.
+    pub(crate) word: &'static str,
     pub(crate) form: &'static dyn Form,
     pub(crate) servers: Servers,
 }
@@ -163,7 +165,7 @@ impl Lock {
 
     /// Its kind.
     pub fn kind(&self) -> Kind {
-        self.inner.kind
+        self.kind
     }
 
     /// Acquires; `ErrorKind::Busy` when the wait ran out while another held it.
@@ -216,11 +218,6 @@ impl Lock {
     }
 
     fn failed(&self, action: &'static str, error: crate::topology::NodeError) -> LockError {
-        let kind = if error.definite {
-            ErrorKind::Failed
-        } else {
-            ErrorKind::Unknown
-        };
-        LockError::at_node(kind, action, self.name(), error)
+        LockError::asked(action, self.name(), error)
     }
 }

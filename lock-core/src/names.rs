@@ -19,11 +19,30 @@ impl Names {
         }
     }
 
-    /// The names of the lock `{name}`: all in one slot, whatever braces the name has.
-    pub(crate) fn retagged(name: &str) -> Self {
-        // An empty tag is none.
-        let colon = if name.starts_with('}') { ":" } else { "" };
-        Names::new(&format!("{{{colon}{name}}}"))
+    /// Of a semaphore, counted or with permits that have ids.
+    pub(crate) fn of_permits(name: &str) -> Self {
+        Names {
+            key: name.to_owned(),
+            channel: companion("redisson_sc", name),
+        }
+    }
+
+    /// Of a latch that counts down. Its channel puts the name in braces also where it has some.
+    pub(crate) fn of_latch(name: &str) -> Self {
+        Names {
+            key: name.to_owned(),
+            channel: format!("redisson_countdownlatch__channel__{{{name}}}"),
+        }
+    }
+
+    /// A companion key by its suffix: `{name}:suffix`.
+    pub(crate) fn suffixed(&self, suffix: &str) -> String {
+        let name = &self.key;
+        if name.contains('{') {
+            format!("{name}:{suffix}")
+        } else {
+            format!("{{{name}}}:{suffix}")
+        }
     }
 
     /// A companion key that is told apart by an id: `prefix:{name}:<32 hex digits>`.
@@ -43,6 +62,13 @@ impl Names {
             )
         })
     }
+}
+
+/// The name `{name}`, with which a lock's keys all lie in one slot, whatever braces the name has.
+pub(crate) fn retagged(name: &str) -> String {
+    // An empty tag is none.
+    let colon = if name.starts_with('}') { ":" } else { "" };
+    format!("{{{colon}{name}}}")
 }
 
 /// `prefix:{name}`, or `prefix:name` where the name has an opening brace: the rule of the Redisson family.
@@ -75,10 +101,11 @@ mod tests {
     fn names_whose_braces_part_the_keys_are_found() {
         for name in ["a}b", "a{b", "{}ab", "a{}b{c}"] {
             assert!(Names::new(name).split_slots().is_some(), "{name}");
-            assert!(Names::retagged(name).split_slots().is_none(), "{name}");
+            let names = Names::new(&retagged(name));
+            assert!(names.split_slots().is_none(), "{name}");
         }
-        assert_eq!(Names::retagged("a}b").key, "{a}b}");
-        assert_eq!(Names::retagged("}b").key, "{:}b}");
+        assert_eq!(retagged("a}b"), "{a}b}");
+        assert_eq!(retagged("}b"), "{:}b}");
         for name in ["orders", "{orders}", "a{b}c", "{a}:b"] {
             assert!(Names::new(name).split_slots().is_none(), "{name}");
         }

@@ -164,13 +164,11 @@ pub(crate) async fn acquire_at(
     let sent = route.send(request, deadline).await?;
     let reply = hold.lock.form.read_acquire(&sent.value);
     Ok(match reply.ok_or_else(|| not_an_answer(&sent))? {
-        Reply::Granted { token } => match thin(&sent) {
-            Some((acked, demanded)) => Tried::Thin { acked, demanded },
-            None => Tried::Granted {
-                token,
-                sent_at: sent.sent_at,
-            },
-        },
+        Reply::Granted { token } => granted(&sent, token),
+        Reply::Admitted { more } => {
+            hold.leave_room(more);
+            granted(&sent, None)
+        }
         Reply::Busy { left } => Tried::Busy { left },
         Reply::Queued { left, server_us } => Tried::Queued {
             left,
@@ -180,6 +178,17 @@ pub(crate) async fn acquire_at(
         Reply::Settled => Tried::Settled,
         Reply::Own => Tried::Own,
     })
+}
+
+/// A grant, if enough replicas have it.
+fn granted(sent: &Sent, token: Option<u64>) -> Tried {
+    match thin(sent) {
+        Some((acked, demanded)) => Tried::Thin { acked, demanded },
+        None => Tried::Granted {
+            token,
+            sent_at: sent.sent_at,
+        },
+    }
 }
 
 /// Lengthens a hold at one server set.
@@ -231,7 +240,7 @@ pub(crate) async fn extend_together(
     let mut request = Request::new(What::Script(lock.form.extend_script()));
     for hold in holds {
         hold.may_last(deadline, hold.lease);
-        request = request.key(hold.lock.names.key.as_bytes());
+        request = request.key(lock.form.extend_key(&hold.lock.names).as_bytes());
     }
     request = request.arg_ms(holds[0].lease);
     for hold in holds {
@@ -271,28 +280,45 @@ pub(crate) async fn release_at(
     how: GiveBack,
 ) -> Result<Given, NodeError> {
     let one_answer = hold.client().options.response_timeout;
+    let asked = ask_again(route, request, one_answer, how.deadline).await?;
+    let given = hold.lock.form.read_release(&asked.sent.value);
+    let given = given.ok_or_else(|| not_an_answer(&asked.sent))?;
+    let done_before = asked.doubtful && how.valid && !hold.has_latches();
+    Ok(match given {
+        Given::Absent if done_before => Given::Freed,
+        given => given,
+    })
+}
+
+/// An answer that may have been asked for several times.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    pub(crate) sent: Sent,
+    /// An earlier one was lost.
+    pub(crate) doubtful: bool,
+}
+
+/// Asks at one server set, and again after lost answers until the deadline; the request must be safe to repeat.
+pub(crate) async fn ask_again(
+    route: &dyn Route,
+    request: &Request,
+    one_answer: Duration,
+    until: Instant,
+) -> Result<Asked, NodeError> {
     let mut doubtful = false;
     let mut attempt = 0;
     loop {
         attempt += 1;
-        let deadline = how.deadline.min(Instant::now() + one_answer);
+        let deadline = until.min(Instant::now() + one_answer);
         let mut error = match route.send(request, deadline).await {
-            Ok(sent) => {
-                let given = hold.lock.form.read_release(&sent.value);
-                let given = given.ok_or_else(|| not_an_answer(&sent))?;
-                let done_before = doubtful && how.valid && !hold.has_latches();
-                return Ok(match given {
-                    Given::Absent if done_before => Given::Freed,
-                    given => given,
-                });
-            }
+            Ok(sent) => return Ok(Asked { sent, doubtful }),
             Err(error) => error,
         };
         doubtful |= !error.definite;
         error.definite = !doubtful;
         error.attempt = error.attempt.max(attempt);
         let pause = backoff(attempt);
-        if !passes(&error) || Instant::now() + pause >= how.deadline {
+        if !passes(&error) || Instant::now() + pause >= until {
             return Err(error);
         }
         tokio::time::sleep(pause).await;
@@ -325,7 +351,7 @@ pub(crate) async fn yes_at(
 }
 
 /// An answer that no script of ours gives: something else is at work there.
-fn not_an_answer(sent: &Sent) -> NodeError {
+pub(crate) fn not_an_answer(sent: &Sent) -> NodeError {
     NodeError {
         node: Some(sent.node.to_string()),
         definite: false,

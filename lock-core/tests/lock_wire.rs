@@ -2,59 +2,13 @@
 
 mod support;
 
-use std::{
-    io::{BufRead, BufReader, Write},
-    net::TcpStream,
-    time::Duration,
-};
+use std::time::Duration;
 
 use lock_core::{Acquire, Client, ClientOptions, Kind, Lease, Owner, Wait};
-use support::{PATIENCE, Server};
-
-/// What clients send, and what scripts call, line by line.
-struct Monitor(BufReader<TcpStream>);
-
-impl Monitor {
-    fn start(server: &Server) -> Self {
-        let mut stream = TcpStream::connect(server.address()).expect("a connection");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
-        stream.write_all(b"MONITOR\r\n").expect("written");
-        let mut monitor = Monitor(BufReader::new(stream));
-        assert_eq!(monitor.line(), "+OK");
-        monitor
-    }
-
-    fn line(&mut self) -> String {
-        let mut line = String::new();
-        self.0.read_line(&mut line).expect("a line");
-        line.trim_end().to_owned()
-    }
-
-    /// The words of what was sent and called until a client echoes `end`; health checks left out.
-    fn until_echo(&mut self, server: &Server) -> Vec<(bool, Vec<String>)> {
-        server.ok(&["ECHO", "the end"]);
-        let mut all = Vec::new();
-        loop {
-            let line = self.line();
-            let (head, words) = line.split_once("] ").expect("a transcript line");
-            let words: Vec<_> = words
-                .trim_matches('"')
-                .split("\" \"")
-                .map(str::to_owned)
-                .collect();
-            match words[0].to_uppercase().as_str() {
-                "ECHO" => return all,
-                "PING" => {}
-                _ => all.push((head.ends_with("lua"), words)),
-            }
-        }
-    }
-}
-
-fn sent(all: &[(bool, Vec<String>)]) -> Vec<&[String]> {
-    let sent = all.iter().filter(|(inner, _)| !inner);
-    sent.map(|(_, words)| &words[..]).collect()
-}
+use support::{
+    PATIENCE, Server,
+    monitor::{Monitor, sent},
+};
 
 #[tokio::test]
 async fn a_cycle_is_two_commands_in_the_form_of_rlock() {

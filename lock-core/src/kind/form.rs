@@ -14,6 +14,8 @@ pub(crate) struct Ask<'a> {
     /// `<client uuid>:<number>`.
     pub(crate) owner: &'a str,
     pub(crate) lease: Duration,
+    /// How many permits, where a kind counts them.
+    pub(crate) count: u32,
     /// Set if the owner may hold several times; a fresh owner holds once, which costs the server less.
     pub(crate) ids: Option<Ids>,
     /// How long a counter of tokens outlives its last use; `None` is for ever.
@@ -46,6 +48,11 @@ pub(crate) struct Ids {
 pub(crate) enum Reply {
     Granted {
         token: Option<u64>,
+    },
+    /// One of several that may hold at once.
+    Admitted {
+        /// There may be room for another.
+        more: bool,
     },
     /// Another holds it, for so long at least if nothing is done.
     Busy {
@@ -110,15 +117,22 @@ pub(crate) trait Form: fmt::Debug + Send + Sync {
     /// Lengthens the lease of one hold to `ask.lease` from now.
     fn extend(&self, ask: &Ask<'_>) -> Request {
         let request = Request::new(What::Script(self.extend_script()));
-        let request = request.key(ask.names.key.as_bytes()).arg_ms(ask.lease);
+        let key = self.extend_key(ask.names);
+        let request = request.key(key.as_bytes()).arg_ms(ask.lease);
         self.extend_arg(ask, request)
     }
     /// Reads the answer for one hold.
     fn read_extend(&self, value: &redis::Value) -> Option<Extended>;
-    /// Asks who holds it.
+    /// What a renewal names the hold by: the key of `extend_script`.
+    fn extend_key<'a>(&self, names: &'a Names) -> Cow<'a, str> {
+        Cow::Borrowed(&names.key)
+    }
+    /// Asks how it stands: who holds it, or how much is free.
     fn look(&self, names: &Names) -> Request;
-    /// Reads the answer to `look`.
-    fn read_holder(&self, value: &redis::Value) -> Option<Option<Held>>;
+    /// Reads who holds it from the answer to `look`; that of a kind with many holders names nobody.
+    fn read_holder(&self, _value: &redis::Value) -> Option<Option<Held>> {
+        None
+    }
     /// Takes it away from whoever holds it; answered 1 if somebody did.
     fn force_release(&self, names: &Names, publish: &'static str) -> Request;
     /// Whether the server keeps the answers to this hold's acquire and release, so that a repetition is told
@@ -133,6 +147,14 @@ pub(crate) trait Form: fmt::Debug + Send + Sync {
     /// Its line, if its releases call the next one by themselves.
     fn line(&self) -> Option<&dyn Line> {
         None
+    }
+    /// Whether several may hold at once, so that whoever waits next may find room too.
+    fn is_shared(&self) -> bool {
+        false
+    }
+    /// Why it was not given, for messages.
+    fn taken(&self) -> &'static str {
+        "another holds it"
     }
     /// The pause before look number `look`, from 1 on, where there is no channel.
     fn pace(&self, _look: u32) -> Option<Duration> {
@@ -236,6 +258,31 @@ pub(crate) fn held(value: &redis::Value) -> Option<Option<Held>> {
         },
         _ => None,
     }
+}
+
+/// For how long a server knows a repetition of a request that has no lease. One that was sent again only after that, since
+/// no server could be reached for so long, could be done twice.
+pub(super) const ANSWER_LIFE: Duration = Duration::from_secs(60);
+
+/// The key that remembers the answer to one request.
+pub(super) fn answer_latch(names: &Names, id: u128) -> Vec<u8> {
+    names.latch("locklab_answer_latch", id)
+}
+
+static FORCE_RELEASE: Script = Script::new(
+    "force_release",
+    include_str!("../../scripts/force_release.lua"),
+);
+
+/// Deletes a lock and what goes with it, and says so.
+pub(super) fn delete(names: &Names, with: Option<&str>, publish: &'static str) -> Request {
+    let mut request = Request::new(What::Script(&FORCE_RELEASE))
+        .key(names.key.as_bytes())
+        .key(names.channel.as_bytes());
+    if let Some(with) = with {
+        request = request.key(with.as_bytes());
+    }
+    request.arg(publish.as_bytes())
 }
 
 /// PTTL as a waiter's hint: nothing for a key without an end.

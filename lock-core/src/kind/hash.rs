@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redis::Value;
 
-use super::form::{Ask, Extended, Form, Given, Held, Ids, Reply, held, left};
+use super::form::{Ask, Extended, Form, Given, Held, Ids, Reply, delete, held, left};
 use crate::{
     names::Names,
     topology::{Request, Script, What},
@@ -18,10 +18,6 @@ static RELEASE_COUNTED: Script = Script::new(
 );
 static EXTEND: Script = Script::new("extend", include_str!("../../scripts/extend.lua"));
 static LOOK: Script = Script::new("look", include_str!("../../scripts/look.lua"));
-static FORCE_RELEASE: Script = Script::new(
-    "force_release",
-    include_str!("../../scripts/force_release.lua"),
-);
 
 /// What the acquire script answers for an acquire that was settled before.
 const SETTLED: i64 = -3;
@@ -132,7 +128,7 @@ impl Form for Hash {
     }
 
     fn force_release(&self, names: &Names, publish: &'static str) -> Request {
-        lock_and_channel(&FORCE_RELEASE, names).arg(publish.as_bytes())
+        delete(names, None, publish)
     }
 
     fn channel<'a>(&self, names: &'a Names) -> Option<&'a str> {
@@ -204,6 +200,7 @@ mod tests {
             names,
             owner: "u:7",
             lease: Duration::from_secs(30),
+            count: 1,
             ids,
             token_life: None,
             publish: "PUBLISH",

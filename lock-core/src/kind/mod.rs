@@ -4,8 +4,11 @@ mod fair;
 mod fenced;
 mod form;
 mod hash;
+pub(crate) mod latch;
+pub(crate) mod permits;
 mod plain;
 mod queued;
+pub(crate) mod semaphore;
 
 use std::{fmt, str::FromStr};
 

@@ -1,0 +1,20 @@
+-- Adds permits to a semaphore that is a number, or takes some away, and keeps its end if it has one. The new number.
+-- KEYS: semaphore, channel, latch.  ARGV: permits, PUBLISH or SPUBLISH or BOTH, latch in ms.
+-- The latch keeps the answer for a repetition. A message is a hint: a user who may not publish adds all the same.
+local said = redis.call('get', KEYS[3])
+if said then
+    return tonumber(said)
+end
+-- A server without memory takes what follows a first write that needs none.
+redis.call('del', KEYS[3])
+local free = redis.call('incrby', KEYS[1], ARGV[1])
+redis.call('set', KEYS[3], free, 'px', ARGV[3])
+if free > 0 then
+    if ARGV[2] ~= 'SPUBLISH' then
+        redis.pcall('publish', KEYS[2], free)
+    end
+    if ARGV[2] ~= 'PUBLISH' then
+        redis.pcall('spublish', KEYS[2], free)
+    end
+end
+return free

@@ -1,0 +1,28 @@
+-- Counts a latch down by one; at nothing it is gone, and opens. What is left; 0 also where there is none.
+-- KEYS: latch, channel, answer latch.  ARGV: PUBLISH or SPUBLISH or BOTH, answer latch in ms.
+-- The answer latch keeps the answer for a repetition. A message is a hint: a user who may not publish counts all the same.
+local said = redis.call('get', KEYS[3])
+if said then
+    return tonumber(said)
+end
+local left = tonumber(redis.call('get', KEYS[1]) or 0)
+if left <= 0 then
+    redis.call('del', KEYS[1])
+    return 0
+end
+left = left - 1
+-- A server without memory takes what follows a first write that needs none.
+redis.call('del', KEYS[left == 0 and 1 or 3])
+if left > 0 then
+    redis.call('decr', KEYS[1])
+end
+redis.call('set', KEYS[3], left, 'px', ARGV[2])
+if left == 0 then
+    if ARGV[1] ~= 'SPUBLISH' then
+        redis.pcall('publish', KEYS[2], '0')
+    end
+    if ARGV[1] ~= 'PUBLISH' then
+        redis.pcall('spublish', KEYS[2], '0')
+    end
+end
+return left

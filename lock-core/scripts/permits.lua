@@ -1,0 +1,31 @@
+-- Shared by the scripts of permits with ids, and put before each of them. RPermitExpirableSemaphore's format:
+-- KEYS: free permits {number}, held permits {id of 16 bytes: end in ms of the epoch}, channel, ...
+-- Every time is the server's. A number that is not there is a semaphore that has ended: nothing is counted back to it.
+local clock = redis.call('time')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+local free = redis.call('get', KEYS[1])
+free = free and tonumber(free)
+
+-- A message is a hint: a user who may not publish does his work all the same.
+local function tell(publish, payload)
+    if publish ~= 'SPUBLISH' then
+        redis.pcall('publish', KEYS[3], payload)
+    end
+    if publish ~= 'PUBLISH' then
+        redis.pcall('spublish', KEYS[3], payload)
+    end
+end
+
+local function add(count, publish)
+    if free and count ~= 0 then
+        free = redis.call('incrby', KEYS[1], count)
+        if count > 0 and free > 0 then
+            tell(publish, free)
+        end
+    end
+end
+
+-- Counts back what has expired. As the first write of a script it needs no memory, and a full server takes the rest.
+local function count_back(publish)
+    add(redis.call('zremrangebyscore', KEYS[2], '-inf', now), publish)
+end

@@ -1,0 +1,187 @@
+//! The RPermitExpirableSemaphore format: a number of free permits, and the ids of those that are held with their ends.
+
+use std::{borrow::Cow, time::Duration};
+
+use redis::Value;
+
+use super::form::{
+    ANSWER_LIFE, Ask, Extended, Form, Given, Reply, answer_latch, delete, left, line_script,
+};
+use crate::{
+    names::Names,
+    permits::PermitId,
+    topology::{Request, Script, What},
+};
+
+static TAKE: Script = line_script!("take_permits", "permits.lua", "take_permits.lua");
+static GIVE: Script = line_script!("give_permits", "permits.lua", "give_permits.lua");
+static LEASE: Script = line_script!("lease_permit", "permits.lua", "lease_permit.lua");
+static SET: Script = line_script!("set_permits", "permits.lua", "set_permits.lua");
+static COUNT: Script = line_script!("count_permits", "permits.lua", "count_permits.lua");
+static LIST: Script = line_script!("list_permits", "permits.lua", "list_permits.lua");
+static EXTEND: Script = Script::new(
+    "extend_permits",
+    include_str!("../../scripts/extend_permits.lua"),
+);
+
+/// A look that finds expired permits tells those who listen in either way.
+const EVERYBODY: &[u8] = b"BOTH";
+
+/// How the number of permits changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// There is none yet.
+    Begin(u32),
+    /// To so many, held ones included.
+    Set(u32),
+    /// By so many.
+    Add(i32),
+}
+
+/// RPermitExpirableSemaphore's format.
+#[derive(Debug)]
+pub(crate) struct Permits;
+
+impl Form for Permits {
+    fn acquire(&self, ask: &Ask<'_>) -> Request {
+        with_keys(&TAKE, ask.names)
+            .arg_ms(ask.lease)
+            .arg(ask.publish.as_bytes())
+            .arg(&raw(ask.owner))
+    }
+
+    fn read_acquire(&self, value: &Value) -> Option<Reply> {
+        match value {
+            Value::Array(free) => match free.as_slice() {
+                [Value::Int(free)] => Some(Reply::Admitted { more: *free > 0 }),
+                _ => None,
+            },
+            Value::Int(ends_ms) => Some(Reply::Busy {
+                left: left(*ends_ms),
+            }),
+            _ => None,
+        }
+    }
+
+    fn release(&self, ask: &Ask<'_>) -> Request {
+        with_keys(&GIVE, ask.names)
+            .arg(ask.publish.as_bytes())
+            .arg(&raw(ask.owner))
+    }
+
+    fn undo(&self, ask: &Ask<'_>) -> Request {
+        self.release(ask)
+    }
+
+    fn read_release(&self, value: &Value) -> Option<Given> {
+        match value {
+            Value::BulkString(each) if each.contains(&b'0') => Some(Given::Absent),
+            Value::BulkString(_) => Some(Given::Freed),
+            _ => None,
+        }
+    }
+
+    fn extend_script(&self) -> &'static Script {
+        &EXTEND
+    }
+
+    fn extend_key<'a>(&self, names: &'a Names) -> Cow<'a, str> {
+        Cow::Owned(held_key(names))
+    }
+
+    fn extend_arg(&self, ask: &Ask<'_>, request: Request) -> Request {
+        request.arg(&raw(ask.owner))
+    }
+
+    fn read_extend(&self, value: &Value) -> Option<Extended> {
+        match value {
+            Value::Int(1) => Some(Extended::Held),
+            Value::Int(0) => Some(Extended::Missing),
+            _ => None,
+        }
+    }
+
+    fn look(&self, names: &Names) -> Request {
+        with_keys(&COUNT, names).arg(EVERYBODY)
+    }
+
+    fn force_release(&self, names: &Names, publish: &'static str) -> Request {
+        delete(names, Some(&held_key(names)), publish)
+    }
+
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    fn taken(&self) -> &'static str {
+        "too few permits are free"
+    }
+}
+
+/// Gives permits back by their ids, once, however often it is sent with this `id`.
+pub(crate) fn give(
+    names: &Names,
+    permits: &[PermitId],
+    publish: &'static str,
+    id: u128,
+) -> Request {
+    let ids: Vec<u8> = permits.iter().flat_map(|permit| permit.0).collect();
+    with_keys(&GIVE, names)
+        .key(&answer_latch(names, id))
+        .arg(publish.as_bytes())
+        .arg(&ids)
+        .arg_ms(ANSWER_LIFE)
+}
+
+/// Gives one permit a lease from now on.
+pub(crate) fn lease(
+    names: &Names,
+    permit: PermitId,
+    lease: Duration,
+    publish: &'static str,
+) -> Request {
+    with_keys(&LEASE, names)
+        .arg(publish.as_bytes())
+        .arg_ms(lease)
+        .arg(&permit.0)
+}
+
+/// Changes the number of permits once, however often it is sent with this `id`.
+pub(crate) fn change(names: &Names, change: Change, publish: &'static str, id: u128) -> Request {
+    let (how, number) = match change {
+        Change::Begin(number) => ("begin", i64::from(number)),
+        Change::Set(number) => ("set", i64::from(number)),
+        Change::Add(number) => ("add", i64::from(number)),
+    };
+    with_keys(&SET, names)
+        .key(&answer_latch(names, id))
+        .arg(publish.as_bytes())
+        .arg_ms(ANSWER_LIFE)
+        .arg(how.as_bytes())
+        .arg(number.to_string().as_bytes())
+}
+
+/// Asks for the ids of all held permits.
+pub(crate) fn list(names: &Names) -> Request {
+    with_keys(&LIST, names).arg(EVERYBODY)
+}
+
+/// The key of the held permits.
+fn held_key(names: &Names) -> String {
+    names.suffixed("timeout")
+}
+
+fn with_keys(script: &'static Script, names: &Names) -> Request {
+    Request::new(What::Script(script))
+        .key(names.key.as_bytes())
+        .key(held_key(names).as_bytes())
+        .key(names.channel.as_bytes())
+}
+
+/// The ids as a server has them: 16 bytes each.
+fn raw(ids: &str) -> Vec<u8> {
+    PermitId::read_all(ids)
+        .iter()
+        .flat_map(|permit| permit.0)
+        .collect()
+}

@@ -1,0 +1,225 @@
+//! A latch by name: it counts down, and opens for everybody who waits.
+
+use std::{sync::Arc, time::Instant};
+
+use crate::{
+    acquire::{LAST_LOOK, within},
+    asked::{Subject, number, yes},
+    client::{Client, Shared},
+    error::{ErrorKind, LockError},
+    gate::Ears,
+    kind::latch as form,
+    line,
+    lock::Wait,
+    names::Names,
+    servers::{backoff, not_an_answer, passes},
+    topology::{NodeError, Route, Sent},
+};
+
+/// Those who wait for latches in one client, by latch.
+pub(crate) type Lines = line::Lines<String, Seat>;
+
+/// What the first in the line has, and leaves to the next: one looks for all of them.
+#[derive(Debug, Default)]
+pub(crate) struct Seat {
+    ears: Option<Ears>,
+    /// A look that was sent then saw it open.
+    open_at: Option<Instant>,
+}
+
+/// A count under a name that goes down to nothing, in the wire format of RCountDownLatch. Cheap to clone.
+///
+/// It is open while there is no count, so also before the first one was set, and closed again by the next. A message that
+/// is lost keeps nobody waiting: the first of a client's waiters looks on every new subscription and after
+/// [`ClientOptions::poll_bound`](crate::ClientOptions::poll_bound) at the latest, for all of them.
+#[derive(Debug, Clone)]
+pub struct Latch {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    client: Arc<Shared>,
+    names: Names,
+    route: Arc<dyn Route>,
+}
+
+impl Client {
+    /// A latch by its name, which is the Redis key itself. Nothing is sent.
+    ///
+    /// Errors: `Invalid` as for [`lock`](Client::lock); on a cluster also for every name with braces, since the channel of
+    /// RCountDownLatch puts braces around those too. A latch lives in one server set, so not in independent masters.
+    pub fn latch(&self, name: &str) -> Result<Latch, LockError> {
+        let (names, route) = self.in_one_set("latch", name, Names::of_latch)?;
+        let client = Arc::clone(self.shared());
+        Ok(Latch {
+            inner: Arc::new(Inner {
+                client,
+                names,
+                route,
+            }),
+        })
+    }
+}
+
+impl Latch {
+    /// Its name, which is the Redis key itself.
+    pub fn name(&self) -> &str {
+        &self.inner.names.key
+    }
+
+    /// Closes it with a count, from 1 on; false if it is closed already.
+    pub async fn try_set_count(&self, count: u32) -> Result<bool, LockError> {
+        const ACTION: &str = "close";
+        if count == 0 {
+            let why = "a count is at least 1";
+            return Err(LockError::local(
+                ErrorKind::Invalid,
+                ACTION,
+                self.name(),
+                why,
+            ));
+        }
+        let publish = self.inner.client.publish_command();
+        let request = form::set(&self.inner.names, count, publish, rand::random());
+        self.inner.subject().ask(ACTION, &request, yes).await
+    }
+
+    /// Counts down by one, never below zero; what is left.
+    ///
+    /// A lost answer is asked for again, and nothing is counted twice. After `Unknown`, and when the future is dropped, it
+    /// goes on in the background for half a minute.
+    pub async fn count_down(&self) -> Result<u64, LockError> {
+        let publish = self.inner.client.publish_command();
+        let request = form::count_down(&self.inner.names, publish, rand::random());
+        let subject = self.inner.subject();
+        let left = subject.ask_surely("count down", request, number).await?;
+        Ok(u64::try_from(left).unwrap_or(0))
+    }
+
+    /// What is left, by the word of the master; 0 is open.
+    pub async fn count(&self) -> Result<u64, LockError> {
+        let request = form::count(&self.inner.names);
+        let left = self
+            .inner
+            .subject()
+            .ask("look at", &request, number)
+            .await?;
+        Ok(u64::try_from(left).unwrap_or(0))
+    }
+
+    /// Opens it at once by taking the count away; true if there was one.
+    pub async fn delete(&self) -> Result<bool, LockError> {
+        let publish = self.inner.client.publish_command();
+        let request = form::delete(&self.inner.names, publish);
+        self.inner.subject().ask("open", &request, yes).await
+    }
+
+    /// Waits until it is open; false if it was not within the wait. One that opened and was closed again between two looks
+    /// may be missed.
+    ///
+    /// Errors: `Failed` where the last look had no answer or a refusal. Dropping the future leaves nothing behind.
+    pub async fn wait(&self, wait: Wait) -> Result<bool, LockError> {
+        let inner = &*self.inner;
+        let options = &inner.client.options;
+        let began = Instant::now();
+        let (once, end) = match wait {
+            Wait::AtMost(wait) if !wait.is_zero() => (false, began.checked_add(wait)),
+            Wait::Forever => (false, None),
+            _ => (true, Some(began + options.response_timeout)),
+        };
+        if once {
+            let look = inner.look(end).await;
+            return look
+                .map(|look| look.is_open)
+                .map_err(|error| inner.failed(error));
+        }
+        let place = inner
+            .client
+            .latches
+            .enter(inner.names.key.clone(), Seat::default);
+        let Some(mut seat) = within(end, place.seat()).await else {
+            return Ok(false);
+        };
+        if seat.open_at.is_some_and(|at| at >= began) {
+            return Ok(true);
+        }
+        let mut failures = 0;
+        loop {
+            let trouble = match inner.look(end).await {
+                Ok(look) if look.is_open => {
+                    seat.open_at = Some(look.sent_at);
+                    return Ok(true);
+                }
+                Ok(_) => {
+                    failures = 0;
+                    None
+                }
+                Err(error) if !passes(&error) => return Err(inner.failed(error)),
+                Err(error) => {
+                    failures += 1;
+                    Some(error)
+                }
+            };
+            if seat.ears.is_none() {
+                let mut ears = inner.listen();
+                // Without an acknowledgement it is looked at all the same.
+                let bound = Instant::now() + options.response_timeout;
+                let bound = end.map_or(bound, |end| end.min(bound));
+                within(Some(bound), ears.ready()).await;
+                seat.ears = Some(ears);
+            } else {
+                let pause = match failures {
+                    0 => options.poll_bound.mul_f64(rand::random_range(0.75..=1.0)),
+                    failures => backoff(failures).min(options.poll_bound),
+                };
+                let look_at = Instant::now() + pause;
+                let wake = end.map_or(look_at, |end| end.min(look_at));
+                if let Some(ears) = &mut seat.ears {
+                    within(Some(wake), ears.hint()).await;
+                }
+            }
+            if end.is_some_and(|end| Instant::now() >= end) {
+                return trouble.map_or(Ok(false), |error| Err(inner.failed(error)));
+            }
+        }
+    }
+}
+
+/// What one look saw.
+struct Look {
+    is_open: bool,
+    sent_at: Instant,
+}
+
+impl Inner {
+    fn subject(&self) -> Subject<'_> {
+        Subject {
+            client: &self.client,
+            route: &self.route,
+            names: &self.names,
+        }
+    }
+
+    fn listen(&self) -> Ears {
+        let routes = std::slice::from_ref(&self.route);
+        Ears::on(routes, &self.names.key, &self.names.channel)
+    }
+
+    async fn look(&self, end: Option<Instant>) -> Result<Look, NodeError> {
+        let now = Instant::now();
+        let timeout = now + self.client.options.response_timeout;
+        let deadline = end.map_or(timeout, |end| end.max(now + LAST_LOOK).min(timeout));
+        let sent: Sent = self.route.send(&form::count(&self.names), deadline).await?;
+        let count = number(&sent.value).ok_or_else(|| not_an_answer(&sent))?;
+        Ok(Look {
+            is_open: count <= 0,
+            sent_at: sent.sent_at,
+        })
+    }
+
+    /// A look has no effect, so nothing is unknown about it.
+    fn failed(&self, error: NodeError) -> LockError {
+        LockError::at_node(ErrorKind::Failed, "wait for", &self.names.key, error)
+    }
+}

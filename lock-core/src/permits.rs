@@ -1,0 +1,327 @@
+//! Permits by name: each has an id and a lease, and is renewed while its holder lives.
+
+use std::{fmt, str::FromStr, sync::Arc, time::Duration};
+
+use redis::Value;
+
+use crate::{
+    acquire::acquire_for,
+    asked::yes,
+    client::Client,
+    error::{ErrorKind, LockError},
+    guard::{Guard, GuardEvents, LostReason},
+    hold::{ENDLESS, Who},
+    kind::permits::{self as form, Change},
+    lock::{Acquire, LockInner},
+    semaphore::{counted, delete},
+};
+
+/// Permits that one acquire takes at most, so that its script is over in a moment.
+const MOST: u32 = 4096;
+
+/// What names one permit: 16 bytes at the server, 32 hex digits anywhere else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PermitId(pub(crate) [u8; 16]);
+
+impl PermitId {
+    /// Reads ids that follow each other.
+    pub(crate) fn read_all(ids: &str) -> Vec<Self> {
+        let digits = ids.as_bytes().chunks_exact(32);
+        let texts = digits.filter_map(|digits| std::str::from_utf8(digits).ok());
+        texts.filter_map(|text| text.parse().ok()).collect()
+    }
+}
+
+impl fmt::Display for PermitId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", u128::from_be_bytes(self.0))
+    }
+}
+
+impl FromStr for PermitId {
+    type Err = UnknownPermitId;
+
+    fn from_str(text: &str) -> Result<Self, UnknownPermitId> {
+        let digits = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let number = u128::from_str_radix(text, 16).ok().filter(|_| digits);
+        let number = number.ok_or_else(|| UnknownPermitId {
+            text: text.to_owned(),
+        })?;
+        Ok(PermitId(number.to_be_bytes()))
+    }
+}
+
+/// Words that are no [`PermitId`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is no id of a permit; one has 32 hex digits")]
+pub struct UnknownPermitId {
+    text: String,
+}
+
+/// A permit that somebody holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Permit {
+    /// Its id.
+    pub id: PermitId,
+    /// What is left of its lease if it is not renewed, rounded down to milliseconds; `None` for one without an end, such as
+    /// a Java peer can take.
+    pub remaining: Option<Duration>,
+}
+
+/// Permits under a name, in the wire format of RPermitExpirableSemaphore. Cheap to clone.
+///
+/// Each permit has an id and a lease, and comes back by itself when that ends: with a renewed lease soon after its holder
+/// died, and never while it lives and reaches the server. Free and held permits together are always as many as were set.
+///
+/// - Leases are judged by the server's clock. After a failover that is another one, so clocks of masters and replicas should agree to
+///   well under a lease; those of clients do not matter. A Java peer judges by its own.
+/// - An acquire keeps its ids over all its repetitions: a lost answer takes nothing twice, and what may have been taken is
+///   given back, or comes back with its lease.
+/// - Waiters of one client are served in their order, as those of a [`Semaphore`](crate::Semaphore); they wake when permits are
+///   given back, when the next one expires, and at the poll bound.
+#[derive(Debug, Clone)]
+pub struct Permits {
+    inner: Arc<LockInner>,
+}
+
+impl Client {
+    /// Permits by their name, which is a Redis key itself. Nothing is sent.
+    ///
+    /// Errors: `Invalid` as for [`lock`](Client::lock); permits live in one server set, so not in independent masters.
+    pub fn permits(&self, name: &str) -> Result<Permits, LockError> {
+        let inner = counted(self, "semaphore with permits", name, &form::Permits)?;
+        Ok(Permits { inner })
+    }
+}
+
+impl Permits {
+    /// Their name, which is a Redis key itself.
+    pub fn name(&self) -> &str {
+        &self.inner.names.key
+    }
+
+    /// Begins with so many permits; false if there are some already, also if all are held.
+    pub async fn try_set_permits(&self, permits: u32) -> Result<bool, LockError> {
+        self.change("begin", Change::Begin(permits)).await
+    }
+
+    /// Sets how many permits there are, held ones included. What is held stays held: with fewer than that the number of free
+    /// ones is below zero until enough came back.
+    pub async fn set_permits(&self, permits: u32) -> Result<(), LockError> {
+        let change = Change::Set(permits);
+        self.change("set the permits of", change).await.map(|_| ())
+    }
+
+    /// Adds so many permits, or takes so many away, free ones below zero included.
+    pub async fn add_permits(&self, permits: i32) -> Result<(), LockError> {
+        let change = Change::Add(permits);
+        self.change("add permits to", change).await.map(|_| ())
+    }
+
+    /// Once, whatever becomes of the answers.
+    async fn change(&self, action: &'static str, change: Change) -> Result<bool, LockError> {
+        let publish = self.inner.client.publish_command();
+        let request = form::change(&self.inner.names, change, publish, rand::random());
+        self.inner.subject().ask(action, &request, yes).await
+    }
+
+    /// Takes one permit; as [`acquire_many`](Permits::acquire_many).
+    pub async fn acquire(&self, how: Acquire) -> Result<PermitGuard, LockError> {
+        self.acquire_many(1, how).await
+    }
+
+    /// Takes so many permits, 1 to 4,096, all or none, with one lease. An owner and a token's life are `Invalid`: whoever knows
+    /// an id holds that permit.
+    ///
+    /// Errors and bounds as [`Lock::acquire`](crate::Lock::acquire), and so when the future is dropped.
+    pub async fn acquire_many(&self, permits: u32, how: Acquire) -> Result<PermitGuard, LockError> {
+        let invalid = |why: String| {
+            let name = self.name();
+            Err(LockError::local(ErrorKind::Invalid, "acquire", name, why))
+        };
+        if permits == 0 || permits > MOST {
+            return invalid(format!(
+                "{permits} permits; 1 to {MOST} can be taken at once"
+            ));
+        }
+        if how.owner.is_some() || how.token_life.is_some() {
+            return invalid("permits have ids instead of owners, and no tokens".to_owned());
+        }
+        let guard = acquire_for(&self.inner, Who::Ids(permits), how).await?;
+        let ids = PermitId::read_all(guard.owner());
+        Ok(PermitGuard { guard, ids })
+    }
+
+    /// Gives permits back by their ids, whoever took them; those that were not held (any more).
+    ///
+    /// A lost answer is asked for again, and the repetition is recognised. After `Unknown`, and when the future is dropped,
+    /// it goes on in the background for half a minute.
+    pub async fn release(&self, ids: &[PermitId]) -> Result<Vec<PermitId>, LockError> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let publish = self.inner.client.publish_command();
+        let request = form::give(&self.inner.names, ids, publish, rand::random());
+        let subject = self.inner.subject();
+        let each = subject.ask_surely("release", request, text).await?;
+        let unknown = ids.iter().zip(each).filter(|(_, given)| *given == b'0');
+        Ok(unknown.map(|(id, _)| *id).collect())
+    }
+
+    /// Gives one permit a lease from now on, longer or shorter than it had; false if it is not held (any more). A guard that
+    /// renews it will lengthen it again.
+    pub async fn update_lease(&self, id: PermitId, lease: Duration) -> Result<bool, LockError> {
+        const ACTION: &str = "change a lease of";
+        if lease < Duration::from_millis(1) || lease > ENDLESS {
+            let why = "a lease is 1 ms to a hundred years";
+            return Err(LockError::local(
+                ErrorKind::Invalid,
+                ACTION,
+                self.name(),
+                why,
+            ));
+        }
+        let publish = self.inner.client.publish_command();
+        let request = form::lease(&self.inner.names, id, lease, publish);
+        self.inner.subject().ask(ACTION, &request, yes).await
+    }
+
+    /// How many are free now; below zero while more are held than there are, and 0 where nothing was set.
+    pub async fn available(&self) -> Result<i64, LockError> {
+        Ok(self.counts().await?.0)
+    }
+
+    /// How many are held now.
+    pub async fn acquired(&self) -> Result<u64, LockError> {
+        let (_, held) = self.counts().await?;
+        Ok(u64::try_from(held).unwrap_or(0))
+    }
+
+    /// How many there are, free and held together.
+    pub async fn total(&self) -> Result<i64, LockError> {
+        let (free, held) = self.counts().await?;
+        Ok(free + held)
+    }
+
+    /// Free and held, at one moment.
+    async fn counts(&self) -> Result<(i64, i64), LockError> {
+        let request = self.inner.form.look(&self.inner.names);
+        self.inner.subject().ask("look at", &request, counts).await
+    }
+
+    /// The permits that are held, the first to end first.
+    pub async fn list(&self) -> Result<Vec<Permit>, LockError> {
+        let request = form::list(&self.inner.names);
+        self.inner.subject().ask("look at", &request, listed).await
+    }
+
+    /// Deletes them, held ones included; true if there were any. Holders learn at their next renewal, waiters go on waiting.
+    pub async fn delete(&self) -> Result<bool, LockError> {
+        delete(&self.inner).await
+    }
+}
+
+fn text(value: &Value) -> Option<Vec<u8>> {
+    match value {
+        Value::BulkString(text) => Some(text.clone()),
+        _ => None,
+    }
+}
+
+fn counts(value: &Value) -> Option<(i64, i64)> {
+    match value {
+        Value::Nil => Some((0, 0)),
+        Value::Array(both) => match both.as_slice() {
+            [Value::Int(free), Value::Int(held)] => Some((*free, *held)),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn listed(value: &Value) -> Option<Vec<Permit>> {
+    let Value::Array(parts) = value else {
+        return None;
+    };
+    let pairs = parts.chunks(2).map(|pair| match pair {
+        [Value::BulkString(id), Value::Int(left_ms)] => Some(Permit {
+            id: PermitId(id.as_slice().try_into().ok()?),
+            remaining: u64::try_from(*left_ms).ok().map(Duration::from_millis),
+        }),
+        _ => None,
+    });
+    pairs.collect()
+}
+
+/// Permits that this client holds, with one lease. Dropping it gives them back in the background.
+#[derive(Debug)]
+pub struct PermitGuard {
+    guard: Guard,
+    ids: Vec<PermitId>,
+}
+
+impl PermitGuard {
+    /// Their ids.
+    pub fn ids(&self) -> &[PermitId] {
+        &self.ids
+    }
+
+    /// The first of their ids.
+    pub fn id(&self) -> PermitId {
+        self.ids[0]
+    }
+
+    /// See [`Guard::valid_until`]; true of every one of them.
+    pub fn valid_until(&self) -> std::time::Instant {
+        self.guard.valid_until()
+    }
+
+    /// Whether one of them is known to be lost; see [`Guard::is_lost`].
+    pub fn is_lost(&self) -> bool {
+        self.guard.is_lost()
+    }
+
+    /// Completes when one of them is lost; see [`Guard::lost`].
+    pub async fn lost(&self) -> LostReason {
+        self.guard.lost().await
+    }
+
+    /// Its events from now on.
+    pub fn events(&self) -> GuardEvents {
+        self.guard.events()
+    }
+
+    /// Lengthens their leases; see [`Guard::extend`]. `NotHeld` if one of them is gone; the others are lengthened.
+    pub async fn extend(&self, lease: Duration) -> Result<(), LockError> {
+        self.guard.extend(lease).await
+    }
+
+    /// Gives them back; see [`Guard::release`]. `NotHeld` if one of them was gone; the others are given back.
+    pub async fn release(self) -> Result<(), LockError> {
+        self.guard.release().await.map(|_| ())
+    }
+
+    /// Leaves them held for the rest of their lease, not renewed any more, to whoever knows the ids.
+    pub fn leave(self) -> Vec<PermitId> {
+        self.guard.leave();
+        self.ids
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_read_as_it_is_shown() {
+        let id = PermitId([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 255]);
+        let shown = "000102030405060708090a0b0c0d0eff";
+        assert_eq!(id.to_string(), shown);
+        assert_eq!(shown.parse(), Ok(id));
+        assert_eq!(PermitId::read_all(&shown.repeat(3)), [id; 3]);
+        for wrong in ["", "0", "+00102030405060708090a0b0c0d0eff", "g0"] {
+            assert!(wrong.parse::<PermitId>().is_err(), "{wrong}");
+        }
+    }
+}

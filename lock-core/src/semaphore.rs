@@ -1,0 +1,230 @@
+//! A semaphore by name: permits that are counted and belong to nobody.
+
+use std::{sync::Arc, time::Duration};
+
+use crate::{
+    acquire::acquire_for,
+    asked::{Subject, number, yes},
+    client::Client,
+    error::{ErrorKind, LockError},
+    guard::Guard,
+    hold::{ENDLESS, Hold, Who},
+    kind::{Form, semaphore as form},
+    lock::{Acquire, Lease, LockInner, Wait},
+    names::Names,
+    release,
+    servers::Servers,
+};
+
+/// A number of permits under a name, in the wire format of RSemaphore. Cheap to clone.
+///
+/// The server counts what is free, and nothing else: permits have no owner and no lease. Whoever took some may crash and
+/// take them along; anybody may give back more than was ever there. Where that matters, [`Permits`](crate::Permits) have ids
+/// and leases.
+///
+/// - An acquire takes all that it asks for or nothing, and a lost answer takes nothing twice and gives nothing twice: a
+///   repetition within a minute is known.
+/// - **Order.** Those who wait in one client are served in the order in which they came, so three at once are not starved
+///   by ones of the same client. [`try_acquire`](Semaphore::try_acquire) does not wait and overtakes them. Between clients
+///   there is no order.
+/// - A release wakes one waiter of each client, and each that finds room wakes the next. Without any message a waiter
+///   looks after [`ClientOptions::poll_bound`](crate::ClientOptions::poll_bound), and on every new subscription.
+/// - A semaphore that has an end keeps it, whatever is taken, given or changed.
+#[derive(Debug, Clone)]
+pub struct Semaphore {
+    inner: Arc<LockInner>,
+}
+
+impl Client {
+    /// A semaphore by its name, which is the Redis key itself. Nothing is sent.
+    ///
+    /// Errors: `Invalid` as for [`lock`](Client::lock); a semaphore lives in one server set, so not in independent masters.
+    pub fn semaphore(&self, name: &str) -> Result<Semaphore, LockError> {
+        let inner = counted(self, "semaphore", name, &form::Semaphore)?;
+        Ok(Semaphore { inner })
+    }
+}
+
+/// What holds of permits share.
+pub(crate) fn counted(
+    client: &Client,
+    word: &'static str,
+    name: &str,
+    form: &'static dyn Form,
+) -> Result<Arc<LockInner>, LockError> {
+    let (names, route) = client.in_one_set(word, name, Names::of_permits)?;
+    Ok(Arc::new(LockInner {
+        client: Arc::clone(client.shared()),
+        names,
+        word,
+        form,
+        servers: Servers::One(route),
+    }))
+}
+
+impl LockInner {
+    /// For questions about what lives in one server set.
+    pub(crate) fn subject(&self) -> Subject<'_> {
+        Subject {
+            client: &self.client,
+            route: &self.servers.routes()[0],
+            names: &self.names,
+        }
+    }
+}
+
+impl Semaphore {
+    /// Its name, which is the Redis key itself.
+    pub fn name(&self) -> &str {
+        &self.inner.names.key
+    }
+
+    /// Begins with so many permits, and an end after `life` if one is given; false if there is such a semaphore already,
+    /// also one without a free permit.
+    pub async fn try_set_permits(
+        &self,
+        permits: u32,
+        life: Option<Duration>,
+    ) -> Result<bool, LockError> {
+        const ACTION: &str = "begin";
+        if life.is_some_and(|life| life < Duration::from_millis(1) || life > ENDLESS) {
+            let why = "a semaphore lives for 1 ms to a hundred years";
+            return Err(LockError::local(
+                ErrorKind::Invalid,
+                ACTION,
+                self.name(),
+                why,
+            ));
+        }
+        let publish = self.inner.client.publish_command();
+        let request = form::set(&self.inner.names, permits, life, publish, rand::random());
+        self.inner.subject().ask(ACTION, &request, yes).await
+    }
+
+    /// Takes so many permits, all or none; they stay taken until somebody gives as many back. None at all is granted at
+    /// once, without a question.
+    ///
+    /// Errors: `Busy` when the wait ran out; else as [`Lock::acquire`](crate::Lock::acquire). After `Unknown`, and when the
+    /// future is dropped, what may have been taken is given back in the background.
+    pub async fn acquire(&self, permits: u32, wait: Wait) -> Result<(), LockError> {
+        if permits > 0 {
+            self.take(permits, wait).await?.leave();
+        }
+        Ok(())
+    }
+
+    /// Takes so many permits if they are free now, all or none; false if not.
+    pub async fn try_acquire(&self, permits: u32) -> Result<bool, LockError> {
+        match self.acquire(permits, Wait::Try).await {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::Busy => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// As [`acquire`](Semaphore::acquire), and they are given back when the guard is dropped. The server knows nothing of the
+    /// guard: a process that dies takes the permits along. `Invalid` for none at all.
+    pub async fn acquire_guarded(
+        &self,
+        permits: u32,
+        wait: Wait,
+    ) -> Result<SemaphoreGuard, LockError> {
+        if permits == 0 {
+            let why = "there is nothing to guard about no permits";
+            return Err(LockError::local(
+                ErrorKind::Invalid,
+                "acquire",
+                self.name(),
+                why,
+            ));
+        }
+        let guard = self.take(permits, wait).await?;
+        Ok(SemaphoreGuard { guard, permits })
+    }
+
+    async fn take(&self, permits: u32, wait: Wait) -> Result<Guard, LockError> {
+        let how = Acquire::default().wait(wait).lease(Lease::Fixed(ENDLESS));
+        acquire_for(&self.inner, Who::Count(permits), how).await
+    }
+
+    /// Gives so many permits, whoever took them, and begins a semaphore where there is none, as RSemaphore does. None at all
+    /// is given without a question.
+    ///
+    /// A lost answer is asked for again, and nothing is given twice. After `Unknown`, and when the future is dropped, it goes
+    /// on in the background until a server answers.
+    pub async fn release(&self, permits: u32) -> Result<(), LockError> {
+        if permits == 0 {
+            return Ok(());
+        }
+        let durability = self.inner.client.options.durability;
+        let lease = Lease::Fixed(ENDLESS);
+        let hold = Hold::new(&self.inner, Who::Count(permits), lease, durability, None);
+        release::release(&hold).await.map(|_| ())
+    }
+
+    /// Adds so many permits, or takes away so many at once if it is a negative number, also below zero. What is free then.
+    ///
+    /// Errors: `Failed`, and `Unknown` where no answer came within four times the response timeout; it is done or not
+    /// also when the future is dropped.
+    pub async fn add_permits(&self, permits: i32) -> Result<i64, LockError> {
+        let publish = self.inner.client.publish_command();
+        let request = form::add(&self.inner.names, permits.into(), publish, rand::random());
+        self.inner
+            .subject()
+            .ask("add permits to", &request, number)
+            .await
+    }
+
+    /// Takes all that is free, and says how many that were.
+    ///
+    /// Errors as [`add_permits`](Semaphore::add_permits): after `Unknown`, and when the future is dropped, nobody knows how
+    /// many were taken.
+    pub async fn drain(&self) -> Result<u64, LockError> {
+        let request = form::drain(&self.inner.names, rand::random());
+        let drained = self.inner.subject().ask("drain", &request, number).await?;
+        Ok(u64::try_from(drained).unwrap_or(0))
+    }
+
+    /// What is free now, by the word of the master; below zero after more was taken away than there was, and 0 where there is
+    /// no such semaphore.
+    pub async fn available(&self) -> Result<i64, LockError> {
+        let request = self.inner.form.look(&self.inner.names);
+        self.inner.subject().ask("look at", &request, number).await
+    }
+
+    /// Deletes it; true if it was there. Waiters go on waiting for another to begin.
+    pub async fn delete(&self) -> Result<bool, LockError> {
+        delete(&self.inner).await
+    }
+}
+
+/// Deletes a semaphore of either sort.
+pub(crate) async fn delete(inner: &LockInner) -> Result<bool, LockError> {
+    let publish = inner.client.publish_command();
+    let request = inner.form.force_release(&inner.names, publish);
+    inner.subject().ask("delete", &request, yes).await
+}
+
+/// Permits of a [`Semaphore`] that are given back in the background when this is dropped.
+#[derive(Debug)]
+pub struct SemaphoreGuard {
+    guard: Guard,
+    permits: u32,
+}
+
+impl SemaphoreGuard {
+    /// How many.
+    pub fn permits(&self) -> u32 {
+        self.permits
+    }
+
+    /// Gives them back now; as [`Semaphore::release`].
+    pub async fn release(self) -> Result<(), LockError> {
+        self.guard.release().await.map(|_| ())
+    }
+
+    /// Leaves them taken, for somebody else to give back.
+    pub fn leave(self) {
+        self.guard.leave();
+    }
+}
