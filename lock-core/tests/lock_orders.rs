@@ -1,0 +1,225 @@
+//! Turns the scripts of the kinds with a line into models of which every order of events is tried (by stateright): exclusion, the
+//! order of arrival and progress, with a crash at any point, lost answers, lost messages and leases that end.
+//!
+//! The scripts are the library's own, run by the same language over a small server in memory. Each proof has broken
+//! twins, the same scripts with one piece replaced, which must be convicted.
+
+#[path = "lock_orders/fair.rs"]
+mod fair;
+#[path = "lock_orders/lua.rs"]
+mod lua;
+#[path = "lock_orders/model.rs"]
+mod model;
+#[path = "lock_orders/queued.rs"]
+mod queued;
+#[path = "lock_orders/store.rs"]
+mod store;
+mod support;
+
+use std::collections::BTreeSet;
+
+use fair::Fair;
+use model::{Orders, Rules};
+use queued::Queued;
+use stateright::{Checker, HasDiscoveries, Model};
+use store::{Answer, Store};
+
+/// Every order of two clients with faults of each kind, and of three with a crash.
+fn orders<R: Rules + Clone>(rules: &R) -> [Orders<R>; 2] {
+    [
+        Orders {
+            rules: rules.clone(),
+            clients: 2,
+            steps: 4,
+            crashes: 1,
+            losses: 1,
+            ticks: 2,
+        },
+        Orders {
+            rules: rules.clone(),
+            clients: 3,
+            steps: 4,
+            crashes: 1,
+            losses: 0,
+            ticks: 1,
+        },
+    ]
+}
+
+fn prove<R: Rules + Clone>(rules: &R) {
+    for model in orders(rules) {
+        let checker = model.checker().threads(2).spawn_bfs().join();
+        checker.assert_properties();
+    }
+}
+
+#[test]
+fn a_queued_lock_keeps_its_promises_in_every_order() {
+    prove(&Queued::new());
+}
+
+#[test]
+fn a_fair_lock_keeps_its_promises_in_every_order() {
+    prove(&Fair::new());
+}
+
+/// A broken twin must be convicted, and of that.
+fn convict<R: Rules + Clone>(rules: &R, of: &'static str) {
+    for model in orders(rules) {
+        let found = HasDiscoveries::AnyOf(BTreeSet::from([of]));
+        let checker = model.checker().threads(2).finish_when(found);
+        let checker = checker.spawn_bfs().join();
+        if checker.discovery(of).is_some() {
+            return;
+        }
+    }
+    panic!("nothing is found against it");
+}
+
+const EXCLUSION: &str = "who believes to hold the lock holds it";
+const ORDER: &str = "who came first enters first";
+const PROGRESS: &str = "everybody who lives gets the lock";
+
+#[test]
+fn a_queued_lock_that_does_not_look_whether_it_is_free_is_convicted() {
+    convict(
+        &Queued::new().with("if left == -2 then", "if true then"),
+        EXCLUSION,
+    );
+}
+
+#[test]
+fn a_queued_lock_that_lets_a_newcomer_in_is_convicted() {
+    convict(
+        &Queued::new().with(
+            "if redis.call('exists', line) == 1 then\n        called",
+            "if false then\n        called",
+        ),
+        ORDER,
+    );
+}
+
+#[test]
+fn a_queued_lock_that_nobody_passes_on_after_a_crash_is_convicted() {
+    let piece = "if left == -2 and redis.call('exists', line) == 1 and pass(";
+    let by = "if left == -9 and pass(";
+    convict(&Queued::new().with(piece, by), PROGRESS);
+}
+
+#[test]
+fn a_queued_lock_that_gives_without_a_lease_is_convicted() {
+    convict(&Queued::new().with("redis.call('pexpire', lock, lease)\n                    redis.call('hset', line, 'head'", "redis.call('hset', line, 'head'"), PROGRESS);
+}
+
+#[test]
+fn a_fair_lock_that_does_not_look_whether_it_is_free_is_convicted() {
+    convict(
+        &Fair::new().with(
+            "if left == -2 then\n    local called",
+            "if true then\n    local called",
+        ),
+        EXCLUSION,
+    );
+}
+
+#[test]
+fn a_fair_lock_that_lets_a_newcomer_in_is_convicted() {
+    convict(
+        &Fair::new().with("if not called or called == owner then", "if true then"),
+        ORDER,
+    );
+}
+
+#[test]
+fn a_fair_lock_that_waits_for_whoever_was_called_is_convicted() {
+    convict(
+        &Fair::new().with(
+            "        if spent < tonumber(grace) then",
+            "        if true then",
+        ),
+        PROGRESS,
+    );
+}
+
+#[test]
+fn a_fair_lock_that_serves_the_last_one_first_is_convicted() {
+    convict(
+        &Fair::new().with(
+            "redis.call('rpush', queue, owner)",
+            "redis.call('lpush', queue, owner)",
+        ),
+        ORDER,
+    );
+}
+
+/// What a command of the scripts may look like: words, and sets of words to choose from.
+const COMMANDS: &[&[&str]] = &[
+    &["EXISTS", "KEY"],
+    &["DEL", "KEY"],
+    &["PTTL", "KEY"],
+    &["PEXPIRE", "KEY", "1000000000"],
+    &["GET", "KEY"],
+    &["INCR", "KEY"],
+    &["SET", "KEY", "VALUE"],
+    &["SET", "KEY", "VALUE", "px", "1000000000", "nx"],
+    &["LINDEX", "KEY", "0"],
+    &["LPOP", "KEY"],
+    &["RPUSH", "KEY", "VALUE"],
+    &["LREM", "KEY", "0", "VALUE"],
+    &["LPOS", "KEY", "VALUE"],
+    &["ZADD", "KEY", "7", "VALUE"],
+    &["ZADD", "KEY", "9", "VALUE"],
+    &["ZSCORE", "KEY", "VALUE"],
+    &["ZREM", "KEY", "VALUE"],
+    &["HGET", "KEY", "VALUE"],
+    &["HMGET", "KEY", "VALUE", "VALUE"],
+    &["HEXISTS", "KEY", "VALUE"],
+    &["HSET", "KEY", "VALUE", "VALUE"],
+    &["HSET", "KEY", "VALUE", "5", "VALUE", "6"],
+    &["HDEL", "KEY", "VALUE", "VALUE"],
+    &["HINCRBY", "KEY", "VALUE", "-1"],
+    &["PUBLISH", "KEY", "VALUE"],
+];
+
+fn written(answer: &Answer) -> String {
+    match answer {
+        Answer::Nil => String::new(),
+        Answer::Ok => "OK".to_owned(),
+        Answer::Int(number) => number.to_string(),
+        Answer::Text(text) => text.clone(),
+        Answer::Many(parts) => parts.iter().map(written).collect::<Vec<_>>().join("\n"),
+    }
+}
+
+/// What is not the same twice: the time that is left.
+fn blurred(command: &str, answer: String) -> String {
+    match answer.parse::<i64>() {
+        Ok(left) if command == "PTTL" && left > 0 => "some".to_owned(),
+        _ => answer,
+    }
+}
+
+/// The models are worth as much as the server that they run on.
+#[test]
+fn the_server_of_the_models_answers_as_the_real_one() {
+    use rand::{RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
+    let server = support::Server::start(&[]);
+    let mut store = Store::at(1_000_000_000);
+    let mut dice = StdRng::seed_from_u64(7);
+    for _ in 0..4000 {
+        let shape = COMMANDS.choose(&mut dice).expect("some");
+        let words: Vec<String> = (shape.iter())
+            .map(|word| match *word {
+                "KEY" => format!("k{}", dice.random_range(0..4)),
+                "VALUE" => dice.random_range(1..4).to_string(),
+                word => word.to_owned(),
+            })
+            .collect();
+        let parts: Vec<&str> = words.iter().map(String::as_str).collect();
+        let real = blurred(parts[0], server.call(&parts));
+        match store.call(&words) {
+            Ok(answer) => assert_eq!(blurred(parts[0], written(&answer)), real, "{parts:?}"),
+            Err(_) => assert!(real.starts_with('-'), "{parts:?} is answered {real:?}"),
+        }
+    }
+}

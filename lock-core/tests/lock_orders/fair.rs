@@ -1,0 +1,135 @@
+//! Turns the scripts of the fair lock into the rules of a model.
+
+use super::{
+    lua::{Script, run},
+    model::{Asker, Called, LEASE_MS, LOCK, News, Rules},
+    store::{Answer, Store},
+};
+
+const QUEUE: &str = "redisson_lock_queue:{n}";
+const DEADLINES: &str = "redisson_lock_timeout:{n}";
+const CHANNEL: &str = "redisson_lock__channel:{n}";
+const KEYS: [&str; 5] = [LOCK, QUEUE, DEADLINES, "locklab_fair_latch:{n}", CHANNEL];
+/// As the library asks.
+const PLACE_MS: u64 = 30_000;
+/// How long the scripts wait for somebody who was called.
+const HEARD_MS: u64 = 1000;
+const UNHEARD_MS: u64 = 100;
+
+/// The scripts, perhaps with something taken away.
+#[derive(Debug, Clone)]
+pub(crate) struct Fair {
+    take: Script,
+    give: Script,
+    beat: Script,
+    extend: Script,
+}
+
+impl Fair {
+    pub(crate) fn new() -> Self {
+        let shared = include_str!("../../scripts/fair.lua");
+        Fair {
+            take: Script::new(&[shared, include_str!("../../scripts/take_fair.lua")]),
+            give: Script::new(&[shared, include_str!("../../scripts/give_fair.lua")]),
+            beat: Script::new(&[shared, include_str!("../../scripts/beat_fair.lua")]),
+            extend: Script::new(&[include_str!("../../scripts/extend.lua")]),
+        }
+    }
+
+    /// A broken twin: every script with `piece` replaced. Something must be replaced.
+    pub(crate) fn with(&self, piece: &str, by: &str) -> Self {
+        let scripts = [&self.take, &self.give, &self.beat];
+        assert!(
+            scripts.iter().any(|script| script.contains(piece)),
+            "no script says {piece:?}"
+        );
+        let [take, give, beat] = scripts.map(|script| script.with(piece, by));
+        Fair {
+            take,
+            give,
+            beat,
+            extend: self.extend.clone(),
+        }
+    }
+}
+
+impl Rules for Fair {
+    fn take(&self, server: &mut Store, asker: &Asker) -> News {
+        let (lease, place) = (LEASE_MS.to_string(), PLACE_MS.to_string());
+        match run(
+            server,
+            &self.take,
+            &KEYS,
+            &[&lease, &asker.owner, "PUBLISH", &place],
+        ) {
+            Answer::Nil => News::Held {
+                until_us: server.now_us + LEASE_MS * 1000,
+            },
+            Answer::Many(_) => News::Waits,
+            other => panic!("take answered {other:?}"),
+        }
+    }
+
+    fn give(&self, server: &mut Store, asker: &Asker) {
+        // A release and the end of a wait are the same here: whoever gives the lock back has no place.
+        run(server, &self.give, &KEYS, &[&asker.owner, "PUBLISH", "1"]);
+    }
+
+    fn beat(&self, server: &mut Store, asker: &Asker) -> News {
+        let place = PLACE_MS.to_string();
+        let Answer::Many(parts) = run(
+            server,
+            &self.beat,
+            &KEYS,
+            &["PUBLISH", &place, &asker.owner],
+        ) else {
+            panic!("a beat is answered with a list");
+        };
+        let head = Answer::Text(asker.owner.clone());
+        match parts.as_slice() {
+            // It has no place.
+            [_, _, _, _, _, ..] => News::Again,
+            [_, _, first, Answer::Int(1)] if *first == head => News::Again,
+            _ => News::Waits,
+        }
+    }
+
+    fn claim(&self, server: &mut Store, asker: &Asker) -> bool {
+        let lease = LEASE_MS.to_string();
+        run(server, &self.extend, &[LOCK], &[&lease, &asker.owner]) == Answer::Int(1)
+    }
+
+    fn channel(&self, asker: &Asker) -> String {
+        format!("{CHANNEL}:{}", asker.owner)
+    }
+
+    fn read(&self, _asker: &Asker, _payload: &str) -> Option<News> {
+        Some(News::Again)
+    }
+
+    fn calls(&self, asker: &Asker, message: &(String, String)) -> bool {
+        message.0 == self.channel(asker)
+    }
+
+    fn has_place(&self, server: &mut Store, asker: &Asker) -> bool {
+        let question = ["LPOS".to_owned(), QUEUE.to_owned(), asker.owner.clone()];
+        server.call(&question) != Ok(Answer::Nil)
+    }
+
+    fn may_pass(&self, now_us: u64, heard_us: u64, called: Option<Called>) -> bool {
+        let grace_ms = |called: Called| if called.heard { HEARD_MS } else { UNHEARD_MS };
+        let slow = |called: Called| called.at_us + grace_ms(called) * 1000 <= now_us;
+        heard_us + PLACE_MS * 1000 <= now_us || called.is_some_and(slow)
+    }
+
+    fn deadlines(&self, heard_us: u64, called: Option<Called>) -> Vec<u64> {
+        let graces = [HEARD_MS, UNHEARD_MS].map(|ms| called.map(|called| called.at_us + ms * 1000));
+        let place = heard_us + PLACE_MS * 1000;
+        graces.into_iter().flatten().chain([place]).collect()
+    }
+
+    /// The dead leave their places, as they do with RFairLock; the next one who asks takes them out.
+    fn stays(&self, key: &str) -> bool {
+        key == QUEUE || key == DEADLINES
+    }
+}

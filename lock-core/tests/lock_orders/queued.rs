@@ -1,0 +1,158 @@
+//! Turns the scripts of the queued lock into the rules of a model.
+
+use super::{
+    lua::{Script, run},
+    model::{Asker, Called, LEASE_MS, LOCK, News, Rules},
+    store::{Answer, Store},
+};
+
+const COUNTER: &str = "redisson_lock_token:{n}";
+const LINE: &str = "locklab_queue:{n}";
+const KEYS: [&str; 3] = [LOCK, COUNTER, LINE];
+/// As the library asks.
+const UNCLAIMED: &str = "2000";
+const ALIVE_MS: u64 = 3000;
+
+/// The scripts, perhaps with something taken away.
+#[derive(Debug, Clone)]
+pub(crate) struct Queued {
+    take: Script,
+    give: Script,
+    beat: Script,
+    extend: Script,
+}
+
+impl Queued {
+    pub(crate) fn new() -> Self {
+        let shared = include_str!("../../scripts/queue.lua");
+        Queued {
+            take: Script::new(&[shared, include_str!("../../scripts/take_queued.lua")]),
+            give: Script::new(&[shared, include_str!("../../scripts/give_queued.lua")]),
+            beat: Script::new(&[shared, include_str!("../../scripts/beat_queued.lua")]),
+            extend: Script::new(&[include_str!("../../scripts/extend.lua")]),
+        }
+    }
+
+    /// A broken twin: every script with `piece` replaced. Something must be replaced.
+    pub(crate) fn with(&self, piece: &str, by: &str) -> Self {
+        let scripts = [&self.take, &self.give, &self.beat];
+        assert!(
+            scripts.iter().any(|script| script.contains(piece)),
+            "no script says {piece:?}"
+        );
+        let [take, give, beat] = scripts.map(|script| script.with(piece, by));
+        Queued {
+            take,
+            give,
+            beat,
+            extend: self.extend.clone(),
+        }
+    }
+}
+
+fn flag(asker: &Asker) -> &'static str {
+    if asker.listens { "1" } else { "0" }
+}
+
+fn lease() -> String {
+    LEASE_MS.to_string()
+}
+
+impl Rules for Queued {
+    fn take(&self, server: &mut Store, asker: &Asker) -> News {
+        let (lease, alive) = (lease(), ALIVE_MS.to_string());
+        let args = [
+            &lease,
+            &asker.owner,
+            "PUBLISH",
+            UNCLAIMED,
+            &asker.client,
+            &alive,
+            flag(asker),
+        ];
+        match run(server, &self.take, &KEYS, &args) {
+            Answer::Many(parts) if parts[0] == Answer::Int(1) => News::Held {
+                until_us: server.now_us + LEASE_MS * 1000,
+            },
+            Answer::Many(_) => News::Waits,
+            other => panic!("take answered {other:?}"),
+        }
+    }
+
+    fn give(&self, server: &mut Store, asker: &Asker) {
+        run(
+            server,
+            &self.give,
+            &KEYS,
+            &[&asker.owner, "PUBLISH", UNCLAIMED],
+        );
+    }
+
+    fn beat(&self, server: &mut Store, asker: &Asker) -> News {
+        let alive = ALIVE_MS.to_string();
+        let args = [&asker.client, &*alive, flag(asker), "PUBLISH", UNCLAIMED];
+        let Answer::Many(parts) = run(server, &self.beat, &KEYS, &args) else {
+            panic!("a beat is answered with a list");
+        };
+        match parts.as_slice() {
+            [
+                _,
+                _,
+                _,
+                Answer::Text(owner),
+                _,
+                Answer::Int(at_us),
+                Answer::Int(ms),
+            ] if *owner == asker.owner => News::Held {
+                until_us: (at_us + ms * 1000) as u64,
+            },
+            // It should be among those who wait.
+            [_, Answer::Int(0), ..] => News::Again,
+            _ => News::Waits,
+        }
+    }
+
+    fn claim(&self, server: &mut Store, asker: &Asker) -> bool {
+        run(server, &self.extend, &[LOCK], &[&lease(), &asker.owner]) == Answer::Int(1)
+    }
+
+    fn channel(&self, asker: &Asker) -> String {
+        format!("{LINE}:{}", asker.client)
+    }
+
+    fn read(&self, asker: &Asker, payload: &str) -> Option<News> {
+        let words: Vec<_> = payload.split(' ').collect();
+        let [owner, _token, at_us, ms] = words.as_slice() else {
+            panic!("{payload:?} is no call");
+        };
+        let number = |word: &str| word.parse::<u64>().expect("a number");
+        (*owner == asker.owner).then(|| News::Held {
+            until_us: number(at_us) + number(ms) * 1000,
+        })
+    }
+
+    fn calls(&self, _asker: &Asker, _message: &(String, String)) -> bool {
+        false
+    }
+
+    fn has_place(&self, server: &mut Store, asker: &Asker) -> bool {
+        let question = [
+            "HEXISTS".to_owned(),
+            LINE.to_owned(),
+            format!("o:{}", asker.owner),
+        ];
+        server.call(&question) == Ok(Answer::Int(1))
+    }
+
+    fn may_pass(&self, now_us: u64, heard_us: u64, _called: Option<Called>) -> bool {
+        heard_us + ALIVE_MS * 1000 < now_us
+    }
+
+    fn deadlines(&self, heard_us: u64, _called: Option<Called>) -> Vec<u64> {
+        vec![heard_us + ALIVE_MS * 1000]
+    }
+
+    fn stays(&self, key: &str) -> bool {
+        key == COUNTER
+    }
+}
