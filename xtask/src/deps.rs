@@ -57,6 +57,16 @@ const TWICE: &[(&str, &str)] = &[
         "locked for a feature of rcgen that is off; never built",
     ),
     ("windows-sys", "below ring and others; not built here"),
+    ("r-efi", "stateright, in tests only, is a version behind"),
+    ("rand", "stateright, in tests only, is a version behind"),
+    (
+        "rand_chacha",
+        "stateright, in tests only, is a version behind",
+    ),
+    (
+        "rand_core",
+        "stateright, in tests only, is a version behind",
+    ),
 ];
 
 /// Reads the locked tree of every target and feature.
