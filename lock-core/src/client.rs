@@ -207,13 +207,17 @@ impl Client {
         if self.inner.shape != Shape::Cluster {
             return Ok(names);
         }
-        let names = match names.split_slots() {
-            Some(_) if self.inner.options.retag_names => of(&names::retagged(name)),
-            _ => names,
+        let Some(why) = names.split_slots() else {
+            return Ok(names);
         };
-        match names.split_slots() {
-            Some(why) => Err(why),
-            None => Ok(names),
+        let whole = of(&names::retagged(name));
+        match whole.split_slots() {
+            None if self.inner.options.retag_names => Ok(whole),
+            None => Err(format!(
+                "{why} or with one pair around a part of it, or let such names be put in braces as a whole \
+                 (retag_names)"
+            )),
+            Some(_) => Err(why),
         }
     }
 

@@ -52,15 +52,20 @@ impl Names {
 
     /// Why the companions would lie in another cluster slot than the lock, if they would.
     pub(crate) fn split_slots(&self) -> Option<String> {
-        let (lock, other) = (slot(self.key.as_bytes()), slot(self.channel.as_bytes()));
-        (lock != other).then(|| {
-            format!(
-                "its braces put {} in slot {other} and the lock itself in slot {lock}; a cluster needs both in one \
-                 slot, so use a name without braces or with one pair around a part of it, or let such names be put in \
-                 braces as a whole (retag_names)",
-                self.channel
-            )
-        })
+        let lock = slot(self.key.as_bytes());
+        // Where the channel has a rule of its own, the other companions have not.
+        let others = [
+            self.channel.clone(),
+            companion("redisson_acquire_latch", &self.key),
+        ];
+        let apart = others
+            .into_iter()
+            .find(|other| slot(other.as_bytes()) != lock)?;
+        Some(format!(
+            "its braces put {apart} in slot {} and the lock itself in slot {lock}; \
+             a cluster needs both in one slot, so use a name without braces",
+            slot(apart.as_bytes())
+        ))
     }
 }
 

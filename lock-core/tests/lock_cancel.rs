@@ -4,15 +4,10 @@
 mod lock_support;
 mod support;
 
-use std::{
-    future::{Future, poll_fn},
-    pin::Pin,
-    task::Poll,
-    time::Duration,
-};
+use std::time::Duration;
 
 use lock_core::{Acquire, Client, ClientOptions, Kind, Lease, Lock, Owner, Wait};
-use lock_support::{Relay, all_is_over};
+use lock_support::{Relay, all_is_over, polled};
 use support::{PATIENCE, Server};
 
 const MS: Duration = Duration::from_millis(1);
@@ -27,25 +22,6 @@ fn minute() -> Acquire {
     Acquire::default()
         .wait(Wait::AtMost(PATIENCE))
         .lease(Lease::Fixed(60_000 * MS))
-}
-
-/// Polls a future when it asks for it, so many times at most; whether it was done by then. After that it is dropped.
-async fn polled<F: Future>(future: F, polls: usize) -> bool {
-    let mut future = Box::pin(future);
-    let mut left = polls;
-    poll_fn(|context| {
-        if left == 0 {
-            return Poll::Ready(false);
-        }
-        left -= 1;
-        match Pin::new(&mut future).poll(context) {
-            Poll::Ready(_) => Poll::Ready(true),
-            // The last poll has been: what it asked for is on its way, and nobody will hear the answer.
-            Poll::Pending if left == 0 => Poll::Ready(false),
-            Poll::Pending => Poll::Pending,
-        }
-    })
-    .await
 }
 
 /// What a caller may be in the middle of.

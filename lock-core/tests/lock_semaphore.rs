@@ -4,18 +4,15 @@ mod lock_support;
 mod support;
 
 use std::{
-    future::{Future, poll_fn},
-    pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicI64, Ordering},
     },
-    task::Poll,
     time::Duration,
 };
 
 use lock_core::{Client, ClientOptions, ErrorKind, Semaphore, Wait};
-use lock_support::{Loss, Relay};
+use lock_support::{Loss, Relay, polled};
 use support::{
     PATIENCE, Server,
     monitor::{Monitor, sent},
@@ -351,24 +348,6 @@ async fn a_guard_gives_back_once_and_only_where_it_was_asked_for() {
     guard.expect("free").leave();
     tokio::time::sleep(50 * MS).await;
     free("1");
-}
-
-/// Polls a future when it asks for it, so many times at most; whether it was done by then. After that it is dropped.
-async fn polled<F: Future>(future: F, polls: usize) -> bool {
-    let mut future = Box::pin(future);
-    let mut left = polls;
-    poll_fn(|context| {
-        if left == 0 {
-            return Poll::Ready(false);
-        }
-        left -= 1;
-        match Pin::new(&mut future).poll(context) {
-            Poll::Ready(_) => Poll::Ready(true),
-            Poll::Pending if left == 0 => Poll::Ready(false),
-            Poll::Pending => Poll::Pending,
-        }
-    })
-    .await
 }
 
 /// Every await of acquire and release is a place where the caller may go away: no permit goes with him and none is made.

@@ -5,11 +5,14 @@
 pub mod shapes;
 
 use std::{
+    future::{Future, poll_fn},
     net::SocketAddr,
+    pin::Pin,
     sync::{
         Arc, Mutex,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
+    task::Poll,
     time::{Duration, Instant},
 };
 
@@ -227,6 +230,25 @@ async fn answers(way: Arc<Way>, mut from: OwnedReadHalf, mut to: OwnedWriteHalf)
             return;
         }
     }
+}
+
+/// Polls a future when it asks for it, so many times at most; whether it was done by then. After that it is dropped.
+pub async fn polled<F: Future>(future: F, polls: usize) -> bool {
+    let mut future = Box::pin(future);
+    let mut left = polls;
+    poll_fn(|context| {
+        if left == 0 {
+            return Poll::Ready(false);
+        }
+        left -= 1;
+        match Pin::new(&mut future).poll(context) {
+            Poll::Ready(_) => Poll::Ready(true),
+            // The last poll has been: what it asked for is on its way, and nobody will hear the answer.
+            Poll::Pending if left == 0 => Poll::Ready(false),
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await
 }
 
 /// How many scripts the server has run.
