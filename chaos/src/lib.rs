@@ -15,7 +15,7 @@
 //! promised: that two runs of one plan give the same history, since servers and schedulers are real.
 //!
 //! Reading order: [`scenario`] (what is asked), [`plan`] (decided), [`faults`] (harm and its undo), [`hooks`] and [`external`] (on
-//! somebody else's servers), [`run`] (acted),
+//! somebody else's servers), [`toxiproxy`] (through somebody else's proxy), [`run`] (acted),
 //! [`checkers`] (judged), [`proof`] (shown), [`outcome`] (as expected or not), [`builtin`] (the suite that comes with the program).
 
 pub mod builtin;
@@ -37,4 +37,5 @@ pub mod run;
 pub mod scenario;
 pub mod shim;
 pub mod shrink;
+pub mod toxiproxy;
 mod tracker;

@@ -1,6 +1,7 @@
 //! Turns a plan into servers, clients, load and faults, and what was recorded into a judged result.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,6 +38,9 @@ pub struct RunOptions {
     pub subject: Arc<dyn Subject>,
     /// How servers are started.
     pub provisioner: Arc<dyn Provisioner>,
+    /// The API of a Toxiproxy server that does the harm to links; `None`: the embedded proxies do. A plan whose faults it cannot do
+    /// ([`beyond_toxiproxy`](crate::toxiproxy::beyond_toxiproxy)) comes out unknown.
+    pub toxiproxy: Option<SocketAddr>,
     /// Told what happens while it happens.
     pub progress: Arc<dyn Fn(Progress<'_>) + Send + Sync>,
     /// True ends the run in good order: faults are healed, servers stopped, and what was recorded is kept and judged.
@@ -56,6 +60,7 @@ impl RunOptions {
             dir: dir.into(),
             subject,
             provisioner,
+            toxiproxy: None,
             progress: Arc::new(|_| {}),
             // A receiver outlives its sender, and then never changes.
             cancel: watch::channel(false).1,
@@ -155,6 +160,7 @@ pub async fn run_scenario(plan: &Plan, options: &RunOptions) -> Result<ScenarioR
     (options.progress)(Progress::Starting);
     let mut up = UpOptions::new(dir);
     up.in_memory = true;
+    up.toxiproxy = options.toxiproxy;
     if plan.needs_proxies() && !by_packets_alone(plan) {
         up.links = Links::Proxied;
     }
@@ -350,6 +356,9 @@ async fn record(
     let mut notes = Vec::new();
     if let Some(isolation) = isolation() {
         notes.push(format!("in a network of its own: {}", isolation.note));
+    }
+    if let Some(toxiproxy) = deployment.toxiproxy() {
+        notes.push(format!("links pass Toxiproxy {toxiproxy}"));
     }
     if !partial && !for_good && !probe::settled(deployment, &lock, SETTLE_WITHIN).await {
         notes.push(format!(

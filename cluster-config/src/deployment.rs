@@ -12,7 +12,9 @@ use crate::probe::{self, Prober};
 use crate::process::fleet::{Fleet, lose_data};
 use crate::process::ready::{Patience, hurry_sentinel};
 use crate::proxy::Proxies;
-use crate::{ClusterError, Data, LinkTable, Node, Role, Topology, registry, wire};
+use crate::{
+    ClusterError, Data, LinkFault, LinkHarm, LinkTable, Node, Party, Role, Topology, registry, wire,
+};
 
 /// Longest wait for one node's answer to ROLE; a node that is slower counts as unreachable.
 const ROLE_TIMEOUT: Duration = Duration::from_millis(500);
@@ -214,6 +216,18 @@ impl Deployment {
         self.fleet.resume(node)
     }
 
+    /// Takes the container of a node off its network: its connections break, new ones are refused, its process lives on. Only containers
+    /// with published ports that do not share a network (`single`, `masters`) can be; an error for all others.
+    pub async fn unplug(&self, node: &str) -> Result<(), ClusterError> {
+        self.fleet.plug(node, false).await
+    }
+
+    /// The undo of [`unplug`](Deployment::unplug); its published port is the same as before. Returns when the engine has done it, which may be a
+    /// moment before the server can be reached.
+    pub async fn plug_in(&self, node: &str) -> Result<(), ClusterError> {
+        self.fleet.plug(node, true).await
+    }
+
     /// `R`, `S`, `T`, … of `/proc/<pid>/stat`; `None` if the process is gone.
     pub fn process_state(&self, node: &str) -> Option<char> {
         self.fleet.state(node)
@@ -239,11 +253,12 @@ impl Deployment {
     /// are direct.
     pub fn set_clients(&self, pids: BTreeMap<u32, u32>) {
         if let Some(proxies) = &self.proxies {
-            proxies.table().set_clients(pids);
+            proxies.set_clients(pids);
         }
     }
 
-    /// The links; an error if the deployment was started with [`Links::Direct`](crate::Links::Direct).
+    /// The links as the embedded proxies see them; an error if the deployment was started with [`Links::Direct`](crate::Links::Direct). A
+    /// fault that is applied here is the embedded proxies' work, also where a Toxiproxy server stands behind them.
     pub fn links(&self) -> Result<&LinkTable, ClusterError> {
         match &self.proxies {
             Some(proxies) => Ok(proxies.table()),
@@ -251,6 +266,31 @@ impl Deployment {
                 "this deployment was started with direct links, which cannot be harmed; start it with proxied links",
             )),
         }
+    }
+
+    /// Puts a fault on the bytes that flow over each of these links (from, to), on open connections and on later ones: by the embedded
+    /// proxies, or by the Toxiproxy server through which links were led. The harms are in the order of the links.
+    ///
+    /// # Errors
+    /// Links are direct; or the Toxiproxy server cannot do this ([`LinkFault::by_toxiproxy`]) or does not answer, and then nothing of it stays.
+    pub async fn harm(
+        &self,
+        links: &[(Party, Party)],
+        fault: &LinkFault,
+    ) -> Result<Vec<LinkHarm>, ClusterError> {
+        let table = self.links()?;
+        if let Some(relay) = self.proxies.as_ref().and_then(Proxies::relay) {
+            let guards = relay.harm(links.to_vec(), fault).await?;
+            return Ok(guards.into_iter().map(LinkHarm::from).collect());
+        }
+        let apply = |(from, to): &(Party, Party)| table.apply(from, to, fault.clone()).into();
+        Ok(links.iter().map(apply).collect())
+    }
+
+    /// Version and address of the Toxiproxy server that links pass, if they pass one: `2.12.0 at 127.0.0.1:8474`.
+    pub fn toxiproxy(&self) -> Option<String> {
+        let relay = self.proxies.as_ref().and_then(Proxies::relay)?;
+        Some(relay.describe())
     }
 
     /// Drops every packet from one node to another; an error where this process is in no network of its own in which that

@@ -1,6 +1,7 @@
 //! Turns a topology into running servers: the seam between kinds of provisioning, and its options.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -24,6 +25,9 @@ pub struct UpOptions {
     pub dir: PathBuf,
     /// Whether faults on links will be wanted.
     pub links: Links,
+    /// The API of a Toxiproxy server on this machine that harms proxied links in the embedded proxies' place, as far as it can
+    /// ([`LinkFault::by_toxiproxy`](crate::LinkFault::by_toxiproxy)).
+    pub toxiproxy: Option<SocketAddr>,
     /// Longest wait for readiness. Default 30 s.
     pub ready_timeout: Duration,
     /// The port of every node, each on its own address; a cluster also needs the next one. A free one if `None`.
@@ -43,6 +47,7 @@ impl UpOptions {
         UpOptions {
             dir: dir.into(),
             links: Links::Direct,
+            toxiproxy: None,
             ready_timeout: Duration::from_secs(30),
             port: None,
             detach: false,

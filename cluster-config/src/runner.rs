@@ -29,6 +29,13 @@ pub(crate) trait Runner: Debug + Send + Sync {
     /// Sends SIGKILL; returns when it was sent.
     async fn kill(&self, node: &str) -> Result<(), ClusterError>;
 
+    /// Takes a server off its network, or puts it back: only where it has a network of its own.
+    async fn plug(&self, node: &str, _in_again: bool) -> Result<(), ClusterError> {
+        Err(ClusterError::new(format!(
+            "{node} has no network of its own that it could be taken off; only containers with published ports have, one by one"
+        )))
+    }
+
     /// From now on the servers outlive this value and this process.
     fn let_go(&self);
 

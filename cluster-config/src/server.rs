@@ -178,7 +178,10 @@ fn entries(folder: &Path) -> impl Iterator<Item = (String, PathBuf)> + use<> {
 }
 
 fn package(flavour: &str) -> String {
-    format!("install it with: sudo apt-get install {flavour}-server (version 7.0 or newer)")
+    format!(
+        "install it with: sudo apt-get install {flavour}-server (version 7.0 or newer), or name a binary in LOCKLAB_{}_SERVER",
+        flavour.to_ascii_uppercase()
+    )
 }
 
 /// A binary that a variable names is taken as it is, so that a wrong one is reported and not passed over.

@@ -203,6 +203,38 @@ async fn links_between_containers_are_cut_and_healed_as_those_of_processes() {
 }
 
 #[tokio::test]
+async fn a_container_off_its_network_lives_on_and_comes_back_at_its_port() {
+    if !engine::answers("containers a_container_off_its_network").await {
+        return;
+    }
+    let dir = scratch();
+    let mut options = UpOptions::new(dir.path());
+    options.ready_timeout = Duration::from_secs(90);
+    let mut topology = installed(TopologyKind::Masters, ContainerNetwork::Published);
+    topology.masters = 3;
+    let lab = Container.up(&topology, &options).await.unwrap();
+    lab.command("n1", &["SET", "k", "v"]).await.unwrap();
+    let pid = lab.pid("n1");
+    lab.unplug("n1").await.unwrap();
+    eventually("n1 is out of reach", async || {
+        lab.command("n1", &["PING"]).await.is_err()
+    })
+    .await;
+    assert_eq!(lab.pid("n1"), pid);
+    assert_eq!(lab.command("n2", &["PING"]).await.unwrap(), "PONG");
+    lab.plug_in("n1").await.unwrap();
+    eventually("n1 is back, and has lost nothing", async || {
+        lab.command("n1", &["GET", "k"])
+            .await
+            .is_ok_and(|value| value == "v")
+    })
+    .await;
+    let ports: Vec<u16> = lab.nodes().iter().map(|node| node.address.port()).collect();
+    assert_eq!(engine::listens_beyond_loopback(&ports), [""; 0]);
+    lab.down().await.unwrap();
+}
+
+#[tokio::test]
 async fn proxied_links_are_refused_where_no_link_passes_this_machine() {
     if !engine::answers("containers proxied_links_are_refused").await {
         return;

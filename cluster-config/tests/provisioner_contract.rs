@@ -1,21 +1,24 @@
-//! What every provisioner promises, tried on each: processes, containers on the host's network, containers behind published ports.
+//! What every provisioner promises, tried on each: processes of Redis and of Valkey, containers on the host's network, containers behind
+//! published ports; and somebody's own servers, which nobody starts or ends.
 #![cfg(feature = "containers")]
 
 mod support;
 
+use std::io::Write as _;
 use std::time::Duration;
 
 use cluster_config::{
-    Container, ContainerNetwork, Data, Deployment, Process, Provisioner, Topology, TopologyKind,
-    UpOptions, running,
+    Container, ContainerNetwork, Data, Deployment, External, ExternalTarget, LinkFault, Links,
+    Party, Process, Provisioner, Role, Server, Topology, TopologyKind, UpOptions, running,
 };
+use support::wire::Wire;
 use support::{PATIENCE, engine, eventually, masters, scratch};
 use tempfile::TempDir;
 
 /// A provisioner under test.
 fn provisioner(name: &str) -> Box<dyn Provisioner> {
     match name {
-        "process" => Box::new(Process),
+        "process" | "valkey" => Box::new(Process),
         _ => Box::new(Container),
     }
 }
@@ -23,7 +26,8 @@ fn provisioner(name: &str) -> Box<dyn Provisioner> {
 /// A topology for it. The server is named by its path, so that no registry is asked for an image.
 fn topology(name: &str, kind: TopologyKind) -> Topology {
     let mut topology = Topology::of(kind);
-    let installed = cluster_config::Server::find("redis").unwrap().path;
+    let server = if name == "valkey" { "valkey" } else { "redis" };
+    let installed = Server::find(server).unwrap().path;
     topology.server = installed.to_string_lossy().into_owned();
     topology.container_network = match name {
         "host" => Some(ContainerNetwork::Host),
@@ -71,7 +75,7 @@ async fn comes_up_and_goes_down(name: &str, kind: TopologyKind) {
     assert!(running().unwrap().iter().all(|listed| listed.id != id));
     assert!(!dir.path().join("nodes").exists());
     assert!(dir.path().join("logs/n1.log").exists());
-    if name != "process" {
+    if provisioner(name).name() == "container" {
         assert_eq!(engine::of(&id).await, [""; 0]);
     }
 }
@@ -149,13 +153,13 @@ async fn two_share_nothing(name: &str) {
 
 /// One module of tests for each provisioner.
 macro_rules! contract {
-    ($name:ident, $needs_engine:expr) => {
+    ($name:ident, $needs:expr) => {
         mod $name {
             use super::*;
 
             async fn skipped(test: &str) -> bool {
                 let test = format!("provisioner_contract {}::{test}", stringify!($name));
-                $needs_engine && !engine::answers(&test).await
+                lacks($needs, &test).await
             }
 
             #[tokio::test]
@@ -191,6 +195,162 @@ macro_rules! contract {
     };
 }
 
-contract!(process, false);
-contract!(host, true);
-contract!(published, true);
+contract!(process, Needs::Nothing);
+contract!(valkey, Needs::Valkey);
+contract!(host, Needs::Engine);
+contract!(published, Needs::Engine);
+
+/// What a machine may lack.
+enum Needs {
+    Nothing,
+    Valkey,
+    Engine,
+}
+
+/// Whether this machine lacks it; then says so in the form that `.ci/run` counts.
+async fn lacks(needs: Needs, test: &str) -> bool {
+    match needs {
+        Needs::Nothing => false,
+        Needs::Engine => !engine::answers(test).await,
+        Needs::Valkey => match Server::find("valkey") {
+            Ok(_) => false,
+            Err(error) => {
+                assert!(error.message.contains("LOCKLAB_VALKEY_SERVER"), "{error}");
+                let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {error}");
+                true
+            }
+        },
+    }
+}
+
+/// Servers that the test started, seen as somebody else's.
+mod external {
+    use super::*;
+
+    fn target(theirs: &Deployment) -> ExternalTarget {
+        let kind = theirs.topology().kind;
+        let named = |role| {
+            let nodes = theirs.nodes().iter().filter(move |node| node.role == role);
+            nodes.map(|node| node.address).collect()
+        };
+        ExternalTarget {
+            kind,
+            addresses: named(match kind {
+                TopologyKind::Sentinel => Role::Sentinel,
+                _ => Role::Master,
+            }),
+            master_name: match kind {
+                TopologyKind::Sentinel => "locklab".to_owned(),
+                _ => String::new(),
+            },
+            user: None,
+            password: None,
+            database: 0,
+        }
+    }
+
+    /// Theirs, and the same as an external deployment whose keys begin with `mine:`.
+    async fn found(kind: TopologyKind, links: Links) -> (Deployment, Deployment, [TempDir; 2]) {
+        let (theirs, their_dir) = up("process", &topology("process", kind)).await;
+        let urls = (theirs.url(), theirs.shown_url().to_owned());
+        let external = External::find(target(&theirs), urls, false).await.unwrap();
+        let dir = scratch();
+        let options = UpOptions {
+            links,
+            ..UpOptions::new(dir.path())
+        };
+        let asked = external.topology().clone();
+        let external = external.for_run("mine:");
+        let seen = external.up(&asked, &options).await.unwrap();
+        (theirs, seen, [their_dir, dir])
+    }
+
+    #[tokio::test]
+    async fn every_topology_is_recognised_and_outlives_its_guests() {
+        for kind in TopologyKind::ALL {
+            let (theirs, seen, _dirs) = found(kind, Links::Direct).await;
+            assert_eq!(seen.url(), theirs.url());
+            assert_eq!(seen.server_version(), theirs.server_version());
+            let shape = |lab: &Deployment| {
+                let mut nodes: Vec<_> = lab
+                    .nodes()
+                    .iter()
+                    .map(|node| (node.role, node.address))
+                    .collect();
+                nodes.sort();
+                nodes
+            };
+            assert_eq!(shape(&seen), shape(&theirs), "{kind}");
+            assert_eq!(masters(&seen).await.len(), masters(&theirs).await.len());
+
+            theirs
+                .command("n1", &["CONFIG", "RESETSTAT"])
+                .await
+                .unwrap();
+            assert!(seen.probe("orders", PATIENCE).await, "{kind}");
+            seen.down().await.unwrap();
+            for node in theirs.nodes() {
+                let name = node.name.as_str();
+                assert_eq!(theirs.command(name, &["PING"]).await.unwrap(), "PONG");
+                if node.role == Role::Sentinel {
+                    continue;
+                }
+                let keys = theirs.command(name, &["KEYS", "*"]).await.unwrap();
+                assert!(
+                    keys.lines().all(|key| key.starts_with("mine:")),
+                    "{kind}: {keys}"
+                );
+                let stats = theirs
+                    .command(name, &["INFO", "commandstats"])
+                    .await
+                    .unwrap();
+                for unwanted in ["flush", "config|set", "shutdown", "debug"] {
+                    assert!(!stats.contains(&format!("cmdstat_{unwanted}")), "{stats}");
+                }
+            }
+            theirs.down().await.unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn nobody_is_started_or_stopped_and_links_of_clients_can_be_cut() {
+        let (theirs, seen, _dirs) = found(TopologyKind::Masters, Links::Proxied).await;
+        let refusals = [
+            seen.kill("n1").await,
+            seen.pause("n1"),
+            seen.resume("n1"),
+            seen.start("n1", Data::Keep).await,
+            seen.unplug("n1").await,
+        ];
+        for refusal in refusals {
+            let message = refusal.unwrap_err().message;
+            assert!(message.contains("somebody else's server"), "{message}");
+        }
+        assert_ne!(seen.url(), theirs.url());
+        let cut = seen.links().unwrap().apply(
+            &Party::Client(0),
+            &Party::Node("n2".to_owned()),
+            LinkFault::Cut,
+        );
+        let mut client = Wire::to(seen.nodes()[1].announced).await;
+        client.send("PING").await;
+        assert!(client.is_silent().await);
+        assert_eq!(theirs.command("n2", &["PING"]).await.unwrap(), "PONG");
+        cut.heal();
+        client.expect("+PONG\r\n").await;
+        seen.down().await.unwrap();
+        theirs.down().await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn servers_that_are_not_there_are_named() {
+        let (theirs, _dir) = up("process", &topology("process", TopologyKind::Masters)).await;
+        let target = target(&theirs);
+        let urls = (theirs.url(), theirs.shown_url().to_owned());
+        theirs.kill("n3").await.unwrap();
+        let dead = theirs.nodes()[2].address.to_string();
+        let error = External::find(target, urls, false).await.unwrap_err();
+        assert!(error.missing && error.message.contains(&dead), "{error}");
+        theirs.down().await.unwrap();
+    }
+}

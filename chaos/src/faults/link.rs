@@ -1,15 +1,17 @@
-//! Harms to directed links, through the deployment's proxies: delay, cut, and cut between groups.
+//! Harms to directed links, through the proxies that the deployment's links pass: delay, cut, and cut between groups.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use cluster_config::{LinkFault, LinkGuard, Party};
+use cluster_config::{LinkFault, LinkHarm, Party};
+use futures_util::future::join_all;
 
 use super::packets;
 use super::{
     Fault, FaultError, FaultGuard, FaultKind, Healed, Hits, Injection, Proof, SettingKind,
     SettingSpec, Target, World, settings,
 };
+use crate::scenario::Settings;
 
 pub(super) const DELAY: FaultKind = FaultKind {
     name: "delay",
@@ -62,26 +64,34 @@ pub(super) struct OnLinks(pub(super) fn(&Injection) -> LinkFault);
 
 #[async_trait]
 impl Fault for OnLinks {
+    fn on_links(&self, with: &Settings) -> Option<LinkFault> {
+        let injection = Injection {
+            targets: Vec::new(),
+            with: with.clone(),
+            lasts: None,
+        };
+        Some((self.0)(&injection))
+    }
+
     async fn inject(
         &self,
         world: &Arc<World>,
         injection: &Injection,
     ) -> Result<Box<dyn FaultGuard>, FaultError> {
-        let table = world.deployment.links()?;
-        let fault = (self.0)(injection);
-        let guards: Vec<LinkGuard> = injection
+        let links: Vec<(Party, Party)> = injection
             .targets
             .iter()
             .filter_map(|target| match target {
-                Target::Link(from, to) => Some(table.apply(from, to, fault.clone())),
+                Target::Link(from, to) => Some((from.clone(), to.clone())),
                 _ => None,
             })
             .collect();
-        if guards.is_empty() {
+        if links.is_empty() {
             return Err(FaultError(
                 "it names no link between two parties".to_owned(),
             ));
         }
+        let guards = world.deployment.harm(&links, &(self.0)(injection)).await?;
         Ok(Box::new(Linked {
             names: injection.targets.iter().map(Target::to_string).collect(),
             guards,
@@ -91,7 +101,7 @@ impl Fault for OnLinks {
 
 struct Linked {
     names: Vec<String>,
-    guards: Vec<LinkGuard>,
+    guards: Vec<LinkHarm>,
 }
 
 #[async_trait]
@@ -111,12 +121,14 @@ impl FaultGuard for Linked {
             }
         }
         if bytes > 0 {
+            // A Toxiproxy server tells no pieces.
+            let pieces = match chunks {
+                0 => String::new(),
+                _ => format!(" in {chunks} pieces"),
+            };
             Proof::of(
                 true,
-                format!(
-                    "{bytes} bytes in {chunks} pieces harmed on {}",
-                    touched.join(", ")
-                ),
+                format!("{bytes} bytes{pieces} harmed on {}", touched.join(", ")),
             )
         } else if connections > 0 {
             Proof::of(
@@ -130,12 +142,12 @@ impl FaultGuard for Linked {
 
     async fn heal(self: Box<Self>) -> Healed {
         let proof = self.proof();
-        for guard in self.guards {
-            guard.heal();
-        }
+        let healed = join_all(self.guards.into_iter().map(LinkHarm::heal)).await;
         Healed {
             proof,
-            failed: None,
+            failed: healed
+                .into_iter()
+                .find_map(|healed| Some(healed.err()?.to_string())),
         }
     }
 }

@@ -21,6 +21,7 @@ mod loss;
 mod maxmemory;
 mod message;
 mod migrate_slot;
+mod network_disconnect;
 mod packets;
 mod pause;
 mod power_cut;
@@ -35,7 +36,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use cluster_config::{Party, Topology};
+use cluster_config::{LinkFault, Party, Topology};
 
 use crate::scenario::{On, Settings};
 
@@ -157,7 +158,7 @@ pub enum SettingKind {
 }
 
 /// Every fault of this build, in the order of the docs.
-pub static FAULTS: [FaultKind; 29] = [
+pub static FAULTS: [FaultKind; 30] = [
     kill::KIND,
     restart::KIND,
     pause::KIND,
@@ -174,6 +175,7 @@ pub static FAULTS: [FaultKind; 29] = [
     harms::SLICED,
     harms::CORRUPT,
     loss::KIND,
+    network_disconnect::KIND,
     hold::KIND,
     drop::KIND,
     failover::KIND,
@@ -283,6 +285,11 @@ pub trait Fault: Send + Sync {
     /// What is in the way, and what would be allowed.
     fn allowed(&self, _topology: &Topology, _on: &On, _with: &Settings) -> Result<(), String> {
         Ok(())
+    }
+
+    /// What it does to each link that it names; `None` if it is about other things.
+    fn on_links(&self, _with: &Settings) -> Option<LinkFault> {
+        None
     }
 
     /// Whether processes must have been started with the shim ([`crate::shim`]).

@@ -7,12 +7,17 @@ use cluster_config::{LinkFault, PacketGuard, Party, isolation};
 
 use super::link::OnLinks;
 use super::{Fault, FaultError, FaultGuard, Healed, Injection, Proof, Target, World};
+use crate::scenario::Settings;
 
 /// Every link that the fault names is cut.
 pub(super) struct Cut;
 
 #[async_trait]
 impl Fault for Cut {
+    fn on_links(&self, _with: &Settings) -> Option<LinkFault> {
+        Some(LinkFault::Cut)
+    }
+
     async fn inject(
         &self,
         world: &Arc<World>,

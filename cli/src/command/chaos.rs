@@ -1,5 +1,6 @@
 //! Turns scenarios into judged results: planned first, run side by side, each kept as soon as it is done.
 
+use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -47,6 +48,9 @@ pub(crate) struct Options {
     /// Enter a network of its own first, where the kernel allows it: no port collides, and links between servers are cut by dropping packets
     #[arg(long, conflicts_with = "target")]
     pub(crate) isolate: bool,
+    /// Let a Toxiproxy server do the harm to links, by the address of its API: faults that it cannot do are refused
+    #[arg(long, conflicts_with = "isolate", value_name = "HOST:PORT", value_parser = toxiproxy)]
+    toxiproxy: Option<SocketAddr>,
     /// Run each scenario with seeds N … N+K−1
     #[arg(long, default_value_t = 1, value_name = "K")]
     repeat: u32,
@@ -87,7 +91,7 @@ pub(crate) async fn run(
         Some(url) => Some(super::target::external(url, options.yes_this_is_mine).await?),
         None => None,
     };
-    let mut planned = plans(&options, external.as_ref(), seed)?;
+    let mut planned = plans(&options, external.as_ref(), seed, terminal)?;
     if options.dry_run {
         return dry_run(&planned, common, terminal);
     }
@@ -111,7 +115,7 @@ pub(crate) async fn run(
     };
     let code = run_all(
         planned,
-        external,
+        (external, options.toxiproxy),
         options.jobs,
         &mut keeper,
         &cancel,
@@ -138,6 +142,7 @@ fn plans(
     options: &Options,
     external: Option<&External>,
     seed: u64,
+    terminal: &Terminal,
 ) -> anyhow::Result<Vec<Planned>> {
     let sources: Vec<(String, String)> = if options.all {
         BUILTINS
@@ -159,7 +164,15 @@ fn plans(
             None => Ok(scenario),
             Some(external) => on_target((&file, &text), scenario, external, &options.allow),
         });
+        let parsed = parsed.and_then(|scenario| match options.toxiproxy {
+            None => Ok(scenario),
+            Some(_) => super::target::over_toxiproxy((&file, &text), scenario),
+        });
         match parsed {
+            // The suite goes on with what such a server can do.
+            Err(why) if options.all && options.toxiproxy.is_some() => {
+                terminal.warn(&format!("left out: {why}"));
+            }
             Ok(mut scenario) => {
                 if external.is_none() {
                     options.provisioner.apply(&mut scenario.topology);
@@ -180,6 +193,19 @@ fn plans(
     } else {
         Err(exit::input(wrong.join("\n")))
     }
+}
+
+/// Where a Toxiproxy server's API is.
+fn toxiproxy(text: &str) -> Result<SocketAddr, String> {
+    let addresses = text.to_socket_addrs().map_err(|error| {
+        format!("`{text}` is no address of an API ({error}); write it as 127.0.0.1:8474")
+    })?;
+    addresses
+        .into_iter()
+        .find(|address| address.ip().is_loopback())
+        .ok_or_else(|| {
+            format!("`{text}` is not on this machine: the links of its servers pass here only, so Toxiproxy must run here too")
+        })
 }
 
 /// A file's text, or a built-in scenario's.
@@ -270,7 +296,7 @@ fn dry_run(planned: &[Planned], common: &Common, terminal: &Terminal) -> anyhow:
 /// Runs all, `jobs` at a time, and keeps each as it ends. Gives the worst exit code.
 pub(crate) async fn run_all(
     planned: Vec<Planned>,
-    external: Option<Arc<dyn Provisioner>>,
+    (external, toxiproxy): (Option<Arc<dyn Provisioner>>, Option<SocketAddr>),
     jobs: usize,
     keeper: &mut Keeper,
     cancel: &Cancel,
@@ -296,6 +322,7 @@ pub(crate) async fn run_all(
         };
         let mut options = RunOptions::new(root.join(&dir), planned.subject, provisioner);
         options.cancel = cancel.flag();
+        options.toxiproxy = toxiproxy;
         Ok(async move {
             let result = run_scenario(&planned.plan, &options).await;
             (index, dir, planned.plan, result)

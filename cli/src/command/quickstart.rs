@@ -112,7 +112,7 @@ async fn work(
     if cancel.is_wanted() {
         return Ok(exit::INTERRUPTED);
     }
-    let judged = run_all(planned, None, JOBS, keeper, cancel, terminal).await?;
+    let judged = run_all(planned, (None, None), JOBS, keeper, cancel, terminal).await?;
     Ok(exit::worse(measured, judged))
 }
 

@@ -53,7 +53,15 @@ pub(crate) async fn run(
     };
     let cancel = Cancel::listen()?;
     let mut keeper = Keeper::begin(common, "replay", &name, seed)?;
-    let code = run_all(planned, None, options.jobs, &mut keeper, &cancel, terminal).await?;
+    let code = run_all(
+        planned,
+        (None, None),
+        options.jobs,
+        &mut keeper,
+        &cancel,
+        terminal,
+    )
+    .await?;
     if keeper.is_empty() {
         keeper.discard();
         return Ok(code);

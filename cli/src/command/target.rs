@@ -2,6 +2,7 @@
 
 use chaos::external::{Allowed, for_servers};
 use chaos::scenario::Scenario;
+use chaos::toxiproxy::beyond_toxiproxy;
 use cluster_config::{External, ExternalTarget, Secret, TopologyKind, resolve_host};
 use lock_core::{Endpoint, Shape, Target};
 
@@ -92,17 +93,39 @@ pub(crate) fn on_target(
     for_servers(scenario, &allowed).map_err(|wrong| {
         let complaints: Vec<String> = wrong
             .into_iter()
-            .map(|(index, why)| format!("{file}:{}:1: {why}", line_of_fault(text, index)))
+            .map(|(index, why)| format!("{file}:{}:1: {why}", line_of(text, "[[faults]]", index)))
             .collect();
         complaints.join("\n")
     })
 }
 
-/// The line, from 1, at which the fault of this index begins.
-fn line_of_fault(text: &str, index: usize) -> usize {
+/// The scenario as it is, or everything in it that a Toxiproxy server cannot do, with the lines of the faults.
+pub(crate) fn over_toxiproxy(
+    (file, text): (&str, &str),
+    scenario: Scenario,
+) -> Result<Scenario, String> {
+    let wrong = beyond_toxiproxy(&scenario);
+    if wrong.is_empty() {
+        return Ok(scenario);
+    }
+    let complaints: Vec<String> = wrong
+        .into_iter()
+        .map(|(index, why)| {
+            let line = index.map_or_else(
+                || line_of(text, "[random]", 0),
+                |index| line_of(text, "[[faults]]", index),
+            );
+            format!("{file}:{line}:1: {why}")
+        })
+        .collect();
+    Err(complaints.join("\n"))
+}
+
+/// The line, from 1, at which the table of this heading and index begins.
+fn line_of(text: &str, heading: &str, index: usize) -> usize {
     let mut begins = text
         .lines()
         .enumerate()
-        .filter(|(_, line)| line.trim_start().starts_with("[[faults]]"));
+        .filter(|(_, line)| line.trim_start().starts_with(heading));
     begins.nth(index).map_or(1, |(line, _)| line + 1)
 }

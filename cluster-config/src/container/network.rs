@@ -8,6 +8,9 @@ use testcontainers::bollard::models::{HostConfig, HostConfigLogConfig, PortBindi
 use crate::layout::Layout;
 use crate::{Access, ContainerNetwork, Links, Topology, TopologyKind};
 
+/// The engine's own network, where a container with published ports is unless it joins another's.
+pub(crate) const BRIDGE: &str = "bridge";
+
 /// The bus ports of a cluster lie so far above the client ports. They exist inside the shared network only.
 const BUS_OFFSET: u16 = 10_000;
 
@@ -88,7 +91,7 @@ impl Place {
             host.network_mode = match &self {
                 Place::Host => Some("host".to_owned()),
                 Place::In(container) => Some(format!("container:{container}")),
-                Place::Behind(_) => Some("bridge".to_owned()),
+                Place::Behind(_) => Some(BRIDGE.to_owned()),
             };
         }
     }

@@ -11,6 +11,7 @@ use futures_util::StreamExt;
 use futures_util::future::try_join_all;
 use nix::sys::signal::Signal;
 use testcontainers::bollard::Docker;
+use testcontainers::bollard::models::{NetworkConnectRequest, NetworkDisconnectRequest};
 use testcontainers::bollard::query_parameters::{
     InspectContainerOptions, KillContainerOptionsBuilder, LogsOptionsBuilder, TopOptionsBuilder,
 };
@@ -22,7 +23,7 @@ use tokio::sync::{Mutex as AsyncMutex, RwLock};
 use super::engine::{self, Engine};
 use super::image::Chosen;
 use super::labels;
-use super::network::{Place, is_shared};
+use super::network::{BRIDGE, Place, is_shared};
 use super::reaper::Reaper;
 use crate::layout::PlannedNode;
 use crate::proc_fs::Stat;
@@ -393,6 +394,38 @@ impl Runner for Containers {
 
     async fn kill(&self, node: &str) -> Result<(), ClusterError> {
         engine::run(self.send(node, Signal::SIGKILL)).await
+    }
+
+    async fn plug(&self, node: &str, in_again: bool) -> Result<(), ClusterError> {
+        if self.shared.network != ContainerNetwork::Published || self.shared.holder.is_some() {
+            return Err(ClusterError::new(format!(
+                "{node} shares its network with others and cannot be taken off it alone"
+            )));
+        }
+        let docker = self.shared.engine.docker.clone();
+        let container = name(&self.shared.deployment, node);
+        engine::run(async move {
+            let done = if in_again {
+                let request = NetworkConnectRequest {
+                    container: container.clone(),
+                    ..NetworkConnectRequest::default()
+                };
+                docker.connect_network(BRIDGE, request).await
+            } else {
+                let request = NetworkDisconnectRequest {
+                    container: container.clone(),
+                    force: Some(false),
+                };
+                docker.disconnect_network(BRIDGE, request).await
+            };
+            done.map_err(|error| {
+                let what = if in_again { "connect" } else { "disconnect" };
+                ClusterError::new(format!(
+                    "cannot {what} {container} and the network {BRIDGE}: {error}"
+                ))
+            })
+        })
+        .await
     }
 
     fn let_go(&self) {

@@ -199,6 +199,9 @@ impl Provisioner for External {
             .transpose()?;
         let nodes = self.nodes(ports.as_ref().map(|ports| ports.port));
         let proxies = proxied.then(|| Proxies::before(&nodes)).transpose()?;
+        if let (Some(proxies), Some(toxiproxy)) = (&proxies, options.toxiproxy) {
+            proxies.lead_through(toxiproxy).await?;
+        }
         let url = if proxied {
             self.through(&nodes)
         } else {

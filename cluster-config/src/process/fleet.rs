@@ -181,6 +181,12 @@ impl Fleet {
         self.runner.signal(node, Signal::SIGCONT)
     }
 
+    /// Takes a running server off its network, or puts it back.
+    pub(crate) async fn plug(&self, node: &str, in_again: bool) -> Result<(), ClusterError> {
+        self.must_run(node)?;
+        self.runner.plug(node, in_again).await
+    }
+
     /// From now on the servers outlive this value and this process.
     pub(crate) fn let_go(&self) {
         self.let_go.store(true, Ordering::Relaxed);

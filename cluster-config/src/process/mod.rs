@@ -134,6 +134,9 @@ pub(crate) async fn bring_up(
         Links::Direct => None,
         Links::Proxied => Some(Proxies::open(&layout.nodes)?),
     };
+    if let (Some(proxies), Some(toxiproxy)) = (&proxies, options.toxiproxy) {
+        proxies.lead_through(toxiproxy).await?;
+    }
     let runner = (way.runner)(&record)?;
     // From here on the fleet ends its servers when an error or a dropped call leaves this function.
     let fleet = Fleet::new(runner, layout.nodes.clone(), record)?;

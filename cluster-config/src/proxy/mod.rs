@@ -16,20 +16,22 @@ mod traffic;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
 
 use crate::layout::PlannedNode;
+use crate::relay::Relay;
 use crate::{ClusterError, Party};
 use fault::Ending;
 pub use fault::LinkFault;
 pub(crate) use fault::ToxicHarm;
 pub(crate) use passage::Passage;
 pub use resp::Pattern;
-use table::{Direction, Ends, Flow, Manners};
+pub(crate) use table::{Direction, Ends};
+use table::{Flow, Manners};
 pub use table::{LinkEffect, LinkGuard, LinkTable, MessageWatch};
 pub(crate) use traffic::Traffic;
 
@@ -37,6 +39,8 @@ pub(crate) use traffic::Traffic;
 #[derive(Debug)]
 pub(crate) struct Proxies {
     table: LinkTable,
+    /// Where connections are led through, if it is not straight to the nodes.
+    relay: Arc<OnceLock<Arc<Relay>>>,
     // Own threads: a busy load generator in the same process must not make links slower.
     runtime: Option<Runtime>,
 }
@@ -68,6 +72,7 @@ impl Proxies {
             .map_err(|error| ClusterError::new(format!("cannot start proxy threads: {error}")))?;
         let proxies = Proxies {
             table: LinkTable::new(),
+            relay: Arc::default(),
             runtime: Some(runtime),
         };
         let sources = Arc::new(sources);
@@ -78,6 +83,7 @@ impl Proxies {
             {
                 let proxy = Proxy {
                     table: proxies.table.clone(),
+                    relay: Arc::clone(&proxies.relay),
                     node: Party::Node(node.name.clone()),
                     real: SocketAddr::new(node.address.ip(), real),
                     sources: Arc::clone(&sources),
@@ -111,10 +117,39 @@ impl Proxies {
     pub(crate) fn table(&self) -> &LinkTable {
         &self.table
     }
+
+    /// Leads every connection from now on through this Toxiproxy server, where links are harmed then.
+    pub(crate) async fn lead_through(&self, toxiproxy: SocketAddr) -> Result<(), ClusterError> {
+        let Some(runtime) = &self.runtime else {
+            return Ok(());
+        };
+        let opened = runtime.spawn(Relay::open(toxiproxy)).await;
+        let relay = opened
+            .map_err(|error| ClusterError::new(format!("talking to Toxiproxy: {error}")))??;
+        // Set once, before anybody dials.
+        let _ = self.relay.set(Arc::new(relay));
+        Ok(())
+    }
+
+    /// The Toxiproxy server that connections pass, if any.
+    pub(crate) fn relay(&self) -> Option<&Arc<Relay>> {
+        self.relay.get()
+    }
+
+    /// Tells which process is which client.
+    pub(crate) fn set_clients(&self, pids: BTreeMap<u32, u32>) {
+        self.table.set_clients(pids);
+        if let Some(relay) = self.relay.get() {
+            relay.renamed();
+        }
+    }
 }
 
 impl Drop for Proxies {
     fn drop(&mut self) {
+        if let Some(relay) = self.relay.get() {
+            relay.close_now();
+        }
         // Waiting for the threads is not allowed inside another runtime, and nothing they hold is needed any more.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
@@ -126,6 +161,7 @@ impl Drop for Proxies {
 #[derive(Debug)]
 struct Proxy {
     table: LinkTable,
+    relay: Arc<OnceLock<Arc<Relay>>>,
     node: Party,
     real: SocketAddr,
     /// Source addresses of nodes.
@@ -158,7 +194,16 @@ impl Proxy {
         if admitted(&mut out, back).await.is_err() {
             return stream.set_zero_linger();
         }
-        match TcpStream::connect(self.real).await {
+        let hop = match self.relay.get() {
+            Some(relay) => match relay.hop(&ends, self.real).await {
+                Ok(hop) => Some(hop),
+                // A server that has gone takes the links with it.
+                Err(_) => return stream.set_zero_linger(),
+            },
+            None => None,
+        };
+        let next = hop.as_ref().map_or(self.real, |hop| hop.address);
+        match TcpStream::connect(next).await {
             Ok(node) => pump::carry(&self.table, &ends, stream, node).await,
             // As near to "connection refused" as one comes who has already accepted.
             Err(_) => stream.set_zero_linger(),
@@ -167,13 +212,15 @@ impl Proxy {
 
     async fn register(&self, peer: SocketAddr, local: SocketAddr) -> std::io::Result<Arc<Ends>> {
         let node = self.node.clone();
+        let manners = Manners {
+            traffic: Arc::default(),
+            ..self.manners.clone()
+        };
         if let Some(dialler) = self.sources.get(&peer.ip()) {
             let dialler = Some(Party::Node(dialler.clone()));
-            return Ok(self
-                .table
-                .register(dialler, node, peer, local, self.manners.clone()));
+            return Ok(self.table.register(dialler, node, peer, local, manners));
         }
-        let (table, manners) = (self.table.clone(), self.manners.clone());
+        let table = self.table.clone();
         let looked_up = move || table.register(None, node, peer, local, manners);
         Ok(tokio::task::spawn_blocking(looked_up).await?)
     }

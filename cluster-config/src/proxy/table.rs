@@ -55,7 +55,7 @@ struct Done {
 
 /// The two ends of one connection through a proxy.
 #[derive(Debug)]
-pub(super) struct Ends {
+pub(crate) struct Ends {
     id: u64,
     /// Who dialled. May become better known when processes are named.
     dialler: Mutex<Party>,
@@ -82,6 +82,16 @@ pub(super) struct Manners {
 }
 
 impl Ends {
+    /// Who dialled, as far as is known by now, and who was dialled.
+    pub(crate) fn parties(&self) -> (Party, Party) {
+        (self.dialler.lock().unwrap().clone(), self.node.clone())
+    }
+
+    /// What its proxy has counted.
+    pub(crate) fn traffic(&self) -> &Traffic {
+        &self.traffic
+    }
+
     /// Looks up which client dialled: 0 if the socket belongs to no process that was named.
     fn name_client(&self, pids: &BTreeMap<u32, u32>) {
         let client = clients::owner(self.peer, self.local, pids).unwrap_or(0);
@@ -228,8 +238,8 @@ impl LinkTable {
 }
 
 /// Which way bytes flow through a connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Direction {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Direction {
     /// From the one who dialled.
     Out,
     /// Back to the one who dialled.

@@ -1,0 +1,107 @@
+//! Turns changes of proxies and toxics into requests to a Toxiproxy server, one connection each.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use http_body_util::{BodyExt, Full};
+use hyper::body::Bytes;
+use hyper::header::{CONTENT_TYPE, HOST};
+use hyper::{Method, Request, StatusCode};
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+use tokio::net::TcpStream;
+
+use crate::ClusterError;
+
+/// It is on this machine and answers within a millisecond; a busy machine may need more.
+const ANSWER: Duration = Duration::from_secs(5);
+
+/// A Toxiproxy server.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Client {
+    pub(super) address: SocketAddr,
+}
+
+impl Client {
+    /// The answer to a request; null if it is empty.
+    pub(super) async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<Value>,
+    ) -> Result<Value, ClusterError> {
+        let asked = format!("{method} {path}");
+        let answer = tokio::time::timeout(ANSWER, self.exchange(method, path, body)).await;
+        let (status, text) = match answer {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(why)) => return Err(self.absent(&why.to_string())),
+            Err(_) => return Err(self.absent(&format!("no answer within {ANSWER:?}"))),
+        };
+        if !status.is_success() {
+            return Err(ClusterError::new(format!(
+                "Toxiproxy at {} answers {asked} with {status}: {}",
+                self.address,
+                text.trim()
+            )));
+        }
+        if text.trim().is_empty() {
+            return Ok(Value::Null);
+        }
+        serde_json::from_str(&text).map_err(|error| {
+            ClusterError::new(format!(
+                "what answers at {} is no Toxiproxy: {asked}: {error}",
+                self.address
+            ))
+        })
+    }
+
+    /// Removes something; what is not there is removed.
+    pub(super) async fn remove(&self, path: &str) -> Result<(), ClusterError> {
+        let asked = self.exchange(Method::DELETE, path, None);
+        match tokio::time::timeout(ANSWER, asked).await {
+            Ok(Ok((status, _))) if status.is_success() || status == StatusCode::NOT_FOUND => Ok(()),
+            Ok(Ok((status, text))) => Err(ClusterError::new(format!(
+                "Toxiproxy at {} answers DELETE {path} with {status}: {}",
+                self.address,
+                text.trim()
+            ))),
+            Ok(Err(why)) => Err(self.absent(&why.to_string())),
+            Err(_) => Err(self.absent(&format!("no answer within {ANSWER:?}"))),
+        }
+    }
+
+    fn absent(&self, why: &str) -> ClusterError {
+        ClusterError::missing(format!(
+            "no Toxiproxy answers at {0}: {why}; start one: `toxiproxy-server -host {1} -port {2}`, or `locklab proxy --listen {0}`",
+            self.address,
+            self.address.ip(),
+            self.address.port()
+        ))
+    }
+
+    async fn exchange(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<Value>,
+    ) -> Result<(StatusCode, String), Box<dyn std::error::Error + Send + Sync>> {
+        let stream = TcpStream::connect(self.address).await?;
+        stream.set_nodelay(true)?;
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
+        // Ends with the exchange; what went wrong is told there.
+        let talking = tokio::spawn(connection);
+        let body = body.map_or_else(Bytes::new, |body| body.to_string().into());
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(HOST, self.address.to_string())
+            .header(CONTENT_TYPE, "application/json")
+            .body(Full::new(body))?;
+        let response = sender.send_request(request).await?;
+        let status = response.status();
+        let bytes = response.into_body().collect().await?.to_bytes();
+        talking.abort();
+        Ok((status, String::from_utf8_lossy(&bytes).into_owned()))
+    }
+}

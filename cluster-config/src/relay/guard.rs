@@ -1,0 +1,89 @@
+//! A harm on a link, wherever it is made: what it did so far, and its undo.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::Relay;
+use crate::{ClusterError, LinkEffect, LinkGuard};
+
+/// The undo of a fault on one link, made by the embedded proxies or by a Toxiproxy server. Dropping it heals.
+#[derive(Debug)]
+#[must_use = "the fault heals when this is dropped"]
+pub struct LinkHarm(Place);
+
+#[derive(Debug)]
+enum Place {
+    Here(LinkGuard),
+    There(RelayGuard),
+}
+
+impl From<LinkGuard> for LinkHarm {
+    fn from(guard: LinkGuard) -> Self {
+        LinkHarm(Place::Here(guard))
+    }
+}
+
+impl From<RelayGuard> for LinkHarm {
+    fn from(guard: RelayGuard) -> Self {
+        LinkHarm(Place::There(guard))
+    }
+}
+
+impl LinkHarm {
+    /// Bytes and connections harmed so far: the proof that it bit. A Toxiproxy server tells no pieces: there `chunks` is 0.
+    pub fn effect(&self) -> LinkEffect {
+        match &self.0 {
+            Place::Here(guard) => guard.effect(),
+            Place::There(guard) => guard.relay.effect(guard.id),
+        }
+    }
+
+    /// Lifts the fault: what it held or delayed flows at once. Returns what it did in all.
+    ///
+    /// # Errors
+    /// The Toxiproxy server did not take it away.
+    pub async fn heal(self) -> Result<LinkEffect, ClusterError> {
+        match self.0 {
+            Place::Here(guard) => Ok(guard.heal()),
+            Place::There(mut guard) => {
+                guard.lifted = true;
+                Arc::clone(&guard.relay).lift(guard.id).await
+            }
+        }
+    }
+}
+
+/// A harm at a Toxiproxy server.
+pub(crate) struct RelayGuard {
+    relay: Arc<Relay>,
+    id: u64,
+    lifted: bool,
+}
+
+impl RelayGuard {
+    pub(super) fn new(relay: Arc<Relay>, id: u64) -> RelayGuard {
+        RelayGuard {
+            relay,
+            id,
+            lifted: false,
+        }
+    }
+}
+
+impl Drop for RelayGuard {
+    fn drop(&mut self) {
+        if !self.lifted {
+            // Nobody is left to be told.
+            let lifting = Arc::clone(&self.relay).lift(self.id);
+            self.relay.runtime.spawn(lifting);
+        }
+    }
+}
+
+impl fmt::Debug for RelayGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RelayGuard")
+            .field("id", &self.id)
+            .finish_non_exhaustive()
+    }
+}

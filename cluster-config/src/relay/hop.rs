@@ -1,0 +1,97 @@
+//! One way through a Toxiproxy server: a proxy there, and behind it a listener here that counts what comes back before it is harmed.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::AbortHandle;
+
+use crate::Party;
+use crate::proxy::{Direction, LinkTable, Passage, Traffic};
+
+/// A harm, and the direction of a connection that it concerns.
+pub(super) type Bite = (u64, Direction);
+
+/// A proxy of the server that carries one connection at a time.
+#[derive(Debug)]
+pub(super) struct Hop {
+    /// Its name at the server.
+    pub(super) name: String,
+    /// Where it listens.
+    pub(super) address: SocketAddr,
+    /// Whether it is switched on.
+    pub(super) enabled: bool,
+    /// The toxics on it.
+    pub(super) toxics: BTreeSet<Bite>,
+    pub(super) exit: Exit,
+}
+
+/// What a hop's proxy dials: it forwards to the node.
+#[derive(Debug)]
+pub(super) struct Exit {
+    pub(super) address: SocketAddr,
+    /// Of the connection that is opened next.
+    traffic: Arc<Mutex<Arc<Traffic>>>,
+    accepting: AbortHandle,
+}
+
+impl Exit {
+    /// Listens on a free loopback port for connections to `node`.
+    pub(super) async fn open(node: SocketAddr) -> io::Result<Exit> {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let address = listener.local_addr()?;
+        let traffic = Arc::new(Mutex::new(Arc::default()));
+        let accepting = tokio::spawn(accept(listener, node, Arc::clone(&traffic))).abort_handle();
+        Ok(Exit {
+            address,
+            traffic,
+            accepting,
+        })
+    }
+
+    /// Counts the next connection's bytes here.
+    pub(super) fn count_in(&self, traffic: Arc<Traffic>) {
+        *self.traffic.lock().unwrap() = traffic;
+    }
+}
+
+impl Drop for Exit {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+async fn accept(listener: TcpListener, node: SocketAddr, traffic: Arc<Mutex<Arc<Traffic>>>) {
+    loop {
+        // An error is a connection that was gone before it was accepted, or a lack of descriptors that others feel as well.
+        let Ok((stream, peer)) = listener.accept().await else {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+            continue;
+        };
+        let passage = Passage {
+            table: LinkTable::new(),
+            client: Party::Client(0),
+            upstream: Party::Node(String::new()),
+            traffic: Arc::clone(&traffic.lock().unwrap()),
+        };
+        tokio::spawn(async move {
+            // What breaks here, both ends see for themselves.
+            let _ = carry(passage, stream, peer, node).await;
+        });
+    }
+}
+
+async fn carry(
+    passage: Passage,
+    stream: TcpStream,
+    peer: SocketAddr,
+    node: SocketAddr,
+) -> io::Result<()> {
+    let local = stream.local_addr()?;
+    match TcpStream::connect(node).await {
+        Ok(server) => passage.carry(stream, server, peer, local).await,
+        Err(_) => stream.set_zero_linger(),
+    }
+}

@@ -1,0 +1,544 @@
+//! Turns a running Toxiproxy server into the place where links are harmed.
+//!
+//! The embedded proxies go on telling links apart, which a Toxiproxy cannot: whoever dials, it sees a connection to one address. So each
+//! connection that they accept is led through a proxy of its own at the server, made when it is first needed and used again when the
+//! connection has ended. Which toxics are on it follows from who talks to whom over it.
+
+mod client;
+mod guard;
+mod hop;
+mod toxic;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::future::{join_all, try_join_all};
+use hyper::Method;
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio::runtime::Handle;
+
+use crate::proxy::{Direction, Ends, Traffic};
+use crate::{ClusterError, LinkEffect, LinkFault, Party, ProcessId};
+use client::Client;
+pub use guard::LinkHarm;
+pub(crate) use guard::RelayGuard;
+use hop::{Bite, Exit, Hop};
+use toxic::Toxic;
+
+/// Every name of ours at the server begins so; then the process that owns it.
+const PREFIX: &str = "locklab";
+/// Longest that taking our proxies away may hold up an end.
+const CLOSE: Duration = Duration::from_secs(5);
+
+/// The way through a Toxiproxy server.
+#[derive(Debug)]
+pub(crate) struct Relay {
+    client: Client,
+    version: String,
+    /// What names of this deployment's proxies begin with.
+    prefix: String,
+    /// Where connections are carried, and requests are made.
+    runtime: Handle,
+    /// Held while the server is being changed, so that no connection slips between two changes.
+    turn: tokio::sync::Mutex<()>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    next: u64,
+    /// Hops without a connection, by the address to which they lead.
+    idle: BTreeMap<SocketAddr, Vec<Hop>>,
+    /// Hops with one.
+    busy: BTreeMap<u64, Busy>,
+    harms: BTreeMap<u64, Harm>,
+}
+
+/// A hop and the connection that it carries.
+#[derive(Debug)]
+struct Busy {
+    hop: Hop,
+    ends: Arc<Ends>,
+    node: SocketAddr,
+    /// Counts what is received from the node before the server sees it.
+    back: Arc<Traffic>,
+    /// What had been counted when a toxic came.
+    since: BTreeMap<Bite, u64>,
+}
+
+impl Busy {
+    /// Bytes that have entered the server in this direction.
+    fn entered(&self, direction: Direction) -> u64 {
+        match direction {
+            Direction::Out => self.ends.traffic().out()[0],
+            Direction::Back => self.back.back()[0],
+        }
+    }
+
+    fn bitten(&self, bite: &Bite) -> u64 {
+        let since = self.since.get(bite).copied();
+        since.map_or(0, |since| self.entered(bite.1).saturating_sub(since))
+    }
+}
+
+/// A fault in force on one directed link.
+#[derive(Debug)]
+struct Harm {
+    from: Party,
+    to: Party,
+    toxic: Toxic,
+    /// It is being lifted.
+    lifted: bool,
+    /// Of connections that ended meanwhile, or that it ended.
+    bytes: u64,
+    connections: u64,
+}
+
+impl Harm {
+    /// The direction of this connection that it concerns.
+    fn concerns(&self, dialler: &Party, node: &Party) -> Option<Direction> {
+        if self.lifted {
+            None
+        } else if (&self.from, &self.to) == (dialler, node) {
+            Some(Direction::Out)
+        } else if (&self.from, &self.to) == (node, dialler) {
+            Some(Direction::Back)
+        } else {
+            None
+        }
+    }
+}
+
+impl Relay {
+    /// Asks the server who it is, removes what dead processes of ours left there, and tries one hop. Must run in the runtime that carries
+    /// connections.
+    pub(crate) async fn open(address: SocketAddr) -> Result<Relay, ClusterError> {
+        static DEPLOYMENTS: AtomicU64 = AtomicU64::new(0);
+        let client = Client { address };
+        let version = client.ask(Method::GET, "/version", None).await?;
+        let version = version["version"].as_str().unwrap_or_default().to_owned();
+        sweep(client).await?;
+        let own = ProcessId::own()
+            .ok_or_else(|| ClusterError::new("this process does not find itself in /proc"))?;
+        let number = DEPLOYMENTS.fetch_add(1, Ordering::Relaxed);
+        let relay = Relay {
+            client,
+            version,
+            prefix: format!("{PREFIX}-{}-{}-{number}-", own.pid, own.start_tick),
+            runtime: Handle::current(),
+            turn: tokio::sync::Mutex::default(),
+            state: Mutex::default(),
+        };
+        let tried = relay.try_one_hop().await;
+        if tried.is_err() {
+            relay.close().await;
+        }
+        tried.map(|()| relay)
+    }
+
+    /// A server in another network answers, but nobody here reaches its proxies.
+    async fn try_one_hop(&self) -> Result<(), ClusterError> {
+        // To the server itself, which is there for certain.
+        let hop = self.make(self.client.address).await?;
+        let reached = TcpStream::connect(hop.address).await;
+        let address = hop.address;
+        let mut state = self.state.lock().unwrap();
+        state.idle.insert(self.client.address, vec![hop]);
+        reached.map(drop).map_err(|error| {
+            ClusterError::missing(format!(
+                "Toxiproxy at {} says that it listens on {address}, and nobody does there: {error}; it must run in the network of this \
+                 machine",
+                self.client.address
+            ))
+        })
+    }
+
+    /// `2.12.0 at 127.0.0.1:8474`.
+    pub(crate) fn describe(&self) -> String {
+        format!("{} at {}", self.version, self.client.address)
+    }
+
+    /// A way to a node for a new connection, with the toxics that its ends call for.
+    pub(crate) async fn hop(
+        self: &Arc<Relay>,
+        ends: &Arc<Ends>,
+        node: SocketAddr,
+    ) -> Result<HopLease, ClusterError> {
+        let _turn = self.turn.lock().await;
+        let idle = self
+            .state
+            .lock()
+            .unwrap()
+            .idle
+            .get_mut(&node)
+            .and_then(Vec::pop);
+        let hop = match idle {
+            Some(hop) => hop,
+            None => self.make(node).await?,
+        };
+        let (address, back) = (hop.address, Arc::<Traffic>::default());
+        hop.exit.count_in(Arc::clone(&back));
+        let id = {
+            let mut state = self.state.lock().unwrap();
+            let id = state.next;
+            state.next += 1;
+            // What is on it from the connection before bites this one from its first byte.
+            let since = hop.toxics.iter().map(|bite| (*bite, 0)).collect();
+            let busy = Busy {
+                hop,
+                ends: Arc::clone(ends),
+                node,
+                back,
+                since,
+            };
+            state.busy.insert(id, busy);
+            id
+        };
+        let lease = HopLease {
+            relay: Arc::clone(self),
+            id,
+            address,
+        };
+        self.adjust(id, true).await?;
+        Ok(lease)
+    }
+
+    async fn make(&self, node: SocketAddr) -> Result<Hop, ClusterError> {
+        let exit = Exit::open(node)
+            .await
+            .map_err(|error| ClusterError::new(format!("no free port on 127.0.0.1: {error}")))?;
+        let number = {
+            let mut state = self.state.lock().unwrap();
+            state.next += 1;
+            state.next
+        };
+        let name = format!("{}{number}", self.prefix);
+        let wanted = json!({"name": name, "listen": "127.0.0.1:0", "upstream": exit.address.to_string(), "enabled": true});
+        let made = self
+            .client
+            .ask(Method::POST, "/proxies", Some(wanted))
+            .await?;
+        let listen = made["listen"].as_str().unwrap_or_default();
+        let address = listen.parse().map_err(|_| {
+            ClusterError::new(format!(
+                "Toxiproxy listens on {listen:?}, which is no address"
+            ))
+        })?;
+        Ok(Hop {
+            name,
+            address,
+            enabled: true,
+            toxics: Default::default(),
+            exit,
+        })
+    }
+
+    /// Gives a hop the toxics that the harms in force call for, and takes the others away.
+    async fn adjust(&self, id: u64, new: bool) -> Result<(), ClusterError> {
+        let Some(change) = self.state.lock().unwrap().change(id, new) else {
+            return Ok(());
+        };
+        let proxy = format!("/proxies/{}", change.name);
+        for bite in change.gone {
+            self.client
+                .remove(&format!("{proxy}/toxics/{}", toxic_name(bite)))
+                .await?;
+            self.state.lock().unwrap().gone(id, bite);
+        }
+        for (bite, kind, attributes) in change.come {
+            let stream = stream(bite.1);
+            let toxic = json!({
+                "name": toxic_name(bite), "type": kind, "stream": stream, "toxicity": 1.0, "attributes": attributes,
+            });
+            self.client
+                .ask(Method::POST, &format!("{proxy}/toxics"), Some(toxic))
+                .await?;
+            // Only now: a byte that came in before may have passed unharmed, and proves nothing.
+            self.state.lock().unwrap().came(id, bite);
+        }
+        if let Some(enabled) = change.enabled {
+            self.client
+                .ask(Method::POST, &proxy, Some(json!({"enabled": enabled})))
+                .await?;
+            if let Some(busy) = self.state.lock().unwrap().busy.get_mut(&id) {
+                busy.hop.enabled = enabled;
+            }
+        }
+        Ok(())
+    }
+
+    async fn adjust_all(&self) -> Result<(), ClusterError> {
+        let ids: Vec<u64> = self.state.lock().unwrap().busy.keys().copied().collect();
+        try_join_all(ids.into_iter().map(|id| self.adjust(id, false)))
+            .await
+            .map(drop)
+    }
+
+    /// Puts a fault on the bytes that flow over each of these links, on open connections and on later ones.
+    pub(crate) async fn harm(
+        self: &Arc<Relay>,
+        links: Vec<(Party, Party)>,
+        fault: &LinkFault,
+    ) -> Result<Vec<RelayGuard>, ClusterError> {
+        let toxic = Toxic::of(fault).map_err(ClusterError::new)?;
+        let relay = Arc::clone(self);
+        self.run(async move {
+            let _turn = relay.turn.lock().await;
+            let mut guards = Vec::new();
+            for (from, to) in links {
+                let mut state = relay.state.lock().unwrap();
+                let id = state.next;
+                state.next += 1;
+                state.harms.insert(
+                    id,
+                    Harm {
+                        from,
+                        to,
+                        toxic: toxic.clone(),
+                        lifted: false,
+                        bytes: 0,
+                        connections: 0,
+                    },
+                );
+                drop(state);
+                guards.push(RelayGuard::new(Arc::clone(&relay), id));
+            }
+            relay.adjust_all().await.map(|()| guards)
+        })
+        .await
+    }
+
+    /// Takes a fault away again; returns what it did in all.
+    async fn lift(self: Arc<Relay>, id: u64) -> Result<LinkEffect, ClusterError> {
+        let relay = Arc::clone(&self);
+        self.run(async move {
+            let _turn = relay.turn.lock().await;
+            if let Some(harm) = relay.state.lock().unwrap().harms.get_mut(&id) {
+                harm.lifted = true;
+            }
+            let lifted = relay.adjust_all().await;
+            let mut state = relay.state.lock().unwrap();
+            let effect = state.effect(id);
+            if lifted.is_ok() {
+                state.harms.remove(&id);
+            }
+            lifted.map(|()| effect)
+        })
+        .await
+    }
+
+    fn effect(&self, id: u64) -> LinkEffect {
+        self.state.lock().unwrap().effect(id)
+    }
+
+    /// Follows when connections turn out to be somebody else's.
+    pub(crate) fn renamed(self: &Arc<Relay>) {
+        let relay = Arc::clone(self);
+        self.runtime.spawn(async move {
+            let _turn = relay.turn.lock().await;
+            // A server that is gone is noticed by whoever harms a link next.
+            let _ = relay.adjust_all().await;
+        });
+    }
+
+    /// Runs to its end, also if the caller stops waiting for it, where the sockets belong.
+    async fn run<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, ClusterError>> + Send + 'static,
+    ) -> Result<T, ClusterError> {
+        match self.runtime.spawn(work).await {
+            Ok(result) => result,
+            Err(error) => Err(ClusterError::new(format!("talking to Toxiproxy: {error}"))),
+        }
+    }
+
+    /// Takes every proxy of this deployment away. Blocks the calling thread for at most a few seconds.
+    pub(crate) fn close_now(self: &Arc<Relay>) {
+        let relay = Arc::clone(self);
+        let closing = std::thread::spawn(move || {
+            let runtime = relay.runtime.clone();
+            // What stays is swept by the next run that uses this server.
+            let _ = runtime.block_on(async { tokio::time::timeout(CLOSE, relay.close()).await });
+        });
+        let _ = closing.join();
+    }
+
+    async fn close(&self) {
+        let names: Vec<String> = {
+            let state = self.state.lock().unwrap();
+            let busy = state.busy.values().map(|busy| &busy.hop);
+            let all = state.idle.values().flatten().chain(busy);
+            all.map(|hop| hop.name.clone()).collect()
+        };
+        let paths: Vec<String> = names
+            .iter()
+            .map(|name| format!("/proxies/{name}"))
+            .collect();
+        let _ = join_all(paths.iter().map(|path| self.client.remove(path))).await;
+    }
+}
+
+/// What a hop lacks and has too much of.
+struct Change {
+    name: String,
+    gone: Vec<Bite>,
+    come: Vec<(Bite, &'static str, Value)>,
+    /// To be switched on or off.
+    enabled: Option<bool>,
+}
+
+impl State {
+    fn change(&mut self, id: u64, new: bool) -> Option<Change> {
+        let busy = self.busy.get(&id)?;
+        let (dialler, node) = busy.ends.parties();
+        let mut wanted = BTreeMap::new();
+        let mut enabled = true;
+        for (harm_id, harm) in &mut self.harms {
+            let Some(direction) = harm.concerns(&dialler, &node) else {
+                continue;
+            };
+            match &harm.toxic {
+                Toxic::On(kind, attributes) => {
+                    wanted.insert((*harm_id, direction), (*kind, attributes.clone()));
+                }
+                Toxic::Off => {
+                    enabled = false;
+                    // It ends an open connection once, and each new one.
+                    if busy.hop.enabled || new {
+                        harm.connections += 1;
+                    }
+                }
+            }
+        }
+        let present = &busy.hop.toxics;
+        let gone = present.iter().filter(|bite| !wanted.contains_key(bite));
+        Some(Change {
+            name: busy.hop.name.clone(),
+            gone: gone.copied().collect(),
+            enabled: (busy.hop.enabled != enabled).then_some(enabled),
+            come: wanted
+                .iter()
+                .filter(|(bite, _)| !present.contains(bite))
+                .map(|(bite, (kind, attributes))| (*bite, *kind, attributes.clone()))
+                .collect(),
+        })
+    }
+
+    fn came(&mut self, id: u64, bite: Bite) {
+        if let Some(busy) = self.busy.get_mut(&id) {
+            busy.hop.toxics.insert(bite);
+            let entered = busy.entered(bite.1);
+            busy.since.insert(bite, entered);
+        }
+    }
+
+    fn gone(&mut self, id: u64, bite: Bite) {
+        if let Some(busy) = self.busy.get_mut(&id) {
+            let bitten = busy.bitten(&bite);
+            busy.hop.toxics.remove(&bite);
+            busy.since.remove(&bite);
+            self.keep(bite, bitten);
+        }
+    }
+
+    /// Remembers what a harm did to a connection that it does not concern any more.
+    fn keep(&mut self, (harm, _): Bite, bytes: u64) {
+        if let Some(harm) = self.harms.get_mut(&harm)
+            && bytes > 0
+        {
+            harm.bytes += bytes;
+            harm.connections += 1;
+        }
+    }
+
+    /// The connection has ended; its hop waits for the next.
+    fn ended(&mut self, id: u64) {
+        if let Some(busy) = self.busy.remove(&id) {
+            for bite in busy.since.keys() {
+                let bitten = busy.bitten(bite);
+                self.keep(*bite, bitten);
+            }
+            self.idle.entry(busy.node).or_default().push(busy.hop);
+        }
+    }
+
+    fn effect(&self, id: u64) -> LinkEffect {
+        let mut effect = LinkEffect::default();
+        if let Some(harm) = self.harms.get(&id) {
+            effect.bytes = harm.bytes;
+            effect.connections = harm.connections;
+        }
+        for busy in self.busy.values() {
+            for direction in [Direction::Out, Direction::Back] {
+                let bitten = busy.bitten(&(id, direction));
+                effect.bytes += bitten;
+                effect.connections += u64::from(bitten > 0);
+            }
+        }
+        effect
+    }
+}
+
+/// A hop in use.
+#[derive(Debug)]
+pub(crate) struct HopLease {
+    relay: Arc<Relay>,
+    id: u64,
+    /// Where to dial.
+    pub(crate) address: SocketAddr,
+}
+
+impl Drop for HopLease {
+    fn drop(&mut self) {
+        self.relay.state.lock().unwrap().ended(self.id);
+    }
+}
+
+fn toxic_name((harm, direction): Bite) -> String {
+    format!("{harm}-{}", stream(direction))
+}
+
+fn stream(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Out => "upstream",
+        Direction::Back => "downstream",
+    }
+}
+
+/// Removes the proxies of processes that have ended without doing so themselves.
+async fn sweep(client: Client) -> Result<(), ClusterError> {
+    let all = client.ask(Method::GET, "/proxies", None).await?;
+    for name in all.as_object().into_iter().flat_map(|all| all.keys()) {
+        if owner(name).is_some_and(|owner| !owner.is_alive()) {
+            client.remove(&format!("/proxies/{name}")).await?;
+        }
+    }
+    Ok(())
+}
+
+/// The process that a name of ours carries.
+fn owner(name: &str) -> Option<ProcessId> {
+    let mut words = name.strip_prefix(PREFIX)?.strip_prefix('-')?.split('-');
+    Some(ProcessId {
+        pid: words.next()?.parse().ok()?,
+        start_tick: words.next()?.parse().ok()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_of_ours_have_an_owner() {
+        let own = owner("locklab-17-4711-0-3").unwrap();
+        assert_eq!((own.pid, own.start_tick), (17, 4711));
+        for other in ["redis", "locklab", "locklab-17", "locklab-x-1-0-1"] {
+            assert!(owner(other).is_none(), "{other}");
+        }
+    }
+}
