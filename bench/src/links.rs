@@ -6,7 +6,7 @@
 use std::{
     collections::BTreeMap,
     sync::{
-        RwLock,
+        Mutex, RwLock,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -63,17 +63,17 @@ impl Script {
         }
     }
 
-    fn by_digest(&self, key: &str, args: &[&str]) -> Cmd {
-        Self::with("EVALSHA", self.inner.get_hash(), key, args)
+    fn by_digest(&self, keys: &[&str], args: &[&str]) -> Cmd {
+        Self::with("EVALSHA", self.inner.get_hash(), keys, args)
     }
 
-    fn in_full(&self, key: &str, args: &[&str]) -> Cmd {
-        Self::with("EVAL", self.source, key, args)
+    fn in_full(&self, keys: &[&str], args: &[&str]) -> Cmd {
+        Self::with("EVAL", self.source, keys, args)
     }
 
-    fn with(verb: &str, script: &str, key: &str, args: &[&str]) -> Cmd {
+    fn with(verb: &str, script: &str, keys: &[&str], args: &[&str]) -> Cmd {
         let mut cmd = redis::cmd(verb);
-        cmd.arg(script).arg(1).arg(key).arg(args);
+        cmd.arg(script).arg(keys.len()).arg(keys).arg(args);
         cmd
     }
 }
@@ -88,6 +88,12 @@ struct Known {
     slots: Vec<(u16, u16, String)>,
 }
 
+/// A connection that one caller has for itself.
+pub(crate) struct Alone {
+    address: String,
+    connection: MultiplexedConnection,
+}
+
 /// Connections to a target.
 pub(crate) struct Links {
     shape: Shape,
@@ -100,6 +106,8 @@ pub(crate) struct Links {
     master_name: String,
     response_timeout: Duration,
     known: RwLock<Known>,
+    /// Connections of one caller at a time that nobody uses now, by address.
+    spare: Mutex<BTreeMap<String, Vec<MultiplexedConnection>>>,
     commands: AtomicU64,
 }
 
@@ -167,6 +175,7 @@ impl Links {
             master_name: String::new(),
             response_timeout,
             known: RwLock::default(),
+            spare: Mutex::default(),
             commands: AtomicU64::new(0),
         }
     }
@@ -214,18 +223,78 @@ impl Links {
         )))
     }
 
-    /// Runs a script at the server that has `key`.
+    /// Runs a script at the server that has its keys.
     pub(crate) async fn script<T: FromRedisValue>(
         &self,
         script: &Script,
-        key: &str,
+        keys: &[&str],
         args: &[&str],
     ) -> Result<T, Trouble> {
-        match self.query(key, &script.by_digest(key, args)).await {
+        match self.query(keys[0], &script.by_digest(keys, args)).await {
             Err(Trouble::Refused(why)) if why == NO_SCRIPT => {
-                self.query(key, &script.in_full(key, args)).await
+                self.query(keys[0], &script.in_full(keys, args)).await
             }
             answer => answer,
+        }
+    }
+
+    /// A connection to the server that has `key`, for this caller alone until it is given back with [`Links::keep`]; dropped
+    /// instead it is closed, whatever it was waiting for.
+    pub(crate) async fn alone(&self, key: &str) -> Result<Alone, Trouble> {
+        let address = self.owner_of(key).await.map_err(refused)?;
+        let spare = self
+            .spare
+            .lock()
+            .expect("no panic")
+            .get_mut(&address)
+            .and_then(Vec::pop);
+        let connection = match spare {
+            Some(connection) => connection,
+            None => {
+                let why = |e| Trouble::Refused(format!("{address}: cannot connect: {e}"));
+                self.dial(&address).await.map_err(why)?
+            }
+        };
+        Ok(Alone {
+            address,
+            connection,
+        })
+    }
+
+    /// Takes back a connection on which nothing is under way.
+    pub(crate) fn keep(&self, alone: Alone) {
+        let mut spare = self.spare.lock().expect("no panic");
+        spare
+            .entry(alone.address)
+            .or_default()
+            .push(alone.connection);
+    }
+
+    /// Sends a command over a connection of the caller's own.
+    pub(crate) async fn over(
+        &self,
+        alone: &mut Alone,
+        cmd: &Cmd,
+    ) -> Result<Option<Value>, Trouble> {
+        self.commands.fetch_add(1, Ordering::Relaxed);
+        let sent = alone.connection.send_packed_command(cmd).await;
+        match sent.and_then(|value| value.extract_error()) {
+            Ok(Value::Nil) => Ok(None),
+            Ok(value) => Ok(Some(value)),
+            Err(e) => Err(self.trouble(&alone.address, e)),
+        }
+    }
+
+    /// Sends a command as a transaction; false if it was called off, because what was watched has changed.
+    pub(crate) async fn commit(&self, alone: &mut Alone, cmd: Cmd) -> Result<bool, Trouble> {
+        // MULTI and EXEC are commands too.
+        self.commands.fetch_add(3, Ordering::Relaxed);
+        let mut transaction = redis::pipe();
+        transaction.atomic().add_command(cmd);
+        let done: Result<Value, RedisError> = transaction.query_async(&mut alone.connection).await;
+        match done {
+            Ok(value) => Ok(value != Value::Nil),
+            Err(e) => Err(self.trouble(&alone.address, e)),
         }
     }
 
@@ -250,9 +319,9 @@ impl Links {
         key: &str,
         args: &[&str],
     ) -> Result<T, Trouble> {
-        match self.ask(address, &script.by_digest(key, args)).await {
+        match self.ask(address, &script.by_digest(&[key], args)).await {
             Err(Trouble::Refused(why)) if why == NO_SCRIPT => {
-                self.ask(address, &script.in_full(key, args)).await
+                self.ask(address, &script.in_full(&[key], args)).await
             }
             answer => answer,
         }
@@ -311,13 +380,7 @@ impl Links {
         {
             return Ok(connection.clone());
         }
-        let url = format!("{}{address}{}", self.prefix, self.suffix);
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(self.response_timeout))
-            .set_response_timeout(Some(self.response_timeout));
-        let fresh = redis::Client::open(url)?
-            .get_multiplexed_async_connection_with_config(&config)
-            .await?;
+        let fresh = self.dial(address).await?;
         let mut known = self.known.write().expect("no panic");
         // Two callers may have dialled at once: the first one's connection is everybody's.
         Ok(known
@@ -325,6 +388,17 @@ impl Links {
             .entry(address.to_owned())
             .or_insert(fresh)
             .clone())
+    }
+
+    async fn dial(&self, address: &str) -> Result<MultiplexedConnection, RedisError> {
+        let url = format!("{}{address}{}", self.prefix, self.suffix);
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(self.response_timeout))
+            .set_response_timeout(Some(self.response_timeout));
+        let client = redis::Client::open(url)?;
+        client
+            .get_multiplexed_async_connection_with_config(&config)
+            .await
     }
 
     /// What an error means, and what is to be forgotten because of it.

@@ -182,3 +182,67 @@ async fn half_a_quorum_is_held_by_two_clients() {
     }
     held(b.as_ref(), ask("k", "t0", Duration::ZERO, LONG)).await;
 }
+
+/// Whatever its way of waiting, a baseline lets one in at a time and everybody in the end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_baseline_excludes_and_serves_all() {
+    use std::sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    };
+    let lab = lab_of(TopologyKind::Single).await;
+    let all = subjects::all();
+    let ours = |name: &str| name.starts_with("baseline:") || name.starts_with("peer:");
+    for subject in all.iter().filter(|subject| ours(subject.name())) {
+        let name = subject.name().to_owned();
+        let inside = Arc::new(AtomicUsize::new(0));
+        let mut tasks = Vec::new();
+        for task in 0..4 {
+            let connected = subject.connect(&to(lab.url())).await.unwrap();
+            let (inside, name) = (inside.clone(), name.clone());
+            tasks.push(tokio::spawn(async move {
+                let client = connected.client;
+                for _ in 0..3 {
+                    let owner = format!("t{task}");
+                    let grant =
+                        held(client.as_ref(), ask(&name, &owner, support::PATIENCE, LONG)).await;
+                    assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "{name}");
+                    tokio::task::yield_now().await;
+                    inside.fetch_sub(1, Ordering::SeqCst);
+                    assert_eq!(client.release(&grant).await, ReleaseEnd::Ok, "{name}");
+                    let again = client.release(&grant).await;
+                    assert!(matches!(again, ReleaseEnd::Failed(_)), "{name}: {again:?}");
+                }
+            }));
+        }
+        for task in tasks {
+            tokio::time::timeout(support::PATIENCE * 2, task)
+                .await
+                .expect(&name)
+                .expect(&name);
+        }
+    }
+}
+
+/// Between the look and the transaction somebody else may be faster; the server itself keeps the line of those who wait for a token.
+#[tokio::test]
+async fn a_try_of_each_baseline_says_busy_within_its_bound() {
+    let lab = lab_of(TopologyKind::Single).await;
+    for name in [
+        "baseline:watch-multi",
+        "baseline:blpop",
+        "baseline:raw-scripts",
+        "baseline:poll-100ms",
+    ] {
+        let subject = subjects::find(name).unwrap();
+        let a = subject.connect(&to(lab.url())).await.unwrap().client;
+        let b = subject.connect(&to(lab.url())).await.unwrap().client;
+        let grant = held(a.as_ref(), ask(name, "t0", Duration::ZERO, LONG)).await;
+        for wait in [Duration::ZERO, Duration::from_millis(150)] {
+            let busy = b.acquire(ask(name, "t0", wait, LONG)).await;
+            assert_eq!(busy, AcquireEnd::Busy, "{name} {wait:?}");
+        }
+        assert_eq!(a.release(&grant).await, ReleaseEnd::Ok, "{name}");
+        held(b.as_ref(), ask(name, "t0", Duration::ZERO, LONG)).await;
+    }
+}

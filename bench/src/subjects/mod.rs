@@ -3,6 +3,8 @@
 mod engine;
 mod flawed;
 mod naive;
+#[cfg(feature = "peers")]
+mod peer;
 mod quorum;
 mod recipe;
 mod steps;
@@ -19,6 +21,8 @@ pub fn all() -> Vec<Arc<dyn Subject>> {
     let mut all: Vec<Arc<dyn Subject>> = Vec::new();
     all.extend(engine::subjects());
     all.extend(recipe::BASELINES.iter().map(naive::subject));
+    #[cfg(feature = "peers")]
+    all.extend(peer::subjects());
     all.extend(flawed::BROKEN.iter().map(naive::subject));
     all.extend(quorum::BROKEN.iter().map(quorum::subject));
     all

@@ -207,6 +207,11 @@ impl NaiveClient {
         wait: Option<Duration>,
     ) -> Result<Option<Instant>, Trouble> {
         let called = Instant::now();
+        if self.recipe().waits == Waits::Asking {
+            // A century is without bound.
+            let century = Duration::from_secs(3_153_600_000);
+            return self.steps.pop_token(key, wait.unwrap_or(century)).await;
+        }
         let mut told = None;
         loop {
             if self.worth_asking(key, &mut told).await? {
@@ -228,7 +233,17 @@ impl NaiveClient {
                     busy.insert(key.to_owned(), Instant::now() + so_long);
                 }
             }
-            let pause = poll_pause(&self.jitter);
+            let pause = match self.recipe().waits {
+                Waits::Every(pause) => {
+                    let share = self
+                        .jitter
+                        .lock()
+                        .expect("no panic")
+                        .random_range(0.95..1.05);
+                    pause.mul_f64(share)
+                }
+                _ => poll_pause(&self.jitter),
+            };
             if wait.is_some_and(|wait| called.elapsed() + pause > wait) {
                 return Ok(None);
             }
@@ -239,7 +254,7 @@ impl NaiveClient {
     /// Whether the recipe would try now. `told` is how many releases had been told of at the last look.
     async fn worth_asking(&self, key: &str, told: &mut Option<i64>) -> Result<bool, Trouble> {
         match self.recipe().waits {
-            Waits::Polling => Ok(true),
+            Waits::Polling | Waits::Every(_) | Waits::Asking => Ok(true),
             Waits::Remembering(_) => {
                 let busy = self.busy_until.lock().expect("no panic");
                 Ok(busy.get(key).is_none_or(|until| Instant::now() >= *until))

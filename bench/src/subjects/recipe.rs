@@ -15,6 +15,12 @@ pub(super) enum Take {
     ShortLease(u32),
     /// As `SetNxPx`, then `WAIT` for one replica, whose answer nobody reads.
     ThenWait,
+    /// `WATCH`, a look, then `SET … PX` in a transaction that fails if somebody was faster.
+    Watch,
+    /// `BLPOP` of a token from a list; the server keeps the line of those who wait.
+    Token,
+    /// RLock's script, as this project's library sends it, and nothing around it.
+    Script,
 }
 
 /// How the key is given back.
@@ -22,6 +28,12 @@ pub(super) enum Take {
 pub(super) enum Give {
     /// A script: delete only if the value is ours.
     CompareAndDelete,
+    /// As `CompareAndDelete`, by `WATCH` and a transaction.
+    Watch,
+    /// `RPUSH` of the token; the server hands it to the first who waits.
+    Token,
+    /// RLock's script, its word to waiters included.
+    Script,
     /// `DEL`, whoever holds.
     Delete,
     /// `GET`, compare here, so long apart, `DEL`.
@@ -35,6 +47,8 @@ pub(super) enum Give {
 pub(super) enum Lengthen {
     /// A script: only if the value is ours.
     CompareAndExpire,
+    /// RLock's script.
+    Script,
     /// `PEXPIRE`, whoever holds.
     Expire,
     /// As `CompareAndExpire`, but a lock that is gone is taken anew, whoever had it in between.
@@ -81,6 +95,10 @@ pub(super) enum Enters {
 pub(super) enum Waits {
     /// It is asked for again each 1 to 3 ms.
     Polling,
+    /// It is asked for again so often, with a tenth of it as jitter.
+    Every(Duration),
+    /// The asking itself waits.
+    Asking,
     /// Only when somebody has said that it was released.
     UntilToldOnly,
     /// Once found busy, it is not asked for again for so long, by anybody of this client.
@@ -158,6 +176,49 @@ pub(super) static BASELINES: &[Recipe] = &[
         name: "baseline:setnx-expire",
         about: "SETNX, then PEXPIRE at once, and a compare-and-delete script: the old recipe, in two steps",
         take: Take::SetNxThenExpire(Duration::ZERO),
+        ..SET_NX_PX
+    },
+    Recipe {
+        name: "baseline:poll-1ms",
+        about: "as baseline:set-nx-px, asked again each millisecond",
+        waits: Waits::Every(Duration::from_millis(1)),
+        ..SET_NX_PX
+    },
+    Recipe {
+        name: "baseline:poll-10ms",
+        about: "as baseline:set-nx-px, asked again each 10 ms",
+        waits: Waits::Every(Duration::from_millis(10)),
+        ..SET_NX_PX
+    },
+    Recipe {
+        name: "baseline:poll-100ms",
+        about: "as baseline:set-nx-px, asked again each 100 ms",
+        waits: Waits::Every(Duration::from_millis(100)),
+        ..SET_NX_PX
+    },
+    Recipe {
+        name: "baseline:watch-multi",
+        about: "WATCH, a look and a transaction instead of SET NX and scripts, a connection for each try; polled each 1 to 3 ms",
+        take: Take::Watch,
+        give: Give::Watch,
+        ..SET_NX_PX
+    },
+    Recipe {
+        name: "baseline:blpop",
+        about: "BLPOP of a token that the release pushes back, a connection for each waiter; no lease: who dies keeps it for ever",
+        take: Take::Token,
+        give: Give::Token,
+        lengthen: Lengthen::Nothing,
+        renewal: Renewal::Never,
+        waits: Waits::Asking,
+        ..SET_NX_PX
+    },
+    Recipe {
+        name: "baseline:raw-scripts",
+        about: "RLock's two scripts over one connection and nothing around them, polled each 1 to 3 ms: the ceiling of a library",
+        take: Take::Script,
+        give: Give::Script,
+        lengthen: Lengthen::Script,
         ..SET_NX_PX
     },
 ];

@@ -1,7 +1,8 @@
 //! Turns a recipe into the commands of one lock on one key: taking, giving back, lengthening, renewing.
 
 use std::{
-    sync::Arc,
+    collections::BTreeSet,
+    sync::{Arc, Mutex},
     time::{Duration, Instant, SystemTime},
 };
 
@@ -21,12 +22,24 @@ const COMPARE_DELETE: &str =
 /// Lengthens the lease if the key is ours: 1, else 0.
 const COMPARE_EXPIRE: &str = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) end return 0";
 
+/// RLock's scripts, as this project's library sends them.
+const HASH_ACQUIRE: &str = include_str!("../../../lock-core/scripts/acquire.lua");
+const HASH_RELEASE: &str = include_str!("../../../lock-core/scripts/release.lua");
+const HASH_EXTEND: &str = include_str!("../../../lock-core/scripts/extend.lua");
+/// The longest blocking of one BLPOP, well below the time after which an answer counts as lost.
+const BLOCK: Duration = Duration::from_secs(1);
+
 pub(super) fn cmd(words: &[&str]) -> Cmd {
     let mut cmd = redis::cmd(words[0]);
     for word in &words[1..] {
         cmd.arg(word);
     }
     cmd
+}
+
+/// The list that has a lock's token while nobody holds it.
+fn token_key(key: &str) -> String {
+    format!("{{{key}}}:token")
 }
 
 /// The connections of a client, and what it does on them.
@@ -36,6 +49,11 @@ pub(super) struct Steps {
     pub(super) events: mpsc::UnboundedSender<ClientEvent>,
     compare_delete: Script,
     compare_expire: Script,
+    hash_acquire: Script,
+    hash_release: Script,
+    hash_extend: Script,
+    /// Locks whose token is known to have been made.
+    made: Mutex<BTreeSet<String>>,
 }
 
 impl Steps {
@@ -50,6 +68,10 @@ impl Steps {
             events,
             compare_delete: Script::new(COMPARE_DELETE),
             compare_expire: Script::new(COMPARE_EXPIRE),
+            hash_acquire: Script::new(HASH_ACQUIRE),
+            hash_release: Script::new(HASH_RELEASE),
+            hash_extend: Script::new(HASH_EXTEND),
+            made: Mutex::default(),
         }
     }
 
@@ -83,6 +105,20 @@ impl Steps {
                 Err(e) => Err(Trouble::Lost(e.text())),
             };
         }
+        match self.recipe.take {
+            Take::Watch => {
+                let set = cmd(&["SET", key, value, "PX", &px]);
+                let taken = self.guarded(key, None, set).await?;
+                return Ok(taken.then_some(sent));
+            }
+            Take::Token => return self.pop_token(key, Duration::ZERO).await,
+            Take::Script => {
+                let script = &self.hash_acquire;
+                let left: Option<i64> = self.links.script(script, &[key], &[&px, value]).await?;
+                return Ok(left.is_none().then_some(sent));
+            }
+            _ => {}
+        }
         let set_nx_px = cmd(&["SET", key, value, "NX", "PX", &px]);
         let reply: Option<String> = self.links.query(key, &set_nx_px).await?;
         match (reply, self.recipe.take) {
@@ -102,13 +138,89 @@ impl Steps {
         }
     }
 
+    /// Changes the key in a transaction, if its value is the one expected and stays so meanwhile.
+    async fn guarded(
+        &self,
+        key: &str,
+        expected: Option<&str>,
+        change: Cmd,
+    ) -> Result<bool, Trouble> {
+        let mut alone = self.links.alone(key).await?;
+        self.links.over(&mut alone, &cmd(&["WATCH", key])).await?;
+        let found = self.links.over(&mut alone, &cmd(&["GET", key])).await?;
+        let found: Option<String> = found.and_then(|value| redis::from_redis_value(value).ok());
+        if found.as_deref() != expected {
+            self.links.over(&mut alone, &cmd(&["UNWATCH"])).await?;
+            self.links.keep(alone);
+            return Ok(false);
+        }
+        let done = self.links.commit(&mut alone, change).await?;
+        self.links.keep(alone);
+        Ok(done)
+    }
+
+    /// Waits for the token of a lock, in the server's own line: when the lock was taken.
+    pub(super) async fn pop_token(
+        &self,
+        key: &str,
+        wait: Duration,
+    ) -> Result<Option<Instant>, Trouble> {
+        let token = token_key(key);
+        let known = self.made.lock().expect("no panic").contains(key);
+        if !known {
+            let made: i64 = self
+                .links
+                .query(key, &cmd(&["SETNX", &format!("{token}:made"), "1"]))
+                .await?;
+            if made == 1 {
+                let _: i64 = self.links.query(key, &cmd(&["RPUSH", &token, "1"])).await?;
+            }
+            self.made.lock().expect("no panic").insert(key.to_owned());
+        }
+        let until = Instant::now() + wait;
+        loop {
+            let left = until.saturating_duration_since(Instant::now()).min(BLOCK);
+            let sent = Instant::now();
+            // Zero would block for ever.
+            let popped = if left < Duration::from_millis(1) {
+                self.links.query(key, &cmd(&["LPOP", &token])).await?
+            } else {
+                let seconds = format!("{:.3}", left.as_secs_f64());
+                let mut alone = self.links.alone(key).await?;
+                let popped = self
+                    .links
+                    .over(&mut alone, &cmd(&["BLPOP", &token, &seconds]))
+                    .await?;
+                self.links.keep(alone);
+                popped
+            };
+            match popped {
+                Some(_) => return Ok(Some(sent)),
+                None if Instant::now() >= until => return Ok(None),
+                None => {}
+            }
+        }
+    }
+
     /// Whether something of ours was deleted.
     pub(super) async fn give(&self, key: &str, value: &str) -> Result<bool, Trouble> {
         let delete = cmd(&["DEL", key]);
         let deleted = match self.recipe.give {
             Give::CompareAndDelete => {
                 let script = &self.compare_delete;
-                self.links.script::<i64>(script, key, &[value]).await?
+                self.links.script::<i64>(script, &[key], &[value]).await?
+            }
+            Give::Watch => i64::from(self.guarded(key, Some(value), delete).await?),
+            Give::Token => {
+                let push = cmd(&["RPUSH", &token_key(key), "1"]);
+                i64::from(self.links.query::<i64>(key, &push).await? > 0)
+            }
+            Give::Script => {
+                let channel = format!("redisson_lock__channel:{{{key}}}");
+                let script = &self.hash_release;
+                let (keys, args) = ([key, &channel], [value, "PUBLISH"]);
+                let freed: Option<i64> = self.links.script(script, &keys, &args).await?;
+                freed.unwrap_or(0)
             }
             Give::Delete => self.links.query(key, &delete).await?,
             Give::GetThenDelete(gap) => {
@@ -134,11 +246,16 @@ impl Steps {
         let px = whole_ms(lease).to_string();
         let compared = async || -> Result<bool, Trouble> {
             let script = &self.compare_expire;
-            let lengthened: i64 = self.links.script(script, key, &[value, &px]).await?;
+            let lengthened: i64 = self.links.script(script, &[key], &[value, &px]).await?;
             Ok(lengthened == 1)
         };
         match self.recipe.lengthen {
             Lengthen::CompareAndExpire => compared().await,
+            Lengthen::Script => {
+                let script = &self.hash_extend;
+                let held: i64 = self.links.script(script, &[key], &[&px, value]).await?;
+                Ok(held == 1)
+            }
             Lengthen::Expire => {
                 let lengthened: i64 = self.links.query(key, &cmd(&["PEXPIRE", key, &px])).await?;
                 Ok(lengthened == 1)

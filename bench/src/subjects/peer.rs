@@ -1,0 +1,194 @@
+//! Turns rslock, the nearest library in Rust, into a subject.
+//!
+//! It is used as its documentation shows, with its own retries. A wait is a row of its attempts, so that it may last one attempt
+//! longer than was asked; it has no renewal, and says of a release only that it was sent.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use async_trait::async_trait;
+use rslock::{Lock, LockError, LockManager};
+use tokio::sync::mpsc;
+
+use super::naive::no_grant;
+use crate::subject::{
+    AcquireEnd, AcquireRequest, ConnectTo, Connected, LockClient, ReleaseEnd, Subject, SubjectError,
+};
+
+/// Lease where the caller names none; nothing renews it.
+const LEASE: Duration = Duration::from_secs(30);
+
+/// rslock as a subject.
+pub(super) fn subjects() -> Vec<Arc<dyn Subject>> {
+    vec![Arc::new(Rslock)]
+}
+
+struct Rslock;
+
+#[async_trait]
+impl Subject for Rslock {
+    fn name(&self) -> &str {
+        "peer:rslock"
+    }
+
+    fn about(&self) -> &str {
+        "rslock 0.10: SET NX PX over one server or a majority of several, with its own retries; no renewal"
+    }
+
+    fn kinds(&self) -> Vec<String> {
+        vec!["plain".to_owned(), "redlock".to_owned()]
+    }
+
+    async fn connect(&self, to: &ConnectTo) -> Result<Connected, SubjectError> {
+        if !matches!(to.durability.as_str(), "" | "none") {
+            return Err(SubjectError::usage(format!(
+                "peer:rslock does not wait for replicas: durability `{}` cannot be asked of it",
+                to.durability
+            )));
+        }
+        let manager = match to.target.split_once("://") {
+            Some(("redis" | "rediss", _)) => servers(vec![to.target.clone()])?,
+            Some(("redlock", rest)) => {
+                let addresses = rest.split(',').filter(|address| !address.is_empty());
+                servers(
+                    addresses
+                        .map(|address| format!("redis://{address}"))
+                        .collect(),
+                )?
+            }
+            _ => {
+                return Err(SubjectError::usage(format!(
+                    "peer:rslock takes redis:// and redlock:// targets, not `{}`",
+                    to.target
+                )));
+            }
+        };
+        // An unreachable server is said now and not by the first acquire.
+        match manager.query_redis_for_key_value(b"locklab:hello").await {
+            Err(LockError::Redis(e)) if e.is_io_error() || e.is_connection_refusal() => {
+                return Err(SubjectError::unreachable(format!("peer:rslock: {e}")));
+            }
+            _ => {}
+        }
+        let (_events, receiver) = mpsc::unbounded_channel();
+        Ok(Connected {
+            client: Box::new(Client {
+                manager,
+                next_grant: AtomicU64::new(1),
+                grants: Mutex::default(),
+            }),
+            events: receiver,
+        })
+    }
+}
+
+/// Independent servers, one or several.
+fn servers(urls: Vec<String>) -> Result<LockManager, SubjectError> {
+    let mut clients = Vec::new();
+    for url in urls {
+        clients.push(redis::Client::open(url.as_str()).map_err(|e| unusable(&url, &e))?);
+    }
+    Ok(LockManager::from_clients(clients))
+}
+
+fn unusable(target: &str, error: &redis::RedisError) -> SubjectError {
+    SubjectError::usage(format!("target `{target}`: {error}"))
+}
+
+struct Client {
+    manager: LockManager,
+    next_grant: AtomicU64,
+    grants: Mutex<HashMap<String, Lock>>,
+}
+
+#[async_trait]
+impl LockClient for Client {
+    async fn acquire(&self, request: AcquireRequest) -> AcquireEnd {
+        let [key] = request.locks.as_slice() else {
+            return AcquireEnd::Failed("several locks at once are not offered".into());
+        };
+        if !matches!(request.kind.as_str(), "" | "plain" | "redlock") {
+            return AcquireEnd::Failed(format!(
+                "only plain and redlock are offered, not `{}`",
+                request.kind
+            ));
+        }
+        let lease = request.lease.unwrap_or(LEASE);
+        let called = Instant::now();
+        loop {
+            match self.manager.lock(key.as_str(), lease).await {
+                Ok(lock) => {
+                    let number = self.next_grant.fetch_add(1, Ordering::Relaxed);
+                    let grant = format!("g{number}");
+                    // What it says is left counts from its own sending, less the drift.
+                    let left = Duration::from_millis(lock.validity_time as u64);
+                    let sent_at = (Instant::now() + left).checked_sub(lease);
+                    self.grants
+                        .lock()
+                        .expect("no panic")
+                        .insert(grant.clone(), lock);
+                    return AcquireEnd::Ok {
+                        grant,
+                        token: None,
+                        lease: None,
+                        sent_at,
+                    };
+                }
+                Err(LockError::Unavailable) => {}
+                // An attempt that broke off may have left the key; the library does not say.
+                Err(e) => return AcquireEnd::Unknown(e.to_string()),
+            }
+            if request.wait.is_some_and(|wait| called.elapsed() >= wait) {
+                return AcquireEnd::Busy;
+            }
+        }
+    }
+
+    async fn release(&self, grant: &str) -> ReleaseEnd {
+        let held = self.grants.lock().expect("no panic").remove(grant);
+        match held {
+            None => no_grant(grant),
+            Some(lock) => {
+                self.manager.unlock(&lock).await;
+                ReleaseEnd::Ok
+            }
+        }
+    }
+
+    async fn extend(&self, grant: &str, lease: Duration) -> ReleaseEnd {
+        let Some(lock) = self.grants.lock().expect("no panic").remove(grant) else {
+            return no_grant(grant);
+        };
+        let extended = self.manager.extend(&lock, lease).await;
+        let (kept, end) = match extended {
+            Ok(extended) => (extended, ReleaseEnd::Ok),
+            Err(LockError::Unavailable) => (lock, ReleaseEnd::NotHeld),
+            Err(e) => (lock, ReleaseEnd::Unknown(e.to_string())),
+        };
+        self.grants
+            .lock()
+            .expect("no panic")
+            .insert(grant.to_owned(), kept);
+        end
+    }
+
+    fn pid(&self) -> Option<u32> {
+        None
+    }
+
+    fn watchdog(&self) -> Option<Duration> {
+        None
+    }
+
+    fn commands(&self) -> Option<u64> {
+        None
+    }
+
+    async fn close(self: Box<Self>) {}
+}
