@@ -176,10 +176,7 @@ impl Search {
             Ok(Tried::Own) => {
                 self.open.close_all();
                 let name = &lock.names.key;
-                let why = format!(
-                    "{} holds it already, and a {} lock is not re-entrant",
-                    self.hold.owner, lock.word
-                );
+                let why = format!("{} {}", self.hold.owner, lock.form.why_own());
                 return Err(LockError::local(ErrorKind::Failed, ACTION, name, why));
             }
             Ok(Tried::Thin { acked, demanded }) => {
@@ -248,9 +245,27 @@ impl Search {
     async fn wait_in_line(mut self, lock: &Arc<LockInner>) -> Result<Guard, LockError> {
         let options = &lock.client.options;
         let place = lock.client.gates.enter(lock);
-        let Some(mut seat) = within(self.end, place.seat()).await else {
-            return Err(self.give_up());
-        };
+        let mut seat;
+        loop {
+            let Some(next) = within(self.end, place.seat()).await else {
+                return Err(self.give_up());
+            };
+            seat = next;
+            if !seat.open {
+                break;
+            }
+            // All look side by side; the seat is for those who find the lock closed again.
+            drop(seat);
+            if let Some(guard) = self.look().await? {
+                return Ok(guard);
+            }
+            let Some(mut next) = within(self.end, place.seat()).await else {
+                return Err(self.give_up());
+            };
+            next.open = false;
+            next.full = true;
+            next.look_at = Instant::now() + self.pause(options.poll_bound);
+        }
         if lock.form.is_shared() && !std::mem::take(&mut seat.full) {
             // The one before has left, perhaps without having seen what there is room for.
             seat.look_at = Instant::now();
@@ -274,10 +289,12 @@ impl Search {
             if self.end.is_some_and(|end| Instant::now() >= end) {
                 return Err(self.give_up());
             }
+            self.hold.stand_in_line(true);
             let found = self.look().await?;
             seat.look_at = Instant::now() + self.pause(options.poll_bound);
             if let Some(guard) = found {
                 seat.full = !self.hold.leaves_room();
+                seat.open = lock.form.opens();
                 return Ok(guard);
             }
         }

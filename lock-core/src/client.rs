@@ -16,6 +16,7 @@ use crate::{
     lock::{Lock, LockInner, Owner},
     names::{self, Names},
     queue::Posts,
+    read_write::ReadWrite,
     servers::Servers,
     target::{Shape, Target},
     topology::{self, Route, Secure, survey},
@@ -44,6 +45,8 @@ pub(crate) struct Shared {
     id: String,
     pub(crate) options: ClientOptions,
     shape: Shape,
+    /// Which servers, named alike by clients that name them alike.
+    set: String,
     concerns: Vec<Concern>,
     routes: Arc<[Arc<dyn Route>]>,
     pub(crate) gates: Gates,
@@ -67,6 +70,11 @@ impl Shared {
     /// Its identity.
     pub(crate) fn id(&self) -> &str {
         &self.id
+    }
+
+    /// Which servers it is a client of.
+    pub(crate) fn set(&self) -> &str {
+        &self.set
     }
 
     /// How a release speaks on this topology.
@@ -109,6 +117,7 @@ impl Client {
                 id: Uuid::new_v4().to_string(),
                 options,
                 shape: target.shape(),
+                set: target.set(),
                 concerns,
                 routes: routes.into(),
                 gates: Gates::default(),
@@ -155,7 +164,7 @@ impl Client {
     /// [`ClientOptions::retag_names`] has them renamed.
     pub fn lock(&self, kind: Kind, name: &str) -> Result<Lock, LockError> {
         let invalid = |why: String| LockError::local(ErrorKind::Invalid, "use the lock", name, why);
-        let names = self.names(name, Names::new).map_err(invalid)?;
+        let names = self.names(name, kind.form().naming()).map_err(invalid)?;
         let servers = match kind.place() {
             Place::Majority => Servers::Majority(Arc::clone(&self.inner.routes)),
             Place::OneSet if self.inner.shape == Shape::Masters => {
@@ -219,6 +228,12 @@ impl Client {
             )),
             Some(_) => Err(why),
         }
+    }
+
+    /// Both sides of a read-write lock by its name. Nothing is sent; errors as [`lock`](Client::lock).
+    pub fn read_write(&self, name: &str) -> Result<ReadWrite, LockError> {
+        let read = self.lock(Kind::Read, name)?;
+        Ok(ReadWrite::new(read, self.lock(Kind::Write, name)?))
     }
 
     /// What was sent so far.

@@ -34,6 +34,8 @@ pub(crate) struct Seat {
     pub(crate) look_at: Instant,
     /// The one before has just seen that there is no room for another.
     pub(crate) full: bool,
+    /// The one before got what all who wait here may have: they look at once, side by side.
+    pub(crate) open: bool,
 }
 
 impl Default for Gates {
@@ -56,6 +58,7 @@ impl Gates {
             ears: None,
             look_at: Instant::now(),
             full: false,
+            open: false,
         })
     }
 }
@@ -64,37 +67,39 @@ fn key(lock: &LockInner) -> Key {
     (lock.word, lock.names.key.clone())
 }
 
-/// The subscriptions to a lock's channel, one for each server set.
+/// The subscriptions to a lock's channels, each at every server set.
 #[derive(Debug)]
 pub(crate) struct Ears {
     subscriptions: Vec<Subscription>,
+    /// How many must be acknowledged before a release cannot be missed.
+    enough: usize,
 }
 
 impl Ears {
     pub(crate) fn new(lock: &LockInner) -> Self {
-        match lock.form.channel(&lock.names) {
-            Some(channel) => Ears::on(lock.servers.routes(), &lock.names.key, channel),
-            None => Ears {
-                subscriptions: Vec::new(),
-            },
-        }
+        let channels = lock.form.channels(&lock.names);
+        Ears::on(lock.servers.routes(), &lock.names.key, &channels)
     }
 
-    /// Listens to a channel where the key lives.
-    pub(crate) fn on(routes: &[Arc<dyn Route>], key: &str, channel: &str) -> Self {
-        let tune = Tune::Channel(channel);
-        let subscribe = |route: &Arc<dyn Route>| route.subscribe(key.as_bytes(), tune);
+    /// Listens to channels where the key lives.
+    pub(crate) fn on(routes: &[Arc<dyn Route>], key: &str, channels: &[&str]) -> Self {
+        let mut subscriptions = Vec::new();
+        for channel in channels {
+            let tune = Tune::Channel(channel);
+            let each = routes.iter();
+            subscriptions.extend(each.map(|route| route.subscribe(key.as_bytes(), tune)));
+        }
         Ears {
-            subscriptions: routes.iter().map(subscribe).collect(),
+            subscriptions,
+            enough: channels.len() * majority(routes.len()),
         }
     }
 
     /// Completes when enough servers have acknowledged the subscription.
     pub(crate) async fn ready(&mut self) {
-        let enough = majority(self.subscriptions.len());
         let all = self.subscriptions.iter_mut();
         let all: FuturesUnordered<_> = all.map(|one| one.inner.ready()).collect();
-        let _: Vec<()> = all.take(enough).collect().await;
+        let _: Vec<()> = all.take(self.enough).collect().await;
     }
 
     /// Completes on the next hint; never if there is nothing to hear.

@@ -83,9 +83,9 @@ impl GuardEvents {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Released {
-    /// The lock is free.
+    /// This owner holds it no more: the lock is free, but for other readers of a read-write lock.
     Freed,
-    /// The same owner holds it still.
+    /// The same owner holds it still, having taken it more than once.
     StillHeld,
 }
 
@@ -105,6 +105,10 @@ impl Guard {
             hold,
             released: false,
         }
+    }
+
+    pub(crate) fn hold(&self) -> &Arc<Hold> {
+        &self.hold
     }
 
     /// The lock's name.

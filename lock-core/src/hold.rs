@@ -202,6 +202,7 @@ impl Hold {
                 client: self.lock.client.id(),
                 subscribed: self.subscribed.load(Ordering::Relaxed),
             }),
+            writers_first: self.lock.client.options.writers_first(),
         }
     }
 

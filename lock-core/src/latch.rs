@@ -203,7 +203,7 @@ impl Inner {
 
     fn listen(&self) -> Ears {
         let routes = std::slice::from_ref(&self.route);
-        Ears::on(routes, &self.names.key, &self.names.channel)
+        Ears::on(routes, &self.names.key, &[&self.names.channel])
     }
 
     async fn look(&self, end: Option<Instant>) -> Result<Look, NodeError> {

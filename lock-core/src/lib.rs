@@ -61,6 +61,8 @@
 //! | no subscriptions: very short holds, few waiters | [`Kind::Spin`] |
 //! | writes that must never be overtaken | [`Kind::Fenced`] |
 //! | first come, first served, with many waiters | [`Kind::Queued`] |
+//! | many readers or one writer | [`ReadWrite`], which is [`Kind::Read`] and [`Kind::Write`] |
+//! | several locks, all of them or none | [`MultiLock`], of any kinds on any servers |
 //! | to survive the loss of a minority of servers that do not replicate | [`Kind::Redlock`] |
 //! | up to so many at once, counted and nothing else | [`Client::semaphore`] |
 //! | up to so many at once, and the permits of the dead come back | [`Client::permits`] |
@@ -89,12 +91,15 @@ mod kind;
 mod latch;
 mod line;
 mod lock;
+mod multi;
+mod multi_guard;
 mod names;
 mod options;
 mod parameters;
 mod permits;
 mod queue;
 mod quorum;
+mod read_write;
 mod release;
 mod renewals;
 mod semaphore;
@@ -113,8 +118,11 @@ pub use guard::{Guard, GuardEvent, GuardEvents, LostReason, Released};
 pub use kind::{Kind, UnknownKind};
 pub use latch::Latch;
 pub use lock::{Acquire, Holder, Lease, Lock, Owner, Wait};
+pub use multi::MultiLock;
+pub use multi_guard::{LostMember, MultiGuard, MultiReleased};
 pub use options::{PubSub, TlsOptions, UnknownPubSub};
 pub use permits::{Permit, PermitGuard, PermitId, Permits, UnknownPermitId};
+pub use read_write::ReadWrite;
 pub use semaphore::{Semaphore, SemaphoreGuard};
 pub use target::{Endpoint, Shape, Target, TargetError};
 pub use topology::slot;

@@ -14,7 +14,7 @@ use crate::{
     durability::Durability,
     error::LockError,
     guard::Guard,
-    kind::{Form, Kind},
+    kind::{Form, Held, Kind},
     names::Names,
     servers::Servers,
 };
@@ -139,6 +139,16 @@ pub struct Holder {
     pub remaining: Option<Duration>,
 }
 
+impl From<Held> for Holder {
+    fn from(held: Held) -> Self {
+        Holder {
+            owner: held.owner,
+            holds: held.count,
+            remaining: held.left,
+        }
+    }
+}
+
 /// A lock by name. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Lock {
@@ -177,37 +187,37 @@ impl Lock {
         acquire::acquire(&self.inner, how).await
     }
 
-    /// Whether anybody holds it, by the word of its master; of a redlock, by the word of a majority.
+    /// Whether anybody holds it, by the word of its master; of a redlock, by the word of a majority. A read lock is held by
+    /// who reads, a write lock by who writes.
     pub async fn is_locked(&self) -> Result<bool, LockError> {
         let deadline = Instant::now() + self.inner.client.options.response_timeout;
         let asked = self.inner.servers.is_locked(&self.inner, deadline).await;
         asked.map_err(|error| self.failed("look at", error))
     }
 
-    /// Who holds it now, by the word of its master; of a redlock, whom a majority names. One command for each server,
-    /// and only a look: it may be over when it is read.
+    /// Who holds it now, by the word of its master; of a redlock, whom a majority names; of several readers the one with the
+    /// longest lease. One command for each server, and only a look: it may be over when it is read.
     pub async fn holder(&self) -> Result<Option<Holder>, LockError> {
         let deadline = Instant::now() + self.inner.client.options.response_timeout;
         let asked = self.inner.servers.holder(&self.inner, deadline).await;
         let held = asked.map_err(|error| self.failed("look at", error))?;
-        Ok(held.map(|held| Holder {
-            owner: held.owner,
-            holds: held.count,
-            remaining: held.left,
-        }))
+        Ok(held.map(Holder::from))
+    }
+
+    /// All who hold it now: several where readers share it. As [`holder`](Lock::holder) in all else.
+    pub async fn holders(&self) -> Result<Vec<Holder>, LockError> {
+        let deadline = Instant::now() + self.inner.client.options.response_timeout;
+        let asked = self.inner.servers.holders(&self.inner, deadline).await;
+        let held = asked.map_err(|error| self.failed("look at", error))?;
+        Ok(held.into_iter().map(Holder::from).collect())
     }
 
     /// How many times this client's `owner` holds it, by the word of the servers; 0 if another does or nobody.
     pub async fn holds_of(&self, owner: Owner) -> Result<u64, LockError> {
         let text = self.inner.client.owner_text(owner);
-        let holder = self.holder().await?;
-        Ok(holder.map_or(0, |holder| {
-            if holder.owner == text {
-                holder.holds
-            } else {
-                0
-            }
-        }))
+        let holders = self.holders().await?;
+        let ours = holders.iter().find(|holder| holder.owner == text);
+        Ok(ours.map_or(0, |holder| holder.holds))
     }
 
     /// Takes it away from whoever holds it; true if somebody did. The holder learns at its next renewal.

@@ -27,6 +27,14 @@ impl Names {
         }
     }
 
+    /// Of both sides of a read-write lock.
+    pub(crate) fn of_read_write(name: &str) -> Self {
+        Names {
+            key: name.to_owned(),
+            channel: companion("redisson_rwlock", name),
+        }
+    }
+
     /// Of a latch that counts down. Its channel puts the name in braces also where it has some.
     pub(crate) fn of_latch(name: &str) -> Self {
         Names {

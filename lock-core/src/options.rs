@@ -170,6 +170,10 @@ pub struct ClientOptions {
     pub tracer: Option<Tracer>,
     /// How releases are announced and heard. Default `Auto`.
     pub pub_sub: PubSub,
+    /// Of a read-write lock, writers who wait come before new readers; who reads or writes already may always read again.
+    /// A writer counts as waiting for one and a half poll bounds after it has looked, also when it gives up. Clients that
+    /// do not ask for it, Java peers among them, neither keep readers out for it nor are kept out. Default false.
+    pub writer_preference: bool,
 }
 
 impl Default for ClientOptions {
@@ -189,6 +193,7 @@ impl Default for ClientOptions {
             retag_names: false,
             tracer: None,
             pub_sub: PubSub::Auto,
+            writer_preference: false,
         }
     }
 }
@@ -276,6 +281,17 @@ impl ClientOptions {
     pub fn pub_sub(mut self, pub_sub: PubSub) -> Self {
         self.pub_sub = pub_sub;
         self
+    }
+
+    /// Sets whether writers who wait come before new readers.
+    pub fn writer_preference(mut self, prefer: bool) -> Self {
+        self.writer_preference = prefer;
+        self
+    }
+
+    /// For how long a writer that has looked comes before new readers; longer than until it looks again.
+    pub(crate) fn writers_first(&self) -> Option<Duration> {
+        self.writer_preference.then(|| self.poll_bound * 3 / 2)
     }
 
     /// How long one request may take, acknowledgements of replicas included.

@@ -44,7 +44,7 @@ pub(crate) enum Tried {
     Split,
     /// This attempt's identity is used up: ask with a new one.
     Settled,
-    /// The owner has it already, and the kind is not re-entrant.
+    /// The owner has it already, and the kind does not give it to him again.
     Own,
     /// Taken, but too few replicas have it: to be given back.
     Thin { acked: u32, demanded: u32 },
@@ -99,14 +99,16 @@ impl Servers {
         }
     }
 
-    /// Whether the lock's key is there.
+    /// Whether anybody holds the lock.
     pub(crate) async fn is_locked(
         &self,
         lock: &LockInner,
         deadline: Instant,
     ) -> Result<bool, NodeError> {
-        let request = Request::new(What::Command("EXISTS")).key(lock.names.key.as_bytes());
-        self.yes_or_no(request, deadline).await
+        match lock.form.count(&lock.names) {
+            Some(request) => self.yes_or_no(request, deadline).await,
+            None => Ok(self.holder(lock, deadline).await?.is_some()),
+        }
     }
 
     /// Who holds the lock.
@@ -119,6 +121,25 @@ impl Servers {
         match self {
             Servers::One(route) => holder_at(&**route, lock.form, &request, deadline).await,
             Servers::Majority(routes) => quorum::holder(routes, lock.form, request, deadline).await,
+        }
+    }
+
+    /// All who hold the lock.
+    pub(crate) async fn holders(
+        &self,
+        lock: &LockInner,
+        deadline: Instant,
+    ) -> Result<Vec<Held>, NodeError> {
+        match self {
+            Servers::One(route) => {
+                let sent = route.send(&lock.form.look(&lock.names), deadline).await?;
+                let holders = lock.form.read_holders(&sent.value);
+                holders.ok_or_else(|| not_an_answer(&sent))
+            }
+            Servers::Majority(_) => {
+                let holder = self.holder(lock, deadline).await?;
+                Ok(holder.into_iter().collect())
+            }
         }
     }
 
@@ -240,7 +261,7 @@ pub(crate) async fn extend_together(
     let mut request = Request::new(What::Script(lock.form.extend_script()));
     for hold in holds {
         hold.may_last(deadline, hold.lease);
-        request = request.key(lock.form.extend_key(&hold.lock.names).as_bytes());
+        request = hold.lock.form.extend_keys(&hold.ask(hold.lease), request);
     }
     request = request.arg_ms(holds[0].lease);
     for hold in holds {

@@ -120,6 +120,14 @@ impl Target {
         &self.endpoints
     }
 
+    /// Which servers it means, whatever else it says about them and in whatever order it names them.
+    pub(crate) fn set(&self) -> String {
+        let mut endpoints: Vec<_> = self.endpoints.iter().map(Endpoint::to_string).collect();
+        endpoints.sort();
+        let master = self.master_name.as_deref().unwrap_or_default();
+        format!("{} {master} {}", endpoints.join(","), self.database)
+    }
+
     /// The name under which the sentinels know the master.
     pub fn master_name(&self) -> Option<&str> {
         self.master_name.as_deref()

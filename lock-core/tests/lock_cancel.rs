@@ -7,7 +7,7 @@ mod support;
 use std::time::Duration;
 
 use lock_core::{Acquire, Client, ClientOptions, Kind, Lease, Lock, Owner, Wait};
-use lock_support::{Relay, all_is_over, polled};
+use lock_support::{Relay, all_is_over, polled, rival};
 use support::{PATIENCE, Server};
 
 const MS: Duration = Duration::from_millis(1);
@@ -53,7 +53,7 @@ async fn dropped_everywhere(
     for polls in 0.. {
         let name = format!("{kind}:{act:?}:{}:{polls}", owner.is_some());
         let lock = ours.lock(kind, &name).expect("a good name");
-        let stranger = others.lock(kind, &name).expect("a good name");
+        let stranger = others.lock(rival(kind), &name).expect("a good name");
         let mut how = Acquire::default();
         how.owner = owner;
         let mut others_work = Vec::new();
@@ -164,7 +164,9 @@ async fn a_future_dropped_at_any_moment_leaves_nothing() {
         task.await.expect("no panic");
     }
     for kind in Kind::ALL {
-        let lock = clients[0].lock(*kind, kind.name()).expect("a good name");
+        let lock = clients[0]
+            .lock(rival(*kind), kind.name())
+            .expect("a good name");
         let guard = lock.acquire(minute()).await.expect("free in the end");
         guard.release().await.expect("held");
     }

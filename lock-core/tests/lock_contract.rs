@@ -12,7 +12,7 @@ use std::{
 use lock_core::{
     Acquire, Client, ClientOptions, ErrorKind, Kind, Lease, Lock, LostReason, Owner, Released, Wait,
 };
-use lock_support::{Loss, Relay, all_is_over, scripts_run, shapes::Deployed};
+use lock_support::{Loss, Relay, all_is_over, rival, scripts_run, shapes::Deployed};
 use support::{PATIENCE, Server};
 
 const MS: Duration = Duration::from_millis(1);
@@ -59,7 +59,8 @@ async fn the_callers_bound_is_kept_whatever_is_silent() {
             assert!(waited < 1500 * MS, "{kind}, {what}: waited {waited:?}");
             error
         };
-        let guard = lock.acquire(minute()).await.expect("free");
+        let others = client.lock(rival(kind), kind.name()).expect("a good name");
+        let guard = others.acquire(minute()).await.expect("free");
         let error = ask(&lock, "another holds it").await;
         assert_eq!(error.kind(), ErrorKind::Busy, "{kind}: {error}");
         guard.release().await.expect("held");
@@ -221,7 +222,7 @@ async fn a_holder_that_cannot_renew_is_told_before_another_enters() {
         let guard = lock.acquire(Acquire::default()).await.expect("free");
         let mut events = guard.events();
         relay.black_hole();
-        let next = other.lock(kind, kind.name()).expect("a good name");
+        let next = other.lock(rival(kind), kind.name()).expect("a good name");
         let next = next.acquire(minute()).await.expect("the lease ends");
         assert!(guard.is_lost(), "{kind}: two inside");
         assert!(guard.valid_until() < Instant::now(), "{kind}");
@@ -283,7 +284,7 @@ async fn the_locks_of_a_killed_process_are_free_within_the_lease() {
     }
     let client = client(&server.url(), ClientOptions::default()).await;
     for &kind in Kind::ALL {
-        let lock = client.lock(kind, kind.name()).expect("a good name");
+        let lock = client.lock(rival(kind), kind.name()).expect("a good name");
         let guard = lock.acquire(minute()).await.expect("the lease ended");
         guard.release().await.expect("held");
     }

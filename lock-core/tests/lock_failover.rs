@@ -1,5 +1,6 @@
 //! Turns a change of masters that somebody ordered, and replicas that every grant must reach, into tests of whole locks.
 
+mod lock_support;
 mod support;
 
 use std::time::{Duration, Instant};
@@ -8,6 +9,7 @@ use lock_core::{
     Acquire, Client, ClientOptions, Durability, ErrorKind, Guard, GuardEvent, Kind, Lease, Lock,
     Released, Wait,
 };
+use lock_support::rival;
 use support::{PATIENCE, Server, cluster::Cluster, sentinel::Group};
 
 const MS: Duration = Duration::from_millis(1);
@@ -40,7 +42,7 @@ async fn an_ordered_failover_moves_holders_and_waiters() {
     for &kind in Kind::ALL {
         let lock = ours.lock(kind, kind.name()).expect("a good name");
         guards.push(lock.acquire(patient()).await.expect("free"));
-        let lock = others.lock(kind, kind.name()).expect("a good name");
+        let lock = others.lock(rival(kind), kind.name()).expect("a good name");
         waiters.push(tokio::spawn(async move {
             let guard = lock.acquire(patient()).await.expect("its turn comes");
             guard.release().await.expect("held")

@@ -10,7 +10,7 @@ use lock_core::{
     Acquire, Client, ClientOptions, ErrorKind, Guard, GuardEvent, Kind, Lease, Lock, LostReason,
     Owner, Released, Wait,
 };
-use lock_support::{Loss, Relay, scripts_run};
+use lock_support::{Loss, Relay, rival, scripts_run};
 use support::{PATIENCE, Server};
 
 const MS: Duration = Duration::from_millis(1);
@@ -323,10 +323,14 @@ async fn work_that_outlasts_its_lease_is_told_and_harms_nobody() {
         client(&server.url(), options()).await,
     );
     for &kind in Kind::ALL {
-        let lock = |client: &Client| client.lock(kind, kind.name()).expect("a good name");
+        let lock =
+            |client: &Client, kind: Kind, name: &str| client.lock(kind, name).expect("a good name");
         let short = minute().lease(Lease::Fixed(150 * MS));
-        let late = lock(&first).acquire(short).await.expect("free");
-        let next = lock(&second)
+        let late = lock(&first, kind, kind.name())
+            .acquire(short)
+            .await
+            .expect("free");
+        let next = lock(&second, rival(kind), kind.name())
             .acquire(minute())
             .await
             .expect("the lease ended");

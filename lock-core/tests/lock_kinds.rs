@@ -8,7 +8,7 @@ use std::time::Duration;
 use lock_core::{
     Acquire, Client, ClientOptions, ErrorKind, Guard, Kind, Lease, Lock, Owner, Released, Wait,
 };
-use lock_support::{Loss, Relay};
+use lock_support::{Loss, Relay, rival};
 use support::{PATIENCE, Server};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -36,10 +36,11 @@ fn once() -> Acquire {
 async fn every_kind_excludes_wakes_extends_and_leaves_nothing() {
     for &kind in Kind::ALL {
         let server = Server::start(&[]);
+        let others = lock(&server.url(), rival(kind)).await;
         let lock = lock(&server.url(), kind).await;
         let guard = lock.acquire(once()).await.expect("free");
         assert_eq!(
-            lock.acquire(once()).await.expect_err("held").kind(),
+            others.acquire(once()).await.expect_err("held").kind(),
             ErrorKind::Busy,
             "{kind}"
         );
@@ -47,8 +48,8 @@ async fn every_kind_excludes_wakes_extends_and_leaves_nothing() {
         let left: u64 = server.ok(&["PTTL", "n"]).parse().expect("ms");
         assert!(left > 60_000, "{kind}: {left} ms");
         let next = tokio::spawn({
-            let lock = lock.clone();
-            async move { lock.acquire(wait()).await }
+            let others = others.clone();
+            async move { others.acquire(wait()).await }
         });
         assert_eq!(
             guard.release().await.expect("held"),

@@ -1,5 +1,6 @@
 //! Turns what a server answers instead of doing it into tests: what may pass is asked again, the rest is said at once.
 
+mod lock_support;
 mod support;
 
 use std::{
@@ -10,6 +11,7 @@ use std::{
 use lock_core::{
     Acquire, Client, ClientOptions, ErrorKind, Kind, Lease, Lock, Released, Tracer, Wait,
 };
+use lock_support::rival;
 use support::{PATIENCE, Server, cluster::Cluster};
 
 const MS: Duration = Duration::from_millis(1);
@@ -237,12 +239,10 @@ async fn a_user_without_channels_can_lock_and_release() {
     ]);
     let url = format!("redis://app:secret@127.0.0.1:{}", server.port);
     for &kind in Kind::ALL {
+        let others = lock(&url, rival(kind)).await;
         let lock = lock(&url, kind).await;
         let guard = lock.acquire(minute()).await.expect("free");
-        let waiting = tokio::spawn({
-            let lock = lock.clone();
-            async move { lock.acquire(minute()).await }
-        });
+        let waiting = tokio::spawn(async move { others.acquire(minute()).await });
         tokio::time::sleep(50 * MS).await;
         let released = guard.release().await;
         assert_eq!(released.expect("held"), Released::Freed, "{kind}");

@@ -25,7 +25,11 @@ fn reenters(kind: Kind) -> bool {
 fn counts(deployed: &Deployed, name: &str, count: &str) {
     for index in deployed.deciders(name) {
         // A minority that lost its answer may lag behind.
-        deployed.servers[index].wait_for(&["HVALS", name], |answer| answer == count);
+        deployed.servers[index].wait_for(&["HVALS", name], |answer| {
+            // A read-write lock says its mode beside the count.
+            let mut counts = answer.lines().filter(|value| value.parse::<u32>().is_ok());
+            counts.next() == Some(count) && counts.next().is_none()
+        });
     }
 }
 

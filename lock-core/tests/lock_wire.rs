@@ -201,7 +201,11 @@ async fn every_kind_says_no_more_than_it_must() {
                 format!("{} {}", words[0], words[from..].join(" "))
             })
             .collect();
-        let channel = "redisson_lock__channel:{n}";
+        let (channel, word) = match kind {
+            Kind::Read => ("redisson_rwlock:{n}", "0"),
+            Kind::Write => ("redisson_rwlock:{n}", "1"),
+            _ => ("redisson_lock__channel:{n}", "0"),
+        };
         let line = "redisson_lock_token:{n} locklab_queue:{n}";
         let fair = "redisson_lock_queue:{n} redisson_lock_timeout:{n} locklab_fair_latch:{n}";
         let acquire = match kind {
@@ -209,6 +213,9 @@ async fn every_kind_says_no_more_than_it_must() {
             Kind::Fenced => format!("EVALSHA 2 n redisson_lock_token:{{n}} 30000 {owner} 0"),
             Kind::Queued => format!("EVALSHA 3 n {line} 30000 {owner} PUBLISH 2000"),
             Kind::Fair => format!("EVALSHA 5 n {fair} {channel} 30000 {owner} PUBLISH 0"),
+            Kind::Read | Kind::Write => {
+                format!("EVALSHA 2 n locklab_writers_latch:{{n}} 30000 {owner} 0")
+            }
             _ => format!("EVALSHA 1 n 30000 {owner}"),
         };
         let release = match kind {
@@ -219,7 +226,7 @@ async fn every_kind_says_no_more_than_it_must() {
         };
         assert_eq!(sent, [acquire, release], "{kind}");
         let told = all.iter().any(|(inner, words)| {
-            *inner && words[0].eq_ignore_ascii_case("publish") && words[1..] == [channel, "0"]
+            *inner && words[0].eq_ignore_ascii_case("publish") && words[1..] == [channel, word]
         });
         // A lock with a line speaks to the next in it alone, and there is nobody.
         let speaks = !matches!(kind, Kind::Spin | Kind::Fair | Kind::Queued);

@@ -24,8 +24,10 @@ pub(crate) struct Ask<'a> {
     pub(crate) publish: &'static str,
     /// An earlier acquire of the same identity was not answered.
     pub(crate) repeated: bool,
-    /// Whoever does not get it takes a place in the line; of a kind without a line nothing.
+    /// Whoever does not get it takes a place in the line; of a kind without a line only that somebody waits.
     pub(crate) place: Option<Place<'a>>,
+    /// Writers who wait come before new readers, each for so long after it has asked.
+    pub(crate) writers_first: Option<Duration>,
 }
 
 /// For whom a place in the line is.
@@ -66,7 +68,7 @@ pub(crate) enum Reply {
     },
     /// This very acquire was granted before and that hold is over: ask with new ids.
     Settled,
-    /// The owner has it already, and this kind is not re-entrant.
+    /// The owner has it already, and this kind does not give it to him again.
     Own,
 }
 
@@ -109,21 +111,24 @@ pub(crate) trait Form: fmt::Debug + Send + Sync {
     fn undo(&self, ask: &Ask<'_>) -> Request;
     /// Reads the answer to `release` and `undo`.
     fn read_release(&self, value: &redis::Value) -> Option<Given>;
-    /// The script that lengthens leases; never shortens one and never makes a hold. Its keys are locks, its
-    /// arguments the lease and what `extend_arg` adds for each; it answers for each.
+    /// The script that lengthens leases; never shortens one and never makes a hold. Its keys are what `extend_keys` adds for each
+    /// hold, its arguments the lease and what `extend_arg` adds for each; it answers for each.
     fn extend_script(&self) -> &'static Script;
+    /// Adds the keys of one hold to `extend_script`.
+    fn extend_keys(&self, ask: &Ask<'_>, request: Request) -> Request {
+        request.key(self.extend_key(ask.names).as_bytes())
+    }
     /// Adds what identifies one hold to `extend_script`.
     fn extend_arg(&self, ask: &Ask<'_>, request: Request) -> Request;
     /// Lengthens the lease of one hold to `ask.lease` from now.
     fn extend(&self, ask: &Ask<'_>) -> Request {
         let request = Request::new(What::Script(self.extend_script()));
-        let key = self.extend_key(ask.names);
-        let request = request.key(key.as_bytes()).arg_ms(ask.lease);
+        let request = self.extend_keys(ask, request).arg_ms(ask.lease);
         self.extend_arg(ask, request)
     }
     /// Reads the answer for one hold.
     fn read_extend(&self, value: &redis::Value) -> Option<Extended>;
-    /// What a renewal names the hold by: the key of `extend_script`.
+    /// What a renewal names the hold by, where that is one key.
     fn extend_key<'a>(&self, names: &'a Names) -> Cow<'a, str> {
         Cow::Borrowed(&names.key)
     }
@@ -133,6 +138,18 @@ pub(crate) trait Form: fmt::Debug + Send + Sync {
     fn read_holder(&self, _value: &redis::Value) -> Option<Option<Held>> {
         None
     }
+    /// Reads all holders out of the answer to `look`.
+    fn read_holders(&self, value: &redis::Value) -> Option<Vec<Held>> {
+        Some(self.read_holder(value)?.into_iter().collect())
+    }
+    /// Asks whether anybody holds it, answered by a number; `None` where only `look` can tell.
+    fn count(&self, names: &Names) -> Option<Request> {
+        Some(Request::new(What::Command("EXISTS")).key(names.key.as_bytes()))
+    }
+    /// Why an owner who has it is refused.
+    fn why_own(&self) -> &'static str {
+        "holds it already, and this kind of lock is not re-entrant"
+    }
     /// Takes it away from whoever holds it; answered 1 if somebody did.
     fn force_release(&self, names: &Names, publish: &'static str) -> Request;
     /// Whether the server keeps the answers to this hold's acquire and release, so that a repetition is told
@@ -140,9 +157,9 @@ pub(crate) trait Form: fmt::Debug + Send + Sync {
     fn has_latches(&self, ask: &Ask<'_>) -> bool {
         ask.ids.is_some()
     }
-    /// The channel that a release speaks on; `None` where waiters only poll.
-    fn channel<'a>(&self, names: &'a Names) -> Option<&'a str> {
-        Some(&names.channel)
+    /// The channels that a release speaks on; none where waiters only poll.
+    fn channels<'a>(&self, names: &'a Names) -> Vec<&'a str> {
+        vec![&names.channel]
     }
     /// Its line, if its releases call the next one by themselves.
     fn line(&self) -> Option<&dyn Line> {
@@ -151,6 +168,14 @@ pub(crate) trait Form: fmt::Debug + Send + Sync {
     /// Whether several may hold at once, so that whoever waits next may find room too.
     fn is_shared(&self) -> bool {
         false
+    }
+    /// Whether who gets it leaves room for all who wait in the same way, so that they need not look one after the other.
+    fn opens(&self) -> bool {
+        false
+    }
+    /// How the keys and channel of a name are called.
+    fn naming(&self) -> fn(&str) -> Names {
+        Names::new
     }
     /// Why it was not given, for messages.
     fn taken(&self) -> &'static str {

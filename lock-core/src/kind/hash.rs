@@ -131,8 +131,9 @@ impl Form for Hash {
         delete(names, None, publish)
     }
 
-    fn channel<'a>(&self, names: &'a Names) -> Option<&'a str> {
-        self.speaks.then_some(&names.channel)
+    fn channels<'a>(&self, names: &'a Names) -> Vec<&'a str> {
+        let channel: &str = &names.channel;
+        self.speaks.then_some(channel).into_iter().collect()
     }
 
     fn pace(&self, look: u32) -> Option<Duration> {
@@ -206,6 +207,7 @@ mod tests {
             publish: "PUBLISH",
             repeated: false,
             place: None,
+            writers_first: None,
         }
     }
 

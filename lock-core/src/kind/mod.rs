@@ -8,6 +8,7 @@ pub(crate) mod latch;
 pub(crate) mod permits;
 mod plain;
 mod queued;
+mod rw;
 pub(crate) mod semaphore;
 
 use std::{fmt, str::FromStr};
@@ -39,6 +40,12 @@ pub enum Kind {
     /// one alone. Fenced, with the counter of [`Kind::Fenced`]; not re-entrant. Our own format: a client of another library
     /// on that name excludes it and is excluded, but stands in no line.
     Queued,
+    /// The shared side of a read-write lock, in the wire format of RReadWriteLock; re-entrant. Many may read at a time, while nobody
+    /// else writes. See [`ReadWrite`](crate::ReadWrite).
+    Read,
+    /// The exclusive side of a read-write lock; re-entrant. Who writes may read too, and then give the write hold back: a
+    /// downgrade. Who only reads is refused, since two readers that wait to become writers would wait for each other.
+    Write,
     /// Quorum lock over independent masters; each master's part is in the wire format of RLock.
     Redlock,
 }
@@ -113,6 +120,20 @@ const ROWS: &[Row] = &[
         form: &queued::Queued,
     },
     Row {
+        kind: Kind::Read,
+        name: "read",
+        about: "shared side of a read-write lock, wire-compatible with RReadWriteLock",
+        place: Place::OneSet,
+        form: &rw::Side::Read,
+    },
+    Row {
+        kind: Kind::Write,
+        name: "write",
+        about: "exclusive side of a read-write lock; its holder may read and write no more",
+        place: Place::OneSet,
+        form: &rw::Side::Write,
+    },
+    Row {
         kind: Kind::Redlock,
         name: "redlock",
         about: "majority of independent masters, each member an RLock",
@@ -131,6 +152,8 @@ impl Kind {
         Kind::Fenced,
         Kind::Fair,
         Kind::Queued,
+        Kind::Read,
+        Kind::Write,
         Kind::Redlock,
     ];
 
@@ -147,6 +170,11 @@ impl Kind {
     /// What it is, in half a sentence.
     pub fn about(self) -> &'static str {
         self.row().about
+    }
+
+    /// Whether several owners may hold it at a time.
+    pub fn is_shared(self) -> bool {
+        self == Kind::Read
     }
 
     pub(crate) fn place(self) -> Place {
@@ -199,6 +227,9 @@ mod tests {
             assert_eq!(kind.name().parse(), Ok(*kind));
         }
         let error = "mutex".parse::<Kind>().unwrap_err().to_string();
-        assert!(error.contains("fenced, fair, queued, redlock"), "{error}");
+        assert!(
+            error.contains("fenced, fair, queued, read, write, redlock"),
+            "{error}"
+        );
     }
 }

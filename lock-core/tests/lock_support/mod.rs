@@ -26,6 +26,8 @@ use tokio::{
     task::JoinHandle,
 };
 
+use lock_core::Kind;
+
 use crate::support::{PATIENCE, Server};
 
 /// What becomes of an answer.
@@ -249,6 +251,14 @@ pub async fn polled<F: Future>(future: F, polls: usize) -> bool {
         }
     })
     .await
+}
+
+/// The kind that a hold of this kind keeps out: another hold of the same kind, unless those share.
+pub fn rival(kind: Kind) -> Kind {
+    match kind.is_shared() {
+        true => Kind::Write,
+        false => kind,
+    }
 }
 
 /// How many scripts the server has run.

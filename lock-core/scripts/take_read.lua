@@ -1,0 +1,59 @@
+-- Takes a read hold. nil: held; what is left of a writer's lease in ms, -1 without end; -3: this acquire was settled before.
+-- KEYS: lock, waiting writers, [acquire latch].  ARGV: lease in ms, owner, 1: writers who wait come first, [latch in ms].
+-- An owner that may hold several times counts each acquire once, told by its latch. An owner that writes may read too.
+local lock, latch, lease, owner = KEYS[1], KEYS[3], tonumber(ARGV[1]), ARGV[2]
+local found = redis.call('hmget', lock, 'mode', owner, owner .. ':write')
+local mode, count, writes = found[1], found[2], found[3]
+local left = -2
+if count then
+    left = read_left(lock, owner, count)
+end
+if left ~= -2 then
+    if latch and redis.call('set', latch, '1', 'px', ARGV[4], 'nx') then
+        count = redis.call('hincrby', lock, owner, 1)
+        -- A hold is as long as the longest that its owner asked for, whichever of them is given back first.
+        redis.call('set', ending(lock, owner, count), PLAIN, 'px', math.max(lease, left))
+    end
+    if left < lease then
+        for number = 1, tonumber(count) do
+            lengthen(ending(lock, owner, number), lease)
+        end
+        lengthen(lock, lease)
+    end
+    return nil
+end
+local ends = mode == 'write' and writes and write_left(lock, owner, count)
+local under_write = ends and ends ~= -2
+if not under_write then
+    if mode == 'write' then
+        mode, ends = settled_mode(lock)
+    end
+    if mode == 'write' then
+        return ends
+    end
+    if ARGV[3] == '1' then
+        local now = redis.call('time')
+        now = now[1] * 1000 + math.floor(now[2] / 1000)
+        local last = redis.call('zrange', KEYS[2], -1, -1, 'withscores')[2]
+        if last and tonumber(last) > now then
+            return math.floor(tonumber(last) - now)
+        end
+    end
+end
+if latch and not redis.call('set', latch, '1', 'px', ARGV[4], 'nx') then
+    return -3
+end
+if under_write and ends ~= -1 then
+    redis.call('set', ending(lock, owner .. ':write', 1), PLAIN, 'px', math.max(ends, 1))
+    redis.call('set', ending(lock, owner, 1), UNDER_WRITE, 'px', lease)
+else
+    redis.call('set', ending(lock, owner, 1), PLAIN, 'px', lease)
+end
+if mode then
+    redis.call('hset', lock, owner, 1)
+    lengthen(lock, lease)
+else
+    redis.call('hset', lock, 'mode', 'read', owner, 1)
+    redis.call('pexpire', lock, lease)
+end
+return nil

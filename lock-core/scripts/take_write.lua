@@ -1,0 +1,47 @@
+-- Takes a write hold. nil: held; how long at most others hold it in ms, -1 without end; -3: this acquire was settled before; -4: the
+-- owner reads, and a reader becomes no writer.
+-- KEYS: lock, waiting writers, [acquire latch].  ARGV: lease in ms, owner, how long it is to come before new readers in ms or 0,
+-- [latch in ms].
+-- An owner that may hold several times counts each acquire once, told by its latch.
+local lock, latch, lease, owner = KEYS[1], KEYS[3], tonumber(ARGV[1]), ARGV[2]
+local mine = owner .. ':write'
+local found = redis.call('hmget', lock, 'mode', mine, owner)
+local mode, count, reads = found[1], found[2], found[3]
+if count and write_left(lock, owner, reads) ~= -2 then
+    if latch and redis.call('set', latch, '1', 'px', ARGV[4], 'nx') then
+        redis.call('hincrby', lock, mine, 1)
+    end
+    if reads then
+        lengthen(ending(lock, mine, 1), lease)
+    end
+    lengthen(lock, lease)
+    return nil
+end
+if mode == 'write' then
+    mode = settled_mode(lock)
+end
+if mode == 'read' then
+    if sweep_readers(lock) == -2 then
+        mode = false
+    elseif redis.call('hexists', lock, owner) == 1 then
+        return -4
+    end
+end
+if mode then
+    if ARGV[3] ~= '0' then
+        local now = redis.call('time')
+        now = now[1] * 1000 + math.floor(now[2] / 1000)
+        redis.call('zadd', KEYS[2], now + ARGV[3], owner)
+        redis.call('pexpire', KEYS[2], ARGV[3])
+    end
+    return redis.call('pttl', lock)
+end
+if latch and not redis.call('set', latch, '1', 'px', ARGV[4], 'nx') then
+    return -3
+end
+redis.call('hset', lock, 'mode', 'write', mine, 1)
+redis.call('pexpire', lock, lease)
+if ARGV[3] ~= '0' then
+    redis.call('zrem', KEYS[2], owner)
+end
+return nil

@@ -1,0 +1,225 @@
+//! The RReadWriteLock format: readers share, a writer is alone, and a writer may read and then write no more.
+
+use std::{borrow::Cow, time::Duration};
+
+use redis::Value;
+
+use super::{
+    form::{Ask, Extended, Form, Given, Held, Reply, left, line_script},
+    hash::{REENTRANT, acquire_latch, latch_life},
+};
+use crate::{
+    names::{Names, companion},
+    topology::{Request, Script, What},
+};
+
+static TAKE_READ: Script = line_script!("take_read", "rw.lua", "take_read.lua");
+static TAKE_WRITE: Script = line_script!("take_write", "rw.lua", "take_write.lua");
+static GIVE_READ: Script = line_script!("give_read", "rw.lua", "give_read.lua");
+static GIVE_WRITE: Script = line_script!("give_write", "rw.lua", "give_write.lua");
+static EXTEND: Script = line_script!("extend_rw", "rw.lua", "extend_rw.lua");
+static LOOK: Script = line_script!("look_rw", "rw.lua", "look_rw.lua");
+static FORCE_RELEASE: Script = line_script!("force_release_rw", "rw.lua", "force_release_rw.lua");
+
+/// One side of RReadWriteLock.
+#[derive(Debug)]
+pub(crate) enum Side {
+    /// Shared among readers.
+    Read,
+    /// Alone, but for what the writer itself reads.
+    Write,
+}
+
+impl Side {
+    /// The mode in which the lock is when this side holds it.
+    fn mode(&self) -> &'static [u8] {
+        match self {
+            Side::Read => b"read",
+            Side::Write => b"write",
+        }
+    }
+
+    fn give(&self, ask: &Ask<'_>, undo: bool) -> Request {
+        let script = match self {
+            Side::Read => &GIVE_READ,
+            Side::Write => &GIVE_WRITE,
+        };
+        let mut request = lock_and(script, ask.names, &ask.names.channel);
+        if let Some(ids) = ask.ids {
+            request = request.key(&ask.names.latch("redisson_unlock_latch", ids.release));
+            if undo {
+                request = request.key(&acquire_latch(ask.names, ids));
+            }
+        }
+        request = request
+            .arg(ask.owner.as_bytes())
+            .arg(ask.publish.as_bytes());
+        match ask.ids {
+            Some(_) => request.arg_ms(latch_life(ask.lease)),
+            None => request,
+        }
+    }
+}
+
+fn lock_and(script: &'static Script, names: &Names, other: &str) -> Request {
+    Request::new(What::Script(script))
+        .key(names.key.as_bytes())
+        .key(other.as_bytes())
+}
+
+/// The key that ends with an owner's first read hold.
+fn first_ending(names: &Names, owner: &str) -> String {
+    names.suffixed(&format!("{owner}:rwlock_timeout:1"))
+}
+
+impl Form for Side {
+    fn acquire(&self, ask: &Ask<'_>) -> Request {
+        // Ours; no peer knows of it, and without writers that wait it is not there.
+        let writers = companion("locklab_writers_latch", &ask.names.key);
+        let script = match self {
+            Side::Read => &TAKE_READ,
+            Side::Write => &TAKE_WRITE,
+        };
+        let mut request = lock_and(script, ask.names, &writers);
+        if let Some(ids) = ask.ids {
+            request = request.key(&acquire_latch(ask.names, ids));
+        }
+        request = request.arg_ms(ask.lease).arg(ask.owner.as_bytes());
+        request = match (self, ask.writers_first) {
+            (Side::Read, Some(_)) => request.arg(b"1"),
+            (Side::Write, Some(first)) if ask.place.is_some() => request.arg_ms(first),
+            _ => request.arg(b"0"),
+        };
+        match ask.ids {
+            Some(_) => request.arg_ms(latch_life(ask.lease)),
+            None => request,
+        }
+    }
+
+    fn read_acquire(&self, value: &Value) -> Option<Reply> {
+        REENTRANT.read_acquire(value)
+    }
+
+    fn release(&self, ask: &Ask<'_>) -> Request {
+        self.give(ask, false)
+    }
+
+    fn undo(&self, ask: &Ask<'_>) -> Request {
+        self.give(ask, true)
+    }
+
+    fn read_release(&self, value: &Value) -> Option<Given> {
+        REENTRANT.read_release(value)
+    }
+
+    fn extend_script(&self) -> &'static Script {
+        &EXTEND
+    }
+
+    fn extend_keys(&self, ask: &Ask<'_>, request: Request) -> Request {
+        let request = request.key(ask.names.key.as_bytes());
+        match self {
+            // Named, so that a server that has the one and not yet the other, since their slot moves, says so.
+            Side::Read => request.key(first_ending(ask.names, ask.owner).as_bytes()),
+            Side::Write => request,
+        }
+    }
+
+    fn extend_arg(&self, ask: &Ask<'_>, request: Request) -> Request {
+        let field = match self {
+            Side::Read => Cow::Borrowed(ask.owner),
+            Side::Write => Cow::Owned(format!("{}:write", ask.owner)),
+        };
+        request.arg(field.as_bytes())
+    }
+
+    fn read_extend(&self, value: &Value) -> Option<Extended> {
+        REENTRANT.read_extend(value)
+    }
+
+    fn look(&self, names: &Names) -> Request {
+        let request = Request::new(What::Script(&LOOK));
+        request.key(names.key.as_bytes()).arg(self.mode())
+    }
+
+    fn read_holder(&self, value: &Value) -> Option<Option<Held>> {
+        let holders = self.read_holders(value)?;
+        let longest = |held: &Held| held.left.unwrap_or(Duration::MAX);
+        Some(holders.into_iter().max_by_key(longest))
+    }
+
+    fn read_holders(&self, value: &Value) -> Option<Vec<Held>> {
+        let parts = match value {
+            Value::Nil => return Some(Vec::new()),
+            Value::Array(parts) => parts,
+            _ => return None,
+        };
+        let read = |part: &[Value]| match part {
+            [
+                Value::Int(pttl_ms),
+                Value::BulkString(owner),
+                Value::Int(count),
+            ] => Some(Held {
+                owner: String::from_utf8_lossy(owner).into_owned(),
+                count: u64::try_from(*count).ok()?,
+                left: left(*pttl_ms),
+            }),
+            _ => None,
+        };
+        parts.chunks(3).map(read).collect()
+    }
+
+    fn count(&self, _names: &Names) -> Option<Request> {
+        // The key alone does not say who has it.
+        None
+    }
+
+    fn why_own(&self) -> &'static str {
+        "reads it, and a reader becomes no writer: two who tried would wait for each other; release the read lock first"
+    }
+
+    fn force_release(&self, names: &Names, publish: &'static str) -> Request {
+        lock_and(&FORCE_RELEASE, names, &names.channel)
+            .arg(publish.as_bytes())
+            .arg(self.mode())
+    }
+
+    fn is_shared(&self) -> bool {
+        matches!(self, Side::Read)
+    }
+
+    fn opens(&self) -> bool {
+        self.is_shared()
+    }
+
+    fn naming(&self) -> fn(&str) -> Names {
+        Names::of_read_write
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_several_readers_the_one_with_the_longest_lease_is_named() {
+        let reader = |ms, owner: &str| {
+            [
+                Value::Int(ms),
+                Value::BulkString(owner.as_bytes().to_vec()),
+                Value::Int(1),
+            ]
+        };
+        let all = [reader(10, "u:1"), reader(30, "u:2"), reader(20, "u:3")];
+        let answer = Value::Array(all.concat());
+        assert_eq!(
+            Side::Read.read_holders(&answer).map(|all| all.len()),
+            Some(3)
+        );
+        let longest = Side::Read.read_holder(&answer).flatten();
+        assert_eq!(longest.map(|held| held.owner).as_deref(), Some("u:2"));
+        assert_eq!(Side::Read.read_holder(&Value::Nil), Some(None));
+        let torn = Value::Array(reader(10, "u:1")[..2].to_vec());
+        assert_eq!(Side::Read.read_holders(&torn), None);
+    }
+}

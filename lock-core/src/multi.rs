@@ -1,0 +1,273 @@
+//! Turns several locks, of whatever kinds, clients and servers, into one that is held whole or not at all.
+
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+
+use crate::{
+    acquire::{LAST_LOOK, within},
+    error::{ErrorKind, LockError},
+    guard::Guard,
+    lock::{Acquire, Lease, Lock, Wait},
+    multi_guard::MultiGuard,
+};
+
+const ACTION: &str = "acquire all of";
+
+/// How long one who holds some waits for the next before it gives all back: against deadlocks with clients that see another
+/// order, such as of the same servers by other addresses. Random, so that two do not give way to each other in step.
+const PATIENCE_MS: std::ops::Range<u64> = 500..1500;
+
+/// Several locks that are held together: all of them or none.
+///
+/// The members are ordered by servers and name, whatever order they are given in, so that two of these with members in common
+/// cannot wait for each other. They are first tried side by side, which costs one round trip when all are free. If one is
+/// taken, what was got is given back, and the members are waited for in their order.
+///
+/// Members keep what their kinds promise, each on its own servers: this is no [quorum](crate::Kind::Redlock), and
+/// one member that cannot be reached keeps all of them from being held. Each is renewed by itself.
+///
+/// ```no_run
+/// # use lock_core::{Acquire, Client, Kind, MultiLock};
+/// # async fn example(here: Client, there: Client) -> Result<(), Box<dyn std::error::Error>> {
+/// let both = MultiLock::new([here.lock(Kind::Reentrant, "from")?, there.lock(Kind::Reentrant, "to")?])?;
+/// let guard = both.acquire(Acquire::default()).await?;
+/// tokio::select! {
+///     () = work() => { guard.release().await.whole()?; }
+///     lost = guard.lost() => eprintln!("stopped: {lost}"),
+/// }
+/// # Ok(()) }
+/// # async fn work() {}
+/// ```
+#[derive(Debug, Clone)]
+pub struct MultiLock {
+    /// In the order in which they are waited for.
+    members: Vec<Lock>,
+}
+
+/// Why a round came to nothing.
+struct Refusal {
+    error: LockError,
+    /// Another round may end otherwise.
+    passing: bool,
+}
+
+impl MultiLock {
+    /// One lock of several. Nothing is sent.
+    ///
+    /// Errors: `Invalid` if there are none, or if one is named twice on the same servers: its second part would wait for its
+    /// first.
+    pub fn new(members: impl IntoIterator<Item = Lock>) -> Result<Self, LockError> {
+        let mut members: Vec<_> = members.into_iter().collect();
+        members.sort_by(|one, other| place(one).cmp(&place(other)));
+        let invalid =
+            |name: &str, why: &str| LockError::local(ErrorKind::Invalid, ACTION, name, why);
+        if members.is_empty() {
+            return Err(invalid("", "there is no lock to acquire"));
+        }
+        let twice = members
+            .windows(2)
+            .find(|two| place(&two[0]) == place(&two[1]));
+        match twice {
+            Some(two) => Err(invalid(
+                two[0].name(),
+                "it is named twice on the same servers, and would wait for itself",
+            )),
+            None => Ok(MultiLock { members }),
+        }
+    }
+
+    /// The members, in the order in which they are waited for.
+    pub fn members(&self) -> &[Lock] {
+        &self.members
+    }
+
+    /// Acquires all members, each as `how` says; the wait is that of all together.
+    ///
+    /// Of an error nothing is left held: `Busy` and `Failed` say that whatever had been got is acknowledged to be given back,
+    /// `Unknown` that some of it is given back in the background. The future may be dropped anywhere. A fixed lease counts
+    /// from when the last member was got.
+    pub async fn acquire(&self, how: Acquire) -> Result<MultiGuard, LockError> {
+        let (once, end) = match how.wait {
+            Wait::AtMost(wait) if !wait.is_zero() => (false, Instant::now().checked_add(wait)),
+            Wait::Forever => (false, None),
+            _ => (true, None),
+        };
+        loop {
+            let refusal = match self.side_by_side(&how, end).await {
+                Ok(guard) => return Ok(guard),
+                Err(refusal) => refusal,
+            };
+            if once || !refusal.passing || is_over(end) {
+                return Err(refusal.error);
+            }
+            let refusal = match self.in_order(&how, end).await {
+                Ok(guard) => return Ok(guard),
+                Err(refusal) => refusal,
+            };
+            if !refusal.passing || is_over(end) {
+                return Err(refusal.error);
+            }
+            let pause = Duration::from_millis(rand::random_range(5..50));
+            tokio::time::sleep(end.map_or(pause, |end| pause.min(left(end)))).await;
+        }
+    }
+
+    /// Tries every member at once.
+    async fn side_by_side(
+        &self,
+        how: &Acquire,
+        end: Option<Instant>,
+    ) -> Result<MultiGuard, Refusal> {
+        let one_try = how.clone().wait(Wait::Try);
+        let asked = join_all(
+            self.members
+                .iter()
+                .map(|lock| lock.acquire(one_try.clone())),
+        );
+        let Some(answers) = within(end.map(last_look), asked).await else {
+            // Whatever the members may have granted since, dropping their futures gives back.
+            let why = "not every member answered in time";
+            let error = LockError::local(ErrorKind::Unknown, ACTION, self.first(), why);
+            return Err(Refusal {
+                error,
+                passing: false,
+            });
+        };
+        let (mut held, mut error) = (Vec::new(), None);
+        for answer in answers {
+            match answer {
+                Ok(guard) => held.push(guard),
+                Err(other) => error = Some(worse(error, other)),
+            }
+        }
+        match error {
+            None => Ok(MultiGuard::new(held)),
+            // A try does not tell what passes from what does not; waiting in order will.
+            Some(error) => Err(Refusal {
+                passing: error.kind() != ErrorKind::Invalid,
+                error: give_back(held, error, end).await,
+            }),
+        }
+    }
+
+    /// Waits for one member after the other. Whoever waits holds only what comes before in the order that all have.
+    async fn in_order(&self, how: &Acquire, end: Option<Instant>) -> Result<MultiGuard, Refusal> {
+        let mut held: Vec<Guard> = Vec::new();
+        for lock in &self.members {
+            let asked_at = Instant::now();
+            let patience = match held.is_empty() {
+                true => None,
+                false => Some(self.patience(how.lease)),
+            };
+            let most = [end.map(left), patience].into_iter().flatten().min();
+            // No wait at all would be one try, which has a bound of its own.
+            let most = most.map(|most| most.max(Duration::from_millis(1)));
+            let wait = most.map_or(Wait::Forever, Wait::AtMost);
+            match lock.acquire(how.clone().wait(wait)).await {
+                Ok(guard) => held.push(guard),
+                Err(error) => {
+                    // What is over before the time was is not waited for.
+                    let waited = most.is_some_and(|most| asked_at.elapsed() >= most);
+                    return Err(Refusal {
+                        error: give_back(held, error, end).await,
+                        passing: waited,
+                    });
+                }
+            }
+        }
+        if let Lease::Fixed(lease) = how.lease {
+            let lengthened = join_all(held.iter().map(|guard| guard.extend(lease)));
+            let lengthened = within(end.map(last_look), lengthened).await;
+            let error = lengthened.into_iter().flatten().find_map(Result::err);
+            if let Some(error) = error {
+                return Err(Refusal {
+                    error: give_back(held, error, end).await,
+                    passing: true,
+                });
+            }
+        }
+        match held.iter().find(|guard| guard.is_lost()).map(Guard::name) {
+            None => Ok(MultiGuard::new(held)),
+            Some(name) => {
+                let why = format!("{name} was lost while the others were waited for");
+                let error = LockError::local(ErrorKind::Busy, ACTION, self.first(), why);
+                Err(Refusal {
+                    error: give_back(held, error, end).await,
+                    passing: true,
+                })
+            }
+        }
+    }
+
+    /// How long to wait for the next member while others are held; their lease must not run out meanwhile.
+    fn patience(&self, lease: Lease) -> Duration {
+        let patience = Duration::from_millis(rand::random_range(PATIENCE_MS));
+        match lease {
+            Lease::Renewed => patience,
+            Lease::Fixed(lease) => {
+                let members = u32::try_from(self.members.len()).unwrap_or(u32::MAX);
+                patience.min(lease / 2 / members)
+            }
+        }
+    }
+
+    fn first(&self) -> &str {
+        self.members[0].name()
+    }
+}
+
+/// Where a lock stands in the order that all clients have, as long as they name the servers alike.
+fn place(lock: &Lock) -> (&str, &str) {
+    (lock.inner.client.set(), lock.name())
+}
+
+fn is_over(end: Option<Instant>) -> bool {
+    end.is_some_and(|end| Instant::now() >= end)
+}
+
+fn left(end: Instant) -> Duration {
+    end.saturating_duration_since(Instant::now())
+}
+
+/// The end, but with a moment for an answer.
+fn last_look(end: Instant) -> Instant {
+    end.max(Instant::now() + LAST_LOOK)
+}
+
+/// Of two errors the one that says more: what is not known, then what does not pass, then that another holds it.
+fn worse(one: Option<LockError>, other: LockError) -> LockError {
+    let weight = |error: &LockError| match error.kind() {
+        ErrorKind::Unknown => 2,
+        ErrorKind::Busy => 0,
+        _ => 1,
+    };
+    match one {
+        Some(one) if weight(&one) >= weight(&other) => one,
+        _ => other,
+    }
+}
+
+/// Gives back what was got, side by side. The error that led to it stands if that is acknowledged for all; else it is not known
+/// whether nothing is held.
+async fn give_back(held: Vec<Guard>, error: LockError, end: Option<Instant>) -> LockError {
+    let released = join_all(held.into_iter().map(Guard::release));
+    let doubt = match within(end.map(last_look), released).await {
+        Some(released) => {
+            let failed = released.into_iter().filter_map(Result::err);
+            // What was lost meanwhile is not held either.
+            failed
+                .filter(|error| error.kind() != ErrorKind::NotHeld)
+                .reduce(|one, other| worse(Some(one), other))
+                .map(|error| error.to_string())
+        }
+        None => Some("the release of another member was not answered in time".to_owned()),
+    };
+    match doubt {
+        None => error,
+        Some(doubt) => {
+            let why = format!("{error}; and what had been got may be held for a while: {doubt}");
+            LockError::local(ErrorKind::Unknown, ACTION, error.lock(), why)
+        }
+    }
+}

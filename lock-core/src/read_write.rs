@@ -1,0 +1,83 @@
+//! Turns one name into the two sides of a read-write lock.
+
+use crate::{
+    error::{ErrorKind, LockError},
+    guard::Guard,
+    kind::Kind,
+    lock::{Acquire, Lock, Owner},
+};
+
+/// A read-write lock: many read at a time, or one writes. Cheap to clone.
+///
+/// Its two sides are locks of the kinds [`Read`](Kind::Read) and [`Write`](Kind::Write), beside Java clients' RReadWriteLock. Each
+/// hold has its own lease: a reader that is gone keeps nobody out for longer than its own, whoever else reads.
+///
+/// ```no_run
+/// # use lock_core::{Acquire, Client};
+/// # async fn example(client: Client) -> Result<(), Box<dyn std::error::Error>> {
+/// let prices = client.read_write("prices")?;
+/// let writing = prices.write().acquire(Acquire::default()).await?;
+/// // … change them, then go on reading what was written, with nobody in between:
+/// let reading = prices.read_under(&writing, Acquire::default()).await?;
+/// writing.release().await?;
+/// // Other readers are in, too.
+/// reading.release().await?;
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone)]
+pub struct ReadWrite {
+    read: Lock,
+    write: Lock,
+}
+
+impl ReadWrite {
+    pub(crate) fn new(read: Lock, write: Lock) -> Self {
+        ReadWrite { read, write }
+    }
+
+    /// Its name, which is the Redis key itself.
+    pub fn name(&self) -> &str {
+        self.read.name()
+    }
+
+    /// The shared side.
+    pub fn read(&self) -> &Lock {
+        &self.read
+    }
+
+    /// The exclusive side.
+    pub fn write(&self) -> &Lock {
+        &self.write
+    }
+
+    /// Reads as the one who writes. When `writing` is then released the lock is downgraded: the new guard reads on, with
+    /// nobody having written in between, and readers who wait get in at once.
+    ///
+    /// The owner in `how` is that of `writing`, whatever was set. While that is held this waits for nobody. Errors: `Invalid` if
+    /// `writing` is no write hold of this lock by this client, else as [`Lock::acquire`]; `writing` stays as it is.
+    pub async fn read_under(&self, writing: &Guard, how: Acquire) -> Result<Guard, LockError> {
+        let hold = writing.hold();
+        let ours = hold.lock.word == Kind::Write.name()
+            && hold.lock.names.key == self.read.inner.names.key
+            && std::ptr::eq(&**hold.client(), &*self.read.inner.client);
+        if !ours {
+            let why = format!(
+                "the guard of {} is no write hold of this lock by this client",
+                writing.name()
+            );
+            return Err(LockError::local(
+                ErrorKind::Invalid,
+                "read under a write hold of",
+                self.name(),
+                why,
+            ));
+        }
+        let number = hold
+            .owner
+            .rsplit(':')
+            .next()
+            .and_then(|number| number.parse().ok());
+        let owner = number.map(Owner).expect("an owner ends with a number");
+        self.read.acquire(how.owner(owner)).await
+    }
+}
