@@ -35,6 +35,14 @@ fn a_trace_shows_a_locks_life_in_the_format_of_the_reference() {
     let acquire = find("acquire", "holder", "acquire");
     assert_eq!(acquire["keys"], serde_json::json!(["orders"]));
     assert_eq!(acquire["reply"], "nil");
+    // What the script calls, as MONITOR shows it: whether it is free, the count, the lease.
+    let owner = acquire["args"][1].as_str().expect("an owner");
+    let calls = serde_json::json!([
+        "pttl orders",
+        format!("hset orders {owner} 1"),
+        "pexpire orders 1500"
+    ]);
+    assert_eq!(acquire["inner"], calls, "{trace}");
     let busy = find("wait", "waiter", "acquire");
     let left: i64 = busy["reply"]
         .as_str()
@@ -52,6 +60,12 @@ fn a_trace_shows_a_locks_life_in_the_format_of_the_reference() {
         find("release", "waiter", "message")["args"],
         serde_json::json!(["0"])
     );
+    let calls = [
+        format!("hdel orders {owner}"),
+        format!("publish {channel} 0"),
+    ];
+    assert_eq!(release["inner"], serde_json::json!(calls));
+    assert_eq!(subscribe["inner"], Value::Null);
     find("release", "waiter", "acquire");
     find("last release", "waiter", "release");
     assert_eq!(server.cli(&["EXISTS", "orders"]), "0");
@@ -74,7 +88,33 @@ fn a_trace_is_readable_and_keeps_passwords_to_itself() {
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
+    let inner = text
+        .lines()
+        .filter(|line| line.trim().starts_with("get locklab:trace:"));
+    assert!(
+        inner.count() >= 2,
+        "calls of the scripts that renew and release: {text}"
+    );
     assert!(!text.contains("s3cret"), "{text}");
+    // Who may not ask for MONITOR sees the rest; so does who does not want to.
+    server.cli(&[
+        "-a", "s3cret", "ACL", "SETUSER", "app", "on", ">pw", "~*", "&*", "+@all", "-monitor",
+    ]);
+    let app = format!("redis://app:pw@127.0.0.1:{}", server.port);
+    for (url, flag, says) in [
+        (&app, "--json", "MONITOR at 127.0.0.1"),
+        (&url, "--no-inner", ""),
+    ] {
+        let output = run(dir.path(), &["trace", url, "--kind", "plain", flag]);
+        assert_eq!(code(&output), 0, "{}", stderr(&output));
+        assert!(stdout(&output).contains("release_plain"));
+        assert!(
+            !stdout(&output).contains("get locklab:trace:"),
+            "{}",
+            stdout(&output)
+        );
+        assert!(stderr(&output).contains(says), "{}", stderr(&output));
+    }
     let output = run(dir.path(), &["trace", "redis://127.0.0.1:1"]);
     assert_eq!(code(&output), 69, "{}", stderr(&output));
     let output = run(dir.path(), &["trace", "nonsense"]);

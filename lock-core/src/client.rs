@@ -19,7 +19,8 @@ use crate::{
     read_write::ReadWrite,
     servers::Servers,
     target::{Shape, Target},
-    topology::{self, Route, Secure, survey},
+    topology::{self, Route, Secure, monitor, survey},
+    trace::{Monitor, Monitored},
     watchdog::Watchdog,
 };
 
@@ -155,6 +156,25 @@ impl Client {
             .flat_map(|route| route.masters())
             .collect();
         join_all(masters.iter().map(|node| survey::ask_any(node, deadline))).await
+    }
+
+    /// Tells everything that the masters of now run, for whomever, until the answer is dropped: MONITOR, on a connection of its own to
+    /// each. For looking at what scripts do; a busy server spends much of its time on it.
+    pub async fn monitor(&self, tell: impl Fn(Monitored) + Send + Sync + 'static) -> Monitor {
+        let tell: monitor::Tell = Arc::new(tell);
+        let masters = self.inner.routes.iter().flat_map(|route| route.masters());
+        let asked = masters.map(|node| {
+            let tell = Arc::clone(&tell);
+            async move { (node.label.to_string(), monitor::listen(&node, tell).await) }
+        });
+        let (mut tasks, mut refused) = (Vec::new(), Vec::new());
+        for (node, listening) in join_all(asked).await {
+            match listening {
+                Ok(task) => tasks.push(task),
+                Err(error) => refused.push((node, error.message)),
+            }
+        }
+        Monitor::new(tasks, refused)
     }
 
     /// A lock of a kind by its name, which is the Redis key itself. Nothing is sent.

@@ -126,4 +126,4 @@ pub use read_write::ReadWrite;
 pub use semaphore::{Semaphore, SemaphoreGuard};
 pub use target::{Endpoint, Shape, Target, TargetError};
 pub use topology::slot;
-pub use trace::{Traced, Tracer};
+pub use trace::{Monitor, Monitored, Traced, Tracer};

@@ -6,6 +6,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use tokio::task::AbortHandle;
+
 /// Something that was said: a command with its reply, or a message that came by itself.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -27,6 +29,42 @@ pub struct Traced {
     pub reply: Option<String>,
     /// From sending to the reply.
     pub took: Duration,
+}
+
+/// A command that a server has run, as its MONITOR shows it. Who sent it, MONITOR says only of those of scripts: nobody.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Monitored {
+    /// The server.
+    pub node: String,
+    /// A script called it; the script is the last command before it that was none of a script's.
+    pub by_script: bool,
+    /// The command and its arguments.
+    pub words: Vec<String>,
+}
+
+/// Listens to what the servers run until it is dropped; see [`Client::monitor`](crate::Client::monitor).
+#[derive(Debug)]
+pub struct Monitor {
+    tasks: Vec<AbortHandle>,
+    refused: Vec<(String, String)>,
+}
+
+impl Monitor {
+    pub(crate) fn new(tasks: Vec<AbortHandle>, refused: Vec<(String, String)>) -> Self {
+        Monitor { tasks, refused }
+    }
+
+    /// The servers that do not let this user listen, or could not be reached, and why.
+    pub fn refused(&self) -> &[(String, String)] {
+        &self.refused
+    }
+}
+
+impl Drop for Monitor {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(AbortHandle::abort);
+    }
 }
 
 /// Who is told. Called in the middle of the client's work: it must be quick and must not block.

@@ -104,6 +104,35 @@ async fn waiters_of_several_clients_get_it_in_the_order_of_their_arrival() {
     }
 }
 
+/// Every newcomer speaks for himself; if that counted as the beat of those who wait, they would be taken for dead.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn newcomers_do_not_put_off_the_beat_of_those_who_wait() {
+    let [queued, fair] = KINDS.map(|kind| async move {
+        let server = Server::start(&[]);
+        let holder = lock(&server, kind).await;
+        let held = holder.acquire(minute()).await.expect("free");
+        let (ours, theirs) = (lock(&server, kind).await, lock(&server, kind).await);
+        let first = wait_for(&ours);
+        waits(&server, kind, 1);
+        let second = wait_for(&theirs);
+        waits(&server, kind, 2);
+        // A place lasts for three seconds after the last beat.
+        let until = Instant::now() + 5000 * MS;
+        while Instant::now() < until {
+            let how = minute().wait(Wait::AtMost(50 * MS));
+            let error = ours.acquire(how).await.expect_err("others are first");
+            assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
+        }
+        held.release().await.expect("held");
+        let guard = first.await.expect("no panic").expect("it came first");
+        assert!(!second.is_finished(), "{kind}: it came second");
+        guard.release().await.expect("held");
+        let guard = second.await.expect("no panic").expect("its turn comes");
+        guard.release().await.expect("held");
+    });
+    tokio::join!(queued, fair);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cycle_in_a_line_costs_two_commands_and_where_the_called_one_asks_three() {
     const CYCLES: u64 = 200;

@@ -60,6 +60,9 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     let client = Client::connect(&target, ClientOptions::default().durability(durability))
         .await
         .map_err(exit::missing)?;
+    for concern in client.concerns() {
+        terminal.detail(&concern.to_string());
+    }
     let code = hold_and_run(&options, &client, kind, terminal).await;
     client.close().await;
     code

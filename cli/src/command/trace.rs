@@ -1,6 +1,7 @@
 //! Turns `trace TARGET` into what a lock says to its servers, command by command: taken, waited for, renewed, given back.
 //!
-//! The clients themselves report what they send and get: that needs no right on the server beyond those of the lock.
+//! The clients themselves report what they send and get: that needs no right on the server beyond those of the lock. What scripts call
+//! is what the server's MONITOR shows, for users that may have it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -13,8 +14,11 @@ use serde_json::{Value, json};
 
 use crate::args::Common;
 use crate::command::lock::kind_of;
+use crate::command::trace::inner::Calls;
 use crate::exit;
 use crate::terminal::Terminal;
+
+mod inner;
 
 /// The lease of the lock that is watched: renewed each third of it, so that a renewal is seen soon.
 const LEASE: Duration = Duration::from_millis(1500);
@@ -32,6 +36,9 @@ pub(crate) struct Options {
     /// The lock's name, which is the Redis key itself [default: one that nobody else uses]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
+    /// Leave out what scripts call: no MONITOR, which costs a busy server much of its time
+    #[arg(long)]
+    no_inner: bool,
 }
 
 /// What was said, by whom, in which step.
@@ -109,15 +116,35 @@ pub(crate) async fn run(
         Some(name) => name.clone(),
         None => format!("locklab:trace:{}", holder.id()),
     };
+    let calls = Calls::default();
+    let monitor = match options.no_inner {
+        true => None,
+        false => Some(holder.monitor(calls.hear()).await),
+    };
     let lived = live(&holder, &waiter, kind, &name, &record).await;
     holder.close().await;
     waiter.close().await;
     lived?;
-    let mut said = record.said.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut said = std::mem::take(&mut *record.said.lock().unwrap_or_else(PoisonError::into_inner));
     // An event is told when its reply is there; it belongs where it was sent.
     said.sort_by_key(|said| said.event.at);
+    let inner = match &monitor {
+        None => vec![None; said.len()],
+        Some(monitor) => {
+            for (node, why) in monitor.refused() {
+                terminal.note(&format!(
+                    "what scripts call is not shown: MONITOR at {node}: {why}"
+                ));
+            }
+            let events: Vec<_> = said.iter().map(|said| &said.event).collect();
+            calls.of(&events, monitor.refused()).await
+        }
+    };
     if common.json {
-        let events: Vec<_> = said.iter().map(|said| as_json(said, began)).collect();
+        let events = said.iter().zip(&inner);
+        let events: Vec<_> = events
+            .map(|(said, inner)| as_json(said, inner.as_deref(), began))
+            .collect();
         let document = json!({
             "schema": 1, "target": target.to_string(), "kind": kind.name(), "name": name, "events": events,
         });
@@ -125,12 +152,12 @@ pub(crate) async fn run(
     } else {
         terminal.result(&format!("{kind} lock {name} at {target}"));
         let mut step = "";
-        for said in said.iter() {
+        for (said, inner) in said.iter().zip(&inner) {
             if said.step != step {
                 step = said.step;
                 terminal.result(&format!("\n{}", about(step)));
             }
-            terminal.result(&as_text(said, began));
+            terminal.result(&as_text(said, inner.as_deref(), began));
         }
     }
     Ok(exit::AS_EXPECTED)
@@ -199,7 +226,7 @@ fn about(step: &str) -> &'static str {
     }
 }
 
-fn as_text(said: &Said, began: Instant) -> String {
+fn as_text(said: &Said, inner: Option<&[String]>, began: Instant) -> String {
     let event = &said.event;
     let since = event.at.saturating_duration_since(began).as_secs_f64() * 1000.0;
     let what = match event.script {
@@ -213,6 +240,9 @@ fn as_text(said: &Said, began: Instant) -> String {
     if !event.args.is_empty() {
         line.push_str(&format!("  · {}", event.args.join(" ")));
     }
+    for call in inner.unwrap_or_default() {
+        line.push_str(&format!("\n{:18}{call}", ""));
+    }
     if let Some(reply) = &event.reply {
         let took = event.took.as_secs_f64() * 1000.0;
         line.push_str(&format!("\n{:14}→ {reply}  ({took:.1} ms)", ""));
@@ -220,7 +250,7 @@ fn as_text(said: &Said, began: Instant) -> String {
     line
 }
 
-fn as_json(said: &Said, began: Instant) -> Value {
+fn as_json(said: &Said, inner: Option<&[String]>, began: Instant) -> Value {
     let event = &said.event;
     let ns = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     json!({
@@ -232,6 +262,7 @@ fn as_json(said: &Said, began: Instant) -> Value {
         "script": event.script,
         "keys": event.keys,
         "args": event.args,
+        "inner": inner,
         "reply": event.reply,
         "took_ns": event.reply.as_ref().map(|_| ns(event.took)),
     })

@@ -183,7 +183,17 @@ impl Dialer {
         proof: Proof,
         pushes: Option<UnboundedSender<PushInfo>>,
     ) -> Result<Arc<Conn>, DialError> {
-        let socket = match to {
+        match (pushes, self.socket(to).await?) {
+            (None, socket) => self.set_up(socket, proof).await,
+            (Some(pushes), Socket::Tcp(stream)) => self.set_up_for_pushes(stream, pushes).await,
+            (Some(pushes), Socket::Tls(stream)) => self.set_up_for_pushes(*stream, pushes).await,
+            (Some(pushes), Socket::Unix(stream)) => self.set_up_for_pushes(stream, pushes).await,
+        }
+    }
+
+    /// A stream on which nothing is said yet; the caller sees to the time.
+    pub(super) async fn socket(&self, to: &Endpoint) -> Result<Socket, DialError> {
+        Ok(match to {
             Endpoint::Unix(path) => {
                 Socket::Unix(UnixStream::connect(path).await.map_err(io_error)?)
             }
@@ -199,22 +209,11 @@ impl Dialer {
                     Some(tls) => Socket::Tls(Box::new(tls.handshake(host, stream).await?)),
                 }
             }
-        };
-        match (pushes, socket) {
-            (None, socket) => self.set_up(socket, proof).await,
-            (Some(pushes), Socket::Tcp(stream)) => self.set_up_for_pushes(stream, pushes).await,
-            (Some(pushes), Socket::Tls(stream)) => self.set_up_for_pushes(*stream, pushes).await,
-            (Some(pushes), Socket::Unix(stream)) => self.set_up_for_pushes(stream, pushes).await,
-        }
+        })
     }
 
-    /// Everything that is to be said first, in one write.
-    async fn set_up(
-        self: &Arc<Self>,
-        socket: Socket,
-        proof: Proof,
-    ) -> Result<Arc<Conn>, DialError> {
-        let conn = Conn::over(socket, self.clone());
+    /// Who this is, for a connection that speaks RESP2.
+    pub(super) fn greeting(&self) -> redis::Pipeline {
         let mut greeting = redis::pipe();
         if let Some(password) = &self.password {
             greeting.cmd("AUTH");
@@ -229,6 +228,17 @@ impl Dialer {
         if let Some(name) = &self.client_name {
             greeting.cmd("CLIENT").arg("SETNAME").arg(name);
         }
+        greeting
+    }
+
+    /// Everything that is to be said first, in one write.
+    async fn set_up(
+        self: &Arc<Self>,
+        socket: Socket,
+        proof: Proof,
+    ) -> Result<Arc<Conn>, DialError> {
+        let conn = Conn::over(socket, self.clone());
+        let mut greeting = self.greeting();
         if self.restart_delay.is_some() {
             greeting.cmd("INFO").arg("server");
         }

@@ -5,6 +5,7 @@ mod conn;
 mod dial;
 mod drive;
 mod flight;
+pub(crate) mod monitor;
 mod native;
 mod node;
 mod pubsub;
