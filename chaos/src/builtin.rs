@@ -117,6 +117,7 @@ pub static BUILTINS: &[Builtin] = &builtin![
     "spin-remembers-busy"
     "waits-for-word-only"
     "queued-without-order"
+    "fair-without-order"
     "token-in-batches"
     "token-from-wall-clock"
     "token-per-client"

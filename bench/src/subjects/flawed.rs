@@ -138,6 +138,13 @@ pub(super) static BROKEN: &[Recipe] = &[
         sides: Sides::One("queued"),
         ..SET_NX_PX
     },
+    Recipe {
+        name: "broken:fair-without-order",
+        about: "is said to be fair, and once found busy looks again only after a second: newcomers are first",
+        sides: Sides::One("fair"),
+        waits: Waits::Every(Duration::from_secs(1)),
+        ..SET_NX_PX
+    },
     // The way many draw unique numbers. Unique they are; in the order of the holds they are not.
     Recipe {
         name: "broken:token-in-batches",
