@@ -1,7 +1,7 @@
 //! Turns a request that is safe to repeat into its answer, read, with the caller waiting or going on in the background.
 
 use std::{
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -14,12 +14,58 @@ use crate::{
     names::Names,
     release::ANSWERS,
     servers::{ask_again, not_an_answer},
-    topology::{NodeError, Request, Route},
+    topology::{NodeError, Request, Route, What},
 };
 
-/// For how long something that must be done is tried in the background; well within the time in which a server knows a
-/// repetition.
-const LONGEST: Duration = Duration::from_secs(30);
+/// For how long something that must be done is tried in the background: well within the time in which a server knows a
+/// repetition, since later it could be done twice.
+const LONGEST: Duration = Duration::from_secs(40);
+
+/// So many latches are deleted together.
+const SPENT: usize = 64;
+
+/// Latches that nobody will ask for again, since their requests were answered and none of them was sent twice. They would end
+/// by themselves; deleting them keeps a busy semaphore from having a minute's worth of them.
+#[derive(Debug, Default)]
+pub(crate) struct Spent(Mutex<Vec<Vec<u8>>>);
+
+impl Spent {
+    /// One more; those of the last requests are deleted when there are many.
+    pub(crate) fn add(&self, subject: &Subject<'_>, latch: Vec<u8>) {
+        let mut latches = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        latches.push(latch);
+        if latches.len() < SPENT {
+            return;
+        }
+        let latches = std::mem::take(&mut *latches);
+        let request = Request::new(What::Command("UNLINK"));
+        let request = latches
+            .iter()
+            .fold(request, |request, latch| request.key(latch));
+        let (client, route) = (Arc::clone(subject.client), Arc::clone(subject.route));
+        subject.client.background.spawn(async move {
+            let deadline = Instant::now() + client.options.response_timeout;
+            // If it does not come to that, they end by themselves.
+            let _ = route.send(&request, deadline).await;
+        });
+    }
+}
+
+/// A request that is safe to repeat, and the latch by which the server knows it, if any.
+#[derive(Debug)]
+pub(crate) struct Once {
+    pub(crate) request: Request,
+    pub(crate) latch: Option<Vec<u8>>,
+}
+
+impl From<Request> for Once {
+    fn from(request: Request) -> Self {
+        Once {
+            request,
+            latch: None,
+        }
+    }
+}
 
 /// Whom to ask about what.
 #[derive(Debug)]
@@ -27,6 +73,7 @@ pub(crate) struct Subject<'a> {
     pub(crate) client: &'a Arc<Shared>,
     pub(crate) route: &'a Arc<dyn Route>,
     pub(crate) names: &'a Names,
+    pub(crate) spent: &'a Spent,
 }
 
 impl Subject<'_> {
@@ -35,21 +82,40 @@ impl Subject<'_> {
     pub(crate) async fn ask<T>(
         &self,
         action: &'static str,
-        request: &Request,
+        once: impl Into<Once>,
         read: impl Fn(&Value) -> Option<T>,
     ) -> Result<T, LockError> {
+        let Once { request, latch } = once.into();
         let until = Instant::now() + self.patience();
-        let asked = ask(&**self.route, self.client, request, until, read).await;
-        asked.map_err(|error| LockError::asked(action, &self.names.key, error))
+        let asked = ask(&**self.route, self.client, &request, until, read).await;
+        self.taken_in(action, asked, latch)
     }
 
     /// As `ask`, for what must be done once it was asked for: it goes on in the background when nobody waits any more.
     pub(crate) async fn ask_surely<T: Send + 'static>(
         &self,
         action: &'static str,
-        request: Request,
+        once: Once,
         read: fn(&Value) -> Option<T>,
     ) -> Result<T, LockError> {
+        let Once { request, latch } = once;
+        let told = self.begin(request, read);
+        match tokio::time::timeout(self.patience(), told).await {
+            Ok(Ok(asked)) => self.taken_in(action, asked, latch),
+            _ => {
+                let name = &self.names.key;
+                let why = "no answer yet; it is asked for in the background";
+                Err(LockError::local(ErrorKind::Unknown, action, name, why))
+            }
+        }
+    }
+
+    /// Asks in the background until it is answered.
+    pub(crate) fn begin<T: Send + 'static>(
+        &self,
+        request: Request,
+        read: fn(&Value) -> Option<T>,
+    ) -> oneshot::Receiver<Result<Answer<T>, NodeError>> {
         let (tell, told) = oneshot::channel();
         let (client, route) = (Arc::clone(self.client), Arc::clone(self.route));
         self.client.background.spawn(async move {
@@ -57,19 +123,32 @@ impl Subject<'_> {
             // Whoever asked may have gone.
             let _ = tell.send(ask(&*route, &client, &request, until, read).await);
         });
-        let name = &self.names.key;
-        match tokio::time::timeout(self.patience(), told).await {
-            Ok(Ok(asked)) => asked.map_err(|error| LockError::asked(action, name, error)),
-            _ => {
-                let why = "no answer yet; it is asked for in the background";
-                Err(LockError::local(ErrorKind::Unknown, action, name, why))
-            }
+        told
+    }
+
+    fn taken_in<T>(
+        &self,
+        action: &'static str,
+        asked: Result<Answer<T>, NodeError>,
+        latch: Option<Vec<u8>>,
+    ) -> Result<T, LockError> {
+        let answer = asked.map_err(|error| LockError::asked(action, &self.names.key, error))?;
+        if let Some(latch) = latch.filter(|_| !answer.doubtful) {
+            self.spent.add(self, latch);
         }
+        Ok(answer.said)
     }
 
     fn patience(&self) -> Duration {
         self.client.options.response_timeout * ANSWERS
     }
+}
+
+/// What was answered, and whether an earlier answer was lost.
+#[derive(Debug)]
+pub(crate) struct Answer<T> {
+    said: T,
+    doubtful: bool,
 }
 
 async fn ask<T>(
@@ -78,10 +157,14 @@ async fn ask<T>(
     request: &Request,
     until: Instant,
     read: impl Fn(&Value) -> Option<T>,
-) -> Result<T, NodeError> {
+) -> Result<Answer<T>, NodeError> {
     let one_answer = client.options.response_timeout;
     let asked = ask_again(route, request, one_answer, until).await?;
-    read(&asked.sent.value).ok_or_else(|| not_an_answer(&asked.sent))
+    let said = read(&asked.sent.value).ok_or_else(|| not_an_answer(&asked.sent))?;
+    Ok(Answer {
+        said,
+        doubtful: asked.doubtful,
+    })
 }
 
 /// A whole number; nothing there counts as 0.

@@ -242,6 +242,11 @@ impl Guard {
 }
 
 impl Guard {
+    /// What tells this acquire from others, if it was sent only once and nobody will ask for it again.
+    pub(crate) fn settled_id(&self) -> Option<u128> {
+        self.hold.settled_id()
+    }
+
     /// What is held stays so, and nobody renews it any more.
     pub(crate) fn leave(mut self) {
         self.released = true;

@@ -206,6 +206,12 @@ impl Hold {
         }
     }
 
+    /// What tells its acquire from others, if no answer of it was lost.
+    pub(crate) fn settled_id(&self) -> Option<u128> {
+        let ids = self.ids.filter(|_| !self.is_unsettled());
+        ids.map(|ids| ids.acquire)
+    }
+
     /// Whether the server knows a repetition of its acquire and release.
     pub(crate) fn has_latches(&self) -> bool {
         self.lock.form.has_latches(&self.ask(self.lease))

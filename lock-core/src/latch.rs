@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Instant};
 
 use crate::{
     acquire::{LAST_LOOK, within},
-    asked::{Subject, number, yes},
+    asked::{Spent, Subject, number, yes},
     client::{Client, Shared},
     error::{ErrorKind, LockError},
     gate::Ears,
@@ -42,6 +42,7 @@ struct Inner {
     client: Arc<Shared>,
     names: Names,
     route: Arc<dyn Route>,
+    spent: Spent,
 }
 
 impl Client {
@@ -57,6 +58,7 @@ impl Client {
                 client,
                 names,
                 route,
+                spent: Spent::default(),
             }),
         })
     }
@@ -82,13 +84,13 @@ impl Latch {
         }
         let publish = self.inner.client.publish_command();
         let request = form::set(&self.inner.names, count, publish, rand::random());
-        self.inner.subject().ask(ACTION, &request, yes).await
+        self.inner.subject().ask(ACTION, request, yes).await
     }
 
     /// Counts down by one, never below zero; what is left.
     ///
     /// A lost answer is asked for again, and nothing is counted twice. After `Unknown`, and when the future is dropped, it
-    /// goes on in the background for half a minute.
+    /// goes on in the background for 40 s.
     pub async fn count_down(&self) -> Result<u64, LockError> {
         let publish = self.inner.client.publish_command();
         let request = form::count_down(&self.inner.names, publish, rand::random());
@@ -100,11 +102,7 @@ impl Latch {
     /// What is left, by the word of the master; 0 is open.
     pub async fn count(&self) -> Result<u64, LockError> {
         let request = form::count(&self.inner.names);
-        let left = self
-            .inner
-            .subject()
-            .ask("look at", &request, number)
-            .await?;
+        let left = self.inner.subject().ask("look at", request, number).await?;
         Ok(u64::try_from(left).unwrap_or(0))
     }
 
@@ -112,7 +110,7 @@ impl Latch {
     pub async fn delete(&self) -> Result<bool, LockError> {
         let publish = self.inner.client.publish_command();
         let request = form::delete(&self.inner.names, publish);
-        self.inner.subject().ask("open", &request, yes).await
+        self.inner.subject().ask("open", request, yes).await
     }
 
     /// Waits until it is open; false if it was not within the wait. One that opened and was closed again between two looks
@@ -198,6 +196,7 @@ impl Inner {
             client: &self.client,
             route: &self.route,
             names: &self.names,
+            spent: &self.spent,
         }
     }
 

@@ -12,8 +12,8 @@ use crate::{
     guard::{Guard, GuardEvents, LostReason},
     hold::{ENDLESS, Who},
     kind::permits::{self as form, Change},
-    lock::{Acquire, LockInner},
-    semaphore::{counted, delete},
+    lock::Acquire,
+    semaphore::{Counted, counted, delete},
 };
 
 /// Permits that one acquire takes at most, so that its script is over in a moment.
@@ -82,7 +82,7 @@ pub struct Permit {
 ///   given back, when the next one expires, and at the poll bound.
 #[derive(Debug, Clone)]
 pub struct Permits {
-    inner: Arc<LockInner>,
+    inner: Arc<Counted>,
 }
 
 impl Client {
@@ -98,7 +98,7 @@ impl Client {
 impl Permits {
     /// Their name, which is a Redis key itself.
     pub fn name(&self) -> &str {
-        &self.inner.names.key
+        &self.inner.lock.names.key
     }
 
     /// Begins with so many permits; false if there are some already, also if all are held.
@@ -121,9 +121,9 @@ impl Permits {
 
     /// Once, whatever becomes of the answers.
     async fn change(&self, action: &'static str, change: Change) -> Result<bool, LockError> {
-        let publish = self.inner.client.publish_command();
-        let request = form::change(&self.inner.names, change, publish, rand::random());
-        self.inner.subject().ask(action, &request, yes).await
+        let publish = self.inner.publish();
+        let request = form::change(&self.inner.lock.names, change, publish, rand::random());
+        self.inner.subject().ask(action, request, yes).await
     }
 
     /// Takes one permit; as [`acquire_many`](Permits::acquire_many).
@@ -148,7 +148,7 @@ impl Permits {
         if how.owner.is_some() || how.token_life.is_some() {
             return invalid("permits have ids instead of owners, and no tokens".to_owned());
         }
-        let guard = acquire_for(&self.inner, Who::Ids(permits), how).await?;
+        let guard = acquire_for(&self.inner.lock, Who::Ids(permits), how).await?;
         let ids = PermitId::read_all(guard.owner());
         Ok(PermitGuard { guard, ids })
     }
@@ -156,13 +156,13 @@ impl Permits {
     /// Gives permits back by their ids, whoever took them; those that were not held (any more).
     ///
     /// A lost answer is asked for again, and the repetition is recognised. After `Unknown`, and when the future is dropped,
-    /// it goes on in the background for half a minute.
+    /// it goes on in the background for 40 s.
     pub async fn release(&self, ids: &[PermitId]) -> Result<Vec<PermitId>, LockError> {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
-        let publish = self.inner.client.publish_command();
-        let request = form::give(&self.inner.names, ids, publish, rand::random());
+        let publish = self.inner.publish();
+        let request = form::give(&self.inner.lock.names, ids, publish, rand::random());
         let subject = self.inner.subject();
         let each = subject.ask_surely("release", request, text).await?;
         let unknown = ids.iter().zip(each).filter(|(_, given)| *given == b'0');
@@ -182,9 +182,9 @@ impl Permits {
                 why,
             ));
         }
-        let publish = self.inner.client.publish_command();
-        let request = form::lease(&self.inner.names, id, lease, publish);
-        self.inner.subject().ask(ACTION, &request, yes).await
+        let publish = self.inner.publish();
+        let request = form::lease(&self.inner.lock.names, id, lease, publish);
+        self.inner.subject().ask(ACTION, request, yes).await
     }
 
     /// How many are free now; below zero while more are held than there are, and 0 where nothing was set.
@@ -206,14 +206,14 @@ impl Permits {
 
     /// Free and held, at one moment.
     async fn counts(&self) -> Result<(i64, i64), LockError> {
-        let request = self.inner.form.look(&self.inner.names);
-        self.inner.subject().ask("look at", &request, counts).await
+        let request = self.inner.lock.form.look(&self.inner.lock.names);
+        self.inner.subject().ask("look at", request, counts).await
     }
 
     /// The permits that are held, the first to end first.
     pub async fn list(&self) -> Result<Vec<Permit>, LockError> {
-        let request = form::list(&self.inner.names);
-        self.inner.subject().ask("look at", &request, listed).await
+        let request = form::list(&self.inner.lock.names);
+        self.inner.subject().ask("look at", request, listed).await
     }
 
     /// Deletes them, held ones included; true if there were any. Holders learn at their next renewal, waiters go on waiting.

@@ -4,15 +4,13 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     acquire::acquire_for,
-    asked::{Subject, number, yes},
+    asked::{Once, Spent, Subject, number, yes},
     client::Client,
     error::{ErrorKind, LockError},
-    guard::Guard,
-    hold::{ENDLESS, Hold, Who},
+    hold::{ENDLESS, Who},
     kind::{Form, semaphore as form},
     lock::{Acquire, Lease, LockInner, Wait},
     names::Names,
-    release,
     servers::Servers,
 };
 
@@ -32,7 +30,7 @@ use crate::{
 /// - A semaphore that has an end keeps it, whatever is taken, given or changed.
 #[derive(Debug, Clone)]
 pub struct Semaphore {
-    inner: Arc<LockInner>,
+    inner: Arc<Counted>,
 }
 
 impl Client {
@@ -45,38 +43,53 @@ impl Client {
     }
 }
 
-/// What holds of permits share.
+/// What holds of permits share, and the latches of their requests.
+#[derive(Debug)]
+pub(crate) struct Counted {
+    pub(crate) lock: Arc<LockInner>,
+    spent: Spent,
+}
+
+/// Permits of either sort, by their name.
 pub(crate) fn counted(
     client: &Client,
     word: &'static str,
     name: &str,
     form: &'static dyn Form,
-) -> Result<Arc<LockInner>, LockError> {
+) -> Result<Arc<Counted>, LockError> {
     let (names, route) = client.in_one_set(word, name, Names::of_permits)?;
-    Ok(Arc::new(LockInner {
+    let lock = Arc::new(LockInner {
         client: Arc::clone(client.shared()),
         names,
         word,
         form,
         servers: Servers::One(route),
-    }))
+    });
+    let spent = Spent::default();
+    Ok(Arc::new(Counted { lock, spent }))
 }
 
-impl LockInner {
-    /// For questions about what lives in one server set.
+impl Counted {
+    /// For questions.
     pub(crate) fn subject(&self) -> Subject<'_> {
         Subject {
-            client: &self.client,
-            route: &self.servers.routes()[0],
-            names: &self.names,
+            client: &self.lock.client,
+            route: &self.lock.servers.routes()[0],
+            names: &self.lock.names,
+            spent: &self.spent,
         }
+    }
+
+    /// How a script speaks.
+    pub(crate) fn publish(&self) -> &'static str {
+        self.lock.client.publish_command()
     }
 }
 
 impl Semaphore {
     /// Its name, which is the Redis key itself.
     pub fn name(&self) -> &str {
-        &self.inner.names.key
+        &self.inner.lock.names.key
     }
 
     /// Begins with so many permits, and an end after `life` if one is given; false if there is such a semaphore already,
@@ -96,9 +109,9 @@ impl Semaphore {
                 why,
             ));
         }
-        let publish = self.inner.client.publish_command();
-        let request = form::set(&self.inner.names, permits, life, publish, rand::random());
-        self.inner.subject().ask(ACTION, &request, yes).await
+        let (names, publish) = (&self.inner.lock.names, self.inner.publish());
+        let once = form::set(names, permits, life, publish, rand::random());
+        self.inner.subject().ask(ACTION, once, yes).await
     }
 
     /// Takes so many permits, all or none; they stay taken until somebody gives as many back. None at all is granted at
@@ -108,7 +121,7 @@ impl Semaphore {
     /// future is dropped, what may have been taken is given back in the background.
     pub async fn acquire(&self, permits: u32, wait: Wait) -> Result<(), LockError> {
         if permits > 0 {
-            self.take(permits, wait).await?.leave();
+            self.take(permits, wait).await?;
         }
         Ok(())
     }
@@ -138,28 +151,48 @@ impl Semaphore {
                 why,
             ));
         }
-        let guard = self.take(permits, wait).await?;
-        Ok(SemaphoreGuard { guard, permits })
+        self.take(permits, wait).await?;
+        Ok(SemaphoreGuard {
+            semaphore: self.clone(),
+            permits,
+            released: false,
+        })
     }
 
-    async fn take(&self, permits: u32, wait: Wait) -> Result<Guard, LockError> {
+    async fn take(&self, permits: u32, wait: Wait) -> Result<(), LockError> {
         let how = Acquire::default().wait(wait).lease(Lease::Fixed(ENDLESS));
-        acquire_for(&self.inner, Who::Count(permits), how).await
+        let guard = acquire_for(&self.inner.lock, Who::Count(permits), how).await?;
+        let subject = self.inner.subject();
+        if let Some(id) = guard.settled_id() {
+            let latch = form::latch_of_taking(&self.inner.lock.names, id);
+            self.inner.spent.add(&subject, latch);
+        }
+        // They belong to nobody from now on.
+        guard.leave();
+        Ok(())
+    }
+
+    /// The request that gives so many.
+    fn giving(&self, permits: i64) -> Once {
+        let (names, publish) = (&self.inner.lock.names, self.inner.publish());
+        form::add(names, permits, publish, rand::random())
     }
 
     /// Gives so many permits, whoever took them, and begins a semaphore where there is none, as RSemaphore does. None at all
     /// is given without a question.
     ///
     /// A lost answer is asked for again, and nothing is given twice. After `Unknown`, and when the future is dropped, it goes
-    /// on in the background until a server answers.
+    /// on in the background for 40 s: later the server might not know a repetition any more.
     pub async fn release(&self, permits: u32) -> Result<(), LockError> {
         if permits == 0 {
             return Ok(());
         }
-        let durability = self.inner.client.options.durability;
-        let lease = Lease::Fixed(ENDLESS);
-        let hold = Hold::new(&self.inner, Who::Count(permits), lease, durability, None);
-        release::release(&hold).await.map(|_| ())
+        let once = self.giving(permits.into());
+        let subject = self.inner.subject();
+        subject
+            .ask_surely("release", once, number)
+            .await
+            .map(|_| ())
     }
 
     /// Adds so many permits, or takes away so many at once if it is a negative number, also below zero. What is free then.
@@ -167,12 +200,9 @@ impl Semaphore {
     /// Errors: `Failed`, and `Unknown` where no answer came within four times the response timeout; it is done or not
     /// also when the future is dropped.
     pub async fn add_permits(&self, permits: i32) -> Result<i64, LockError> {
-        let publish = self.inner.client.publish_command();
-        let request = form::add(&self.inner.names, permits.into(), publish, rand::random());
-        self.inner
-            .subject()
-            .ask("add permits to", &request, number)
-            .await
+        let once = self.giving(permits.into());
+        let subject = self.inner.subject();
+        subject.ask("add permits to", once, number).await
     }
 
     /// Takes all that is free, and says how many that were.
@@ -180,16 +210,16 @@ impl Semaphore {
     /// Errors as [`add_permits`](Semaphore::add_permits): after `Unknown`, and when the future is dropped, nobody knows how
     /// many were taken.
     pub async fn drain(&self) -> Result<u64, LockError> {
-        let request = form::drain(&self.inner.names, rand::random());
-        let drained = self.inner.subject().ask("drain", &request, number).await?;
+        let once = form::drain(&self.inner.lock.names, rand::random());
+        let drained = self.inner.subject().ask("drain", once, number).await?;
         Ok(u64::try_from(drained).unwrap_or(0))
     }
 
     /// What is free now, by the word of the master; below zero after more was taken away than there was, and 0 where there is
     /// no such semaphore.
     pub async fn available(&self) -> Result<i64, LockError> {
-        let request = self.inner.form.look(&self.inner.names);
-        self.inner.subject().ask("look at", &request, number).await
+        let request = self.inner.lock.form.look(&self.inner.lock.names);
+        self.inner.subject().ask("look at", request, number).await
     }
 
     /// Deletes it; true if it was there. Waiters go on waiting for another to begin.
@@ -199,17 +229,17 @@ impl Semaphore {
 }
 
 /// Deletes a semaphore of either sort.
-pub(crate) async fn delete(inner: &LockInner) -> Result<bool, LockError> {
-    let publish = inner.client.publish_command();
-    let request = inner.form.force_release(&inner.names, publish);
-    inner.subject().ask("delete", &request, yes).await
+pub(crate) async fn delete(inner: &Counted) -> Result<bool, LockError> {
+    let request = (inner.lock.form).force_release(&inner.lock.names, inner.publish());
+    inner.subject().ask("delete", request, yes).await
 }
 
 /// Permits of a [`Semaphore`] that are given back in the background when this is dropped.
 #[derive(Debug)]
 pub struct SemaphoreGuard {
-    guard: Guard,
+    semaphore: Semaphore,
     permits: u32,
+    released: bool,
 }
 
 impl SemaphoreGuard {
@@ -219,12 +249,23 @@ impl SemaphoreGuard {
     }
 
     /// Gives them back now; as [`Semaphore::release`].
-    pub async fn release(self) -> Result<(), LockError> {
-        self.guard.release().await.map(|_| ())
+    pub async fn release(mut self) -> Result<(), LockError> {
+        self.released = true;
+        self.semaphore.release(self.permits).await
     }
 
     /// Leaves them taken, for somebody else to give back.
-    pub fn leave(self) {
-        self.guard.leave();
+    pub fn leave(mut self) {
+        self.released = true;
+    }
+}
+
+impl Drop for SemaphoreGuard {
+    fn drop(&mut self) {
+        if !self.released {
+            let once = self.semaphore.giving(self.permits.into());
+            // Nobody waits for the answer, and the latch ends by itself.
+            drop(self.semaphore.inner.subject().begin(once.request, number));
+        }
     }
 }

@@ -444,3 +444,21 @@ async fn a_full_server_takes_releases() {
     assert!(error.to_string().contains("OOM"), "{error}");
     assert_eq!(server.ok(&["GET", "n"]), "4");
 }
+
+/// A busy semaphore does not keep a latch for each request of the last minute, also in a minute without lost answers.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn latches_do_not_pile_up() {
+    let server = Server::start(&[]);
+    let semaphore = semaphore(&server.url()).await;
+    semaphore.try_set_permits(1, None).await.expect("answered");
+    for _ in 0..200 {
+        semaphore.acquire(1, Wait::Try).await.expect("free");
+        semaphore.release(1).await.expect("answered");
+    }
+    // Of 401 those of the last requests, and of what was deleted meanwhile in the background.
+    server.wait_for(&["KEYS", "*latch*"], |latches| latches.lines().count() < 64);
+    for latch in server.ok(&["KEYS", "*latch*"]).lines() {
+        assert_ne!(server.ok(&["PTTL", latch]), "-1", "{latch} stays for ever");
+    }
+    assert_eq!(server.ok(&["GET", "n"]), "1");
+}

@@ -3,6 +3,7 @@
 use std::{borrow::Cow, fmt, time::Duration};
 
 use crate::{
+    asked::Once,
     names::Names,
     topology::{Message, Request, Script, What},
 };
@@ -289,9 +290,13 @@ pub(crate) fn held(value: &redis::Value) -> Option<Option<Held>> {
 /// no server could be reached for so long, could be done twice.
 pub(super) const ANSWER_LIFE: Duration = Duration::from_secs(60);
 
-/// The key that remembers the answer to one request.
-pub(super) fn answer_latch(names: &Names, id: u128) -> Vec<u8> {
-    names.latch("locklab_answer_latch", id)
+/// A request with a latch of its own: the key that remembers the answer to it.
+pub(super) fn with_latch(names: &Names, id: u128, request: impl FnOnce(&[u8]) -> Request) -> Once {
+    let latch = names.latch("locklab_answer_latch", id);
+    Once {
+        request: request(&latch),
+        latch: Some(latch),
+    }
 }
 
 static FORCE_RELEASE: Script = Script::new(

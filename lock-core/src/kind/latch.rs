@@ -1,7 +1,8 @@
 //! The RCountDownLatch format: a number that is gone when it is nothing. Requests alone: nobody holds a latch.
 
-use super::form::{ANSWER_LIFE, answer_latch, delete as delete_any};
+use super::form::{ANSWER_LIFE, delete as delete_any, with_latch};
 use crate::{
+    asked::Once,
     names::Names,
     topology::{Request, Script, What},
 };
@@ -10,18 +11,22 @@ static SET: Script = Script::new("set_latch", include_str!("../../scripts/set_la
 static COUNT_DOWN: Script = Script::new("count_down", include_str!("../../scripts/count_down.lua"));
 
 /// Closes an open latch once, however often it is sent with this id.
-pub(crate) fn set(names: &Names, count: u32, publish: &'static str, id: u128) -> Request {
-    with_keys(&SET, names, id)
-        .arg(count.to_string().as_bytes())
-        .arg(publish.as_bytes())
-        .arg_ms(ANSWER_LIFE)
+pub(crate) fn set(names: &Names, count: u32, publish: &'static str, id: u128) -> Once {
+    with_latch(names, id, |latch| {
+        with_keys(&SET, names, latch)
+            .arg(count.to_string().as_bytes())
+            .arg(publish.as_bytes())
+            .arg_ms(ANSWER_LIFE)
+    })
 }
 
 /// Counts down once, however often it is sent with this id.
-pub(crate) fn count_down(names: &Names, publish: &'static str, id: u128) -> Request {
-    with_keys(&COUNT_DOWN, names, id)
-        .arg(publish.as_bytes())
-        .arg_ms(ANSWER_LIFE)
+pub(crate) fn count_down(names: &Names, publish: &'static str, id: u128) -> Once {
+    with_latch(names, id, |latch| {
+        with_keys(&COUNT_DOWN, names, latch)
+            .arg(publish.as_bytes())
+            .arg_ms(ANSWER_LIFE)
+    })
 }
 
 /// Asks for what is left.
@@ -34,9 +39,9 @@ pub(crate) fn delete(names: &Names, publish: &'static str) -> Request {
     delete_any(names, None, publish)
 }
 
-fn with_keys(script: &'static Script, names: &Names, id: u128) -> Request {
+fn with_keys(script: &'static Script, names: &Names, latch: &[u8]) -> Request {
     Request::new(What::Script(script))
         .key(names.key.as_bytes())
         .key(names.channel.as_bytes())
-        .key(&answer_latch(names, id))
+        .key(latch)
 }

@@ -5,9 +5,10 @@ use std::{borrow::Cow, time::Duration};
 use redis::Value;
 
 use super::form::{
-    ANSWER_LIFE, Ask, Extended, Form, Given, Reply, answer_latch, delete, left, line_script,
+    ANSWER_LIFE, Ask, Extended, Form, Given, Reply, delete, left, line_script, with_latch,
 };
 use crate::{
+    asked::Once,
     names::Names,
     permits::PermitId,
     topology::{Request, Script, What},
@@ -119,18 +120,15 @@ impl Form for Permits {
 }
 
 /// Gives permits back by their ids, once, however often it is sent with this `id`.
-pub(crate) fn give(
-    names: &Names,
-    permits: &[PermitId],
-    publish: &'static str,
-    id: u128,
-) -> Request {
+pub(crate) fn give(names: &Names, permits: &[PermitId], publish: &'static str, id: u128) -> Once {
     let ids: Vec<u8> = permits.iter().flat_map(|permit| permit.0).collect();
-    with_keys(&GIVE, names)
-        .key(&answer_latch(names, id))
-        .arg(publish.as_bytes())
-        .arg(&ids)
-        .arg_ms(ANSWER_LIFE)
+    with_latch(names, id, |latch| {
+        with_keys(&GIVE, names)
+            .key(latch)
+            .arg(publish.as_bytes())
+            .arg(&ids)
+            .arg_ms(ANSWER_LIFE)
+    })
 }
 
 /// Gives one permit a lease from now on.
@@ -147,18 +145,20 @@ pub(crate) fn lease(
 }
 
 /// Changes the number of permits once, however often it is sent with this `id`.
-pub(crate) fn change(names: &Names, change: Change, publish: &'static str, id: u128) -> Request {
+pub(crate) fn change(names: &Names, change: Change, publish: &'static str, id: u128) -> Once {
     let (how, number) = match change {
         Change::Begin(number) => ("begin", i64::from(number)),
         Change::Set(number) => ("set", i64::from(number)),
         Change::Add(number) => ("add", i64::from(number)),
     };
-    with_keys(&SET, names)
-        .key(&answer_latch(names, id))
-        .arg(publish.as_bytes())
-        .arg_ms(ANSWER_LIFE)
-        .arg(how.as_bytes())
-        .arg(number.to_string().as_bytes())
+    with_latch(names, id, |latch| {
+        with_keys(&SET, names)
+            .key(latch)
+            .arg(publish.as_bytes())
+            .arg_ms(ANSWER_LIFE)
+            .arg(how.as_bytes())
+            .arg(number.to_string().as_bytes())
+    })
 }
 
 /// Asks for the ids of all held permits.

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use redis::Value;
 
-use super::form::{ANSWER_LIFE, Ask, Extended, Form, Given, Reply, answer_latch, delete};
+use super::form::{ANSWER_LIFE, Ask, Extended, Form, Given, Reply, delete, with_latch};
 use crate::{
+    asked::Once,
     names::Names,
     topology::{Request, Script, What},
 };
@@ -69,15 +70,12 @@ impl Form for Semaphore {
     }
 
     fn release(&self, ask: &Ask<'_>) -> Request {
-        let id = ask.ids.map_or(0, |ids| ids.release);
-        add(ask.names, i64::from(ask.count), ask.publish, id)
+        // What one acquire took. Permits that are given by number have no acquire of their own: see `add`.
+        self.undo(ask)
     }
 
     fn undo(&self, ask: &Ask<'_>) -> Request {
-        Request::new(What::Script(&UNDO))
-            .key(ask.names.key.as_bytes())
-            .key(ask.names.channel.as_bytes())
-            .key(&taken_latch(ask))
+        with_channel(&UNDO, ask.names, &taken_latch(ask))
             .arg(ask.count.to_string().as_bytes())
             .arg(ask.publish.as_bytes())
             .arg_ms(ANSWER_LIFE)
@@ -86,7 +84,7 @@ impl Form for Semaphore {
     fn read_release(&self, value: &Value) -> Option<Given> {
         match value {
             Value::Nil => Some(Given::Absent),
-            Value::Int(_) => Some(Given::Freed),
+            Value::Int(1) => Some(Given::Freed),
             _ => None,
         }
     }
@@ -121,16 +119,22 @@ impl Form for Semaphore {
 }
 
 fn taken_latch(ask: &Ask<'_>) -> Vec<u8> {
-    let id = ask.ids.map_or(0, |ids| ids.acquire);
-    ask.names.latch("redisson_acquire_latch", id)
+    latch_of_taking(ask.names, ask.ids.map_or(0, |ids| ids.acquire))
+}
+
+/// The key that remembers one acquire.
+pub(crate) fn latch_of_taking(names: &Names, id: u128) -> Vec<u8> {
+    names.latch("redisson_acquire_latch", id)
 }
 
 /// Adds so many permits once, however often it is sent with this id.
-pub(crate) fn add(names: &Names, count: i64, publish: &'static str, id: u128) -> Request {
-    with_latch(&ADD, names, id)
-        .arg(count.to_string().as_bytes())
-        .arg(publish.as_bytes())
-        .arg_ms(ANSWER_LIFE)
+pub(crate) fn add(names: &Names, count: i64, publish: &'static str, id: u128) -> Once {
+    with_latch(names, id, |latch| {
+        with_channel(&ADD, names, latch)
+            .arg(count.to_string().as_bytes())
+            .arg(publish.as_bytes())
+            .arg_ms(ANSWER_LIFE)
+    })
 }
 
 /// Begins a semaphore once, however often it is sent with this id.
@@ -140,28 +144,32 @@ pub(crate) fn set(
     life: Option<Duration>,
     publish: &'static str,
     id: u128,
-) -> Request {
-    let request = with_latch(&SET, names, id)
-        .arg(count.to_string().as_bytes())
-        .arg(publish.as_bytes())
-        .arg_ms(ANSWER_LIFE);
-    match life {
-        Some(life) => request.arg_ms(life),
-        None => request,
-    }
+) -> Once {
+    with_latch(names, id, |latch| {
+        let request = with_channel(&SET, names, latch)
+            .arg(count.to_string().as_bytes())
+            .arg(publish.as_bytes())
+            .arg_ms(ANSWER_LIFE);
+        match life {
+            Some(life) => request.arg_ms(life),
+            None => request,
+        }
+    })
 }
 
 /// Takes what there is once, however often it is sent with this id.
-pub(crate) fn drain(names: &Names, id: u128) -> Request {
-    Request::new(What::Script(&DRAIN))
-        .key(names.key.as_bytes())
-        .key(&answer_latch(names, id))
-        .arg_ms(ANSWER_LIFE)
+pub(crate) fn drain(names: &Names, id: u128) -> Once {
+    with_latch(names, id, |latch| {
+        Request::new(What::Script(&DRAIN))
+            .key(names.key.as_bytes())
+            .key(latch)
+            .arg_ms(ANSWER_LIFE)
+    })
 }
 
-fn with_latch(script: &'static Script, names: &Names, id: u128) -> Request {
+fn with_channel(script: &'static Script, names: &Names, latch: &[u8]) -> Request {
     Request::new(What::Script(script))
         .key(names.key.as_bytes())
         .key(names.channel.as_bytes())
-        .key(&answer_latch(names, id))
+        .key(latch)
 }
