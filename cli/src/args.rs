@@ -85,17 +85,24 @@ pub(crate) enum Command {
     Show(command::show::Options),
     /// Set runs side by side; the first is the base
     Compare(command::compare::Options),
+    /// Decide on a run by conditions such as 'p99(acquire) < 5ms'; 1 if one is not kept
+    Gate(command::gate::Options),
+    /// Join runs of the same plan, made by several machines, into one
+    Merge(command::merge::Options),
     /// Render runs
     Report(command::report::Options),
     /// The fault proxy by itself, driven over Toxiproxy's HTTP API
     Proxy(command::proxy::Options),
     /// What a lock says to its server, command by command, while it is taken, waited for and given back
     Trace(command::trace::Options),
-    /// What this machine, or a target, has, what it lacks, how to mend it
     /// Whether a driver of a lock library keeps to the driver protocol, step by step, and what to mend
     Conform(command::conform::Options),
-    /// What this machine has, what it lacks, how to mend it
+    /// What this machine, or a target, has, what it lacks, how to mend it
     Doctor(command::doctor::Options),
+    /// A completion script for a shell
+    Completions(command::completions::Options),
+    /// A manual page, or all of them with --out DIR
+    Man(command::man::Options),
     /// Speak the driver protocol for one of our own subjects (clients of a scenario are such processes)
     #[command(hide = true)]
     Driver(command::driver::Options),

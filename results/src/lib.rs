@@ -30,17 +30,19 @@
 //! # Map, in reading order
 //! [`run`] and [`verdict`] are the data, [`history`] the record that they rest on, [`overlap`] the sweep over its intervals,
 //! [`timeline`] the part of it that is drawn, [`proof`] what a verdict shows for itself. [`store`] and [`history_writer`] write and read files. [`compare`] and [`merge`] put
-//! runs side by side and together. [`report`] has a file per format; [`svg`] draws. [`units`] and [`secrets`] are small help.
+//! runs side by side and together, [`gate`] decides on one. [`report`] has a file per format; [`svg`] draws. [`units`], [`pattern`] and [`secrets`] are small help.
 
 mod atomic;
 pub mod compare;
 pub mod decide;
+pub mod gate;
 pub mod history;
 pub mod history_writer;
 mod json_path;
 pub mod measures;
 pub mod merge;
 pub mod overlap;
+pub mod pattern;
 pub mod proof;
 pub mod report;
 pub mod run;

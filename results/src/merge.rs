@@ -1,5 +1,8 @@
 //! Turns several runs into one that holds all of their parts, for `merge` and for a report over many.
 
+use std::collections::BTreeSet;
+
+use crate::compare::{row_key, row_load, scenario_key};
 use crate::run::Run;
 
 /// Why runs cannot be joined.
@@ -9,25 +12,110 @@ pub enum MergeError {
     /// None was given.
     #[error("there is no run to merge")]
     Nothing,
+    /// They were not made from the same plan.
+    #[error("{other} was not made from the plan of {base}:\n  {}", reasons.join("\n  "))]
+    OtherPlan {
+        /// The first run.
+        base: String,
+        /// The run that differs.
+        other: String,
+        /// What differs, the first few.
+        reasons: Vec<String>,
+    },
+}
+
+/// Whether all runs were made from the plan of the first, as far as they say themselves: the same command, and the same scenarios with
+/// the same seeds, kinds, durabilities and expectations, and the same rows under the same load. Machines, versions and times may differ.
+pub fn same_plan(runs: &[Run]) -> Result<(), MergeError> {
+    const SHOWN: usize = 5;
+    let Some((base, others)) = runs.split_first() else {
+        return Err(MergeError::Nothing);
+    };
+    for other in others {
+        let (a, b) = (parts(base), parts(other));
+        let only = |left: &[String], right: &[String], of: &str| {
+            let mut right = right.to_vec();
+            let mut only = Vec::new();
+            for part in left {
+                match right.iter().position(|other| other == part) {
+                    Some(at) => drop(right.swap_remove(at)),
+                    None => only.push(format!("only in {of}: {part}")),
+                }
+            }
+            only
+        };
+        let mut reasons = only(&a, &b, &base.run);
+        reasons.extend(only(&b, &a, &other.run));
+        if !reasons.is_empty() {
+            let more = reasons.len().saturating_sub(SHOWN);
+            reasons.truncate(SHOWN);
+            if more > 0 {
+                reasons.push(format!("and {more} more"));
+            }
+            return Err(MergeError::OtherPlan {
+                base: base.run.clone(),
+                other: other.run.clone(),
+                reasons,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// What a run was asked to do, part by part. A seed decides what a scenario does, and nothing of what a row is.
+fn parts(run: &Run) -> Vec<String> {
+    let mut parts = vec![format!("the command {}", run.command)];
+    for result in &run.scenarios {
+        let expected: Vec<String> = result
+            .expected
+            .iter()
+            .map(|(class, state)| format!("{class} {state}"))
+            .collect();
+        parts.push(format!(
+            "{}, kind {}, durability {}, seed {}, expected {}",
+            scenario_key(result),
+            result.kind,
+            result.durability,
+            result.seed,
+            expected.join(" and ")
+        ));
+    }
+    for row in &run.rows {
+        let load: Vec<String> = row_load(row)
+            .into_iter()
+            .filter(|(_, value)| !value.is_empty())
+            .map(|(name, value)| format!("{name} {value}"))
+            .collect();
+        parts.push(format!(
+            "{}, rounds {}, {}",
+            row_key(row),
+            row.rounds,
+            load.join(", ")
+        ));
+    }
+    parts
 }
 
 /// Joins runs in their order, under the name `run`. One run stays as it is, but for the name.
 ///
-/// Rows, comparisons, scenarios and warnings are put one after another; a scenario's directory gets its run's name in front.
+/// Rows, comparisons, sweeps, scenarios and warnings are put one after another; rows and scenarios say which machine they are from (which
+/// run, where machines share a name), and a scenario's directory gets its run's name in front. Figures of several machines are not
+/// pooled: they are samples of different things.
 /// The configuration is that of the first; a warning names every other run whose machine or version is another. The whole is as
 /// expected if every part that expected anything is, and partial if any part is.
 pub fn merge(runs: Vec<Run>, run: &str) -> Result<Run, MergeError> {
     let several = runs.len() > 1;
-    let mut runs = runs.into_iter();
-    let mut whole = runs.next().ok_or(MergeError::Nothing)?;
+    let origins = origins(&runs);
+    let mut runs = runs.into_iter().zip(origins);
+    let (mut whole, origin) = runs.next().ok_or(MergeError::Nothing)?;
     if several {
         let own = whole.run.clone();
-        name_parts(&mut whole, &own);
+        name_parts(&mut whole, &own, &origin);
     }
     whole.run = run.to_owned();
-    for mut part in runs {
+    for (mut part, origin) in runs {
         let name = part.run.clone();
-        name_parts(&mut part, &name);
+        name_parts(&mut part, &name, &origin);
         let (one, two) = (&whole.meta, &part.meta);
         let alike = (&one.version, &one.commit) == (&two.version, &two.commit)
             && (
@@ -51,6 +139,7 @@ pub fn merge(runs: Vec<Run>, run: &str) -> Result<Run, MergeError> {
         whole.meta.elapsed_ns = whole.meta.elapsed_ns.saturating_add(part.meta.elapsed_ns);
         whole.rows.append(&mut part.rows);
         whole.comparisons.append(&mut part.comparisons);
+        whole.sweeps.append(&mut part.sweeps);
         whole.scenarios.append(&mut part.scenarios);
         whole.warnings.append(&mut part.warnings);
         whole.partial |= part.partial;
@@ -62,9 +151,34 @@ pub fn merge(runs: Vec<Run>, run: &str) -> Result<Run, MergeError> {
     Ok(whole)
 }
 
+/// The machines' names if they tell the runs apart, else the runs' own.
+fn origins(runs: &[Run]) -> Vec<String> {
+    let hosts: Vec<&str> = runs
+        .iter()
+        .map(|run| run.meta.environment.host.as_str())
+        .collect();
+    let distinct: BTreeSet<&&str> = hosts.iter().filter(|host| !host.is_empty()).collect();
+    if distinct.len() == runs.len() {
+        return hosts.into_iter().map(str::to_owned).collect();
+    }
+    let last = |run: &Run| {
+        let name = run.run.trim_end_matches('/');
+        name.rsplit('/').next().unwrap_or(name).to_owned()
+    };
+    runs.iter().map(last).collect()
+}
+
 /// What says where it is from only by its place gets the run's name.
-fn name_parts(run: &mut Run, name: &str) {
+fn name_parts(run: &mut Run, name: &str, origin: &str) {
+    for row in &mut run.rows {
+        if row.origin.is_empty() {
+            row.origin = origin.to_owned();
+        }
+    }
     for result in &mut run.scenarios {
+        if result.origin.is_empty() {
+            result.origin = origin.to_owned();
+        }
         if !result.dir.is_empty() {
             result.dir = format!("{name}/{}", result.dir);
         }
@@ -133,5 +247,52 @@ mod tests {
         let alone = part("a", None);
         assert_eq!(merge(vec![alone.clone()], "a"), Ok(alone));
         assert_eq!(merge(vec![], "a"), Err(MergeError::Nothing));
+    }
+
+    #[test]
+    fn parts_say_which_machine_they_are_from() {
+        let on = |name: &str, host: &str| {
+            let mut run = part(name, None);
+            run.meta.environment.host = host.to_owned();
+            run
+        };
+        let origins = |runs| {
+            let whole = merge(runs, "both").expect("two runs");
+            let rows = whole.rows.into_iter().map(|row| row.origin);
+            rows.collect::<Vec<_>>()
+        };
+        assert_eq!(
+            origins(vec![on("runs/a", "red"), on("runs/b", "blue")]),
+            ["red", "blue"]
+        );
+        assert_eq!(
+            origins(vec![on("runs/a", "vm"), on("runs/b", "vm")]),
+            ["a", "b"],
+            "one name for two machines tells nothing apart"
+        );
+    }
+
+    #[test]
+    fn another_plan_is_refused_with_what_differs() {
+        let seeded = |name: &str, seed| {
+            let mut run = part(name, None);
+            run.scenarios[0].name = "failover".to_owned();
+            run.scenarios[0].seed = seed;
+            run
+        };
+        assert_eq!(same_plan(&[seeded("a", 7), seeded("b", 7)]), Ok(()));
+        let message = same_plan(&[seeded("a", 7), seeded("b", 8)])
+            .expect_err("other seeds")
+            .to_string();
+        assert!(
+            message.contains("only in a: failover") && message.contains("seed 8"),
+            "{message}"
+        );
+        let mut twice = seeded("b", 7);
+        twice.scenarios.push(twice.scenarios[0].clone());
+        assert!(same_plan(&[seeded("a", 7), twice]).is_err());
+        let mut tasks = part("b", None);
+        tasks.rows[0].tasks = 9;
+        assert!(same_plan(&[part("a", None), tasks]).is_err());
     }
 }

@@ -146,6 +146,9 @@ pub struct BenchRow {
     /// Everything beyond: the load, hand-offs, costs, intervals, noise.
     #[serde(default)]
     pub measures: Box<Measures>,
+    /// The machine or run that it is from, where several were put together; else empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub origin: String,
 }
 
 /// Whether a lock was safe while it was measured.
@@ -275,6 +278,9 @@ pub struct ScenarioResult {
     /// The holds around the worst anomaly, for the picture; `None` where nothing is to be shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeline: Option<TimelineData>,
+    /// The machine or run that it is from, where several were put together; else empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub origin: String,
 }
 
 /// A fault, its targets, when it was injected and healed, and the proof that it bit.
@@ -410,7 +416,43 @@ impl std::fmt::Display for Outcome {
     }
 }
 
+impl BenchRow {
+    /// Where it was measured: topology, workload, tasks, and the machine where several were put together.
+    pub fn place(&self) -> String {
+        let mut place = format!(
+            "{} · {} · {} tasks",
+            self.topology, self.workload, self.tasks
+        );
+        if !self.origin.is_empty() {
+            place = format!("{place} · {}", self.origin);
+        }
+        place
+    }
+
+    /// The same behind its subject, for a sentence.
+    pub fn title(&self) -> String {
+        let from = if self.origin.is_empty() {
+            String::new()
+        } else {
+            format!(", from {}", self.origin)
+        };
+        format!(
+            "{} on {}, {}, {} tasks{from}",
+            self.subject, self.topology, self.workload, self.tasks
+        )
+    }
+}
+
 impl ScenarioResult {
+    /// Where it ran and with what: topology, subject, and the machine where several were put together.
+    pub fn place(&self) -> String {
+        let mut place = format!("{} · {}", self.topology, self.subject);
+        if !self.origin.is_empty() {
+            place = format!("{place} · {}", self.origin);
+        }
+        place
+    }
+
     /// What came out, from `exit_code` and `as_expected`. A scenario that expects nothing has the outcome `None`, unless it
     /// says by itself that it is unknown or failed.
     pub fn outcome(&self) -> Outcome {

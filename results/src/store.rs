@@ -5,6 +5,7 @@
 //! the place and the field, never a panic.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,7 +17,7 @@ use crate::atomic;
 pub use crate::atomic::write as write_whole;
 use crate::history_writer::HistoryWriter;
 use crate::json_path;
-use crate::run::{Outcome, Run, SCHEMA};
+use crate::run::{BenchRow, Outcome, Run, SCHEMA, ScenarioResult};
 
 /// The file of a run directory that makes it one.
 pub const RUN_FILE: &str = "run.json";
@@ -140,6 +141,16 @@ pub struct Listing {
     pub started_at: String,
     /// The command; empty for a damaged one.
     pub command: String,
+    /// The machine; empty for a damaged one.
+    pub host: String,
+    /// Every subject that was measured or judged, without repeats.
+    pub subjects: BTreeSet<String>,
+    /// The same of topologies.
+    pub topologies: BTreeSet<String>,
+    /// Benchmark rows.
+    pub rows: usize,
+    /// Scenarios.
+    pub scenarios: usize,
     /// What came out, or why the run cannot be read.
     pub outcome: Result<Outcome, String>,
     /// Nanoseconds since 1970 by which runs are ordered: the start as the run says, else the file's own time.
@@ -424,18 +435,39 @@ fn listing(path: &Path) -> Listing {
                 .parse::<jiff::Timestamp>()
                 .map_or_else(|_| own_ns(), jiff::Timestamp::as_nanosecond),
             outcome: Ok(run.outcome()),
+            subjects: of_all(&run, |row| &row.subject, |result| &result.subject),
+            topologies: of_all(&run, |row| &row.topology, |result| &result.topology),
+            rows: run.rows.len(),
+            scenarios: run.scenarios.len(),
             started_at: run.meta.started_at,
             command: run.command,
+            host: run.meta.environment.host,
         },
         Err(error) => Listing {
             name,
             path: path.to_owned(),
             started_at: String::new(),
             command: String::new(),
+            host: String::new(),
+            subjects: BTreeSet::new(),
+            topologies: BTreeSet::new(),
+            rows: 0,
+            scenarios: 0,
             outcome: Err(error.to_string()),
             order_ns: own_ns(),
         },
     }
+}
+
+fn of_all(
+    run: &Run,
+    of_row: impl Fn(&BenchRow) -> &String,
+    of_scenario: impl Fn(&ScenarioResult) -> &String,
+) -> BTreeSet<String> {
+    let rows = run.rows.iter().map(of_row);
+    rows.chain(run.scenarios.iter().map(of_scenario))
+        .cloned()
+        .collect()
 }
 
 /// Letters, digits, `.`, `_` and `-` of a name, at most 80; the rest becomes `-`. Never hidden, never `..`.

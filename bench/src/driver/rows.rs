@@ -114,6 +114,7 @@ fn row(plan: &BenchPlan, arm: &Arm, dropped: u32) -> BenchRow {
         valid: why_invalid.is_empty(),
         why_invalid,
         measures: Box::new(measures),
+        origin: String::new(),
     }
 }
 

@@ -1,7 +1,9 @@
-//! Turns several kept runs into differences: figures with their verdicts, verdicts that changed, configuration first.
+//! Turns several kept runs into differences: configuration first, then verdicts that changed, then figures with what they show.
 
 use clap::Args;
-use results::compare::{RunComparison, compare};
+use results::compare::compare;
+use results::compare::pivot::{Grouping, pivot};
+use results::report::text;
 
 use super::run::store;
 use crate::args::Common;
@@ -10,70 +12,61 @@ use crate::terminal::Terminal;
 
 /// Flags of `compare`.
 #[derive(Debug, Args)]
+#[command(after_help = after_help())]
 pub(crate) struct Options {
-    /// Directories, their names under runs/, or `latest`; the first is the base
-    #[arg(required = true, num_args = 2..)]
+    /// Directories, their names under runs/, or `latest`; the first is the base. One is enough with --rows or --cols
+    #[arg(required = true)]
     runs: Vec<String>,
+    /// Set figures into tables: what their lines are, such as `topology`
+    #[arg(long, value_name = "FIELD[,FIELD]", value_delimiter = ',')]
+    rows: Vec<String>,
+    /// The same for columns, such as `subject`; the first column is the base
+    #[arg(long, value_name = "FIELD[,FIELD]", value_delimiter = ',')]
+    cols: Vec<String>,
+    /// Compare what was asked in different ways all the same: other loads, kinds, durabilities
+    #[arg(long)]
+    force: bool,
+}
+
+fn after_help() -> String {
+    let names: Vec<&str> = results::compare::pivot::FIELDS
+        .iter()
+        .map(|field| field.name)
+        .collect();
+    format!("Fields: {}", names.join(", "))
 }
 
 pub(crate) fn run(options: Options, common: &Common, terminal: &Terminal) -> anyhow::Result<u8> {
+    let grouping = if options.rows.is_empty() && options.cols.is_empty() {
+        None
+    } else {
+        Some(Grouping::new(&options.rows, &options.cols).map_err(exit::usage)?)
+    };
+    if grouping.is_none() && options.runs.len() < 2 {
+        return Err(exit::usage(
+            "two runs or more are needed to compare, the first is the base; or group one by --rows and --cols",
+        ));
+    }
     let mut runs = Vec::new();
     for name in &options.runs {
         runs.push(store().load(name).map_err(exit::input)?);
     }
-    let compared = compare(&runs).map_err(exit::input)?;
-    if common.json {
-        terminal.result(&serde_json::to_string(&compared)?);
-    } else {
-        terminal.result(&text(&compared));
-    }
+    let (json, words) = match grouping {
+        Some(grouping) => {
+            let tables = pivot(&runs, &grouping).map_err(exit::input)?;
+            (
+                serde_json::to_string(&tables)?,
+                text::pivot(&tables, terminal.text_options()),
+            )
+        }
+        None => {
+            let compared = compare(&runs, options.force).map_err(exit::input)?;
+            (
+                serde_json::to_string(&compared)?,
+                text::comparison(&compared, terminal.text_options()),
+            )
+        }
+    };
+    terminal.result(if common.json { &json } else { &words });
     Ok(exit::AS_EXPECTED)
-}
-
-/// Configuration differences come first: a reader must know what else differed before believing a ratio.
-fn text(compared: &RunComparison) -> String {
-    let mut out = format!("base: {}\n", compared.base);
-    for difference in &compared.differences {
-        out.push_str(&format!(
-            "differs  {}: {} -> {} ({})\n",
-            difference.field, difference.a, difference.b, difference.run
-        ));
-    }
-    for change in &compared.scenarios {
-        out.push_str(&format!(
-            "verdict  {} on {} ({}): {} {} -> {} ({})\n",
-            change.scenario,
-            change.topology,
-            change.subject,
-            change.class,
-            change.a,
-            change.b,
-            change.run
-        ));
-    }
-    if compared.scenarios.is_empty() && compared.scenarios_in_common > 0 {
-        out.push_str(&format!(
-            "verdict  {} scenarios in common, none changed\n",
-            compared.scenarios_in_common
-        ));
-    }
-    for against in &compared.comparisons {
-        let ratio = against.comparison.ratio;
-        let interval = match (ratio.low, ratio.high) {
-            (Some(low), Some(high)) => format!(" [{low:.2}–{high:.2}]"),
-            _ => " (no interval)".to_owned(),
-        };
-        out.push_str(&format!(
-            "{:<11} {:<28} {:<24} × {:.2}{interval} {}\n",
-            against.comparison.verdict,
-            against.comparison.r#where,
-            against.comparison.metric,
-            ratio.point,
-            against.comparison.b
-        ));
-    }
-    for left in &compared.left_out {
-        out.push_str(&format!("left out  {left}\n"));
-    }
-    out
 }

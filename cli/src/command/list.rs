@@ -1,7 +1,10 @@
 //! Turns a registry into a list: what there is, by name, with a sentence each.
 
+use std::collections::BTreeSet;
+
 use chaos::scenario::Scenario;
 use clap::{Args, ValueEnum};
+use results::pattern::matches;
 use serde::Serialize;
 
 use super::run::store;
@@ -15,6 +18,57 @@ pub(crate) struct Options {
     /// Which registry
     #[arg(value_enum)]
     kind: Kind,
+    /// Only those whose name holds this, or is like it where it has stars (`peer:*`)
+    pattern: Option<String>,
+    /// Runs of this command
+    #[arg(long, value_name = "COMMAND")]
+    command: Option<String>,
+    /// Runs in which this subject took part; stars are allowed, as in all of these
+    #[arg(long, value_name = "SUBJECT")]
+    subject: Option<String>,
+    /// Runs on this topology
+    #[arg(long, value_name = "TOPOLOGY")]
+    topology: Option<String>,
+    /// Runs of this machine
+    #[arg(long, value_name = "HOST")]
+    host: Option<String>,
+    /// Runs that came out so
+    #[arg(long, value_name = "OUTCOME",
+          value_parser = ["as-expected", "not-as-expected", "unknown", "nothing-expected", "damaged"])]
+    outcome: Option<String>,
+    /// Runs that began then or later, such as 2026-11-21 or 2026-11-21T10:00
+    #[arg(long, value_name = "DATE", value_parser = date)]
+    since: Option<String>,
+    /// At most this many runs, the newest
+    #[arg(long, value_name = "N")]
+    newest: Option<usize>,
+}
+
+impl Options {
+    /// Whether a filter is given that only runs have.
+    fn filters_runs(&self) -> bool {
+        let words = [&self.command, &self.subject, &self.topology, &self.host];
+        words.into_iter().any(Option::is_some)
+            || self.outcome.is_some()
+            || self.since.is_some()
+            || self.newest.is_some()
+    }
+}
+
+/// The beginning of an RFC 3339 time: compared as text, since that is how such times are ordered.
+fn date(text: &str) -> Result<String, String> {
+    let day = text.get(..10).unwrap_or(text);
+    let good = day.parse::<jiff::civil::Date>().is_ok()
+        && text
+            .chars()
+            .all(|c| c.is_ascii_digit() || "-:TZ.".contains(c));
+    if good {
+        Ok(text.to_owned())
+    } else {
+        Err(format!(
+            "`{text}` is no date; write it as 2026-11-21 or 2026-11-21T10:00"
+        ))
+    }
 }
 
 /// What can be listed.
@@ -44,8 +98,16 @@ fn item(name: impl Into<String>, about: impl Into<String>) -> Item {
 }
 
 pub(crate) fn run(options: Options, common: &Common, terminal: &Terminal) -> anyhow::Result<u8> {
-    let items: Vec<Item> = match options.kind {
-        Kind::Runs => runs()?,
+    if options.kind == Kind::Runs {
+        return runs(&options, common, terminal);
+    }
+    if options.filters_runs() {
+        return Err(exit::usage(
+            "only runs have a command, subjects, topologies, a host, an outcome and a date to be filtered by",
+        ));
+    }
+    let mut items: Vec<Item> = match options.kind {
+        Kind::Runs => Vec::new(),
         Kind::Subjects => bench::subjects::all()
             .iter()
             .map(|subject| item(subject.name(), subject.about()))
@@ -76,6 +138,7 @@ pub(crate) fn run(options: Options, common: &Common, terminal: &Terminal) -> any
             .map(|checker| item(checker.name, checker.about))
             .collect(),
     };
+    items.retain(|item| is_like(&item.name, options.pattern.as_deref()));
     if common.json {
         terminal.result(&serde_json::to_string(
             &serde_json::json!({"schema": 1, "items": items}),
@@ -89,21 +152,114 @@ pub(crate) fn run(options: Options, common: &Common, terminal: &Terminal) -> any
     Ok(exit::AS_EXPECTED)
 }
 
-fn runs() -> anyhow::Result<Vec<Item>> {
+/// Whether a name holds a pattern, or is like it.
+fn is_like(name: &str, pattern: Option<&str>) -> bool {
+    pattern.is_none_or(|pattern| {
+        if pattern.contains('*') {
+            matches(pattern, name)
+        } else {
+            name.contains(pattern)
+        }
+    })
+}
+
+/// One run, as `--json` says it.
+#[derive(Debug, Serialize)]
+struct RunItem {
+    name: String,
+    about: String,
+    started_at: String,
+    command: String,
+    host: String,
+    outcome: String,
+    rows: usize,
+    scenarios: usize,
+}
+
+fn runs(options: &Options, common: &Common, terminal: &Terminal) -> anyhow::Result<u8> {
     let listings = store().list().map_err(exit::input)?;
-    Ok(listings
+    let mut items: Vec<RunItem> = listings
         .into_iter()
-        .map(|listing| {
-            let outcome = match listing.outcome {
-                Ok(outcome) => outcome.words().to_owned(),
-                Err(why) => format!("damaged: {why}"),
+        .filter(|listing| {
+            let one = |wanted: &Option<String>, value: &str| {
+                wanted.as_ref().is_none_or(|wanted| matches(wanted, value))
             };
-            item(
-                listing.name,
-                format!("{} {} {outcome}", listing.started_at, listing.command),
-            )
+            let any = |wanted: &Option<String>, values: &BTreeSet<String>| {
+                wanted
+                    .as_ref()
+                    .is_none_or(|wanted| values.iter().any(|value| matches(wanted, value)))
+            };
+            is_like(&listing.name, options.pattern.as_deref())
+                && one(&options.command, &listing.command)
+                && one(&options.host, &listing.host)
+                && any(&options.subject, &listing.subjects)
+                && any(&options.topology, &listing.topologies)
+                && options
+                    .since
+                    .as_ref()
+                    .is_none_or(|since| listing.started_at >= *since)
         })
-        .collect())
+        .map(|listing| {
+            let (outcome, about) = match listing.outcome {
+                Ok(outcome) => (
+                    outcome.words().replace(' ', "-"),
+                    outcome.words().to_owned(),
+                ),
+                Err(why) => ("damaged".to_owned(), format!("damaged: {why}")),
+            };
+            RunItem {
+                about: format!("{} {} {about}", listing.started_at, listing.command),
+                name: listing.name,
+                started_at: listing.started_at,
+                command: listing.command,
+                host: listing.host,
+                outcome,
+                rows: listing.rows,
+                scenarios: listing.scenarios,
+            }
+        })
+        .filter(|item| {
+            options
+                .outcome
+                .as_ref()
+                .is_none_or(|outcome| item.outcome == *outcome)
+        })
+        .collect();
+    items.truncate(options.newest.unwrap_or(usize::MAX));
+    if common.json {
+        terminal.result(&serde_json::to_string(
+            &serde_json::json!({"schema": 1, "items": items}),
+        )?);
+        return Ok(exit::AS_EXPECTED);
+    }
+    let width = |of: fn(&RunItem) -> &str, head: &str| {
+        let lengths = items.iter().map(|item| of(item).chars().count());
+        lengths.max().unwrap_or(0).max(head.len())
+    };
+    let names = width(|item| &item.name, "RUN");
+    let commands = width(|item| &item.command, "command");
+    if !items.is_empty() {
+        terminal.result(&format!(
+            "{:<names$}  {:<20}  {:<commands$}  {:>4}  {:>9}  outcome",
+            "RUN", "started", "command", "rows", "scenarios"
+        ));
+    }
+    for item in &items {
+        let outcome = if item.outcome == "damaged" {
+            item.about.trim().to_owned()
+        } else {
+            item.outcome.replace('-', " ")
+        };
+        terminal.result(&format!(
+            "{:<names$}  {:<20}  {:<commands$}  {:>4}  {:>9}  {outcome}",
+            item.name,
+            item.started_at.get(..19).unwrap_or(&item.started_at),
+            item.command,
+            item.rows,
+            item.scenarios
+        ));
+    }
+    Ok(exit::AS_EXPECTED)
 }
 
 /// What a built-in scenario says of itself.

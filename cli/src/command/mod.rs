@@ -6,12 +6,16 @@ mod bench_sweep;
 pub(crate) mod chaos;
 pub(crate) mod check;
 pub(crate) mod compare;
+pub(crate) mod completions;
 pub(crate) mod conform;
 pub(crate) mod doctor;
 pub(crate) mod down;
 pub(crate) mod driver;
+pub(crate) mod gate;
 pub(crate) mod list;
 pub(crate) mod lock;
+pub(crate) mod man;
+pub(crate) mod merge;
 mod plans;
 mod provisioner;
 pub(crate) mod proxy;
@@ -54,6 +58,10 @@ pub(crate) fn run(cli: Cli, terminal: &Terminal) -> anyhow::Result<u8> {
             Command::List(options) => list::run(options, &common, terminal),
             Command::Show(options) => show::run(options, &common, terminal),
             Command::Compare(options) => compare::run(options, &common, terminal),
+            Command::Gate(options) => gate::run(options, &common, terminal),
+            Command::Merge(options) => merge::run(options, &common, terminal),
+            Command::Completions(options) => Ok(completions::run(&options, terminal)),
+            Command::Man(options) => man::run(&options, &common, terminal),
             Command::Conform(options) => conform::run(options, &common, terminal).await,
             Command::Report(options) => report::run(options, &common, terminal),
             Command::Proxy(options) => proxy::run(options, &common, terminal).await,

@@ -83,7 +83,7 @@ pub(super) fn latency(run: &Run) -> Chart {
 const VOID: &str = "void: not safe while it was measured";
 
 fn detail(row: &BenchRow) -> String {
-    let place = format!("{} · {} · {} tasks", row.topology, row.workload, row.tasks);
+    let place = row.place();
     if row.valid || cells::is_void(row) {
         place
     } else {

@@ -276,10 +276,7 @@ fn warnings(run: &Run) -> Vec<String> {
     }
     warnings.extend(run.warnings.iter().cloned());
     for row in &run.rows {
-        let place = format!(
-            "{} on {}, {}, {} tasks",
-            row.subject, row.topology, row.workload, row.tasks
-        );
+        let place = row.title();
         if cells::is_void(row) {
             warnings.push(format!(
                 "{place}: void, the lock was not safe while it was measured"

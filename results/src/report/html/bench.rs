@@ -73,7 +73,7 @@ impl BenchView {
         let ns = |value: Option<u64>| value.map(|ns| ns as f64);
         Self {
             subject: row.subject.clone(),
-            place: format!("{} · {} · {} tasks", row.topology, row.workload, row.tasks),
+            place: row.place(),
             cells: vec![
                 cell(words.cycles, words.interval, Some(row.cycles_per_s.median)),
                 cell(words.acquire_p50, String::new(), ns(row.acquire_ns.p50)),

@@ -81,7 +81,7 @@ impl ScenarioView {
         let outcome = result.outcome();
         Self {
             name: result.name.clone(),
-            place: format!("{} · {}", result.topology, result.subject),
+            place: result.place(),
             faults_short: cells::faults(&result.faults),
             verdicts: result
                 .verdicts

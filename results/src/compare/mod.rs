@@ -4,68 +4,18 @@
 //! between. A change must move the whole range to be shown. Rows of one run, interleaved, say more; they are compared where
 //! they are measured.
 
-use std::collections::BTreeMap;
+mod metrics;
+pub mod pivot;
+mod settings;
 
 use serde::Serialize;
 
-use crate::decide::EQUIVALENCE;
-use crate::run::{BenchRow, Comparison, Estimate, Ratio, Run, SCHEMA, ScenarioResult};
+pub(crate) use self::metrics::point;
+pub use self::metrics::{METRICS, Metric, compare_rows, verdict};
+use self::settings::{differences, other_load, other_question};
+pub(crate) use self::settings::{load as row_load, pairs, row_key, scenario_key};
+use crate::run::{Comparison, Run, SCHEMA, ScenarioResult};
 use crate::verdict::State;
-
-/// A figure of a benchmark row, and which direction is good.
-#[derive(Debug)]
-pub struct Metric {
-    /// Its name, as in [`Comparison::metric`].
-    pub name: &'static str,
-    /// Its unit.
-    pub unit: &'static str,
-    /// Whether more is better.
-    pub higher_is_better: bool,
-    /// The figure; `None` where the row has none.
-    pub of: fn(&BenchRow) -> Option<Estimate>,
-}
-
-/// All figures that are compared.
-pub static METRICS: [Metric; 5] = [
-    Metric {
-        name: "cycles_per_s",
-        unit: "1/s",
-        higher_is_better: true,
-        of: |row| Some(row.cycles_per_s),
-    },
-    Metric {
-        name: "acquire_p50_ns",
-        unit: "ns",
-        higher_is_better: false,
-        of: |row| row.acquire_ns.p50.map(|ns| point(ns as f64)),
-    },
-    Metric {
-        name: "acquire_p99_ns",
-        unit: "ns",
-        higher_is_better: false,
-        of: |row| row.acquire_ns.p99.map(|ns| point(ns as f64)),
-    },
-    Metric {
-        name: "commands_per_cycle",
-        unit: "1",
-        higher_is_better: false,
-        of: |row| row.commands_per_cycle.map(point),
-    },
-    Metric {
-        name: "server_cpu_us_per_cycle",
-        unit: "µs",
-        higher_is_better: false,
-        of: |row| row.server_cpu_us_per_cycle.map(point),
-    },
-];
-
-fn point(median: f64) -> Estimate {
-    Estimate {
-        median,
-        low: None,
-        high: None,
-    }
-}
 
 /// What `compare --json` prints.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -146,11 +96,34 @@ pub enum CompareError {
         /// The run.
         other: String,
     },
+    /// What the runs have in common was asked in another way.
+    #[error("{}", refusal(reasons))]
+    OtherQuestion {
+        /// Setting by setting.
+        reasons: Vec<String>,
+    },
+}
+
+/// The first few reasons, and how to go on all the same.
+fn refusal(reasons: &[String]) -> String {
+    const SHOWN: usize = 5;
+    let mut lines: Vec<&str> = reasons.iter().take(SHOWN).map(String::as_str).collect();
+    let more = format!("and {} more", reasons.len().saturating_sub(SHOWN));
+    if reasons.len() > SHOWN {
+        lines.push(&more);
+    }
+    format!(
+        "these runs answer different questions:\n  {}\nset them side by side all the same with --force",
+        lines.join("\n  ")
+    )
 }
 
 /// Compares every run with the first. Rows match on subject, topology, workload and tasks; scenarios on name, topology and
 /// subject. Where several are alike (an A/A pair, repeats), the first of one goes with the first of the other, and so on.
-pub fn compare(runs: &[Run]) -> Result<RunComparison, CompareError> {
+///
+/// Rows with another load, and scenarios with another kind or durability, are refused unless `force` is given: then they are compared,
+/// and the settings stand among the differences.
+pub fn compare(runs: &[Run], force: bool) -> Result<RunComparison, CompareError> {
     let [base, others @ ..] = runs else {
         return Err(CompareError::TooFew(0));
     };
@@ -174,6 +147,14 @@ pub fn compare(runs: &[Run]) -> Result<RunComparison, CompareError> {
                 base: base.run.clone(),
                 other: other.run.clone(),
             });
+        }
+        if !force {
+            let mut reasons: Vec<String> = Vec::new();
+            reasons.extend(rows.iter().flat_map(|(a, b)| other_load(a, b)));
+            reasons.extend(scenarios.iter().flat_map(|(a, b)| other_question(a, b)));
+            if !reasons.is_empty() {
+                return Err(CompareError::OtherQuestion { reasons });
+            }
         }
         for (a, b) in &rows {
             if [a, b].iter().any(|row| row.safety.state == State::Violated) {
@@ -209,103 +190,6 @@ pub fn compare(runs: &[Run]) -> Result<RunComparison, CompareError> {
     Ok(result)
 }
 
-/// Compares every metric that both rows have, `b` against `a`. Of rows that are invalid the verdict is `not-shown`.
-pub fn compare_rows(a: &BenchRow, b: &BenchRow) -> Vec<Comparison> {
-    METRICS
-        .iter()
-        .filter_map(|metric| {
-            let ratio = ratio(&(metric.of)(a)?, &(metric.of)(b)?)?;
-            let verdict = if a.valid && b.valid {
-                verdict(&ratio, metric.higher_is_better)
-            } else {
-                "not-shown"
-            };
-            Some(Comparison {
-                a: a.subject.clone(),
-                b: b.subject.clone(),
-                metric: metric.name.to_owned(),
-                r#where: format!("{}/{}/{}", b.topology, b.workload, b.tasks),
-                ratio,
-                verdict: verdict.to_owned(),
-                ..Comparison::default()
-            })
-        })
-        .collect()
-}
-
-/// b over a, from the lowest that it can be to the highest; `None` where a ratio has no meaning.
-fn ratio(a: &Estimate, b: &Estimate) -> Option<Ratio> {
-    let good = |value: f64| value.is_finite() && value > 0.0;
-    if !good(a.median) || !good(b.median) {
-        return None;
-    }
-    let interval = match (a.low, a.high, b.low, b.high) {
-        (Some(a_low), Some(a_high), Some(b_low), Some(b_high))
-            if good(a_low) && good(a_high) && good(b_low) && good(b_high) =>
-        {
-            Some((b_low / a_high, b_high / a_low))
-        }
-        _ => None,
-    };
-    Some(Ratio {
-        point: b.median / a.median,
-        low: interval.map(|(low, _)| low),
-        high: interval.map(|(_, high)| high),
-    })
-}
-
-/// `better` or `worse` if the interval leaves out 1, else `equivalent` if it is wholly within [`EQUIVALENCE`], else
-/// `not-shown`; without an interval nothing is shown.
-pub fn verdict(ratio: &Ratio, higher_is_better: bool) -> &'static str {
-    let (Some(low), Some(high)) = (ratio.low, ratio.high) else {
-        return "not-shown";
-    };
-    if low > 1.0 {
-        if higher_is_better { "better" } else { "worse" }
-    } else if high < 1.0 {
-        if higher_is_better { "worse" } else { "better" }
-    } else if low >= 1.0 - EQUIVALENCE && high <= 1.0 + EQUIVALENCE {
-        "equivalent"
-    } else {
-        "not-shown"
-    }
-}
-
-fn row_key(row: &BenchRow) -> String {
-    let load = &row.measures.load;
-    let rate = load.rate_per_s.map(|rate| format!(" at {rate}/s"));
-    let rtt = load
-        .added_rtt_ns
-        .map(|ns| format!(" with {ns} ns more of round trip"));
-    format!(
-        "{} on {}/{}/{}{}{}",
-        row.subject,
-        row.topology,
-        row.workload,
-        row.tasks,
-        rate.unwrap_or_default(),
-        rtt.unwrap_or_default()
-    )
-}
-
-fn scenario_key(result: &ScenarioResult) -> String {
-    format!(
-        "{} on {} with {}",
-        result.name, result.topology, result.subject
-    )
-}
-
-/// The n-th of a key in `a` with the n-th of that key in `b`, in the order of `a`.
-fn pairs<'a, T>(a: &'a [T], b: &'a [T], key: impl Fn(&T) -> String) -> Vec<(&'a T, &'a T)> {
-    let mut waiting: BTreeMap<String, std::collections::VecDeque<&T>> = BTreeMap::new();
-    for item in b {
-        waiting.entry(key(item)).or_default().push_back(item);
-    }
-    a.iter()
-        .filter_map(|item| Some((item, waiting.get_mut(&key(item))?.pop_front()?)))
-        .collect()
-}
-
 fn changes(run: &str, a: &ScenarioResult, b: &ScenarioResult, out: &mut Vec<VerdictChange>) {
     let mut change = |class: &str, before: &str, after: &str| {
         if before != after {
@@ -326,84 +210,10 @@ fn changes(run: &str, a: &ScenarioResult, b: &ScenarioResult, out: &mut Vec<Verd
     change("outcome", a.outcome().words(), b.outcome().words());
 }
 
-fn differences(
-    base: &Run,
-    other: &Run,
-    rows: &[(&BenchRow, &BenchRow)],
-    scenarios: &[(&ScenarioResult, &ScenarioResult)],
-) -> Vec<Difference> {
-    let mut a = settings(base);
-    let mut b = settings(other);
-    for (one, two) in rows {
-        for (settings, row) in [(&mut a, one), (&mut b, two)] {
-            settings.insert(format!("{}: locks", row_key(row)), row.locks.to_string());
-            settings.insert(format!("{}: rounds", row_key(row)), row.rounds.to_string());
-        }
-    }
-    for (one, two) in scenarios {
-        for (settings, result) in [(&mut a, one), (&mut b, two)] {
-            let key = scenario_key(result);
-            settings.insert(format!("{key}: kind"), result.kind.clone());
-            settings.insert(format!("{key}: seed"), result.seed.to_string());
-            settings.insert(format!("{key}: durability"), result.durability.clone());
-            // Loads end when their last operation does, so only whole seconds are a setting.
-            settings.insert(
-                format!("{key}: load_s"),
-                format!("{:.0}", result.load_ns as f64 / 1e9),
-            );
-            let faults: Vec<String> = result
-                .faults
-                .iter()
-                .map(|fault| format!("{} {}", fault.fault, fault.targets.join("+")))
-                .collect();
-            settings.insert(format!("{key}: faults"), faults.join(", "));
-        }
-    }
-    let fields: std::collections::BTreeSet<&String> = a.keys().chain(b.keys()).collect();
-    fields
-        .into_iter()
-        .filter(|field| a.get(*field) != b.get(*field))
-        .map(|field| Difference {
-            run: other.run.clone(),
-            field: field.clone(),
-            a: a.get(field).cloned().unwrap_or_default(),
-            b: b.get(field).cloned().unwrap_or_default(),
-        })
-        .collect()
-}
-
-fn settings(run: &Run) -> BTreeMap<String, String> {
-    let environment = &run.meta.environment;
-    let mut settings: BTreeMap<String, String> = [
-        ("command", run.command.clone()),
-        ("command_line", run.meta.command_line.join(" ")),
-        ("seed", run.meta.seed.to_string()),
-        ("version", run.meta.version.clone()),
-        ("commit", run.meta.commit.clone()),
-        ("partial", run.partial.to_string()),
-        ("environment.host", environment.host.clone()),
-        ("environment.cpu", environment.cpu.clone()),
-        ("environment.cores", environment.cores.to_string()),
-        (
-            "environment.memory_bytes",
-            environment.memory_bytes.to_string(),
-        ),
-        ("environment.kernel", environment.kernel.clone()),
-        ("environment.rustc", environment.rustc.clone()),
-    ]
-    .map(|(field, value)| (field.to_owned(), value))
-    .into();
-    for (name, server) in &environment.servers {
-        settings.insert(format!("servers.{name}.version"), server.version.clone());
-        settings.insert(format!("servers.{name}.config"), server.config.join("; "));
-    }
-    settings
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::{Meta, Safety};
+    use crate::run::{BenchRow, Estimate, Meta, Ratio, Safety};
 
     fn row(subject: &str, median: f64, spread: Option<f64>) -> BenchRow {
         BenchRow {
@@ -429,7 +239,7 @@ mod tests {
     }
 
     fn cycles(a: BenchRow, b: BenchRow) -> String {
-        let result = compare(&[run("a", vec![a]), run("b", vec![b])]).expect("a common row");
+        let result = compare(&[run("a", vec![a]), run("b", vec![b])], false).expect("a common row");
         result.comparisons[0].comparison.verdict.clone()
     }
 
@@ -485,7 +295,7 @@ mod tests {
             run("a", vec![row("s", 100.0, None)]),
             run("b", vec![unsafe_row]),
         ];
-        let result = compare(&runs).expect("a common row");
+        let result = compare(&runs, false).expect("a common row");
         assert!(result.comparisons.is_empty());
         assert_eq!(
             result.left_out,
@@ -499,13 +309,15 @@ mod tests {
             run("a", vec![row("s", 1.0, None)]),
             run("b", vec![row("t", 1.0, None)]),
         ];
-        let message = compare(&runs).expect_err("nothing in common").to_string();
+        let message = compare(&runs, false)
+            .expect_err("nothing in common")
+            .to_string();
         assert!(
             message.starts_with("b and a have nothing in common"),
             "{message}"
         );
-        assert_eq!(compare(&runs[..1]), Err(CompareError::TooFew(1)));
-        assert_eq!(compare(&[]), Err(CompareError::TooFew(0)));
+        assert_eq!(compare(&runs[..1], false), Err(CompareError::TooFew(1)));
+        assert_eq!(compare(&[], false), Err(CompareError::TooFew(0)));
     }
 
     #[test]
@@ -525,7 +337,7 @@ mod tests {
         let mut b = run("b", vec![]);
         b.scenarios = vec![scenario(State::Violated, 8)];
         b.meta.environment.cores = 8;
-        let result = compare(&[a, b]).expect("a common scenario");
+        let result = compare(&[a, b], false).expect("a common scenario");
         assert_eq!(result.scenarios.len(), 1);
         let change = &result.scenarios[0];
         assert_eq!(
@@ -545,7 +357,7 @@ mod tests {
     fn twins_are_matched_in_order() {
         let a = run("a", vec![row("s", 100.0, None), row("s", 200.0, None)]);
         let b = run("b", vec![row("s", 100.0, None), row("s", 200.0, None)]);
-        let result = compare(&[a, b]).expect("common rows");
+        let result = compare(&[a, b], false).expect("common rows");
         assert_eq!(result.comparisons.len(), 2);
         assert!(
             result
@@ -561,7 +373,8 @@ mod tests {
             run("a", vec![row("s", 1.0, None)]),
             run("b", vec![row("s", 2.0, None)]),
         ];
-        let value = serde_json::to_value(compare(&runs).expect("a common row")).expect("json");
+        let value =
+            serde_json::to_value(compare(&runs, false).expect("a common row")).expect("json");
         assert_eq!(value["schema"], 1);
         assert_eq!(value["base"], "a");
         let first = &value["comparisons"][0];
@@ -578,5 +391,30 @@ mod tests {
         assert_eq!(first["ratio"]["point"], 2.0);
         assert!(first["ratio"]["low"].is_null());
         assert!(value["differences"].is_array());
+    }
+
+    #[test]
+    fn another_load_is_refused_unless_forced_and_then_listed() {
+        let with = |name: &str, lease_ns| {
+            let mut row = row("s", 100.0, None);
+            row.measures.load.mode = "closed".to_owned();
+            row.measures.load.lease_ns = lease_ns;
+            run(name, vec![row])
+        };
+        let runs = [with("a", Some(3_000_000_000)), with("b", None)];
+        let message = compare(&runs, false)
+            .expect_err("another lease")
+            .to_string();
+        assert!(
+            message.contains("lease is 3 s in the base and renewed here"),
+            "{message}"
+        );
+        let forced = compare(&runs, true).expect("forced");
+        assert!(
+            forced
+                .differences
+                .iter()
+                .any(|difference| difference.field.ends_with(": lease"))
+        );
     }
 }

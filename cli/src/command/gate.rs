@@ -1,0 +1,123 @@
+//! Turns a kept run and conditions into an exit code: 0 where all are kept, 1 where one is not, 2 where that cannot be told.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use results::gate::{self, Condition, Outcome};
+use results::report::text;
+
+use super::run::store;
+use crate::args::Common;
+use crate::exit;
+use crate::terminal::Terminal;
+
+/// Flags of `gate`.
+#[derive(Debug, Args)]
+#[command(after_help = after_help())]
+pub(crate) struct Options {
+    /// The run (a directory, its name under runs/, or `latest`, which may be left out), then conditions such as 'p99(acquire) < 5ms';
+    /// two runs: the first is the base, as in `compare`
+    #[arg(value_name = "RUN|CONDITION")]
+    words: Vec<String>,
+    /// A file of conditions, one per line; # begins a remark
+    #[arg(long, value_name = "FILE")]
+    budget: Vec<PathBuf>,
+    /// The run that `base` means in conditions such as 'cycles >= 0.95 * base'
+    #[arg(long, value_name = "RUN")]
+    base: Option<String>,
+}
+
+fn after_help() -> String {
+    format!(
+        "Conditions: VALUE <|<=|>|>=|==|!= BOUND [where FIELD == PATTERN, …]\n  \
+         'p99(acquire) < 5ms'  'contract == clean where scenario == failover-*'  'cycles >= 0.95 * base'\n{}",
+        gate::help()
+    )
+}
+
+/// A condition holds a sign of comparison, which no sensible name of a run does.
+fn is_condition(word: &str) -> bool {
+    word.contains(['<', '>', '=']) && !std::path::Path::new(word).exists()
+}
+
+pub(crate) fn run(options: Options, common: &Common, terminal: &Terminal) -> anyhow::Result<u8> {
+    let (conditions, runs): (Vec<&String>, Vec<&String>) =
+        options.words.iter().partition(|word| is_condition(word));
+    let conditions = conditions_of(&conditions, &options.budget)?;
+    if conditions.is_empty() {
+        return Err(exit::usage(
+            "nothing to decide by: give conditions such as 'p99(acquire) < 5ms', or --budget FILE",
+        ));
+    }
+    let (base, run) = match (runs.as_slice(), &options.base) {
+        ([], base) => (base.as_ref(), "latest"),
+        ([run], base) => (base.as_ref(), run.as_str()),
+        ([base, run], None) => (Some(*base), run.as_str()),
+        (more, _) => {
+            return Err(exit::usage(format!(
+                "one run is decided on, and its base may stand before it or behind --base; {} given: {}",
+                more.len(),
+                more.iter()
+                    .map(|run| run.as_str())
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            )));
+        }
+    };
+    if base.is_none()
+        && let Some(condition) = conditions.iter().find(|one| one.asks_for_base())
+    {
+        return Err(exit::usage(format!(
+            "'{}' asks for a base: name the run with --base RUN",
+            condition.text
+        )));
+    }
+    let load = |name: &str| store().load(name).map_err(exit::input);
+    let run = load(run)?;
+    let base = base.map(|base| load(base)).transpose()?;
+    let decision = gate::decide(&run, base.as_ref(), &conditions);
+    if common.json {
+        terminal.result(&serde_json::to_string(&decision)?);
+    } else {
+        terminal.result(&text::decision(&decision, terminal.text_options()));
+    }
+    Ok(match decision.outcome {
+        Outcome::Passed => exit::AS_EXPECTED,
+        Outcome::Unknown => exit::UNKNOWN,
+        Outcome::Failed => exit::NOT_AS_EXPECTED,
+    })
+}
+
+/// The conditions of the command line, then those of the files; all errors of each together.
+fn conditions_of(words: &[&String], budgets: &[PathBuf]) -> anyhow::Result<Vec<Condition>> {
+    let mut conditions = Vec::new();
+    let mut errors = Vec::new();
+    for word in words {
+        match gate::parse(word) {
+            Ok(condition) => conditions.push(condition),
+            Err(error) => errors.push(format!("'{word}', {error}")),
+        }
+    }
+    if !errors.is_empty() {
+        return Err(exit::usage(errors.join("\n")));
+    }
+    for path in budgets {
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| exit::input(format!("cannot read {}: {error}", path.display())))?;
+        match gate::parse_budget(&text) {
+            Ok(of_file) => conditions.extend(of_file),
+            Err(found) => errors.extend(found.into_iter().map(|(line, error)| {
+                format!(
+                    "{}:{line}:{}: {}",
+                    path.display(),
+                    error.column,
+                    error.message
+                )
+            })),
+        }
+    }
+    if !errors.is_empty() {
+        return Err(exit::input(errors.join("\n")));
+    }
+    Ok(conditions)
+}

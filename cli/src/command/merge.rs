@@ -1,0 +1,151 @@
+//! Turns runs of one plan, made by several machines, into one run that holds all of them, histories included.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use results::merge::{merge, same_plan};
+use results::report::Exporter as _;
+use results::report::text::{self, TextOptions};
+use results::run::Run;
+use results::store::{RunDir, load_dir};
+
+use super::run::store;
+use crate::args::Common;
+use crate::exit;
+use crate::terminal::Terminal;
+
+/// The file of a plan, beside the history that was made from it.
+const PLAN_FILE: &str = "plan.json";
+
+/// Flags of `merge`.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// Directories, or their names under runs/
+    #[arg(required = true, num_args = 2..)]
+    runs: Vec<String>,
+    /// Join runs of different plans all the same; a warning is kept
+    #[arg(long)]
+    force: bool,
+}
+
+pub(crate) fn run(options: Options, common: &Common, terminal: &Terminal) -> anyhow::Result<u8> {
+    let mut dirs: Vec<PathBuf> = Vec::new();
+    let mut runs: Vec<Run> = Vec::new();
+    for name in &options.runs {
+        let dir = store().resolve(name).map_err(exit::input)?;
+        let same = |other: &PathBuf| {
+            let real = |path: &Path| std::fs::canonicalize(path).ok();
+            real(other) == real(&dir)
+        };
+        if dirs.iter().any(same) {
+            return Err(exit::usage(format!(
+                "{name} is given twice: a run joined with itself would count twice"
+            )));
+        }
+        runs.push(load_dir(&dir).map_err(exit::input)?);
+        dirs.push(dir);
+    }
+    let mut warning = None;
+    if let Err(error) = same_plan(&runs)
+        .map_err(|error| error.to_string())
+        .and_then(|()| same_plan_files(&runs, &dirs))
+    {
+        if !options.force {
+            return Err(exit::input(format!(
+                "{error}\njoin them all the same with --force"
+            )));
+        }
+        warning = Some(format!("joined by force: {}", error.replace('\n', " ")));
+    }
+    // Each part's records get a directory of its own, so that `check` and `replay` find them.
+    let mut copies: Vec<(PathBuf, String)> = Vec::new();
+    for (index, (run, dir)) in runs.iter_mut().zip(&dirs).enumerate() {
+        let name = dir
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned())
+            .unwrap_or_default();
+        run.run = format!("{:02}-{name}", index + 1);
+        for result in run.scenarios.iter().filter(|result| !result.dir.is_empty()) {
+            copies.push((dir.join(&result.dir), format!("{}/{}", run.run, result.dir)));
+        }
+    }
+    let target = match &common.out {
+        Some(path) => RunDir::at(path).map_err(exit::usage)?,
+        None => {
+            let started = runs[0].meta.started_at.get(..10).unwrap_or_default();
+            store().create(started, &runs[0].meta.environment.host, "merge")?
+        }
+    };
+    let mut whole = merge(runs, &target.label()).map_err(exit::input)?;
+    whole.warnings.extend(warning);
+    for (from, to) in copies {
+        let to = target.path().join(to);
+        copy_dir(&from, &to).map_err(|error| {
+            exit::input(format!(
+                "cannot copy {} to {}: {error}",
+                from.display(),
+                to.display()
+            ))
+        })?;
+    }
+    target.save(&whole)?;
+    target.save_summary(&text::summary(&whole, TextOptions::default()))?;
+    target.save_report(&results::report::html::Html.render(&whole)?)?;
+    if common.json {
+        terminal.result(&serde_json::to_string(&whole)?);
+    } else {
+        terminal.result(&text::summary(&whole, terminal.text_options()));
+    }
+    terminal.note(&format!("merged: {}", target.path().display()));
+    Ok(exit::AS_EXPECTED)
+}
+
+/// Whether the saved plans are the same where both are there: a scenario file may have been edited and kept its name.
+fn same_plan_files(runs: &[Run], dirs: &[PathBuf]) -> Result<(), String> {
+    let plan = |dir: &Path, of: &str| -> Option<serde_json::Value> {
+        let bytes = std::fs::read(dir.join(of).join(PLAN_FILE)).ok()?;
+        serde_json::from_slice(&bytes).ok()
+    };
+    let (Some((base, others)), Some((base_dir, other_dirs))) =
+        (runs.split_first(), dirs.split_first())
+    else {
+        return Ok(());
+    };
+    for (other, dir) in others.iter().zip(other_dirs) {
+        for result in &other.scenarios {
+            let twin = base.scenarios.iter().find(|twin| {
+                (&twin.name, twin.seed, &twin.subject)
+                    == (&result.name, result.seed, &result.subject)
+            });
+            let (Some(twin), Some(own)) = (twin, plan(dir, &result.dir)) else {
+                continue;
+            };
+            if plan(base_dir, &twin.dir).is_some_and(|base| base != own) {
+                return Err(format!(
+                    "{} was not made from the plan of {}: {PLAN_FILE} of {} differs",
+                    other.run, base.run, result.name
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A directory with all that is in it. One that is not there was lost before, and is no reason to lose the rest.
+fn copy_dir(from: &Path, to: &Path) -> std::io::Result<()> {
+    if !from.is_dir() {
+        return Ok(());
+    }
+    std::fs::create_dir_all(to)?;
+    for entry in std::fs::read_dir(from)? {
+        let entry = entry?;
+        let kind = entry.file_type()?;
+        let to = to.join(entry.file_name());
+        if kind.is_dir() {
+            copy_dir(&entry.path(), &to)?;
+        } else if kind.is_file() {
+            std::fs::copy(entry.path(), to)?;
+        }
+    }
+    Ok(())
+}

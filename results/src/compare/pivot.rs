@@ -1,0 +1,468 @@
+//! Turns the rows of any number of runs into tables whose lines and columns are fields of the reader's choice, as benchstat does.
+//!
+//! The first column is the base of each table. What is neither in lines nor in columns and differs is in the table's heading: nothing
+//! is pooled, since rows of different configurations are no samples of one thing.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::metrics::{self, METRICS};
+use super::{Against, Difference, settings};
+use crate::run::{BenchRow, Comparison, Estimate, Ratio, Run, SCHEMA};
+use crate::units;
+use crate::verdict::State;
+
+/// Something that rows can be grouped by.
+#[derive(Debug)]
+pub struct Field {
+    /// Its name, for `--rows` and `--cols`.
+    pub name: &'static str,
+    of: fn(&Run, &BenchRow) -> String,
+}
+
+/// All fields, in the order in which they name a table.
+pub static FIELDS: [Field; 15] = [
+    field("run", |run, _| run.run.clone()),
+    field("host", |run, _| run.meta.environment.host.clone()),
+    field("version", |run, _| run.meta.version.clone()),
+    field("commit", |run, _| run.meta.commit.clone()),
+    field("subject", |_, row| row.subject.clone()),
+    field("topology", |_, row| row.topology.clone()),
+    field("workload", |_, row| row.workload.clone()),
+    field("tasks", |_, row| row.tasks.to_string()),
+    field("locks", |_, row| row.locks.to_string()),
+    field("clients", |_, row| row.measures.load.clients.to_string()),
+    field("durability", |_, row| row.measures.load.durability.clone()),
+    field("lease", |_, row| {
+        let lease_ns = row.measures.load.lease_ns;
+        lease_ns.map_or("renewed".to_owned(), units::duration)
+    }),
+    field("hold", |_, row| units::duration(row.measures.load.hold_ns)),
+    field("rate", |_, row| {
+        let rate = row.measures.load.rate_per_s;
+        rate.map_or("closed".to_owned(), |rate| format!("{rate}/s"))
+    }),
+    field("rtt", |_, row| {
+        let added_ns = row.measures.load.added_rtt_ns;
+        added_ns.map_or("direct".to_owned(), units::duration)
+    }),
+];
+
+const fn field(name: &'static str, of: fn(&Run, &BenchRow) -> String) -> Field {
+    Field { name, of }
+}
+
+/// What a run is, rather than what was asked of it: these do not split tables by themselves, since `run` does.
+const OF_THE_RUN: [&str; 3] = ["host", "version", "commit"];
+
+/// How rows are grouped.
+#[derive(Debug, Clone, Default)]
+pub struct Grouping {
+    rows: Vec<&'static Field>,
+    cols: Vec<&'static Field>,
+}
+
+/// Why rows cannot be grouped so.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum GroupError {
+    /// There is no such field.
+    #[error(
+        "there is no field `{name}` to group by{}; there are {}",
+        near(name),
+        names()
+    )]
+    NoSuchField {
+        /// The word.
+        name: String,
+    },
+    /// A field cannot be in both.
+    #[error("`{name}` is given for rows and for columns")]
+    InBoth {
+        /// The field.
+        name: &'static str,
+    },
+    /// No row was measured in any of the runs.
+    #[error("there is no benchmark row in {0}: only rows can be grouped")]
+    NoRows(String),
+}
+
+fn names() -> String {
+    let names: Vec<&str> = FIELDS.iter().map(|field| field.name).collect();
+    names.join(", ")
+}
+
+fn near(name: &str) -> String {
+    FIELDS
+        .iter()
+        .map(|field| (strsim::jaro_winkler(name, field.name), field.name))
+        .filter(|(likeness, _)| *likeness > 0.8)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, name)| format!(" (did you mean `{name}`?)"))
+        .unwrap_or_default()
+}
+
+impl Grouping {
+    /// From the words of `--rows` and `--cols`. Without columns they are the runs, or, if the lines are, the subjects; without lines, all
+    /// that is not in the columns.
+    pub fn new<S: AsRef<str>>(rows: &[S], cols: &[S]) -> Result<Self, GroupError> {
+        let find = |word: &S| {
+            let name = word.as_ref().trim();
+            FIELDS
+                .iter()
+                .find(|field| field.name == name)
+                .ok_or_else(|| GroupError::NoSuchField {
+                    name: name.to_owned(),
+                })
+        };
+        let rows: Vec<&Field> = rows.iter().map(find).collect::<Result<_, _>>()?;
+        let mut cols: Vec<&Field> = cols.iter().map(find).collect::<Result<_, _>>()?;
+        if let Some(both) = rows
+            .iter()
+            .find(|row| cols.iter().any(|col| col.name == row.name))
+        {
+            return Err(GroupError::InBoth { name: both.name });
+        }
+        if cols.is_empty() {
+            let usual = if rows.iter().any(|row| row.name == "run") {
+                "subject"
+            } else {
+                "run"
+            };
+            cols.extend(FIELDS.iter().filter(|field| field.name == usual));
+        }
+        Ok(Self { rows, cols })
+    }
+}
+
+/// Rows in tables, a table per figure and per configuration that is neither in lines nor in columns.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Pivot {
+    /// The form's version.
+    pub schema: u32,
+    /// The first run.
+    pub base: String,
+    /// What `a` and `b` of the comparisons are values of.
+    pub columns: Vec<&'static str>,
+    /// Every cell against that of the first column in its line.
+    pub comparisons: Vec<Against>,
+    /// Configuration that differs between the runs.
+    pub differences: Vec<Difference>,
+    /// Rows that were left out, and why.
+    pub left_out: Vec<String>,
+    /// The tables.
+    pub tables: Vec<PivotTable>,
+}
+
+/// One figure.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PivotTable {
+    /// Its name.
+    pub metric: &'static str,
+    /// Its unit.
+    pub unit: &'static str,
+    /// What all cells have in common and other tables have not; empty if there is but one configuration.
+    pub common: String,
+    /// The columns' heads; the first is the base.
+    pub columns: Vec<String>,
+    /// The lines.
+    pub lines: Vec<PivotLine>,
+    /// The geometric mean of each column's ratios, over the lines that have one; `null` for the base and where no line has.
+    pub geomean: Vec<Option<f64>>,
+}
+
+/// A line of a table.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PivotLine {
+    /// Its head.
+    pub name: String,
+    /// A cell per column; `null` where nothing was measured.
+    pub cells: Vec<Option<PivotCell>>,
+}
+
+/// A figure in its place.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PivotCell {
+    /// The figure, in the table's unit.
+    pub figure: Estimate,
+    /// Over the first column; `null` there.
+    pub ratio: Option<Ratio>,
+    /// What that shows; empty in the first column.
+    pub verdict: &'static str,
+}
+
+struct Placed<'a> {
+    run: &'a Run,
+    row: &'a BenchRow,
+}
+
+/// Sets the rows of `runs` into tables.
+pub fn pivot(runs: &[Run], grouping: &Grouping) -> Result<Pivot, GroupError> {
+    let mut left_out = Vec::new();
+    let mut placed = Vec::new();
+    for run in runs {
+        for row in &run.rows {
+            if row.safety.state == State::Violated {
+                left_out.push(format!(
+                    "{}: {}: void, the lock was not safe",
+                    run.run,
+                    settings::row_key(row)
+                ));
+            } else {
+                placed.push(Placed { run, row });
+            }
+        }
+    }
+    if placed.is_empty() {
+        let names: Vec<&str> = runs.iter().map(|run| run.run.as_str()).collect();
+        return Err(GroupError::NoRows(names.join(", ")));
+    }
+    // Only what differs is worth a word.
+    let differs = |field: &Field| {
+        let mut values = placed.iter().map(|place| (field.of)(place.run, place.row));
+        let first = values.next();
+        values.any(|value| Some(&value) != first.as_ref())
+    };
+    let free: Vec<&'static Field> = FIELDS
+        .iter()
+        .filter(|field| {
+            let named = |fields: &[&Field]| fields.iter().any(|other| other.name == field.name);
+            !named(&grouping.cols)
+                && !named(&grouping.rows)
+                && !OF_THE_RUN.contains(&field.name)
+                && differs(field)
+        })
+        .collect();
+    // What follows from the columns alone (each run has its own lease, say) is listed among the differences and splits nothing.
+    let (lines_by, tables_by) = if grouping.rows.is_empty() {
+        (free, Vec::new())
+    } else {
+        (grouping.rows.clone(), free)
+    };
+    let words = |fields: &[&'static Field], place: &Placed<'_>| {
+        let words = fields.iter().map(|field| (field.of)(place.run, place.row));
+        words.collect::<Vec<_>>().join("/")
+    };
+    let mut groups: Vec<(String, Vec<&Placed<'_>>)> = Vec::new();
+    for place in &placed {
+        let common = words(&tables_by, place);
+        match groups.iter_mut().find(|(name, _)| *name == common) {
+            Some((_, places)) => places.push(place),
+            None => groups.push((common, vec![place])),
+        }
+    }
+    let mut comparisons = Vec::new();
+    let mut tables = Vec::new();
+    for (common, places) in groups {
+        let mut columns = Vec::new();
+        let mut lines: Vec<String> = Vec::new();
+        let mut cells: BTreeMap<(usize, usize), &Placed<'_>> = BTreeMap::new();
+        for place in places {
+            let at = |names: &mut Vec<String>, name: String| {
+                let found = names.iter().position(|known| *known == name);
+                found.unwrap_or_else(|| {
+                    names.push(name);
+                    names.len() - 1
+                })
+            };
+            let column = at(&mut columns, words(&grouping.cols, place));
+            let line = at(&mut lines, words(&lines_by, place));
+            if cells.contains_key(&(line, column)) {
+                left_out.push(format!(
+                    "{}: {}: a further row of the same cell",
+                    place.run.run,
+                    settings::row_key(place.row)
+                ));
+            } else {
+                cells.insert((line, column), place);
+            }
+        }
+        for metric in &METRICS {
+            let mut table = PivotTable {
+                metric: metric.name,
+                unit: metric.unit,
+                common: common.clone(),
+                columns: columns.clone(),
+                lines: Vec::new(),
+                geomean: Vec::new(),
+            };
+            for (line, name) in lines.iter().enumerate() {
+                let base = cells.get(&(line, 0));
+                let of_line: Vec<Option<PivotCell>> = (0..columns.len())
+                    .map(|column| {
+                        let place = cells.get(&(line, column))?;
+                        let figure = (metric.of)(place.row)?;
+                        let against = base
+                            .filter(|_| column > 0)
+                            .and_then(|base| metrics::against(metric, base.row, place.row));
+                        if let Some((ratio, verdict)) = against {
+                            comparisons.push(Against {
+                                run: place.run.run.clone(),
+                                comparison: Comparison {
+                                    a: columns[0].clone(),
+                                    b: columns[column].clone(),
+                                    metric: metric.name.to_owned(),
+                                    r#where: place_name(name, &common),
+                                    ratio,
+                                    verdict: verdict.to_owned(),
+                                    ..Comparison::default()
+                                },
+                            });
+                        }
+                        Some(PivotCell {
+                            figure,
+                            ratio: against.map(|(ratio, _)| ratio),
+                            verdict: against.map_or("", |(_, verdict)| verdict),
+                        })
+                    })
+                    .collect();
+                if of_line.iter().any(Option::is_some) {
+                    table.lines.push(PivotLine {
+                        name: name.clone(),
+                        cells: of_line,
+                    });
+                }
+            }
+            table.geomean = (0..columns.len())
+                .map(|column| geomean(&table.lines, column))
+                .collect();
+            if !table.lines.is_empty() {
+                tables.push(table);
+            }
+        }
+    }
+    let mut differences = Vec::new();
+    if let [base, others @ ..] = runs {
+        for other in others {
+            differences.extend(settings::differences(base, other, &[], &[]));
+        }
+    }
+    Ok(Pivot {
+        schema: SCHEMA,
+        base: runs.first().map(|run| run.run.clone()).unwrap_or_default(),
+        columns: grouping.cols.iter().map(|field| field.name).collect(),
+        comparisons,
+        differences,
+        left_out,
+        tables,
+    })
+}
+
+fn place_name(line: &str, common: &str) -> String {
+    [line, common]
+        .into_iter()
+        .filter(|part| !part.is_empty())
+        .collect::<Vec<_>>()
+        .join("/")
+}
+
+fn geomean(lines: &[PivotLine], column: usize) -> Option<f64> {
+    let logs: Vec<f64> = lines
+        .iter()
+        .filter_map(|line| Some(line.cells.get(column)?.as_ref()?.ratio?.point.ln()))
+        .collect();
+    (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::Meta;
+
+    fn run(name: &str, rows: &[(&str, &str, f64)]) -> Run {
+        let mut run = Run::new(name, "bench", Meta::default());
+        run.rows = rows
+            .iter()
+            .map(|(subject, topology, cycles)| BenchRow {
+                subject: (*subject).to_owned(),
+                topology: (*topology).to_owned(),
+                workload: "uncontended".to_owned(),
+                tasks: 16,
+                valid: true,
+                cycles_per_s: metrics::point(*cycles),
+                ..BenchRow::default()
+            })
+            .collect();
+        run
+    }
+
+    #[test]
+    fn subjects_stand_beside_each_other_and_topologies_below() {
+        let runs = [run(
+            "a",
+            &[
+                ("plain", "single", 100.0),
+                ("fair", "single", 50.0),
+                ("plain", "cluster", 80.0),
+                ("fair", "cluster", 20.0),
+            ],
+        )];
+        let grouping = Grouping::new(&["topology"], &["subject"]).expect("two fields");
+        let pivot = pivot(&runs, &grouping).expect("rows");
+        let table = &pivot.tables[0];
+        assert_eq!(table.metric, "cycles_per_s");
+        assert_eq!(table.columns, ["plain", "fair"]);
+        let names: Vec<&str> = table.lines.iter().map(|line| line.name.as_str()).collect();
+        assert_eq!(names, ["single", "cluster"]);
+        let ratio = |line: usize| {
+            let cell = table.lines[line].cells[1].as_ref().expect("a cell");
+            cell.ratio.expect("a ratio").point
+        };
+        assert_eq!((ratio(0), ratio(1)), (0.5, 0.25));
+        let mean = table.geomean[1].expect("two ratios");
+        assert!((mean - 0.125_f64.sqrt()).abs() < 1e-12);
+        assert_eq!(table.geomean[0], None);
+        let first = &pivot.comparisons[0].comparison;
+        assert_eq!(
+            (first.a.as_str(), first.b.as_str(), first.r#where.as_str()),
+            ("plain", "fair", "single")
+        );
+    }
+
+    #[test]
+    fn runs_that_are_in_neither_get_tables_of_their_own() {
+        let rows = [("plain", "single", 100.0), ("fair", "single", 50.0)];
+        let runs = [run("a", &rows), run("b", &rows)];
+        let grouping = Grouping::new(&["topology"], &["subject"]).expect("two fields");
+        let pivot = pivot(&runs, &grouping).expect("rows");
+        let commons: Vec<&str> = pivot
+            .tables
+            .iter()
+            .map(|table| table.common.as_str())
+            .collect();
+        assert_eq!(commons, ["a", "b"]);
+    }
+
+    #[test]
+    fn columns_alone_leave_everything_else_to_the_lines() {
+        let runs = [
+            run(
+                "a",
+                &[("plain", "single", 100.0), ("plain", "cluster", 80.0)],
+            ),
+            run("b", &[("plain", "single", 110.0)]),
+        ];
+        let grouping = Grouping::new::<&str>(&[], &[]).expect("nothing is something");
+        let pivot = pivot(&runs, &grouping).expect("rows");
+        let table = &pivot.tables[0];
+        assert_eq!(table.columns, ["a", "b"]);
+        assert_eq!(table.lines.len(), 2);
+        assert!(
+            table.lines[1].cells[1].is_none(),
+            "b measured no cluster, and nothing stands there"
+        );
+    }
+
+    #[test]
+    fn an_unknown_field_is_named_with_its_neighbour() {
+        let message = Grouping::new(&["topolgy"], &[])
+            .expect_err("misspelt")
+            .to_string();
+        assert!(message.contains("did you mean `topology`?"), "{message}");
+        assert_eq!(
+            Grouping::new(&["run"], &["run"]).expect_err("twice"),
+            GroupError::InBoth { name: "run" }
+        );
+    }
+}

@@ -1,0 +1,186 @@
+//! Turns rows, scenarios and runs into what they are matched by, what else was set, and what must not differ.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use super::Difference;
+use crate::run::{BenchRow, Run, ScenarioResult};
+use crate::units;
+
+/// What a row is matched by, in words.
+pub(crate) fn row_key(row: &BenchRow) -> String {
+    let load = &row.measures.load;
+    let rate = load.rate_per_s.map(|rate| format!(" at {rate}/s"));
+    let rtt = load
+        .added_rtt_ns
+        .map(|ns| format!(" with {ns} ns more of round trip"));
+    format!(
+        "{} on {}/{}/{}{}{}",
+        row.subject,
+        row.topology,
+        row.workload,
+        row.tasks,
+        rate.unwrap_or_default(),
+        rtt.unwrap_or_default()
+    )
+}
+
+/// What a scenario is matched by, in words.
+pub(crate) fn scenario_key(result: &ScenarioResult) -> String {
+    format!(
+        "{} on {} with {}",
+        result.name, result.topology, result.subject
+    )
+}
+
+/// The n-th of a key in `a` with the n-th of that key in `b`, in the order of `a`.
+pub(crate) fn pairs<'a, T>(
+    a: &'a [T],
+    b: &'a [T],
+    key: impl Fn(&T) -> String,
+) -> Vec<(&'a T, &'a T)> {
+    let mut waiting: BTreeMap<String, VecDeque<&T>> = BTreeMap::new();
+    for item in b {
+        waiting.entry(key(item)).or_default().push_back(item);
+    }
+    a.iter()
+        .filter_map(|item| Some((item, waiting.get_mut(&key(item))?.pop_front()?)))
+        .collect()
+}
+
+/// How a row was loaded. Rows with other loads answer other questions: their figures are not set beside each other unasked.
+pub(crate) fn load(row: &BenchRow) -> Vec<(&'static str, String)> {
+    let load = &row.measures.load;
+    let mut settings = vec![("locks", row.locks.to_string())];
+    // A run that was kept before loads were recorded says nothing of them, and differs in nothing that is known.
+    if load.mode.is_empty() {
+        return settings;
+    }
+    settings.extend([
+        ("mode", load.mode.clone()),
+        ("arrivals", load.arrivals.clone().unwrap_or_default()),
+        ("hold", units::duration(load.hold_ns)),
+        ("think", units::duration(load.think_ns)),
+        (
+            "lease",
+            load.lease_ns.map_or("renewed".to_owned(), units::duration),
+        ),
+        ("durability", load.durability.clone()),
+        ("clients", load.clients.to_string()),
+        ("client_processes", load.client_processes.to_string()),
+    ]);
+    settings
+}
+
+/// What a scenario asked of its lock beside its seed.
+fn asked(result: &ScenarioResult) -> [(&'static str, String); 2] {
+    [
+        ("kind", result.kind.clone()),
+        ("durability", result.durability.clone()),
+    ]
+}
+
+/// Why a pair of rows cannot be compared, setting by setting; empty if it can.
+pub(super) fn other_load(a: &BenchRow, b: &BenchRow) -> Vec<String> {
+    let known: BTreeMap<_, _> = load(a).into_iter().collect();
+    unlike(&row_key(b), load(b), |name| known.get(name).cloned())
+}
+
+/// Why two results of a scenario cannot be compared; empty if they can.
+pub(super) fn other_question(a: &ScenarioResult, b: &ScenarioResult) -> Vec<String> {
+    let known: BTreeMap<_, _> = asked(a).into_iter().collect();
+    unlike(&scenario_key(b), asked(b), |name| known.get(name).cloned())
+}
+
+fn unlike(
+    key: &str,
+    settings: impl IntoIterator<Item = (&'static str, String)>,
+    base: impl Fn(&str) -> Option<String>,
+) -> Vec<String> {
+    settings
+        .into_iter()
+        .filter_map(|(name, value)| {
+            let before = base(name)?;
+            (before != value)
+                .then(|| format!("{key}: {name} is {before} in the base and {value} here"))
+        })
+        .collect()
+}
+
+/// Everything that was set otherwise in `other`: of the run, and of what it has in common with the base.
+pub(super) fn differences(
+    base: &Run,
+    other: &Run,
+    rows: &[(&BenchRow, &BenchRow)],
+    scenarios: &[(&ScenarioResult, &ScenarioResult)],
+) -> Vec<Difference> {
+    let mut a = settings(base);
+    let mut b = settings(other);
+    for (one, two) in rows {
+        for (settings, row) in [(&mut a, one), (&mut b, two)] {
+            let key = row_key(row);
+            settings.insert(format!("{key}: rounds"), row.rounds.to_string());
+            for (name, value) in load(row) {
+                settings.insert(format!("{key}: {name}"), value);
+            }
+        }
+    }
+    for (one, two) in scenarios {
+        for (settings, result) in [(&mut a, one), (&mut b, two)] {
+            let key = scenario_key(result);
+            settings.insert(format!("{key}: seed"), result.seed.to_string());
+            for (name, value) in asked(result) {
+                settings.insert(format!("{key}: {name}"), value);
+            }
+            // Loads end when their last operation does, so only whole seconds are a setting.
+            settings.insert(
+                format!("{key}: load_s"),
+                format!("{:.0}", result.load_ns as f64 / 1e9),
+            );
+            let faults: Vec<String> = result
+                .faults
+                .iter()
+                .map(|fault| format!("{} {}", fault.fault, fault.targets.join("+")))
+                .collect();
+            settings.insert(format!("{key}: faults"), faults.join(", "));
+        }
+    }
+    let fields: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
+    fields
+        .into_iter()
+        .filter(|field| a.get(*field) != b.get(*field))
+        .map(|field| Difference {
+            run: other.run.clone(),
+            field: field.clone(),
+            a: a.get(field).cloned().unwrap_or_default(),
+            b: b.get(field).cloned().unwrap_or_default(),
+        })
+        .collect()
+}
+
+fn settings(run: &Run) -> BTreeMap<String, String> {
+    let environment = &run.meta.environment;
+    let mut settings: BTreeMap<String, String> = [
+        ("command", run.command.clone()),
+        ("command_line", run.meta.command_line.join(" ")),
+        ("seed", run.meta.seed.to_string()),
+        ("version", run.meta.version.clone()),
+        ("commit", run.meta.commit.clone()),
+        ("partial", run.partial.to_string()),
+        ("environment.host", environment.host.clone()),
+        ("environment.cpu", environment.cpu.clone()),
+        ("environment.cores", environment.cores.to_string()),
+        (
+            "environment.memory_bytes",
+            environment.memory_bytes.to_string(),
+        ),
+        ("environment.kernel", environment.kernel.clone()),
+        ("environment.rustc", environment.rustc.clone()),
+    ]
+    .map(|(field, value)| (field.to_owned(), value))
+    .into();
+    for (name, server) in &environment.servers {
+        settings.insert(format!("servers.{name}.version"), server.version.clone());
+        settings.insert(format!("servers.{name}.config"), server.config.join("; "));
+    }
+    settings
+}

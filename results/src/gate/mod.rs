@@ -1,0 +1,350 @@
+//! Turns a kept run and conditions such as `p99(acquire) < 5ms` into yes, no or unknown; measures nothing.
+//!
+//! A condition speaks of every row or scenario that has the figure and that its `where` lets through, and all of them must keep it. It
+//! is *unknown*, and unknown never passes, where there is nothing to judge: no such row, a figure with too few samples, a row that is
+//! invalid, a verdict that is unknown, a run that was cut short. Figures of a lock that was not safe while it was measured are void: that
+//! is a no.
+//!
+//! The grammar, and nothing besides:
+//!
+//! ```text
+//! condition = value compare bound [ "where" filter { "," filter } ]
+//! compare   = "<" | "<=" | ">" | ">=" | "==" | "!="
+//! value     = figure | function "(" name ")"
+//! bound     = number [unit] | number "*" "base" | "base" [ "*" number ] | state
+//! filter    = field ( "==" | "!=" ) pattern           pattern: words in which * stands for anything
+//! ```
+
+mod figures;
+mod grammar;
+
+use std::fmt;
+
+use serde::Serialize;
+
+pub use self::figures::help;
+use self::grammar::{Bound, Compare, Field, Filter};
+pub use self::grammar::{Condition, GrammarError, parse, parse_budget};
+use crate::compare::{pairs, row_key, scenario_key};
+use crate::pattern::matches;
+use crate::run::{BenchRow, Estimate, Run, ScenarioResult};
+use crate::units;
+use crate::verdict::State;
+
+/// What became of a condition, of one part or of all; in order, the worst last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Outcome {
+    /// Kept.
+    Passed,
+    /// Nothing can be said.
+    Unknown,
+    /// Not kept.
+    Failed,
+}
+
+impl Outcome {
+    /// The word for it, as in JSON.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Passed => "passed",
+            Self::Unknown => "unknown",
+            Self::Failed => "failed",
+        }
+    }
+
+    /// One character for it, which no colour is needed to tell from the others.
+    pub fn glyph(self) -> char {
+        match self {
+            Self::Passed => '✓',
+            Self::Unknown => '?',
+            Self::Failed => '✗',
+        }
+    }
+}
+
+/// What `gate --json` prints.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Decision {
+    /// The form's version.
+    pub schema: u32,
+    /// The run.
+    pub run: String,
+    /// The run that `base` means; `null` without one.
+    pub base: Option<String>,
+    /// The worst of all conditions.
+    pub outcome: Outcome,
+    /// Whether that is `passed`.
+    pub passed: bool,
+    /// Condition by condition.
+    pub conditions: Vec<Judged>,
+}
+
+/// One condition with what became of it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Judged {
+    /// As it was written.
+    pub condition: String,
+    /// The worst of its parts.
+    pub outcome: Outcome,
+    /// Part by part: a row or a scenario each.
+    pub parts: Vec<Part>,
+    /// Why the condition is unknown where it has no part.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub why: String,
+}
+
+/// A condition at one row or scenario.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Part {
+    /// Which.
+    pub r#where: String,
+    /// What was found, in the words of a report.
+    pub found: String,
+    /// What it had to keep to.
+    pub bound: String,
+    /// Whether it did.
+    pub outcome: Outcome,
+    /// What else is to be known: why it is unknown, or that the interval reaches over the bound.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub why: String,
+}
+
+/// A row or a scenario.
+#[derive(Clone, Copy)]
+pub(crate) enum Place<'a> {
+    Row(&'a BenchRow),
+    Scenario(&'a ScenarioResult),
+}
+
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&match self {
+            Self::Row(row) => row_key(row),
+            Self::Scenario(result) => format!("{} seed {}", scenario_key(result), result.seed),
+        })
+    }
+}
+
+impl Place<'_> {
+    fn field(&self, field: Field) -> Option<String> {
+        Some(match (self, field) {
+            (Self::Row(row), Field::Subject) => row.subject.clone(),
+            (Self::Row(row), Field::Topology) => row.topology.clone(),
+            (Self::Row(row), Field::Workload) => row.workload.clone(),
+            (Self::Row(row), Field::Tasks) => row.tasks.to_string(),
+            (Self::Row(row), Field::Locks) => row.locks.to_string(),
+            (Self::Row(row), Field::Durability) => row.measures.load.durability.clone(),
+            (Self::Scenario(result), Field::Scenario) => result.name.clone(),
+            (Self::Scenario(result), Field::Subject) => result.subject.clone(),
+            (Self::Scenario(result), Field::Topology) => result.topology.clone(),
+            (Self::Scenario(result), Field::Kind) => result.kind.clone(),
+            (Self::Scenario(result), Field::Durability) => result.durability.clone(),
+            (Self::Scenario(result), Field::Seed) => result.seed.to_string(),
+            _ => return None,
+        })
+    }
+
+    /// A filter on what a place does not have leaves the place out.
+    fn passes(&self, filters: &[Filter]) -> bool {
+        filters.iter().all(|filter| {
+            self.field(filter.field)
+                .is_some_and(|value| matches(&filter.pattern, &value) == filter.equal)
+        })
+    }
+}
+
+/// What a place has to say to a condition.
+pub(crate) enum Found {
+    /// The place has no such thing, and is not asked.
+    Nothing,
+    /// It should have it, and has not: why.
+    Missing(String),
+    /// A figure.
+    Figure(Estimate),
+    /// A state's word.
+    Word(String),
+}
+
+/// Judges `run` by every condition; `base` is what conditions mean by that word.
+pub fn decide(run: &Run, base: Option<&Run>, conditions: &[Condition]) -> Decision {
+    let judged: Vec<Judged> = conditions
+        .iter()
+        .map(|condition| judge(run, base, condition))
+        .collect();
+    let outcome = judged.iter().map(|one| one.outcome).max();
+    let outcome = outcome.unwrap_or(Outcome::Unknown);
+    Decision {
+        schema: crate::run::SCHEMA,
+        run: run.run.clone(),
+        base: base.map(|base| base.run.clone()),
+        outcome,
+        passed: outcome == Outcome::Passed,
+        conditions: judged,
+    }
+}
+
+fn judge(run: &Run, base: Option<&Run>, condition: &Condition) -> Judged {
+    let of_base = |of: &Place<'_>| -> Option<Place<'_>> {
+        let base = base?;
+        Some(match of {
+            Place::Row(row) => Place::Row(twin(&run.rows, &base.rows, row, row_key)?),
+            Place::Scenario(result) => {
+                Place::Scenario(twin(&run.scenarios, &base.scenarios, result, scenario_key)?)
+            }
+        })
+    };
+    let places = run.rows.iter().map(Place::Row);
+    let places = places.chain(run.scenarios.iter().map(Place::Scenario));
+    let mut parts = Vec::new();
+    for place in places.filter(|place| place.passes(&condition.filters)) {
+        let found = condition.value.of(&place);
+        if matches!(found, Found::Nothing) {
+            continue;
+        }
+        let mut part = judge_part(condition, &place, found, &of_base);
+        if run.partial && part.outcome == Outcome::Passed {
+            part.outcome = Outcome::Unknown;
+            part.why = "the run was cut short".to_owned();
+        }
+        parts.push(part);
+    }
+    let worst = parts.iter().map(|part| part.outcome).max();
+    Judged {
+        condition: condition.text.clone(),
+        outcome: worst.unwrap_or(Outcome::Unknown),
+        why: if worst.is_none() {
+            "no row and no scenario of the run has it".to_owned()
+        } else {
+            String::new()
+        },
+        parts,
+    }
+}
+
+/// The part of `base` that belongs to `item`: the n-th of its key to the n-th of it.
+fn twin<'a, T>(all: &'a [T], base: &'a [T], item: &T, key: impl Fn(&T) -> String) -> Option<&'a T> {
+    let found = pairs(all, base, key)
+        .into_iter()
+        .find(|(own, _)| std::ptr::eq(*own, item));
+    found.map(|(_, other)| other)
+}
+
+fn judge_part<'a>(
+    condition: &Condition,
+    place: &Place<'a>,
+    found: Found,
+    of_base: &impl Fn(&Place<'a>) -> Option<Place<'a>>,
+) -> Part {
+    let unknown = |found: String, bound: String, why: String| Part {
+        r#where: place.to_string(),
+        found,
+        bound,
+        outcome: Outcome::Unknown,
+        why,
+    };
+    let asked = condition.bound_words();
+    let figure = match found {
+        Found::Missing(why) => return unknown("–".to_owned(), asked, why),
+        Found::Word(word) => return judge_word(condition, place, word),
+        Found::Nothing => return unknown("–".to_owned(), asked, String::new()),
+        Found::Figure(figure) => figure,
+    };
+    let words = condition.value.words(&figure);
+    if let Place::Row(row) = place {
+        if row.safety.state == State::Violated {
+            return Part {
+                outcome: Outcome::Failed,
+                ..unknown(
+                    "void".to_owned(),
+                    asked,
+                    "the lock was not safe while it was measured".to_owned(),
+                )
+            };
+        }
+        if !row.valid {
+            let why = format!("the row is invalid: {}", row.why_invalid.join("; "));
+            return unknown(words, asked, why);
+        }
+    }
+    let (bound, bound_text) = match &condition.bound {
+        Bound::Number(bound) => (*bound, asked),
+        Bound::OfBase(factor) => {
+            let value = of_base(place).map(|twin| (valid(&twin), condition.value.of(&twin)));
+            match value {
+                Some((true, Found::Figure(base))) if base.median.is_finite() => {
+                    let bound = factor * base.median;
+                    (
+                        bound,
+                        format!(
+                            "{} ({} of the base's {})",
+                            condition.value.number_words(bound),
+                            units::figure(*factor),
+                            condition.value.number_words(base.median)
+                        ),
+                    )
+                }
+                Some((false, _)) => {
+                    return unknown(words, asked, "the base's own row is invalid".to_owned());
+                }
+                _ => return unknown(words, asked, "the base has no such figure".to_owned()),
+            }
+        }
+        Bound::State(word) => {
+            return unknown(words, word.clone(), "a figure has no state".to_owned());
+        }
+    };
+    if figure.median.is_nan() {
+        return unknown("–".to_owned(), bound_text, "it was not measured".to_owned());
+    }
+    let kept = condition.compare.holds(figure.median, bound);
+    let close = figure
+        .low
+        .zip(figure.high)
+        .is_some_and(|(low, high)| low <= bound && bound <= high);
+    Part {
+        r#where: place.to_string(),
+        found: words,
+        bound: bound_text,
+        outcome: if kept {
+            Outcome::Passed
+        } else {
+            Outcome::Failed
+        },
+        why: if close {
+            "its interval reaches over the bound: the next run may say otherwise".to_owned()
+        } else {
+            String::new()
+        },
+    }
+}
+
+fn valid(place: &Place<'_>) -> bool {
+    match place {
+        Place::Row(row) => row.valid && row.safety.state != State::Violated,
+        Place::Scenario(_) => true,
+    }
+}
+
+fn judge_word(condition: &Condition, place: &Place<'_>, word: String) -> Part {
+    let equal = matches!(&condition.bound, Bound::State(wanted) if *wanted == word);
+    let wants_it = condition.compare == Compare::Equal;
+    // `!= violated` is no more met by "unknown" than `== clean` is; but who asks for unknown gets it.
+    let told = word != State::Unknown.word() || equal;
+    Part {
+        r#where: place.to_string(),
+        bound: condition.bound_words(),
+        outcome: if !told {
+            Outcome::Unknown
+        } else if equal == wants_it {
+            Outcome::Passed
+        } else {
+            Outcome::Failed
+        },
+        why: String::new(),
+        found: word,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,159 @@
+//! Turns benchmark rows into their part of the summary: the table, what more is known of each row, and the comparisons.
+
+use super::paper::{YELLOW, paint, table};
+use crate::report::cells::{self, printable};
+use crate::report::measures;
+use crate::run::Run;
+use crate::units;
+
+pub(super) fn bench_table(run: &Run, width: u16) -> String {
+    let header = [
+        "SUBJECT",
+        "cycles/s",
+        "acquire p50",
+        "p99",
+        "hand-off p50",
+        "commands",
+        "server µs",
+        "Jain",
+        "safety",
+    ];
+    let mut table = table(width, &header, 1);
+    for row in &run.rows {
+        let cells = cells::bench(row);
+        let cycles = if cells.interval.is_empty() {
+            cells.cycles
+        } else {
+            format!("{}\n{}", cells.cycles, cells.interval)
+        };
+        table.add_row([
+            format!(
+                "{}\n{}",
+                printable(&row.subject),
+                unbroken(&printable(&row.place()), row.tasks)
+            ),
+            cycles,
+            cells.acquire_p50.replace(' ', "\u{a0}"),
+            cells.acquire_p99.replace(' ', "\u{a0}"),
+            cells.handoff_p50.replace(' ', "\u{a0}"),
+            cells.commands,
+            cells.server_cpu,
+            cells.jain,
+            format!(
+                "{}{}",
+                cells.safety.replace(' ', "\u{a0}"),
+                if row.valid { "" } else { "\n✗ invalid" }
+            ),
+        ]);
+    }
+    format!(
+        "{table}\n\ncycles/s: median and range over rounds; commands: sent by clients per cycle; server µs: CPU of all servers per cycle"
+    )
+}
+
+/// The number of tasks stays with its noun when a cell is broken.
+fn unbroken(place: &str, tasks: u32) -> String {
+    place.replace(
+        &format!("· {tasks} tasks"),
+        &format!("·\u{a0}{tasks}\u{a0}tasks"),
+    )
+}
+
+/// What each row says beyond the table, in lines that fit.
+pub(super) fn more(run: &Run, width: u16) -> String {
+    let mut out = String::new();
+    for row in &run.rows {
+        let lines = measures::lines(row);
+        if lines.is_empty() {
+            continue;
+        }
+        out.push_str(&printable(&row.title()));
+        out.push('\n');
+        for line in lines {
+            out.push_str(&wrapped(&line, usize::from(width.max(60))));
+        }
+    }
+    out
+}
+
+/// A line, indented and broken at spaces.
+fn wrapped(line: &str, width: usize) -> String {
+    let mut out = String::new();
+    let mut length = 0;
+    for word in line.split(' ') {
+        let letters = word.chars().count();
+        if length == 0 {
+            out.push_str("    ");
+            length = 4 + letters;
+        } else if length + 1 + letters > width {
+            out.push_str("\n      ");
+            length = 6 + letters;
+        } else {
+            out.push(' ');
+            length += 1 + letters;
+        }
+        out.push_str(word);
+    }
+    out.push('\n');
+    out
+}
+
+pub(super) fn invalid(run: &Run) -> String {
+    let mut out = String::new();
+    for row in run
+        .rows
+        .iter()
+        .filter(|row| !row.valid || cells::is_void(row))
+    {
+        let why = if cells::is_void(row) {
+            "void: the lock was not safe while it was measured".to_owned()
+        } else if row.why_invalid.is_empty() {
+            "invalid".to_owned()
+        } else {
+            row.why_invalid.join("; ")
+        };
+        let place = row.title();
+        out.push_str(&paint(
+            YELLOW,
+            &format!("! {}: {}", printable(&place), printable(&why)),
+        ));
+        out.push('\n');
+    }
+    out
+}
+
+pub(super) fn comparison_table(run: &Run, width: u16) -> String {
+    let mut table = table(
+        width,
+        &[
+            "B AGAINST A",
+            "where",
+            "metric",
+            "ratio",
+            "A again",
+            "shown from",
+            "verdict",
+        ],
+        usize::MAX,
+    );
+    for comparison in &run.comparisons {
+        table.add_row([
+            printable(&format!("{} against {}", comparison.b, comparison.a)),
+            printable(&comparison.r#where),
+            printable(&comparison.metric),
+            cells::ratio(&comparison.ratio),
+            comparison
+                .same_again
+                .as_ref()
+                .map_or("–".to_owned(), cells::ratio),
+            comparison.detectable.map_or("–".to_owned(), |ratio| {
+                format!("×{}", units::figure(ratio))
+            }),
+            printable(&comparison.verdict),
+        ]);
+    }
+    format!(
+        "{table}\n\nratio: B over A with its 95 % interval; A again: A over itself, measured beside it; shown from: the smallest ratio that four \
+         of five such runs would show"
+    )
+}

@@ -1,0 +1,153 @@
+//! Turns runs that were set side by side into text: what was configured otherwise comes first, since it may be the reason for all else.
+
+use super::TextOptions;
+use super::paper::{GREEN, PLAIN, RED, YELLOW, finish, paint, section, table};
+use crate::compare::pivot::{Pivot, PivotCell, PivotTable};
+use crate::compare::{Difference, RunComparison};
+use crate::report::cells::{self, printable};
+use crate::run::Estimate;
+use crate::units;
+
+/// The comparison of runs, for a terminal.
+pub fn comparison(result: &RunComparison, options: TextOptions) -> String {
+    let mut out = String::new();
+    section(&mut out, &format!("base: {}", printable(&result.base)));
+    section(&mut out, &differences(&result.differences));
+    if result.scenarios_in_common > 0 {
+        let changes = match result.scenarios.len() {
+            0 => "no verdict changed".to_owned(),
+            1 => "1 change of verdict".to_owned(),
+            n => format!("{n} changes of verdict"),
+        };
+        let mut body = format!(
+            "{} scenarios in common, {changes}\n",
+            result.scenarios_in_common
+        );
+        for change in &result.scenarios {
+            let place = format!(
+                "{} on {} with {}, {}",
+                change.scenario, change.topology, change.subject, change.class
+            );
+            body.push_str(&format!(
+                "  {}: {} -> {} ({})\n",
+                printable(&place),
+                change.a,
+                change.b,
+                printable(&change.run)
+            ));
+        }
+        section(&mut out, &body);
+    }
+    if !result.comparisons.is_empty() {
+        let mut table = table(
+            options.width,
+            &["SUBJECT", "where", "metric", "ratio", "verdict", "run"],
+            usize::MAX,
+        );
+        for against in &result.comparisons {
+            let comparison = &against.comparison;
+            table.add_row([
+                printable(&comparison.b),
+                printable(&comparison.r#where),
+                printable(&comparison.metric),
+                cells::ratio(&comparison.ratio),
+                verdict(&comparison.verdict),
+                printable(&against.run),
+            ]);
+        }
+        section(&mut out, &table.to_string());
+    }
+    section(&mut out, &left_out(&result.left_out));
+    finish(&out, options.color)
+}
+
+/// Rows in tables of the reader's choice.
+pub fn pivot(result: &Pivot, options: TextOptions) -> String {
+    let mut out = String::new();
+    section(&mut out, &differences(&result.differences));
+    for of_metric in &result.tables {
+        section(&mut out, &pivot_table(of_metric, &result.columns, options));
+    }
+    section(&mut out, &left_out(&result.left_out));
+    finish(&out, options.color)
+}
+
+fn pivot_table(data: &PivotTable, columns: &[&'static str], options: TextOptions) -> String {
+    let title = if data.common.is_empty() {
+        data.metric.to_owned()
+    } else {
+        format!("{} · {}", data.metric, data.common)
+    };
+    let heads: Vec<String> = std::iter::once(columns.join("/"))
+        .chain(data.columns.iter().map(|column| printable(column)))
+        .collect();
+    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
+    let mut table = table(options.width, &heads, 1);
+    for line in &data.lines {
+        let cells = line.cells.iter().map(|cell| match cell {
+            Some(cell) => pivot_cell(cell, data.unit),
+            None => "–".to_owned(),
+        });
+        table.add_row(std::iter::once(printable(&line.name)).chain(cells));
+    }
+    if data.lines.len() > 1 && data.geomean.iter().any(Option::is_some) {
+        let means = data
+            .geomean
+            .iter()
+            .map(|mean| mean.map_or(String::new(), |mean| format!("×{}", units::figure(mean))));
+        table.add_row(std::iter::once("geometric mean".to_owned()).chain(means));
+    }
+    format!("{}\n{table}", printable(&title))
+}
+
+fn pivot_cell(cell: &PivotCell, unit: &str) -> String {
+    let figure = figure(&cell.figure, unit);
+    match &cell.ratio {
+        None => figure,
+        Some(ratio) => format!(
+            "{figure}\n×{} {}",
+            cells::ratio(ratio).replace(' ', "\u{a0}"),
+            verdict(cell.verdict)
+        ),
+    }
+}
+
+fn figure(figure: &Estimate, unit: &str) -> String {
+    let words = |value: f64| match unit {
+        "ns" => units::duration(value.round() as u64).replace(' ', "\u{a0}"),
+        _ => units::figure(value),
+    };
+    words(figure.median)
+}
+
+fn verdict(word: &str) -> String {
+    let color = match word {
+        "better" => GREEN,
+        "worse" => RED,
+        _ => PLAIN,
+    };
+    paint(color, &printable(word))
+}
+
+fn differences(differences: &[Difference]) -> String {
+    if differences.is_empty() {
+        return String::new();
+    }
+    let mut body = String::from("settings that differ\n");
+    for difference in differences {
+        let words = format!(
+            "  {}: '{}' -> '{}' ({})",
+            difference.field, difference.a, difference.b, difference.run
+        );
+        body.push_str(&printable(&words));
+        body.push('\n');
+    }
+    body
+}
+
+fn left_out(lines: &[String]) -> String {
+    lines
+        .iter()
+        .map(|line| format!("{}\n", paint(YELLOW, &format!("! {}", printable(line)))))
+        .collect()
+}

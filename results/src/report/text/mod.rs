@@ -1,0 +1,99 @@
+//! Turns a run into the summary for a terminal, and for `summary.txt`.
+
+mod bench;
+mod comparison;
+mod gate;
+mod paper;
+mod scenarios;
+
+pub use self::comparison::{comparison, pivot};
+pub use self::gate::decision;
+use self::paper::{YELLOW, finish, outcome_color, paint, section};
+pub use self::scenarios::{faults, proofs};
+use super::cells::{self, printable};
+use super::{Exporter, ReportError, measures};
+use crate::run::{Outcome, Run};
+
+/// How the summary is to look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TextOptions {
+    /// Columns of the terminal; tables wrap their cells to stay within it. Below 60 they need 60.
+    pub width: u16,
+    /// Whether to colour what is as expected, what is not, and what is unknown.
+    pub color: bool,
+}
+
+impl Default for TextOptions {
+    fn default() -> Self {
+        Self {
+            width: 120,
+            color: false,
+        }
+    }
+}
+
+/// `--format text`: the summary, 120 columns wide, without colour.
+#[derive(Debug)]
+pub struct Text;
+
+impl Exporter for Text {
+    fn name(&self) -> &'static str {
+        "text"
+    }
+
+    fn extension(&self) -> &'static str {
+        "txt"
+    }
+
+    fn about(&self) -> &'static str {
+        "the summary, as on the terminal"
+    }
+
+    fn render(&self, run: &Run) -> Result<String, ReportError> {
+        Ok(summary(run, TextOptions::default()))
+    }
+}
+
+/// The summary: warnings, the verdict of every scenario with the proofs that matter, benchmark rows and comparisons.
+pub fn summary(run: &Run, options: TextOptions) -> String {
+    let mut out = String::new();
+    for warning in &run.warnings {
+        out.push_str(&paint(YELLOW, &format!("! {}", printable(warning))));
+        out.push('\n');
+    }
+    if run.partial {
+        out.push_str(&paint(
+            YELLOW,
+            "! the run was cut short: what follows was measured until then",
+        ));
+        out.push('\n');
+    }
+    if !run.scenarios.is_empty() {
+        section(&mut out, &scenarios::verdict_table(run, options.width));
+        section(&mut out, &scenarios::reasons(run));
+        section(&mut out, &scenarios::recovery_table(run, options.width));
+        section(&mut out, &scenarios::repeats(run));
+    }
+    if !run.rows.is_empty() {
+        section(&mut out, &bench::bench_table(run, options.width));
+        section(&mut out, &bench::invalid(run));
+        // A sweep has many rows of one kind: its curve says what matters.
+        if run.sweeps.is_empty() {
+            section(&mut out, &bench::more(run, options.width));
+        }
+    }
+    for sweep in &run.sweeps {
+        section(&mut out, &measures::sweep(sweep));
+    }
+    if !run.comparisons.is_empty() {
+        section(&mut out, &bench::comparison_table(run, options.width));
+    }
+    let outcome = run.outcome();
+    if outcome != Outcome::None {
+        section(
+            &mut out,
+            &paint(outcome_color(outcome), &cells::outcome(outcome)),
+        );
+    }
+    finish(&out, options.color)
+}

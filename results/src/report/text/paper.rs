@@ -1,0 +1,89 @@
+//! Turns words into what the terminal shows: tables that fit its width, colours that mean something, sections apart.
+
+use comfy_table::presets::NOTHING;
+use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table};
+
+use crate::run::Outcome;
+
+/// Puts `body` below what is there, with an empty line between.
+pub(super) fn section(out: &mut String, body: &str) {
+    if body.is_empty() {
+        return;
+    }
+    if !out.is_empty() {
+        out.push('\n');
+    }
+    out.push_str(body.trim_end());
+    out.push('\n');
+}
+
+/// A table without lines around it; columns from `right_from` on hold figures.
+pub(super) fn table(width: u16, header: &[&str], right_from: usize) -> Table {
+    let mut table = Table::new();
+    table
+        .load_style(
+            NOTHING
+                .header_separator(LineStyle::none().fill('─'))
+                .row_separator(LineStyle::none().fill(' ')),
+        )
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_width(width.max(60))
+        .set_header(header.iter().copied());
+    for (index, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((0, 2));
+        if index >= right_from {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table
+}
+
+// Colours travel through the table as invisible characters of no width, so that it measures its cells right; text from
+// outside has none of them (`printable`). They become escape sequences, or nothing, at the end.
+pub(super) const RED: char = '\u{2061}';
+pub(super) const GREEN: char = '\u{2062}';
+pub(super) const YELLOW: char = '\u{2063}';
+pub(super) const PLAIN: char = '\u{2064}';
+
+/// The colour of an outcome.
+pub(super) fn outcome_color(outcome: Outcome) -> char {
+    match outcome {
+        Outcome::NotAsExpected => RED,
+        Outcome::AsExpected => GREEN,
+        Outcome::Unknown => YELLOW,
+        Outcome::None => PLAIN,
+    }
+}
+
+/// `text` in a colour.
+pub(super) fn paint(color: char, text: &str) -> String {
+    format!("{color}{text}{PLAIN}")
+}
+
+/// Turns the invisible characters into colours, or into nothing.
+pub(super) fn finish(text: &str, color: bool) -> String {
+    let mut out = String::with_capacity(text.len());
+    for line in text.lines() {
+        for c in line.trim_end().chars() {
+            let sequence = match c {
+                RED => "\u{1b}[31m",
+                GREEN => "\u{1b}[32m",
+                YELLOW => "\u{1b}[33m",
+                PLAIN => "\u{1b}[0m",
+                '\u{a0}' => " ",
+                c => {
+                    out.push(c);
+                    continue;
+                }
+            };
+            if color || c == '\u{a0}' {
+                out.push_str(sequence);
+            }
+        }
+        while out.ends_with(' ') {
+            out.pop();
+        }
+        out.push('\n');
+    }
+    out
+}

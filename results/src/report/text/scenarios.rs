@@ -1,0 +1,219 @@
+//! Turns scenarios into their part of the summary: verdicts, reasons, recovery, repeats, proofs.
+
+use std::collections::BTreeMap;
+
+use super::paper::{outcome_color, paint, table};
+use crate::proof::Proof;
+use crate::report::cells::{self, printable};
+use crate::report::recovery;
+use crate::run::{Outcome, Run, ScenarioResult};
+use crate::units;
+use crate::verdict::{CLASSES, State, Verdict};
+
+pub(super) fn verdict_table(run: &Run, width: u16) -> String {
+    let header: Vec<&str> = ["SCENARIO"]
+        .into_iter()
+        .chain(CLASSES)
+        .chain(["recovery", "expected"])
+        .collect();
+    let mut table = table(width, &header, usize::MAX);
+    for scenario in &run.scenarios {
+        let mut row = vec![format!(
+            "{}\n{}\n{}",
+            printable(&scenario.name),
+            printable(&scenario.place()),
+            printable(&cells::faults(&scenario.faults)),
+        )];
+        row.extend(
+            scenario
+                .verdicts
+                .iter()
+                .map(|(_, verdict)| verdict_cell(verdict)),
+        );
+        row.push(cells::recovery(scenario));
+        row.push(expected_cell(scenario));
+        table.add_row(row);
+    }
+    table.to_string()
+}
+
+/// Of scenarios that ran several times: how many of the repeats convict, and by which verdicts.
+pub(super) fn repeats(run: &Run) -> String {
+    let mut groups: BTreeMap<(&str, &str, &str), Vec<&ScenarioResult>> = BTreeMap::new();
+    for result in &run.scenarios {
+        let key = (
+            result.name.as_str(),
+            result.topology.as_str(),
+            result.subject.as_str(),
+        );
+        groups.entry(key).or_default().push(result);
+    }
+    let mut out = String::new();
+    for ((name, topology, subject), results) in groups.into_iter().filter(|(_, all)| all.len() > 1)
+    {
+        let violated = |class: &str| {
+            let of_class = results
+                .iter()
+                .filter_map(|result| result.verdicts.get(class));
+            of_class
+                .filter(|verdict| verdict.state == State::Violated)
+                .count()
+        };
+        let convict = results.iter().filter(|result| {
+            result
+                .verdicts
+                .iter()
+                .any(|(_, verdict)| verdict.state == State::Violated)
+        });
+        let by: Vec<String> = CLASSES
+            .into_iter()
+            .filter(|class| violated(class) > 0)
+            .map(|class| format!("{class} {}", violated(class)))
+            .collect();
+        let expected = results.iter().filter(|result| result.as_expected).count();
+        out.push_str(&format!(
+            "{}: {} of {} repeats convict{}; {expected} as expected\n",
+            printable(&format!("{name} on {topology} with {subject}")),
+            convict.count(),
+            results.len(),
+            if by.is_empty() {
+                String::new()
+            } else {
+                format!(" ({})", by.join(", "))
+            }
+        ));
+    }
+    out
+}
+
+/// How the lock came through each fault; left out of the summary of a long suite, where `show --faults` has it.
+pub(super) fn recovery_table(run: &Run, width: u16) -> String {
+    const SCENARIOS_MAX: usize = 8;
+    if run.scenarios.len() > SCENARIOS_MAX {
+        return String::new();
+    }
+    faults(run, width)
+}
+
+/// How the lock came through each fault of each scenario; empty where there was none.
+pub fn faults(run: &Run, width: u16) -> String {
+    let rows = recovery::rows(run);
+    if rows.is_empty() {
+        return String::new();
+    }
+    let mut table = table(width, &recovery::HEADER, 1);
+    for row in rows {
+        table.add_row(row);
+    }
+    format!(
+        "{table}\n\nbefore, after: from the fault; errors, hangs: share of the operations between the fault and its heal or the next grant; herd: \
+         acquires in the second after the heal\n"
+    )
+}
+
+/// State and count on one line, the worst below it: so the five columns stay narrow.
+fn verdict_cell(verdict: &Verdict) -> String {
+    match verdict.state {
+        State::Violated => {
+            let count = format!("{} {}×", verdict.state.glyph(), units::count(verdict.count));
+            if verdict.worst_ns == 0 {
+                return count;
+            }
+            format!(
+                "{count}\n  {}",
+                units::duration(verdict.worst_ns).replace(' ', "\u{a0}")
+            )
+        }
+        State::Clean | State::Unknown => {
+            format!("{}\u{a0}{}", verdict.state.glyph(), verdict.state.word())
+        }
+    }
+}
+
+fn expected_cell(scenario: &ScenarioResult) -> String {
+    let outcome = scenario.outcome();
+    let glyph = paint(outcome_color(outcome), &outcome.glyph().to_string());
+    format!("{glyph} {}", printable(&cells::expected(scenario)))
+}
+
+/// The proof of every violated verdict of every scenario, each drawn, with the lines that convict.
+pub fn proofs(run: &Run) -> String {
+    let mut out = String::new();
+    for scenario in &run.scenarios {
+        for (class, verdict) in scenario.verdicts.iter() {
+            if let Some(proof) = &verdict.proof {
+                let title = format!("{} (seed {}): {class}", scenario.name, scenario.seed);
+                out.push_str(&format!("\n{}\n", printable(&title)));
+                if let Some(rates) = cells::rates(verdict) {
+                    out.push_str(&format!("  {rates}\n"));
+                }
+                for line in proof.text().lines() {
+                    out.push_str(&printable(line));
+                    out.push('\n');
+                }
+            }
+        }
+    }
+    if out.is_empty() {
+        out.push_str("nothing is violated, so there is nothing to prove\n");
+    }
+    out
+}
+
+/// Why anything is unknown or not as expected; what came out as expected needs no words here, the report has them.
+pub(super) fn reasons(run: &Run) -> String {
+    let mut out = String::new();
+    for scenario in &run.scenarios {
+        if !matches!(
+            scenario.outcome(),
+            Outcome::Unknown | Outcome::NotAsExpected
+        ) {
+            continue;
+        }
+        let color = outcome_color(scenario.outcome());
+        out.push_str(&paint(
+            color,
+            &format!(
+                "{} {}",
+                scenario.outcome().glyph(),
+                printable(&scenario.name)
+            ),
+        ));
+        out.push('\n');
+        for (class, verdict) in scenario.verdicts.iter() {
+            for why in &verdict.why {
+                out.push_str(&format!("    {class}: {}\n", printable(why)));
+            }
+            if let Some(anomaly) = verdict.anomalies.first() {
+                out.push_str(&format!("    {class}: {}\n", printable(&anomaly.proof)));
+            }
+        }
+        if let Some(proof) = gravest(scenario) {
+            for line in proof.text().lines() {
+                out.push_str(&format!("    {}\n", printable(line)));
+            }
+        }
+        for fault in scenario.faults.iter().filter(|fault| !fault.bit) {
+            out.push_str(&format!(
+                "    fault {}: {}\n",
+                printable(&fault.fault),
+                printable(if fault.proof.is_empty() {
+                    "no proof that it bit"
+                } else {
+                    &fault.proof
+                })
+            ));
+        }
+    }
+    out
+}
+
+/// The proof of the gravest verdict that was not to be violated.
+fn gravest(scenario: &ScenarioResult) -> Option<&Proof> {
+    ["contract", "confirmed", "effect", "belief", "liveness"]
+        .into_iter()
+        .filter(|class| scenario.expected.contains_key(*class))
+        .filter_map(|class| Some((scenario.expected.get(class)?, scenario.verdicts.get(class)?)))
+        .filter(|(expected, verdict)| verdict.meets(expected, scenario.load_ns) == Some(false))
+        .find_map(|(_, verdict)| verdict.proof.as_ref())
+}
