@@ -528,6 +528,7 @@ fn judged(plan: &Plan, options: &RunOptions, recorded: Recorded) -> Result<Scena
         fault.first_grant_after_ns = report.record.first_grant_after_ns(fault.injected_ns);
     }
     result.timeline = proof::gravest_picture(&report.verdicts);
+    result.over_time = results::over_time::OverTime::of(&history);
     result.verdicts = report.verdicts;
     result.operations = report.operations;
     result.recovery = report.recovery;

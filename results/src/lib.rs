@@ -29,7 +29,7 @@
 //!
 //! # Map, in reading order
 //! [`run`] and [`verdict`] are the data, [`history`] the record that they rest on, [`overlap`] the sweep over its intervals,
-//! [`timeline`] the part of it that is drawn, [`proof`] what a verdict shows for itself. [`store`] and [`history_writer`] write and read files. [`compare`] and [`merge`] put
+//! [`timeline`] and [`over_time`] the parts of it that are drawn, [`proof`] what a verdict shows for itself. [`store`] and [`history_writer`] write and read files. [`compare`] and [`merge`] put
 //! runs side by side and together, [`gate`] decides on one. [`report`] has a file per format; [`svg`] draws. [`units`], [`pattern`] and [`secrets`] are small help.
 
 mod atomic;
@@ -41,6 +41,7 @@ pub mod history_writer;
 mod json_path;
 pub mod measures;
 pub mod merge;
+pub mod over_time;
 pub mod overlap;
 pub mod pattern;
 pub mod proof;

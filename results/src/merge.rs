@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::compare::{row_key, row_load, scenario_key};
+use crate::compare::{differences, row_key, row_load, scenario_key};
 use crate::run::Run;
 
 /// Why runs cannot be joined.
@@ -115,6 +115,9 @@ pub fn merge(runs: Vec<Run>, run: &str) -> Result<Run, MergeError> {
     whole.run = run.to_owned();
     for (mut part, origin) in runs {
         let name = part.run.clone();
+        whole
+            .differences
+            .extend(differences(&whole, &part, &[], &[]));
         name_parts(&mut part, &name, &origin);
         let (one, two) = (&whole.meta, &part.meta);
         let alike = (&one.version, &one.commit) == (&two.version, &two.commit)

@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::compare::Difference;
 use crate::measures::{Measures, Sweep};
+use crate::over_time::OverTime;
 use crate::timeline::TimelineData;
 use crate::verdict::{State, Verdicts};
 
@@ -46,6 +48,9 @@ pub struct Run {
     /// What a reader must know before believing a number.
     #[serde(default)]
     pub warnings: Vec<String>,
+    /// Configuration in which the parts differ, where several runs were put together.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub differences: Vec<Difference>,
 }
 
 /// How and where a run was made. All of it is taken by the caller: this crate has no clock and asks nobody.
@@ -278,6 +283,9 @@ pub struct ScenarioResult {
     /// The holds around the worst anomaly, for the picture; `None` where nothing is to be shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeline: Option<TimelineData>,
+    /// Grants over time and by owner; `None` where nobody was granted anything, or no history was judged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub over_time: Option<OverTime>,
     /// The machine or run that it is from, where several were put together; else empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub origin: String,
@@ -351,6 +359,7 @@ impl Run {
             as_expected: None,
             partial: false,
             warnings: Vec::new(),
+            differences: Vec::new(),
         }
     }
 

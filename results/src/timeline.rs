@@ -148,6 +148,31 @@ impl TimelineData {
         }
     }
 
+    /// The same around `span` alone, a quarter of its length on either side; `None` where the window is not at least twice as long as
+    /// that, so that nothing would be seen better.
+    pub fn zoomed(&self, span: Span) -> Option<Self> {
+        let length_ns = span.to_ns.saturating_sub(span.from_ns);
+        let margin_ns = (length_ns / 4).max(500_000);
+        let from_ns = span.from_ns.saturating_sub(margin_ns).max(self.from_ns);
+        let to_ns = span.to_ns.saturating_add(margin_ns).min(self.to_ns);
+        let near_ns = to_ns.saturating_sub(from_ns);
+        if near_ns == 0 || self.to_ns.saturating_sub(self.from_ns) / 2 < near_ns {
+            return None;
+        }
+        let reaches =
+            |from: u64, to: Option<u64>| from <= to_ns && to.is_none_or(|to| to >= from_ns);
+        let mut near = self.clone();
+        (near.from_ns, near.to_ns) = (from_ns, to_ns);
+        near.holds.retain(|hold| reaches(hold.from_ns, hold.to_ns));
+        near.operations
+            .retain(|operation| reaches(operation.from_ns, operation.to_ns));
+        near.overlaps
+            .retain(|overlap| reaches(overlap.from_ns, Some(overlap.to_ns)));
+        near.faults
+            .retain(|fault| reaches(fault.from_ns, fault.to_ns));
+        Some(near)
+    }
+
     /// Client and caller of everything drawn: a lane each, in order.
     pub fn owners(&self) -> BTreeSet<(&str, &str)> {
         let holds = self.holds.iter().map(|hold| (&hold.client, &hold.owner));
@@ -247,5 +272,22 @@ mod tests {
         };
         let data = TimelineData::around("orders", "belief", anomaly, &[endless], &[], &[]);
         assert_eq!(data.holds.len(), 1);
+    }
+
+    #[test]
+    fn a_zoom_shows_one_violation_or_nothing_new() {
+        let holds: Vec<HoldBar> = (0..1_000).map(hold).collect();
+        let overlap = Span {
+            from_ns: 500_000_000,
+            to_ns: 501_000_000,
+        };
+        let data = TimelineData::around("orders", "belief", overlap, &holds, &[overlap], &[]);
+        let near = data.zoomed(overlap).expect("a hundredth of the window");
+        assert!(near.holds.len() < 5 && near.from_ns < overlap.from_ns);
+        let whole = Span {
+            from_ns: data.from_ns,
+            to_ns: data.to_ns,
+        };
+        assert_eq!(data.zoomed(whole), None);
     }
 }

@@ -1,23 +1,61 @@
 "use strict";
 (() => {
-  for (const table of document.querySelectorAll("table.sortable")) {
+  const enough = 4;
+  const sortable = (table) => {
     const heads = [...table.tHead.rows[0].cells];
     heads.forEach((head, column) => head.querySelector("button").addEventListener("click", () => {
       const down = head.getAttribute("aria-sort") === "ascending";
       heads.forEach((other) => other.setAttribute("aria-sort", "none"));
       head.setAttribute("aria-sort", down ? "descending" : "ascending");
       const key = (row) => row.cells[column].dataset.v ?? row.cells[column].textContent.trim();
-      const numeric = head.classList.contains("num");
+      const numeric = head.classList.contains("num") || "numeric" in head.dataset;
       const rows = [...table.tBodies[0].rows];
       rows.sort((a, b) => {
         const [x, y] = [key(a), key(b)];
         if (numeric && (x === "" || y === "")) return (x === "") - (y === "");
-        const order = numeric ? x - y : x.localeCompare(y);
+        const order = numeric ? x - y : x.localeCompare(y, undefined, { numeric: true });
         return down ? -order : order;
       });
       table.tBodies[0].append(...rows);
     }));
+  };
+  // Rows stay that hold every word of the field, in any column.
+  const filterable = (table) => {
+    const rows = [...table.tBodies[0].rows];
+    if (rows.length < enough) return;
+    const label = document.createElement("label");
+    label.className = "filter";
+    const field = document.createElement("input");
+    field.type = "search";
+    field.placeholder = "Filter rows";
+    field.setAttribute("aria-label", "Filter rows");
+    const count = document.createElement("span");
+    count.setAttribute("role", "status");
+    label.append(field, count);
+    const box = table.closest(".scroll");
+    box.before(label);
+    field.addEventListener("input", () => {
+      const words = field.value.toLowerCase().split(/\s+/).filter(Boolean);
+      let shown = 0;
+      for (const row of rows) {
+        const text = row.textContent.toLowerCase();
+        row.hidden = !words.every((word) => text.includes(word));
+        shown += row.hidden ? 0 : 1;
+      }
+      count.textContent = words.length ? `${shown} of ${rows.length}` : "";
+    });
+  };
+  for (const table of document.querySelectorAll("table.sortable")) {
+    sortable(table);
+    filterable(table);
   }
+  // A proof inside something folded is opened when a link leads to it.
+  const unfold = () => {
+    const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    if (target) target.querySelectorAll("details").forEach((part) => { part.open = true; });
+  };
+  addEventListener("hashchange", unfold);
+  unfold();
   const button = document.getElementById("download");
   button.hidden = false;
   button.addEventListener("click", () => {

@@ -8,12 +8,13 @@ mod metrics;
 pub mod pivot;
 mod settings;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub(crate) use self::metrics::point;
 pub use self::metrics::{METRICS, Metric, compare_rows, verdict};
-use self::settings::{differences, other_load, other_question};
+pub(crate) use self::settings::differences;
 pub(crate) use self::settings::{load as row_load, pairs, row_key, scenario_key};
+use self::settings::{other_load, other_question};
 use crate::run::{Comparison, Run, SCHEMA, ScenarioResult};
 use crate::verdict::State;
 
@@ -66,7 +67,7 @@ pub struct VerdictChange {
 }
 
 /// A setting that differs.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Difference {
     /// The run that is compared with the base.
     pub run: String,

@@ -56,6 +56,18 @@ const fn field(name: &'static str, of: fn(&Run, &BenchRow) -> String) -> Field {
 /// What a run is, rather than what was asked of it: these do not split tables by themselves, since `run` does.
 const OF_THE_RUN: [&str; 3] = ["host", "version", "commit"];
 
+impl Field {
+    /// Its value at a row.
+    pub fn value(&self, run: &Run, row: &BenchRow) -> String {
+        (self.of)(run, row)
+    }
+
+    /// Whether rows of one run can differ in it.
+    pub fn of_rows(&self) -> bool {
+        self.name != "run" && !OF_THE_RUN.contains(&self.name)
+    }
+}
+
 /// How rows are grouped.
 #[derive(Debug, Clone, Default)]
 pub struct Grouping {
@@ -220,7 +232,7 @@ pub fn pivot(runs: &[Run], grouping: &Grouping) -> Result<Pivot, GroupError> {
     }
     // Only what differs is worth a word.
     let differs = |field: &Field| {
-        let mut values = placed.iter().map(|place| (field.of)(place.run, place.row));
+        let mut values = placed.iter().map(|place| field.value(place.run, place.row));
         let first = values.next();
         values.any(|value| Some(&value) != first.as_ref())
     };
@@ -241,7 +253,7 @@ pub fn pivot(runs: &[Run], grouping: &Grouping) -> Result<Pivot, GroupError> {
         (grouping.rows.clone(), free)
     };
     let words = |fields: &[&'static Field], place: &Placed<'_>| {
-        let words = fields.iter().map(|field| (field.of)(place.run, place.row));
+        let words = fields.iter().map(|field| field.value(place.run, place.row));
         words.collect::<Vec<_>>().join("/")
     };
     let mut groups: Vec<(String, Vec<&Placed<'_>>)> = Vec::new();

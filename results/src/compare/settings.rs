@@ -107,7 +107,7 @@ fn unlike(
 }
 
 /// Everything that was set otherwise in `other`: of the run, and of what it has in common with the base.
-pub(super) fn differences(
+pub(crate) fn differences(
     base: &Run,
     other: &Run,
     rows: &[(&BenchRow, &BenchRow)],

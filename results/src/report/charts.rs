@@ -1,8 +1,12 @@
 //! Turns a run into the inputs of its charts.
 
 use super::cells;
+use crate::measures::Sweep;
 use crate::run::{BenchRow, Run, ScenarioResult};
-use crate::svg::{self, Bar, Chart, DotRow, PricePoint};
+use crate::svg::{
+    self, Bar, Chart, Counted, DotRow, Lines, PricePoint, Series, Shade, Stack, lines,
+};
+use crate::units;
 use crate::verdict::State;
 
 pub(super) const THROUGHPUT: &str = "Cycles per second";
@@ -89,4 +93,277 @@ fn detail(row: &BenchRow) -> String {
     } else {
         format!("{place} · invalid")
     }
+}
+
+/// A run with more than this many rows, as a sweep has, draws only the first: every one is in the tables.
+const CURVES_MAX: usize = 24;
+/// More curves than that on one chart cannot be followed.
+const PER_CHART: usize = 6;
+
+/// Rows that may be drawn, in groups of one workload and number of tasks, each with its name.
+fn groups(run: &Run) -> Vec<(String, Vec<&BenchRow>)> {
+    let mut groups: Vec<(String, Vec<&BenchRow>)> = Vec::new();
+    let rows = run.rows.iter().filter(|row| !cells::is_void(row));
+    for row in rows.take(CURVES_MAX) {
+        let name = format!("{}, {} tasks", row.workload, row.tasks);
+        let open = groups
+            .iter_mut()
+            .find(|(known, rows)| *known == name && rows.len() < PER_CHART);
+        match open {
+            Some((_, rows)) => rows.push(row),
+            None => groups.push((name, vec![row])),
+        }
+    }
+    groups
+}
+
+fn short(row: &BenchRow) -> String {
+    let from = if row.origin.is_empty() {
+        String::new()
+    } else {
+        format!(" · {}", row.origin)
+    };
+    format!("{} · {}{from}", row.subject, row.topology)
+}
+
+/// Percentile curves, a chart per workload and number of tasks.
+pub(super) fn percentiles(run: &Run) -> Vec<Chart> {
+    groups(run)
+        .into_iter()
+        .filter_map(|(name, rows)| {
+            let curves: Vec<Counted> = rows
+                .into_iter()
+                .map(|row| Counted {
+                    label: short(row),
+                    counts: row.measures.raw.acquire_ns.clone(),
+                })
+                .collect();
+            svg::percentiles(&format!("Acquire latency by percentile: {name}"), &curves)
+        })
+        .collect()
+}
+
+/// Throughput over the time of the rounds, one after the other.
+pub(super) fn steadiness(run: &Run) -> Vec<Chart> {
+    groups(run)
+        .into_iter()
+        .filter_map(|(name, rows)| {
+            let series: Vec<Series> = rows.into_iter().filter_map(over_rounds).collect();
+            lines(&Lines {
+                title: format!("Throughput over time: {name}"),
+                across: "seconds of measuring, round after round".to_owned(),
+                upright: "cycles per second".to_owned(),
+                series,
+                ..Lines::default()
+            })
+        })
+        .collect()
+}
+
+fn over_rounds(row: &BenchRow) -> Option<Series> {
+    let raw = &row.measures.raw;
+    let mut begun = 0.0;
+    let mut stretches = Vec::new();
+    for (parts, rate) in raw.cycles_per_part.iter().zip(&raw.cycles_per_s) {
+        let cycles: f64 = parts.iter().map(|count| f64::from(*count)).sum();
+        let window = cycles / rate;
+        if !(window.is_finite() && window > 0.0) {
+            continue;
+        }
+        let part = window / parts.len() as f64;
+        stretches.push(
+            parts
+                .iter()
+                .enumerate()
+                .map(|(index, count)| {
+                    (
+                        begun + (index as f64 + 0.5) * part,
+                        f64::from(*count) / part,
+                    )
+                })
+                .collect(),
+        );
+        begun += window;
+    }
+    (!stretches.is_empty()).then(|| Series {
+        label: short(row),
+        stretches,
+        ..Series::default()
+    })
+}
+
+/// What a cycle costs: CPU on both sides, with the number of commands.
+pub(super) fn cost(run: &Run) -> Option<Chart> {
+    let stacks: Vec<Stack> = run
+        .rows
+        .iter()
+        .filter(|row| !cells::is_void(row))
+        .filter_map(|row| {
+            let server = row.server_cpu_us_per_cycle?;
+            let mut pieces = vec![("servers".to_owned(), server)];
+            pieces.extend(
+                row.client_cpu_us_per_cycle
+                    .map(|us| ("clients".to_owned(), us)),
+            );
+            let commands = row.commands_per_cycle.map_or(String::new(), |commands| {
+                format!("{} commands", units::figure(commands))
+            });
+            Some(Stack {
+                label: row.subject.clone(),
+                detail: detail(row),
+                pieces,
+                note: commands,
+            })
+        })
+        .collect();
+    svg::stacked(
+        "Cost per cycle",
+        "microseconds of CPU per acquire and release",
+        false,
+        &stacks,
+    )
+}
+
+/// A sweep as a curve, with the law that was fitted to it.
+pub(super) fn sweep(sweep: &Sweep) -> Option<Chart> {
+    let good = |value: &f64| value.is_finite() && *value > 0.0;
+    let points: Vec<(f64, f64)> = sweep
+        .points
+        .iter()
+        .map(|point| (point.level, point.cycles_per_s.median))
+        .filter(|(level, _)| good(level))
+        .collect();
+    let mut series = vec![Series {
+        label: "measured".to_owned(),
+        intervals: sweep
+            .points
+            .iter()
+            .filter(|point| good(&point.level))
+            .filter_map(|point| {
+                Some((
+                    point.level,
+                    point.cycles_per_s.low?,
+                    point.cycles_per_s.high?,
+                ))
+            })
+            .collect(),
+        stretches: vec![points.clone()],
+        marks: true,
+    }];
+    if let Some(law) = &sweep.scalability {
+        let of = |n: f64| law.gamma * n / (1.0 + law.alpha * (n - 1.0) + law.beta * n * (n - 1.0));
+        series.push(Series {
+            label: "scalability law".to_owned(),
+            stretches: vec![points.iter().map(|(n, _)| (*n, of(*n))).collect()],
+            ..Series::default()
+        });
+    }
+    let shades = sweep.knee.as_ref().and_then(|knee| {
+        knee.bad_per_s.map(|bad| Shade {
+            label: "not kept from here on".to_owned(),
+            from: bad,
+            to: None,
+        })
+    });
+    lines(&Lines {
+        title: format!("{} on {}", sweep.subject, sweep.topology),
+        across: format!("{} (logarithmic)", sweep.over),
+        upright: "cycles per second".to_owned(),
+        logarithmic: true,
+        series,
+        shades: shades.into_iter().collect(),
+    })
+}
+
+/// Grants per second over the time of a scenario, with its faults shaded.
+pub(super) fn over_time(result: &ScenarioResult) -> Option<Chart> {
+    let over = result.over_time.as_ref()?;
+    let part = over.part_ns as f64 / 1e9;
+    let points = over
+        .grants
+        .iter()
+        .enumerate()
+        .map(|(index, count)| ((index as f64 + 0.5) * part, f64::from(*count) / part));
+    lines(&Lines {
+        title: "Grants over time".to_owned(),
+        across: "seconds since the run began".to_owned(),
+        upright: "grants per second".to_owned(),
+        series: vec![Series {
+            label: "grants".to_owned(),
+            stretches: vec![points.collect()],
+            ..Series::default()
+        }],
+        shades: result
+            .faults
+            .iter()
+            .map(|fault| Shade {
+                label: format!("{} {}", fault.fault, fault.targets.join(" + ")),
+                from: fault.injected_ns as f64 / 1e9,
+                to: fault.healed_ns.map(|ns| ns as f64 / 1e9),
+            })
+            .collect(),
+        ..Lines::default()
+    })
+}
+
+/// From each fault to the next grant.
+pub(super) fn recovery(run: &Run) -> Option<Chart> {
+    let bars: Vec<Bar> =
+        run.scenarios
+            .iter()
+            .flat_map(|result| {
+                let judged = result.faults.iter().filter(|fault| {
+                    fault.recovery.is_some() || fault.first_grant_after_ns.is_some()
+                });
+                judged.map(|fault| Bar {
+                    label: format!("{} {}", fault.fault, fault.targets.join(" + ")),
+                    detail: result.name.clone(),
+                    value: fault.first_grant_after_ns.map(|ns| ns as f64 / 1e9),
+                    interval: None,
+                    note: "no grant after it".to_owned(),
+                })
+            })
+            .collect();
+    (!bars.is_empty()).then(|| {
+        svg::bars(
+            "Recovery",
+            "seconds from the injection to the next grant",
+            &bars,
+        )
+    })
+}
+
+/// Who got the lock, as shares of all grants.
+pub(super) fn fairness(run: &Run) -> Option<Chart> {
+    let stacks: Vec<Stack> = run
+        .scenarios
+        .iter()
+        .filter_map(|result| {
+            let over = result.over_time.as_ref()?;
+            let empty = over.owners.values().filter(|count| **count == 0).count();
+            let jain = over.jain().map_or(String::new(), |jain| {
+                format!("Jain {}", units::figure(jain))
+            });
+            Some(Stack {
+                label: result.name.clone(),
+                detail: result.place(),
+                pieces: over
+                    .owners
+                    .iter()
+                    .map(|(owner, count)| (owner.clone(), f64::from(*count)))
+                    .collect(),
+                note: if empty == 0 {
+                    jain
+                } else {
+                    format!("{jain}, {empty} got none")
+                },
+            })
+        })
+        .collect();
+    svg::stacked(
+        "Who got the lock",
+        "percent of all grants, a piece per owner",
+        true,
+        &stacks,
+    )
 }

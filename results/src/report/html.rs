@@ -3,12 +3,17 @@
 //! The page's layout is `templates/report.html`; here is only what it shows, as finished strings.
 
 mod bench;
+mod measures;
+mod overview;
 mod scenario;
+mod table;
 
 use askama::Template;
 
-use self::bench::{BenchView, NamedChart};
+use self::bench::{BenchView, NamedChart, SweepView, named};
+use self::overview::{Configuration, Grid};
 use self::scenario::ScenarioView;
+use self::table::TableView;
 use super::charts;
 use super::{Exporter, ReportError, cells};
 use crate::run::{Outcome, Run};
@@ -64,12 +69,19 @@ struct Page<'a> {
     facts: Vec<Fact>,
     warnings: Vec<String>,
     classes: Vec<(&'static str, &'static str)>,
+    grid: Option<Grid>,
     scenarios: Vec<ScenarioView>,
+    recovery: Option<NamedChart>,
+    fairness: Option<NamedChart>,
     price: Option<String>,
     unplaced: String,
     bench_heads: [(&'static str, &'static str, bool); 9],
     rows: Vec<BenchView>,
     bench_charts: Vec<NamedChart>,
+    bench_tables: Vec<TableView>,
+    sweeps: Vec<SweepView>,
+    configuration: Configuration,
+    differences: Vec<[String; 4]>,
     comparisons: Vec<[String; 5]>,
     reproduce: String,
     machine: Vec<Fact>,
@@ -115,11 +127,29 @@ impl<'a> Page<'a> {
                 .enumerate()
                 .map(|(index, result)| ScenarioView::new(index, result))
                 .collect(),
+            grid: overview::grid(run),
+            recovery: charts::recovery(run).map(|chart| named(&chart, "recovery")),
+            fairness: charts::fairness(run).map(|chart| named(&chart, "fairness")),
             price: charts::price(run).map(|chart| chart.inline("price")),
             unplaced: charts::unplaced(run).join(", "),
             bench_heads: bench::HEADS,
             rows: run.rows.iter().map(BenchView::new).collect(),
             bench_charts: bench::charts(run),
+            bench_tables: measures::tables(run),
+            sweeps: bench::sweeps(run),
+            configuration: overview::configuration(run),
+            differences: run
+                .differences
+                .iter()
+                .map(|difference| {
+                    [
+                        difference.field.clone(),
+                        difference.a.clone(),
+                        difference.b.clone(),
+                        difference.run.clone(),
+                    ]
+                })
+                .collect(),
             comparisons: run
                 .comparisons
                 .iter()

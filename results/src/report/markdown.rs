@@ -1,7 +1,7 @@
 //! Turns a run into Markdown, as for the summary of a CI job or a comment on a change.
 
 use super::cells::{self, printable};
-use super::{Exporter, ReportError};
+use super::{Exporter, ReportError, measures};
 use crate::run::{Outcome, Run};
 use crate::units;
 use crate::verdict::CLASSES;
@@ -37,6 +37,8 @@ impl Exporter for Markdown {
         }
         scenarios(&mut out, run);
         rows(&mut out, run);
+        more(&mut out, run);
+        sweeps(&mut out, run);
         comparisons(&mut out, run);
         reproduce(&mut out, run);
         Ok(out)
@@ -150,6 +152,71 @@ fn rows(out: &mut String, run: &Run) {
             ]
         }),
     );
+}
+
+/// What each row says beyond the table, folded away.
+fn more(out: &mut String, run: &Run) {
+    // A sweep has many rows of one kind: its curve says what matters.
+    if !run.sweeps.is_empty() {
+        return;
+    }
+    for row in &run.rows {
+        let lines = measures::lines(row);
+        if lines.is_empty() {
+            continue;
+        }
+        out.push_str(&format!(
+            "\n<details><summary>{}</summary>\n\n",
+            cell(&row.title())
+        ));
+        for line in lines {
+            out.push_str(&format!("- {}\n", cell(&line)));
+        }
+        out.push_str("\n</details>\n");
+    }
+}
+
+fn sweeps(out: &mut String, run: &Run) {
+    for sweep in &run.sweeps {
+        out.push_str(&format!(
+            "\n## {} raised: {} on {}, {}\n\n",
+            cell(&sweep.over),
+            cell(&sweep.subject),
+            cell(&sweep.topology),
+            cell(&sweep.workload)
+        ));
+        let head = [
+            sweep.over.as_str(),
+            "cycles/s",
+            "p50",
+            "p99",
+            "hand-off p50",
+            "commands",
+            "server CPU µs",
+            "",
+        ];
+        let time = |ns: Option<u64>| ns.map_or("–".to_owned(), units::duration);
+        let figure = |value: Option<f64>| value.map_or("–".to_owned(), units::figure);
+        table(
+            out,
+            &head,
+            sweep.points.iter().map(|point| {
+                vec![
+                    units::figure(point.level),
+                    units::figure(point.cycles_per_s.median),
+                    time(point.latency_ns.p50),
+                    time(point.latency_ns.p99),
+                    time(point.handoff_p50_ns),
+                    figure(point.commands_per_cycle),
+                    figure(point.server_cpu_us_per_cycle),
+                    if point.valid { "" } else { "✗" }.to_owned(),
+                ]
+            }),
+        );
+        for line in measures::conclusions(sweep) {
+            out.push_str(&format!("\n{}\n", cell(&line)));
+        }
+    }
 }
 
 fn comparisons(out: &mut String, run: &Run) {

@@ -308,14 +308,23 @@ pub(super) fn sweep(sweep: &Sweep) -> String {
         out.push_str(format!("    {}", cells.join("   ")).trim_end());
         out.push('\n');
     }
+    for line in conclusions(sweep) {
+        out.push_str(&format!("    {line}\n"));
+    }
+    printable_lines(&out)
+}
+
+/// What follows from a sweep: its law, its knee.
+pub(super) fn conclusions(sweep: &Sweep) -> Vec<String> {
+    let mut lines = Vec::new();
     if let Some(law) = &sweep.scalability {
         let within = |interval: Option<Interval>| {
             interval.map_or(" (no interval)".to_owned(), |i| {
                 format!(" ({}–{})", units::figure(i.low), units::figure(i.high))
             })
         };
-        out.push_str(&format!(
-            "    scalability law: γ {}/s, α {}{}, β {}{}, most at {}; largest deviation {} %\n",
+        lines.push(format!(
+            "scalability law: γ {}/s, α {}{}, β {}{}, most at {}; largest deviation {} %",
             units::figure(law.gamma),
             units::figure(law.alpha),
             within(law.alpha_interval),
@@ -335,14 +344,14 @@ pub(super) fn sweep(sweep: &Sweep) -> String {
                 format!("{}/s", units::figure(r))
             })
         };
-        out.push_str(&format!(
-            "    knee: kept up to {}, not kept from {}; kept means {}\n",
+        lines.push(format!(
+            "knee: kept up to {}, not kept from {}; kept means {}",
             rate(knee.good_per_s),
             rate(knee.bad_per_s),
             knee.rule
         ));
     }
-    printable_lines(&out)
+    lines
 }
 
 fn printable_lines(text: &str) -> String {

@@ -26,7 +26,11 @@ impl Exporter for Svg {
         if !run.rows.is_empty() {
             parts.push(charts::throughput(run));
             parts.push(charts::latency(run));
+            parts.extend(charts::percentiles(run));
+            parts.extend(charts::cost(run));
         }
+        parts.extend(run.sweeps.iter().filter_map(charts::sweep));
+        parts.extend(charts::recovery(run));
         parts.extend(
             run.scenarios
                 .iter()

@@ -47,6 +47,18 @@ impl Axis {
         }
     }
 
+    /// A logarithmic axis over exactly `min` to `max`, both greater than zero.
+    pub(crate) fn log_exact(min: f64, max: f64, pixels: (f64, f64)) -> Self {
+        let min = min.max(f64::MIN_POSITIVE);
+        Self {
+            scale: Scale::Log,
+            min,
+            max: if max > min { max } else { min * 10.0 },
+            from: pixels.0,
+            to: pixels.1,
+        }
+    }
+
     /// A logarithmic axis that holds all `values` that are greater than zero, over at least a decade.
     pub(crate) fn log(values: impl Iterator<Item = f64>, pixels: (f64, f64)) -> Self {
         let (min, max) = values

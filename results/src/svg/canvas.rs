@@ -63,6 +63,27 @@ impl Canvas {
         ));
     }
 
+    /// A line through points, with a tip that shows on pointing.
+    pub(crate) fn polyline(&mut self, class: &str, points: &[(f64, f64)], tip: &str) {
+        if points.len() > 1 {
+            self.push(format_args!(
+                "<polyline class=\"{class}\" points=\"{}\"><title>{}</title></polyline>",
+                joined(points),
+                escape(tip)
+            ));
+        }
+    }
+
+    /// A filled shape around points.
+    pub(crate) fn area(&mut self, class: &str, points: &[(f64, f64)]) {
+        if points.len() > 2 {
+            self.push(format_args!(
+                "<polygon class=\"{class}\" points=\"{}\"/>",
+                joined(points)
+            ));
+        }
+    }
+
     pub(crate) fn text(&mut self, class: &str, at: (f64, f64), text: &str) {
         self.push(format_args!(
             "<text class=\"{class}\" x=\"{}\" y=\"{}\">{}</text>",
@@ -94,6 +115,14 @@ pub(crate) fn number(value: f64) -> String {
     } else {
         text.to_owned()
     }
+}
+
+fn joined(points: &[(f64, f64)]) -> String {
+    let words: Vec<String> = points
+        .iter()
+        .map(|(x, y)| format!("{},{}", number(*x), number(*y)))
+        .collect();
+    words.join(" ")
 }
 
 /// Text for inside an element or attribute. Characters that XML cannot hold become U+FFFD.

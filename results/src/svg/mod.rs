@@ -7,12 +7,19 @@ mod axis;
 mod bars;
 mod canvas;
 mod dots;
+mod lines;
+mod percentiles;
 mod price;
+mod series;
+mod stacked;
 mod timeline;
 
 pub use bars::{Bar, bars};
 pub use dots::{DotRow, dots};
+pub use lines::{Lines, Series, Shade, lines};
+pub use percentiles::{Counted, percentiles};
 pub use price::{PricePoint, price};
+pub use stacked::{Stack, stacked};
 pub use timeline::timeline;
 
 /// The style of charts, for a page that holds some inline.
@@ -32,6 +39,11 @@ impl Chart {
     /// Its height in pixels at its natural size.
     pub fn height(&self) -> f64 {
         self.height
+    }
+
+    /// Its title.
+    pub fn title(&self) -> &str {
+        &self.title
     }
 
     /// An `<svg>` element for a page that has [`STYLE`]. `id` must be one of its kind in the page, of letters and digits.

@@ -1,7 +1,10 @@
 //! Turns benchmark rows into the cells and charts of the page.
 
-use crate::report::{cells, charts};
+use super::measures as tables;
+use super::table::TableView;
+use crate::report::{cells, charts, measures};
 use crate::run::{BenchRow, Run};
+use crate::svg::Chart;
 use crate::verdict::State;
 
 /// Head, explanation, and whether it is a column of figures.
@@ -49,6 +52,8 @@ pub(super) struct BenchView {
     pub(super) safety_class: &'static str,
     pub(super) invalid: bool,
     pub(super) dim: bool,
+    /// Everything beyond the table, a line each.
+    pub(super) more: Vec<String>,
 }
 
 pub(super) struct Cell {
@@ -56,6 +61,20 @@ pub(super) struct Cell {
     pub(super) small: String,
     /// What to sort by; empty where there is no figure, which sorts last.
     pub(super) key: String,
+}
+
+impl Cell {
+    /// A figure, and what to sort it by.
+    pub(super) fn figure(words: String, value: Option<f64>) -> Self {
+        Self {
+            words,
+            small: String::new(),
+            key: value
+                .filter(|value| value.is_finite())
+                .map(|value| value.to_string())
+                .unwrap_or_default(),
+        }
+    }
 }
 
 impl BenchView {
@@ -96,27 +115,65 @@ impl BenchView {
             // Why stands among the warnings on top; a table cell has no room for it.
             invalid: !row.valid && !void,
             dim: void || !row.valid,
+            more: measures::lines(row),
         }
     }
 }
 
 pub(super) struct NamedChart {
-    pub(super) title: &'static str,
+    pub(super) title: String,
     pub(super) svg: String,
+}
+
+/// A chart with the id that its parts have in the page.
+pub(super) fn named(chart: &Chart, id: &str) -> NamedChart {
+    NamedChart {
+        title: chart.title().to_owned(),
+        svg: chart.inline(id),
+    }
 }
 
 pub(super) fn charts(run: &Run) -> Vec<NamedChart> {
     if run.rows.is_empty() {
         return Vec::new();
     }
-    vec![
-        NamedChart {
-            title: charts::THROUGHPUT,
-            svg: charts::throughput(run).inline("throughput"),
-        },
-        NamedChart {
-            title: charts::LATENCY,
-            svg: charts::latency(run).inline("latency"),
-        },
-    ]
+    let mut all = vec![
+        named(&charts::throughput(run), "throughput"),
+        named(&charts::latency(run), "latency"),
+    ];
+    let numbered = |name: &str, charts: Vec<Chart>| {
+        let named = charts
+            .iter()
+            .enumerate()
+            .map(|(index, chart)| named(chart, &format!("{name}{index}")));
+        named.collect::<Vec<_>>()
+    };
+    all.extend(numbered("percentiles", charts::percentiles(run)));
+    all.extend(numbered("steadiness", charts::steadiness(run)));
+    all.extend(numbered("cost", charts::cost(run).into_iter().collect()));
+    all
+}
+
+/// A sweep on the page.
+pub(super) struct SweepView {
+    pub(super) title: String,
+    pub(super) chart: Option<NamedChart>,
+    pub(super) table: Option<TableView>,
+    pub(super) words: Vec<String>,
+}
+
+pub(super) fn sweeps(run: &Run) -> Vec<SweepView> {
+    run.sweeps
+        .iter()
+        .enumerate()
+        .map(|(index, sweep)| SweepView {
+            title: format!(
+                "{} on {}, {}: {} raised",
+                sweep.subject, sweep.topology, sweep.workload, sweep.over
+            ),
+            chart: charts::sweep(sweep).map(|chart| named(&chart, &format!("sweep{index}"))),
+            table: tables::sweep(sweep),
+            words: measures::conclusions(sweep),
+        })
+        .collect()
 }

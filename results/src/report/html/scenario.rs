@@ -1,12 +1,15 @@
 //! Turns one scenario's outcome into its row of the matrix and its section of the page.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
+use super::bench::{NamedChart, named};
 use super::{Fact, outcome_class, present};
 use crate::proof::Proof;
-use crate::report::{cells, recovery};
+use crate::report::{cells, charts, recovery};
 use crate::run::{FaultSpan, ScenarioResult};
 use crate::svg;
+use crate::timeline::TimelineData;
 use crate::units;
 use crate::verdict::{Anomaly, State, Verdict, meaning};
 
@@ -17,6 +20,8 @@ pub(super) struct ScenarioView {
     pub(super) faults_short: String,
     pub(super) verdicts: Vec<VerdictView>,
     pub(super) recovery: String,
+    /// What to sort by; empty where there is none, which sorts last.
+    pub(super) recovery_key: String,
     pub(super) outcome: String,
     pub(super) outcome_class: &'static str,
     pub(super) about: String,
@@ -24,6 +29,7 @@ pub(super) struct ScenarioView {
     pub(super) facts: Vec<Fact>,
     pub(super) notes: Vec<String>,
     pub(super) timeline: Option<TimelineView>,
+    pub(super) over_time: Option<NamedChart>,
     pub(super) faults: Vec<FaultView>,
     pub(super) endings: Vec<String>,
     pub(super) operations: Vec<(String, Vec<String>)>,
@@ -32,10 +38,17 @@ pub(super) struct ScenarioView {
 pub(super) struct TimelineView {
     pub(super) title: String,
     pub(super) svg: String,
+    /// The same, nearer to one violation each.
+    pub(super) zooms: Vec<NamedChart>,
 }
+
+/// So many violations of a scenario can be looked at from near.
+const ZOOMS_MAX: usize = 3;
 
 pub(super) struct VerdictView {
     pub(super) id: String,
+    /// What to sort by: unknown between clean and violated, more violations last.
+    pub(super) rank: u64,
     pub(super) class: &'static str,
     pub(super) meaning: &'static str,
     pub(super) state: &'static str,
@@ -89,6 +102,11 @@ impl ScenarioView {
                 .map(|(class, verdict)| VerdictView::new(&id, class, verdict, result))
                 .collect(),
             recovery: cells::recovery(result),
+            recovery_key: result
+                .recovery
+                .first_grant_after_fault_ns
+                .map(|ns| ns.to_string())
+                .unwrap_or_default(),
             outcome: cells::outcome(outcome),
             outcome_class: outcome_class(outcome),
             about: result.about.clone(),
@@ -98,7 +116,10 @@ impl ScenarioView {
             timeline: result.timeline.as_ref().map(|data| TimelineView {
                 title: format!("Who held {} around the worst anomaly", data.lock),
                 svg: svg::timeline(data).inline(&format!("{id}timeline")),
+                zooms: zooms(data, &id),
             }),
+            over_time: charts::over_time(result)
+                .map(|chart| named(&chart, &format!("{id}overtime"))),
             faults: result.faults.iter().map(FaultView::new).collect(),
             operations: result
                 .operations
@@ -116,6 +137,33 @@ impl ScenarioView {
             id,
         }
     }
+}
+
+/// The longest violations of a timeline, each in a window of its own, where that shows more than the whole does.
+fn zooms(data: &TimelineData, id: &str) -> Vec<NamedChart> {
+    let mut overlaps = data.overlaps.clone();
+    overlaps.sort_by_key(|span| {
+        (
+            Reverse(span.to_ns.saturating_sub(span.from_ns)),
+            span.from_ns,
+        )
+    });
+    overlaps
+        .iter()
+        .take(ZOOMS_MAX)
+        .enumerate()
+        .filter_map(|(index, span)| {
+            let near = data.zoomed(*span)?;
+            Some(NamedChart {
+                title: format!(
+                    "{} at {}",
+                    units::duration(span.to_ns.saturating_sub(span.from_ns)),
+                    units::instant(span.from_ns)
+                ),
+                svg: svg::timeline(&near).inline(&format!("{id}zoom{index}")),
+            })
+        })
+        .collect()
 }
 
 fn facts(result: &ScenarioResult) -> Vec<Fact> {
@@ -153,6 +201,11 @@ impl VerdictView {
         let shown = verdict.anomalies.len() as u64;
         Self {
             id: format!("{scenario}-{class}"),
+            rank: match verdict.state {
+                State::Clean => 0,
+                State::Unknown => 1,
+                State::Violated => 1 + verdict.count.max(1),
+            },
             class,
             meaning: meaning(class),
             state: verdict.state.word(),

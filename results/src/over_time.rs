@@ -1,0 +1,140 @@
+//! Turns a history into how many grants there were in each part of it, and who got them.
+//!
+//! The record is kept inside `run.json`, so that a report can be drawn without the history; it is therefore short.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::history::{Call, End, Entry, History};
+
+/// Into how many parts a history is cut.
+const PARTS: u64 = 120;
+/// No part is shorter: a grant every few milliseconds would draw nothing but noise.
+const SHORTEST_PART_NS: u64 = 20_000_000;
+/// The most owners that are told apart; those with the fewest grants are counted together.
+const OWNERS_MAX: usize = 64;
+
+/// Grants over time, and by owner.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+pub struct OverTime {
+    /// The length of each part; the first begins when the run began.
+    pub part_ns: u64,
+    /// Grants in each part.
+    pub grants: Vec<u32>,
+    /// Grants by `client/owner`; those of further owners stand under `others`.
+    pub owners: BTreeMap<String, u32>,
+}
+
+impl OverTime {
+    /// Counts the acquires of a history that were answered ok, by the time of the answer; `None` if there was none. Owners that asked and
+    /// got nothing are among the owners, with nought.
+    pub fn of(history: &History) -> Option<Self> {
+        let end_ns = history.lines.last()?.t_ns;
+        let part_ns = (end_ns / PARTS + 1).max(SHORTEST_PART_NS);
+        let mut grants = vec![0_u32; usize::try_from(end_ns / part_ns).ok()? + 1];
+        let mut asked: BTreeMap<u64, String> = BTreeMap::new();
+        let mut owners: BTreeMap<String, u32> = BTreeMap::new();
+        for line in &history.lines {
+            match &line.entry {
+                Entry::Call {
+                    id,
+                    call: Call::Acquire(acquire),
+                } => {
+                    let owner = format!("{}/{}", acquire.client, acquire.owner);
+                    owners.entry(owner.clone()).or_default();
+                    asked.insert(*id, owner);
+                }
+                Entry::End {
+                    id,
+                    end: End::Ok { .. },
+                } => {
+                    let Some(owner) = asked.remove(id) else {
+                        continue;
+                    };
+                    if let Some(part) = grants.get_mut((line.t_ns / part_ns) as usize) {
+                        *part = part.saturating_add(1);
+                    }
+                    *owners.entry(owner).or_default() += 1;
+                }
+                _ => {}
+            }
+        }
+        if grants.iter().all(|count| *count == 0) {
+            return None;
+        }
+        Some(Self {
+            part_ns,
+            grants,
+            owners: together(owners),
+        })
+    }
+
+    /// Jain's index over owners: 1 is even, 1/n is one for all; `None` without owners.
+    pub fn jain(&self) -> Option<f64> {
+        let counts: Vec<f64> = self
+            .owners
+            .values()
+            .map(|count| f64::from(*count))
+            .collect();
+        let sum: f64 = counts.iter().sum();
+        let squares: f64 = counts.iter().map(|count| count * count).sum();
+        (squares > 0.0).then(|| sum * sum / (counts.len() as f64 * squares))
+    }
+}
+
+fn together(owners: BTreeMap<String, u32>) -> BTreeMap<String, u32> {
+    if owners.len() <= OWNERS_MAX {
+        return owners;
+    }
+    let mut sorted: Vec<(String, u32)> = owners.into_iter().collect();
+    sorted.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    let rest: u32 = sorted
+        .split_off(OWNERS_MAX - 1)
+        .iter()
+        .map(|one| one.1)
+        .sum();
+    sorted.push(("others".to_owned(), rest));
+    sorted.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn history(grants: &[(u64, &str)]) -> History {
+        let mut text = String::new();
+        for (id, (t_ms, owner)) in grants.iter().enumerate() {
+            let t_ns = t_ms * 1_000_000;
+            text.push_str(&format!(
+                "{{\"t_ns\":{t_ns},\"id\":{id},\"client\":\"c1\",\"owner\":\"{owner}\",\"op\":\"acquire\",\"lock\":\"l\",\"kind\":\"plain\",\
+                 \"lease_ms\":1,\"wait_ms\":1}}\n{{\"t_ns\":{t_ns},\"id\":{id},\"end\":\"ok\",\"grant\":\"g{id}\"}}\n"
+            ));
+        }
+        History::parse(&text).expect("a good history")
+    }
+
+    #[test]
+    fn grants_fall_into_the_part_of_their_answer() {
+        let over = OverTime::of(&history(&[(0, "t0"), (10, "t1"), (25, "t0")])).expect("grants");
+        assert_eq!(over.part_ns, SHORTEST_PART_NS);
+        assert_eq!(over.grants, [2, 1]);
+        assert_eq!(over.owners["c1/t0"], 2);
+        let jain = over.jain().expect("owners");
+        assert!((jain - 0.9).abs() < 1e-12, "{jain}");
+    }
+
+    #[test]
+    fn a_history_without_a_grant_has_nothing_to_draw() {
+        assert_eq!(OverTime::of(&History::default()), None);
+    }
+
+    #[test]
+    fn many_owners_are_counted_together() {
+        let names: Vec<String> = (0..100).map(|n| format!("t{n}")).collect();
+        let grants: Vec<(u64, &str)> = names.iter().map(|name| (1, name.as_str())).collect();
+        let over = OverTime::of(&history(&grants)).expect("grants");
+        assert_eq!(over.owners.len(), OWNERS_MAX);
+        assert_eq!(over.owners.values().sum::<u32>(), 100);
+    }
+}

@@ -1,0 +1,136 @@
+//! Turns the scenarios of a run into the grid of what was broken (faults) on what (topology and durability), and the configuration of its
+//! rows into what they share and where they differ.
+
+use crate::compare::pivot::FIELDS;
+use crate::report::cells;
+use crate::run::{Run, ScenarioResult};
+use crate::verdict::State;
+
+/// The grid of contract verdicts.
+pub(super) struct Grid {
+    pub(super) columns: Vec<String>,
+    pub(super) lines: Vec<GridLine>,
+}
+
+pub(super) struct GridLine {
+    pub(super) name: String,
+    pub(super) small: String,
+    /// Per column the scenarios in it.
+    pub(super) cells: Vec<Vec<GridLink>>,
+}
+
+pub(super) struct GridLink {
+    pub(super) href: String,
+    pub(super) class: &'static str,
+    pub(super) words: String,
+    pub(super) title: String,
+    pub(super) surprising: bool,
+}
+
+/// The grid; `None` for a single scenario, which needs none.
+pub(super) fn grid(run: &Run) -> Option<Grid> {
+    if run.scenarios.len() < 2 {
+        return None;
+    }
+    let mut columns: Vec<String> = run.scenarios.iter().map(faults).collect();
+    columns.sort();
+    columns.dedup();
+    let mut lines: Vec<GridLine> = Vec::new();
+    for (index, result) in run.scenarios.iter().enumerate() {
+        let durability = durability(result);
+        let found = lines
+            .iter()
+            .position(|line| line.name == result.topology && line.small == durability);
+        let at = found.unwrap_or_else(|| {
+            lines.push(GridLine {
+                name: result.topology.clone(),
+                small: durability.clone(),
+                cells: columns.iter().map(|_| Vec::new()).collect(),
+            });
+            lines.len() - 1
+        });
+        let column = columns.iter().position(|name| *name == faults(result));
+        if let Some(cell) = column.and_then(|column| lines[at].cells.get_mut(column)) {
+            cell.push(link(index, result));
+        }
+    }
+    lines.sort_by(|a, b| (&a.name, &a.small).cmp(&(&b.name, &b.small)));
+    Some(Grid { columns, lines })
+}
+
+fn link(index: usize, result: &ScenarioResult) -> GridLink {
+    let contract = &result.verdicts.contract;
+    let met = result
+        .expected
+        .get("contract")
+        .map(|expected| contract.meets(expected, result.load_ns));
+    GridLink {
+        href: format!("s{}-contract", index + 1),
+        class: contract.state.word(),
+        words: match contract.state {
+            State::Violated => format!("{} {}×", contract.state.glyph(), contract.count),
+            state => state.glyph().to_string(),
+        },
+        title: format!(
+            "{} with {}, seed {}: contract {}",
+            result.name,
+            result.subject,
+            result.seed,
+            cells::verdict(contract)
+        ),
+        surprising: met.is_some_and(|met| met != Some(true)),
+    }
+}
+
+/// The faults of a scenario by name, each once.
+fn faults(result: &ScenarioResult) -> String {
+    let mut names: Vec<&str> = Vec::new();
+    for fault in &result.faults {
+        if !names.contains(&fault.fault.as_str()) {
+            names.push(&fault.fault);
+        }
+    }
+    if names.is_empty() {
+        "no fault".to_owned()
+    } else {
+        names.join(" + ")
+    }
+}
+
+fn durability(result: &ScenarioResult) -> String {
+    match result.durability.as_str() {
+        "" | "none" => "grants wait for the master only".to_owned(),
+        other => format!("grants wait for {other}"),
+    }
+}
+
+/// What all rows were configured with, and in what they differ: name and value, or name and values.
+pub(super) struct Configuration {
+    pub(super) shared: Vec<(&'static str, String)>,
+    pub(super) differing: Vec<(&'static str, String)>,
+}
+
+pub(super) fn configuration(run: &Run) -> Configuration {
+    let mut configuration = Configuration {
+        shared: Vec::new(),
+        differing: Vec::new(),
+    };
+    // What the run itself is stands on top of the page.
+    for field in FIELDS.iter().filter(|field| field.of_rows()) {
+        let mut values: Vec<String> = Vec::new();
+        for row in &run.rows {
+            let value = field.value(run, row);
+            if !value.is_empty() && !values.contains(&value) {
+                values.push(value);
+            }
+        }
+        match values.as_slice() {
+            [] => {}
+            [one] => configuration.shared.push((field.name, one.clone())),
+            several => configuration
+                .differing
+                .push((field.name, several.join(", "))),
+        }
+    }
+    configuration
+}

@@ -1,0 +1,220 @@
+//! Turns counted latencies into curves over the share of calls that were faster, spread so that the slow ones have room: 50 %, 90 %, 99 %,
+//! 99.9 % lie equally far apart (the axis is logarithmic in 1/(1−p)).
+
+use super::axis::Axis;
+use super::canvas::Canvas;
+use super::series::{color, end_labels, label_room, line_class};
+use super::{Chart, WIDTH};
+use crate::units;
+
+/// One curve: values in nanoseconds and how often each was seen.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Counted {
+    /// What it is.
+    pub label: String,
+    /// Value in nanoseconds, and count.
+    pub counts: Vec<(u64, u64)>,
+}
+
+/// A point of a curve.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Point {
+    /// 1/(1−p).
+    nines: f64,
+    ns: f64,
+    low_ns: f64,
+    high_ns: f64,
+}
+
+/// So many calls must be slower than the last point of a curve: a tail of fewer is an anecdote.
+const SLOWER_AT_LEAST: f64 = 10.0;
+/// Points per factor of ten.
+const PER_DECADE: u32 = 12;
+
+const LEFT: f64 = 74.0;
+const TOP: f64 = 26.0;
+const BOTTOM: f64 = 330.0;
+
+/// The chart; `None` if no curve has calls enough for a point beyond the median.
+///
+/// The ribbon around a curve is the 95 % interval of each quantile by ranks (n·p ± 1.96·√(n·p·(1−p))). It takes calls as independent;
+/// where they come in bursts, the truth is wider.
+pub fn percentiles(title: &str, curves: &[Counted]) -> Option<Chart> {
+    let drawn: Vec<(&Counted, Vec<Point>)> = curves
+        .iter()
+        .map(|curve| (curve, points(&curve.counts)))
+        .filter(|(_, points)| points.last().is_some_and(|last| last.nines > 2.0))
+        .collect();
+    let most = drawn
+        .iter()
+        .filter_map(|(_, points)| points.last())
+        .map(|point| point.nines)
+        .fold(0.0, f64::max);
+    if drawn.is_empty() {
+        return None;
+    }
+    let right = WIDTH - label_room(drawn.iter().map(|(curve, _)| curve.label.as_str()));
+    let across = Axis::log_exact(1.0, most.max(100.0), (LEFT, right));
+    let values = drawn.iter().flat_map(|(_, points)| {
+        points
+            .iter()
+            .flat_map(|point| [point.low_ns, point.high_ns])
+    });
+    let up = Axis::log(values, (BOTTOM, TOP));
+    let mut canvas = Canvas::default();
+    canvas.text("c-muted", (0.0, 14.0), "time (logarithmic)");
+    up.draw_left(&mut canvas, LEFT, right, |ns| {
+        units::duration(ns.round() as u64)
+    });
+    for (nines, label) in TICKS {
+        if nines <= most.max(100.0) * 1.001 {
+            let x = across.at(nines);
+            canvas.line("c-grid", (x, TOP), (x, BOTTOM));
+            canvas.text("c-muted c-mid", (x, BOTTOM + 16.0), label);
+        }
+    }
+    canvas.line("c-axis", (LEFT, BOTTOM), (right, BOTTOM));
+    canvas.text(
+        "c-muted c-mid",
+        ((LEFT + right) / 2.0, BOTTOM + 36.0),
+        "share of calls that took no longer; ribbon: 95 % interval by ranks",
+    );
+    for (index, (_, points)) in drawn.iter().enumerate() {
+        let edge = |of: fn(&Point) -> f64| {
+            points
+                .iter()
+                .map(move |point| (across.at(point.nines), up.at(of(point))))
+        };
+        let mut ring: Vec<(f64, f64)> = edge(|point| point.high_ns).collect();
+        let mut below: Vec<(f64, f64)> = edge(|point| point.low_ns).collect();
+        below.reverse();
+        ring.extend(below);
+        canvas.area(&format!("c-area c-{}", color(index)), &ring);
+    }
+    let mut ends = Vec::new();
+    for (index, (curve, points)) in drawn.iter().enumerate() {
+        let line: Vec<(f64, f64)> = points
+            .iter()
+            .map(|point| (across.at(point.nines), up.at(point.ns)))
+            .collect();
+        canvas.polyline(&line_class(index), &line, &curve.label);
+        if let Some((_, y)) = line.last() {
+            ends.push((index, *y, curve.label.as_str()));
+        }
+    }
+    end_labels(&mut canvas, right, TOP, &ends);
+    let described: Vec<String> = drawn
+        .iter()
+        .map(|(curve, points)| words(curve, points))
+        .collect();
+    let labels = TOP + 15.0 * ends.len() as f64;
+    Some(Chart {
+        width: WIDTH,
+        height: labels.max(BOTTOM + 44.0),
+        title: title.to_owned(),
+        description: format!("Percentile curves. {}.", described.join("; ")),
+        body: canvas.finish(),
+    })
+}
+
+const TICKS: [(f64, &str); 8] = [
+    (1.0, "0 %"),
+    (2.0, "50 %"),
+    (10.0, "90 %"),
+    (100.0, "99 %"),
+    (1e3, "99.9 %"),
+    (1e4, "99.99 %"),
+    (1e5, "99.999 %"),
+    (1e6, "99.9999 %"),
+];
+
+fn words(curve: &Counted, points: &[Point]) -> String {
+    let at = |nines: f64| {
+        points
+            .iter()
+            .rfind(|point| point.nines <= nines * 1.001)
+            .map_or("not known".to_owned(), |point| {
+                units::duration(point.ns.round() as u64)
+            })
+    };
+    let last = points.last().map_or(1.0, |point| point.nines);
+    let mut words = format!("{}: p50 {}, p90 {}", curve.label, at(2.0), at(10.0));
+    if last >= 99.0 {
+        words.push_str(&format!(", p99 {}", at(100.0)));
+    }
+    words
+}
+
+fn points(counts: &[(u64, u64)]) -> Vec<Point> {
+    let mut sorted: Vec<(u64, u64)> = counts.iter().copied().filter(|(_, n)| *n > 0).collect();
+    sorted.sort_unstable();
+    let mut total = 0_u64;
+    let cumulated: Vec<(u64, u64)> = sorted
+        .iter()
+        .map(|(ns, count)| {
+            total = total.saturating_add(*count);
+            (*ns, total)
+        })
+        .collect();
+    let n = total as f64;
+    // The value of a rank from 1, held within what there is.
+    let ranked = |rank: f64| {
+        let rank = rank.ceil().clamp(1.0, n.max(1.0)) as u64;
+        let at = cumulated.partition_point(|(_, up_to)| *up_to < rank);
+        cumulated.get(at).map_or(0.0, |(ns, _)| *ns as f64)
+    };
+    let mut points = Vec::new();
+    for step in 0.. {
+        let nines = 10_f64.powf(f64::from(step) / f64::from(PER_DECADE));
+        if n / nines < SLOWER_AT_LEAST {
+            break;
+        }
+        let p = 1.0 - 1.0 / nines;
+        let half = 1.96 * (n * p * (1.0 - p)).sqrt();
+        points.push(Point {
+            nines,
+            ns: ranked(n * p),
+            low_ns: ranked(n * p - half),
+            high_ns: ranked(n * p + half),
+        });
+    }
+    points
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_curve_ends_where_fewer_than_ten_are_slower() {
+        let counts: Vec<(u64, u64)> = (1..=1_000).map(|ns| (ns * 1_000, 1)).collect();
+        let points = points(&counts);
+        let last = points.last().expect("points");
+        assert!((last.nines - 100.0).abs() < 1e-6, "{last:?}");
+        assert_eq!(last.ns, 990_000.0);
+        assert!(last.low_ns < last.ns && last.ns < last.high_ns);
+        for point in &points {
+            let exact = 1e6 * (1.0 - 1.0 / point.nines);
+            assert!((point.ns - exact).abs() <= 1_000.0, "{point:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_drawn_of_a_handful() {
+        let curve = Counted {
+            label: "few".to_owned(),
+            counts: vec![(1_000, 15)],
+        };
+        assert_eq!(percentiles("latency", &[curve]), None);
+        assert_eq!(percentiles("latency", &[]), None);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_counts_are_drawn_inside_the_chart(counts in proptest::collection::vec((0..u64::MAX, 0..10_000_u64), 0..50)) {
+            if let Some(chart) = percentiles("latency", &[Counted { label: "x".to_owned(), counts }]) {
+                proptest::prop_assert!(!chart.document().contains("NaN"));
+            }
+        }
+    }
+}
