@@ -156,7 +156,12 @@ fn the_page_works_and_asks_nobody() {
     };
     let dir = tempfile::tempdir().expect("a temporary directory");
     for window in ["--window-size=1280,900", "--window-size=500,800"] {
-        let seen = open(&browser, dir.path(), &tested(&page()), &["--dump-dom", window]);
+        let seen = open(
+            &browser,
+            dir.path(),
+            &tested(&page()),
+            &["--dump-dom", window],
+        );
         assert_eq!(found(&seen), "nothing wrong", "{window}");
         assert_eq!(seen.console, "", "{window}");
     }
@@ -180,7 +185,10 @@ fn what_is_wrong_with_a_page_is_found() {
         );
         format!("{} {}", found(&seen), seen.console)
     };
-    let asks = wrong("</main>", "<img alt=\"\" src=\"http://127.0.0.1:9/x.png\"></main>");
+    let asks = wrong(
+        "</main>",
+        "<img alt=\"\" src=\"http://127.0.0.1:9/x.png\"></main>",
+    );
     assert!(asks.contains("request: http://127.0.0.1:9/x.png"), "{asks}");
     let throws = wrong("const enough = 4;", "const enough = nothing;");
     assert!(throws.contains("nothing is not defined"), "{throws}");
@@ -190,7 +198,8 @@ fn what_is_wrong_with_a_page_is_found() {
 
 #[test]
 fn pictures_are_taken_in_light_in_dark_and_on_a_phone() {
-    let Some(browser) = browser_or_skip("pictures_are_taken_in_light_in_dark_and_on_a_phone") else {
+    let Some(browser) = browser_or_skip("pictures_are_taken_in_light_in_dark_and_on_a_phone")
+    else {
         return;
     };
     let dir = tempfile::tempdir().expect("a temporary directory");
