@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::run::Quantiles;
 
 /// How a row was loaded.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
 pub struct LoadShape {
     /// `closed` (a task begins its next cycle when the last one is over) or `open` (cycles begin on a schedule).
     pub mode: String,
@@ -40,7 +40,7 @@ pub struct LoadShape {
 }
 
 /// How an open loop kept its schedule.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
 pub struct Pacing {
     /// Cycles per second that the schedule asked for.
     pub offered_per_s: f64,
@@ -57,7 +57,7 @@ pub struct Pacing {
 }
 
 /// How a lock went from hand to hand.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
 pub struct Passing {
     /// Grants in the window.
     pub grants: u64,
@@ -90,7 +90,7 @@ pub struct Passing {
 }
 
 /// What it costs to keep locks that are held for long.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
 pub struct Renewal {
     /// Locks held through the window.
     pub held: u64,
@@ -115,7 +115,7 @@ pub struct Renewal {
 }
 
 /// Low and high end of a 95 % interval.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
 pub struct Interval {
     /// Lower end.
     pub low: f64,
@@ -135,7 +135,7 @@ impl Interval {
 }
 
 /// How sure the figures of a row are, and how that was found.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
 pub struct Certainty {
     /// How often an interval like that of `cycles_per_s` holds the true median, 0 to 1; `null` without an interval.
     pub cycles_coverage: Option<f64>,
@@ -152,7 +152,7 @@ pub struct Certainty {
 }
 
 /// The tail of waits, with those that gave up counted as longer than they lasted (Kaplan and Meier). `null`: beyond the longest wait.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
 #[allow(missing_docs)]
 pub struct WaitTail {
     pub p50_ns: Option<u64>,
@@ -161,7 +161,7 @@ pub struct WaitTail {
 }
 
 /// Little's law, as a check that no stamp was lost.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
 pub struct LittlesLaw {
     /// Calls under way on average, looked at from outside.
     pub sampled: f64,
@@ -170,7 +170,7 @@ pub struct LittlesLaw {
 }
 
 /// What else went on, on the machine, while a row was measured.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
 pub struct Noise {
     /// CPU time stolen by the hypervisor, share of all; the worst round.
     pub steal: f64,
@@ -185,7 +185,7 @@ pub struct Noise {
 }
 
 /// What a row was reckoned from, so that somebody else can reckon again.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
 pub struct Raw {
     /// Per round: cycles per second.
     pub cycles_per_s: Vec<f64>,
@@ -198,7 +198,7 @@ pub struct Raw {
 }
 
 /// Everything that a row says beyond its rate and latencies.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
 #[serde(default)]
 pub struct Measures {
     /// How it was loaded.
@@ -251,7 +251,7 @@ pub struct Measures {
 }
 
 /// One level of a sweep.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
 pub struct SweepPoint {
     /// What was raised: tasks, waiters, locks, replicas, masters, or cycles offered per second.
     pub level: f64,
@@ -270,7 +270,7 @@ pub struct SweepPoint {
 }
 
 /// The universal scalability law as fitted to a sweep over tasks.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
 pub struct Scalability {
     /// Cycles per second of one task.
     pub gamma: f64,
@@ -289,7 +289,7 @@ pub struct Scalability {
 }
 
 /// Where a lock no longer keeps up with what is offered.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
 pub struct KneeAt {
     /// The highest rate that was kept, in a long window.
     pub good_per_s: Option<f64>,
@@ -300,7 +300,7 @@ pub struct KneeAt {
 }
 
 /// Rows at rising levels.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
 pub struct Sweep {
     /// What was raised.
     pub over: String,

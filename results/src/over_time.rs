@@ -16,7 +16,7 @@ const SHORTEST_PART_NS: u64 = 20_000_000;
 const OWNERS_MAX: usize = 64;
 
 /// Grants over time, and by owner.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
 pub struct OverTime {
     /// The length of each part; the first begins when the run began.
     pub part_ns: u64,

@@ -7,7 +7,7 @@ use crate::timeline::{FaultBar, TimelineData};
 use crate::units;
 
 /// What shows that a verdict is right.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
 pub struct Proof {
     /// The holds, operations and faults around it.
     pub timeline: TimelineData,

@@ -17,7 +17,7 @@ use crate::verdict::{State, Verdicts};
 pub const SCHEMA: u32 = 1;
 
 /// Everything kept of one execution.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Run {
     /// The form's version, [`SCHEMA`].
     pub schema: u32,
@@ -54,7 +54,7 @@ pub struct Run {
 }
 
 /// How and where a run was made. All of it is taken by the caller: this crate has no clock and asks nobody.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
 pub struct Meta {
     /// Start in RFC 3339, UTC.
     pub started_at: String,
@@ -74,7 +74,7 @@ pub struct Meta {
 }
 
 /// The machine a run was made on.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
 pub struct Environment {
     /// Host name.
     pub host: String,
@@ -94,11 +94,12 @@ pub struct Environment {
     pub load_average: [f64; 2],
     /// CPU time stolen by the hypervisor during the run, share of all, 0 to 1.
     #[serde(deserialize_with = "null_is_nan")]
+    #[schemars(with = "Option<f64>")]
     pub steal: f64,
 }
 
 /// A server binary as it was run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
 pub struct ServerInfo {
     /// `redis_version` of INFO.
     pub version: String,
@@ -107,7 +108,7 @@ pub struct ServerInfo {
 }
 
 /// One measured row of a benchmark.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
 pub struct BenchRow {
     /// The lock under test.
     pub subject: String,
@@ -139,6 +140,7 @@ pub struct BenchRow {
     pub client_cpu_us_per_cycle: Option<f64>,
     /// Jain's index over tasks, 0 to 1.
     #[serde(deserialize_with = "null_is_nan")]
+    #[schemars(with = "Option<f64>")]
     pub jain: f64,
     /// Acquires that gave up: waits of unknown length.
     pub censored: u64,
@@ -157,17 +159,18 @@ pub struct BenchRow {
 }
 
 /// Whether a lock was safe while it was measured.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
 pub struct Safety {
     /// Clean, violated or unknown.
     pub state: State,
 }
 
 /// A point and its interval over rounds.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
 pub struct Estimate {
     /// Median over rounds.
     #[serde(deserialize_with = "null_is_nan")]
+    #[schemars(with = "Option<f64>")]
     pub median: f64,
     /// Lower end; `null` with one round.
     pub low: Option<f64>,
@@ -176,7 +179,7 @@ pub struct Estimate {
 }
 
 /// Quantiles of a latency in nanoseconds. A quantile is `null` where there are too few samples for it.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
 #[allow(missing_docs)]
 pub struct Quantiles {
     pub p50: Option<u64>,
@@ -188,7 +191,7 @@ pub struct Quantiles {
 }
 
 /// Two rows of one run, or of two runs, side by side.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
 pub struct Comparison {
     /// The base.
     pub a: String,
@@ -218,10 +221,11 @@ pub struct Comparison {
 }
 
 /// A ratio and its interval; no interval with too few rounds.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
 pub struct Ratio {
     /// The point.
     #[serde(deserialize_with = "null_is_nan")]
+    #[schemars(with = "Option<f64>")]
     pub point: f64,
     /// Lower end.
     pub low: Option<f64>,
@@ -230,7 +234,7 @@ pub struct Ratio {
 }
 
 /// One scenario's outcome.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
 pub struct ScenarioResult {
     /// The scenario's name.
     pub name: String,
@@ -258,6 +262,7 @@ pub struct ScenarioResult {
     pub exit_code: u8,
     /// Grants per second of load, over the whole scenario.
     #[serde(default, deserialize_with = "null_is_nan")]
+    #[schemars(with = "Option<f64>")]
     pub grants_per_s: f64,
     /// Length of the load in nanoseconds.
     #[serde(default)]
@@ -292,7 +297,7 @@ pub struct ScenarioResult {
 }
 
 /// A fault, its targets, when it was injected and healed, and the proof that it bit.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
 pub struct FaultSpan {
     /// Its name, as in the registry.
     pub fault: String,
@@ -316,7 +321,7 @@ pub struct FaultSpan {
 
 /// How a lock came through one fault. The window begins with the injection and ends with the heal, or with the first grant after
 /// the injection if that is later or nothing was healed.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
 pub struct FaultRecovery {
     /// From the last grant before the injection to the injection; `None`: nobody had been granted anything.
     pub last_grant_before_ns: Option<u64>,
@@ -337,7 +342,7 @@ pub struct FaultRecovery {
 }
 
 /// How soon a lock worked again.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
 pub struct Recovery {
     /// The longest time from the injection of a fault to the first grant after it, over the faults after which there was one;
     /// `null` if there was none. Each fault's own is in its [`FaultSpan`].

@@ -285,6 +285,14 @@ pub fn load_dir(directory: &Path) -> Result<Run, StoreError> {
     parse(&path, &bytes)
 }
 
+/// The JSON schema of `run.json` as this build writes it, with a newline at its end; kept in the repository as `results/run.schema.json`.
+pub fn schema() -> String {
+    let schema = schemars::schema_for!(Run);
+    let mut text = serde_json::to_string_pretty(&schema).unwrap_or_default();
+    text.push('\n');
+    text
+}
+
 /// A run from the contents of a `run.json`; `path` is only for the message.
 pub fn parse(path: &Path, bytes: &[u8]) -> Result<Run, StoreError> {
     let damaged = |text: &str, error: &serde_json::Error| {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub const MAX_BARS: usize = 200;
 
 /// Holds of one lock in a window of time, with what went wrong and what was done to the servers in it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
 pub struct TimelineData {
     /// The lock.
     pub lock: String,
@@ -35,7 +35,7 @@ pub struct TimelineData {
 }
 
 /// One hold as a bar.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
 pub struct HoldBar {
     /// The client process.
     pub client: String,
@@ -53,7 +53,7 @@ pub struct HoldBar {
 }
 
 /// One operation as a thin bar.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
 pub struct OperationBar {
     /// The client process.
     pub client: String,
@@ -72,7 +72,9 @@ pub struct OperationBar {
 }
 
 /// A stretch of time, nanoseconds since the run began.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema, Default,
+)]
 pub struct Span {
     /// Its start.
     pub from_ns: u64,
@@ -81,7 +83,7 @@ pub struct Span {
 }
 
 /// A fault's span as a shaded stretch.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
 pub struct FaultBar {
     /// Its name and targets, e.g. `kill n1`.
     pub label: String,

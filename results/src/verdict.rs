@@ -5,7 +5,9 @@ use serde::{Deserialize, Serialize};
 use crate::proof::Proof;
 
 /// A verdict's state. `Unknown` never passes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema, Default,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
     /// Nothing wrong in a history in which enough happened.
@@ -18,7 +20,7 @@ pub enum State {
 }
 
 /// The verdict of one class over one history.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
 pub struct Verdict {
     /// Clean, violated or unknown.
     pub state: State,
@@ -47,7 +49,7 @@ pub struct Verdict {
 }
 
 /// One thing that must not happen, and the proof of it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
 pub struct Anomaly {
     /// What kind: `overlap`, `late-grant`, `lost-update`, `token-regression`, `stuck`, …
     pub what: String,
@@ -65,7 +67,7 @@ pub struct Anomaly {
 }
 
 /// The five verdicts of one history, or of one lock in it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
 pub struct Verdicts {
     /// Somebody acted while not alone.
     pub belief: Verdict,

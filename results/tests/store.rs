@@ -247,3 +247,23 @@ proptest! {
         let _ = store::parse(Path::new("run.json"), &bytes).map_err(|error| error.to_string());
     }
 }
+
+/// With `LOCKLAB_BLESS=1` in the environment the file is written instead.
+#[test]
+fn the_schema_of_a_run_is_as_kept() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("run.schema.json");
+    let schema = store::schema();
+    if std::env::var_os("LOCKLAB_BLESS").is_some() {
+        fs::write(&path, &schema).expect("the schema is written");
+    }
+    let kept = fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        kept == schema,
+        "{} is not current; set LOCKLAB_BLESS=1 and look at the difference",
+        path.display()
+    );
+    let parsed: serde_json::Value = serde_json::from_str(&schema).expect("json");
+    for field in ["schema", "rows", "scenarios", "meta"] {
+        assert!(parsed["properties"][field].is_object(), "{field}");
+    }
+}

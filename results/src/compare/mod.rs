@@ -67,7 +67,7 @@ pub struct VerdictChange {
 }
 
 /// A setting that differs.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Difference {
     /// The run that is compared with the base.
     pub run: String,

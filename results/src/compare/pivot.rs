@@ -4,6 +4,7 @@
 //! is pooled, since rows of different configurations are no samples of one thing.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use serde::Serialize;
 
@@ -280,14 +281,15 @@ pub fn pivot(runs: &[Run], grouping: &Grouping) -> Result<Pivot, GroupError> {
             };
             let column = at(&mut columns, words(&grouping.cols, place));
             let line = at(&mut lines, words(&lines_by, place));
-            if cells.contains_key(&(line, column)) {
-                left_out.push(format!(
+            match cells.entry((line, column)) {
+                Entry::Vacant(free) => {
+                    free.insert(place);
+                }
+                Entry::Occupied(_) => left_out.push(format!(
                     "{}: {}: a further row of the same cell",
                     place.run.run,
                     settings::row_key(place.row)
-                ));
-            } else {
-                cells.insert((line, column), place);
+                )),
             }
         }
         for metric in &METRICS {
