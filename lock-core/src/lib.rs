@@ -70,6 +70,8 @@
 //!
 //! # Where to read on
 //!
+//! `FAULTS.md` says what each kind promises under each fault, with the test that shows it.
+//!
 //! `lock.rs` and `guard.rs` are what callers see. `acquire.rs` looks and waits, `gate.rs` and `line.rs` are the line of
 //! waiters in a client and `queue.rs` the one at the server, `release.rs` gives back, `watchdog.rs` renews by the
 //! deadlines in `renewals.rs`, `hold.rs` is what they share. `servers.rs` asks one server set and
