@@ -11,7 +11,7 @@ use crate::{
     concern::{Concern, ServerReport},
     error::{ErrorKind, LockError},
     gate::Gates,
-    kind::{Kind, Place},
+    kind::{Kind, Place, all_of::AllOf},
     latch,
     lock::{Lock, LockInner, Owner},
     names::{self, Names},
@@ -220,6 +220,34 @@ impl Client {
         }
         let names = self.names(name, of).map_err(invalid)?;
         Ok((names, Arc::clone(&self.inner.routes[0])))
+    }
+
+    /// Several re-entrant locks as one, taken, renewed and given back in one call each: all of them or none, and each also an
+    /// [RLock](Kind::Reentrant) by its own name, for clients of other libraries too. Nothing is sent. It is called by the first of its names in
+    /// order; who waits for it waits until all are free at once, in which a crowd on single ones can keep it waiting.
+    ///
+    /// Errors: `Invalid` for no name, for one that comes twice, and for names that do not lie in one slot, also where there is
+    /// no cluster, so that what works on one server works on many; else as [`lock`](Client::lock). Locks of several slots or servers are for
+    /// [`MultiLock`](crate::MultiLock).
+    pub fn all_of(&self, names: &[&str]) -> Result<Lock, LockError> {
+        const WORD: &str = "all-of";
+        let each = names.iter().map(|name| {
+            let (names, _) = self.in_one_set(WORD, name, Names::new)?;
+            Ok(names)
+        });
+        let together = Names::together(each.collect::<Result<_, LockError>>()?);
+        let first = names.first().copied().unwrap_or_default();
+        let invalid = |why| LockError::local(ErrorKind::Invalid, "use all of", first, why);
+        Ok(Lock {
+            inner: Arc::new(LockInner {
+                client: Arc::clone(&self.inner),
+                names: together.map_err(invalid)?,
+                word: WORD,
+                form: &AllOf,
+                servers: Servers::One(Arc::clone(&self.inner.routes[0])),
+            }),
+            kind: Kind::Reentrant,
+        })
     }
 
     /// What all clones share.

@@ -64,7 +64,7 @@ impl Gates {
 }
 
 fn key(lock: &LockInner) -> Key {
-    (lock.word, lock.names.key.clone())
+    (lock.word, lock.names.line())
 }
 
 /// The subscriptions to a lock's channels, each at every server set.

@@ -63,6 +63,7 @@
 //! | first come, first served, with many waiters | [`Kind::Queued`] |
 //! | many readers or one writer | [`ReadWrite`], which is [`Kind::Read`] and [`Kind::Write`] |
 //! | several locks, all of them or none | [`MultiLock`], of any kinds on any servers |
+//! | the same, in one call, with names of one tag | [`Client::all_of`] |
 //! | to survive the loss of a minority of servers that do not replicate | [`Kind::Redlock`] |
 //! | up to so many at once, counted and nothing else | [`Client::semaphore`] |
 //! | up to so many at once, and the permits of the dead come back | [`Client::permits`] |

@@ -9,38 +9,72 @@ pub(crate) struct Names {
     pub(crate) key: String,
     /// `redisson_lock__channel:{name}`: where a release says so.
     pub(crate) channel: String,
+    /// The locks that are held with it, in order; mostly none.
+    others: Vec<Names>,
 }
 
 impl Names {
-    pub(crate) fn new(name: &str) -> Self {
+    fn of(name: &str, channel: String) -> Self {
         Names {
             key: name.to_owned(),
-            channel: companion("redisson_lock__channel", name),
+            channel,
+            others: Vec::new(),
         }
+    }
+
+    /// Several locks as one: the first name stands for all. The names must lie in one slot, and none may come twice; else it
+    /// says why not.
+    pub(crate) fn together(mut each: Vec<Names>) -> Result<Self, String> {
+        each.sort_by(|one, other| one.key.cmp(&other.key));
+        for two in each.windows(2) {
+            let [one, other] = [&two[0].key, &two[1].key];
+            if one == other {
+                return Err(format!("{one} is named twice"));
+            }
+            let slots = [slot(one.as_bytes()), slot(other.as_bytes())];
+            if slots[0] != slots[1] {
+                return Err(format!(
+                    "{one} lies in slot {} and {other} in slot {}; one call reaches one slot of a cluster, so give all \
+                     names the same tag, as in {{orders}}:1 and {{orders}}:2, or hold them by a multi-lock",
+                    slots[0], slots[1]
+                ));
+            }
+        }
+        let mut each = each.into_iter();
+        let first = each.next().ok_or("there is no lock to acquire")?;
+        let others = each.collect();
+        Ok(Names { others, ..first })
+    }
+
+    /// It, and those that are held with it.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Names> {
+        std::iter::once(self).chain(&self.others)
+    }
+
+    /// What those who wait for exactly this have in common.
+    pub(crate) fn line(&self) -> String {
+        let keys: Vec<_> = self.all().map(|each| each.key.as_str()).collect();
+        keys.join("\n")
+    }
+
+    pub(crate) fn new(name: &str) -> Self {
+        Names::of(name, companion("redisson_lock__channel", name))
     }
 
     /// Of a semaphore, counted or with permits that have ids.
     pub(crate) fn of_permits(name: &str) -> Self {
-        Names {
-            key: name.to_owned(),
-            channel: companion("redisson_sc", name),
-        }
+        Names::of(name, companion("redisson_sc", name))
     }
 
     /// Of both sides of a read-write lock.
     pub(crate) fn of_read_write(name: &str) -> Self {
-        Names {
-            key: name.to_owned(),
-            channel: companion("redisson_rwlock", name),
-        }
+        Names::of(name, companion("redisson_rwlock", name))
     }
 
     /// Of a latch that counts down. Its channel puts the name in braces also where it has some.
     pub(crate) fn of_latch(name: &str) -> Self {
-        Names {
-            key: name.to_owned(),
-            channel: format!("redisson_countdownlatch__channel__{{{name}}}"),
-        }
+        let channel = format!("redisson_countdownlatch__channel__{{{name}}}");
+        Names::of(name, channel)
     }
 
     /// A companion key by its suffix: `{name}:suffix`.

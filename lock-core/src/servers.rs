@@ -240,7 +240,7 @@ pub(crate) fn renewed_together(hold: &Hold) -> Option<Together> {
     let Servers::One(route) = &hold.lock.servers else {
         return None;
     };
-    if hold.durability != Durability::None {
+    if hold.durability != Durability::None || hold.lock.form.renews_alone() {
         return None;
     }
     let slot = match route.is_sharded() {

@@ -131,7 +131,10 @@ impl Bench {
             (script, _) if script.contains("queued") => Kind::Queued,
             _ => Kind::Reentrant,
         };
-        let lock = self.lock(kind);
+        let lock = match script.contains("_all") {
+            true => self.ours.all_of(&["n", "{n}2"]).expect("one slot"),
+            false => self.lock(kind),
+        };
         let owner = |how: Acquire| match when.contains("again") || script.contains("counted") {
             true => how.owner(Owner::numbered(1)),
             false => how,
@@ -139,7 +142,7 @@ impl Bench {
         let counting_life = when.contains("life");
         match script {
             "acquire.lua" | "acquire_fenced.lua" | "take_queued.lua" | "take_read.lua"
-            | "take_write.lua"
+            | "acquire_all.lua" | "take_write.lua"
                 if when.starts_with("free") =>
             {
                 let how = match counting_life {
@@ -231,7 +234,8 @@ impl Bench {
             | "release_plain.lua"
             | "give_queued.lua"
             | "give_read.lua"
-            | "give_write.lua" => {
+            | "give_write.lua"
+            | "release_all.lua" => {
                 let how = owner(minute());
                 take(&lock, how.clone())
                     .await
@@ -266,7 +270,10 @@ impl Bench {
                 guard.release().await.expect("held");
                 calls
             }
-            "force_release.lua" | "force_release_queued.lua" | "force_release_rw.lua" => {
+            "force_release.lua"
+            | "force_release_queued.lua"
+            | "force_release_rw.lua"
+            | "force_release_all.lua" => {
                 lock.force_release().await.expect("answered");
                 drop(take(&lock, minute()).await);
                 self.server

@@ -1,5 +1,6 @@
 //! Turns what is said on the wire, as the server's MONITOR shows it, into a test of its form.
 
+mod lock_support;
 mod support;
 
 use std::time::Duration;
@@ -282,5 +283,124 @@ async fn a_cluster_takes_exactly_the_names_whose_keys_share_a_slot() {
         refused > 0 && refused < names.len(),
         "{refused} of {}",
         names.len()
+    );
+}
+
+/// The keys that RReadWriteLock leaves when a writer reads and then writes no more, and its channel and payloads. One word more: who
+/// waits to read is told of the downgrade.
+#[tokio::test]
+async fn a_downgrade_goes_by_the_keys_and_the_channel_of_rreadwritelock() {
+    let server = Server::start(&[]);
+    let target = server.url().parse().expect("a good URL");
+    let client = Client::connect(&target, ClientOptions::default())
+        .await
+        .expect("it answers");
+    let lock = client.read_write("n").expect("a good name");
+    let how = Acquire::default()
+        .wait(Wait::Try)
+        .lease(Lease::Fixed(Duration::from_secs(30)))
+        .owner(Owner::numbered(5));
+    let owner = format!("{}:5", client.id());
+    let ending = format!("{{n}}:{owner}:rwlock_timeout:1");
+    // Teaches the server the scripts.
+    for side in [lock.read(), lock.write()] {
+        let warm = side.acquire(how.clone()).await.expect("free");
+        warm.release().await.expect("held");
+    }
+    let fields = |expected: &[&str]| {
+        let all = server.ok(&["HGETALL", "n"]);
+        let all: Vec<_> = all.lines().collect();
+        let pairs = |words: &[&str]| -> std::collections::BTreeSet<String> {
+            words.chunks(2).map(|pair| pair.join(" ")).collect()
+        };
+        assert_eq!(pairs(&all), pairs(expected));
+    };
+
+    let mut monitor = Monitor::start(&server);
+    let writing = lock.write().acquire(how.clone()).await.expect("free");
+    let write_field = format!("{owner}:write");
+    fields(&["mode", "write", &write_field, "1"]);
+    let reading = lock.read().acquire(how.clone()).await.expect("ours");
+    fields(&["mode", "write", &write_field, "1", &owner, "1"]);
+    let left: u64 = server.ok(&["PTTL", &ending]).parse().expect("ms");
+    assert!(left <= 30_000 && left > 15_000, "{left}");
+    writing.release().await.expect("held");
+    fields(&["mode", "read", &owner, "1"]);
+    let again = lock.read().acquire(how).await.expect("ours");
+    fields(&["mode", "read", &owner, "2"]);
+    let second = format!("{{n}}:{owner}:rwlock_timeout:2");
+    assert_eq!(server.ok(&["EXISTS", &ending, &second]), "2");
+    again.release().await.expect("held");
+    assert_eq!(server.ok(&["EXISTS", &ending, &second]), "1");
+    reading.release().await.expect("held");
+    let all = monitor.until_echo(&server);
+    let scripts: Vec<_> = sent(&all)
+        .into_iter()
+        .filter(|words| words[0] == "EVALSHA")
+        .map(|words| words[2..].to_vec())
+        .collect();
+    assert_eq!(scripts.len(), 6, "{all:?}");
+    for (words, (keys, args)) in scripts.iter().zip([
+        ("n locklab_writers_latch:{n}", "30000 OWNER 0 30000"),
+        ("n locklab_writers_latch:{n}", "30000 OWNER 0 30000"),
+        ("n redisson_rwlock:{n}", "OWNER PUBLISH 30000"),
+        ("n locklab_writers_latch:{n}", "30000 OWNER 0 30000"),
+        ("n redisson_rwlock:{n}", "OWNER PUBLISH 30000"),
+        ("n redisson_rwlock:{n}", "OWNER PUBLISH 30000"),
+    ]) {
+        assert_eq!(words[0], "3");
+        assert_eq!(words[1..3].join(" "), keys);
+        assert!(words[3].contains("latch:{n}:"), "{words:?}");
+        assert_eq!(words[4..].join(" "), args.replace("OWNER", &owner));
+    }
+    let told: Vec<_> = (all.iter())
+        .filter(|(inner, words)| *inner && words[0].eq_ignore_ascii_case("publish"))
+        .map(|(_, words)| words[1..].join(" "))
+        .collect();
+    assert_eq!(told, ["redisson_rwlock:{n} 1", "redisson_rwlock:{n} 0"]);
+    lock_support::shapes::only_latches_and_tokens_stay(&server);
+}
+
+/// A multi-lock says to each member what the member alone would say, and nothing more; RMultiLock sets the leases a second time, and
+/// does not ask whose they are.
+#[tokio::test]
+async fn a_multi_lock_is_one_acquire_and_one_release_for_each_member() {
+    let server = Server::start(&[]);
+    let target = server.url().parse().expect("a good URL");
+    let client = Client::connect(&target, ClientOptions::default())
+        .await
+        .expect("it answers");
+    let members = ["a", "b"].map(|name| client.lock(Kind::Reentrant, name).expect("a good name"));
+    let both = lock_core::MultiLock::new(members).expect("two names");
+    let how = Acquire::default()
+        .wait(Wait::AtMost(PATIENCE))
+        .lease(Lease::Fixed(Duration::from_secs(10)));
+    let warm = both.acquire(how.clone()).await.expect("free");
+    warm.release().await.whole().expect("held");
+    let mut monitor = Monitor::start(&server);
+    let guard = both.acquire(how).await.expect("free");
+    let owners: Vec<_> = guard
+        .members()
+        .iter()
+        .map(|one| one.owner().to_owned())
+        .collect();
+    guard.release().await.whole().expect("held");
+    let all = monitor.until_echo(&server);
+    let mut said: Vec<_> = sent(&all)
+        .iter()
+        .map(|words| words[2..].join(" "))
+        .collect();
+    // Side by side, so in any order; but no release before all are held.
+    said[..2].sort();
+    said[2..].sort();
+    let channel = "redisson_lock__channel";
+    assert_eq!(
+        said,
+        [
+            format!("1 a 10000 {}", owners[0]),
+            format!("1 b 10000 {}", owners[1]),
+            format!("2 a {channel}:{{a}} {} PUBLISH", owners[0]),
+            format!("2 b {channel}:{{b}} {} PUBLISH", owners[1]),
+        ]
     );
 }

@@ -133,6 +133,10 @@ pub(crate) trait Form: fmt::Debug + Send + Sync {
     fn extend_key<'a>(&self, names: &'a Names) -> Cow<'a, str> {
         Cow::Borrowed(&names.key)
     }
+    /// Whether a renewal of one hold is a request of its own.
+    fn renews_alone(&self) -> bool {
+        false
+    }
     /// Asks how it stands: who holds it, or how much is free.
     fn look(&self, names: &Names) -> Request;
     /// Reads who holds it from the answer to `look`; that of a kind with many holders names nobody.

@@ -17,7 +17,7 @@ static RELEASE_COUNTED: Script = Script::new(
     include_str!("../../scripts/release_counted.lua"),
 );
 static EXTEND: Script = Script::new("extend", include_str!("../../scripts/extend.lua"));
-static LOOK: Script = Script::new("look", include_str!("../../scripts/look.lua"));
+pub(super) static LOOK: Script = Script::new("look", include_str!("../../scripts/look.lua"));
 
 /// What the acquire script answers for an acquire that was settled before.
 const SETTLED: i64 = -3;

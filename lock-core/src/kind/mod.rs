@@ -1,5 +1,6 @@
 //! The kinds of lock: one registry, one file per kind.
 
+pub(crate) mod all_of;
 mod fair;
 mod fenced;
 mod form;

@@ -1,0 +1,36 @@
+-- Takes several locks that are hashes {owner: count}, all of them or none. nil: held; else for how long at least one of them is
+-- another's in ms, -1 without end; -3: this acquire was settled before.
+-- KEYS: locks, [acquire latch].  ARGV: lease in ms, owner, how many locks, [latch in ms].
+-- An owner that may hold several times counts each acquire once, told by its latch.
+local lease, owner, count = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
+local latch = KEYS[count + 1]
+local lefts, ours, longest = {}, 0, nil
+for i = 1, count do
+    lefts[i] = redis.call('pttl', KEYS[i])
+    if lefts[i] ~= -2 then
+        if redis.call('hexists', KEYS[i], owner) == 1 then
+            ours = ours + 1
+        else
+            longest = (lefts[i] == -1 or longest == -1) and -1 or math.max(longest or 0, lefts[i])
+        end
+    end
+end
+if longest then
+    return longest
+end
+local first = latch and redis.call('set', latch, '1', 'px', ARGV[4], 'nx')
+-- What was had by this very acquire and is not there any more is not taken again.
+if latch and not first and ours < count then
+    return -3
+end
+for i = 1, count do
+    if lefts[i] == -2 then
+        redis.call('hset', KEYS[i], owner, 1)
+    elseif first then
+        redis.call('hincrby', KEYS[i], owner, 1)
+    end
+    if lefts[i] < lease then
+        redis.call('pexpire', KEYS[i], lease)
+    end
+end
+return nil

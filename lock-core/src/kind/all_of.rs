@@ -1,0 +1,163 @@
+//! Several RLocks of one slot in one call: requests for all of them at once, each in RLock's format.
+
+use redis::Value;
+
+use super::{
+    form::{Ask, Extended, Form, Given, Held, Reply},
+    hash::{LOOK, REENTRANT, acquire_latch, latch_life},
+};
+use crate::{
+    names::Names,
+    topology::{Request, Script, What},
+};
+
+static ACQUIRE: Script = Script::new("acquire_all", include_str!("../../scripts/acquire_all.lua"));
+static RELEASE: Script = Script::new("release_all", include_str!("../../scripts/release_all.lua"));
+static FORCE_RELEASE: Script = Script::new(
+    "force_release_all",
+    include_str!("../../scripts/force_release_all.lua"),
+);
+
+/// All locks of the names, as one hold.
+#[derive(Debug)]
+pub(crate) struct AllOf;
+
+fn with_keys(mut request: Request, names: &Names) -> Request {
+    for each in names.all() {
+        request = request.key(each.key.as_bytes());
+    }
+    request
+}
+
+fn with_channels(mut request: Request, names: &Names) -> Request {
+    for each in names.all() {
+        request = request.key(each.channel.as_bytes());
+    }
+    request
+}
+
+fn call(script: &'static Script, names: &Names) -> Request {
+    with_keys(Request::new(What::Script(script)), names)
+}
+
+fn count(names: &Names) -> String {
+    names.all().count().to_string()
+}
+
+fn give(ask: &Ask<'_>, undo: bool) -> Request {
+    let mut request = with_channels(call(&RELEASE, ask.names), ask.names);
+    if let Some(ids) = ask.ids {
+        request = request.key(&ask.names.latch("redisson_unlock_latch", ids.release));
+        if undo {
+            request = request.key(&acquire_latch(ask.names, ids));
+        }
+    }
+    request = request
+        .arg(ask.owner.as_bytes())
+        .arg(ask.publish.as_bytes())
+        .arg(count(ask.names).as_bytes());
+    match ask.ids {
+        Some(_) => request.arg_ms(latch_life(ask.lease)),
+        None => request,
+    }
+}
+
+impl Form for AllOf {
+    fn acquire(&self, ask: &Ask<'_>) -> Request {
+        let mut request = call(&ACQUIRE, ask.names);
+        if let Some(ids) = ask.ids {
+            request = request.key(&acquire_latch(ask.names, ids));
+        }
+        request = request
+            .arg_ms(ask.lease)
+            .arg(ask.owner.as_bytes())
+            .arg(count(ask.names).as_bytes());
+        match ask.ids {
+            Some(_) => request.arg_ms(latch_life(ask.lease)),
+            None => request,
+        }
+    }
+
+    fn read_acquire(&self, value: &Value) -> Option<Reply> {
+        REENTRANT.read_acquire(value)
+    }
+
+    fn release(&self, ask: &Ask<'_>) -> Request {
+        give(ask, false)
+    }
+
+    fn undo(&self, ask: &Ask<'_>) -> Request {
+        give(ask, true)
+    }
+
+    fn read_release(&self, value: &Value) -> Option<Given> {
+        REENTRANT.read_release(value)
+    }
+
+    fn extend_script(&self) -> &'static Script {
+        REENTRANT.extend_script()
+    }
+
+    fn extend_keys(&self, ask: &Ask<'_>, request: Request) -> Request {
+        with_keys(request, ask.names)
+    }
+
+    fn extend_arg(&self, ask: &Ask<'_>, request: Request) -> Request {
+        let each = ask.names.all();
+        each.fold(request, |request, _| request.arg(ask.owner.as_bytes()))
+    }
+
+    fn read_extend(&self, value: &Value) -> Option<Extended> {
+        let Value::Array(answers) = value else {
+            return REENTRANT.read_extend(value);
+        };
+        // All are held, or the whole is lost.
+        answers.iter().try_fold(Extended::Held, |all, answer| {
+            match REENTRANT.read_extend(answer)? {
+                Extended::Held => Some(all),
+                Extended::Missing => Some(Extended::Missing),
+            }
+        })
+    }
+
+    fn renews_alone(&self) -> bool {
+        true
+    }
+
+    fn look(&self, names: &Names) -> Request {
+        call(&LOOK, names)
+    }
+
+    fn read_holder(&self, value: &Value) -> Option<Option<Held>> {
+        REENTRANT.read_holder(value)
+    }
+
+    fn count(&self, names: &Names) -> Option<Request> {
+        Some(with_keys(Request::new(What::Command("EXISTS")), names))
+    }
+
+    fn force_release(&self, names: &Names, publish: &'static str) -> Request {
+        with_channels(call(&FORCE_RELEASE, names), names).arg(publish.as_bytes())
+    }
+
+    fn channels<'a>(&self, names: &'a Names) -> Vec<&'a str> {
+        names.all().map(|each| each.channel.as_str()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_that_is_missing_is_the_whole_missing() {
+        let answers = |each: &[i64]| Value::Array(each.iter().copied().map(Value::Int).collect());
+        assert_eq!(AllOf.read_extend(&answers(&[1, 1])), Some(Extended::Held));
+        assert_eq!(
+            AllOf.read_extend(&answers(&[1, 0, 1])),
+            Some(Extended::Missing)
+        );
+        assert_eq!(AllOf.read_extend(&answers(&[1, 7])), None);
+        assert_eq!(AllOf.read_extend(&Value::Int(1)), Some(Extended::Held));
+    }
+}
