@@ -2,7 +2,7 @@
 //! beside redis-benchmark, and per lock held.
 //!
 //! `cargo bench -p lock-core` · `-- --million` holds 1,000,000 locks instead of 100,000 · `-- cycle`, `-- reference`,
-//! `-- pairs`, `-- chain` and `-- renewal` run one part · `--features peer -- peer` measures beside rslock. Ratios are medians over
+//! `-- pairs`, `-- quorum`, `-- chain` and `-- renewal` run one part · `--features peer` measures beside rslock (`-- peer`, `-- quorum`). Ratios are medians over
 //! rounds in which the two sides take turns, since a machine's pace drifts; absolute figures are of this machine, now.
 //! Each goal of the library is a line that begins with `goal:` and says whether it is reached.
 
@@ -12,9 +12,12 @@
 mod chain;
 mod cycle;
 mod goals;
+#[path = "../../tests/lock_support/mod.rs"]
+mod lock_support;
 mod pairs;
 #[cfg(feature = "peer")]
 mod peer;
+mod quorum;
 mod reference;
 mod renewal;
 #[path = "../../tests/support/mod.rs"]
@@ -26,9 +29,17 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 fn main() -> Result<(), Failure> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let asks = |word: &str| arguments.iter().any(|argument| argument == word);
-    let all = !["cycle", "peer", "reference", "pairs", "renewal", "chain"]
-        .into_iter()
-        .any(asks);
+    let all = ![
+        "cycle",
+        "peer",
+        "quorum",
+        "reference",
+        "pairs",
+        "renewal",
+        "chain",
+    ]
+    .into_iter()
+    .any(asks);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
@@ -44,6 +55,9 @@ fn main() -> Result<(), Failure> {
     }
     if all || asks("reference") {
         runtime.block_on(reference::run())?;
+    }
+    if all || asks("quorum") {
+        runtime.block_on(quorum::run())?;
     }
     if all || asks("chain") {
         runtime.block_on(chain::run())?;
