@@ -9,17 +9,38 @@ use crate::{
     Failure,
     cycle::{self, Count, Pairs, ROUNDS, TASKS},
     goals::{self, Bound},
-    support::Server,
+    support::{Server, newer_servers},
 };
 
 const LEASE: Duration = Duration::from_secs(30);
 
+/// On the installed server, and on those that have a compare-and-delete of their own (LOCK_CORE_NEWER_SERVER).
 pub(crate) async fn run() -> Result<(), Failure> {
-    let server = Server::start(&[]);
+    let installed = "redis-server".to_owned();
+    let mut programs = vec![installed];
+    for command in ["DELEX", "DELIFEQ"] {
+        for program in newer_servers(command, "Redis 8.4, Valkey 9.0") {
+            if !programs.contains(&program) {
+                programs.push(program);
+            }
+        }
+    }
+    for program in programs {
+        beside(&program).await?;
+    }
+    Ok(())
+}
+
+async fn beside(program: &str) -> Result<(), Failure> {
+    let server = Server::start_program(program, &[]);
     let client = cycle::connect(&server).await?;
     let mut manager = LockManager::new(vec![server.url()]);
     manager.set_retry(1, Duration::ZERO);
-    println!("\nan uncontended cycle: the plain lock, and rslock 0.10");
+    let info = server.ok(&["INFO", "server"]);
+    let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name));
+    let version = field("valkey_version:").or(field("redis_version:"));
+    let version = version.unwrap_or("?").trim();
+    println!("\nan uncontended cycle: the plain lock, and rslock 0.10, on {program} {version}");
     cycle::heading("rslock");
     let mut all = Vec::new();
     for tasks in TASKS {
@@ -39,7 +60,9 @@ pub(crate) async fn run() -> Result<(), Failure> {
         all.push((tasks, pairs));
     }
     for (tasks, pairs) in all {
-        let name = |what: &str| format!("{what} per cycle against rslock, {tasks} tasks");
+        let name = |what: &str| {
+            format!("{what} per cycle against rslock, {tasks} tasks, server {version}")
+        };
         goals::ratio(
             &name("client's processor time"),
             pairs.client(),
