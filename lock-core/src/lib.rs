@@ -4,12 +4,17 @@
 //! lives. This crate takes, keeps and gives back such locks on a single server, a sentinel group, a cluster or a
 //! majority of independent masters, beside Java clients or without them.
 //!
-//! ```no_run
+//! ```
 //! use std::time::Duration;
 //! use lock_core::{Acquire, Client, ClientOptions, Kind, Wait};
 //!
-//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! let target = "redis://127.0.0.1:6379".parse()?;
+//! # #[path = "../tests/support/mod.rs"]
+//! # mod support;
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let server = support::Server::start(&[]);
+//! # let url = server.url();
+//! let target = url.parse()?; // such as redis://127.0.0.1:6379
 //! let client = Client::connect(&target, ClientOptions::default()).await?;
 //! let orders = client.lock(Kind::Reentrant, "orders")?;
 //! let guard = orders.acquire(Acquire::default().wait(Wait::AtMost(Duration::from_secs(5)))).await?;
@@ -17,6 +22,7 @@
 //!     () = work() => { guard.release().await?; }
 //!     reason = guard.lost() => eprintln!("stopped: {reason}"),
 //! }
+//! # assert_eq!(server.ok(&["EXISTS", "orders"]), "0");
 //! # Ok(()) }
 //! # async fn work() {}
 //! ```
@@ -34,8 +40,8 @@
 //!   holder's lease ends, and after [`ClientOptions::poll_bound`] at the latest.
 //! - **Each hold is its own.** Renewals of one never outlive it and never end with another; one silent server
 //!   does not delay renewals on the others. Re-entry happens only for an equal [`Owner`] that the caller names.
-//! - **Beside Redisson**: keys, fields, channels and payloads of `reentrant`, `non-reentrant`, `spin` and `fenced` are those of
-//!   its locks. A release sends no DEL for its unlock latch: a hold of a fresh owner needs none, since its owner
+//! - **Beside Redisson**: keys, fields, channels and payloads of `reentrant`, `non-reentrant`, `spin`, `fenced`, `fair`, `read` and
+//!   `write` are those of its locks. A release sends no DEL for its unlock latch: a hold of a fresh owner needs none, since its owner
 //!   never comes again, and the latch of a named owner ends by itself within 30 s.
 //!
 //! # What is not
@@ -49,7 +55,15 @@
 //!   a replica that has an old one. The resource must refuse equal tokens as well as smaller ones.
 //! - **Belief is not contract.** A process that is paused in the middle of its work goes on after its lease believing that
 //!   it holds the lock. Where that matters, use [`Kind::Fenced`] and let the resource refuse older tokens.
-//! - Waiters of one client are served in their order; between clients there is no order, but for [`Kind::Queued`].
+//! - Waiters of one client are served in their order; between clients there is no order, but for [`Kind::Queued`]
+//!   and [`Kind::Fair`].
+//!
+//! # Servers
+//!
+//! A [`Target`] is a URL: `redis://`, `redis-sentinel://`, `redis-cluster://`, `redlock://` for independent masters, each with
+//! `rediss` or `…s` for TLS, with user, password and database in the usual places. [`ClientOptions`] has the rest: time limits,
+//! [durability](Durability), [TLS](TlsOptions), [pub/sub](PubSub). Settings of the servers that are dangerous for locks are
+//! read when a client connects, and [`Client::concerns`] tells them.
 //!
 //! # Which lock to choose
 //!
@@ -61,6 +75,7 @@
 //! | no subscriptions: very short holds, few waiters | [`Kind::Spin`] |
 //! | writes that must never be overtaken | [`Kind::Fenced`] |
 //! | first come, first served, with many waiters | [`Kind::Queued`] |
+//! | first come, first served, beside Java clients or with re-entry | [`Kind::Fair`] |
 //! | many readers or one writer | [`ReadWrite`], which is [`Kind::Read`] and [`Kind::Write`] |
 //! | several locks, all of them or none | [`MultiLock`], of any kinds on any servers |
 //! | the same, in one call, with names of one tag | [`Client::all_of`] |

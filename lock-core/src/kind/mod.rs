@@ -221,6 +221,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_front_page_says_when_to_choose_each() {
+        for kind in Kind::ALL {
+            let row = format!("[`Kind::{kind:?}`]");
+            let mut lines = include_str!("../lib.rs").lines();
+            let listed = lines.any(|line| line.starts_with("//! |") && line.contains(&row));
+            assert!(listed, "{row}");
+        }
+    }
+
+    #[test]
     fn every_kind_has_one_row_and_its_name_leads_back() {
         assert_eq!(Kind::ALL.len(), ROWS.len());
         for (kind, row) in Kind::ALL.iter().zip(ROWS) {
