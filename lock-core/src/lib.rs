@@ -60,8 +60,8 @@
 //!
 //! # Servers
 //!
-//! A [`Target`] is a URL: `redis://`, `redis-sentinel://`, `redis-cluster://`, `redlock://` for independent masters, each with
-//! `rediss` or `…s` for TLS, with user, password and database in the usual places. [`ClientOptions`] has the rest: time limits,
+//! A [`Target`] is a URL: `redis://`, `redis-sentinel://`, `redis-cluster://`, `redlock://` for independent masters
+//! (by TLS `rediss://`, `rediss-sentinel://`, `rediss-cluster://`, `redlocks://`), with user, password and database in the usual places. [`ClientOptions`] has the rest: time limits,
 //! [durability](Durability), [TLS](TlsOptions), [pub/sub](PubSub). Settings of the servers that are dangerous for locks are
 //! read when a client connects, and [`Client::concerns`] tells them.
 //!

@@ -27,9 +27,15 @@ const PATIENCE_MS: std::ops::Range<u64> = 500..1500;
 /// Members keep what their kinds promise, each on its own servers: this is no [quorum](crate::Kind::Redlock), and
 /// one member that cannot be reached keeps all of them from being held. Each is renewed by itself.
 ///
-/// ```no_run
-/// # use lock_core::{Acquire, Client, Kind, MultiLock};
-/// # async fn example(here: Client, there: Client) -> Result<(), Box<dyn std::error::Error>> {
+/// ```
+/// # use lock_core::{Acquire, Client, ClientOptions, Kind, MultiLock};
+/// # #[path = "../tests/support/mod.rs"]
+/// # mod support;
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let servers = [support::Server::start(&[]), support::Server::start(&[])];
+/// # let here = Client::connect(&servers[0].url().parse()?, ClientOptions::default()).await?;
+/// # let there = Client::connect(&servers[1].url().parse()?, ClientOptions::default()).await?;
 /// let both = MultiLock::new([here.lock(Kind::Reentrant, "from")?, there.lock(Kind::Reentrant, "to")?])?;
 /// let guard = both.acquire(Acquire::default()).await?;
 /// tokio::select! {

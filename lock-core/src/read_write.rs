@@ -12,9 +12,14 @@ use crate::{
 /// Its two sides are locks of the kinds [`Read`](Kind::Read) and [`Write`](Kind::Write), beside Java clients' RReadWriteLock. Each
 /// hold has its own lease: a reader that is gone keeps nobody out for longer than its own, whoever else reads.
 ///
-/// ```no_run
-/// # use lock_core::{Acquire, Client};
-/// # async fn example(client: Client) -> Result<(), Box<dyn std::error::Error>> {
+/// ```
+/// # use lock_core::{Acquire, Client, ClientOptions};
+/// # #[path = "../tests/support/mod.rs"]
+/// # mod support;
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = support::Server::start(&[]);
+/// # let client = Client::connect(&server.url().parse()?, ClientOptions::default()).await?;
 /// let prices = client.read_write("prices")?;
 /// let writing = prices.write().acquire(Acquire::default()).await?;
 /// // … change them, then go on reading what was written, with nobody in between:
