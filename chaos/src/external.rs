@@ -28,6 +28,8 @@ pub struct Allowed<'a> {
     pub topology: &'a Topology,
     /// All of them are on this machine: commands to them need no further word.
     pub loopback: bool,
+    /// Clients hold the servers' certificates against their addresses.
+    pub named_by_address: bool,
     /// Faults by command that are allowed all the same.
     pub faults: &'a [String],
 }
@@ -76,6 +78,12 @@ fn possible(
 ) -> Result<(), String> {
     let name = kind.name;
     if kind.hits.link() {
+        if allowed.named_by_address {
+            return Err(format!(
+                "`{name}` needs a proxy before the servers, and their certificates are for their own addresses; add tls-server-name=NAME \
+                 to the target's URL, with a name that they are for as well"
+            ));
+        }
         return on_links(name, &fault.on, allowed.topology);
     }
     let commanded = BY_COMMAND.contains(&name);
@@ -145,6 +153,7 @@ mod tests {
         let allowed = Allowed {
             topology,
             loopback,
+            named_by_address: false,
             faults: &faults_allowed,
         };
         match for_servers(scenario(faults), &allowed) {
@@ -170,6 +179,7 @@ mod tests {
         let allowed = Allowed {
             topology: &sentinel,
             loopback: false,
+            named_by_address: false,
             faults: &[],
         };
         assert!(for_servers(scenario, &allowed).is_ok());

@@ -4,10 +4,11 @@
 mod support;
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::Output;
+use std::process::{Output, Stdio};
 
-use support::{Server, code, run, stderr, stdout};
+use support::{Server, code, locklab, run, stderr, stdout};
 
 fn scenario(dir: &Path, faults: &str) -> String {
     let text = format!(
@@ -127,4 +128,50 @@ fn servers_beyond_this_machine_need_their_owners_word() {
     );
     let nobody = chaos(dir.path(), "redis://127.0.0.1:1", &[]);
     assert_eq!(code(&nobody), 69, "{}", stderr(&nobody));
+}
+
+#[test]
+fn servers_that_speak_tls_are_steered_over_tls() {
+    let dir = tempfile::tempdir_in("/dev/shm")
+        .or_else(|_| tempfile::tempdir())
+        .unwrap();
+    let dir = dir.path();
+    let mut theirs = locklab(dir)
+        .args(["up", "single", "--tls"])
+        .env("XDG_RUNTIME_DIR", dir)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut url = String::new();
+    let out = theirs.stdout.take().unwrap();
+    BufReader::new(out).read_line(&mut url).unwrap();
+    let url = url.trim();
+    assert!(url.starts_with("rediss://"), "{url}");
+
+    scenario(
+        dir,
+        "[[faults]]\nat = \"500ms\"\nfault = \"client-kill\"\non = \"master\"\n",
+    );
+    let output = chaos(dir, url, &[]);
+    assert_eq!(code(&output), 0, "{}{}", stdout(&output), stderr(&output));
+    assert_eq!(first_fault(&output)["bit"], true, "{}", stdout(&output));
+
+    scenario(
+        dir,
+        "[[faults]]\nat = \"300ms\"\nfor = \"300ms\"\nfault = \"cut\"\non = \"client 1 <-> master\"\n",
+    );
+    let refused = chaos(dir, url, &[]);
+    assert_eq!(code(&refused), 65);
+    assert!(
+        stderr(&refused).contains("tls-server-name=NAME"),
+        "{}",
+        stderr(&refused)
+    );
+    // The certificates of a run are for `localhost` too.
+    let named = format!("{url}&tls-server-name=localhost");
+    let output = chaos(dir, &named, &[]);
+    assert_eq!(code(&output), 0, "{}{}", stdout(&output), stderr(&output));
+    assert_eq!(first_fault(&output)["bit"], true, "{}", stdout(&output));
+    support::signal(&theirs, nix::sys::signal::Signal::SIGINT);
+    assert_eq!(theirs.wait().unwrap().code(), Some(0));
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, SanType};
 
 use crate::topology::OWN_USER;
-use crate::{ClusterError, Role, Secret, Topology};
+use crate::{ClusterError, Role, Secret, Secured, Topology};
 
 /// A Unix socket's path has 108 bytes, the last of which is zero.
 const SOCKET_PATH_MAX: usize = 107;
@@ -35,6 +35,7 @@ impl Access {
         Dial {
             address,
             socket: self.tls.then(|| dir.join("socket")),
+            tls: None,
             user: Some(OWN_USER.to_owned()),
             password: match role {
                 Role::Sentinel => None,
@@ -52,6 +53,8 @@ pub struct Dial {
     pub(crate) address: SocketAddr,
     /// A Unix socket that is used instead.
     pub(crate) socket: Option<PathBuf>,
+    /// How the connection is secured, where that is not left out by way of a socket.
+    pub(crate) tls: Option<Secured>,
     /// Whose password it is; `None`: the server's default user's.
     pub(crate) user: Option<String>,
     /// The password, if one is needed.

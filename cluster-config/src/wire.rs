@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Value};
+use tokio::net::TcpStream;
 
+use crate::Secured;
 use crate::access::Dial;
 
 /// Why there is no value.
@@ -47,6 +49,11 @@ pub(crate) async fn connect(
     dial: &Dial,
     timeout: Duration,
 ) -> Result<MultiplexedConnection, Failure> {
+    if let Some(tls) = &dial.tls {
+        return tokio::time::timeout(timeout, secured(dial, tls, timeout))
+            .await
+            .unwrap_or_else(|_| Err(silent(format!("no connection within {timeout:?}"))));
+    }
     let client = redis::Client::open(dial.info().map_err(silent)?).map_err(silent)?;
     // The response timeout also bounds the hand-shake with a server that accepts and says nothing, as a paused one does.
     let config = AsyncConnectionConfig::new()
@@ -62,6 +69,25 @@ pub(crate) async fn connect(
         Ok(Err(error)) => Err(silent(error)),
         Err(_) => Err(silent(format!("no connection within {timeout:?}"))),
     }
+}
+
+/// The same over TLS, by somebody else's handshake.
+async fn secured(
+    dial: &Dial,
+    tls: &Secured,
+    timeout: Duration,
+) -> Result<MultiplexedConnection, Failure> {
+    let stream = TcpStream::connect(dial.address).await.map_err(silent)?;
+    stream.set_nodelay(true).map_err(silent)?;
+    let host = dial.address.ip().to_string();
+    let stream = tls.0.shake(&host, stream).await.map_err(silent)?;
+    let info = dial.info().map_err(silent)?;
+    let config = AsyncConnectionConfig::new().set_response_timeout(Some(timeout));
+    let opened =
+        MultiplexedConnection::new_with_config(info.redis_settings(), stream, config).await;
+    let (connection, driver) = opened.map_err(silent)?;
+    tokio::spawn(driver);
+    Ok(connection)
 }
 
 /// One command on an open connection.

@@ -243,6 +243,7 @@ mod external {
                 TopologyKind::Sentinel => "locklab".to_owned(),
                 _ => String::new(),
             },
+            tls: None,
             user: None,
             password: None,
             database: 0,

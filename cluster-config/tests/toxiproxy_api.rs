@@ -167,7 +167,7 @@ fn whatever_is_asked_is_answered() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let api = runtime.block_on(Api::ours());
     let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
-        cases: 400,
+        cases: 1500,
         failure_persistence: None,
         ..ProptestConfig::default()
     });
@@ -185,6 +185,10 @@ fn whatever_is_asked_is_answered() {
     let inputs = (method, path, body(), any::<Option<Vec<u8>>>());
     let outcome = runner.run(&inputs, |(method, path, text, bytes)| {
         let body = bytes.unwrap_or(text.into_bytes());
+        // Most paths lead to a proxy: what is behind them should be reached as well.
+        let proxy = r#"{"name":"a","listen":"127.0.0.1:0","upstream":"127.0.0.1:1"}"#;
+        let made = runtime.block_on(api.ask("POST", "/proxies", proxy));
+        prop_assert!(matches!(made.status, 201 | 409));
         let answer = runtime.block_on(ask(api.address(), method, &path, "test", &body));
         prop_assert!((200..600).contains(&answer.status));
         Ok(())

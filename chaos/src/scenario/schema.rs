@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use cluster_config::input::{Scalar, schema_of};
 use schemars::JsonSchema;
 
 /// A scenario of locklab: servers, a lock, a load, faults, and what must come out.
@@ -28,16 +29,6 @@ struct File {
     hooks: Option<BTreeMap<String, String>>,
     random: Option<RandomTable>,
     expect: Option<ExpectTable>,
-}
-
-/// A word, a number or yes/no.
-#[derive(JsonSchema)]
-#[serde(untagged)]
-#[allow(dead_code, reason = "only its shape is used")]
-enum Scalar {
-    Text(String),
-    Number(f64),
-    Truth(bool),
 }
 
 /// The lock under test.
@@ -180,31 +171,17 @@ struct ExpectTable {
 
 /// The JSON schema of a scenario file, pretty-printed, with a line feed at its end.
 pub fn json_schema() -> String {
-    let schema = schemars::schema_for!(File);
-    let mut text = serde_json::to_string_pretty(&schema).expect("a schema is plain JSON");
-    text.push('\n');
-    text
+    schema_of::<File>()
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::{faults, parse, random};
-    use serde_json::Value;
+    use cluster_config::input::schema_keys;
 
     #[test]
     fn parser_and_schema_know_the_same_keys() {
-        let schema: Value = serde_json::from_str(&super::json_schema()).expect("JSON");
-        let keys = |pointer: &str| {
-            let mut keys: Vec<&str> = schema
-                .pointer(pointer)
-                .and_then(Value::as_object)
-                .expect(pointer)
-                .keys()
-                .map(String::as_str)
-                .collect();
-            keys.sort_unstable();
-            keys
-        };
+        let schema = super::json_schema();
         for (pointer, known) in [
             ("/properties", parse::TOP_KEYS.to_vec()),
             (
@@ -222,7 +199,11 @@ mod tests {
         ] {
             let mut known = known;
             known.sort_unstable();
-            assert_eq!(keys(pointer), known, "{pointer}");
+            assert_eq!(
+                schema_keys(&schema, pointer).expect(pointer),
+                known,
+                "{pointer}"
+            );
         }
     }
 }

@@ -1,10 +1,17 @@
 //! Turns a target URL into somebody else's servers, and scenarios into what may be done to those.
 
+use std::io;
+use std::sync::Arc;
+
+use async_trait::async_trait;
 use chaos::external::{Allowed, for_servers};
 use chaos::scenario::Scenario;
 use chaos::toxiproxy::beyond_toxiproxy;
-use cluster_config::{External, ExternalTarget, Secret, TopologyKind, resolve_host};
-use lock_core::{Endpoint, Shape, Target};
+use cluster_config::{
+    External, ExternalTarget, Handshake, Secret, SecureStream, Secured, TopologyKind, resolve_host,
+};
+use lock_core::{Endpoint, Shape, Target, TlsHandshake};
+use tokio::net::TcpStream;
 
 use super::bench::allow;
 use crate::exit;
@@ -36,15 +43,26 @@ pub(crate) fn allowable(text: &str) -> Result<String, String> {
     ))
 }
 
+/// The harness trusts servers as the locks do.
+#[derive(Debug)]
+struct OverTls(TlsHandshake);
+
+#[async_trait]
+impl Handshake for OverTls {
+    async fn shake(&self, host: &str, stream: TcpStream) -> io::Result<Box<dyn SecureStream>> {
+        Ok(Box::new(self.0.shake(host, stream).await?))
+    }
+
+    fn any_address(&self) -> bool {
+        self.0.any_address()
+    }
+}
+
 /// Finds the servers behind a URL. `mine`: they may be touched although they are not on this machine.
 pub(crate) async fn external(url: &str, mine: bool) -> anyhow::Result<External> {
     let target: Target = url.parse().map_err(exit::usage)?;
     allow(&target, mine)?;
-    if target.tls() {
-        return Err(exit::usage(format!(
-            "{target}: faults are steered over connections in the clear, and this target has none; `bench --target` takes it"
-        )));
-    }
+    let tls = TlsHandshake::of(&target).map_err(|why| exit::usage(format!("{target}: {why}")))?;
     let mut addresses = Vec::new();
     for endpoint in target.endpoints() {
         if let Endpoint::Unix(path) = endpoint {
@@ -66,6 +84,7 @@ pub(crate) async fn external(url: &str, mine: bool) -> anyhow::Result<External> 
         kind,
         addresses,
         master_name: target.master_name().unwrap_or_default().to_owned(),
+        tls: tls.map(|tls| Secured(Arc::new(OverTls(tls)))),
         user: target.username().map(str::to_owned),
         password: target.password().map(Secret::new),
         database: target.database(),
@@ -88,6 +107,7 @@ pub(crate) fn on_target(
     let allowed = Allowed {
         topology: external.topology(),
         loopback: external.is_loopback(),
+        named_by_address: external.is_named_by_address(),
         faults: allowed,
     };
     for_servers(scenario, &allowed).map_err(|wrong| {

@@ -2,6 +2,7 @@
 
 mod discover;
 mod owners;
+mod secured;
 
 use std::net::SocketAddr;
 
@@ -17,6 +18,7 @@ use crate::{
 };
 use discover::{ANSWER, Found, discover, resolved};
 use owners::Owners;
+pub use secured::{Handshake, SecureStream, Secured};
 
 /// What a URL says of somebody else's servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +29,8 @@ pub struct ExternalTarget {
     pub addresses: Vec<SocketAddr>,
     /// The name under which the sentinels know the master; empty without sentinels.
     pub master_name: String,
+    /// How servers that speak TLS are trusted; `None`: they speak in the clear.
+    pub tls: Option<Secured>,
     /// User of the data nodes.
     pub user: Option<String>,
     /// Password of the data nodes.
@@ -41,6 +45,7 @@ impl ExternalTarget {
         Dial {
             address,
             socket: None,
+            tls: self.tls.clone(),
             user: self.user.clone().filter(|_| data),
             password: self.password.clone().filter(|_| data),
             database: if data { self.database } else { 0 },
@@ -111,6 +116,12 @@ impl External {
         self.found
             .iter()
             .all(|found| found.address.ip().is_loopback())
+    }
+
+    /// Whether clients hold the servers' certificates against their addresses: then no proxy can stand before them at another one.
+    pub fn is_named_by_address(&self) -> bool {
+        let tls = self.target.tls.as_ref();
+        tls.is_some_and(|tls| !tls.0.any_address())
     }
 
     /// The same servers for one run, whose keys begin with this.
@@ -189,6 +200,11 @@ impl Provisioner for External {
                 "links of somebody else's {} servers cannot be harmed: they announce addresses of their own, past any proxy",
                 self.topology.kind
             )));
+        }
+        if proxied && self.is_named_by_address() {
+            return Err(ClusterError::new(
+                "the servers' certificates are for their addresses, and a proxy has another; add tls-server-name=NAME to the URL",
+            ));
         }
         let listens = |port| {
             let nodes = self.nodes(Some(port));

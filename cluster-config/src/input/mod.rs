@@ -3,7 +3,9 @@
 //! Scenario files and topology files are read with this, so that both complain alike.
 
 mod problem;
+mod schema;
 mod section;
 
 pub use problem::{FileErrors, Problem, Problems, nearest, one_of};
+pub use schema::{Scalar, schema_keys, schema_of};
 pub use section::{Section, float, integer, shown};

@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 
 use super::{ContainerNetwork, Persistence, ProvisionerKind, TopologyKind};
 use crate::Role;
+use crate::input::{Scalar, schema_of};
 
 /// The file that `locklab up` takes.
 #[derive(JsonSchema)]
@@ -85,32 +86,19 @@ struct NodeTable {
     config: Option<BTreeMap<String, Scalar>>,
 }
 
-/// A word, a number or yes/no.
-#[derive(Debug, JsonSchema)]
-#[serde(untagged)]
-#[allow(dead_code, reason = "only its shape is used")]
-enum Scalar {
-    Text(String),
-    Number(f64),
-    Truth(bool),
-}
-
 /// The JSON schema of a topology file, pretty-printed, with a line feed at its end.
 pub fn json_schema() -> String {
-    let schema = schemars::schema_for!(File);
-    let mut text = serde_json::to_string_pretty(&schema).expect("a schema is plain JSON");
-    text.push('\n');
-    text
+    schema_of::<File>()
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::file::{NODE_KEYS, TOPOLOGY_KEYS, USER_KEYS};
-    use serde_json::Value;
+    use crate::input::schema_keys;
 
     #[test]
     fn parser_and_schema_know_the_same_keys() {
-        let schema: Value = serde_json::from_str(&super::json_schema()).unwrap();
+        let schema = super::json_schema();
         for (pointer, known) in [
             ("/$defs/Topology/properties", TOPOLOGY_KEYS.as_slice()),
             ("/$defs/User/properties", USER_KEYS.as_slice()),
@@ -118,14 +106,7 @@ mod tests {
         ] {
             let mut known = known.to_vec();
             known.sort_unstable();
-            let mut found: Vec<&String> = schema
-                .pointer(pointer)
-                .and_then(Value::as_object)
-                .unwrap()
-                .keys()
-                .collect();
-            found.sort_unstable();
-            assert_eq!(found, known, "{pointer}");
+            assert_eq!(schema_keys(&schema, pointer).unwrap(), known, "{pointer}");
         }
     }
 }

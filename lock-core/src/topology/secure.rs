@@ -63,7 +63,7 @@ impl Secure {
     }
 
     /// Shakes hands; the certificate must be for `host`, unless another name was given.
-    pub(super) async fn handshake(
+    pub(crate) async fn handshake(
         &self,
         host: &str,
         stream: TcpStream,

@@ -1,0 +1,34 @@
+//! What the JSON schemas of all our files have in common.
+
+use schemars::JsonSchema;
+
+/// A word, a number or yes/no.
+#[derive(Debug, JsonSchema)]
+#[serde(untagged)]
+#[allow(
+    dead_code,
+    missing_docs,
+    reason = "only its shape is used, and docs would be a part of it"
+)]
+pub enum Scalar {
+    Text(String),
+    Number(f64),
+    Truth(bool),
+}
+
+/// The JSON schema of a file of this shape, pretty-printed, with a line feed at its end.
+pub fn schema_of<T: JsonSchema>() -> String {
+    let schema = schemars::schema_for!(T);
+    let mut text = serde_json::to_string_pretty(&schema).expect("a schema is plain JSON");
+    text.push('\n');
+    text
+}
+
+/// The keys that a schema allows in the table to which a JSON pointer leads, sorted: to hold a parser's own list against.
+pub fn schema_keys(schema: &str, pointer: &str) -> Option<Vec<String>> {
+    let schema: serde_json::Value = serde_json::from_str(schema).ok()?;
+    let table = schema.pointer(pointer)?.as_object()?;
+    let mut keys: Vec<String> = table.keys().cloned().collect();
+    keys.sort_unstable();
+    Some(keys)
+}
