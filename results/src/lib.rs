@@ -36,6 +36,7 @@ mod atomic;
 pub mod compare;
 pub mod decide;
 pub mod gate;
+mod hdr;
 pub mod history;
 pub mod history_writer;
 mod json_path;

@@ -191,9 +191,13 @@ pub struct Raw {
     pub cycles_per_s: Vec<f64>,
     /// Per round: cycles that ended in each of equal parts of the window.
     pub cycles_per_part: Vec<Vec<u32>>,
-    /// All rounds: acquire latency in nanoseconds (rounded to three digits) and how often.
+    /// All rounds: acquire latency in nanoseconds (rounded to three digits) and how often. In the file an HdrHistogram, V2, base64.
+    #[serde(with = "crate::hdr")]
+    #[schemars(with = "String")]
     pub acquire_ns: Vec<(u64, u64)>,
-    /// All rounds: hand-off in nanoseconds (rounded to three digits) and how often.
+    /// All rounds: hand-off in nanoseconds (rounded to three digits) and how often. In the file an HdrHistogram, V2, base64.
+    #[serde(with = "crate::hdr")]
+    #[schemars(with = "String")]
     pub handoff_ns: Vec<(u64, u64)>,
 }
 

@@ -162,6 +162,8 @@ pub struct Pivot {
     pub comparisons: Vec<Against>,
     /// Configuration that differs between the runs.
     pub differences: Vec<Difference>,
+    /// Fields that are in neither lines nor columns and differ with them: a ratio shows their effect too.
+    pub also_differs: Vec<&'static str>,
     /// Rows that were left out, and why.
     pub left_out: Vec<String>,
     /// The tables.
@@ -247,19 +249,40 @@ pub fn pivot(runs: &[Run], grouping: &Grouping) -> Result<Pivot, GroupError> {
                 && differs(field)
         })
         .collect();
-    // What follows from the columns alone (each run has its own lease, say) is listed among the differences and splits nothing.
-    let (lines_by, tables_by) = if grouping.rows.is_empty() {
-        (free, Vec::new())
-    } else {
-        (grouping.rows.clone(), free)
-    };
     let words = |fields: &[&'static Field], place: &Placed<'_>| {
         let words = fields.iter().map(|field| field.value(place.run, place.row));
         words.collect::<Vec<_>>().join("/")
     };
+    // What follows from line and column (each workload has its own hold, say) splits nothing, and is said instead.
+    let in_cell: Vec<&'static Field> = grouping
+        .rows
+        .iter()
+        .chain(&grouping.cols)
+        .copied()
+        .collect();
+    let follows = |field: &&'static Field| {
+        let mut known: BTreeMap<String, String> = BTreeMap::new();
+        placed.iter().all(|place| {
+            let value = field.value(place.run, place.row);
+            let cell = words(&in_cell, place);
+            *known.entry(cell).or_insert_with(|| value.clone()) == value
+        })
+    };
+    let mut also_differs = Vec::new();
+    let (lines_by, tables_by) = if grouping.rows.is_empty() {
+        (free, Vec::new())
+    } else {
+        let (following, splitting): (Vec<_>, Vec<_>) = free.into_iter().partition(follows);
+        also_differs.extend(following.iter().map(|field| field.name));
+        (grouping.rows.clone(), splitting)
+    };
     let mut groups: Vec<(String, Vec<&Placed<'_>>)> = Vec::new();
     for place in &placed {
-        let common = words(&tables_by, place);
+        let common: Vec<String> = tables_by
+            .iter()
+            .map(|field| format!("{} {}", field.name, field.value(place.run, place.row)))
+            .collect();
+        let common = common.join(", ");
         match groups.iter_mut().find(|(name, _)| *name == common) {
             Some((_, places)) => places.push(place),
             None => groups.push((common, vec![place])),
@@ -358,6 +381,7 @@ pub fn pivot(runs: &[Run], grouping: &Grouping) -> Result<Pivot, GroupError> {
         columns: grouping.cols.iter().map(|field| field.name).collect(),
         comparisons,
         differences,
+        also_differs,
         left_out,
         tables,
     })
@@ -368,7 +392,7 @@ fn place_name(line: &str, common: &str) -> String {
         .into_iter()
         .filter(|part| !part.is_empty())
         .collect::<Vec<_>>()
-        .join("/")
+        .join(", ")
 }
 
 fn geomean(lines: &[PivotLine], column: usize) -> Option<f64> {
@@ -445,7 +469,17 @@ mod tests {
             .iter()
             .map(|table| table.common.as_str())
             .collect();
-        assert_eq!(commons, ["a", "b"]);
+        assert_eq!(commons, ["run a", "run b"]);
+    }
+
+    #[test]
+    fn what_follows_from_the_columns_is_said_and_splits_nothing() {
+        let mut one = run("a", &[("plain", "single", 100.0), ("fair", "single", 50.0)]);
+        one.rows[1].measures.load.hold_ns = 1_000_000;
+        let grouping = Grouping::new(&["topology"], &["subject"]).expect("two fields");
+        let pivot = pivot(&[one], &grouping).expect("rows");
+        assert_eq!(pivot.tables[0].columns, ["plain", "fair"]);
+        assert_eq!(pivot.also_differs, ["hold"]);
     }
 
     #[test]

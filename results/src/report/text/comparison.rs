@@ -65,6 +65,13 @@ pub fn comparison(result: &RunComparison, options: TextOptions) -> String {
 pub fn pivot(result: &Pivot, options: TextOptions) -> String {
     let mut out = String::new();
     section(&mut out, &differences(&result.differences));
+    if !result.also_differs.is_empty() {
+        let line = format!(
+            "! with lines and columns these differ too, and ratios show their effect: {}",
+            result.also_differs.join(", ")
+        );
+        section(&mut out, &paint(YELLOW, &line));
+    }
     for of_metric in &result.tables {
         section(&mut out, &pivot_table(of_metric, &result.columns, options));
     }

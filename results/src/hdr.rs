@@ -1,0 +1,258 @@
+//! Turns counted values into an HdrHistogram of three significant digits in its V2 form as base64, and back: a tenth of the size of the
+//! same counts as JSON, and readable by HdrHistogram's libraries in every language.
+//!
+//! The form is that of HdrHistogram's own encoders, not compressed: a head of 40 bytes in big-endian order, then the counts from the
+//! lowest bucket up, each as ZigZag LEB128, a run of empty buckets as its negative length.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize as _, Deserializer, Serializer};
+
+/// V2, with varints, not compressed.
+const COOKIE: u32 = 0x1c84_9303 | 0x10;
+const HEAD_BYTES: usize = 40;
+const DIGITS: u32 = 3;
+/// Half of the buckets that values of one magnitude share: 2,048 keep three digits apart.
+const HALF_MAGNITUDE: u32 = 10;
+const HALF: u64 = 1 << HALF_MAGNITUDE;
+/// No index is larger, with 64 bits of value.
+const INDEX_MAX: u64 = (64 - HALF_MAGNITUDE as u64 + 1) << HALF_MAGNITUDE;
+
+/// Writes `(value, count)` pairs. Values are rounded up to the last of their bucket, as HdrHistogram states them.
+pub(crate) fn encode(pairs: &[(u64, u64)]) -> String {
+    let mut counts: Vec<(u64, u64)> = pairs
+        .iter()
+        .filter(|(_, count)| *count > 0)
+        .map(|(value, count)| (index_of(*value), *count))
+        .collect();
+    counts.sort_unstable();
+    let mut payload = Vec::new();
+    let mut next = 0;
+    let mut open: Option<(u64, u64)> = None;
+    let mut put = |index: u64, count: u64| {
+        if index > next {
+            zigzag(
+                &mut payload,
+                -i64::try_from(index - next).unwrap_or(i64::MAX),
+            );
+        }
+        zigzag(&mut payload, i64::try_from(count).unwrap_or(i64::MAX));
+        next = index + 1;
+    };
+    for (index, count) in counts {
+        open = match open {
+            Some((last, sum)) if last == index => Some((last, sum.saturating_add(count))),
+            Some((last, sum)) => {
+                put(last, sum);
+                Some((index, count))
+            }
+            None => Some((index, count)),
+        };
+    }
+    if let Some((last, sum)) = open {
+        put(last, sum);
+    }
+    let highest = pairs
+        .iter()
+        .map(|(value, _)| *value)
+        .max()
+        .unwrap_or(0)
+        .max(2);
+    let mut bytes = Vec::with_capacity(HEAD_BYTES + payload.len());
+    bytes.extend(COOKIE.to_be_bytes());
+    bytes.extend(
+        u32::try_from(payload.len())
+            .unwrap_or(u32::MAX)
+            .to_be_bytes(),
+    );
+    bytes.extend(0_u32.to_be_bytes());
+    bytes.extend(DIGITS.to_be_bytes());
+    bytes.extend(1_u64.to_be_bytes());
+    bytes.extend(last_of(index_of(highest)).to_be_bytes());
+    bytes.extend(1.0_f64.to_be_bytes());
+    bytes.extend(payload);
+    STANDARD.encode(bytes)
+}
+
+/// Reads what [`encode`] wrote. Histograms of other digits or units are refused, not guessed at.
+pub(crate) fn decode(text: &str) -> Result<Vec<(u64, u64)>, String> {
+    let bytes = STANDARD
+        .decode(text)
+        .map_err(|error| format!("not base64: {error}"))?;
+    let word = |at: usize| -> Option<u32> {
+        let four = bytes.get(at..at + 4)?;
+        Some(u32::from_be_bytes(four.try_into().ok()?))
+    };
+    let head = (word(0), word(4), word(8), word(12), word(16), word(20));
+    let (Some(cookie), Some(length), Some(offset), Some(digits), Some(0), Some(1)) = head else {
+        return Err("not an HdrHistogram with a unit of 1".to_owned());
+    };
+    if cookie != COOKIE || offset != 0 || digits != DIGITS {
+        return Err("not an HdrHistogram V2 of three digits, uncompressed".to_owned());
+    }
+    let payload = bytes.get(HEAD_BYTES..).unwrap_or_default();
+    if payload.len() != length as usize {
+        return Err(format!(
+            "an HdrHistogram of {length} bytes, of which {} are here",
+            payload.len()
+        ));
+    }
+    let mut pairs = Vec::new();
+    let mut at = 0;
+    let mut index = 0_u64;
+    while at < payload.len() {
+        let value = unzigzag(payload, &mut at).ok_or("an HdrHistogram with a torn count")?;
+        if value < 0 {
+            index = index.saturating_add(value.unsigned_abs());
+        } else {
+            if value > 0 {
+                pairs.push((last_of(index), value.unsigned_abs()));
+            }
+            index += 1;
+        }
+        if index > INDEX_MAX {
+            return Err("an HdrHistogram with more buckets than there are values".to_owned());
+        }
+    }
+    Ok(pairs)
+}
+
+fn index_of(value: u64) -> u64 {
+    let magnitude = 64 - (value | (2 * HALF - 1)).leading_zeros();
+    let bucket = u64::from(magnitude - HALF_MAGNITUDE - 1);
+    ((bucket + 1) << HALF_MAGNITUDE) + (value >> bucket) - HALF
+}
+
+/// The largest value of a bucket.
+fn last_of(index: u64) -> u64 {
+    let (bucket, within) = match (index >> HALF_MAGNITUDE, index & (HALF - 1)) {
+        (0, within) => (0, within),
+        (bucket, within) => (bucket - 1, within + HALF),
+    };
+    let bucket = bucket.min(63);
+    let first = u128::from(within) << bucket;
+    u64::try_from(first + (1_u128 << bucket) - 1).unwrap_or(u64::MAX)
+}
+
+/// Seven bits at a time, the lowest first; the ninth byte holds eight.
+fn zigzag(out: &mut Vec<u8>, value: i64) {
+    let mut rest = ((value << 1) ^ (value >> 63)) as u64;
+    for _ in 0..8 {
+        if rest < 0x80 {
+            out.push(rest as u8);
+            return;
+        }
+        out.push((rest & 0x7f) as u8 | 0x80);
+        rest >>= 7;
+    }
+    out.push(rest as u8);
+}
+
+fn unzigzag(bytes: &[u8], at: &mut usize) -> Option<i64> {
+    let mut value = 0_u64;
+    for part in 0..9 {
+        let byte = *bytes.get(*at)?;
+        *at += 1;
+        if part == 8 {
+            value |= u64::from(byte) << 56;
+            break;
+        }
+        value |= u64::from(byte & 0x7f) << (7 * part);
+        if byte & 0x80 == 0 {
+            break;
+        }
+    }
+    Some((value >> 1) as i64 ^ -((value & 1) as i64))
+}
+
+/// For serde: nothing as an empty text.
+pub(crate) fn serialize<S: Serializer>(
+    pairs: &[(u64, u64)],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    if pairs.is_empty() {
+        return serializer.serialize_str("");
+    }
+    serializer.serialize_str(&encode(pairs))
+}
+
+/// For serde: runs that were kept before hold the pairs themselves.
+pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<(u64, u64)>, D::Error> {
+    #[derive(serde::Deserialize)]
+    #[serde(
+        untagged,
+        expecting = "neither an HdrHistogram in base64 nor pairs of value and count"
+    )]
+    enum Kept {
+        Text(String),
+        Pairs(Vec<(u64, u64)>),
+    }
+    match Kept::deserialize(deserializer)? {
+        Kept::Pairs(pairs) => Ok(pairs),
+        Kept::Text(text) if text.is_empty() => Ok(Vec::new()),
+        Kept::Text(text) => decode(&text).map_err(serde::de::Error::custom),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_are_those_of_hdr_histogram() {
+        for (value, last) in [
+            (0, 0),
+            (1, 1),
+            (2_047, 2_047),
+            (2_048, 2_049),
+            (10_000, 10_007),
+            (170_800, 170_879),
+            (u64::MAX, u64::MAX),
+        ] {
+            assert_eq!(last_of(index_of(value)), last, "{value}");
+        }
+    }
+
+    #[test]
+    fn the_head_is_what_other_readers_look_for() {
+        let bytes = STANDARD.decode(encode(&[(5, 2)])).expect("base64");
+        assert_eq!(bytes[..4], [0x1c, 0x84, 0x93, 0x13]);
+        assert_eq!(
+            bytes[HEAD_BYTES..],
+            [9, 4],
+            "five empty buckets, then two counts"
+        );
+    }
+
+    #[test]
+    fn damaged_text_is_an_error() {
+        let good = encode(&[(5, 2), (900, 1)]);
+        for bad in ["!", "AAAA", &good[..good.len() - 4]] {
+            assert!(decode(bad).is_err(), "{bad}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn counts_come_back_and_values_within_a_thousandth(
+            pairs in proptest::collection::btree_map(0..1_u64 << 50, 1..1_u64 << 40, 0..50)
+        ) {
+            let pairs: Vec<(u64, u64)> = pairs.into_iter().collect();
+            let back = decode(&encode(&pairs)).expect("good");
+            let sum = |pairs: &[(u64, u64)]| pairs.iter().map(|(_, count)| *count).sum::<u64>();
+            proptest::prop_assert_eq!(sum(&pairs), sum(&back));
+            for (value, _) in &pairs {
+                let near = back.iter().any(|(other, _)| other >= value && other - value <= value / 1_000);
+                proptest::prop_assert!(near, "{}", value);
+            }
+            proptest::prop_assert_eq!(decode(&encode(&back)).expect("good"), back);
+        }
+
+        #[test]
+        fn any_text_is_read_or_refused(text in "[A-Za-z0-9+/=]{0,120}") {
+            let _ = decode(&text);
+        }
+    }
+}
