@@ -26,10 +26,11 @@ use crate::{
     support::Server,
 };
 
-const ROUNDS: usize = 5;
-/// Keys that are drawn from, and requests: one in forty at most meets a key for the second time.
-const KEYS: &str = "800000";
-const REQUESTS: &str = "40000";
+const ROUNDS: usize = 7;
+/// Keys that are drawn from, and requests: one in forty meets a key for the second time. More keys would make the rounds no better,
+/// and all of them are made anew for each.
+const KEYS: u64 = 400_000;
+const REQUESTS: u64 = 20_000;
 const OWNER: &str = "00000000-0000-4000-8000-000000000000:1";
 
 /// What RLock's tryLock asks: is it free or mine; count; set the lease.
@@ -122,14 +123,14 @@ pub(crate) async fn run() -> Result<(), Failure> {
     Ok(())
 }
 
-/// One round of this library in which no name is met twice within 800,000 cycles.
+/// One round of this library in which no name is met twice within as many cycles as there are keys.
 async fn fresh_names(client: &Client, server: &Server, tasks: usize) -> Result<Round, Failure> {
     let next = Arc::new(AtomicU64::new(0));
     let cycle = |_, count: Arc<Count>| {
         let (client, next) = (client.clone(), Arc::clone(&next));
         async move {
             loop {
-                let number = next.fetch_add(1, Ordering::Relaxed) % 800_000;
+                let number = next.fetch_add(1, Ordering::Relaxed) % KEYS;
                 let lock = client.lock(Kind::Reentrant, &format!("k:{number:012}"))?;
                 let how = Acquire::default().wait(Wait::Try);
                 lock.acquire(how).await?.release().await?;
@@ -144,8 +145,9 @@ async fn fresh_names(client: &Client, server: &Server, tasks: usize) -> Result<R
 
 /// Every key that a release may draw is held, in pieces that do not hold the server up for long.
 fn hold_all(server: &Server) {
-    for from in (0..800_000).step_by(20_000) {
-        let (first, last) = (from.to_string(), (from + 19_999).to_string());
+    const PIECE: u64 = 20_000;
+    for from in (0..KEYS).step_by(PIECE as usize) {
+        let (first, last) = (from.to_string(), (from + PIECE - 1).to_string());
         server.ok(&["EVAL", HOLD_ALL, "0", OWNER, &first, &last]);
     }
     // Let the server do its housekeeping before the clock runs.
@@ -157,7 +159,8 @@ fn benchmark(server: &Server, pipeline: &str, digest: &str, call: &[&str]) -> Re
     let port = server.address().port().to_string();
     let output = Command::new("redis-benchmark")
         .args(["-h", "127.0.0.1", "-p", &port, "-c", "4", "-P", pipeline])
-        .args(["-n", REQUESTS, "-r", KEYS, "--csv", "EVALSHA", digest])
+        .args(["-n", &REQUESTS.to_string(), "-r", &KEYS.to_string()])
+        .args(["--csv", "EVALSHA", digest])
         .args(call)
         .output()?;
     let text = String::from_utf8(output.stdout)?;

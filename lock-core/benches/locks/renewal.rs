@@ -155,7 +155,9 @@ async fn hold(
                     return Ok::<_, lock_core::LockError>(guards);
                 }
                 let lock = client.lock(Kind::Reentrant, &format!("{prefix}:{number}"))?;
-                guards.push(lock.acquire(Acquire::default().wait(Wait::Try)).await?);
+                // They are free; but on a busy machine an answer may be lost, and is asked for again.
+                let how = Acquire::default().wait(Wait::AtMost(Duration::from_secs(60)));
+                guards.push(lock.acquire(how).await?);
             }
         });
     }
