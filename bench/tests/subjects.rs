@@ -47,6 +47,64 @@ fn every_subject_is_found_by_its_name_and_explains_itself() {
     for kind in lock_core::Kind::ALL {
         subjects::find(&format!("lock-core:{}", kind.name())).unwrap();
     }
+    subjects::find("lock-core:multi").unwrap();
+}
+
+/// Several locks in one request are held together, and either of them by itself excludes them all.
+#[tokio::test]
+async fn several_locks_are_held_as_one() {
+    let lab = lab_of(TopologyKind::Single).await;
+    let subject = subjects::find("lock-core:multi").unwrap();
+    let (ours, theirs) = (
+        subject.connect(&to(lab.url())).await.unwrap().client,
+        subject.connect(&to(lab.url())).await.unwrap().client,
+    );
+    let mut both = ask("b", "t0", Duration::from_secs(20), LONG);
+    both.locks.push("a".into());
+    both.kind = "multi".into();
+    let mut one = ask("a", "t0", Duration::ZERO, LONG);
+    one.kind = "reentrant".into();
+    let grant = held(&*ours, both.clone()).await;
+    assert_eq!(ours.held(&grant).await, Some(true));
+    assert_eq!(theirs.acquire(one.clone()).await, AcquireEnd::Busy);
+    assert_eq!(
+        ours.extend(&grant, Duration::from_secs(30)).await,
+        ReleaseEnd::Ok
+    );
+    assert_eq!(ours.release(&grant).await, ReleaseEnd::Ok);
+    let single = held(&*theirs, one).await;
+    both.wait = Some(Duration::ZERO);
+    assert_eq!(ours.acquire(both.clone()).await, AcquireEnd::Busy);
+    assert_eq!(theirs.release(&single).await, ReleaseEnd::Ok);
+    // A kind of one lock does not take two.
+    both.kind = "reentrant".into();
+    let refused = ours.acquire(both).await;
+    assert!(matches!(refused, AcquireEnd::Failed(_)), "{refused:?}");
+}
+
+/// The two sides of a read-write lock under one subject: shared, alone, and downgraded by the same owner.
+#[tokio::test]
+async fn both_sides_of_a_read_write_lock_are_asked_for_by_kind() {
+    let lab = lab_of(TopologyKind::Single).await;
+    let subject = subjects::find("lock-core:write").unwrap();
+    let (ours, theirs) = (
+        subject.connect(&to(lab.url())).await.unwrap().client,
+        subject.connect(&to(lab.url())).await.unwrap().client,
+    );
+    let of = |kind: &str| {
+        let mut request = ask("n", "t0", Duration::ZERO, LONG);
+        request.kind = kind.into();
+        request
+    };
+    let writing = held(&*ours, of("write")).await;
+    assert_eq!(theirs.acquire(of("read")).await, AcquireEnd::Busy);
+    let reading = held(&*ours, of("read")).await;
+    assert_eq!(ours.release(&writing).await, ReleaseEnd::Ok);
+    let other = held(&*theirs, of("read")).await;
+    let refused = theirs.acquire(of("write")).await;
+    assert!(matches!(refused, AcquireEnd::Failed(_)), "{refused:?}");
+    assert_eq!(ours.release(&reading).await, ReleaseEnd::Ok);
+    assert_eq!(theirs.release(&other).await, ReleaseEnd::Ok);
 }
 
 #[tokio::test]

@@ -125,6 +125,7 @@ impl MultiLock {
         how: &Acquire,
         end: Option<Instant>,
     ) -> Result<MultiGuard, Refusal> {
+        let sent_at = Instant::now();
         let one_try = how.clone().wait(Wait::Try);
         let asked = join_all(
             self.members
@@ -148,7 +149,7 @@ impl MultiLock {
             }
         }
         match error {
-            None => Ok(MultiGuard::new(held)),
+            None => Ok(MultiGuard::new(held, sent_at)),
             // A try does not tell what passes from what does not; waiting in order will.
             Some(error) => Err(Refusal {
                 passing: error.kind() != ErrorKind::Invalid,
@@ -160,6 +161,7 @@ impl MultiLock {
     /// Waits for one member after the other. Whoever waits holds only what comes before in the order that all have.
     async fn in_order(&self, how: &Acquire, end: Option<Instant>) -> Result<MultiGuard, Refusal> {
         let mut held: Vec<Guard> = Vec::new();
+        let mut sent_at = Instant::now();
         for lock in &self.members {
             let asked_at = Instant::now();
             let patience = match held.is_empty() {
@@ -171,7 +173,10 @@ impl MultiLock {
             let most = most.map(|most| most.max(Duration::from_millis(1)));
             let wait = most.map_or(Wait::Forever, Wait::AtMost);
             match lock.acquire(how.clone().wait(wait)).await {
-                Ok(guard) => held.push(guard),
+                Ok(guard) => {
+                    sent_at = guard.sent_at();
+                    held.push(guard);
+                }
                 Err(error) => {
                     // What is over before the time was is not waited for.
                     let waited = most.is_some_and(|most| asked_at.elapsed() >= most);
@@ -183,6 +188,7 @@ impl MultiLock {
             }
         }
         if let Lease::Fixed(lease) = how.lease {
+            sent_at = Instant::now();
             let lengthened = join_all(held.iter().map(|guard| guard.extend(lease)));
             let lengthened = within(end.map(last_look), lengthened).await;
             let error = lengthened.into_iter().flatten().find_map(Result::err);
@@ -194,7 +200,7 @@ impl MultiLock {
             }
         }
         match held.iter().find(|guard| guard.is_lost()).map(Guard::name) {
-            None => Ok(MultiGuard::new(held)),
+            None => Ok(MultiGuard::new(held, sent_at)),
             Some(name) => {
                 let why = format!("{name} was lost while the others were waited for");
                 let error = LockError::local(ErrorKind::Busy, ACTION, self.first(), why);

@@ -20,6 +20,7 @@ use crate::{
 #[derive(Debug)]
 pub struct MultiGuard {
     members: Vec<Guard>,
+    sent_at: Instant,
 }
 
 /// A member that was lost, and with it the whole.
@@ -39,8 +40,13 @@ impl fmt::Display for LostMember {
 }
 
 impl MultiGuard {
-    pub(crate) fn new(members: Vec<Guard>) -> Self {
-        MultiGuard { members }
+    pub(crate) fn new(members: Vec<Guard>, sent_at: Instant) -> Self {
+        MultiGuard { members, sent_at }
+    }
+
+    /// From when on every fixed lease counts: before the attempt was sent that got the last member, or that set all leases anew.
+    pub fn sent_at(&self) -> Instant {
+        self.sent_at
     }
 
     /// The guards of the members, in the lock's order: their tokens, owners, events.

@@ -1,4 +1,4 @@
-//! Turns each kind of the lock library into a subject, `lock-core:KIND`.
+//! Turns each kind of the lock library into a subject, `lock-core:KIND`, and several locks as one into `lock-core:multi`.
 
 use std::{
     collections::HashMap,
@@ -12,10 +12,11 @@ use std::{
 use async_trait::async_trait;
 use lock_core::{
     Acquire, Client, ClientOptions, Durability, ErrorKind, Guard, GuardEvent, Kind, Lease,
-    LockError, Owner, Shape, Target, UnknownDurability, Wait,
+    LockError, MultiLock, Owner, Shape, Target, UnknownDurability, Wait,
 };
 use tokio::sync::mpsc;
 
+use super::held::Held;
 use crate::subject::{
     AcquireEnd, AcquireRequest, ClientEvent, ConnectTo, Connected, LockClient, ReleaseEnd, Subject,
     SubjectError,
@@ -23,17 +24,43 @@ use crate::subject::{
 
 /// One subject for every kind that the library has.
 pub(super) fn subjects() -> impl Iterator<Item = Arc<dyn Subject>> {
-    Kind::ALL.iter().map(|kind| {
+    Offer::all().map(|kind| {
         Arc::new(Engine {
-            kind: *kind,
+            kind,
             name: format!("lock-core:{}", kind.name()),
             about: format!("the {} lock of this workspace's library", kind.name()),
         }) as Arc<dyn Subject>
     })
 }
 
+/// What the library has under the name of a kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Offer {
+    One(Kind),
+    /// Re-entrant locks, held together.
+    Multi,
+}
+
+impl Offer {
+    fn all() -> impl Iterator<Item = Self> {
+        let kinds = Kind::ALL.iter().copied().map(Offer::One);
+        kinds.chain([Offer::Multi])
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Offer::One(kind) => kind.name(),
+            Offer::Multi => "multi",
+        }
+    }
+
+    fn is_quorum(self) -> bool {
+        self == Offer::One(Kind::Redlock)
+    }
+}
+
 struct Engine {
-    kind: Kind,
+    kind: Offer,
     name: String,
     about: String,
 }
@@ -50,10 +77,10 @@ impl Subject for Engine {
 
     fn kinds(&self) -> Vec<String> {
         // A scenario may mix kinds, e.g. read and write; the one it is named for is the default.
-        let others = Kind::ALL.iter().filter(|kind| **kind != self.kind);
-        let quorum = self.kind == Kind::Redlock;
-        std::iter::once(&self.kind)
-            .chain(others.filter(|kind| !quorum && **kind != Kind::Redlock))
+        let others = Offer::all().filter(|kind| *kind != self.kind);
+        let quorum = self.kind.is_quorum();
+        std::iter::once(self.kind)
+            .chain(others.filter(|kind| !quorum && !kind.is_quorum()))
             .map(|kind| kind.name().to_owned())
             .collect()
     }
@@ -64,7 +91,7 @@ impl Subject for Engine {
             .parse()
             .map_err(|e| SubjectError::usage(format!("{e}")))?;
         let masters = target.shape() == Shape::Masters;
-        if masters != (self.kind == Kind::Redlock) {
+        if masters != self.kind.is_quorum() {
             return Err(SubjectError::usage(if masters {
                 format!(
                     "{} takes one deployment; {target} is several independent masters: use lock-core:redlock",
@@ -115,11 +142,11 @@ fn durability(text: &str) -> Result<Durability, SubjectError> {
 }
 
 /// A hold. The guard is taken out by the release; an extend under way is waited for.
-type Hold = Arc<tokio::sync::Mutex<Option<Guard>>>;
+type Hold = Arc<tokio::sync::Mutex<Option<Held>>>;
 
 struct EngineClient {
     client: Client,
-    default_kind: Kind,
+    default_kind: Offer,
     watchdog: Duration,
     owners: Mutex<HashMap<String, Owner>>,
     next_grant: AtomicU64,
@@ -139,19 +166,45 @@ impl EngineClient {
         owner
     }
 
-    fn kind(&self, name: &str) -> Result<Kind, String> {
+    fn kind(&self, name: &str) -> Result<Offer, String> {
         if name.is_empty() {
             return Ok(self.default_kind);
         }
-        Kind::ALL
-            .iter()
-            .copied()
+        Offer::all()
             .find(|kind| kind.name() == name)
             .ok_or_else(|| format!("the library has no kind `{name}`"))
     }
 
-    /// Passes on what a guard reports. Whoever wants no events drops the receiver and pays for none.
-    fn watch(&self, grant: &str, guard: &Guard) {
+    async fn take(&self, kind: Offer, locks: &[String], how: Acquire) -> Result<Held, LockError> {
+        match kind {
+            Offer::One(kind) => {
+                let lock = self.client.lock(kind, &locks[0])?;
+                Ok(Held::One(lock.acquire(how).await?))
+            }
+            Offer::Multi => {
+                let members = locks.iter();
+                let members = members.map(|name| self.client.lock(Kind::Reentrant, name));
+                let members: Vec<_> = members.collect::<Result<_, _>>()?;
+                let guard = MultiLock::new(members)?.acquire(how).await?;
+                Ok(Held::Several(guard))
+            }
+        }
+    }
+
+    /// Passes on what is reported of a hold. Whoever wants no events drops the receiver and pays for none.
+    fn watch(&self, grant: &str, held: &Held) {
+        match held {
+            Held::One(guard) => self.watch_one(grant, guard, true),
+            // The whole is extended when its last member is, which no event says; it is lost with the first.
+            Held::Several(guard) => {
+                for guard in guard.members() {
+                    self.watch_one(grant, guard, false);
+                }
+            }
+        }
+    }
+
+    fn watch_one(&self, grant: &str, guard: &Guard, renewals: bool) {
         if self.events.is_closed() {
             return;
         }
@@ -161,6 +214,7 @@ impl EngineClient {
             while let Some(event) = from.next().await {
                 let grant = grant.clone();
                 let event = match event {
+                    GuardEvent::Extended { .. } if !renewals => continue,
                     GuardEvent::Extended { lease, sent_at } => ClientEvent::Extended {
                         grant,
                         lease,
@@ -209,16 +263,17 @@ fn release_end(error: &LockError) -> ReleaseEnd {
 #[async_trait]
 impl LockClient for EngineClient {
     async fn acquire(&self, request: AcquireRequest) -> AcquireEnd {
-        let [name] = request.locks.as_slice() else {
-            return AcquireEnd::Failed("several locks at once are not offered".into());
+        let kind = match self.kind(&request.kind) {
+            Ok(kind) => kind,
+            Err(why) => return AcquireEnd::Failed(why),
         };
+        if request.locks.len() != 1 && kind != Offer::Multi {
+            let why = format!("a {} lock is one; several at once are multi", kind.name());
+            return AcquireEnd::Failed(why);
+        }
         if request.permits.is_some_and(|permits| permits != 1) {
             return AcquireEnd::Failed("permits are not offered".into());
         }
-        let lock = match self.kind(&request.kind) {
-            Ok(kind) => self.client.lock(kind, name),
-            Err(why) => return AcquireEnd::Failed(why),
-        };
         let how = Acquire::default()
             .owner(self.owner(&request.owner))
             .wait(match request.wait {
@@ -227,25 +282,18 @@ impl LockClient for EngineClient {
                 Some(wait) => Wait::AtMost(wait),
             })
             .lease(request.lease.map_or(Lease::Renewed, Lease::Fixed));
-        let acquired = match lock {
-            Ok(lock) => lock.acquire(how).await,
-            Err(e) => Err(e),
-        };
-        match acquired {
+        match self.take(kind, &request.locks, how).await {
             Err(e) => acquire_end(&e),
-            Ok(guard) => {
+            Ok(held) => {
                 let grant = format!("g{}", self.next_grant.fetch_add(1, Ordering::Relaxed));
-                self.watch(&grant, &guard);
+                self.watch(&grant, &held);
                 let end = AcquireEnd::Ok {
                     grant: grant.clone(),
-                    token: guard.token(),
-                    sent_at: Some(guard.sent_at()),
-                    lease: request
-                        .lease
-                        .map(|_| guard.granted_lease())
-                        .filter(|granted| Some(*granted) < request.lease),
+                    token: held.token(),
+                    sent_at: Some(held.sent_at()),
+                    lease: request.lease.and_then(|asked| held.less_than(asked)),
                 };
-                let hold = Arc::new(tokio::sync::Mutex::new(Some(guard)));
+                let hold = Arc::new(tokio::sync::Mutex::new(Some(held)));
                 self.grants.lock().expect("no panic").insert(grant, hold);
                 end
             }
@@ -260,8 +308,8 @@ impl LockClient for EngineClient {
         let guard = hold.lock().await.take();
         match guard {
             None => no_grant(grant),
-            Some(guard) => match guard.release().await {
-                Ok(_) => ReleaseEnd::Ok,
+            Some(held) => match held.release().await {
+                Ok(()) => ReleaseEnd::Ok,
                 Err(e) => release_end(&e),
             },
         }

@@ -2,6 +2,7 @@
 
 mod engine;
 mod flawed;
+mod held;
 mod naive;
 #[cfg(feature = "peers")]
 mod peer;
