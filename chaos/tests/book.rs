@@ -1,0 +1,165 @@
+//! The book's page of scenarios: what each claims and expects, from the files themselves, and what came out in the published runs.
+//!
+//! With `LOCKLAB_BLESS=1` in the environment the page is written instead of compared.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use chaos::builtin::{BUILTINS, Builtin};
+use chaos::scenario::Scenario;
+use results::run::{Run, ScenarioResult};
+use results::store;
+use results::units;
+use results::verdict::State;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// Published runs, oldest first, each with its directory's name.
+fn published() -> Vec<(String, Run)> {
+    let mut runs: Vec<(String, Run)> = fs::read_dir(root().join("results/published"))
+        .expect("the directory")
+        .filter_map(|entry| {
+            let path = entry.expect("an entry").path();
+            let name = path.file_name()?.to_string_lossy().into_owned();
+            path.is_dir()
+                .then(|| (name, store::load_dir(&path).expect("a published run")))
+        })
+        .collect();
+    runs.sort_by(|a, b| (&a.1.meta.started_at, &a.0).cmp(&(&b.1.meta.started_at, &b.0)));
+    runs
+}
+
+fn page() -> String {
+    let runs = published();
+    let mut out = String::from(
+        "# Every scenario\n\n\
+         <!-- Written by `LOCKLAB_BLESS=1 cargo test -p chaos --test book`: change the scenario files, not this page. -->\n\n\
+         Each scenario is a file with a claim and an expectation. `locklab chaos NAME` runs one, `locklab chaos --all` all of them; exit \
+         code 0 means that everything came out as its file expects. What came out in a [published run](../../results/published/) stands \
+         below it.\n",
+    );
+    for (title, about, control) in [
+        ("Locks and configurations", "", false),
+        (
+            "Controls",
+            "Locks that are known to be broken. A control is as expected when it is *convicted*: a suite that cannot convict shows nothing.\n",
+            true,
+        ),
+    ] {
+        let _ = write!(out, "\n## {title}\n\n{about}");
+        for builtin in BUILTINS.iter().filter(|one| one.control == control) {
+            out.push_str(&entry(builtin, &runs));
+        }
+    }
+    out
+}
+
+fn entry(builtin: &Builtin, runs: &[(String, Run)]) -> String {
+    let scenario = Scenario::parse(builtin.path, builtin.text).expect("a good scenario");
+    let faults: Vec<&str> = scenario
+        .faults
+        .iter()
+        .map(|fault| fault.fault.as_str())
+        .collect();
+    let faults = if faults.is_empty() {
+        "none".to_owned()
+    } else {
+        faults.join(", ")
+    };
+    let expected: Vec<String> = scenario
+        .expect
+        .iter()
+        .map(|(class, state)| format!("{class} {state}"))
+        .collect();
+    let durability = match scenario.lock.durability.as_str() {
+        "" | "none" => String::new(),
+        other => format!(", grants wait for {other}"),
+    };
+    let mut out = format!(
+        "\n### [{}](../../{})\n\n{}\n\n| | |\n|---|---|\n| claim | {} |\n| on | {}, {}{durability} |\n| faults | {faults} |\n| expected | {} |\n",
+        scenario.name,
+        builtin.path,
+        scenario.about,
+        scenario.claim.replace('|', "\\|"),
+        scenario.topology.kind.name(),
+        scenario.lock.subject,
+        expected.join(", "),
+    );
+    for (name, run) in runs {
+        for result in run.scenarios.iter().filter(|one| one.name == scenario.name) {
+            let _ = writeln!(
+                out,
+                "| came out, [{name}](../../results/published/{name}/) | {} |",
+                came_out(result)
+            );
+        }
+    }
+    out
+}
+
+fn came_out(result: &ScenarioResult) -> String {
+    let verdicts = result.verdicts.iter().map(|(class, verdict)| {
+        if verdict.state == State::Violated {
+            let worst = if verdict.worst_ns > 0 {
+                format!(", worst {}", units::duration(verdict.worst_ns))
+            } else {
+                String::new()
+            };
+            format!("{class} **violated** {}×{worst}", verdict.count)
+        } else {
+            format!("{class} {}", verdict.state.word())
+        }
+    });
+    format!(
+        "{}: {}",
+        result.outcome(),
+        verdicts.collect::<Vec<_>>().join("; ")
+    )
+}
+
+#[test]
+fn the_page_of_scenarios_is_current() {
+    let path = root().join("docs/src/scenarios.md");
+    let page = page();
+    if std::env::var_os("LOCKLAB_BLESS").is_some() {
+        fs::write(&path, &page).expect("the page is written");
+    }
+    let kept = fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        kept == page,
+        "{} is not current; set LOCKLAB_BLESS=1 and look at the difference",
+        path.display()
+    );
+    for builtin in BUILTINS {
+        assert!(page.contains(&format!("### [{}]", builtin.name)));
+    }
+}
+
+#[test]
+fn every_page_of_the_book_is_in_its_summary_and_every_link_leads_somewhere() {
+    let source = root().join("docs/src");
+    let summary = fs::read_to_string(source.join("SUMMARY.md")).expect("the summary");
+    for entry in fs::read_dir(&source).expect("the book") {
+        let path = entry.expect("an entry").path();
+        let name = path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        assert!(
+            name == "SUMMARY.md" || summary.contains(&format!("({name})")),
+            "{name} is not in the summary"
+        );
+        let text = fs::read_to_string(&path).expect("a page");
+        for link in text.split("](").skip(1) {
+            let link = link.split(')').next().unwrap_or_default();
+            let file = link.split('#').next().unwrap_or_default();
+            if !link.contains("://") && !file.is_empty() {
+                assert!(source.join(file).exists(), "{name}: {link} leads nowhere");
+            }
+        }
+    }
+}
