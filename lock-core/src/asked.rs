@@ -119,9 +119,20 @@ impl Subject<'_> {
         let (tell, told) = oneshot::channel();
         let (client, route) = (Arc::clone(self.client), Arc::clone(self.route));
         self.client.background.spawn(async move {
-            let until = Instant::now() + LONGEST.max(client.options.response_timeout * ANSWERS);
-            // Whoever asked may have gone.
-            let _ = tell.send(ask(&*route, &client, &request, until, read).await);
+            let one_answer = client.options.response_timeout;
+            let until = Instant::now() + LONGEST.max(one_answer * ANSWERS);
+            // A client that closes waits for so long, and closes its connections then.
+            let over = async {
+                client.background.closed().await;
+                tokio::time::sleep(one_answer * 2).await;
+            };
+            tokio::select! {
+                answer = ask(&*route, &client, &request, until, read) => {
+                    // Whoever asked may have gone.
+                    let _ = tell.send(answer);
+                }
+                () = over => {}
+            }
         });
         told
     }

@@ -302,6 +302,11 @@ impl PermitGuard {
         self.guard.release().await.map(|_| ())
     }
 
+    /// The same as the guard of a lock, for code that treats both alike.
+    pub fn into_guard(self) -> Guard {
+        self.guard
+    }
+
     /// Leaves them held for the rest of their lease, not renewed any more, to whoever knows the ids.
     pub fn leave(self) -> Vec<PermitId> {
         self.guard.leave();
