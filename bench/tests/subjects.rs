@@ -241,6 +241,36 @@ async fn half_a_quorum_is_held_by_two_clients() {
     held(b.as_ref(), ask("k", "t0", Duration::ZERO, LONG)).await;
 }
 
+/// As many are inside as the requests say that there are permits, also by two clients; one that is given back lets the next in.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn permits_let_as_many_in_as_there_are() {
+    let lab = lab_of(TopologyKind::Single).await;
+    for name in ["lock-core:semaphore", "lock-core:permits"] {
+        let subject = subjects::find(name).unwrap();
+        let a = subject.connect(&to(lab.url())).await.unwrap().client;
+        let b = subject.connect(&to(lab.url())).await.unwrap().client;
+        let one_of_two = |wait| {
+            let mut request = ask(name, "t0", wait, LONG);
+            request.permits = Some(2);
+            request
+        };
+        let first = held(a.as_ref(), one_of_two(Duration::ZERO)).await;
+        held(b.as_ref(), one_of_two(Duration::ZERO)).await;
+        let third = b.acquire(one_of_two(Duration::ZERO)).await;
+        assert_eq!(third, AcquireEnd::Busy, "{name}");
+        let extended = a.extend(&first, Duration::from_secs(30)).await;
+        let has_lease = name == "lock-core:permits";
+        assert_eq!(
+            extended == ReleaseEnd::Ok,
+            has_lease,
+            "{name}: {extended:?}"
+        );
+        assert_eq!(a.held(&first).await, Some(true));
+        assert_eq!(a.release(&first).await, ReleaseEnd::Ok, "{name}");
+        held(b.as_ref(), one_of_two(Duration::from_secs(10))).await;
+    }
+}
+
 /// Whatever its way of waiting, a baseline lets one in at a time and everybody in the end.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_baseline_excludes_and_serves_all() {

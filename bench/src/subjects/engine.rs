@@ -1,12 +1,13 @@
-//! Turns each kind of the lock library into a subject, `lock-core:KIND`, and several locks as one into `lock-core:multi`.
+//! Turns each kind of the lock library into a subject, `lock-core:KIND`; several locks as one are `lock-core:multi`, permits
+//! `lock-core:semaphore` and `lock-core:permits`.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     sync::{
         Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use async_trait::async_trait;
@@ -28,7 +29,7 @@ pub(super) fn subjects() -> impl Iterator<Item = Arc<dyn Subject>> {
         Arc::new(Engine {
             kind,
             name: format!("lock-core:{}", kind.name()),
-            about: format!("the {} lock of this workspace's library", kind.name()),
+            about: kind.about(),
         }) as Arc<dyn Subject>
     })
 }
@@ -39,19 +40,46 @@ enum Offer {
     One(Kind),
     /// Re-entrant locks, held together.
     Multi,
+    /// A permit of as many as the request says.
+    Semaphore,
+    /// The same, with a lease.
+    Permits,
 }
 
 impl Offer {
     fn all() -> impl Iterator<Item = Self> {
         let kinds = Kind::ALL.iter().copied().map(Offer::One);
-        kinds.chain([Offer::Multi])
+        kinds.chain([Offer::Multi, Offer::Semaphore, Offer::Permits])
     }
 
     fn name(self) -> &'static str {
         match self {
             Offer::One(kind) => kind.name(),
             Offer::Multi => "multi",
+            Offer::Semaphore => "semaphore",
+            Offer::Permits => "permits",
         }
+    }
+
+    fn about(self) -> String {
+        match self {
+            Offer::One(kind) => format!("the {} lock of this workspace's library", kind.name()),
+            Offer::Multi => {
+                "several re-entrant locks of this workspace's library as one".to_owned()
+            }
+            Offer::Semaphore => {
+                "a permit of this workspace's semaphore, which has as many as the request says"
+                    .to_owned()
+            }
+            Offer::Permits => {
+                "a permit with a lease of this workspace's library, of as many as the request says"
+                    .to_owned()
+            }
+        }
+    }
+
+    fn has_permits(self) -> bool {
+        matches!(self, Offer::Semaphore | Offer::Permits)
     }
 
     fn is_quorum(self) -> bool {
@@ -122,6 +150,7 @@ impl Subject for Engine {
                 default_kind: self.kind,
                 watchdog,
                 owners: Mutex::default(),
+                begun: Mutex::default(),
                 next_grant: AtomicU64::new(1),
                 grants: Mutex::default(),
                 events,
@@ -149,6 +178,8 @@ struct EngineClient {
     default_kind: Offer,
     watchdog: Duration,
     owners: Mutex<HashMap<String, Owner>>,
+    /// The semaphores that this client has begun, or found.
+    begun: Mutex<BTreeSet<(&'static str, String)>>,
     next_grant: AtomicU64,
     grants: Mutex<HashMap<String, Hold>>,
     events: mpsc::UnboundedSender<ClientEvent>,
@@ -177,6 +208,17 @@ impl EngineClient {
 
     async fn take(&self, kind: Offer, locks: &[String], how: Acquire) -> Result<Held, LockError> {
         match kind {
+            Offer::Semaphore => {
+                let semaphore = self.client.semaphore(&locks[0])?;
+                Ok(Held::Counted(semaphore.acquire_guarded(1, how.wait).await?))
+            }
+            Offer::Permits => {
+                let permits = self.client.permits(&locks[0])?;
+                let mut how = how;
+                // A permit has no owner but its id.
+                how.owner = None;
+                Ok(Held::One(permits.acquire(how).await?.into_guard()))
+            }
             Offer::One(kind) => {
                 let lock = self.client.lock(kind, &locks[0])?;
                 Ok(Held::One(lock.acquire(how).await?))
@@ -191,11 +233,30 @@ impl EngineClient {
         }
     }
 
+    /// Begins a semaphore with as many permits as the request says, if nobody has; once for each name.
+    async fn begin(&self, kind: Offer, request: &AcquireRequest) -> Result<(), LockError> {
+        let name = &request.locks[0];
+        let key = (kind.name(), name.clone());
+        if self.begun.lock().expect("no panic").contains(&key) {
+            return Ok(());
+        }
+        let permits = request.permits.unwrap_or(1);
+        if kind == Offer::Semaphore {
+            let semaphore = self.client.semaphore(name)?;
+            semaphore.try_set_permits(permits, None).await?;
+        } else {
+            self.client.permits(name)?.try_set_permits(permits).await?;
+        }
+        self.begun.lock().expect("no panic").insert(key);
+        Ok(())
+    }
+
     /// Passes on what is reported of a hold. Whoever wants no events drops the receiver and pays for none.
     fn watch(&self, grant: &str, held: &Held) {
         match held {
             Held::One(guard) => self.watch_one(grant, guard, true),
             // The whole is extended when its last member is, which no event says; it is lost with the first.
+            Held::Counted(_) => {}
             Held::Several(guard) => {
                 for guard in guard.members() {
                     self.watch_one(grant, guard, false);
@@ -252,7 +313,7 @@ fn acquire_end(error: &LockError) -> AcquireEnd {
     }
 }
 
-fn release_end(error: &LockError) -> ReleaseEnd {
+pub(super) fn release_end(error: &LockError) -> ReleaseEnd {
     match error.kind() {
         ErrorKind::NotHeld => ReleaseEnd::NotHeld,
         _ if error.is_definite() => ReleaseEnd::Failed(error.to_string()),
@@ -271,15 +332,32 @@ impl LockClient for EngineClient {
             let why = format!("a {} lock is one; several at once are multi", kind.name());
             return AcquireEnd::Failed(why);
         }
-        if request.permits.is_some_and(|permits| permits != 1) {
-            return AcquireEnd::Failed("permits are not offered".into());
+        if !kind.has_permits() && request.permits.is_some_and(|permits| permits != 1) {
+            let why = format!("a {} lock has no permits", kind.name());
+            return AcquireEnd::Failed(why);
+        }
+        let called = Instant::now();
+        if kind.has_permits() {
+            let begun = self.begin(kind, &request);
+            let begun = match request.wait.filter(|wait| !wait.is_zero()) {
+                None => begun.await,
+                // A semaphore that cannot be begun in time has no permit free either.
+                Some(wait) => tokio::time::timeout(wait, begun).await.unwrap_or(Ok(())),
+            };
+            if let Err(e) = begun {
+                return acquire_end(&e);
+            }
         }
         let how = Acquire::default()
             .owner(self.owner(&request.owner))
             .wait(match request.wait {
                 None => Wait::Forever,
                 Some(wait) if wait.is_zero() => Wait::Try,
-                Some(wait) => Wait::AtMost(wait),
+                Some(wait) => {
+                    let left = wait.saturating_sub(called.elapsed());
+                    // None at all would be one try, of the response timeout.
+                    Wait::AtMost(left.max(Duration::from_millis(1)))
+                }
             })
             .lease(request.lease.map_or(Lease::Renewed, Lease::Fixed));
         match self.take(kind, &request.locks, how).await {
@@ -290,7 +368,7 @@ impl LockClient for EngineClient {
                 let end = AcquireEnd::Ok {
                     grant: grant.clone(),
                     token: held.token(),
-                    sent_at: Some(held.sent_at()),
+                    sent_at: held.sent_at(),
                     lease: request.lease.and_then(|asked| held.less_than(asked)),
                 };
                 let hold = Arc::new(tokio::sync::Mutex::new(Some(held)));
@@ -323,10 +401,7 @@ impl LockClient for EngineClient {
         let guard = hold.lock().await;
         match guard.as_ref() {
             None => no_grant(grant),
-            Some(guard) => match guard.extend(lease).await {
-                Ok(()) => ReleaseEnd::Ok,
-                Err(e) => release_end(&e),
-            },
+            Some(held) => held.extend(lease).await,
         }
     }
 

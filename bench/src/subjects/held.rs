@@ -1,8 +1,10 @@
-//! Turns what the library grants, one lock or several together, into one hold.
+//! Turns what the library grants, one lock, several together or a permit, into one hold.
 
 use std::time::{Duration, Instant};
 
-use lock_core::{Guard, LockError, MultiGuard};
+use lock_core::{Guard, LockError, MultiGuard, SemaphoreGuard};
+
+use crate::subject::ReleaseEnd;
 
 /// What was granted.
 pub(super) enum Held {
@@ -10,6 +12,8 @@ pub(super) enum Held {
     One(Guard),
     /// Several locks as one.
     Several(MultiGuard),
+    /// A permit of a semaphore, which has no lease.
+    Counted(SemaphoreGuard),
 }
 
 impl Held {
@@ -17,15 +21,16 @@ impl Held {
     pub(super) fn token(&self) -> Option<u64> {
         match self {
             Held::One(guard) => guard.token(),
-            Held::Several(_) => None,
+            Held::Several(_) | Held::Counted(_) => None,
         }
     }
 
     /// From when its lease counts.
-    pub(super) fn sent_at(&self) -> Instant {
+    pub(super) fn sent_at(&self) -> Option<Instant> {
         match self {
-            Held::One(guard) => guard.sent_at(),
-            Held::Several(guard) => guard.sent_at(),
+            Held::One(guard) => Some(guard.sent_at()),
+            Held::Several(guard) => Some(guard.sent_at()),
+            Held::Counted(_) => None,
         }
     }
 
@@ -33,7 +38,7 @@ impl Held {
     pub(super) fn less_than(&self, asked: Duration) -> Option<Duration> {
         match self {
             Held::One(guard) => Some(guard.granted_lease()).filter(|granted| *granted < asked),
-            Held::Several(_) => None,
+            Held::Several(_) | Held::Counted(_) => None,
         }
     }
 
@@ -41,20 +46,26 @@ impl Held {
         match self {
             Held::One(guard) => guard.is_lost(),
             Held::Several(guard) => guard.is_lost(),
+            Held::Counted(_) => false,
         }
     }
 
-    pub(super) async fn extend(&self, lease: Duration) -> Result<(), LockError> {
-        match self {
+    pub(super) async fn extend(&self, lease: Duration) -> ReleaseEnd {
+        let extended = match self {
             Held::One(guard) => guard.extend(lease).await,
             Held::Several(guard) => guard.extend(lease).await,
-        }
+            Held::Counted(_) => {
+                return ReleaseEnd::Failed("a permit of a semaphore has no lease".to_owned());
+            }
+        };
+        extended.map_or_else(|e| super::engine::release_end(&e), |()| ReleaseEnd::Ok)
     }
 
     pub(super) async fn release(self) -> Result<(), LockError> {
         match self {
             Held::One(guard) => guard.release().await.map(|_| ()),
             Held::Several(guard) => guard.release().await.whole().map(|_| ()),
+            Held::Counted(guard) => guard.release().await,
         }
     }
 }
