@@ -94,6 +94,14 @@ pub static BUILTINS: &[Builtin] = &builtin![
     "late-requests"
     "fencing-token-after-failover"
     "thousand-contenders"
+    "read-write"
+    "read-write-failover"
+    "read-write-failover-wait-all"
+    "multi-two-orders"
+    "semaphore-counts"
+    "permits-of-the-dead"
+    "fair-holder-killed"
+    "queued-holder-killed"
     ;
     "release-without-owner-check"
     "get-compare-del"
@@ -123,6 +131,9 @@ pub static BUILTINS: &[Builtin] = &builtin![
     "token-per-client"
     "silence-is-busy"
     "readers-unseen"
+    "multi-first-is-enough"
+    "semaphore-looks-then-counts"
+    "permits-look-then-count"
 ];
 
 macro_rules! soak {

@@ -3,6 +3,7 @@
 mod engine;
 mod flawed;
 mod held;
+mod many;
 mod naive;
 #[cfg(feature = "peers")]
 mod peer;
@@ -25,6 +26,7 @@ pub fn all() -> Vec<Arc<dyn Subject>> {
     #[cfg(feature = "peers")]
     all.extend(peer::subjects());
     all.extend(flawed::BROKEN.iter().map(naive::subject));
+    all.extend(many::subjects());
     all.extend(quorum::BROKEN.iter().map(quorum::subject));
     all
 }

@@ -14,7 +14,7 @@
 //! The search begins with what the anomaly names, then with what touches its lock and time, then with everything, and takes away halves,
 //! quarters and so on of what convicts (delta debugging).
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use results::history::{Entry, History, Line};
 use results::verdict::Anomaly;
@@ -26,7 +26,7 @@ use crate::checkers::{CHECKERS, CheckOptions, Record};
 const TRIES: usize = 3_000;
 
 /// So many lines are judged on the way, at most: a search over a whole long history must end.
-const LINES_JUDGED: usize = 20_000_000;
+const LINES_JUDGED: usize = 3_000_000;
 
 /// A slice that convicts.
 #[derive(Debug, Clone, PartialEq)]
@@ -144,6 +144,12 @@ impl Search<'_> {
                 .as_ref()
                 .is_some_and(|grant| anomaly.grants.contains(grant))
         };
+        // Of permits an anomaly names two, and it takes one more than there are to convict.
+        let around = self.held_around();
+        let held = |unit: &Unit| {
+            let grant = unit.grant.as_deref();
+            grant.is_some_and(|grant| around.contains(grant))
+        };
         let near = |unit: &Unit| {
             let here = unit.locks.is_empty() || unit.locks.contains(&anomaly.lock);
             let margin_ns = (anomaly.to_ns - anomaly.from_ns).max(1_000_000_000);
@@ -151,9 +157,10 @@ impl Search<'_> {
                 && unit.to_ns >= anomaly.from_ns.saturating_sub(margin_ns)
         };
         let of_lock = |unit: &Unit| unit.locks.is_empty() || unit.locks.contains(&anomaly.lock);
-        let guesses: [&dyn Fn(&Unit) -> bool; 5] = [
+        let guesses: [&dyn Fn(&Unit) -> bool; 6] = [
             &named,
             &|unit: &Unit| named(unit) || unit.excuses,
+            &|unit: &Unit| named(unit) || held(unit),
             &|unit: &Unit| named(unit) || near(unit),
             &of_lock,
             &|_| true,
@@ -167,6 +174,24 @@ impl Search<'_> {
                 .collect();
             self.shows(&self.lines(&chosen)).then_some(chosen)
         })
+    }
+
+    /// Grants of the anomaly's lock that were, or may have been, held while it lasted.
+    fn held_around(&self) -> HashSet<&str> {
+        let mut spans: HashMap<&str, (u64, u64, usize)> = HashMap::new();
+        let here = |unit: &&Unit| unit.locks.contains(&self.anomaly.lock);
+        for unit in self.units.iter().filter(here) {
+            if let Some(grant) = &unit.grant {
+                let span = spans.entry(grant).or_insert((u64::MAX, 0, 0));
+                *span = (span.0.min(unit.from_ns), span.1.max(unit.to_ns), span.2 + 1);
+            }
+        }
+        let (from_ns, to_ns) = (self.anomaly.from_ns, self.anomaly.to_ns);
+        spans.retain(|_, (first_ns, last_ns, units)| {
+            // One unit is an acquire that nothing followed: it is held still.
+            *first_ns <= to_ns && (*last_ns >= from_ns || *units == 1)
+        });
+        spans.into_keys().collect()
     }
 
     fn lines(&self, units: &[usize]) -> Vec<usize> {

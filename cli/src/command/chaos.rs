@@ -323,9 +323,16 @@ pub(crate) async fn run_all(
         let mut options = RunOptions::new(root.join(&dir), planned.subject, provisioner);
         options.cancel = cancel.flag();
         options.toxiproxy = toxiproxy;
-        Ok(async move {
+        let run = async move {
             let result = run_scenario(&planned.plan, &options).await;
             (index, dir, planned.plan, result)
+        };
+        // A task of its own: judging one history must not stop the clock of the scenarios that run beside it.
+        Ok(async move {
+            match tokio::spawn(run).await {
+                Ok(done) => done,
+                Err(error) => std::panic::resume_unwind(error.into_panic()),
+            }
         })
     });
     let runs = runs.collect::<anyhow::Result<Vec<_>>>()?;
