@@ -62,11 +62,8 @@ fn a_gate_is_passed_failed_or_unknown_by_its_exit_code() {
     );
     assert_eq!(gate(&["after", "p99(acquire) < 2ms"]).0, 1);
     assert_eq!(gate(&["after", "liveness == clean"]).0, 2);
-    assert_eq!(gate(&["after", "liveness == clean", "cycles > 1e9"]).0, 64,);
-    assert_eq!(
-        gate(&["after", "liveness == clean", "cycles > 1000000"]).0,
-        1
-    );
+    // What is certainly missed outweighs what is unknown.
+    assert_eq!(gate(&["after", "liveness == clean", "cycles > 1e9"]).0, 1);
     assert_eq!(
         gate(&["after", "cycles >= 0.95 * base", "--base", "before"]).0,
         0
