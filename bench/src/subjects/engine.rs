@@ -17,7 +17,7 @@ use lock_core::{
 };
 use tokio::sync::mpsc;
 
-use super::held::Held;
+use super::{held::Held, naive::no_grant};
 use crate::subject::{
     AcquireEnd, AcquireRequest, ClientEvent, ConnectTo, Connected, LockClient, ReleaseEnd, Subject,
     SubjectError,
@@ -299,10 +299,6 @@ impl EngineClient {
         let grants = self.grants.lock().expect("no panic");
         grants.get(grant).cloned().ok_or_else(|| no_grant(grant))
     }
-}
-
-fn no_grant(grant: &str) -> ReleaseEnd {
-    ReleaseEnd::Failed(format!("no grant `{grant}`, or it was given back already"))
 }
 
 fn acquire_end(error: &LockError) -> AcquireEnd {

@@ -15,7 +15,7 @@ use rand_chacha::ChaCha8Rng;
 use tokio::sync::mpsc;
 
 use super::{
-    naive::{identity, no_grant, poll_pause},
+    naive::{identity, no_grant, poll_pause, release_end},
     recipe::SET_NX_PX,
     steps::{Steps, cmd},
 };
@@ -200,20 +200,20 @@ impl LockClient for ManyClient {
         };
         for key in taken {
             let given = match self.flaw {
-                Flaw::FirstIsEnough => self.steps.give(&key, &value).await.map(|_| ()),
+                Flaw::FirstIsEnough => self.steps.give(&key, &value).await,
                 Flaw::LooksThenCounts => {
                     let count = cmd(&["DECR", &key]);
                     self.steps
                         .links
                         .query::<i64>(&key, &count)
                         .await
-                        .map(|_| ())
+                        .map(|_| true)
                 }
             };
-            match given {
-                Ok(()) => {}
-                Err(Trouble::Refused(why)) => return ReleaseEnd::Failed(why),
-                Err(Trouble::Lost(why)) => return ReleaseEnd::Unknown(why),
+            // Whether the key was there still is not looked at.
+            let end = release_end(given.map(|_| true));
+            if end != ReleaseEnd::Ok {
+                return end;
             }
         }
         ReleaseEnd::Ok

@@ -17,7 +17,7 @@ use rand_chacha::ChaCha8Rng;
 use tokio::sync::mpsc;
 
 use super::{
-    recipe::{Begins, Enters, Recipe, Renewal, Sides, Silence, Tokens, Waits},
+    recipe::{Begins, Enters, Recipe, Renewal, Sides, Silence, Take, Tokens, Waits},
     steps::{Steps, cmd},
 };
 use crate::{
@@ -207,7 +207,7 @@ impl NaiveClient {
         wait: Option<Duration>,
     ) -> Result<Option<Instant>, Trouble> {
         let called = Instant::now();
-        if self.recipe().waits == Waits::Asking {
+        if self.recipe().take == Take::Token {
             // A century is without bound.
             let century = Duration::from_secs(3_153_600_000);
             return self.steps.pop_token(key, wait.unwrap_or(century)).await;
@@ -254,7 +254,7 @@ impl NaiveClient {
     /// Whether the recipe would try now. `told` is how many releases had been told of at the last look.
     async fn worth_asking(&self, key: &str, told: &mut Option<i64>) -> Result<bool, Trouble> {
         match self.recipe().waits {
-            Waits::Polling | Waits::Every(_) | Waits::Asking => Ok(true),
+            Waits::Polling | Waits::Every(_) => Ok(true),
             Waits::Remembering(_) => {
                 let busy = self.busy_until.lock().expect("no panic");
                 Ok(busy.get(key).is_none_or(|until| Instant::now() >= *until))
@@ -426,7 +426,7 @@ pub(super) fn no_grant(grant: &str) -> ReleaseEnd {
     ReleaseEnd::Failed(format!("no grant `{grant}`, or it was given back already"))
 }
 
-fn release_end(done: Result<bool, Trouble>) -> ReleaseEnd {
+pub(super) fn release_end(done: Result<bool, Trouble>) -> ReleaseEnd {
     match done {
         Ok(true) => ReleaseEnd::Ok,
         Ok(false) => ReleaseEnd::NotHeld,

@@ -17,7 +17,7 @@ pub(super) enum Take {
     ThenWait,
     /// `WATCH`, a look, then `SET … PX` in a transaction that fails if somebody was faster.
     Watch,
-    /// `BLPOP` of a token from a list; the server keeps the line of those who wait.
+    /// `BLPOP` of a token from a list: the asking itself waits, in a line that the server keeps.
     Token,
     /// RLock's script, as this project's library sends it, and nothing around it.
     Script,
@@ -97,8 +97,6 @@ pub(super) enum Waits {
     Polling,
     /// It is asked for again so often, with a tenth of it as jitter.
     Every(Duration),
-    /// The asking itself waits.
-    Asking,
     /// Only when somebody has said that it was released.
     UntilToldOnly,
     /// Once found busy, it is not asked for again for so long, by anybody of this client.
@@ -210,7 +208,6 @@ pub(super) static BASELINES: &[Recipe] = &[
         give: Give::Token,
         lengthen: Lengthen::Nothing,
         renewal: Renewal::Never,
-        waits: Waits::Asking,
         ..SET_NX_PX
     },
     Recipe {

@@ -111,7 +111,6 @@ impl Steps {
                 let taken = self.guarded(key, None, set).await?;
                 return Ok(taken.then_some(sent));
             }
-            Take::Token => return self.pop_token(key, Duration::ZERO).await,
             Take::Script => {
                 let script = &self.hash_acquire;
                 let left: Option<i64> = self.links.script(script, &[key], &[&px, value]).await?;

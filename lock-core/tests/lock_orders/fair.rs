@@ -1,7 +1,7 @@
 //! Turns the scripts of the fair lock into the rules of a model.
 
 use super::{
-    lua::{Script, run},
+    lua::{Scripts, run},
     model::{Asker, Called, LEASE_MS, LOCK, News, Rules},
     store::{Answer, Store},
 };
@@ -18,38 +18,21 @@ const UNHEARD_MS: u64 = 100;
 
 /// The scripts, perhaps with something taken away.
 #[derive(Debug, Clone)]
-pub(crate) struct Fair {
-    take: Script,
-    give: Script,
-    beat: Script,
-    extend: Script,
-}
+pub(crate) struct Fair(Scripts);
 
 impl Fair {
     pub(crate) fn new() -> Self {
-        let shared = include_str!("../../scripts/fair.lua");
-        Fair {
-            take: Script::new(&[shared, include_str!("../../scripts/take_fair.lua")]),
-            give: Script::new(&[shared, include_str!("../../scripts/give_fair.lua")]),
-            beat: Script::new(&[shared, include_str!("../../scripts/beat_fair.lua")]),
-            extend: Script::new(&[include_str!("../../scripts/extend.lua")]),
-        }
+        Fair(Scripts::new(
+            include_str!("../../scripts/fair.lua"),
+            include_str!("../../scripts/take_fair.lua"),
+            include_str!("../../scripts/give_fair.lua"),
+            include_str!("../../scripts/beat_fair.lua"),
+        ))
     }
 
     /// A broken twin: every script with `piece` replaced. Something must be replaced.
     pub(crate) fn with(&self, piece: &str, by: &str) -> Self {
-        let scripts = [&self.take, &self.give, &self.beat];
-        assert!(
-            scripts.iter().any(|script| script.contains(piece)),
-            "no script says {piece:?}"
-        );
-        let [take, give, beat] = scripts.map(|script| script.with(piece, by));
-        Fair {
-            take,
-            give,
-            beat,
-            extend: self.extend.clone(),
-        }
+        Fair(self.0.with(piece, by))
     }
 }
 
@@ -58,7 +41,7 @@ impl Rules for Fair {
         let (lease, place) = (LEASE_MS.to_string(), PLACE_MS.to_string());
         match run(
             server,
-            &self.take,
+            &self.0.take,
             &KEYS,
             &[&lease, &asker.owner, "PUBLISH", &place],
         ) {
@@ -72,14 +55,14 @@ impl Rules for Fair {
 
     fn give(&self, server: &mut Store, asker: &Asker) {
         // A release and the end of a wait are the same here: whoever gives the lock back has no place.
-        run(server, &self.give, &KEYS, &[&asker.owner, "PUBLISH", "1"]);
+        run(server, &self.0.give, &KEYS, &[&asker.owner, "PUBLISH", "1"]);
     }
 
     fn beat(&self, server: &mut Store, asker: &Asker) -> News {
         let place = PLACE_MS.to_string();
         let Answer::Many(parts) = run(
             server,
-            &self.beat,
+            &self.0.beat,
             &KEYS,
             &["PUBLISH", &place, &asker.owner],
         ) else {
@@ -96,7 +79,7 @@ impl Rules for Fair {
 
     fn claim(&self, server: &mut Store, asker: &Asker) -> bool {
         let lease = LEASE_MS.to_string();
-        run(server, &self.extend, &[LOCK], &[&lease, &asker.owner]) == Answer::Int(1)
+        run(server, &self.0.extend, &[LOCK], &[&lease, &asker.owner]) == Answer::Int(1)
     }
 
     fn channel(&self, asker: &Asker) -> String {

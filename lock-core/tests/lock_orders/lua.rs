@@ -40,6 +40,43 @@ impl Script {
     }
 }
 
+/// The scripts of a kind with a line, perhaps with something replaced.
+#[derive(Debug, Clone)]
+pub(crate) struct Scripts {
+    pub(crate) take: Script,
+    pub(crate) give: Script,
+    pub(crate) beat: Script,
+    pub(crate) extend: Script,
+}
+
+impl Scripts {
+    /// What all of them share is put in front of each, as the library does it.
+    pub(crate) fn new(shared: &str, take: &str, give: &str, beat: &str) -> Self {
+        Scripts {
+            take: Script::new(&[shared, take]),
+            give: Script::new(&[shared, give]),
+            beat: Script::new(&[shared, beat]),
+            extend: Script::new(&[include_str!("../../scripts/extend.lua")]),
+        }
+    }
+
+    /// Those of a broken twin: each with `piece` replaced. Something must be replaced.
+    pub(crate) fn with(&self, piece: &str, by: &str) -> Self {
+        let scripts = [&self.take, &self.give, &self.beat];
+        assert!(
+            scripts.iter().any(|script| script.contains(piece)),
+            "no script says {piece:?}"
+        );
+        let [take, give, beat] = scripts.map(|script| script.with(piece, by));
+        Scripts {
+            take,
+            give,
+            beat,
+            extend: self.extend.clone(),
+        }
+    }
+}
+
 thread_local! {
     static LUA: Interpreter = Interpreter::new();
     /// The server that the script of this moment runs on.

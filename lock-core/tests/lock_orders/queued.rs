@@ -1,7 +1,7 @@
 //! Turns the scripts of the queued lock into the rules of a model.
 
 use super::{
-    lua::{Script, run},
+    lua::{Scripts, run},
     model::{Asker, Called, LEASE_MS, LOCK, News, Rules},
     store::{Answer, Store},
 };
@@ -15,38 +15,21 @@ const ALIVE_MS: u64 = 3000;
 
 /// The scripts, perhaps with something taken away.
 #[derive(Debug, Clone)]
-pub(crate) struct Queued {
-    take: Script,
-    give: Script,
-    beat: Script,
-    extend: Script,
-}
+pub(crate) struct Queued(Scripts);
 
 impl Queued {
     pub(crate) fn new() -> Self {
-        let shared = include_str!("../../scripts/queue.lua");
-        Queued {
-            take: Script::new(&[shared, include_str!("../../scripts/take_queued.lua")]),
-            give: Script::new(&[shared, include_str!("../../scripts/give_queued.lua")]),
-            beat: Script::new(&[shared, include_str!("../../scripts/beat_queued.lua")]),
-            extend: Script::new(&[include_str!("../../scripts/extend.lua")]),
-        }
+        Queued(Scripts::new(
+            include_str!("../../scripts/queue.lua"),
+            include_str!("../../scripts/take_queued.lua"),
+            include_str!("../../scripts/give_queued.lua"),
+            include_str!("../../scripts/beat_queued.lua"),
+        ))
     }
 
     /// A broken twin: every script with `piece` replaced. Something must be replaced.
     pub(crate) fn with(&self, piece: &str, by: &str) -> Self {
-        let scripts = [&self.take, &self.give, &self.beat];
-        assert!(
-            scripts.iter().any(|script| script.contains(piece)),
-            "no script says {piece:?}"
-        );
-        let [take, give, beat] = scripts.map(|script| script.with(piece, by));
-        Queued {
-            take,
-            give,
-            beat,
-            extend: self.extend.clone(),
-        }
+        Queued(self.0.with(piece, by))
     }
 }
 
@@ -70,7 +53,7 @@ impl Rules for Queued {
             &alive,
             flag(asker),
         ];
-        match run(server, &self.take, &KEYS, &args) {
+        match run(server, &self.0.take, &KEYS, &args) {
             Answer::Many(parts) if parts[0] == Answer::Int(1) => News::Held {
                 until_us: server.now_us + LEASE_MS * 1000,
             },
@@ -82,7 +65,7 @@ impl Rules for Queued {
     fn give(&self, server: &mut Store, asker: &Asker) {
         run(
             server,
-            &self.give,
+            &self.0.give,
             &KEYS,
             &[&asker.owner, "PUBLISH", UNCLAIMED],
         );
@@ -91,7 +74,7 @@ impl Rules for Queued {
     fn beat(&self, server: &mut Store, asker: &Asker) -> News {
         let alive = ALIVE_MS.to_string();
         let args = [&asker.client, &*alive, flag(asker), "PUBLISH", UNCLAIMED];
-        let Answer::Many(parts) = run(server, &self.beat, &KEYS, &args) else {
+        let Answer::Many(parts) = run(server, &self.0.beat, &KEYS, &args) else {
             panic!("a beat is answered with a list");
         };
         match parts.as_slice() {
@@ -113,7 +96,7 @@ impl Rules for Queued {
     }
 
     fn claim(&self, server: &mut Store, asker: &Asker) -> bool {
-        run(server, &self.extend, &[LOCK], &[&lease(), &asker.owner]) == Answer::Int(1)
+        run(server, &self.0.extend, &[LOCK], &[&lease(), &asker.owner]) == Answer::Int(1)
     }
 
     fn channel(&self, asker: &Asker) -> String {
