@@ -129,6 +129,8 @@ impl Search {
         let now = Instant::now();
         let end = self.end.map(|end| end.max(now + LAST_LOOK));
         let deadline = end.map_or(now + timeout, |end| end.min(now + timeout));
+        // What this owner has just given back may be on its way yet.
+        let overtakes = lock.client.returns.has(&self.hold);
         self.open.add_all();
         let tried = lock.servers.acquire(&self.hold, deadline).await;
         self.looks += 1;
@@ -138,6 +140,17 @@ impl Search {
             // The vote has cleaned up after itself, in the background where it had to.
             self.open.close_all();
             self.start_anew();
+        }
+        let refused = match tried {
+            Ok(Tried::Own | Tried::Busy { .. } | Tried::Split) => true,
+            Ok(Tried::Queued { .. }) => !self.hold.is_in_line(),
+            _ => false,
+        };
+        if refused && overtakes {
+            let ended = lock.client.returns.ended(&self.hold);
+            if within(Some(deadline), ended).await.is_some() {
+                return Box::pin(self.look()).await;
+            }
         }
         match tried {
             Ok(Tried::Granted { token, sent_at }) => {

@@ -1,6 +1,10 @@
 //! One client of a lock service: its identity, its connections, its renewals.
 
-use std::{fmt::Write as _, sync::Arc, time::Instant};
+use std::{
+    fmt::{self, Write as _},
+    sync::Arc,
+    time::Instant,
+};
 
 use futures_util::future::join_all;
 use uuid::Uuid;
@@ -17,6 +21,7 @@ use crate::{
     names::{self, Names},
     queue::Posts,
     read_write::ReadWrite,
+    returns::Returns,
     servers::Servers,
     target::{Shape, Target},
     topology::{self, Route, Secure, monitor, survey},
@@ -41,7 +46,6 @@ pub struct Client {
 }
 
 /// What all locks and holds of a client share.
-#[derive(Debug)]
 pub(crate) struct Shared {
     id: String,
     pub(crate) options: ClientOptions,
@@ -55,6 +59,17 @@ pub(crate) struct Shared {
     pub(crate) posts: Posts,
     pub(crate) watchdog: Watchdog,
     pub(crate) background: Background,
+    pub(crate) returns: Arc<Returns>,
+}
+
+/// Every guard, lock and hold has it, so that it says no more than which client it is.
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client")
+            .field("id", &self.id)
+            .field("servers", &self.set)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Shared {
@@ -126,6 +141,7 @@ impl Client {
                 posts: Posts::default(),
                 watchdog: Watchdog::default(),
                 background: Background::new(),
+                returns: Arc::default(),
             }),
         })
     }

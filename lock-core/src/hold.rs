@@ -212,6 +212,11 @@ impl Hold {
         ids.map(|ids| ids.acquire)
     }
 
+    /// Whether the caller named its owner, who may therefore ask again under the same name.
+    pub(crate) fn is_of_named_owner(&self) -> bool {
+        matches!(self.who, Who::Owner(Some(_)))
+    }
+
     /// Whether the server knows a repetition of its acquire and release.
     pub(crate) fn has_latches(&self) -> bool {
         self.lock.form.has_latches(&self.ask(self.lease))

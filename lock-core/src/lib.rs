@@ -121,6 +121,7 @@ mod quorum;
 mod read_write;
 mod release;
 mod renewals;
+mod returns;
 mod semaphore;
 mod servers;
 mod sync;

@@ -71,8 +71,12 @@ impl Drop for Open {
         for route in 0..64 {
             if self.routes >> route & 1 == 1 {
                 let (hold, giving) = (Arc::clone(&self.hold), self.giving);
-                let background = &self.hold.client().background;
-                background.spawn(async move { compensate(&hold, giving, route).await });
+                let client = self.hold.client();
+                let under_way = client.returns.begin(&self.hold);
+                client.background.spawn(async move {
+                    compensate(&hold, giving, route).await;
+                    drop(under_way);
+                });
             }
         }
     }

@@ -6,7 +6,7 @@ mod support;
 
 use std::time::Duration;
 
-use lock_core::{Acquire, Client, ClientOptions, Kind, Lease, Lock, Owner, Wait};
+use lock_core::{Acquire, Client, ClientOptions, ErrorKind, Kind, Lease, Lock, Owner, Wait};
 use lock_support::{Relay, all_is_over, polled, rival};
 use support::{PATIENCE, Server};
 
@@ -171,4 +171,31 @@ async fn a_future_dropped_at_any_moment_leaves_nothing() {
         guard.release().await.expect("held");
     }
     all_is_over(&server, lease).await;
+}
+
+/// Whoever dropped its guard may ask again under the same name at once: the release that is still on its way is waited
+/// for, also by an acquire that waits for nobody else.
+#[tokio::test]
+async fn a_named_owner_may_ask_again_right_after_its_guard_was_dropped() {
+    let server = Server::start(&[]);
+    let relay = Relay::start(server.address()).await;
+    let client = client(&relay.url(), ClientOptions::default()).await;
+    relay.delay(5 * MS);
+    for &kind in Kind::ALL {
+        let lock = client.lock(kind, kind.name()).expect("a good name");
+        let mut how = minute().wait(Wait::Try);
+        how.owner = Some(Owner::numbered(1));
+        for _ in 0..3 {
+            let guard = lock.acquire(how.clone()).await;
+            drop(guard.unwrap_or_else(|why| panic!("{kind}: {why}")));
+        }
+        // Who still holds it is told so.
+        let held = lock.acquire(how.clone()).await.expect("free");
+        if kind == Kind::NonReentrant {
+            let again = lock.acquire(how.clone()).await;
+            let error = again.expect_err("it holds it already");
+            assert_eq!(error.kind(), ErrorKind::Failed, "{error}");
+        }
+        held.release().await.expect("held");
+    }
 }

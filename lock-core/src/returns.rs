@@ -1,0 +1,81 @@
+//! Turns "gave it back a moment ago" into something that can be waited for: an owner whom the caller named may ask again
+//! while the release of its dropped guard is still on its way, and must not be told that the lock is taken.
+
+use std::{collections::HashMap, sync::Arc};
+
+use crate::{
+    hold::Hold,
+    sync::{Mutex, MutexGuard, Notify, PoisonError},
+};
+
+/// A lock and the owner who gives it back.
+type Key = (String, String);
+
+/// What a client is giving back in the background for owners that were named. A fresh owner never asks again.
+#[derive(Debug, Default)]
+pub(crate) struct Returns {
+    under_way: Mutex<HashMap<Key, usize>>,
+    ended: Notify,
+}
+
+/// One that is under way, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Return {
+    returns: Arc<Returns>,
+    key: Key,
+}
+
+impl Returns {
+    /// Something is about to be given back.
+    pub(crate) fn begin(self: &Arc<Self>, hold: &Hold) -> Option<Return> {
+        hold.is_of_named_owner().then(|| {
+            *self.under_way().entry(key(hold)).or_default() += 1;
+            Return {
+                returns: Arc::clone(self),
+                key: key(hold),
+            }
+        })
+    }
+
+    /// Whether something is on its way back that was held for the same owner.
+    pub(crate) fn has(&self, hold: &Hold) -> bool {
+        hold.is_of_named_owner() && self.under_way().contains_key(&key(hold))
+    }
+
+    /// Completes when nothing of the same owner's is on its way back.
+    pub(crate) async fn ended(&self, hold: &Hold) {
+        loop {
+            let mut ended = std::pin::pin!(self.ended.notified());
+            // From here on no end is missed.
+            ended.as_mut().enable();
+            if !self.has(hold) {
+                return;
+            }
+            ended.await;
+        }
+    }
+
+    fn under_way(&self) -> MutexGuard<'_, HashMap<Key, usize>> {
+        self.under_way
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn key(hold: &Hold) -> Key {
+    (hold.lock.names.key.clone(), hold.owner.clone())
+}
+
+impl Drop for Return {
+    fn drop(&mut self) {
+        let mut under_way = self.returns.under_way();
+        if let Some(count) = under_way.get_mut(&self.key) {
+            *count -= 1;
+            if *count == 0 {
+                under_way.remove(&self.key);
+            }
+        }
+        drop(under_way);
+        self.returns.ended.notify_waiters();
+    }
+}
