@@ -9,7 +9,7 @@ if waiting > 0 then
     redis.call('pexpire', line, LINE_MS)
 end
 local left = redis.call('pttl', lock)
-if left == -2 and redis.call('exists', line) == 1 and pass(now, tonumber(ARGV[5]), ARGV[4], nil, client) then
+if left == -2 and pass(now, tonumber(ARGV[5]), ARGV[4], nil, client) then
     left = redis.call('pttl', lock)
     waiting = tonumber(redis.call('hget', line, 'n:' .. client) or 0)
 end

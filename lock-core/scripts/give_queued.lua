@@ -4,7 +4,5 @@
 if redis.call('hdel', lock, ARGV[1]) == 0 then
     return leave(ARGV[1]) and 1 or nil
 end
-if redis.call('exists', line) == 1 then
-    pass(clock(), tonumber(ARGV[3]), ARGV[2])
-end
+pass(nil, tonumber(ARGV[3]), ARGV[2])
 return 1

@@ -16,25 +16,33 @@ local function clock()
     return now[1] * 1000000 + now[2]
 end
 
+-- Empties the place of one of a client's owners.
+local function empty(place, client, owner)
+    redis.call('hdel', line, 'o:' .. owner, 'w:' .. place)
+    if redis.call('hincrby', line, 'n:' .. client, -1) <= 0 then
+        redis.call('hdel', line, 'n:' .. client, 'c:' .. client)
+    end
+end
+
 -- Takes an owner out of the line; true if he was in it.
 local function leave(owner)
     local place = redis.call('hget', line, 'o:' .. owner)
     if not place then
         return false
     end
-    local client = string.match(redis.call('hget', line, 'w:' .. place), '^%S+ (%S+)')
-    redis.call('hdel', line, 'o:' .. owner, 'w:' .. place)
-    if redis.call('hincrby', line, 'n:' .. client, -1) <= 0 then
-        redis.call('hdel', line, 'n:' .. client, 'c:' .. client)
-    end
+    empty(place, string.match(redis.call('hget', line, 'w:' .. place), '^%S+ (%S+)'), owner)
     return true
 end
 
 -- Gives a free lock to the first in the line who is there to take it, and says so on his client's channel. Nothing: nobody is.
 -- `window` is the longest lease of a hold that was not asked for just now: its holder has to claim the rest. `asker` asks
--- himself and `client` hears the answer to this very script: they need no message to know.
+-- himself and `client` hears the answer to this very script: they need no message to know. `now` is nil if nobody has looked.
 local function pass(now, window, publish, asker, client)
     local ends = redis.call('hmget', line, 'head', 'tail')
+    if not ends[2] then
+        return
+    end
+    now = now or clock()
     local place, tail = tonumber(ends[1] or 0), tonumber(ends[2] or 0)
     local head, kept, token = place, false, nil
     while place < tail do
@@ -44,7 +52,7 @@ local function pass(now, window, publish, asker, client)
             local lease, whose, owner = string.match(entry, '^(%d+) (%S+) (%S+)$')
             local alive, ready = string.match(redis.call('hget', line, 'c:' .. whose) or '0 0', '^(%d+) (%d)$')
             if tonumber(alive) * 1000 < now then
-                leave(owner)
+                empty(place, whose, owner)
             else
                 lease = tonumber(lease)
                 if owner ~= asker then
@@ -60,7 +68,7 @@ local function pass(now, window, publish, asker, client)
                     heard = heard or (type(ears) == 'number' and ears > 0)
                 end
                 if heard then
-                    leave(owner)
+                    empty(place, whose, owner)
                     redis.call('hset', lock, owner, 1)
                     redis.call('pexpire', lock, lease)
                     redis.call('hset', line, 'head', kept and head or place, 'at', string.format('%s %.0f %d', owner, now, lease))

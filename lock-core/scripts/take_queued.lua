@@ -13,10 +13,7 @@ if left ~= -2 and redis.call('hexists', lock, owner) == 1 then
     return {1, tonumber(redis.call('get', counter)), now}
 end
 if left == -2 then
-    local called, token, ms
-    if redis.call('exists', line) == 1 then
-        called, token, ms = pass(now, tonumber(ARGV[4]), ARGV[3], owner, client)
-    end
+    local called, token, ms = pass(now, tonumber(ARGV[4]), ARGV[3], owner, client)
     if not called then
         token = redis.call('incr', counter)
         leave(owner)

@@ -92,8 +92,8 @@ fn a_queued_lock_that_does_not_look_whether_it_is_free_is_convicted() {
 fn a_queued_lock_that_lets_a_newcomer_in_is_convicted() {
     convict(
         &Queued::new().with(
-            "if redis.call('exists', line) == 1 then\n        called",
-            "if false then\n        called",
+            "local called, token, ms = pass(now, tonumber(ARGV[4]), ARGV[3], owner, client)",
+            "local called, token, ms",
         ),
         ORDER,
     );
@@ -101,7 +101,7 @@ fn a_queued_lock_that_lets_a_newcomer_in_is_convicted() {
 
 #[test]
 fn a_queued_lock_that_nobody_passes_on_after_a_crash_is_convicted() {
-    let piece = "if left == -2 and redis.call('exists', line) == 1 and pass(";
+    let piece = "if left == -2 and pass(";
     let by = "if left == -9 and pass(";
     convict(&Queued::new().with(piece, by), PROGRESS);
 }
