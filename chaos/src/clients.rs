@@ -241,6 +241,18 @@ impl ClientControl for Clients {
         Ok(())
     }
 
+    fn delay_writes(&self, client: u32, latency: Duration) -> Result<(), FaultError> {
+        let (running, _) = self.running(client)?;
+        running.delay_writes(latency);
+        Ok(())
+    }
+
+    fn late_writes(&self, client: u32) -> u64 {
+        let slot = self.slot(client).ok();
+        slot.and_then(|slot| Some(lock(&slot.state).running.as_ref()?.late_writes()))
+            .unwrap_or(0)
+    }
+
     fn holder(&self) -> Option<u32> {
         let name = self.tracker.holder()?;
         let index = self.slots.iter().position(|slot| slot.plan.name == name)?;

@@ -88,6 +88,9 @@ pub struct LoadPlan {
     pub extend_ns: Option<u64>,
     /// Share of holds that take the lock once more inside.
     pub reenter: f64,
+    /// How long a writer writes before it becomes a reader; absent: never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub downgrade_ns: Option<u64>,
     /// What the holder works on.
     pub protects: Protects,
 }
@@ -198,6 +201,7 @@ impl Plan {
                 enough: load.enough,
                 extend_ns: load.extend.map(nanoseconds),
                 reenter: load.reenter,
+                downgrade_ns: load.downgrade.map(nanoseconds),
                 protects: load.protects,
             },
             faults,

@@ -426,6 +426,7 @@ fn load(plan: &Plan) -> Load {
         think: range(load.think),
         extend: load.extend_ns.map(Duration::from_nanos),
         reenter: load.reenter,
+        downgrade: load.downgrade_ns.map(Duration::from_nanos),
         protects: match load.protects {
             scenario::Protects::None => Protects::None,
             scenario::Protects::Counter => Protects::Counter,

@@ -202,6 +202,11 @@ pub fn reductions(plan: &Plan) -> Vec<Reduction> {
         smaller.load.reenter = 0.0;
         add("without re-entries".to_owned(), smaller);
     }
+    if plan.load.downgrade_ns.is_some() {
+        let mut smaller = plan.clone();
+        smaller.load.downgrade_ns = None;
+        add("without downgrades".to_owned(), smaller);
+    }
     all
 }
 

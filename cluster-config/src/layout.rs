@@ -349,7 +349,8 @@ fn url(
             announced(|role| role == Role::Sentinel),
             format!("/{MASTER_NAME}"),
         ),
-        TopologyKind::Cluster | TopologyKind::Masters => (announced(|_| true), String::new()),
+        TopologyKind::Cluster => (announced(|_| true), String::new()),
+        TopologyKind::Masters => (announced(|role| role == Role::Master), String::new()),
     };
     let query = tls.map_or(String::new(), |tls| format!("?tls-ca={}", encoded(&tls.ca)));
     format!("{scheme}://{user}{addresses}{path}{query}")

@@ -9,6 +9,7 @@ use results::history::{Call, End, Entry, Event};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
+use super::way::Way;
 use super::{Shared, task};
 use crate::subject::{ClientEvent, Connected, LockClient};
 
@@ -35,6 +36,7 @@ pub(super) struct Inner {
     /// How its process ended, once it has.
     ended: Mutex<Option<String>>,
     held: Mutex<HashMap<String, Arc<AtomicBool>>>,
+    way: Way,
 }
 
 pub(super) fn start(
@@ -60,6 +62,7 @@ pub(super) fn start(
         dead: watch::Sender::new(false),
         ended: Mutex::default(),
         held: Mutex::default(),
+        way: Way::default(),
         shared,
     });
     let tasks = task_seeds
@@ -105,6 +108,16 @@ impl RunningClient {
         self.inner.paused.send_replace(false);
     }
 
+    /// From now on its writes to the protected resource arrive so much later; zero: at once again, which what is under way does not notice.
+    pub fn delay_writes(&self, latency: Duration) {
+        self.inner.way.set_latency(latency);
+    }
+
+    /// How many of its writes have arrived late.
+    pub fn late_writes(&self) -> u64 {
+        self.inner.way.late()
+    }
+
     /// Waits until its process is known to have ended: the death is on record by then.
     pub async fn died(&self) {
         let _ = self.inner.dead.subscribe().wait_for(|dead| *dead).await;
@@ -126,6 +139,7 @@ impl RunningClient {
         self.pump.abort();
         let _ = self.pump.await;
         let name = self.inner.name.clone();
+        self.inner.way.all_arrived().await;
         if let Some(inner) = Arc::into_inner(self.inner) {
             inner.client.close().await;
         }
@@ -153,6 +167,11 @@ impl Inner {
             _ = dead.wait_for(|dead| *dead) => false,
             open = paused.wait_for(|paused| !*paused) => open.is_ok(),
         }
+    }
+
+    /// Lets a write go to the protected resource.
+    pub(super) fn send(&self, arrive: impl FnOnce() + Send + 'static) {
+        self.way.send(&self.shared, arrive);
     }
 
     pub(super) fn is_dead(&self) -> bool {

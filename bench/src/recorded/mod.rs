@@ -7,6 +7,7 @@
 mod client;
 mod resource;
 mod task;
+mod way;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,6 +39,8 @@ pub struct Load {
     pub extend: Option<Duration>,
     /// Share of holds that take the lock once more inside, 0 to 1.
     pub reenter: f64,
+    /// How long a writer writes before it becomes a reader, without anybody in between; `None`: never.
+    pub downgrade: Option<Duration>,
     /// What the holder works on.
     pub protects: Protects,
     /// Permits of one acquire, for the kinds that count.

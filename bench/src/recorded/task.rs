@@ -9,12 +9,16 @@ use rand_chacha::ChaCha8Rng;
 use results::history::{Acquire, Call, End, Entry};
 use tokio::time::Instant;
 
-use super::Protects;
 use super::client::{Inner, ok};
+use super::{Protects, Shared};
 use crate::subject::{AcquireEnd, AcquireRequest, ReleaseEnd};
 
 /// Kinds whose holders share: they read what is protected and never write.
 const SHARING: &[&str] = &["read", "semaphore", "permits", "latch"];
+
+/// The two sides between which a downgrade goes.
+const WRITE: &str = "write";
+const READ: &str = "read";
 
 /// A hold as its task sees it.
 struct Hold {
@@ -51,6 +55,10 @@ async fn round(inner: &Inner, owner: &str, rng: &mut ChaCha8Rng) {
         return;
     };
     let until = Instant::now() + keep;
+    if let (WRITE, Some(after)) = (kind, load.downgrade) {
+        let downgrade = (Instant::now() + after).min(until);
+        return write_then_read(inner, owner, &locks, hold, (downgrade, until)).await;
+    }
     let work = Work::begin(inner, &hold, kind, &locks);
     let nested = if again {
         acquire(inner, owner, kind, &locks).await
@@ -61,10 +69,33 @@ async fn round(inner: &Inner, owner: &str, rng: &mut ChaCha8Rng) {
     if let Some(nested) = nested {
         give_back(inner, nested).await;
     }
-    if inner.gate().await && !hold.is_lost() {
-        work.end(inner, &hold, &locks);
-    }
+    work.finish(inner, &hold, &locks).await;
     give_back(inner, hold).await;
+}
+
+/// Writes for a while, takes the reading side inside, gives the writing side back and reads on until its time is up. Where the reading
+/// side is refused it stays a writer.
+async fn write_then_read(
+    inner: &Inner,
+    owner: &str,
+    locks: &[String],
+    writer: Hold,
+    (downgrade, until): (Instant, Instant),
+) {
+    let work = Work::begin(inner, &writer, WRITE, locks);
+    keep_until(inner, &writer, downgrade).await;
+    work.finish(inner, &writer, locks).await;
+    match acquire(inner, owner, READ, locks).await {
+        Some(reader) => {
+            give_back(inner, writer).await;
+            keep_until(inner, &reader, until).await;
+            give_back(inner, reader).await;
+        }
+        None => {
+            keep_until(inner, &writer, until).await;
+            give_back(inner, writer).await;
+        }
+    }
 }
 
 impl Hold {
@@ -216,6 +247,7 @@ fn ended(end: ReleaseEnd) -> End {
 }
 
 /// What a holder does to the protected resource.
+#[derive(Clone)]
 enum Work {
     Nothing,
     /// The counters as they were read when the hold began, in the order of the locks.
@@ -245,24 +277,34 @@ impl Work {
         }
     }
 
+    /// The last step of a holder that has not been told that its lock is lost.
+    async fn finish(&self, inner: &Inner, hold: &Hold, locks: &[String]) {
+        if inner.gate().await && !hold.is_lost() {
+            self.end(inner, hold, locks);
+        }
+    }
+
+    /// Writes; what a client's writes are late by, they arrive later, whatever has become of the hold until then.
     fn end(&self, inner: &Inner, hold: &Hold, locks: &[String]) {
-        let shared = &inner.shared;
+        let (shared, work) = (Arc::clone(&inner.shared), self.clone());
+        let (grant, token) = (hold.grant.clone(), hold.token);
+        let locks = locks.to_vec();
+        inner.send(move || work.arrive(&shared, &grant, token, &locks));
+    }
+
+    fn arrive(&self, shared: &Shared, grant: &str, token: Option<u64>, locks: &[String]) {
         for (index, lock) in locks.iter().enumerate() {
             match self {
                 Work::Nothing => {}
                 Work::Counter(read) => {
-                    shared.resources.write(
-                        lock,
-                        &hold.grant,
-                        hold.token,
-                        read[index],
-                        shared.sink.as_ref(),
-                    );
+                    shared
+                        .resources
+                        .write(lock, grant, token, read[index], shared.sink.as_ref());
                 }
                 Work::Register(token) => {
                     shared
                         .resources
-                        .show(lock, &hold.grant, *token, shared.sink.as_ref())
+                        .show(lock, grant, *token, shared.sink.as_ref())
                 }
             }
         }

@@ -32,6 +32,11 @@ use crate::{
 const RESPONSE: Duration = Duration::from_secs(10);
 const LEASE: Duration = Duration::from_secs(30);
 
+/// A hoarder's pauses: from master to master, and from try to try. Its own first master is free for the few milliseconds between two
+/// tries only, so the longer they are, the more rarely anybody else finds it so.
+const NEXT_MASTER: Duration = Duration::from_millis(100);
+const NEXT_TRY: Duration = Duration::from_millis(200);
+
 /// A quorum lock, as data.
 #[derive(Debug)]
 pub(super) struct Recipe {
@@ -43,6 +48,8 @@ pub(super) struct Recipe {
     checks_validity: bool,
     /// What the lease is said to count from is the reply's time, not the request's.
     from_reply: bool,
+    /// It asks one master after the other, everybody beginning elsewhere, and keeps what it has got while it waits for its next try.
+    hoards: bool,
 }
 
 /// Each is wrong in one thing.
@@ -54,6 +61,7 @@ pub(super) static BROKEN: &[Recipe] = &[
         half: true,
         checks_validity: true,
         from_reply: false,
+        hoards: false,
     },
     // With slow replies the leases on the servers are over before the majority is known.
     Recipe {
@@ -62,6 +70,16 @@ pub(super) static BROKEN: &[Recipe] = &[
         half: false,
         checks_validity: false,
         from_reply: true,
+        hoards: false,
+    },
+    // Those who begin together have a master each, are refused by the others, and try again in step. Three masters and three clients will do.
+    Recipe {
+        name: "broken:quorum-hoards",
+        about: "a quorum lock that asks master after master and keeps what it has until its next try, without jitter",
+        half: false,
+        checks_validity: true,
+        from_reply: false,
+        hoards: true,
     },
 ];
 
@@ -103,6 +121,7 @@ impl Subject for Quorum {
                 links,
                 lease: to.watchdog.unwrap_or(LEASE),
                 identity: identity(&to.client),
+                first: to.client.bytes().map(usize::from).sum(),
                 jitter: Mutex::new(ChaCha8Rng::seed_from_u64(to.seed)),
                 next_grant: AtomicU64::new(1),
                 grants: Mutex::default(),
@@ -120,6 +139,8 @@ struct QuorumClient {
     links: Links,
     lease: Duration,
     identity: String,
+    /// The master with which a hoarder begins: names that differ in their number begin at different ones.
+    first: usize,
     jitter: Mutex<ChaCha8Rng>,
     next_grant: AtomicU64,
     grants: Mutex<HashMap<String, (String, String)>>,
@@ -134,6 +155,20 @@ impl QuorumClient {
         } else {
             servers / 2 + 1
         }
+    }
+
+    /// Every master's answer, asked one after the other from this client's own first on.
+    async fn one_by_one(&self, set: &redis::Cmd) -> Vec<Result<Option<String>, Trouble>> {
+        let endpoints = self.links.endpoints();
+        let mut answers = Vec::with_capacity(endpoints.len());
+        for number in 0..endpoints.len() {
+            if number > 0 {
+                tokio::time::sleep(NEXT_MASTER).await;
+            }
+            let at = &endpoints[(self.first + number) % endpoints.len()];
+            answers.push(self.links.ask(at, set).await);
+        }
+        answers
     }
 
     /// Deletes what is ours everywhere: servers on which it was deleted, and servers that did not answer.
@@ -165,13 +200,17 @@ impl LockClient for QuorumClient {
         loop {
             let sent = Instant::now();
             let set = cmd(&["SET", key, &value, "NX", "PX", &px]);
-            let answers: Vec<Result<Option<String>, Trouble>> = join_all(
-                self.links
-                    .endpoints()
-                    .iter()
-                    .map(|address| self.links.ask(address, &set)),
-            )
-            .await;
+            let answers: Vec<Result<Option<String>, Trouble>> = if self.recipe.hoards {
+                self.one_by_one(&set).await
+            } else {
+                join_all(
+                    self.links
+                        .endpoints()
+                        .iter()
+                        .map(|at| self.links.ask(at, &set)),
+                )
+                .await
+            };
             let taken = answers.iter().filter(|a| matches!(a, Ok(Some(_)))).count();
             let in_time = !self.recipe.checks_validity || sent.elapsed() < lease;
             if taken >= self.needed() && in_time {
@@ -192,8 +231,14 @@ impl LockClient for QuorumClient {
                     }),
                 };
             }
+            if self.recipe.hoards {
+                tokio::time::sleep(NEXT_TRY).await;
+            }
             let (_, silent) = self.give(key, &value).await;
-            let pause = poll_pause(&self.jitter);
+            let pause = match self.recipe.hoards {
+                true => Duration::ZERO,
+                false => poll_pause(&self.jitter),
+            };
             if request
                 .wait
                 .is_some_and(|wait| called.elapsed() + pause > wait)

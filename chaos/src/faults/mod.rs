@@ -16,6 +16,7 @@ mod harms;
 mod hold;
 pub(crate) mod hooked;
 mod kill;
+mod late_writes;
 pub(crate) mod link;
 mod loss;
 mod maxmemory;
@@ -93,6 +94,10 @@ impl Hits {
         client: true,
         ..Self::NODE
     };
+    const CLIENT: Self = Self {
+        node: false,
+        ..Self::PROCESS
+    };
     const LINK: Self = Self {
         node: false,
         link: true,
@@ -158,7 +163,7 @@ pub enum SettingKind {
 }
 
 /// Every fault of this build, in the order of the docs.
-pub static FAULTS: [FaultKind; 30] = [
+pub static FAULTS: [FaultKind; 31] = [
     kill::KIND,
     restart::KIND,
     pause::KIND,
@@ -186,6 +191,7 @@ pub static FAULTS: [FaultKind; 30] = [
     flushall::KIND,
     client_pause::KIND,
     client_kill::KIND,
+    late_writes::KIND,
     maxmemory::KIND,
     config_set::KIND,
     command::KIND,

@@ -2,13 +2,14 @@
 //!
 //! With sentinels: every other replica is barred by its `replica-priority`, the sentinels are given time to read that, and are then told to
 //! fail over; the priorities are set back afterwards. In a cluster: CLUSTER FAILOVER FORCE, which asks the other masters for their votes
-//! and not its own master for its last writes.
+//! and not its own master for its last writes. Among independent masters nobody votes: the replica is made a master by its own command and
+//! takes over the address of the one it copied, which must be dead, as a floating address or a name does.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use cluster_config::{Deployment, Role, Topology, TopologyKind};
+use cluster_config::{Deployment, Node, Role, Topology, TopologyKind};
 
 use super::{Done, Fault, FaultError, FaultGuard, FaultKind, Hits, Injection, Proof, World, nodes};
 use crate::members;
@@ -34,7 +35,14 @@ struct Promote;
 impl Fault for Promote {
     fn allowed(&self, topology: &Topology, _on: &On, _with: &Settings) -> Result<(), String> {
         match topology.kind {
-            TopologyKind::Sentinel | TopologyKind::Cluster if topology.replicas > 0 => Ok(()),
+            TopologyKind::Masters if topology.container_network.is_some() => Err(
+                "`promote` among independent masters takes over an address, and those of containers are not its own".to_owned(),
+            ),
+            TopologyKind::Sentinel | TopologyKind::Cluster | TopologyKind::Masters
+                if topology.replicas > 0 =>
+            {
+                Ok(())
+            }
             kind => Err(format!(
                 "`promote` needs a replica, and this `{kind}` topology has none"
             )),
@@ -48,9 +56,14 @@ impl Fault for Promote {
     ) -> Result<Box<dyn FaultGuard>, FaultError> {
         let mut proofs = Vec::new();
         for name in nodes(injection) {
-            let chosen = successor(world, name).await?;
             let deployment = &world.deployment;
-            if deployment.topology().kind == TopologyKind::Sentinel {
+            let kind = deployment.topology().kind;
+            if kind == TopologyKind::Masters {
+                proofs.push(take_over(deployment, name).await?);
+                continue;
+            }
+            let chosen = successor(world, name).await?;
+            if kind == TopologyKind::Sentinel {
                 by_sentinels(deployment, &chosen).await?;
             } else {
                 let order = ["CLUSTER", "FAILOVER", "FORCE"];
@@ -60,6 +73,45 @@ impl Fault for Promote {
         }
         Ok(Box::new(Done(Proof::all(proofs))))
     }
+}
+
+/// A replica of an independent master becomes master, and answers at the address of the one that it copied.
+async fn take_over(deployment: &Deployment, name: &str) -> Result<Proof, FaultError> {
+    let masters: Vec<&Node> = with_role(deployment, Role::Master).collect();
+    let replicas: Vec<&Node> = with_role(deployment, Role::Replica).collect();
+    // Replicas are dealt to the masters in turn.
+    let pair = replicas
+        .iter()
+        .zip(masters.iter().cycle())
+        .filter(|(replica, master)| replica.name == name || master.name == name)
+        .last();
+    let Some((replica, master)) = pair else {
+        return Err(FaultError(format!("{name} has no replica")));
+    };
+    if deployment.pid(&master.name).is_some() {
+        return Err(FaultError(format!(
+            "{} lives, and its address is its own: kill it first",
+            master.name
+        )));
+    }
+    let both = format!("{} {}", replica.address.ip(), master.address.ip());
+    let order = ["REPLICAOF", "NO", "ONE"];
+    deployment.command(&replica.name, &order).await?;
+    let order = ["CONFIG", "SET", "bind", &both];
+    deployment.command(&replica.name, &order).await?;
+    let there = deployment
+        .command(&master.name, &["CONFIG", "GET", "bind"])
+        .await?;
+    let Proof { bit, words } = promoted(deployment, &replica.name).await;
+    Ok(Proof::of(
+        bit && there.contains(&both),
+        format!("{words}, and answers where {} was", master.name),
+    ))
+}
+
+fn with_role(deployment: &Deployment, role: Role) -> impl Iterator<Item = &Node> {
+    let nodes = deployment.nodes().iter();
+    nodes.filter(move |node| node.role == role)
 }
 
 /// Who takes over when `name` is meant: a replica itself, for a master the last of its replicas.

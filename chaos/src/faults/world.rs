@@ -1,6 +1,7 @@
 //! What faults act on: the deployment, and the client processes as far as faults may know them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use cluster_config::Deployment;
@@ -32,6 +33,13 @@ pub trait ClientControl: Send + Sync {
     async fn restart(&self, client: u32) -> Result<(), FaultError>;
     /// The client that has held a lock for longest; `None` while nobody holds.
     fn holder(&self) -> Option<u32>;
+    /// Lets its writes to the protected resource arrive so much later; zero: at once again.
+    ///
+    /// # Errors
+    /// The client is dead.
+    fn delay_writes(&self, client: u32, latency: Duration) -> Result<(), FaultError>;
+    /// How many of its writes have arrived late so far.
+    fn late_writes(&self, client: u32) -> u64;
     /// How many clients there are.
     fn count(&self) -> u32;
 }

@@ -123,6 +123,8 @@ pub struct LoadSpec {
     pub extend: Option<Duration>,
     /// Share of holds that take the lock once more inside, 0.0 to 1.0.
     pub reenter: f64,
+    /// How long a writer writes before it becomes a reader, without anybody in between; `None`: never.
+    pub downgrade: Option<Duration>,
     /// What the holder works on.
     pub protects: Protects,
 }

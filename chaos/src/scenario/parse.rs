@@ -24,8 +24,18 @@ pub(super) const LOCK_KEYS: [&str; 7] = [
     "durability",
     "permits",
 ];
-pub(super) const LOAD_KEYS: [&str; 11] = [
-    "clients", "tasks", "locks", "hold", "think", "duration", "enough", "mix", "extend", "reenter",
+pub(super) const LOAD_KEYS: [&str; 12] = [
+    "clients",
+    "tasks",
+    "locks",
+    "hold",
+    "think",
+    "duration",
+    "enough",
+    "mix",
+    "extend",
+    "reenter",
+    "downgrade",
     "protects",
 ];
 
@@ -217,6 +227,7 @@ fn load(section: Section<'_>) -> LoadSpec {
                     .ok_or("a share from 0.0 to 1.0")
             })
             .unwrap_or(0.0),
+        downgrade: section.word("downgrade", positive),
         protects: section
             .word("protects", |word| {
                 Protects::parse(word).ok_or_else(|| {
@@ -261,6 +272,19 @@ fn check_kinds(
         if let Some(problem) = foreign(kind) {
             mix.problems.add(mix.span(kind), problem);
         }
+    }
+    if load.downgrade.is_some()
+        && let Some(kind) = ["write", "read"]
+            .into_iter()
+            .find(|kind| foreign(kind).is_some())
+    {
+        load_section.problems.add(
+            load_section.span("downgrade"),
+            format!(
+                "`downgrade` makes writers readers, and `{}` has no kind `{kind}`",
+                lock.subject
+            ),
+        );
     }
     if load.protects == Protects::Register {
         let first = lock.kind.as_ref().or(offered.first());

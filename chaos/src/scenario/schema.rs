@@ -78,6 +78,8 @@ struct LoadTable {
     extend: Option<String>,
     /// Share of holds that take the lock once more inside, 0.0 to 1.0. Default 0.
     reenter: Option<f64>,
+    /// How long a writer writes before it becomes a reader, without anybody in between. Default: never.
+    downgrade: Option<String>,
     /// What the holder works on: `none`, `counter` or `register`. Default counter.
     protects: Option<String>,
 }

@@ -87,7 +87,7 @@ fn topology(plan: &Plan) -> Map<String, Value> {
         TopologyKind::Single => &[],
         TopologyKind::Sentinel => &["replicas", "sentinels"],
         TopologyKind::Cluster => &["shards", "replicas"],
-        TopologyKind::Masters => &["masters"],
+        TopologyKind::Masters => &["masters", "replicas"],
     };
     for count in ["replicas", "masters", "shards", "sentinels"] {
         if !counts.contains(&count) {
@@ -143,6 +143,9 @@ fn load(plan: &Plan) -> Map<String, Value> {
     put("extend", json!(load.extend_ns.map(duration)));
     if load.reenter > 0.0 {
         put("reenter", json!(load.reenter));
+    }
+    if load.downgrade_ns.is_some() {
+        put("downgrade", json!(load.downgrade_ns.map(duration)));
     }
     put("protects", json!(load.protects));
     fields

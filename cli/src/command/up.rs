@@ -23,7 +23,7 @@ pub(crate) struct Options {
     /// Leave the servers running; `locklab down` stops them
     #[arg(long)]
     detach: bool,
-    /// Replicas per master (sentinel, cluster)
+    /// Replicas per master (sentinel, cluster, masters)
     #[arg(long, value_name = "N")]
     replicas: Option<u32>,
     /// Independent masters (masters)
@@ -44,7 +44,7 @@ pub(crate) struct Options {
     /// What servers write to their disks: none, aof-everysec, aof-always or rdb [default: none]
     #[arg(long, value_name = "WHAT", value_parser = persistence)]
     persistence: Option<Persistence>,
-    /// Masters refuse writes with fewer replicas in sight (sentinel, cluster)
+    /// Masters refuse writes with fewer replicas in sight (sentinel, cluster, masters)
     #[arg(long, value_name = "N")]
     min_replicas_to_write: Option<u32>,
     /// Everything speaks TLS, with certificates made for this run; the URL names the authority's

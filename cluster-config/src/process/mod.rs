@@ -213,10 +213,9 @@ async fn start_all(
     } else {
         try_join_all(of_role(Role::Master).map(start)).await?;
         try_join_all(of_role(Role::Replica).map(start)).await?;
-        if topology.kind == crate::TopologyKind::Sentinel {
-            patience
-                .counts_replicas(fleet, &fleet.nodes()[0], topology.replicas)
-                .await?;
+        if topology.replicas > 0 {
+            let counted = |master| patience.counts_replicas(fleet, master, topology.replicas);
+            try_join_all(of_role(Role::Master).map(counted)).await?;
         }
         try_join_all(of_role(Role::Sentinel).map(|node| async move {
             start(node).await?;

@@ -176,7 +176,7 @@ fn counts(section: Section<'_>, topology: &mut Topology) {
         TopologyKind::Single => &[],
         TopologyKind::Sentinel => &[("replicas", Role::Replica), ("sentinels", Role::Sentinel)],
         TopologyKind::Cluster => &[("shards", Role::Master), ("replicas", Role::Replica)],
-        TopologyKind::Masters => &[("masters", Role::Master)],
+        TopologyKind::Masters => &[("masters", Role::Master), ("replicas", Role::Replica)],
     };
     for key in ["replicas", "masters", "shards", "sentinels"] {
         if !applies.iter().any(|(known, _)| *known == key)
@@ -191,9 +191,10 @@ fn counts(section: Section<'_>, topology: &mut Topology) {
     for (key, role) in applies {
         let described = topology.nodes.iter().filter(|node| node.role == *role);
         let described = u32::try_from(described.count()).unwrap_or(u32::MAX);
-        // In a cluster the count is per master; shards come first.
+        // The count is per master; masters come first.
         let masters = match (topology.kind, role) {
             (TopologyKind::Cluster, Role::Replica) => topology.shards.max(1),
+            (TopologyKind::Masters, Role::Replica) => topology.masters.max(1),
             _ => 1,
         };
         let implied = (described > 0).then(|| described.div_ceil(masters));

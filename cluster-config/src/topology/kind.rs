@@ -58,7 +58,9 @@ impl TopologyKind {
                 "a master, its replicas, and sentinels that promote one of them"
             }
             TopologyKind::Cluster => "masters that share 16384 slots, each with replicas",
-            TopologyKind::Masters => "independent masters without replicas, as Redlock wants them",
+            TopologyKind::Masters => {
+                "independent masters, as Redlock wants them: without replicas unless they are asked for"
+            }
         }
     }
 }

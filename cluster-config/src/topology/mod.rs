@@ -28,7 +28,7 @@ pub use user::{Secret, User};
 pub struct Topology {
     /// Which shape.
     pub kind: TopologyKind,
-    /// Replicas per master, 0 to 5 (sentinel, cluster).
+    /// Replicas per master, 0 to 5 (sentinel, cluster; masters, where nobody promotes them by himself).
     pub replicas: u32,
     /// Independent masters, 1 to 9 (masters).
     pub masters: u32,
@@ -44,7 +44,7 @@ pub struct Topology {
     /// What a server writes to its disk; `None`: what `config` says, and nothing by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub persistence: Option<Persistence>,
-    /// A master refuses writes with fewer replicas in sight, 0 to `replicas` (sentinel, cluster).
+    /// A master refuses writes with fewer replicas in sight, 0 to `replicas`.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub min_replicas_to_write: u32,
     /// Everything speaks TLS and nothing else, with certificates made for the run.
@@ -139,7 +139,7 @@ impl Topology {
             TopologyKind::Single => 1,
             TopologyKind::Sentinel => 1 + self.replicas,
             TopologyKind::Cluster => self.shards * (1 + self.replicas),
-            TopologyKind::Masters => self.masters,
+            TopologyKind::Masters => self.masters * (1 + self.replicas),
         }
     }
 

@@ -29,7 +29,7 @@ struct File {
 #[allow(dead_code, reason = "only its shape is used")]
 pub struct TopologyTable {
     kind: TopologyKind,
-    /// Replicas per master (sentinel, cluster).
+    /// Replicas per master (sentinel, cluster, masters).
     replicas: Option<u32>,
     /// Independent masters (masters).
     masters: Option<u32>,

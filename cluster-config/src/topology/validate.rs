@@ -75,11 +75,14 @@ impl Topology {
                 count("replicas", self.replicas, 0..=5);
                 count("shards", self.shards, 1..=9);
             }
-            TopologyKind::Masters => count("masters", self.masters, 1..=9),
+            TopologyKind::Masters => {
+                count("replicas", self.replicas, 0..=5);
+                count("masters", self.masters, 1..=9);
+            }
         }
         let replicas = match self.kind {
-            TopologyKind::Sentinel | TopologyKind::Cluster => self.replicas,
-            TopologyKind::Single | TopologyKind::Masters => 0,
+            TopologyKind::Single => 0,
+            TopologyKind::Sentinel | TopologyKind::Cluster | TopologyKind::Masters => self.replicas,
         };
         if wrong.len() == start && self.min_replicas_to_write > replicas {
             wrong.push((
