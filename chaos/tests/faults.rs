@@ -69,6 +69,7 @@ bites! {
     clock_of_a_server: "fault = \"clock\"\nwith = { jump = \"-20s\" }";
     drift_of_a_server: "fault = \"clock\"\nwith = { drift = \"50%\" }";
     clock_of_a_client: "fault = \"clock\"\non = \"client 1\"\nwith = { jump = \"5s\", drift = \"1%\" }";
+    late_writes: "fault = \"late-writes\"\non = \"client 1\"\nwith = { latency = \"50ms\" }";
     command: "fault = \"command\"\nwith = { args = [\"DEL\", \"orders-1\"] }";
 }
 
@@ -119,6 +120,34 @@ async fn the_replica_that_is_named_is_promoted() {
         let proof = &run.result.faults[0].proof;
         assert_eq!(*proof, format!("{replica} says that it is master"));
     }
+}
+
+/// Of three masters with a replica each, n2 is copied by n5.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replica_takes_the_address_of_its_dead_master_where_nobody_votes() {
+    let text = "name = \"address\"\n[topology]\nkind = \"masters\"\nmasters = 3\nreplicas = 1\n[lock]\nsubject = \"lock-core:redlock\"\n\
+                [load]\nclients = 2\nduration = \"30s\"\nenough = 4\n[[faults]]\nat = \"300ms\"\nfault = \"kill\"\non = \"n2\"\n\
+                [[faults]]\nat = \"600ms\"\nfault = \"promote\"\non = \"n2\"\n";
+    let (run, _dir) = run(text, 7).await;
+    let [kill, promote] = run.result.faults.as_slice() else {
+        panic!("{}", told(&run));
+    };
+    assert!(kill.bit && promote.bit, "{}", told(&run));
+    assert_eq!(
+        promote.proof,
+        "n5 says that it is master, and answers where n2 was"
+    );
+}
+
+/// What is late is not lost: the counter ends where the last write to arrive leaves it, and the overwritten ones are counted as damage.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn late_writes_of_holders_in_order_damage_what_they_protect() {
+    let text = "name = \"late\"\n[topology]\nkind = \"single\"\n[load]\nclients = 2\nhold = \"5ms..10ms\"\nduration = \"2s\"\n\
+                [[faults]]\nat = \"200ms\"\nfor = \"1s\"\nfault = \"late-writes\"\non = \"client 1\"\nwith = { latency = \"300ms\" }\n\
+                [expect]\nbelief = \"clean\"\neffect = \"violated\"\n";
+    let (run, _dir) = run(text, 7).await;
+    assert_bit(&run);
+    assert!(run.result.as_expected, "{}", told(&run));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

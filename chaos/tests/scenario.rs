@@ -57,6 +57,11 @@ fn each_mistake_is_named_with_its_place_and_what_is_allowed() {
         ("[load]\nclients = 0", "5:11", &["from 1 to 100"]),
         ("[load]\nreenter = 1.5", "5:11", &["from 0.0 to 1.0"]),
         (
+            "[load]\ndowngrade = \"10ms\"",
+            "5:13",
+            &["`downgrade`", "no kind `write`"],
+        ),
+        (
             "[load]\nmix = { raed = 4 }",
             "5:9",
             &["`raed`", "did you mean `read`?"],

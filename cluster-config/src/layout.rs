@@ -392,6 +392,28 @@ mod tests {
     }
 
     #[test]
+    fn independent_masters_may_have_replicas_which_clients_do_not_know() {
+        let mut topology = Topology::of(TopologyKind::Masters);
+        (topology.masters, topology.replicas) = (3, 1);
+        topology.validate().unwrap();
+        let layout = Layout::plan(
+            &topology,
+            Links::Direct,
+            17000,
+            Path::new("/tmp/lab"),
+            Path::new("/tmp/lab/nodes"),
+            &Access::of(&topology),
+        );
+        let copies: Vec<Option<usize>> = layout.nodes.iter().map(|node| node.master).collect();
+        assert_eq!(copies, [None, None, None, Some(0), Some(1), Some(2)]);
+        assert_eq!(
+            layout.url,
+            "redlock://127.0.0.11:17000,127.0.0.12:17000,127.0.0.13:17000"
+        );
+        assert!(layout.nodes[4].conf.contains("replicaof 127.0.0.12 17000"));
+    }
+
+    #[test]
     fn masters_come_first_then_replicas_then_sentinels() {
         let layout = plan(TopologyKind::Sentinel, Links::Direct);
         let names: Vec<&str> = layout.nodes.iter().map(|node| node.name.as_str()).collect();
