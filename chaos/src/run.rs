@@ -10,9 +10,10 @@ use bench::recorded::{Load, LoadRun, Protects};
 use bench::sink::{HistorySink, Sink};
 use bench::subject::Subject;
 use cluster_config::{Deployment, Links, Provisioner, UpOptions, isolation};
-use results::history::History;
+use results::history_file::{self, HistoryFileError};
 use results::history_writer::HistoryWriter;
 use results::run::{FaultSpan, ScenarioResult};
+use results::store::HISTORY_FILE;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -47,6 +48,8 @@ pub struct RunOptions {
     pub cancel: watch::Receiver<bool>,
     /// Share of a lease that is left to clock drift, 0.0 to 1.0.
     pub drift: f64,
+    /// A history of more bytes is compressed once it was judged.
+    pub plain_history_max_bytes: u64,
 }
 
 impl RunOptions {
@@ -65,6 +68,7 @@ impl RunOptions {
             // A receiver outlives its sender, and then never changes.
             cancel: watch::channel(false).1,
             drift: CheckOptions::default().drift,
+            plain_history_max_bytes: history_file::PLAIN_MAX_BYTES,
         }
     }
 }
@@ -268,7 +272,7 @@ async fn record(
     shims: Option<Arc<Shims>>,
     cancel: &mut watch::Receiver<bool>,
 ) -> Result<Recorded, RunError> {
-    let path = options.dir.join("history.jsonl");
+    let path = options.dir.join(HISTORY_FILE);
     let writer =
         HistoryWriter::create(&path).map_err(|error| RunError::io("begin", &path, &error))?;
     let tracker = Arc::new(Tracker::new(HistorySink::new(writer)));
@@ -471,14 +475,16 @@ fn nothing(plan: &Plan) -> ScenarioRun {
 }
 
 fn judged(plan: &Plan, options: &RunOptions, recorded: Recorded) -> Result<ScenarioRun, RunError> {
-    let path = options.dir.join("history.jsonl");
-    let text = fs::read_to_string(&path).map_err(|error| RunError::io("read", &path, &error))?;
+    let path = options.dir.join(HISTORY_FILE);
     let mut result = empty(plan);
     result.faults = recorded.faults;
     result.load_ns = scenario::nanoseconds(recorded.load);
     result.notes = recorded.notes;
-    let history = match History::parse(&text) {
-        Ok(history) => history,
+    let history = match history_file::read(&path) {
+        Ok(kept) => kept.history,
+        Err(HistoryFileError::Io { source, .. }) => {
+            return Err(RunError::io("read", &path, &source));
+        }
         // No line at all: interrupted, or nothing could be written.
         Err(error) => {
             result
@@ -544,6 +550,11 @@ fn judged(plan: &Plan, options: &RunOptions, recorded: Recorded) -> Result<Scena
         result.exit_code = UNKNOWN;
     }
     result.notes.extend(result.incomplete.iter().cloned());
+    // What cannot be compressed stays as it is: it was judged, and can be judged again.
+    if let Err(error) = history_file::compress_above(&path, options.plain_history_max_bytes) {
+        let note = format!("{} was not compressed: {error}", path.display());
+        result.notes.push(note);
+    }
     result.as_expected = result.exit_code == crate::outcome::AS_EXPECTED;
     Ok(ScenarioRun {
         result,

@@ -148,6 +148,18 @@ pub(crate) fn rate(text: &str) -> Result<f64, String> {
     }
 }
 
+/// A size such as `600kB`, `32MB` or `2GB`, as bytes; a bare number is bytes.
+pub(crate) fn bytes(text: &str) -> Result<u64, String> {
+    let bad = || format!("`{text}` is no size; write it as 600kB, 32MB or 2GB");
+    let bare = text.trim();
+    let (number, unit) = [("kB", 1_000), ("MB", 1_000_000), ("GB", 1_000_000_000)]
+        .into_iter()
+        .find_map(|(word, unit)| Some((bare.strip_suffix(word)?, unit)))
+        .unwrap_or((bare.strip_suffix('B').unwrap_or(bare), 1));
+    let number: u64 = number.trim().replace('_', "").parse().map_err(|_| bad())?;
+    number.checked_mul(unit).ok_or_else(bad)
+}
+
 /// How many replicas must acknowledge; kept as its words, since subjects in other languages take words.
 pub(crate) fn durability(text: &str) -> Result<String, String> {
     match text.parse::<lock_core::Durability>() {
@@ -183,6 +195,17 @@ mod tests {
         assert_eq!(rate("250"), Ok(250.0));
         for bad in ["", "fast", "5/week", "0/s", "-1/s", "inf/s", "NaN"] {
             assert!(rate(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_as_documented() {
+        assert_eq!(bytes("0"), Ok(0));
+        assert_eq!(bytes("17B"), Ok(17));
+        assert_eq!(bytes("600kB"), Ok(600_000));
+        assert_eq!(bytes("32 MB"), Ok(32_000_000));
+        for bad in ["", "MB", "1.5", "-1", "1TB", "99999999999GB"] {
+            assert!(bytes(bad).is_err(), "{bad}");
         }
     }
 

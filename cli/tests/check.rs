@@ -97,3 +97,87 @@ fn a_bad_flag_is_64() {
     assert_eq!(code(&check(CLEAN, &["--no-such-flag"])), 64);
     assert_eq!(code(&check(CLEAN, &["--drift", "2%"])), 0);
 }
+
+/// A directory with `CLEAN` in it as a compressed history, and its path.
+fn compressed() -> (tempfile::TempDir, std::path::PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let plain = dir.path().join("history.jsonl");
+    std::fs::write(&plain, CLEAN).unwrap();
+    let path = results::history_file::compress_above(&plain, 0).unwrap();
+    assert!(!plain.exists() && path.ends_with("history.jsonl.zst"));
+    (dir, path)
+}
+
+#[test]
+fn a_compressed_history_is_judged_by_its_name_and_by_its_directory() {
+    let (dir, path) = compressed();
+    for what in [path.as_path(), dir.path()] {
+        let output = run(dir.path(), &["check", what.to_str().unwrap()]);
+        assert_eq!(code(&output), 0, "{}{}", stdout(&output), stderr(&output));
+    }
+}
+
+#[test]
+fn a_cut_or_damaged_compressed_history_is_65_and_named() {
+    let (dir, path) = compressed();
+    let good = std::fs::read(&path).unwrap();
+    for (bytes, words) in [
+        (good[..good.len() / 2].to_vec(), "cut off"),
+        (
+            [&good[..good.len() - 4], b"....".as_slice()].concat(),
+            "damaged",
+        ),
+    ] {
+        std::fs::write(&path, bytes).unwrap();
+        let output = run(dir.path(), &["check", "history.jsonl.zst"]);
+        assert_eq!(code(&output), 65, "{}", stderr(&output));
+        let message = stderr(&output);
+        assert!(
+            message.contains("history.jsonl.zst") && message.contains(words),
+            "{message}"
+        );
+    }
+}
+
+#[test]
+fn a_run_keeps_its_history_compressed_when_asked_to() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(
+        dir.path().join("calm.toml"),
+        "name = \"calm\"\n[topology]\nkind = \"single\"\n[load]\nclients = 1\nduration = \"1s\"\nhold = \"1ms\"\nthink = \"1ms\"\n",
+    )
+    .unwrap();
+    let output = run(
+        dir.path(),
+        &[
+            "chaos",
+            "calm.toml",
+            "--compress-above",
+            "0",
+            "--out",
+            "kept",
+        ],
+    );
+    assert_eq!(code(&output), 0, "{}{}", stdout(&output), stderr(&output));
+    let kept = dir.path().join("kept");
+    assert!(kept.join("history.jsonl.zst").is_file() && !kept.join("history.jsonl").exists());
+    for args in [
+        &["check", "kept"][..],
+        &["show", "kept"],
+        &["report", "kept", "--format", "html", "-o", "page.html"],
+    ] {
+        let output = run(dir.path(), args);
+        assert_eq!(
+            code(&output),
+            0,
+            "{args:?}: {}{}",
+            stdout(&output),
+            stderr(&output)
+        );
+    }
+    let output = run(
+        dir.path(),
+        &["chaos", "calm.toml", "--compress-above", "much"],
+    );
+    assert_eq!(code(&output), 64, "{}", stderr(&output));
+}

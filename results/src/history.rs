@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub use error::HistoryError;
+pub(crate) use parse::Reader;
 
 /// One line of a history: the start of an operation, its end, or an event.
 #[derive(Debug, Clone, PartialEq)]

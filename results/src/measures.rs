@@ -4,6 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::intervals::Intervals;
 use crate::run::Quantiles;
 
 /// How a row was loaded.
@@ -199,6 +200,9 @@ pub struct Raw {
     #[serde(with = "crate::hdr")]
     #[schemars(with = "String")]
     pub handoff_ns: Vec<(u64, u64)>,
+    /// All rounds, one after the other: acquire latency over the time of measuring; `None` in runs that were kept before there was any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acquire_over_time: Option<Intervals>,
 }
 
 /// Everything that a row says beyond its rate and latencies.

@@ -1,4 +1,4 @@
-//! Turns a history into how many grants there were in each part of it, and who got them.
+//! Turns a history into how many grants there were in each part of it, how long they took, and who got them.
 //!
 //! The record is kept inside `run.json`, so that a report can be drawn without the history; it is therefore short.
 
@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::history::{Call, End, Entry, History};
+use crate::intervals::Intervals;
 
 /// Into how many parts a history is cut.
 const PARTS: u64 = 120;
@@ -24,6 +25,9 @@ pub struct OverTime {
     pub grants: Vec<u32>,
     /// Grants by `client/owner`; those of further owners stand under `others`.
     pub owners: BTreeMap<String, u32>,
+    /// From the call of an acquire to its grant; `None` in runs that were kept before there was any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acquire: Option<Intervals>,
 }
 
 impl OverTime {
@@ -33,8 +37,9 @@ impl OverTime {
         let end_ns = history.lines.last()?.t_ns;
         let part_ns = (end_ns / PARTS + 1).max(SHORTEST_PART_NS);
         let mut grants = vec![0_u32; usize::try_from(end_ns / part_ns).ok()? + 1];
-        let mut asked: BTreeMap<u64, String> = BTreeMap::new();
+        let mut asked: BTreeMap<u64, (u64, String)> = BTreeMap::new();
         let mut owners: BTreeMap<String, u32> = BTreeMap::new();
+        let mut took: Vec<(u64, u64, u64)> = Vec::new();
         for line in &history.lines {
             match &line.entry {
                 Entry::Call {
@@ -43,19 +48,20 @@ impl OverTime {
                 } => {
                     let owner = format!("{}/{}", acquire.client, acquire.owner);
                     owners.entry(owner.clone()).or_default();
-                    asked.insert(*id, owner);
+                    asked.insert(*id, (line.t_ns, owner));
                 }
                 Entry::End {
                     id,
                     end: End::Ok { .. },
                 } => {
-                    let Some(owner) = asked.remove(id) else {
+                    let Some((called_ns, owner)) = asked.remove(id) else {
                         continue;
                     };
                     if let Some(part) = grants.get_mut((line.t_ns / part_ns) as usize) {
                         *part = part.saturating_add(1);
                     }
                     *owners.entry(owner).or_default() += 1;
+                    took.push((line.t_ns, line.t_ns - called_ns, 1));
                 }
                 _ => {}
             }
@@ -67,6 +73,7 @@ impl OverTime {
             part_ns,
             grants,
             owners: together(owners),
+            acquire: Intervals::of(end_ns, took),
         })
     }
 
@@ -120,6 +127,8 @@ mod tests {
         assert_eq!(over.part_ns, SHORTEST_PART_NS);
         assert_eq!(over.grants, [2, 1]);
         assert_eq!(over.owners["c1/t0"], 2);
+        let took = over.acquire.as_ref().expect("grants");
+        assert_eq!(took.histograms, [[(0, 3)]]);
         let jain = over.jain().expect("owners");
         assert!((jain - 0.9).abs() < 1e-12, "{jain}");
     }

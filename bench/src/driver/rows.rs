@@ -1,6 +1,7 @@
 //! Turns an arm's rounds into a row.
 
 use results::{
+    intervals::Intervals,
     measures::{
         Certainty, LittlesLaw, LoadShape, Measures, Noise, Pacing, Passing, Raw, Renewal, WaitTail,
     },
@@ -339,7 +340,26 @@ fn raw(arm: &Arm) -> Raw {
             .collect(),
         acquire_ns: pairs(&arm.samples.acquire),
         handoff_ns: pairs(&arm.passed.handoff),
+        acquire_over_time: acquire_over_time(arm),
     }
+}
+
+/// The parts of all rounds, one after the other, as intervals of the time of measuring.
+fn acquire_over_time(arm: &Arm) -> Option<Intervals> {
+    let mut samples = Vec::new();
+    let mut begun_ns = 0.0;
+    for round in &arm.rounds {
+        let part_ns = round.seconds * 1e9 / round.acquire_per_part.len() as f64;
+        for (number, part) in round.acquire_per_part.iter().enumerate() {
+            let middle_ns = (begun_ns + (number as f64 + 0.5) * part_ns) as u64;
+            samples.extend(
+                part.iter()
+                    .map(|(ns, times)| (middle_ns, *ns, u64::from(*times))),
+            );
+        }
+        begun_ns += round.seconds * 1e9;
+    }
+    Intervals::of(begun_ns as u64, samples)
 }
 
 fn handoff(arm: &Arm) -> Option<Quantiles> {

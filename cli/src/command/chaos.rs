@@ -60,6 +60,9 @@ pub(crate) struct Options {
     /// Also write a JUnit file
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
+    /// Keep a history of more than this as history.jsonl.zst, once it was judged; 0: every one
+    #[arg(long, value_name = "SIZE", value_parser = crate::args::bytes)]
+    compress_above: Option<u64>,
     /// Print the plan and start nothing
     #[arg(long)]
     dry_run: bool,
@@ -113,15 +116,13 @@ pub(crate) async fn run(
             Some(Arc::new(external.for_run(&prefix)))
         }
     };
-    let code = run_all(
-        planned,
-        (external, options.toxiproxy),
-        options.jobs,
-        &mut keeper,
-        &cancel,
-        terminal,
-    )
-    .await?;
+    let how = How {
+        external,
+        toxiproxy: options.toxiproxy,
+        compress_above: options.compress_above,
+        ..How::side_by_side(options.jobs)
+    };
+    let code = run_all(planned, how, &mut keeper, &cancel, terminal).await?;
     if keeper.is_empty() {
         keeper.discard();
         return Ok(code);
@@ -293,11 +294,34 @@ fn dry_run(planned: &[Planned], common: &Common, terminal: &Terminal) -> anyhow:
     Ok(exit::AS_EXPECTED)
 }
 
-/// Runs all, `jobs` at a time, and keeps each as it ends. Gives the worst exit code.
+/// How scenarios are run.
+pub(crate) struct How {
+    /// How many at a time.
+    jobs: usize,
+    /// Somebody's own servers; `None`: each scenario starts its own.
+    external: Option<Arc<dyn Provisioner>>,
+    /// The API of the Toxiproxy server that harms links.
+    toxiproxy: Option<SocketAddr>,
+    /// A history of more bytes is kept compressed; `None`: the default.
+    compress_above: Option<u64>,
+}
+
+impl How {
+    /// So many at a time, each on servers of its own.
+    pub(crate) fn side_by_side(jobs: usize) -> Self {
+        Self {
+            jobs,
+            external: None,
+            toxiproxy: None,
+            compress_above: None,
+        }
+    }
+}
+
+/// Runs all and keeps each as it ends. Gives the worst exit code.
 pub(crate) async fn run_all(
     planned: Vec<Planned>,
-    (external, toxiproxy): (Option<Arc<dyn Provisioner>>, Option<SocketAddr>),
-    jobs: usize,
+    how: How,
     keeper: &mut Keeper,
     cancel: &Cancel,
     terminal: &Terminal,
@@ -316,13 +340,16 @@ pub(crate) async fn run_all(
         } else {
             String::new()
         };
-        let provisioner = match &external {
+        let provisioner = match &how.external {
             Some(external) => external.clone(),
             None => provisioner::of(&planned.plan.topology)?,
         };
         let mut options = RunOptions::new(root.join(&dir), planned.subject, provisioner);
         options.cancel = cancel.flag();
-        options.toxiproxy = toxiproxy;
+        options.toxiproxy = how.toxiproxy;
+        if let Some(bytes) = how.compress_above {
+            options.plain_history_max_bytes = bytes;
+        }
         let run = async move {
             let result = run_scenario(&planned.plan, &options).await;
             (index, dir, planned.plan, result)
@@ -336,7 +363,7 @@ pub(crate) async fn run_all(
         })
     });
     let runs = runs.collect::<anyhow::Result<Vec<_>>>()?;
-    let mut running = futures_util::stream::iter(runs).buffer_unordered(jobs);
+    let mut running = futures_util::stream::iter(runs).buffer_unordered(how.jobs);
     let mut code = exit::AS_EXPECTED;
     let mut kept: Vec<(usize, ScenarioResult)> = Vec::new();
     while let Some((index, dir, plan, result)) = running.next().await {

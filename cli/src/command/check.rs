@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use chaos::checkers::{self, CheckOptions, CheckReport};
 use chaos::proof;
 use clap::Args;
-use results::history::History;
+use results::history_file;
 use results::run::FaultSpan;
 use results::store::{HISTORY_FILE, RUN_FILE};
 use results::verdict::{State, Verdict, Verdicts};
@@ -121,17 +121,11 @@ fn join(mut all: Vec<Verdicts>) -> Verdicts {
 }
 
 fn judge(judged: &Judged, options: &Options, terminal: &Terminal) -> anyhow::Result<CheckReport> {
-    let bytes = std::fs::read(&judged.history).map_err(|error| {
-        exit::input(format!("cannot read {}: {error}", judged.history.display()))
-    })?;
-    let history = History::parse_bytes(&bytes)
-        .map_err(|error| exit::input(format!("{}: {error}", judged.history.display())))?;
-    if history.torn {
-        terminal.warn(&format!(
-            "{}: the last line is torn and was dropped; the run is partial",
-            judged.history.display()
-        ));
+    let kept = history_file::read(&judged.history).map_err(exit::input)?;
+    if let Some(warning) = &kept.warning {
+        terminal.warn(warning);
     }
+    let history = kept.history;
     let mut how = CheckOptions {
         drift: options.drift,
         kinds: judged.kinds.clone(),
@@ -164,8 +158,11 @@ fn histories(run: &str) -> anyhow::Result<Vec<Judged>> {
         return Ok(vec![bare(path.to_owned())]);
     }
     // Somebody else's recording, or what was left of a run that was killed early: a directory with nothing but a history.
-    if path.is_dir() && !path.join(RUN_FILE).is_file() && path.join(HISTORY_FILE).is_file() {
-        return Ok(vec![bare(path.join(HISTORY_FILE))]);
+    if path.is_dir()
+        && !path.join(RUN_FILE).is_file()
+        && let Some(history) = history_file::of_dir(path)
+    {
+        return Ok(vec![bare(history)]);
     }
     let dir = store().resolve(run).map_err(exit::input)?;
     let kept = results::store::load_dir(&dir).map_err(exit::input)?;
@@ -179,7 +176,7 @@ fn histories(run: &str) -> anyhow::Result<Vec<Judged>> {
             } else {
                 String::new()
             },
-            history: dir.join(&scenario.dir).join(HISTORY_FILE),
+            history: history_of(&dir.join(&scenario.dir)),
             kinds: Vec::new(),
             doubts: scenario.incomplete,
             faults: Some(scenario.faults),
@@ -192,6 +189,11 @@ fn histories(run: &str) -> anyhow::Result<Vec<Judged>> {
         )));
     }
     Ok(found)
+}
+
+/// The scenario's history; where there is none, the name under which it is missed.
+fn history_of(dir: &Path) -> PathBuf {
+    history_file::of_dir(dir).unwrap_or_else(|| dir.join(HISTORY_FILE))
 }
 
 fn text(verdicts: &Verdicts, locks: &BTreeMap<String, Verdicts>) -> String {

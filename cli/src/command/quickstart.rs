@@ -11,7 +11,7 @@ use cluster_config::{Deployment, Process, Provisioner as _, Topology, TopologyKi
 use futures_util::future::join_all;
 
 use super::bench::{keep_server, measure};
-use super::chaos::{planned_one, run_all};
+use super::chaos::{How, planned_one, run_all};
 use super::run::{Keeper, seed};
 use crate::args::Common;
 use crate::cancel::Cancel;
@@ -112,7 +112,7 @@ async fn work(
     if cancel.is_wanted() {
         return Ok(exit::INTERRUPTED);
     }
-    let judged = run_all(planned, (None, None), JOBS, keeper, cancel, terminal).await?;
+    let judged = run_all(planned, How::side_by_side(JOBS), keeper, cancel, terminal).await?;
     Ok(exit::worse(measured, judged))
 }
 

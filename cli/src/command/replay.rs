@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::chaos::{Planned, run_all, subject_of};
+use super::chaos::{How, Planned, run_all, subject_of};
 use super::plans;
 use super::run::Keeper;
 use crate::args::Common;
@@ -53,15 +53,8 @@ pub(crate) async fn run(
     };
     let cancel = Cancel::listen()?;
     let mut keeper = Keeper::begin(common, "replay", &name, seed)?;
-    let code = run_all(
-        planned,
-        (None, None),
-        options.jobs,
-        &mut keeper,
-        &cancel,
-        terminal,
-    )
-    .await?;
+    let how = How::side_by_side(options.jobs);
+    let code = run_all(planned, how, &mut keeper, &cancel, terminal).await?;
     if keeper.is_empty() {
         keeper.discard();
         return Ok(code);

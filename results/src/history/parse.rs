@@ -549,46 +549,65 @@ impl History {
     /// # Errors
     /// As [`parse`](Self::parse).
     pub fn parse_bytes(text: &[u8]) -> Result<Self, HistoryError> {
-        let mut sequence = Sequence::default();
-        let mut lines = Vec::new();
-        let mut torn = false;
-        let mut rest = text;
-        let mut number = 0;
-        while !rest.is_empty() {
-            number += 1;
-            let length = rest
-                .iter()
-                .position(|byte| *byte == b'\n')
-                .unwrap_or(rest.len());
-            let (here, after) = rest.split_at(length);
-            rest = after.get(1..).unwrap_or_default();
-            if here.iter().all(u8::is_ascii_whitespace) {
-                continue;
-            }
-            match Line::parse_bytes(here) {
-                Ok(line) => {
-                    sequence.take(&line).map_err(|error| error.at(number))?;
-                    lines.push(line);
-                }
-                Err(_) if !lines.is_empty() && is_last(rest) && !is_json(here) => {
-                    torn = true;
-                    break;
-                }
-                Err(error) => return Err(error.at(number)),
-            }
+        let mut reader = Reader::default();
+        for line in text.split(|byte| *byte == b'\n') {
+            reader.line(line)?;
         }
-        if lines.is_empty() {
-            return Err(HistoryError::new("no complete line", "at least one JSON object").at(0));
-        }
-        Ok(Self {
-            torn,
-            ..Self::from_lines(lines)
-        })
+        reader.finish()
     }
 }
 
-fn is_last(rest: &[u8]) -> bool {
-    rest.iter().all(u8::is_ascii_whitespace)
+/// Takes a file line by line, so that nobody needs the whole text at once.
+#[derive(Default)]
+pub(crate) struct Reader {
+    sequence: Sequence,
+    lines: Vec<Line>,
+    number: usize,
+    /// A line that is not JSON: torn if it stays the last, else bad.
+    doubtful: Option<HistoryError>,
+}
+
+impl Reader {
+    /// Takes the next line, without its end.
+    ///
+    /// # Errors
+    /// The line, or one before it, is bad.
+    pub(crate) fn line(&mut self, text: &[u8]) -> Result<(), HistoryError> {
+        self.number += 1;
+        if text.iter().all(u8::is_ascii_whitespace) {
+            return Ok(());
+        }
+        if let Some(error) = self.doubtful.take() {
+            return Err(error);
+        }
+        match Line::parse_bytes(text) {
+            Ok(line) => {
+                self.sequence
+                    .take(&line)
+                    .map_err(|error| error.at(self.number))?;
+                self.lines.push(line);
+            }
+            Err(error) if !self.lines.is_empty() && !is_json(text) => {
+                self.doubtful = Some(error.at(self.number));
+            }
+            Err(error) => return Err(error.at(self.number)),
+        }
+        Ok(())
+    }
+
+    /// The history of all lines that were taken.
+    ///
+    /// # Errors
+    /// There was no complete line.
+    pub(crate) fn finish(self) -> Result<History, HistoryError> {
+        if self.lines.is_empty() {
+            return Err(HistoryError::new("no complete line", "at least one JSON object").at(0));
+        }
+        Ok(History {
+            torn: self.doubtful.is_some(),
+            ..History::from_lines(self.lines)
+        })
+    }
 }
 
 fn is_json(line: &[u8]) -> bool {

@@ -1,6 +1,7 @@
 //! Turns a run into the inputs of its charts.
 
 use super::cells;
+use crate::intervals::Intervals;
 use crate::measures::Sweep;
 use crate::run::{BenchRow, Run, ScenarioResult};
 use crate::svg::{
@@ -192,6 +193,64 @@ fn over_rounds(row: &BenchRow) -> Option<Series> {
     })
 }
 
+/// The tail of acquire over the time of the rounds, one after the other.
+pub(super) fn latency_over_rounds(run: &Run) -> Vec<Chart> {
+    groups(run)
+        .into_iter()
+        .filter_map(|(name, rows)| {
+            let series = rows.into_iter().filter_map(|row| {
+                let intervals = row.measures.raw.acquire_over_time.as_ref()?;
+                over_intervals(intervals, TAIL, &short(row))
+            });
+            lines(&Lines {
+                title: format!("Acquire p99 over time: {name}"),
+                across: "seconds of measuring, round after round".to_owned(),
+                upright: "milliseconds".to_owned(),
+                series: series.collect(),
+                ..Lines::default()
+            })
+        })
+        .collect()
+}
+
+/// The median and the longest time to a grant over the time of a scenario, with its faults shaded.
+pub(super) fn latency_over_time(result: &ScenarioResult) -> Option<Chart> {
+    let intervals = result.over_time.as_ref()?.acquire.as_ref()?;
+    let series = [(0.5, "median"), (1.0, "longest")]
+        .into_iter()
+        .filter_map(|(share, label)| over_intervals(intervals, share, label))
+        .collect();
+    lines(&Lines {
+        title: "Time to a grant over time".to_owned(),
+        across: "seconds since the run began".to_owned(),
+        upright: "milliseconds from the call to the grant".to_owned(),
+        series,
+        shades: shades(result),
+        ..Lines::default()
+    })
+}
+
+const TAIL: f64 = 0.99;
+
+/// A quantile in milliseconds, a point in the middle of each interval that has one; `None` where fewer than two have.
+fn over_intervals(intervals: &Intervals, share: f64, label: &str) -> Option<Series> {
+    let mut stretches: Vec<Vec<(f64, f64)>> = vec![Vec::new()];
+    for (index, value) in intervals.quantile(share).into_iter().enumerate() {
+        let at = (index as f64 + 0.5) * intervals.interval_ns as f64 / 1e9;
+        match (value, stretches.last_mut()) {
+            (Some(ns), Some(open)) => open.push((at, ns as f64 / 1e6)),
+            _ => stretches.push(Vec::new()),
+        }
+    }
+    stretches.retain(|stretch| !stretch.is_empty());
+    (stretches.iter().map(Vec::len).sum::<usize>() > 1).then(|| Series {
+        label: label.to_owned(),
+        stretches,
+        marks: true,
+        ..Series::default()
+    })
+}
+
 /// What a cycle costs: CPU on both sides, with the number of commands.
 pub(super) fn cost(run: &Run) -> Option<Chart> {
     let stacks: Vec<Stack> = run
@@ -293,17 +352,20 @@ pub(super) fn over_time(result: &ScenarioResult) -> Option<Chart> {
             stretches: vec![points.collect()],
             ..Series::default()
         }],
-        shades: result
-            .faults
-            .iter()
-            .map(|fault| Shade {
-                label: format!("{} {}", fault.fault, fault.targets.join(" + ")),
-                from: fault.injected_ns as f64 / 1e9,
-                to: fault.healed_ns.map(|ns| ns as f64 / 1e9),
-            })
-            .collect(),
+        shades: shades(result),
         ..Lines::default()
     })
+}
+
+fn shades(result: &ScenarioResult) -> Vec<Shade> {
+    let faults = result.faults.iter();
+    faults
+        .map(|fault| Shade {
+            label: format!("{} {}", fault.fault, fault.targets.join(" + ")),
+            from: fault.injected_ns as f64 / 1e9,
+            to: fault.healed_ns.map(|ns| ns as f64 / 1e9),
+        })
+        .collect()
 }
 
 /// From each fault to the next grant.

@@ -150,6 +150,7 @@ pub(super) fn charts(run: &Run) -> Vec<NamedChart> {
     };
     all.extend(numbered("percentiles", charts::percentiles(run)));
     all.extend(numbered("steadiness", charts::steadiness(run)));
+    all.extend(numbered("overtime", charts::latency_over_rounds(run)));
     all.extend(numbered("cost", charts::cost(run).into_iter().collect()));
     all
 }

@@ -29,7 +29,7 @@ pub(super) struct ScenarioView {
     pub(super) facts: Vec<Fact>,
     pub(super) notes: Vec<String>,
     pub(super) timeline: Option<TimelineView>,
-    pub(super) over_time: Option<NamedChart>,
+    pub(super) over_time: Vec<NamedChart>,
     pub(super) faults: Vec<FaultView>,
     pub(super) endings: Vec<String>,
     pub(super) operations: Vec<(String, Vec<String>)>,
@@ -118,8 +118,13 @@ impl ScenarioView {
                 svg: svg::timeline(data).inline(&format!("{id}timeline")),
                 zooms: zooms(data, &id),
             }),
-            over_time: charts::over_time(result)
-                .map(|chart| named(&chart, &format!("{id}overtime"))),
+            over_time: [
+                (charts::over_time(result), "overtime"),
+                (charts::latency_over_time(result), "waits"),
+            ]
+            .into_iter()
+            .filter_map(|(chart, name)| Some(named(&chart?, &format!("{id}{name}"))))
+            .collect(),
             faults: result.faults.iter().map(FaultView::new).collect(),
             operations: result
                 .operations

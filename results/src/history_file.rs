@@ -1,0 +1,186 @@
+//! Turns a history's file, plain or compressed, into a history, and a large plain one into a compressed one.
+//!
+//! While a run goes on its history is plain: each line is with the operating system before the call that wrote it returns, which no
+//! compressor could promise. When it is over, a history above a size is compressed. Readers tell the two forms apart by their
+//! first bytes, so a name is no part of the form.
+//!
+//! The compressed form is that of zstd, in frames of [`FRAME_BYTES`] with a checksum each, one after the other: `zstd -d` reads it, and of
+//! a file that was cut every whole frame is left.
+
+mod compress;
+mod frames;
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use crate::history::{History, HistoryError, Reader};
+use crate::store::HISTORY_FILE;
+pub use compress::compress_above;
+use frames::{Broken, Frames};
+
+/// The record of one scenario where it is large.
+pub const COMPRESSED_FILE: &str = "history.jsonl.zst";
+
+/// A history of more bytes is compressed when its run is over.
+pub const PLAIN_MAX_BYTES: u64 = 32 << 20;
+
+/// How much of a history is in one frame, before it is compressed.
+pub const FRAME_BYTES: usize = 4 << 20;
+
+/// The first bytes of a zstd frame.
+const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+/// Why a file gave no history.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum HistoryFileError {
+    /// The operating system said no.
+    #[error("cannot read {}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// A line is bad, or there is no whole one. Lines are counted in the text, compressed or not.
+    #[error("{}: {source}", path.display())]
+    Form {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: HistoryError,
+    },
+    /// The compressed data are not what was written.
+    #[error("{}: the compressed data are damaged: {what}; nothing after {good_bytes} bytes of text can be trusted", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What the decoder found.
+        what: String,
+        /// How much text came before it.
+        good_bytes: u64,
+    },
+    /// The compressed data end so early that not one line is whole.
+    #[error("{}: the compressed data are cut off before the first whole line", path.display())]
+    Cut {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+/// A history and what a reader must know of its file.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Kept {
+    /// The history; `torn` where the file ends early.
+    pub history: History,
+    /// That the file ends early, as a sentence with its name; `None` where it is whole.
+    pub warning: Option<String>,
+}
+
+/// The history's file in a scenario's directory: the plain one if there is one, else the compressed one, else `None`.
+///
+/// Both are there for a moment only, while the compressed one takes the other's place.
+pub fn of_dir(dir: &Path) -> Option<PathBuf> {
+    [HISTORY_FILE, COMPRESSED_FILE]
+        .map(|name| dir.join(name))
+        .into_iter()
+        .find(|path| path.is_file())
+}
+
+/// Reads a history file of either form, line by line.
+///
+/// A torn last line is dropped, and of a cut compressed file what is whole is kept; both set `torn` and are said in
+/// [`Kept::warning`].
+///
+/// # Errors
+/// A file that cannot be read, that is damaged, or that has a bad line or no whole one.
+pub fn read(path: &Path) -> Result<Kept, HistoryFileError> {
+    let io = |source| HistoryFileError::Io {
+        path: path.to_owned(),
+        source,
+    };
+    let mut file = BufReader::new(File::open(path).map_err(io)?);
+    let mut head = [0; 4];
+    let compressed = match file.read_exact(&mut head) {
+        Ok(()) => head == MAGIC,
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => false,
+        Err(error) => return Err(io(error)),
+    };
+    file.seek_relative(-4)
+        .or_else(|_| {
+            // A pipe, or fewer than four bytes.
+            file = BufReader::new(File::open(path)?);
+            Ok(())
+        })
+        .map_err(io)?;
+    if !compressed {
+        return lines(path, file, || None);
+    }
+    let frames = Frames::new(file);
+    let broken = frames.broken();
+    lines(path, BufReader::new(frames), || broken.get())
+}
+
+/// Feeds the lines of `source` to a reader; `broken` says afterwards why it ended, if it did not end by itself.
+fn lines(
+    path: &Path,
+    mut source: impl BufRead,
+    broken: impl Fn() -> Option<Broken>,
+) -> Result<Kept, HistoryFileError> {
+    let form = |source| HistoryFileError::Form {
+        path: path.to_owned(),
+        source,
+    };
+    let mut reader = Reader::default();
+    let mut line = Vec::new();
+    let mut good_bytes = 0;
+    let mut cut = false;
+    loop {
+        line.clear();
+        match source.read_until(b'\n', &mut line) {
+            Ok(0) => break,
+            Ok(length) => good_bytes += length as u64,
+            Err(source) => match broken() {
+                Some(Broken::Cut) => cut = true,
+                Some(Broken::Damaged(what)) => {
+                    return Err(HistoryFileError::Damaged {
+                        path: path.to_owned(),
+                        what,
+                        good_bytes,
+                    });
+                }
+                None => {
+                    return Err(HistoryFileError::Io {
+                        path: path.to_owned(),
+                        source,
+                    });
+                }
+            },
+        }
+        let text = line.strip_suffix(b"\n").unwrap_or(&line);
+        reader.line(text).map_err(form)?;
+        if cut {
+            break;
+        }
+    }
+    let mut history = match reader.finish() {
+        Ok(history) => history,
+        Err(_) if cut => {
+            return Err(HistoryFileError::Cut {
+                path: path.to_owned(),
+            });
+        }
+        Err(error) => return Err(form(error)),
+    };
+    let torn = if cut {
+        "the compressed data are cut off; what is whole was read"
+    } else {
+        "the last line is torn and was dropped"
+    };
+    history.torn |= cut;
+    let warning = history
+        .torn
+        .then(|| format!("{}: {torn}; the run is partial", path.display()));
+    Ok(Kept { history, warning })
+}

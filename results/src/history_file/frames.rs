@@ -1,0 +1,146 @@
+//! Turns zstd frames, one after the other, into their text, and says whether they end early or are damaged.
+
+use std::cell::RefCell;
+use std::io::{self, BufRead, Read};
+use std::rc::Rc;
+
+use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
+use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
+
+/// Why no more text comes.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Broken {
+    /// The file ends inside a frame.
+    Cut,
+    /// The decoder's words.
+    Damaged(String),
+}
+
+/// What was found, for whoever holds the reader around a [`Frames`].
+#[derive(Debug, Clone, Default)]
+pub(super) struct Found(Rc<RefCell<Option<Broken>>>);
+
+impl Found {
+    pub(super) fn get(&self) -> Option<Broken> {
+        self.0.borrow().clone()
+    }
+}
+
+/// The text of all frames of `R`. After an error nothing more comes.
+pub(super) struct Frames<R> {
+    source: Ending<R>,
+    decoder: FrameDecoder,
+    /// Whether a frame has begun whose text was not all handed over.
+    inside: bool,
+    found: Found,
+}
+
+impl<R: BufRead> Frames<R> {
+    pub(super) fn new(source: R) -> Self {
+        Self {
+            source: Ending {
+                source,
+                ended: false,
+            },
+            decoder: FrameDecoder::new(),
+            inside: false,
+            found: Found::default(),
+        }
+    }
+
+    /// Where the reason stands when a read failed.
+    pub(super) fn broken(&self) -> Found {
+        self.found.clone()
+    }
+
+    /// The next frame, or `false` at the end.
+    fn begin(&mut self) -> io::Result<bool> {
+        if self.source.source.fill_buf()?.is_empty() {
+            return Ok(false);
+        }
+        match self.decoder.reset(&mut self.source) {
+            Ok(()) => self.inside = true,
+            // Other people's data between frames.
+            Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame {
+                length,
+                ..
+            })) => {
+                let length = u64::from(length);
+                let passed = io::copy(&mut (&mut self.source).take(length), &mut io::sink())?;
+                if passed < length {
+                    return Err(self.broke(Broken::Cut));
+                }
+            }
+            Err(error) => return Err(self.failed(&error)),
+        }
+        Ok(true)
+    }
+
+    /// The frame is over: its checksum, where it has one, is that of its text.
+    fn end(&mut self) -> io::Result<()> {
+        self.inside = false;
+        let stated = self.decoder.get_checksum_from_data();
+        if stated.is_some() && stated != self.decoder.get_calculated_checksum() {
+            return Err(self.broke(Broken::Damaged("a checksum does not match".to_owned())));
+        }
+        Ok(())
+    }
+
+    fn failed(&mut self, error: &FrameDecoderError) -> io::Error {
+        let broken = if self.source.ended {
+            Broken::Cut
+        } else {
+            Broken::Damaged(error.to_string())
+        };
+        self.broke(broken)
+    }
+
+    fn broke(&mut self, broken: Broken) -> io::Error {
+        self.found.0.borrow_mut().get_or_insert(broken);
+        io::ErrorKind::InvalidData.into()
+    }
+}
+
+impl<R: BufRead> Read for Frames<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        if self.found.0.borrow().is_some() {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        if out.is_empty() {
+            return Ok(0);
+        }
+        loop {
+            if !self.inside {
+                if !self.begin()? {
+                    return Ok(0);
+                }
+                continue;
+            }
+            if self.decoder.can_collect() > 0 {
+                return self.decoder.read(out);
+            }
+            if self.decoder.is_finished() {
+                self.end()?;
+                continue;
+            }
+            let wanted = BlockDecodingStrategy::UptoBlocks(1);
+            if let Err(error) = self.decoder.decode_blocks(&mut self.source, wanted) {
+                return Err(self.failed(&error));
+            }
+        }
+    }
+}
+
+/// A source that remembers that it was asked for more than it had.
+struct Ending<R> {
+    source: R,
+    ended: bool,
+}
+
+impl<R: Read> Read for Ending<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let length = self.source.read(out)?;
+        self.ended |= length == 0 && !out.is_empty();
+        Ok(length)
+    }
+}
