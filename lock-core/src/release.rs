@@ -12,6 +12,7 @@ use crate::{
     kind::Given,
     quorum,
     servers::{GiveBack, Servers, passes, release_at},
+    topology::Request,
 };
 
 const ACTION: &str = "release";
@@ -89,7 +90,7 @@ pub(crate) async fn release(hold: &Arc<Hold>) -> Result<Released, LockError> {
     client.watchdog.remove(hold);
     let mut open = Open::new(hold, Giving::Release);
     open.add_all();
-    let request = hold.lock.form.release(&hold.ask(hold.lease));
+    let request = request(hold, Giving::Release);
     let how = GiveBack {
         valid,
         deadline: Instant::now() + client.options.response_timeout * ANSWERS,
@@ -136,16 +137,25 @@ pub(crate) fn in_background(hold: &Arc<Hold>) {
     open.add_all();
 }
 
+/// How a hold is given back. Not every one of several masters gave it, and a release that reaches such a one late would take away what the
+/// same owner has been given there since: so it is bound to the hold's own acquire for as long as the master remembers that.
+fn request(hold: &Hold, giving: Giving) -> Request {
+    let ask = hold.ask(hold.lease);
+    match (giving, &hold.lock.servers) {
+        (Giving::Release, Servers::Majority(_)) if hold.is_remembered() => {
+            hold.lock.form.undo(&ask)
+        }
+        (Giving::Release, _) => hold.lock.form.release(&ask),
+        (Giving::Undo, _) => hold.lock.form.undo(&ask),
+    }
+}
+
 /// Gives back on one server set until that is acknowledged or no server can have it any more.
 async fn compensate(hold: &Hold, giving: Giving, index: usize) {
     const MOST: Duration = Duration::from_secs(2);
     let client = hold.client();
     let route = &hold.lock.servers.routes()[index];
-    let ask = hold.ask(hold.lease);
-    let request = match giving {
-        Giving::Release => hold.lock.form.release(&ask),
-        Giving::Undo => hold.lock.form.undo(&ask),
-    };
+    let request = request(hold, giving);
     // A lost acquire of a fresh owner may arrive after the release that was to undo it. The release is repeated
     // for as long as the lease could last; an acquire with a latch is kept out by the latch.
     let repeat = hold.is_unsettled() && !hold.has_latches();

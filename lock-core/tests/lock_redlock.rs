@@ -69,6 +69,25 @@ async fn all_masters_get_the_lock_and_give_it_back() {
     nothing_left(&servers);
 }
 
+/// A release goes to masters too that had refused the acquire. Held up on its way to one of them, it must not take away what the same owner
+/// has been given there since: so the release says which acquire it is for, and that one is kept out from then on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_is_bound_to_its_own_acquire_where_that_was_refused() {
+    let servers = five();
+    let lock = lock(&servers).await;
+    for server in &servers[3..] {
+        server.ok(&["HSET", "n", "somebody", "1"]);
+    }
+    let mine = once().owner(Owner::numbered(3));
+    let guard = lock.acquire(mine).await.expect("three of five");
+    guard.release().await.expect("held");
+    for server in &servers[3..] {
+        let latches = ["EVAL", "return #redis.call('keys', '*acquire_latch*')", "0"];
+        server.wait_for(&latches, |answer| answer == "1");
+        assert_eq!(server.ok(&["HGET", "n", "somebody"]), "1");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dead_minority_costs_nothing() {
     let mut servers = five();

@@ -188,7 +188,7 @@ pub(super) fn acquire_latch(names: &Names, ids: Ids) -> Vec<u8> {
 
 /// A latch must outlive the repetitions of its request, and those end with the lease; but a lease of an hour
 /// is no reason to keep a key for each acquire that long.
-pub(super) fn latch_life(lease: Duration) -> Duration {
+pub(crate) fn latch_life(lease: Duration) -> Duration {
     lease.clamp(Duration::from_secs(1), Duration::from_secs(30))
 }
 

@@ -18,6 +18,7 @@ pub(crate) use form::{
     Absent, Ask, Beat, Called, Ears, Extended, Form, Given, Held, Ids, Line, News, Place as InLine,
     Reply, Waiting,
 };
+pub(crate) use hash::latch_life;
 
 /// A kind of lock. [`Kind::ALL`] is the registry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
