@@ -26,7 +26,7 @@ pub const COMPRESSED_FILE: &str = "history.jsonl.zst";
 pub const PLAIN_MAX_BYTES: u64 = 32 << 20;
 
 /// How much of a history is in one frame, before it is compressed.
-pub const FRAME_BYTES: usize = 4 << 20;
+pub const FRAME_BYTES: usize = 1 << 20;
 
 /// The first bytes of a zstd frame.
 const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
