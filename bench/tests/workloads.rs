@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bench::{
     driver::{BenchPlan, Hooks, Leasing, run},
-    workload::{Arrivals, Pace, WORKLOADS},
+    workload::{self, Arrivals, AsksWished, Pace, WORKLOADS},
 };
 use cluster_config::TopologyKind;
 use results::{run::BenchRow, verdict::State};
@@ -15,7 +15,11 @@ use support::{Lab, lab_of};
 fn plan(lab: &Lab, workload: &str) -> BenchPlan {
     let mut plan = BenchPlan::new(lab.url());
     plan.topology = "single".into();
-    plan.subjects = vec!["lock-core:reentrant".into()];
+    let of_its_own = workload::find(workload).unwrap().asks.subjects();
+    plan.subjects = vec![match of_its_own {
+        [] => "lock-core:reentrant".into(),
+        [first, ..] => (*first).into(),
+    }];
     plan.workloads = vec![workload.into()];
     plan.tasks = vec![8];
     plan.rounds = 1;
@@ -24,12 +28,24 @@ fn plan(lab: &Lab, workload: &str) -> BenchPlan {
     plan
 }
 
-async fn row(plan: &BenchPlan) -> BenchRow {
+async fn judged(plan: &BenchPlan, state: State) -> BenchRow {
     let outcome = run(plan, &Hooks::default()).await.unwrap();
     assert_eq!(outcome.cut_short, None);
     assert_eq!(outcome.rows.len(), 1);
     let row = outcome.rows.into_iter().next().unwrap();
-    assert_eq!(row.safety.state, State::Clean, "{row:?}");
+    assert_eq!(row.safety.state, state, "{row:?}");
+    row
+}
+
+async fn row(plan: &BenchPlan) -> BenchRow {
+    judged(plan, State::Clean).await
+}
+
+/// The row of a lock that is wrong in what the workload is about.
+async fn void(plan: &mut BenchPlan, subject: &str) -> BenchRow {
+    plan.subjects = vec![subject.into()];
+    let row = judged(plan, State::Violated).await;
+    assert!(!row.valid, "{row:?}");
     row
 }
 
@@ -111,6 +127,81 @@ async fn churn_says_what_connecting_costs() {
     let lab = lab_of(TopologyKind::Single).await;
     let row = row(&plan(&lab, "churn")).await;
     assert!(row.measures.connect_ns.unwrap().n > 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn readers_share_and_a_writer_beside_one_voids_the_row() {
+    let lab = lab_of(TopologyKind::Single).await;
+    let mut plan = plan(&lab, "read-mostly");
+    plan.asks = AsksWished::new(Some(0.2), None, None);
+    plan.hold = Some(Duration::from_millis(5));
+    let good = row(&plan).await;
+    let (reads, writes) = (
+        good.measures.read_ns.unwrap(),
+        good.measures.write_ns.unwrap(),
+    );
+    assert!(reads.n > writes.n && writes.n > 0, "{reads:?} {writes:?}");
+    assert_eq!(reads.n + writes.n, good.acquire_ns.n);
+    assert!(good.measures.most_at_once.unwrap() > 1, "readers share");
+    assert_eq!(
+        good.measures.load.asks.as_deref(),
+        Some("20 % of the cycles write")
+    );
+    let bad = void(&mut plan, "broken:readers-unseen").await;
+    assert!(bad.why_invalid[0].contains("overlapped"), "{bad:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn several_locks_are_held_all_or_none_and_one_of_them_alone_voids_the_row() {
+    let lab = lab_of(TopologyKind::Single).await;
+    let mut plan = plan(&lab, "multi");
+    plan.locks = Some(4);
+    plan.asks = AsksWished::new(None, Some(3), None);
+    plan.hold = Some(Duration::from_millis(3));
+    let good = row(&plan).await;
+    assert_eq!(good.locks, 4);
+    assert_eq!(
+        good.measures.most_at_once,
+        Some(1),
+        "two times three of four locks have one in common"
+    );
+    assert_eq!(good.measures.load.asks.as_deref(), Some("3 locks at once"));
+    void(&mut plan, "broken:multi-first-is-enough").await;
+    plan.subjects = vec!["lock-core:multi".into()];
+    plan.locks = Some(2);
+    plan.asks = AsksWished::new(None, Some(3), None);
+    assert_eq!(row(&plan).await.locks, 3, "three at once need three names");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn permits_are_all_used_and_one_too_many_voids_the_row() {
+    let lab = lab_of(TopologyKind::Single).await;
+    let mut plan = plan(&lab, "semaphore");
+    plan.asks = AsksWished::new(None, None, Some(3));
+    plan.hold = Some(Duration::from_millis(10));
+    for subject in ["lock-core:semaphore", "lock-core:permits"] {
+        plan.subjects = vec![subject.into()];
+        let good = row(&plan).await;
+        assert_eq!(good.measures.most_at_once, Some(3), "{good:?}");
+        assert!(good.handoff_ns.unwrap().n > 0);
+    }
+    let bad = void(&mut plan, "broken:semaphore-looks-then-counts").await;
+    assert!(
+        bad.why_invalid[0].contains("more than 3 permits"),
+        "{bad:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_lock_that_cannot_be_asked_so_is_wrong_usage() {
+    let lab = lab_of(TopologyKind::Single).await;
+    let mut plan = plan(&lab, "multi");
+    plan.subjects = vec!["lock-core:fair".into()];
+    let error = run(&plan, &Hooks::default()).await.unwrap_err();
+    assert!(
+        !error.unreachable && error.message.contains("lock-core:multi"),
+        "{error}"
+    );
 }
 
 fn paced(lab: &Lab, rate_per_s: f64, arrivals: Arrivals) -> BenchPlan {

@@ -168,6 +168,22 @@ pub(crate) fn durability(text: &str) -> Result<String, String> {
     }
 }
 
+/// A share such as `10%`, from 0 to 1.
+pub(crate) fn share(text: &str) -> Result<f64, String> {
+    let bad = || format!("`{text}` is no share; write it as 10% or 0.1");
+    let text = text.trim();
+    let (number, of) = match text.strip_suffix('%') {
+        Some(number) => (number, 100.0),
+        None => (text, 1.0),
+    };
+    let number: f64 = number.trim().parse().map_err(|_| bad())?;
+    let share = number / of;
+    (0.0..=1.0)
+        .contains(&share)
+        .then_some(share)
+        .ok_or_else(bad)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -206,6 +222,16 @@ mod tests {
         assert_eq!(bytes("32 MB"), Ok(32_000_000));
         for bad in ["", "MB", "1.5", "-1", "1TB", "99999999999GB"] {
             assert!(bytes(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn shares_are_percent_or_parts_of_one() {
+        assert_eq!(share("10%"), Ok(0.1));
+        assert_eq!(share("0.25"), Ok(0.25));
+        assert_eq!(share("100%"), Ok(1.0));
+        for bad in ["", "%", "101%", "-1%", "2", "NaN", "few"] {
+            assert!(share(bad).is_err(), "{bad}");
         }
     }
 

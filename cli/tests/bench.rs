@@ -3,8 +3,11 @@
 
 mod support;
 
+use std::collections::BTreeSet;
+use std::process::Stdio;
+
 use serde_json::Value;
-use support::{Server, code, run, stderr, stdout};
+use support::{Server, code, locklab, run, stderr, stdout, until};
 
 /// One short window on a server of the test's own.
 fn bench(server: &Server, args: &[&str]) -> (i32, Value, String) {
@@ -93,7 +96,7 @@ fn a_sweep_is_a_curve_by_level() {
 }
 
 #[test]
-fn a_proxy_on_the_way_is_said_in_the_row() {
+fn a_proxy_on_the_way_is_said_in_the_row_with_what_it_really_added() {
     let dir = tempfile::tempdir().unwrap();
     let output = run(
         dir.path(),
@@ -101,7 +104,7 @@ fn a_proxy_on_the_way_is_said_in_the_row() {
             "bench",
             "--json",
             "--rtt",
-            "5ms",
+            "0.2ms,5ms",
             "--subject",
             "lock-core:plain",
             "--workload",
@@ -116,14 +119,119 @@ fn a_proxy_on_the_way_is_said_in_the_row() {
     );
     assert!([0, 2].contains(&code(&output)), "{}", stderr(&output));
     let json: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let rows = json["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 2);
+    let mut added = Vec::new();
+    for (row, asked_ns) in rows.iter().zip([200_000, 5_000_000]) {
+        let load = &row["measures"]["load"];
+        assert_eq!(load["added_rtt_ns"], asked_ns);
+        let ns = |name: &str| load[name].as_u64().unwrap();
+        // Timers never fire early: no answer can come sooner than the delay of both directions.
+        assert!(ns("round_trip_ns") >= asked_ns, "{row}");
+        assert!(
+            row["acquire_ns"]["p50"].as_u64().unwrap() >= asked_ns * 99 / 100,
+            "{row}"
+        );
+        assert!(ns("direct_round_trip_ns") < ns("round_trip_ns"), "{row}");
+        added.push(ns("round_trip_ns") - ns("direct_round_trip_ns"));
+    }
+    assert!(added[0] < added[1], "{added:?}");
+}
+
+#[test]
+fn readers_permits_and_several_locks_are_measured_with_the_locks_that_have_them() {
+    let server = Server::start();
+    for (workload, number, subject, said) in [
+        (
+            "read-mostly",
+            ["--writers", "20%"],
+            "lock-core:read",
+            "20 % of the cycles write",
+        ),
+        (
+            "multi",
+            ["--together", "2"],
+            "lock-core:multi",
+            "2 locks at once",
+        ),
+        (
+            "semaphore",
+            ["--permits", "3"],
+            "lock-core:semaphore",
+            "3 permits",
+        ),
+    ] {
+        let workload = ["--workload", workload];
+        let (code, json, errors) = bench(&server, &[workload, number].concat());
+        assert!([0, 2].contains(&code), "{code} {errors}");
+        let row = &json["rows"][0];
+        assert_eq!(row["subject"], subject);
+        assert_eq!(row["safety"]["state"], "clean", "{row}");
+        assert_eq!(row["measures"]["load"]["asks"], said);
+    }
+}
+
+/// The numbers that the server gave to the lock's connections which are open now: each round has a new one.
+fn connections(server: &Server) -> Vec<String> {
+    let list = server.cli(&["CLIENT", "LIST"]);
+    let ours = list.lines().filter(|line| line.contains("name=locklab-c1"));
+    ours.filter_map(|line| line.split_whitespace().next())
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn a_target_that_dies_in_mid_run_ends_with_what_was_measured_marked() {
+    let server = Server::start();
+    let dir = tempfile::tempdir().unwrap();
+    let url = server.url();
+    let bench = locklab(dir.path())
+        .args(["bench", "--json", "--target", &url, "--out", "run"])
+        .args(["--subject", "lock-core:plain", "--workload", "uncontended"])
+        .args(["--rounds", "100", "--warmup", "50ms", "--duration", "200ms"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut seen = BTreeSet::new();
+    until("some rounds are over", || {
+        seen.extend(connections(&server));
+        seen.len() > 3
+    });
+    drop(server);
+    let output = bench.wait_with_output().unwrap();
+    assert_eq!(code(&output), 69, "{}", stderr(&output));
+    let json: Value = serde_json::from_str(&stdout(&output)).unwrap();
     let row = &json["rows"][0];
-    assert_eq!(row["measures"]["load"]["added_rtt_ns"], 5_000_000);
-    // Timers never fire early: no answer can come sooner than the delay of both directions.
-    assert!(
-        row["acquire_ns"]["p50"].as_u64().unwrap() >= 4_000_000,
-        "{row}"
-    );
-    assert!(row["measures"]["load"]["round_trip_ns"].as_u64().unwrap() >= 4_000_000);
+    let rounds = row["rounds"].as_u64().unwrap();
+    assert!((1..100).contains(&rounds), "{row}");
+    assert!(row["acquire_ns"]["n"].as_u64().unwrap() > 0);
+    let kept = std::fs::read(dir.path().join("run/run.json")).unwrap();
+    let kept: Value = serde_json::from_slice(&kept).unwrap();
+    assert_eq!(kept["partial"], true);
+    let summary = std::fs::read_to_string(dir.path().join("run/summary.txt")).unwrap();
+    assert!(summary.contains("ended early"), "{summary}");
+}
+
+#[test]
+fn waiters_and_locks_are_raised_too() {
+    let server = Server::start();
+    let subject = ["--subject", "lock-core:plain"];
+    for (over, most, wanted) in [
+        ("waiters", ["--tasks", "2"], [1.0, 2.0].as_slice()),
+        ("locks", ["--locks", "100"], &[1.0, 10.0, 100.0]),
+    ] {
+        let (code, json, errors) =
+            bench(&server, &[&["--sweep", over], &most, &subject[..]].concat());
+        assert!([0, 2].contains(&code), "{code} {errors}");
+        assert_eq!(json["sweeps"][0]["over"], over);
+        let points = json["sweeps"][0]["points"].as_array().unwrap();
+        let levels: Vec<f64> = points
+            .iter()
+            .map(|point| point["level"].as_f64().unwrap())
+            .collect();
+        assert_eq!(levels, wanted, "{over}");
+    }
 }
 
 #[test]
@@ -136,6 +244,16 @@ fn what_cannot_be_is_wrong_usage() {
         &["bench", "--rtt", "soon"],
         &["bench", "--sweep", "moods"],
         &["bench", "--workload", "nothing"],
+        &["bench", "--workload", "contended,multi"],
+        &[
+            "bench",
+            "--workload",
+            "multi",
+            "--subject",
+            "lock-core:fair",
+        ],
+        &["bench", "--writers", "110%"],
+        &["bench", "--permits", "0"],
     ] {
         let output = run(dir.path(), args);
         assert_eq!(code(&output), 64, "{args:?}: {}", stderr(&output));

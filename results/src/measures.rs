@@ -22,6 +22,9 @@ pub struct LoadShape {
     pub hold_ns: u64,
     /// Time between release and the next acquire.
     pub think_ns: u64,
+    /// What a cycle asks for, where that is more than one lock: the share that writes, locks at once, permits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asks: Option<String>,
     /// The lease; `null` is renewal.
     pub lease_ns: Option<u64>,
     /// What a grant waited for beside the master: `none`, `wait:K`, `wait:all`.
@@ -31,6 +34,9 @@ pub struct LoadShape {
     /// The round trip as it is: the median of PINGs before the load, on a connection of the harness.
     #[serde(default)]
     pub round_trip_ns: Option<u64>,
+    /// The same on the way past the proxy: what lies between the two is what the proxy really added.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub direct_round_trip_ns: Option<u64>,
     /// Clients of their own identity that shared the tasks.
     pub clients: u32,
     /// Whether each client was a process of its own, apart from the one that measured.
@@ -235,6 +241,15 @@ pub struct Measures {
     /// From the arrival of a herd to the release of its last member.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wave_ns: Option<Quantiles>,
+    /// Readers and writers: acquires to read. `acquire_ns` has both sides.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_ns: Option<Quantiles>,
+    /// Readers and writers: acquires to write.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_ns: Option<Quantiles>,
+    /// The most holds that lasted at once, where holds may: readers, permits, different locks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub most_at_once: Option<u64>,
     /// 10,000 pairs of acquire and release one after the other: how long they took.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ten_thousand_pairs_ns: Option<u64>,

@@ -5,12 +5,12 @@ use std::{sync::Arc, time::Duration};
 use futures_util::future::join_all;
 use hdrhistogram::Histogram;
 
-use super::{BenchPlan, Hooks, Leasing};
+use super::{BenchPlan, Hooks, Leasing, kind_of};
 use crate::{
     server_stats::ServerWatch,
     subject::{ConnectTo, Subject, SubjectError},
     workload::{
-        LeaseOf, Workload,
+        Asks, LeaseOf, Workload,
         ledger::Passed,
         record::{Coarse, PARTS, Samples, histogram, merge},
         round::{self, Crew, Disturbance, Little, Load, Round, Spent},
@@ -48,6 +48,7 @@ pub(super) struct RoundFigures {
     pub(super) handoff_p50: Option<f64>,
     pub(super) jain: f64,
     pub(super) starved: u64,
+    pub(super) most_inside: Option<u64>,
     pub(super) grants: u64,
     pub(super) to_another: u64,
     pub(super) due: u64,
@@ -97,14 +98,25 @@ impl Arm {
         )
     }
 
-    /// Whether an overlap of two holds would be wrong for this kind: readers and permits may overlap, and are not judged here.
-    pub(super) fn exclusive(&self, plan: &BenchPlan) -> bool {
+    /// What its cycles ask for.
+    pub(super) fn asks(&self, plan: &BenchPlan) -> Asks {
+        self.workload.asks.with(&plan.asks)
+    }
+
+    /// How many lock names a round needs.
+    pub(super) fn locks(&self, plan: &BenchPlan) -> u32 {
+        let locks = self.workload.locks(self.tasks, plan.locks);
+        locks.max(self.asks(plan).fewest_locks())
+    }
+
+    /// Whether it is known how many may hold a lock at once: a single reader or permit says nothing of the others, and is not judged.
+    pub(super) fn judged(&self, plan: &BenchPlan) -> bool {
         let kinds = self.subject.kinds();
         let kind = match plan.kind.as_str() {
             "" => kinds.first().map_or("", String::as_str),
             kind => kind,
         };
-        !matches!(kind, "read" | "semaphore" | "permits" | "latch")
+        self.asks(plan) != Asks::One || !matches!(kind, "read" | "semaphore" | "permits" | "latch")
     }
 
     pub(super) fn lease(&self, plan: &BenchPlan) -> Option<Duration> {
@@ -120,15 +132,18 @@ impl Arm {
     pub(super) fn add(&mut self, plan: &BenchPlan, whole: WholeRound, counted: bool) {
         let WholeRound { round, locks } = whole;
         self.holds += round.judge.seen;
-        if let (None, Some((a, b)), true) =
-            (&self.overlap, &round.judge.overlap, self.exclusive(plan))
+        if let (None, Some(overlap), true) =
+            (&self.overlap, &round.judge.overlap, self.judged(plan))
         {
-            let shared = a.to_ns.min(b.to_ns) - b.from_ns;
+            let too_many = match self.asks(plan).permits() {
+                Some(permits) => format!("more than {permits} permits of"),
+                None => "two holds of".to_owned(),
+            };
             self.overlap = Some(format!(
-                "two holds of `{}` overlapped for {:?} at {:?} of round {}",
-                locks[a.lock as usize],
-                Duration::from_nanos(shared),
-                Duration::from_nanos(b.from_ns),
+                "{too_many} `{}` overlapped for {:?} at {:?} of round {}",
+                locks[overlap.lock as usize],
+                Duration::from_nanos(overlap.to_ns - overlap.from_ns),
+                Duration::from_nanos(overlap.from_ns),
                 self.rounds.len() + 1
             ));
         }
@@ -162,6 +177,7 @@ impl Arm {
             handoff_p50: quantile(&round.passed.handoff, 0.5),
             jain: crate::stats::jain(&round.per_task),
             starved: round.starved,
+            most_inside: round.most_inside,
             grants: round.passed.grants,
             to_another: round.passed.to_another,
             due: round.offered.as_ref().map_or(0, |offered| offered.due),
@@ -208,7 +224,8 @@ pub(super) async fn run_round(
     if hooks.cancelled() {
         return Ok(Ended::CutShort("interrupted".into()));
     }
-    let count = arm.workload.locks(arm.tasks, plan.locks);
+    let asks = arm.asks(plan);
+    let count = arm.locks(plan);
     let (workload, tasks) = (arm.workload.name, arm.tasks);
     let locks: Vec<String> = (0..count)
         .map(|i| format!("{}{workload}:{tasks}:{at}:{round}:{i}", plan.key_prefix))
@@ -220,7 +237,8 @@ pub(super) async fn run_round(
         connect: connect_to(plan, arm, round, 0),
         tasks,
         locks: locks.clone(),
-        kind: plan.kind.clone(),
+        asks,
+        kind: kind_of(&plan.kind, arm.subject.as_ref(), arm.workload.name)?,
         lease: arm.lease(plan),
         wait: plan.wait,
         hold: plan.hold.unwrap_or(arm.workload.hold),

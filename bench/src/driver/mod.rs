@@ -15,7 +15,7 @@ use crate::{
     stats,
     subject::{Subject, SubjectError},
     subjects,
-    workload::{self, Pace, Workload},
+    workload::{self, AsksWished, Pace, Workload},
 };
 use arm::{Arm, Ended, WholeRound, run_round};
 pub use order::order;
@@ -51,6 +51,8 @@ pub struct BenchPlan {
     pub tasks: Vec<u32>,
     /// Lock names, where the workload has several; `None`: as many as tasks.
     pub locks: Option<u32>,
+    /// Writers, locks at once, permits, where the workload has them.
+    pub asks: AsksWished,
     /// Clients that share the tasks, each with its own identity and connections.
     pub clients: u32,
     /// Whether each client is a process of its own, as rows say it; the caller's subjects see to it.
@@ -73,6 +75,8 @@ pub struct BenchPlan {
     pub durability: String,
     /// The round trip that a proxy on the way adds, as rows say it; nothing is done about it here.
     pub added_rtt: Option<Duration>,
+    /// The round trip on the way past that proxy, as rows say it beside the one through it.
+    pub direct_round_trip: Option<Duration>,
     /// Time before the window of each round, which is dropped.
     pub warmup: Duration,
     /// The window of each round.
@@ -95,6 +99,7 @@ impl BenchPlan {
             workloads: vec!["uncontended".into()],
             tasks: vec![16],
             locks: None,
+            asks: AsksWished::default(),
             clients: 1,
             client_processes: false,
             client_cores: Vec::new(),
@@ -106,6 +111,7 @@ impl BenchPlan {
             pace: None,
             durability: "none".into(),
             added_rtt: None,
+            direct_round_trip: None,
             warmup: Duration::from_millis(500),
             duration: Duration::from_secs(2),
             rounds: 5,
@@ -302,6 +308,24 @@ impl Group {
     }
 }
 
+/// The kind of lock that cycles of this workload ask this subject for, where somebody wishes for `wished`; empty: the subject's own.
+///
+/// # Errors
+/// An unknown workload, or one that this subject has no lock for.
+pub fn kind_of(
+    wished: &str,
+    subject: &dyn Subject,
+    workload: &str,
+) -> Result<String, SubjectError> {
+    let asks = workload::find(workload)?.asks;
+    asks.kind(wished, &subject.kinds()).map_err(|why| {
+        SubjectError::usage(format!(
+            "{} cannot be measured with `{workload}`: {why}",
+            subject.name()
+        ))
+    })
+}
+
 fn check(
     plan: &BenchPlan,
     subjects: &[Arc<dyn Subject>],
@@ -320,7 +344,20 @@ fn check(
                 .join(", ")
         )));
     }
-    let wrong = if subjects.is_empty() {
+    for workload in workloads {
+        for subject in subjects {
+            kind_of(&plan.kind, subject.as_ref(), workload.name)?;
+        }
+    }
+    let asks = &plan.asks;
+    let wrong = if asks
+        .writes
+        .is_some_and(|share| !(0.0..=1.0).contains(&share))
+    {
+        "the share of writers must be 0 to 1"
+    } else if asks.together == Some(0) || asks.permits == Some(0) {
+        "locks at once and permits count from 1"
+    } else if subjects.is_empty() {
         "no subject"
     } else if plan.tasks.is_empty() || plan.tasks.contains(&0) {
         "tasks must be at least 1"

@@ -83,12 +83,12 @@ fn row(plan: &BenchPlan, arm: &Arm, dropped: u32) -> BenchRow {
     why_invalid.extend(little(arm));
     let state = if arm.overlap.is_some() {
         State::Violated
-    } else if arm.holds == 0 || !arm.exclusive(plan) {
+    } else if arm.holds == 0 || !arm.judged(plan) {
         State::Unknown
     } else {
         State::Clean
     };
-    let locks = arm.workload.locks(arm.tasks, plan.locks);
+    let locks = arm.locks(plan);
     let mut measures = measures(plan, arm, locks);
     measures.pacing = pacing;
     measures.response_ns = response;
@@ -133,6 +133,9 @@ fn measures(plan: &BenchPlan, arm: &Arm, locks: u32) -> Measures {
         recovery_late_ns: some(&samples.recovery_late),
         connect_ns: some(&samples.connect),
         wave_ns: some(&samples.wave),
+        read_ns: some(&samples.reads),
+        write_ns: some(&samples.writes),
+        most_at_once: arm.rounds.iter().filter_map(|r| r.most_inside).max(),
         ten_thousand_pairs_ns: one_task.then(|| ten_thousand_pairs_ns(arm)),
         bytes_per_cycle: median_of(arm, |r| r.per_server_cycle(r.spent.server_bytes)),
         client_bytes_per_waiter: (arm.workload.spread == Spread::One && arm.tasks > 1)
@@ -167,10 +170,12 @@ fn load_shape(plan: &BenchPlan, arm: &Arm) -> LoadShape {
         rate_per_s: plan.pace.map(|pace| pace.rate_per_s),
         hold_ns: ns(plan.hold.unwrap_or(arm.workload.hold)),
         think_ns: ns(plan.think.unwrap_or(arm.workload.think)),
+        asks: arm.asks(plan).words(),
         lease_ns: arm.lease(plan).map(ns),
         durability: plan.durability.clone(),
         added_rtt_ns: plan.added_rtt.map(ns),
         round_trip_ns: None,
+        direct_round_trip_ns: plan.direct_round_trip.map(ns),
         clients: plan.clients.min(arm.tasks),
         client_processes: plan.client_processes,
         client_cores: plan.client_cores.clone(),

@@ -3,7 +3,7 @@
 //! A hold is the contract's: from the acquire's return to the release's call, cut at the sending + lease − drift. Intervals
 //! are closed. Holds are looked at in batches; one is forgotten when no later hold can begin before its end.
 
-use results::overlap::exclusive_overlaps;
+use results::overlap::{Hold as Interval, Mode, Overlap, overlaps};
 
 /// A hold on the run's clock, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,20 +11,32 @@ pub(crate) struct Hold {
     pub(crate) lock: u32,
     pub(crate) from_ns: u64,
     pub(crate) to_ns: u64,
+    /// Whether readers may hold it, too.
+    pub(crate) shared: bool,
 }
 
 /// What was seen so far.
 #[derive(Debug, Default)]
 pub(crate) struct Judge {
+    /// How many may hold a lock at once, where they are counted; else each hold says whether it shares.
+    permits: Option<u32>,
     /// Holds that a later one may still overlap.
     kept: Vec<Hold>,
     /// Holds seen.
     pub(crate) seen: u64,
-    /// The first overlap, as two holds.
-    pub(crate) overlap: Option<(Hold, Hold)>,
+    /// The first overlap; of permits, the first time that there were too many.
+    pub(crate) overlap: Option<Overlap>,
 }
 
 impl Judge {
+    /// A judge of locks that so many may hold at once; `None`: one, or readers together.
+    pub(crate) fn new(permits: Option<u32>) -> Self {
+        Judge {
+            permits,
+            ..Judge::default()
+        }
+    }
+
     /// Adds holds that have ended. Every hold that is still to come begins at `watermark_ns` or later.
     pub(crate) fn add(&mut self, ended: impl IntoIterator<Item = Hold>, watermark_ns: u64) {
         let before = self.kept.len();
@@ -33,16 +45,28 @@ impl Judge {
             .extend(ended.into_iter().filter(|hold| hold.to_ns >= hold.from_ns));
         self.seen += (self.kept.len() - before) as u64;
         if self.overlap.is_none() {
-            let holds: Vec<_> = self
-                .kept
-                .iter()
-                .map(|h| (h.lock, h.from_ns, h.to_ns))
-                .collect();
-            let found = exclusive_overlaps(&holds);
-            let at = |grant: u32| self.kept[grant as usize];
-            self.overlap = found.list.first().map(|o| (at(o.earlier), at(o.later)));
+            // Tasks do not nest holds, so each is an owner of its own.
+            let holds = self.kept.iter().zip(0..).map(|(hold, number)| Interval {
+                lock: hold.lock,
+                owner: number,
+                from_ns: hold.from_ns,
+                to_ns: hold.to_ns,
+                mode: self.mode(hold),
+                weight: 1,
+                grant: number,
+            });
+            let found = overlaps(holds.collect(), |_| self.permits.map(u64::from));
+            self.overlap = found.list.into_iter().next();
         }
         self.kept.retain(|hold| hold.to_ns >= watermark_ns);
+    }
+
+    fn mode(&self, hold: &Hold) -> Mode {
+        match (self.permits, hold.shared) {
+            (Some(_), _) => Mode::Permit,
+            (None, true) => Mode::Read,
+            (None, false) => Mode::Exclusive,
+        }
     }
 }
 
@@ -55,6 +79,14 @@ mod tests {
             lock,
             from_ns,
             to_ns,
+            shared: false,
+        }
+    }
+
+    fn read(from_ns: u64, to_ns: u64) -> Hold {
+        Hold {
+            shared: true,
+            ..hold(0, from_ns, to_ns)
         }
     }
 
@@ -76,7 +108,8 @@ mod tests {
         judge.add([hold(0, 10, 20)], 5);
         assert_eq!(judge.overlap, None);
         judge.add([hold(0, 5, 100)], 101);
-        assert_eq!(judge.overlap, Some((hold(0, 5, 100), hold(0, 10, 20))));
+        let overlap = judge.overlap.unwrap();
+        assert_eq!((overlap.from_ns, overlap.to_ns), (10, 20));
     }
 
     #[test]
@@ -96,5 +129,23 @@ mod tests {
             500,
         );
         assert!(judge.overlap.is_some());
+    }
+
+    #[test]
+    fn readers_share_and_a_writer_beside_one_does_not() {
+        let mut judge = Judge::default();
+        judge.add([read(0, 10), read(5, 15), hold(0, 16, 20)], 21);
+        assert_eq!(judge.overlap, None);
+        judge.add([read(22, 40), hold(0, 30, 35)], 41);
+        assert_eq!(judge.overlap.unwrap().from_ns, 30);
+    }
+
+    #[test]
+    fn permits_are_held_together_up_to_their_number() {
+        let mut judge = Judge::new(Some(2));
+        judge.add([hold(0, 0, 10), hold(0, 5, 15), hold(0, 11, 20)], 0);
+        assert_eq!(judge.overlap, None);
+        judge.add([hold(0, 12, 13)], 21);
+        assert_eq!(judge.overlap.unwrap().from_ns, 12);
     }
 }

@@ -27,6 +27,8 @@ pub(crate) struct Turn {
     pub(crate) to_ns: u64,
     pub(crate) lock: u32,
     pub(crate) task: u32,
+    /// Whether others may hold the lock meanwhile: a reader's.
+    pub(crate) shared: bool,
 }
 
 /// What was seen of hand-offs within the window.
@@ -78,17 +80,62 @@ struct Recent {
     waited_ns: u64,
     passed_over: bool,
     counted: bool,
+    shared: bool,
+}
+
+/// The end of a hold, which makes room for another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Room {
+    release_ns: u64,
+    freed_ns: u64,
+    task: u32,
 }
 
 #[derive(Debug, Default)]
 struct OfLock {
-    last: Option<Turn>,
+    /// The latest end of all, and of those that shared with nobody.
+    last: Option<Room>,
+    last_alone: Option<Room>,
+    /// Ends that no grant has used up yet, where permits are counted: as many as there are permits, the earliest first.
+    rooms: BinaryHeap<Reverse<Room>>,
     recent: VecDeque<Recent>,
+}
+
+impl OfLock {
+    /// The hold whose end let this turn in; `None` where nothing stood in its way. Remembers the turn's own end.
+    fn room_for(&mut self, turn: &Turn, permits: usize) -> Option<Room> {
+        let end = Room {
+            release_ns: turn.release_ns,
+            freed_ns: turn.freed_ns,
+            task: turn.task,
+        };
+        let latest = |of: Option<Room>| of.map_or(end, |last| last.max(end));
+        let room = if permits > 1 {
+            // The n-th grant needs as many ends before it as make n − permits: the earliest that is left.
+            let full = self.rooms.len() >= permits;
+            let room = full.then(|| self.rooms.pop()).flatten();
+            self.rooms.push(Reverse(end));
+            room.map(|Reverse(room)| room)
+        } else if turn.shared {
+            // Readers make room for nobody but a writer; a reader that came later found the lock open.
+            self.last_alone
+                .filter(|end| turn.called_ns < end.release_ns)
+        } else {
+            self.last
+        };
+        self.last = Some(latest(self.last));
+        if !turn.shared {
+            self.last_alone = Some(latest(self.last_alone));
+        }
+        room
+    }
 }
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Ledger {
+    /// How many may hold a lock at once.
+    permits: usize,
     window: (u64, u64),
     early: BinaryHeap<Reverse<Turn>>,
     locks: BTreeMap<u32, OfLock>,
@@ -96,8 +143,10 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    pub(crate) fn new() -> Self {
+    /// A ledger of locks that so many may hold at once.
+    pub(crate) fn new(permits: usize) -> Self {
         Ledger {
+            permits,
             window: (u64::MAX, u64::MAX),
             early: BinaryHeap::new(),
             locks: BTreeMap::new(),
@@ -149,7 +198,8 @@ impl Ledger {
             if earlier.granted_ns <= turn.called_ns {
                 break;
             }
-            if earlier.called_ns > turn.called_ns {
+            // One reader does not keep another one waiting.
+            if earlier.called_ns > turn.called_ns && !(earlier.shared && turn.shared) {
                 bypasses += 1;
                 earlier.passed_over = true;
             }
@@ -166,10 +216,16 @@ impl Ledger {
             waited_ns: turn.granted_ns,
             passed_over: false,
             counted,
+            shared: turn.shared,
         };
-        if let Some(last) = of_lock.last {
-            recent.free_ns = last.release_ns.min(turn.granted_ns);
+        let all_gone = of_lock.last;
+        let room = of_lock.room_for(&turn, self.permits);
+        let free = if self.permits > 1 { room } else { all_gone };
+        if let Some(free) = free {
+            recent.free_ns = free.release_ns.min(turn.granted_ns);
             recent.waited_ns = recent.free_ns.max(turn.called_ns);
+        }
+        if let Some(last) = room {
             match (counted, last.task == turn.task) {
                 (true, true) => passed.to_itself += 1,
                 (true, false) => {
@@ -190,7 +246,6 @@ impl Ledger {
             }
         }
         of_lock.recent.push_back(recent);
-        of_lock.last = Some(turn);
     }
 }
 
@@ -226,11 +281,19 @@ mod tests {
             to_ns: release_ns,
             lock: 0,
             task,
+            shared: false,
+        }
+    }
+
+    fn read(task: u32, called_ns: u64, granted_ns: u64, release_ns: u64) -> Turn {
+        Turn {
+            shared: true,
+            ..turn(task, called_ns, granted_ns, release_ns)
         }
     }
 
     fn passed(turns: &[Turn]) -> Passed {
-        let mut ledger = Ledger::new();
+        let mut ledger = Ledger::new(1);
         ledger.set_window(0, 1_000_000_000_000);
         ledger.add(turns, u64::MAX);
         ledger.finish()
@@ -286,6 +349,54 @@ mod tests {
         assert_eq!(passed.lost_wakeups, 1);
     }
 
+    //  t0  |write--|
+    //  t1     wait ·|read------|        handed on by the writer, as t2's
+    //  t2      wait ·|read|
+    //  t3                  |read--|     found the lock open
+    //  t0                 wait ·····|write|   waits for the last reader, not for the first
+    #[test]
+    fn a_writer_lets_all_readers_in_and_the_last_of_them_lets_a_writer_in() {
+        let passed = passed(&[
+            turn(0, 1, 2, 10),
+            read(1, 5, 12, 30),
+            read(2, 6, 13, 20),
+            read(3, 24, 25, 40),
+            turn(0, 22, 47, 50),
+        ]);
+        assert_eq!((passed.grants, passed.to_another), (5, 3));
+        assert_eq!(passed.handoff.max(), 7, "from 40 to 47");
+        // The writer was there before the third reader and saw it pass; readers do not pass each other.
+        assert_eq!((passed.most_bypasses, passed.inversions), (1, 1));
+        assert_eq!(
+            passed.idle_ns,
+            2 + 7,
+            "free from 10 to 12 and from 40 to 47"
+        );
+    }
+
+    //  t0  |hold----|
+    //  t1  |hold--------------|
+    //  t2     wait ·|hold-------|       the permit of t0
+    //  t3       wait ··········|hold|   that of t1
+    #[test]
+    fn a_permit_goes_to_whoever_waits_for_the_next_end() {
+        let mut ledger = Ledger::new(2);
+        ledger.set_window(0, 1_000);
+        ledger.add(
+            &[
+                turn(0, 1, 2, 10),
+                turn(1, 1, 3, 20),
+                turn(2, 5, 12, 30),
+                turn(3, 7, 24, 40),
+            ],
+            u64::MAX,
+        );
+        let passed = ledger.finish();
+        assert_eq!((passed.grants, passed.to_another), (4, 2));
+        assert_eq!((passed.handoff.min(), passed.handoff.max()), (2, 4));
+        assert_eq!(passed.idle_ns, 2 + 4);
+    }
+
     #[test]
     fn turns_may_come_in_any_order_and_in_any_pieces() {
         let mut turns: Vec<Turn> = (0..200)
@@ -299,7 +410,7 @@ mod tests {
             })
             .collect();
         let whole = passed(&turns);
-        let mut ledger = Ledger::new();
+        let mut ledger = Ledger::new(1);
         ledger.set_window(0, 1_000_000_000_000);
         // Over in the order of time, but handed over in pairs the wrong way round, with the watermark at the open call.
         turns.sort_by_key(|turn| turn.freed_ns);
@@ -316,7 +427,7 @@ mod tests {
 
     #[test]
     fn only_grants_of_the_window_count() {
-        let mut ledger = Ledger::new();
+        let mut ledger = Ledger::new(1);
         ledger.set_window(20, 40);
         ledger.add(
             &[turn(0, 1, 2, 10), turn(1, 5, 25, 30), turn(0, 26, 41, 50)],

@@ -1,6 +1,7 @@
 //! Turns the name of a workload into what each task does: the one list of workloads.
 
 pub(crate) mod arrivals;
+mod asks;
 mod chain;
 mod churn;
 mod contended;
@@ -10,11 +11,14 @@ mod herd;
 pub(crate) mod judge;
 mod keys;
 pub(crate) mod ledger;
+mod multi;
 mod paced;
 mod pairs;
+mod read_mostly;
 pub(crate) mod record;
 mod renewal;
 pub(crate) mod round;
+mod semaphore;
 mod uncontended;
 mod uniform;
 mod zipf;
@@ -25,6 +29,7 @@ use futures_util::future::BoxFuture;
 
 use crate::subject::SubjectError;
 pub use arrivals::{Arrivals, Pace};
+pub use asks::{Asks, AsksWished};
 use round::Task;
 
 /// Which locks a task takes.
@@ -62,6 +67,8 @@ pub struct Workload {
     pub about: &'static str,
     /// Which locks a task takes.
     pub spread: Spread,
+    /// What each cycle asks for.
+    pub asks: Asks,
     /// Lock names, where nobody names a number; `None`: as many as tasks.
     pub locks: Option<u32>,
     /// Time between the grant and the release, where the plan names none.
@@ -92,6 +99,9 @@ pub static WORKLOADS: &[Workload] = &[
     herd::WORKLOAD,
     uniform::WORKLOAD,
     zipf::WORKLOAD,
+    read_mostly::WORKLOAD,
+    multi::WORKLOAD,
+    semaphore::WORKLOAD,
     renewal::WORKLOAD,
     crash::WORKLOAD,
     churn::WORKLOAD,
@@ -125,6 +135,7 @@ impl Workload {
         name: "",
         about: "",
         spread: Spread::Own,
+        asks: Asks::One,
         locks: None,
         hold: Duration::ZERO,
         think: Duration::ZERO,

@@ -81,6 +81,9 @@ impl TaskState {
 pub(crate) struct Samples {
     /// From the sending of an acquire to its grant.
     pub(crate) acquire: Histogram<u64>,
+    /// The same of those who asked for a side, apart.
+    pub(crate) reads: Histogram<u64>,
+    pub(crate) writes: Histogram<u64>,
     pub(crate) release: Histogram<u64>,
     /// Open loop: from the due time to the grant.
     pub(crate) response: Histogram<u64>,
@@ -108,6 +111,8 @@ impl Samples {
     pub(crate) fn new() -> Self {
         Samples {
             acquire: histogram(),
+            reads: histogram(),
+            writes: histogram(),
             release: histogram(),
             response: histogram(),
             start_lag: histogram(),
@@ -137,6 +142,8 @@ impl Samples {
     pub(crate) fn merge(&mut self, other: &Samples) {
         for (sum, part) in [
             (&mut self.acquire, &other.acquire),
+            (&mut self.reads, &other.reads),
+            (&mut self.writes, &other.writes),
             (&mut self.release, &other.release),
             (&mut self.response, &other.response),
             (&mut self.start_lag, &other.start_lag),

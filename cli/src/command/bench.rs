@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use bench::driver::{self, BenchOutcome, BenchPlan, Hooks, Leasing};
+use bench::server_stats::ServerWatch;
 use bench::subject::SubjectError;
-use bench::workload::{Arrivals, Pace};
+use bench::workload::{Arrivals, AsksWished, Pace};
 use clap::Args;
 use cluster_config::{
     Deployment, LinkFault, LinkGuard, Links, Party, Topology, TopologyKind, UpOptions,
@@ -48,6 +49,15 @@ pub(crate) struct Options {
     /// Lock names [default: the workload's, else as many as tasks]
     #[arg(long, value_name = "N")]
     pub(super) locks: Option<u32>,
+    /// read-mostly: the share of cycles that write, e.g. 10% [default: the workload's]
+    #[arg(long, value_parser = crate::args::share, value_name = "SHARE")]
+    writers: Option<f64>,
+    /// multi: locks that are taken at once [default: the workload's]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..), value_name = "N")]
+    together: Option<u32>,
+    /// semaphore: permits that there are [default: the workload's]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..), value_name = "N")]
+    permits: Option<u32>,
     /// Clients of their own identity and connections that share the tasks; with more than one, each is a process of its own
     #[arg(long, default_value_t = 1, value_name = "N")]
     clients: u32,
@@ -189,6 +199,10 @@ async fn measure_all(
             let mut plan = plan(options, &url, &kind.to_string(), seed, keeper);
             plan.added_rtt = *rtt;
             plan.client_cores = bench_place::pin_servers(&deployment, options.clients);
+            plan.direct_round_trip = match rtt {
+                Some(_) => past_the_proxy(&deployment).await,
+                None => None,
+            };
             let delays = rtt.map(|rtt| delay(&deployment, rtt)).transpose()?;
             let ended = measure(&plan, keeper, cancel, terminal).await;
             drop(delays);
@@ -232,6 +246,13 @@ async fn up(
         .map_err(exit::missing)?;
     keep_server(keeper, &topology, deployment.server_version());
     Ok(deployment)
+}
+
+/// The round trip to the first server at its own address.
+async fn past_the_proxy(deployment: &Deployment) -> Option<Duration> {
+    let node = deployment.nodes().first()?;
+    let url = format!("redis://{}", node.address);
+    ServerWatch::find(&url).await?.round_trip().await
 }
 
 /// Makes every byte between clients and servers late by half the round trip, for as long as the guards live.
@@ -295,8 +316,21 @@ fn check(options: &Options) -> anyhow::Result<()> {
             )));
         }
     }
-    for subject in subjects(&options.subject) {
-        bench::subjects::find(&subject).map_err(exit::usage)?;
+    if options.subject.is_empty() {
+        let mut others = options.workload.iter().skip(1);
+        let first = &options.workload[0];
+        if let Some(other) = others.find(|name| shown_by(name) != shown_by(first)) {
+            return Err(exit::usage(format!(
+                "`{first}` and `{other}` are for different kinds of lock: name locks that can do both with --subject, or \
+                 measure one after the other"
+            )));
+        }
+    }
+    for name in subjects(&options.subject) {
+        let subject = bench::subjects::find(&name).map_err(exit::usage)?;
+        for workload in &options.workload {
+            driver::kind_of(&options.kind, subject.as_ref(), workload).map_err(exit::usage)?;
+        }
     }
     Ok(())
 }
@@ -337,7 +371,7 @@ pub(super) fn plan(
     plan.topology = topology.to_owned();
     plan.subjects = subjects(&options.subject);
     if plan.subjects.is_empty() {
-        plan.subjects = usual_subjects(url);
+        plan.subjects = usual_subjects(url, &options.workload);
     }
     plan.workloads = options.workload.clone();
     plan.tasks = match (options.tasks.as_slice(), options.rate) {
@@ -356,6 +390,7 @@ pub(super) fn plan(
         arrivals: options.arrivals,
     });
     plan.locks = options.locks;
+    plan.asks = AsksWished::new(options.writers, options.together, options.permits);
     plan.clients = options.clients;
     plan.client_processes = options.clients > 1;
     plan.durability = options.durability.clone();
@@ -367,15 +402,22 @@ pub(super) fn plan(
     plan
 }
 
-fn usual_subjects(url: &str) -> Vec<String> {
-    if url.starts_with("redlock") {
-        vec!["lock-core:redlock".to_owned()]
+/// The locks that show a workload. [`check`] has seen to it that all workloads of a run are shown by the same ones.
+fn usual_subjects(url: &str, workloads: &[String]) -> Vec<String> {
+    let usual: &[&str] = if url.starts_with("redlock") {
+        &["lock-core:redlock"]
     } else {
-        vec![
-            "baseline:set-nx-px".to_owned(),
-            "lock-core:reentrant".to_owned(),
-        ]
-    }
+        match workloads.first().map_or(&[][..], |name| shown_by(name)) {
+            [] => &["baseline:set-nx-px", "lock-core:reentrant"],
+            special => special,
+        }
+    };
+    usual.iter().map(|name| (*name).to_owned()).collect()
+}
+
+/// The locks that a workload needs; empty: any will do.
+fn shown_by(workload: &str) -> &'static [&'static str] {
+    bench::workload::find(workload).map_or(&[], |workload| workload.asks.subjects())
 }
 
 /// Measures one target and keeps what was measured, also when it ends early: then the exit code and the reason are given.

@@ -314,7 +314,7 @@ fn name(over: Over) -> String {
         .map_or(String::new(), |value| value.get_name().to_owned())
 }
 
-/// The plan with another workload, unless the user named one that fits, and one more change.
+/// The plan with the workload that the sweep is about, and one more change.
 fn with(base: &BenchPlan, workload: &str, change: impl FnOnce(&mut BenchPlan)) -> BenchPlan {
     let mut plan = base.clone();
     plan.workloads = vec![workload.to_owned()];

@@ -7,6 +7,7 @@
 mod clients;
 mod cutter;
 mod fault;
+mod fine_timer;
 mod parcel;
 mod passage;
 mod pump;

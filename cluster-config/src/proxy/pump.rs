@@ -21,6 +21,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::cutter::Cutter;
 use super::fault::{Ending, Slices};
+use super::fine_timer::FineTimer;
 use super::parcel::{Content, Parcel};
 use super::table::{Direction, Ends, Flow, LinkTable, Treatments, Verdict};
 
@@ -226,6 +227,7 @@ struct Writer {
     ends: Arc<Ends>,
     direction: Direction,
     flow: Flow,
+    timer: FineTimer,
 }
 
 impl Writer {
@@ -234,6 +236,7 @@ impl Writer {
             ends: Arc::clone(ends),
             direction,
             flow: table.flow(ends, direction),
+            timer: FineTimer::default(),
         }
     }
 
@@ -306,7 +309,7 @@ async fn write(
 ) -> Result<(), Ending> {
     let mut receiver_gone = false;
     while let Some(mut parcel) = parcels.recv().await {
-        let verdict = until_due(&mut parcel, &mut writer.flow).await;
+        let verdict = until_due(&mut parcel, &mut writer.flow, &mut writer.timer).await;
         if let Some((_, ending)) = verdict.ends {
             return Err(ending);
         }
@@ -346,7 +349,7 @@ async fn write(
 }
 
 /// Returns when the link lets the parcel through, with what remains to be done to it.
-async fn until_due(parcel: &mut Parcel, flow: &mut Flow) -> Verdict {
+async fn until_due(parcel: &mut Parcel, flow: &mut Flow, timer: &mut FineTimer) -> Verdict {
     loop {
         flow.refresh();
         parcel.treat(flow);
@@ -363,7 +366,7 @@ async fn until_due(parcel: &mut Parcel, flow: &mut Flow) -> Verdict {
             return verdict;
         }
         tokio::select! {
-            () = sleep_until(due) => {}
+            () = timer.until(due) => {}
             () = flow.changed() => {}
         }
     }

@@ -83,7 +83,7 @@ fn latency_of(latency_ms: u64, jitter_ms: u64) -> Toxic {
     )
 }
 
-/// Whole milliseconds, as the embedded proxies' timers count too: parts are rounded up.
+/// Whole milliseconds, in which Toxiproxy counts: parts are rounded up.
 fn millis_up(time: Duration) -> u64 {
     u64::try_from(time.as_nanos().div_ceil(1_000_000))
         .unwrap_or(A_YEAR_MS)

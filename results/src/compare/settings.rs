@@ -60,6 +60,7 @@ pub(crate) fn load(row: &BenchRow) -> Vec<(&'static str, String)> {
         ("arrivals", load.arrivals.clone().unwrap_or_default()),
         ("hold", units::duration(load.hold_ns)),
         ("think", units::duration(load.think_ns)),
+        ("asks", load.asks.clone().unwrap_or_default()),
         (
             "lease",
             load.lease_ns.map_or("renewed".to_owned(), units::duration),

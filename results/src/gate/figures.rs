@@ -145,7 +145,7 @@ pub(super) struct Latency {
 }
 
 /// All latencies, for `p50(…)` and its sisters.
-pub(super) static LATENCIES: [Latency; 8] = [
+pub(super) static LATENCIES: [Latency; 10] = [
     Latency {
         name: "acquire",
         of: |row| Some(&row.acquire_ns),
@@ -177,6 +177,14 @@ pub(super) static LATENCIES: [Latency; 8] = [
     Latency {
         name: "wave",
         of: |row| row.measures.wave_ns.as_ref(),
+    },
+    Latency {
+        name: "read",
+        of: |row| row.measures.read_ns.as_ref(),
+    },
+    Latency {
+        name: "write",
+        of: |row| row.measures.write_ns.as_ref(),
     },
 ];
 

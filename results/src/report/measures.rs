@@ -1,7 +1,7 @@
 //! Turns what a benchmark row says beyond its rate and latencies into short lines for a terminal.
 
 use super::cells::{is_void, printable};
-use crate::measures::{Interval, Measures, Pacing, Passing, Renewal, Sweep};
+use crate::measures::{Interval, LoadShape, Measures, Pacing, Passing, Renewal, Sweep};
 use crate::run::{BenchRow, Quantiles};
 use crate::units;
 
@@ -46,16 +46,25 @@ fn load(row: &BenchRow) -> String {
         Some(ns) => format!("lease {}", units::duration(ns)),
         None => "lease renewed".to_owned(),
     });
-    words.push(format!("{} locks", units::count(u64::from(row.locks))));
+    words.push(match row.locks {
+        1 => "1 lock".to_owned(),
+        n => format!("{} locks", units::count(u64::from(n))),
+    });
+    words.extend(load.asks.clone());
     if load.durability != "none" {
         words.push(load.durability.clone());
     }
-    words.push(match load.added_rtt_ns {
-        Some(ns) => format!(
-            "through a proxy that adds {} to the round trip",
+    words.push(match (load.added_rtt_ns, added(load)) {
+        (Some(ns), Some(really)) => format!(
+            "through a proxy that was to add {} to the round trip and added {}",
+            units::duration(ns),
+            units::duration(really)
+        ),
+        (Some(ns), None) => format!(
+            "through a proxy that was to add {} to the round trip",
             units::duration(ns)
         ),
-        None => "direct".to_owned(),
+        (None, _) => "direct".to_owned(),
     });
     words.extend(
         load.round_trip_ns
@@ -70,6 +79,12 @@ fn load(row: &BenchRow) -> String {
         words.push(format!("clients on cores {:?}", load.client_cores));
     }
     words.join(", ")
+}
+
+/// What the proxy on the way really added to a round trip.
+fn added(load: &LoadShape) -> Option<u64> {
+    let through_ns = load.round_trip_ns?;
+    Some(through_ns.saturating_sub(load.direct_round_trip_ns?))
 }
 
 fn paced(pacing: &Pacing, measures: &Measures) -> String {
@@ -140,6 +155,8 @@ fn times(measures: &Measures) -> Vec<String> {
             "from the herd's arrival to its last release",
             &measures.wave_ns,
         ),
+        ("acquire to read", &measures.read_ns),
+        ("acquire to write", &measures.write_ns),
     ];
     let mut lines: Vec<String> = named
         .into_iter()
@@ -157,6 +174,9 @@ fn times(measures: &Measures) -> Vec<String> {
             "10,000 pairs take one task {}",
             units::duration(ns)
         ));
+    }
+    if let Some(most) = measures.most_at_once {
+        lines.push(format!("held at once: at most {}", units::count(most)));
     }
     if let Some(tail) = measures.wait_tail {
         let longer =
@@ -380,7 +400,14 @@ mod tests {
         assert!(lines(&row)[0].contains("direct"));
         row.measures.load.added_rtt_ns = Some(5_000_000);
         assert!(
-            lines(&row)[0].contains("through a proxy that adds 5"),
+            lines(&row)[0].contains("through a proxy that was to add 5"),
+            "{:?}",
+            lines(&row)
+        );
+        row.measures.load.round_trip_ns = Some(6_250_000);
+        row.measures.load.direct_round_trip_ns = Some(250_000);
+        assert!(
+            lines(&row)[0].contains("to the round trip and added 6"),
             "{:?}",
             lines(&row)
         );

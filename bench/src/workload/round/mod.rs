@@ -18,6 +18,7 @@ use std::{
 use tokio::{sync::mpsc, task::JoinSet};
 
 use super::{
+    Asks,
     judge::{Hold, Judge},
     ledger::{Ledger, Passed},
     record::{Samples, add},
@@ -53,6 +54,8 @@ pub(crate) struct Round {
     pub(crate) renewed: Renewed,
     /// Tasks that asked in the window and got nothing in it.
     pub(crate) starved: u64,
+    /// The most holds that lasted at once, where a lock can have several.
+    pub(crate) most_inside: Option<u64>,
     /// Grants whose holds were still open at the end of the window.
     pub(crate) judge: Judge,
     pub(crate) little: Little,
@@ -108,7 +111,7 @@ pub(crate) async fn run(
         tasks.spawn(steps(Task::new(shared.clone(), client, number)));
     }
     let pacer = pacer::Pacer::start(&shared);
-    let mut books = Books::default();
+    let mut books = Books::new(shared.load.asks);
     let mut cut_short = prepared(&shared, &mut books, &cancelled).await;
     if cut_short.is_none() {
         cut_short = watch(&shared, shared.load.warmup, &mut books, &cancelled).await;
@@ -180,16 +183,15 @@ struct Books {
     ledger: Ledger,
 }
 
-impl Default for Books {
-    fn default() -> Self {
+impl Books {
+    fn new(asks: Asks) -> Self {
+        let permits = asks.permits();
         Books {
-            judge: Judge::default(),
-            ledger: Ledger::new(),
+            judge: Judge::new(permits),
+            ledger: Ledger::new(permits.map_or(1, |permits| permits as usize)),
         }
     }
-}
 
-impl Books {
     /// Hands on turns that are over. `all`: no further one will come; that of a task cut off while it held is left out, which
     /// can hide an overlap and never invent one.
     fn look(&mut self, shared: &Shared, all: bool) {
@@ -208,6 +210,7 @@ impl Books {
             lock: turn.lock,
             from_ns: turn.granted_ns,
             to_ns: turn.to_ns,
+            shared: turn.shared,
         });
         self.judge.add(holds, watermark_ns);
         self.ledger.add(&over, watermark_ns);
@@ -349,6 +352,7 @@ fn collect(
         offered: None,
         renewed: shared.renewals.take(),
         starved,
+        most_inside: shared.most_inside(),
         judge: books.judge,
         little: sampler::little(seen, samples.in_calls_ns, to_ns.saturating_sub(from_ns)),
         spent: spent(before, after),

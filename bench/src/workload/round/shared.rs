@@ -17,7 +17,7 @@ use super::renewals::Renewals;
 use crate::{
     subject::{ConnectTo, LockClient, Subject},
     workload::{
-        Workload,
+        Asks, Workload,
         arrivals::{Pace, Schedule},
         keys::Keys,
         record::{SHARDS, Samples, TaskState},
@@ -39,6 +39,7 @@ pub(crate) struct Load {
     pub(crate) tasks: u32,
     /// Lock names, fresh for this round.
     pub(crate) locks: Vec<String>,
+    pub(crate) asks: Asks,
     pub(crate) kind: String,
     pub(crate) lease: Option<Duration>,
     pub(crate) wait: Duration,
@@ -86,6 +87,9 @@ pub(crate) struct Shared {
     /// Whether the herd goes on, as its first member saw it.
     pub(crate) herd_goes_on: AtomicBool,
     pub(crate) renewals: Renewals,
+    /// Holds that last, and the most that ever did at once.
+    inside: AtomicU64,
+    most_inside: AtomicU64,
 }
 
 impl Shared {
@@ -115,6 +119,8 @@ impl Shared {
             gate: Barrier::new(load.tasks as usize),
             herd_goes_on: AtomicBool::new(true),
             renewals: Renewals::default(),
+            inside: AtomicU64::new(0),
+            most_inside: AtomicU64::new(0),
             load,
         }
     }
@@ -180,6 +186,26 @@ impl Shared {
         let sent_ns = sent_at.map_or(called_ns, |at| self.ns_at(at));
         let trusted = lease.mul_f64(1.0 - DRIFT);
         sent_ns.saturating_add(u64::try_from(trusted.as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// A hold begins.
+    pub(super) fn entered(&self) {
+        if self.load.asks != Asks::One {
+            let inside = self.inside.fetch_add(1, Relaxed) + 1;
+            self.most_inside.fetch_max(inside, Relaxed);
+        }
+    }
+
+    /// A hold ends: its release is sent next.
+    pub(super) fn left(&self) {
+        if self.load.asks != Asks::One {
+            self.inside.fetch_sub(1, Relaxed);
+        }
+    }
+
+    /// The most holds that lasted at once; `None` where a lock has one holder.
+    pub(super) fn most_inside(&self) -> Option<u64> {
+        (self.load.asks != Asks::One).then(|| self.most_inside.load(Relaxed))
     }
 
     pub(crate) fn samples(&self, task: u32) -> std::sync::MutexGuard<'_, Samples> {

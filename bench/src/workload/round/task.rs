@@ -15,6 +15,7 @@ use super::shared::{Shared, SharedClient};
 use crate::{
     subject::{AcquireEnd, AcquireRequest, ReleaseEnd},
     workload::{
+        Asks,
         ledger::{Turn, part_of},
         record::{add, add_coarse},
     },
@@ -39,6 +40,10 @@ pub(crate) struct Task {
 /// A lock that a task holds.
 pub(crate) struct Held {
     pub(crate) lock: u32,
+    /// Locks that the same grant holds beside it.
+    others: Vec<u32>,
+    /// Whether others may hold it, too.
+    shared: bool,
     pub(crate) grant: String,
     pub(crate) called_ns: u64,
     pub(crate) granted_ns: u64,
@@ -91,13 +96,18 @@ impl Task {
         let shared = self.shared.clone();
         let load = &shared.load;
         let state = &shared.states[self.number as usize];
+        let count = u32::try_from(load.locks.len()).unwrap_or(u32::MAX);
+        let asked = load.asks.draw(&load.kind, lock, count, &mut self.random);
         let request = AcquireRequest {
-            locks: vec![load.locks[lock as usize].clone()],
-            kind: load.kind.clone(),
+            locks: std::iter::once(&lock)
+                .chain(&asked.others)
+                .map(|lock| load.locks[*lock as usize].clone())
+                .collect(),
+            kind: asked.kind,
             owner: self.owner.clone(),
             wait: Some(load.wait),
             lease: load.lease,
-            permits: None,
+            permits: asked.permits,
         };
         let called_ns = shared.now_ns();
         state.calling_since.store(called_ns, SeqCst);
@@ -118,8 +128,11 @@ impl Task {
                 state.holding_since.store(granted_ns, SeqCst);
             }
             self.open += 1;
+            shared.entered();
             Ok(Held {
                 lock,
+                others: asked.others,
+                shared: asked.shared,
                 grant,
                 called_ns,
                 granted_ns,
@@ -146,6 +159,13 @@ impl Task {
         if (from..to).contains(&granted_ns) {
             let service_ns = granted_ns - called_ns;
             add(&mut samples.acquire, service_ns);
+            if matches!(load.asks, Asks::Sides { .. }) {
+                let side = match held.shared {
+                    true => &mut samples.reads,
+                    false => &mut samples.writes,
+                };
+                add(side, service_ns);
+            }
             let response_ns = due_ns.map_or(service_ns, |due| granted_ns.saturating_sub(due));
             if due_ns.is_some() {
                 add(&mut samples.response, response_ns);
@@ -197,6 +217,7 @@ impl Task {
         let shared = self.shared.clone();
         let state = &shared.states[self.number as usize];
         let release_ns = shared.now_ns();
+        shared.left();
         state.calling_since.store(release_ns, SeqCst);
         let gone = client.release(&held.grant).await;
         let freed_ns = shared.now_ns();
@@ -226,15 +247,20 @@ impl Task {
     /// Writes down that a hold is over, however it ended.
     pub(crate) fn over(&mut self, held: &Held, release_ns: u64, freed_ns: u64) {
         let state = &self.shared.states[self.number as usize];
-        self.shared.samples(self.number).turns.push(Turn {
+        let turn = |lock: u32| Turn {
             granted_ns: held.granted_ns,
             called_ns: held.called_ns,
             release_ns,
             freed_ns,
             to_ns: release_ns.min(held.contract_end_ns),
-            lock: held.lock,
+            lock,
             task: self.number,
-        });
+            shared: held.shared,
+        };
+        let locks = std::iter::once(&held.lock).chain(&held.others);
+        let mut samples = self.shared.samples(self.number);
+        samples.turns.extend(locks.map(|lock| turn(*lock)));
+        drop(samples);
         self.open -= 1;
         if self.open == 0 {
             state.holding_since.store(0, SeqCst);

@@ -33,7 +33,8 @@ pub(super) use watched::Watched;
 #[non_exhaustive]
 pub enum LinkFault {
     /// Bytes arrive `latency` later, give or take up to `jitter`, drawn uniformly per chunk; their order is kept. What is
-    /// sent in one burst is late once, not once per piece. Timers count in milliseconds: shorter ones are rounded up.
+    /// sent in one burst is late once, not once per piece. Never shorter than asked; on Linux longer by what the kernel and the
+    /// proxy need (some tens of microseconds on an idle machine), elsewhere by up to a millisecond.
     Delay {
         /// This much on average.
         latency: Duration,

@@ -214,6 +214,8 @@ fn others(run: &Run) -> Option<TableView> {
             let has_any = measures.recovery_ns.is_some()
                 || measures.connect_ns.is_some()
                 || measures.wave_ns.is_some()
+                || measures.write_ns.is_some()
+                || measures.most_at_once.is_some()
                 || measures.ten_thousand_pairs_ns.is_some()
                 || measures
                     .client_bytes_per_waiter
@@ -227,6 +229,9 @@ fn others(run: &Run) -> Option<TableView> {
                     p50(measures.recovery_late_ns.as_ref()),
                     p50(measures.connect_ns.as_ref()),
                     p50(measures.wave_ns.as_ref()),
+                    p50(measures.read_ns.as_ref()),
+                    p50(measures.write_ns.as_ref()),
+                    figure(measures.most_at_once.map(|most| most as f64)),
                     time(measures.ten_thousand_pairs_ns),
                     figure(
                         measures
@@ -241,7 +246,7 @@ fn others(run: &Run) -> Option<TableView> {
     });
     TableView {
         id: "others",
-        title: "Recovery, herds, waiting",
+        title: "Recovery, herds, sides, waiting",
         note: "What single workloads measure besides.",
         heads: vec![
             words("Subject", "The lock under test, and where it was measured"),
@@ -258,6 +263,12 @@ fn others(run: &Run) -> Option<TableView> {
             figures(
                 "Herd p50",
                 "From a herd's arrival to the release of its last member",
+            ),
+            figures("Read p50", "Acquires of the reading side"),
+            figures("Write p50", "Acquires of the writing side"),
+            figures(
+                "At once",
+                "The most holds that lasted at once: readers, permits, different locks",
             ),
             figures(
                 "10,000 pairs",

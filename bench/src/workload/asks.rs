@@ -1,0 +1,236 @@
+//! Turns what a workload asks for into the request of one cycle: one lock, a side of it, several at once, or a permit.
+
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
+
+/// What each cycle asks for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub enum Asks {
+    /// One lock, of the kind that the plan names, else of the subject's first.
+    One,
+    /// One lock to read, or, in this share of cycles (0 to 1), to write.
+    Sides {
+        /// The share that writes.
+        writes: f64,
+    },
+    /// So many locks at once: all of them or none.
+    Together(u32),
+    /// One of so many permits.
+    Permit {
+        /// How many there are.
+        of: u32,
+    },
+}
+
+/// Other numbers than the workload's, where somebody wishes for them.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[non_exhaustive]
+pub struct AsksWished {
+    /// The share of cycles that write, 0 to 1.
+    pub writes: Option<f64>,
+    /// Locks taken at once.
+    pub together: Option<u32>,
+    /// Permits that there are.
+    pub permits: Option<u32>,
+}
+
+impl AsksWished {
+    /// With other numbers; `None` leaves the workload's.
+    pub fn new(writes: Option<f64>, together: Option<u32>, permits: Option<u32>) -> Self {
+        AsksWished {
+            writes,
+            together,
+            permits,
+        }
+    }
+}
+
+/// What one cycle asks for.
+pub(crate) struct Asked {
+    pub(crate) kind: String,
+    /// Locks beside the first.
+    pub(crate) others: Vec<u32>,
+    pub(crate) permits: Option<u32>,
+    /// Whether others may hold it, too: a reader does.
+    pub(crate) shared: bool,
+}
+
+impl Asks {
+    /// The same with what is wished for.
+    #[must_use]
+    pub fn with(self, wished: &AsksWished) -> Asks {
+        match self {
+            Asks::One => self,
+            Asks::Sides { writes } => Asks::Sides {
+                writes: wished.writes.unwrap_or(writes),
+            },
+            Asks::Together(locks) => Asks::Together(wished.together.unwrap_or(locks)),
+            Asks::Permit { of } => Asks::Permit {
+                of: wished.permits.unwrap_or(of),
+            },
+        }
+    }
+
+    /// The locks that show it, where nobody names any; empty: those that everything is measured with.
+    pub fn subjects(self) -> &'static [&'static str] {
+        match self {
+            Asks::One => &[],
+            Asks::Sides { .. } => &["lock-core:read"],
+            Asks::Together(_) => &["lock-core:multi"],
+            Asks::Permit { .. } => &["lock-core:semaphore", "lock-core:permits"],
+        }
+    }
+
+    /// Kinds of lock that can be asked so; empty: any.
+    fn kinds(self) -> &'static [&'static str] {
+        match self {
+            Asks::One => &[],
+            Asks::Sides { .. } => &["read", "write"],
+            Asks::Together(_) => &["multi"],
+            Asks::Permit { .. } => &["semaphore", "permits"],
+        }
+    }
+
+    /// The kind to ask for, where somebody wishes for `wished` (empty: nobody) of a lock that offers `offered`, its own kind first
+    /// (empty: it will say so only when it is connected).
+    ///
+    /// # Errors
+    /// In words, if that lock is of another kind.
+    pub fn kind(self, wished: &str, offered: &[String]) -> Result<String, String> {
+        let fit = self.kinds();
+        let (Some(usual), false) = (fit.first(), self == Asks::One) else {
+            return Ok(wished.to_owned());
+        };
+        let own = offered.first().map_or(*usual, String::as_str);
+        let kind = if wished.is_empty() { own } else { wished };
+        if fit.contains(&kind) {
+            return Ok(kind.to_owned());
+        }
+        Err(format!(
+            "it is of the kind `{kind}`, and a lock of the kind {} is needed: {}",
+            fit.join(" or "),
+            self.subjects().join(", ")
+        ))
+    }
+
+    /// How many holds of one lock may last at once; `None`: it depends on who holds.
+    pub(crate) fn permits(self) -> Option<u32> {
+        match self {
+            Asks::Permit { of } => Some(of),
+            _ => None,
+        }
+    }
+
+    /// How many lock names are needed at least.
+    pub(crate) fn fewest_locks(self) -> u32 {
+        match self {
+            Asks::Together(locks) => locks,
+            _ => 1,
+        }
+    }
+
+    /// What rows say of it.
+    pub(crate) fn words(self) -> Option<String> {
+        match self {
+            Asks::One => None,
+            Asks::Sides { writes } => Some(format!("{:.4} % of the cycles write", 100.0 * writes))
+                .map(|words| words.replacen(".0000", "", 1)),
+            Asks::Together(1) => Some("1 lock at once".to_owned()),
+            Asks::Together(locks) => Some(format!("{locks} locks at once")),
+            Asks::Permit { of: 1 } => Some("1 permit".to_owned()),
+            Asks::Permit { of } => Some(format!("{of} permits")),
+        }
+    }
+
+    /// What a cycle asks for whose first lock is `lock`, of `locks` in all.
+    pub(crate) fn draw(self, kind: &str, lock: u32, locks: u32, random: &mut ChaCha8Rng) -> Asked {
+        let mut asked = Asked {
+            kind: kind.to_owned(),
+            others: Vec::new(),
+            permits: self.permits(),
+            shared: false,
+        };
+        match self {
+            Asks::One | Asks::Permit { .. } => {}
+            Asks::Sides { writes } => {
+                asked.shared = !random.random_bool(writes.clamp(0.0, 1.0));
+                asked.kind = if asked.shared { "read" } else { "write" }.to_owned();
+            }
+            Asks::Together(wanted) => {
+                while asked.others.len() + 1 < wanted.min(locks) as usize {
+                    let other = random.random_range(0..locks);
+                    if other != lock && !asked.others.contains(&other) {
+                        asked.others.push(other);
+                    }
+                }
+            }
+        }
+        asked
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng;
+
+    use super::*;
+
+    fn random() -> ChaCha8Rng {
+        ChaCha8Rng::seed_from_u64(5)
+    }
+
+    #[test]
+    fn the_share_of_writers_is_kept() {
+        let mut random = random();
+        let asks = Asks::Sides { writes: 0.1 };
+        let drawn: Vec<Asked> = (0..10_000)
+            .map(|_| asks.draw("read", 0, 1, &mut random))
+            .collect();
+        let writers = drawn.iter().filter(|asked| !asked.shared).count();
+        // 1,000, with a standard deviation of 30.
+        assert!((850..1_150).contains(&writers), "{writers}");
+        for asked in drawn {
+            assert_eq!(asked.shared, asked.kind == "read");
+        }
+    }
+
+    #[test]
+    fn locks_taken_at_once_are_different_ones() {
+        let mut random = random();
+        for locks in [3, 4, 50] {
+            for lock in 0..locks {
+                let asked = Asks::Together(3).draw("multi", lock, locks, &mut random);
+                let mut all = asked.others.clone();
+                all.push(lock);
+                all.sort_unstable();
+                all.dedup();
+                assert_eq!(all.len(), 3, "{lock} and {:?}", asked.others);
+                assert!(all.iter().all(|lock| *lock < locks));
+            }
+        }
+    }
+
+    #[test]
+    fn a_lock_of_another_kind_is_told_what_is_needed() {
+        let offered = |kinds: &[&str]| {
+            kinds
+                .iter()
+                .map(|kind| (*kind).to_owned())
+                .collect::<Vec<_>>()
+        };
+        let asks = Asks::Permit { of: 4 };
+        let error = asks.kind("", &offered(&["fair", "semaphore"])).unwrap_err();
+        assert!(error.contains("lock-core:semaphore"), "{error}");
+        assert_eq!(asks.kind("", &offered(&["permits"])).unwrap(), "permits");
+        assert_eq!(asks.kind("", &[]).unwrap(), "semaphore");
+        assert_eq!(Asks::One.kind("", &offered(&["fair"])).unwrap(), "");
+    }
+
+    #[test]
+    fn shares_are_said_as_they_are() {
+        let words = |writes| Asks::Sides { writes }.words().unwrap();
+        assert_eq!(words(0.1), "10 % of the cycles write");
+        assert_eq!(words(0.005), "0.5000 % of the cycles write");
+    }
+}
