@@ -306,6 +306,19 @@ async fn record(
         });
     };
 
+    let mut notes = Vec::new();
+    if let (true, Some(first)) = (
+        options.subject.name().starts_with("exec:"),
+        connected.first(),
+    ) {
+        let own = format!(
+            "{}:pipe",
+            plan.load.locks.first().map_or("", String::as_str)
+        );
+        let cost = bench::exec::pipe_cost(first.client.as_ref(), &own).await;
+        notes.extend(cost.map(|cost| cost.to_string()));
+    }
+
     let world = Arc::new(World {
         deployment: deployment.clone(),
         clients: clients.clone(),
@@ -357,7 +370,6 @@ async fn record(
     let faults = nemesis.finish().await;
     // Who was killed for good may leave nobody to take a write: that is not waited for.
     let for_good = faults.iter().any(|fault| fault.healed_ns.is_none());
-    let mut notes = Vec::new();
     if let Some(isolation) = isolation() {
         notes.push(format!("in a network of its own: {}", isolation.note));
     }

@@ -269,7 +269,7 @@ fn seed(plan: &BenchPlan, round: usize, client: u32) -> u64 {
         .wrapping_add(round as u64 * 1_009 + u64::from(client))
 }
 
-fn connect_to(plan: &BenchPlan, arm: &Arm, round: usize, number: u32) -> ConnectTo {
+pub(super) fn connect_to(plan: &BenchPlan, arm: &Arm, round: usize, number: u32) -> ConnectTo {
     let renewed = arm.workload.lease == LeaseOf::Renewed;
     ConnectTo {
         target: plan.target.clone(),

@@ -11,6 +11,7 @@ use results::run::{BenchRow, Comparison};
 use tokio::sync::watch;
 
 use crate::{
+    exec,
     server_stats::ServerWatch,
     stats,
     subject::{Subject, SubjectError},
@@ -231,6 +232,13 @@ pub async fn run_subjects(
         outcome.server_versions = servers.versions().await;
         outcome.round_trip = servers.round_trip().await;
     }
+    for arm in groups.iter().take(1).flat_map(|group| &group.arms) {
+        if let Some(cost) = pipe(plan, arm).await
+            && !outcome.warnings.contains(&cost)
+        {
+            outcome.warnings.push(cost);
+        }
+    }
     let orders = order(plan.seed, subjects.len() + usize::from(twins), plan.rounds);
     let total = groups.len() * (subjects.len() + usize::from(twins)) * orders.len();
     let mut done = 0;
@@ -274,6 +282,20 @@ pub async fn run_subjects(
     }
     results::decide::decide(&mut outcome.comparisons);
     Ok(outcome)
+}
+
+/// What the pipe of a driver program costs; `None` where there is no pipe, or it could not be measured.
+async fn pipe(plan: &BenchPlan, arm: &Arm) -> Option<String> {
+    let name = arm.subject.name();
+    if !name.starts_with("exec:") {
+        return None;
+    }
+    let to = arm::connect_to(plan, arm, 0, 0);
+    let client = arm.subject.connect(&to).await.ok()?.client;
+    let lock = format!("{}pipe", plan.key_prefix);
+    let cost = exec::pipe_cost(client.as_ref(), &lock).await;
+    client.close().await;
+    Some(format!("{name}: {}", cost?))
 }
 
 /// What is compared: one workload, one number of tasks, every subject.

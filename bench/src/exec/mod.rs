@@ -14,8 +14,11 @@ mod client;
 pub mod conform;
 pub(crate) mod lines;
 mod output;
+mod pipe;
 mod process;
 mod reader;
+
+pub use pipe::{PipeCost, pipe_cost};
 
 use std::{path::PathBuf, time::Duration};
 
