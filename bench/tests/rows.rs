@@ -145,6 +145,8 @@ async fn a_driver_in_a_process_is_measured_too() {
         "a driver's commands cannot be counted"
     );
     assert!(row.server_calls_per_cycle.unwrap() > 1.8);
+    let said = |warning: &&String| warning.contains("the pipe to the driver costs");
+    assert_eq!(outcome.warnings.iter().filter(said).count(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

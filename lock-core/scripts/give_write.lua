@@ -8,7 +8,8 @@ if latch then
         return tonumber(said)
     end
     redis.call('del', latch)
-    if KEYS[4] and redis.call('set', KEYS[4], '0', 'px', ARGV[3], 'nx') then
+    if KEYS[4] and redis.call('get', KEYS[4]) ~= '1' then
+        redis.call('set', KEYS[4], '0', 'px', ARGV[3])
         return nil
     end
 end

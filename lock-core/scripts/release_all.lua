@@ -10,7 +10,8 @@ if latch then
         return said ~= '' and tonumber(said) or nil
     end
     redis.call('del', latch)
-    if acquired and redis.call('set', acquired, '0', 'px', ARGV[4], 'nx') then
+    if acquired and redis.call('get', acquired) ~= '1' then
+        redis.call('set', acquired, '0', 'px', ARGV[4])
         return nil
     end
 end

@@ -1,7 +1,7 @@
 -- Gives back one hold of an owner that may have several. 1: freed; 0: held still; nil: this owner has it no more.
 -- KEYS: lock, channel, unlock latch, [acquire latch].  ARGV: owner, PUBLISH or SPUBLISH or BOTH, latch in ms.
 -- The unlock latch keeps the answer for a repetition. With the acquire latch the acquire is undone: if it has not
--- run, setting its latch makes sure that it never will count.
+-- run, setting its latch makes sure that it never will count; and where that was said before, what the owner has now is another hold.
 -- A message is a hint: a user who may not publish gives back all the same.
 local said = redis.call('get', KEYS[3])
 if said then
@@ -10,7 +10,8 @@ end
 -- A server without memory refuses a script's first write if that may need some, and takes what follows a first write:
 -- deleting the latch, which is not there, opens the way.
 redis.call('del', KEYS[3])
-if KEYS[4] and redis.call('set', KEYS[4], '0', 'px', ARGV[3], 'nx') then
+if KEYS[4] and redis.call('get', KEYS[4]) ~= '1' then
+    redis.call('set', KEYS[4], '0', 'px', ARGV[3])
     return nil
 end
 local count = redis.call('hget', KEYS[1], ARGV[1])

@@ -88,6 +88,26 @@ async fn a_release_is_bound_to_its_own_acquire_where_that_was_refused() {
     }
 }
 
+/// An undo is repeated until it is acknowledged, and so may come twice, the second time when the same owner has the lock again.
+#[test]
+fn an_undo_that_comes_twice_leaves_the_owners_next_hold_alone() {
+    let server = Server::start(&[]);
+    let undo = include_str!("../scripts/release_counted.lua");
+    let undo = |acquire_latch: &str| {
+        let keys = ["n", "channel", "unlock_latch", acquire_latch];
+        let mut call = vec!["EVAL", undo, "4"];
+        call.extend(keys.into_iter().chain(["owner", "PUBLISH", "30000"]));
+        server.ok(&call)
+    };
+    assert_eq!(undo("lost"), "", "its acquire has not come");
+    server.ok(&["HSET", "n", "owner", "1"]);
+    assert_eq!(undo("lost"), "", "this hold is of another acquire");
+    assert_eq!(server.ok(&["HGET", "n", "owner"]), "1");
+    server.ok(&["SET", "come", "1"]);
+    assert_eq!(undo("come"), "1", "this hold is of that acquire");
+    assert_eq!(server.ok(&["EXISTS", "n"]), "0");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dead_minority_costs_nothing() {
     let mut servers = five();

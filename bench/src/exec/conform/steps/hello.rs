@@ -1,0 +1,175 @@
+//! The first word and the last: hello, versions, lines that are no requests, bye.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{Found, SHORT_MS, Trial, shown};
+
+use super::super::raw::Raw;
+
+use crate::protocol::{self};
+
+impl Trial<'_> {
+    pub(super) async fn hello(&mut self) -> Found {
+        let mut raw = self.fresh("c1").await?;
+        // What was said is asked for once more, since `fresh` looks at the ending only.
+        raw.listen(Duration::from_millis(200), |raw| !raw.wrong.is_empty())
+            .await;
+        if let Some(wrong) = raw.wrong.first() {
+            let wrong = wrong.clone();
+            raw.kill().await;
+            return Err(wrong);
+        }
+        raw.kill().await;
+        let to = self.options.connect_to("c1");
+        let mut raw = Raw::start(&self.options.command, &to).map_err(|e| e.message)?;
+        let request = self.hello_request("c1", protocol::VERSION);
+        let reply = raw
+            .ask(request, self.patience().max(Duration::from_secs(20)))
+            .await?;
+        let body = reply.body;
+        for field in ["name", "version", "language"] {
+            if body
+                .get(field)
+                .and_then(Value::as_str)
+                .is_none_or(str::is_empty)
+            {
+                return Err(format!("`{field}` is missing, or no string: {body}"));
+            }
+        }
+        if body.get("protocol").and_then(Value::as_u64) != Some(protocol::VERSION) {
+            return Err(format!("`protocol` is not {}: {body}", protocol::VERSION));
+        }
+        let list = |field: &str| -> Option<Vec<String>> {
+            let list = body.get(field)?.as_array()?;
+            list.iter()
+                .map(|word| word.as_str().map(str::to_owned))
+                .collect()
+        };
+        self.kinds = list("kinds")
+            .filter(|kinds| !kinds.is_empty())
+            .ok_or_else(|| format!("`kinds` is no list of names: {body}"))?;
+        self.features = match body.get("features") {
+            None | Some(Value::Null) => Vec::new(),
+            Some(_) => {
+                list("features").ok_or_else(|| format!("`features` is no list of names: {body}"))?
+            }
+        };
+        self.watchdog_ms = match body.get("watchdog_ms") {
+            None | Some(Value::Null) => None,
+            Some(number) => Some(
+                number
+                    .as_u64()
+                    .ok_or_else(|| format!("`watchdog_ms` is no whole number: {body}"))?,
+            ),
+        };
+        if self.kind.is_empty() {
+            self.kind = self.kinds[0].clone();
+        } else if !self.kinds.contains(&self.kind) {
+            return Err(format!(
+                "the kind `{}` is not among those it lists: {}",
+                self.kind,
+                self.kinds.join(", ")
+            ));
+        }
+        let text = |field: &str| {
+            body.get(field)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned()
+        };
+        self.result.library = format!(
+            "{} {} ({})",
+            text("name"),
+            text("version"),
+            text("language")
+        );
+        self.a = Some(raw);
+        Ok(format!(
+            "{}; kinds {}; tried with {}",
+            self.result.library,
+            self.kinds.join(", "),
+            self.kind
+        ))
+    }
+
+    pub(super) async fn version(&mut self) -> Found {
+        const FUTURE: u64 = 999;
+        let to = self.options.connect_to("c1");
+        let mut raw = Raw::start(&self.options.command, &to).map_err(|e| e.message)?;
+        let request = self.hello_request("c1", FUTURE);
+        let reply = raw
+            .ask(request, self.patience().max(Duration::from_secs(20)))
+            .await;
+        raw.kill().await;
+        self.wrong.append(&mut raw.wrong);
+        let reply = reply?;
+        match (
+            reply.ending.as_str(),
+            reply.body.get("protocol").and_then(Value::as_u64),
+        ) {
+            ("failed", _) => Ok("refused".to_owned()),
+            ("ok", Some(protocol::VERSION)) => Ok("answered with its own".to_owned()),
+            _ => Err(format!("version {FUTURE} was answered {}", shown(&reply))),
+        }
+    }
+
+    pub(super) async fn malformed(&mut self) -> Found {
+        let mut raw = self.fresh("c3").await?;
+        raw.line("{\"id\": 17, \"op\": ").await;
+        // It may take a moment to end.
+        raw.listen(Duration::from_millis(500), |_| false).await;
+        let lock = self.lock();
+        let (request, within) = (self.asking(&lock, "t0", 0, Some(SHORT_MS)), self.patience());
+        let id = raw.send(request).await;
+        let reply = raw.reply(id, within).await;
+        let wrong = std::mem::take(&mut raw.wrong);
+        let ended = raw.wait(Duration::from_millis(10)).await;
+        raw.kill().await;
+        match (wrong.first(), reply, ended) {
+            (Some(wrong), _, _) => Err(wrong.clone()),
+            (None, Ok(_), _) => Ok("went on".to_owned()),
+            (None, Err(_), Ok(Some(0))) => {
+                Err("it ended as if all were well, with code 0".to_owned())
+            }
+            (None, Err(_), Ok(_)) => Ok("ended".to_owned()),
+            (None, Err(why), Err(_)) => Err(format!(
+                "after a line that is no request it neither ended nor answered: {why}"
+            )),
+        }
+    }
+
+    pub(super) async fn bye(&mut self) -> Found {
+        let mut raw = self.fresh("c3").await?;
+        let within = self.patience();
+        let reply = raw.ask(json!({"op": "bye"}), within).await?;
+        if reply.ending != "ok" {
+            return Err(format!("it was answered {}", shown(&reply)));
+        }
+        raw.listen(within, |_| false).await;
+        let code = raw.wait(within).await;
+        raw.kill().await;
+        self.wrong.append(&mut raw.wrong);
+        exited(code?)
+    }
+
+    pub(super) async fn end_of_input(&mut self) -> Found {
+        let mut raw = self.fresh("c3").await?;
+        raw.end_input();
+        let within = self.patience();
+        raw.listen(within, |_| false).await;
+        let code = raw.wait(within).await;
+        raw.kill().await;
+        self.wrong.append(&mut raw.wrong);
+        exited(code?)
+    }
+}
+
+fn exited(code: Option<i32>) -> Found {
+    match code {
+        Some(0) => Ok(String::new()),
+        Some(code) => Err(format!("it exited with code {code}")),
+        None => Err("it was ended by a signal".to_owned()),
+    }
+}
