@@ -22,6 +22,7 @@ pub mod driver;
 pub mod environment;
 pub mod exec;
 mod links;
+pub mod live;
 mod monotonic;
 mod protocol;
 pub mod recorded;

@@ -4,6 +4,7 @@ mod args;
 mod cancel;
 mod command;
 mod exit;
+mod live;
 mod terminal;
 
 use std::process::ExitCode;
@@ -34,7 +35,9 @@ fn main() -> ExitCode {
             Err(why) => terminal.warn(&format!("not isolated, links are harmed by proxies: {why}")),
         }
     }
-    match command::run(cli, &terminal) {
+    let done = command::run(cli, &terminal);
+    terminal.end_live();
+    match done {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             terminal.error(&error);

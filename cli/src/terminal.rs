@@ -1,12 +1,14 @@
 //! Turns messages into lines on the terminal: results on standard output, everything else on standard error, progress only for people.
 
 use std::io::{IsTerminal as _, Write as _};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use results::report::text::TextOptions;
 
 use crate::args::{Color, Common};
+use crate::live::{Diverted, Live};
 
 /// Where a command writes. Cheap to clone.
 #[derive(Clone)]
@@ -15,6 +17,8 @@ pub(crate) struct Terminal {
     quiet: bool,
     verbose: bool,
     color: bool,
+    live: Arc<Mutex<Option<Arc<Live>>>>,
+    diverted: Diverted,
 }
 
 impl Terminal {
@@ -37,7 +41,36 @@ impl Terminal {
             quiet: common.quiet,
             verbose: common.verbose > 0,
             color,
+            live: Arc::default(),
+            diverted: Diverted::default(),
         }
+    }
+
+    /// Gives standard error to a screen that follows the run, until it ends or has a result. What is noted meanwhile is said afterwards.
+    pub(crate) fn start_live(&self, title: &str) -> anyhow::Result<()> {
+        let live = Live::start(title, self.diverted.clone())?;
+        self.bars.set_draw_target(ProgressDrawTarget::hidden());
+        *self.lock() = Some(Arc::new(live));
+        Ok(())
+    }
+
+    /// The screen, if there is one.
+    pub(crate) fn live(&self) -> Option<Arc<Live>> {
+        self.lock().clone()
+    }
+
+    /// Takes standard error back.
+    pub(crate) fn end_live(&self) {
+        if let Some(live) = self.lock().take() {
+            live.end();
+        }
+        for line in self.diverted.end() {
+            self.stderr(&line);
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Arc<Live>>> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How a summary looks here.
@@ -54,6 +87,7 @@ impl Terminal {
 
     /// A result: standard output. A closed pipe ends the output, not the program.
     pub(crate) fn result(&self, text: &str) {
+        self.end_live();
         self.bars.suspend(|| {
             let mut out = std::io::stdout().lock();
             let _ = out.write_all(text.as_bytes());
@@ -110,6 +144,9 @@ impl Terminal {
     }
 
     fn stderr(&self, line: &str) {
+        let Some(line) = self.diverted.take(line) else {
+            return;
+        };
         self.bars.suspend(|| {
             let _ = writeln!(std::io::stderr().lock(), "{line}");
         });

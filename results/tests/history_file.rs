@@ -91,7 +91,7 @@ fn of_a_cut_file_the_whole_frames_are_left() {
 fn a_damaged_file_is_an_error_that_names_it() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let path = directory.path().join(HISTORY_FILE);
-    fs::write(&path, turns(2_000)).expect("a file");
+    fs::write(&path, turns(300)).expect("a file");
     let kept = compress_above(&path, 0).expect("compressed");
     let good = fs::read(&kept).expect("read");
     // Every place in turn, head and checksum included: what is read is the truth or nothing.

@@ -14,6 +14,7 @@ use clap::Args;
 use cluster_config::{External, Provisioner};
 use futures_util::StreamExt as _;
 use results::run::ScenarioResult;
+use results::store::HISTORY_FILE;
 use results::verdict::State;
 
 use super::provisioner::{self, ProvisionerArgs};
@@ -63,6 +64,9 @@ pub(crate) struct Options {
     /// Keep a history of more than this as history.jsonl.zst, once it was judged; 0: every one
     #[arg(long, value_name = "SIZE", value_parser = crate::args::bytes)]
     compress_above: Option<u64>,
+    /// Show throughput, time to a grant, holders and faults as they happen (a build with the feature `tui`)
+    #[arg(long, conflicts_with = "dry_run")]
+    tui: bool,
     /// Print the plan and start nothing
     #[arg(long)]
     dry_run: bool,
@@ -97,6 +101,9 @@ pub(crate) async fn run(
     let mut planned = plans(&options, external.as_ref(), seed, terminal)?;
     if options.dry_run {
         return dry_run(&planned, common, terminal);
+    }
+    if options.tui {
+        terminal.start_live("chaos")?;
     }
     let cancel = Cancel::listen()?;
     let name = match planned.as_slice() {
@@ -329,6 +336,8 @@ pub(crate) async fn run_all(
     let several = planned.len() > 1;
     let bar = terminal.bar(planned.len() as u64, "scenarios");
     let root = keeper.path();
+    let total = planned.len();
+    let live = terminal.live();
     let runs = planned.into_iter().enumerate().map(|(index, planned)| {
         let dir = if several {
             format!(
@@ -350,7 +359,12 @@ pub(crate) async fn run_all(
         if let Some(bytes) = how.compress_above {
             options.plain_history_max_bytes = bytes;
         }
+        let live = live.clone();
         let run = async move {
+            if let Some(live) = &live {
+                live.follow(&planned.plan.name, &options.dir.join(HISTORY_FILE));
+                live.progress(index, total, &planned.plan.name);
+            }
             let result = run_scenario(&planned.plan, &options).await;
             (index, dir, planned.plan, result)
         };

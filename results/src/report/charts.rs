@@ -232,7 +232,7 @@ pub(super) fn latency_over_time(result: &ScenarioResult) -> Option<Chart> {
 
 const TAIL: f64 = 0.99;
 
-/// A quantile in milliseconds, a point in the middle of each interval that has one; `None` where fewer than two have.
+/// A quantile in milliseconds, a point in the middle of each interval that has one; `None` where fewer than three have.
 fn over_intervals(intervals: &Intervals, share: f64, label: &str) -> Option<Series> {
     let mut stretches: Vec<Vec<(f64, f64)>> = vec![Vec::new()];
     for (index, value) in intervals.quantile(share).into_iter().enumerate() {
@@ -243,7 +243,7 @@ fn over_intervals(intervals: &Intervals, share: f64, label: &str) -> Option<Seri
         }
     }
     stretches.retain(|stretch| !stretch.is_empty());
-    (stretches.iter().map(Vec::len).sum::<usize>() > 1).then(|| Series {
+    (stretches.iter().map(Vec::len).sum::<usize>() > 2).then(|| Series {
         label: label.to_owned(),
         stretches,
         marks: true,
