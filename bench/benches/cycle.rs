@@ -9,9 +9,13 @@ use bench::{
     subject::{AcquireEnd, AcquireRequest, ConnectTo, LockClient},
     subjects,
 };
-use cluster_config::{Process, Provisioner, Topology, TopologyKind, UpOptions};
-use criterion::{Criterion, criterion_group, criterion_main};
+use cluster_config::{Deployment, Process, Provisioner, Topology, TopologyKind, UpOptions};
+use criterion::{
+    BenchmarkGroup, Criterion, criterion_group, criterion_main, measurement::WallTime,
+};
 use hdrhistogram::Histogram;
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
 
 const TAKE: &str = "return redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', 30000)";
 const GIVE: &str =
@@ -81,34 +85,43 @@ async fn hand_over(one: &dyn LockClient, other: &dyn LockClient, times: u64) -> 
     spent
 }
 
-fn cycles(c: &mut Criterion) {
-    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+/// Servers of this topology, in a directory that outlives them.
+fn servers(runtime: &Runtime, kind: TopologyKind) -> (Deployment, TempDir) {
     let dir = tempfile::tempdir().expect("a directory");
-    let server = runtime.block_on(async {
-        let topology = Topology::of(TopologyKind::Single);
-        Process.up(&topology, &UpOptions::new(dir.path())).await
+    let topology = Topology::of(kind);
+    let options = UpOptions::new(dir.path());
+    let up = runtime.block_on(Process.up(&topology, &options));
+    (up.expect("servers"), dir)
+}
+
+/// The cycle of one kind.
+fn kind(group: &mut BenchmarkGroup<'_, WallTime>, runtime: &Runtime, subject: &str, url: &str) {
+    let client = runtime.block_on(connect(subject, url));
+    // Said here and not by a panic within the measurement.
+    let tried = runtime.block_on(take(client.as_ref(), subject));
+    let grant = tried.unwrap_or_else(|why| panic!("{subject}: {why}"));
+    runtime.block_on(client.release(&grant));
+    group.bench_function(subject, |b| {
+        b.to_async(runtime).iter(|| cycle(client.as_ref(), subject));
     });
-    let server = server.expect("a server");
+}
+
+fn cycles(c: &mut Criterion) {
+    let runtime = Runtime::new().expect("a runtime");
+    let (masters, _masters_dir) = servers(&runtime, TopologyKind::Masters);
+    let (server, _dir) = servers(&runtime, TopologyKind::Single);
     let mut group = c.benchmark_group("uncontended cycle");
-    // Independent masters are another deployment; kinds that need more than a name say so when they are tried.
-    let ours = subjects::all().into_iter().map(|s| s.name().to_owned());
-    let ours = ours.filter(|name| name.starts_with("lock-core:") && name != "lock-core:redlock");
-    let others = ["baseline:set-nx-px"].map(str::to_owned);
-    for subject in ours.chain(others) {
-        let client = runtime.block_on(connect(&subject, &server.url()));
-        let tried = runtime.block_on(async {
-            let grant = take(client.as_ref(), &subject).await?;
-            client.release(&grant).await;
-            Ok::<(), String>(())
-        });
-        if tried.is_err() {
-            continue;
+    for subject in subjects::all() {
+        let name = subject.name();
+        let url = match name {
+            "lock-core:redlock" => masters.url(),
+            _ => server.url(),
+        };
+        if name.starts_with("lock-core:") || name == "baseline:set-nx-px" {
+            kind(&mut group, &runtime, name, &url);
         }
-        group.bench_function(subject.as_str(), |b| {
-            b.to_async(&runtime)
-                .iter(|| cycle(client.as_ref(), &subject));
-        });
     }
+    runtime.block_on(masters.down()).expect("servers that end");
     let bare = runtime.block_on(async {
         let client = redis::Client::open(server.url()).expect("a URL");
         client.get_multiplexed_async_connection().await

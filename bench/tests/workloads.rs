@@ -184,6 +184,8 @@ async fn permits_are_all_used_and_one_too_many_voids_the_row() {
         let good = row(&plan).await;
         assert_eq!(good.measures.most_at_once, Some(3), "{good:?}");
         assert!(good.handoff_ns.unwrap().n > 0);
+        let idle = good.measures.passing.unwrap().idle;
+        assert!((0.0..=1.0).contains(&idle), "{idle}");
     }
     let bad = void(&mut plan, "broken:semaphore-looks-then-counts").await;
     assert!(

@@ -88,7 +88,7 @@ pub struct Passing {
     pub starved: u64,
     /// Longest wait over median wait.
     pub longest_over_median: Option<f64>,
-    /// Share of the window in which the lock was free although somebody waited, 0 to 1.
+    /// Share of the window in which the lock was free although somebody waited, 0 to 1; of permits, the mean over all of them.
     pub idle: f64,
     /// The longest of these times.
     pub longest_idle_ns: u64,

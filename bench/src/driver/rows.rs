@@ -127,7 +127,7 @@ fn measures(plan: &BenchPlan, arm: &Arm, locks: u32) -> Measures {
     let one_task = arm.workload.name == "pairs" && !samples.acquire.is_empty();
     Measures {
         load: load_shape(plan, arm),
-        passing: (arm.workload.hands_off && arm.passed.grants > 0).then(|| passing(arm)),
+        passing: (arm.workload.hands_off && arm.passed.grants > 0).then(|| passing(plan, arm)),
         renewal: (arm.workload.lease == LeaseOf::Renewed).then(|| renewal(arm, locks)),
         recovery_ns: some(&samples.recovery),
         recovery_late_ns: some(&samples.recovery_late),
@@ -218,7 +218,7 @@ fn not_kept(pacing: &Pacing, response: &Quantiles, tasks: u32) -> Vec<String> {
     why
 }
 
-fn passing(arm: &Arm) -> Passing {
+fn passing(plan: &BenchPlan, arm: &Arm) -> Passing {
     let passed = &arm.passed;
     let seconds: f64 = arm.rounds.iter().map(|r| r.seconds).sum();
     let spread = match arm.workload.spread {
@@ -248,7 +248,9 @@ fn passing(arm: &Arm) -> Passing {
         idle: if spread.is_nan() {
             0.0
         } else {
-            passed.idle_ns as f64 / 1e9 / seconds
+            // Of permits each is idle by itself.
+            let permits = arm.asks(plan).permits().map_or(1.0, f64::from);
+            passed.idle_ns as f64 / 1e9 / seconds / permits
         },
         longest_idle_ns: passed.longest_idle_ns,
         lost_wakeups: passed.lost_wakeups,

@@ -426,6 +426,20 @@ mod tests {
     }
 
     #[test]
+    fn what_is_kept_does_not_grow_with_the_turns() {
+        for permits in [1, 3] {
+            let mut ledger = Ledger::new(permits);
+            for n in 0..10_000 {
+                let t_ns = 10 * u64::from(n);
+                ledger.add(&[turn(n % 7, t_ns + 1, t_ns + 2, t_ns + 8)], t_ns + 9);
+            }
+            let of_lock = &ledger.locks[&0];
+            assert!(ledger.early.len() < 5 && of_lock.recent.len() < 5);
+            assert!(of_lock.rooms.len() <= permits);
+        }
+    }
+
+    #[test]
     fn only_grants_of_the_window_count() {
         let mut ledger = Ledger::new(1);
         ledger.set_window(20, 40);
