@@ -9,7 +9,7 @@ use results::history::{Acquire, Call, End, Entry, History, Line};
 use results::verdict::State;
 
 const LOCKS: u64 = 100;
-/// Memory that a history takes per operation, with what the checkers make of it; measured, and rounded up.
+/// Memory that a history takes per operation, with what the checkers make of it: an estimate, on the high side.
 const BYTES_PER_OPERATION: u64 = 1_200;
 
 /// Holds of a hundred locks by eight clients, one after the other on each lock: half of the operations acquire, half release.

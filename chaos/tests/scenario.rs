@@ -59,7 +59,12 @@ fn each_mistake_is_named_with_its_place_and_what_is_allowed() {
         (
             "[load]\ndowngrade = \"10ms\"",
             "5:13",
-            &["`downgrade`", "no kind `write`"],
+            &["`downgrade`", "no holder is one", "`write`"],
+        ),
+        (
+            "[lock]\nsubject = \"broken:readers-unseen\"\n[load]\nmix = { read = 4 }\ndowngrade = \"10ms\"",
+            "8:13",
+            &["`downgrade`", "no holder is one", "`write`"],
         ),
         (
             "[load]\nmix = { raed = 4 }",
@@ -264,13 +269,13 @@ fn only_name_and_kind_are_required() {
 #[test]
 fn the_schema_in_the_repository_is_current() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/scenario.schema.json");
-    if std::env::var_os("BLESS").is_some() {
+    if std::env::var_os("LOCKLAB_BLESS").is_some() {
         std::fs::write(path, json_schema()).expect("the folder can be written");
     }
     let kept = std::fs::read_to_string(path).unwrap_or_default();
     assert_eq!(
         kept,
         json_schema(),
-        "write it again with `BLESS=1 cargo test -p chaos --test scenario`"
+        "write it again with `LOCKLAB_BLESS=1 cargo test -p chaos --test scenario`"
     );
 }

@@ -127,13 +127,13 @@ fn a_scenario_file_is_a_topology_file_and_one_without_topology_is_none() {
 #[test]
 fn the_schema_in_the_repository_is_current() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/topology.schema.json");
-    if std::env::var_os("BLESS").is_some() {
+    if std::env::var_os("LOCKLAB_BLESS").is_some() {
         std::fs::write(path, json_schema()).unwrap();
     }
     let kept = std::fs::read_to_string(path).unwrap_or_default();
     assert_eq!(
         kept,
         json_schema(),
-        "write it again with `BLESS=1 cargo test -p cluster-config --test topology_file`"
+        "write it again with `LOCKLAB_BLESS=1 cargo test -p cluster-config --test topology_file`"
     );
 }

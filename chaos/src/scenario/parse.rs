@@ -273,18 +273,24 @@ fn check_kinds(
             mix.problems.add(mix.span(kind), problem);
         }
     }
-    if load.downgrade.is_some()
-        && let Some(kind) = ["write", "read"]
-            .into_iter()
-            .find(|kind| foreign(kind).is_some())
-    {
-        load_section.problems.add(
-            load_section.span("downgrade"),
-            format!(
-                "`downgrade` makes writers readers, and `{}` has no kind `{kind}`",
-                lock.subject
-            ),
-        );
+    if load.downgrade.is_some() {
+        let first = lock.kind.as_ref().or(offered.first());
+        let drawn = |kind: &str| match load.mix.is_empty() {
+            // Of a driver nobody knows which kind is its first.
+            true => first.is_none_or(|first| first == kind),
+            false => load.mix.contains_key(kind),
+        };
+        let problem = if !drawn("write") {
+            Some("no holder is one: let `[lock] kind` or `[load] mix` name `write`".to_owned())
+        } else {
+            foreign("read")
+        };
+        if let Some(problem) = problem {
+            load_section.problems.add(
+                load_section.span("downgrade"),
+                format!("`downgrade` makes writers readers, and {problem}"),
+            );
+        }
     }
     if load.protects == Protects::Register {
         let first = lock.kind.as_ref().or(offered.first());
