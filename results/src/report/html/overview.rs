@@ -98,10 +98,15 @@ fn faults(result: &ScenarioResult) -> String {
 }
 
 fn durability(result: &ScenarioResult) -> String {
-    match result.durability.as_str() {
-        "" | "none" => "grants wait for the master only".to_owned(),
-        other => format!("grants wait for {other}"),
-    }
+    let who = match (result.durability.as_str(), result.topology.as_str()) {
+        ("" | "none", "masters") => "a majority of masters",
+        ("" | "none", "single") => "the server",
+        ("" | "none", _) => "the master only",
+        ("wait:all", _) => "all replicas",
+        ("wait:1", _) => "one replica",
+        (other, _) => other,
+    };
+    format!("grants wait for {who}")
 }
 
 /// What all rows were configured with, and in what they differ: name and value, or name and values.
