@@ -142,7 +142,7 @@ impl Search {
             self.start_anew();
         }
         let refused = match tried {
-            Ok(Tried::Own | Tried::Busy { .. } | Tried::Split) => true,
+            Ok(Tried::Own | Tried::Busy { .. }) => true,
             Ok(Tried::Queued { .. }) => !self.hold.is_in_line(),
             _ => false,
         };

@@ -1,10 +1,13 @@
 //! Turns "gave it back a moment ago" into something that can be waited for: an owner whom the caller named may ask again
 //! while the release of its dropped guard is still on its way, and must not be told that the lock is taken.
+//!
+//! Of independent masters one that is silent would keep the owner waiting for as long as a lease: there the next vote settles it.
 
 use std::{collections::HashMap, sync::Arc};
 
 use crate::{
     hold::Hold,
+    servers::Servers,
     sync::{Mutex, MutexGuard, Notify, PoisonError},
 };
 
@@ -28,18 +31,19 @@ pub(crate) struct Return {
 impl Returns {
     /// Something is about to be given back.
     pub(crate) fn begin(self: &Arc<Self>, hold: &Hold) -> Option<Return> {
-        hold.is_of_named_owner().then(|| {
-            *self.under_way().entry(key(hold)).or_default() += 1;
+        is_waited_for(hold).then(|| {
+            let key = key(hold);
+            *self.under_way().entry(key.clone()).or_default() += 1;
             Return {
                 returns: Arc::clone(self),
-                key: key(hold),
+                key,
             }
         })
     }
 
     /// Whether something is on its way back that was held for the same owner.
     pub(crate) fn has(&self, hold: &Hold) -> bool {
-        hold.is_of_named_owner() && self.under_way().contains_key(&key(hold))
+        is_waited_for(hold) && self.under_way().contains_key(&key(hold))
     }
 
     /// Completes when nothing of the same owner's is on its way back.
@@ -60,6 +64,11 @@ impl Returns {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether the same owner may ask again, and is to wait then.
+fn is_waited_for(hold: &Hold) -> bool {
+    hold.is_of_named_owner() && matches!(hold.lock.servers, Servers::One(_))
 }
 
 fn key(hold: &Hold) -> Key {

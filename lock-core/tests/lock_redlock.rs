@@ -166,6 +166,37 @@ async fn a_silent_minority_costs_nothing() {
     nothing_left(&servers[1..4]);
 }
 
+/// What a silent master may have taken is given back for as long as a lease lasts; the owner looks again meanwhile.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_named_owner_who_waits_does_not_wait_for_a_silent_master() {
+    let servers: Vec<_> = (0..3).map(|_| Server::start(&[])).collect();
+    let theirs = lock(&servers).await;
+    let options = ClientOptions::default()
+        .response_timeout(2 * PATIENCE)
+        .node_timeout(50 * MS)
+        .poll_bound(20 * MS);
+    let ours = lock_with(&servers, options).await;
+    let held = theirs.acquire(once()).await.expect("free");
+    stop(&servers[0]);
+    let scripts = |stats: &str| -> u64 {
+        let calls = stats
+            .split("cmdstat_evalsha:calls=")
+            .nth(1)
+            .and_then(|rest| rest.split(',').next());
+        calls.map_or(0, |calls| calls.parse().expect("a number"))
+    };
+    let stats = ["INFO", "commandstats"];
+    let before = scripts(&servers[1].ok(&stats));
+    let mut how = fixed(60_000 * MS);
+    how.owner = Some(Owner::numbered(1));
+    let waiting = tokio::spawn(async move { ours.acquire(how).await });
+    servers[1].wait_for(&stats, |answer| scripts(answer) >= before + 20);
+    held.release().await.expect("two of three");
+    let guard = waiting.await.expect("no panic").expect("its turn comes");
+    guard.release().await.expect("two of three");
+    nothing_left(&servers[1..]);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_majority_it_certainly_fails_and_leaves_nothing() {
     let mut servers = five();
