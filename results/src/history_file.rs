@@ -11,7 +11,7 @@ mod compress;
 mod frames;
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::path::{Path, PathBuf};
 
 use crate::history::{History, HistoryError, Reader};
@@ -101,19 +101,15 @@ pub fn read(path: &Path) -> Result<Kept, HistoryFileError> {
         source,
     };
     let mut file = BufReader::new(File::open(path).map_err(io)?);
-    let mut head = [0; 4];
-    let compressed = match file.read_exact(&mut head) {
-        Ok(()) => head == MAGIC,
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => false,
-        Err(error) => return Err(io(error)),
-    };
-    file.seek_relative(-4)
-        .or_else(|_| {
-            // A pipe, or fewer than four bytes.
-            file = BufReader::new(File::open(path)?);
-            Ok(())
-        })
+    let mut head = Vec::new();
+    let magic = MAGIC.len() as u64;
+    file.by_ref()
+        .take(magic)
+        .read_to_end(&mut head)
         .map_err(io)?;
+    let compressed = head == MAGIC;
+    // Put back in front rather than sought: the file may be a pipe.
+    let file = Cursor::new(head).chain(file);
     if !compressed {
         return lines(path, file, || None);
     }
