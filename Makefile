@@ -1,6 +1,6 @@
 # The commands that people and CI call. Each works on a fresh Debian or Ubuntu machine with a Rust toolchain, make and git.
 .DEFAULT_GOAL := help
-.PHONY: help setup quickstart test check bench chaos soak
+.PHONY: help setup quickstart test check bench instructions chaos soak
 
 CARGO ?= cargo
 # Scenarios at a time: they wait more than they work.
@@ -25,6 +25,9 @@ check: setup ## `test` without the parts that start many servers
 
 bench: setup ## Criterion benches against servers that they start themselves
 	$(CARGO) bench --locked --workspace
+
+instructions: setup ## Counts instructions of the pure parts under valgrind; left out, with the reason, where a program for it is missing
+	@CARGO=$(CARGO) sh scripts/instructions.sh
 
 chaos: setup ## The whole suite of scenarios, controls included, with a JUnit file; under 10 min on 2 cores
 	$(CARGO) build --release --locked -p cli

@@ -16,11 +16,12 @@
 //! Not promised: that two machines agree. This crate starts no servers and knows no faults.
 //!
 //! In reading order: [`subject`] is the seam, [`subjects`] the registry of locks under test, [`exec`] and [`serve`] the two
-//! ends of the subject protocol, [`workload`] what a client does, [`driver`] the rounds, [`stats`] the figures.
+//! ends of the subject protocol, [`inside`] the loop that a driver runs by itself, [`workload`] what a client does, [`driver`] the rounds, [`stats`] the figures.
 
 pub mod driver;
 pub mod environment;
 pub mod exec;
+pub mod inside;
 mod links;
 pub mod live;
 mod monotonic;

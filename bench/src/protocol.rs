@@ -31,7 +31,7 @@ pub(crate) struct Request {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) lock: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) locks: Option<Vec<String>>,
+    pub(crate) locks: Option<Locks>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) kind: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -44,6 +44,29 @@ pub(crate) struct Request {
     pub(crate) permits: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) grant: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) workload: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) tasks: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) warmup_ms: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) measure_ms: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) hold_us: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) think_us: Option<u64>,
+    /// What a load's lock names begin with; a driver may choose its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) prefix: Option<String>,
+}
+
+/// Names in `acquire`, how many of them in `load`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Locks {
+    Names(Vec<String>),
+    Count(u32),
 }
 
 /// What the harness asks of a driver beside the target. A driver may ignore all of it.

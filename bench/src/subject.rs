@@ -6,6 +6,8 @@ use std::{
 };
 use tokio::sync::mpsc;
 
+use crate::inside::{LoadReport, LoadRequest};
+
 /// A lock under test.
 #[async_trait]
 pub trait Subject: Send + Sync {
@@ -66,6 +68,11 @@ pub trait LockClient: Send + Sync {
     }
     /// What the library believes of a grant, without asking a server; `None` where it cannot be asked.
     async fn held(&self, _grant: &str) -> Option<bool> {
+        None
+    }
+    /// Runs a closed loop where the client is, beyond any pipe; `None` where that is not offered, an error where it went wrong. It is
+    /// the client's own word: no history of it is seen here.
+    async fn load(&self, _asked: &LoadRequest) -> Option<Result<LoadReport, String>> {
         None
     }
     /// Tells the client that its process is stopped (or goes on): waiting for its answers is then not counted. Nothing to

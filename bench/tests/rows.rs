@@ -147,6 +147,12 @@ async fn a_driver_in_a_process_is_measured_too() {
     assert!(row.server_calls_per_cycle.unwrap() > 1.8);
     let said = |warning: &&String| warning.contains("the pipe to the driver costs");
     assert_eq!(outcome.warnings.iter().filter(said).count(), 1);
+    let inside = |warning: &String| warning.contains("its own loop, without the pipe");
+    assert!(
+        outcome.warnings.iter().any(inside),
+        "{:?}",
+        outcome.warnings
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -4,7 +4,10 @@ mod support;
 
 use std::time::Duration;
 
-use bench::subject::{AcquireEnd, ClientEvent, ReleaseEnd, Subject};
+use bench::{
+    inside::LoadRequest,
+    subject::{AcquireEnd, ClientEvent, ReleaseEnd, Subject},
+};
 use cluster_config::TopologyKind;
 use serde_json::{Value, json};
 use support::{PATIENCE, ask, driver, held, lab_of, to};
@@ -214,5 +217,79 @@ async fn a_process_renews_its_lock_and_says_when_it_is_lost() {
             "{subject}"
         );
         connected.client.close().await;
+    }
+}
+
+/// The closed loop beyond the pipe: its cycles add up, its histograms are read again, and waiters hand on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_driver_runs_the_loop_itself() {
+    let lab = lab_of(TopologyKind::Single).await;
+    let connected = driver("serve lock-core:reentrant")
+        .connect(&to(lab.url()))
+        .await
+        .unwrap();
+    for (workload, locks) in [
+        ("uncontended", 3),
+        ("uncontended", 1),
+        ("contended", 1),
+        ("chain", 1),
+    ] {
+        let asked = LoadRequest {
+            workload: workload.into(),
+            kind: String::new(),
+            tasks: 3,
+            locks,
+            warmup: Duration::from_millis(50),
+            measure: Duration::from_millis(400),
+            lease: LEASE,
+            hold: Duration::ZERO,
+            think: Duration::ZERO,
+            prefix: "own:".into(),
+        };
+        let report = connected.client.load(&asked).await;
+        let report = report.expect("offered").expect("measured");
+        assert!(report.cycles > 0, "{workload}: {report:?}");
+        assert_eq!(report.per_task.iter().sum::<u64>(), report.cycles);
+        assert_eq!((report.failed, report.unknown), (0, 0), "{report:?}");
+        assert_eq!(report.overlap, None);
+        assert!(!report.client_cpu.unwrap().is_zero());
+        let count = |pairs: &[(u64, u64)]| pairs.iter().map(|(_, count)| count).sum::<u64>();
+        // A cycle ends with its release, and its grant may lie before the window.
+        assert_eq!(count(&report.release), report.cycles, "{workload}");
+        assert!(count(&report.acquire).abs_diff(report.cycles) <= 3);
+        let (all, others) = (count(&report.handoff), count(&report.handoff_other));
+        assert!(others <= all && all > 0, "{workload}: {others} of {all}");
+        if workload == "chain" {
+            assert_eq!(all, others, "nobody meets itself");
+        }
+    }
+    connected.client.close().await;
+}
+
+/// A lock that keeps nobody out says so of its own loop, and what cannot be run is refused with the field.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_loop_sees_overlaps_and_refuses_what_it_cannot_run() {
+    let lab = lab_of(TopologyKind::Single).await;
+    let mut wire = Wire::of("broken:steal");
+    wire.call(hello(&lab.url())).await;
+    let load = json!({"id": 1, "op": "load", "workload": "contended", "tasks": 4, "locks": 1, "warmup_ms": 0,
+        "measure_ms": 200, "lease_ms": 20_000, "hold_us": 2_000, "think_us": 0});
+    let reply = wire.call(load.clone()).await;
+    assert!(reply["ok"]["overlap"].is_string(), "{reply}");
+    for (field, value) in [
+        ("workload", json!("dance")),
+        ("tasks", json!(0)),
+        ("measure_ms", json!(null)),
+        ("locks", json!(["a"])),
+        ("kind", json!("no-such-kind")),
+    ] {
+        let mut wrong = load.clone();
+        wrong[field] = value;
+        let reply = wire.call(wrong).await;
+        let error = reply["failed"]["error"].as_str().unwrap_or_default();
+        assert!(
+            error.contains(field) || error.contains("no-such-kind"),
+            "{field}: {reply}"
+        );
     }
 }

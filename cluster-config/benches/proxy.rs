@@ -113,6 +113,43 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
+/// One line per goal: the hop of ours against the other two ways.
+fn goals(ways: &[(&str, SocketAddr)], alone: &[Vec<Figures>], busy: &[Vec<Figures>]) {
+    let place = |name: &str| ways.iter().position(|(way, _)| *way == name);
+    let (Some(ours), Some(plain)) = (place("ours"), place("plain copy")) else {
+        return;
+    };
+    let ratio = |rounds: &[Vec<Figures>], figure: &dyn Fn(&[Figures]) -> f64| {
+        median(rounds.iter().map(|round| figure(round)).collect())
+    };
+    let say = |name: &str, measured: f64, reached: bool, bound: &str| {
+        let verdict = if reached { "reached" } else { "NOT reached" };
+        println!("goal: {name}: {measured:.3}, {bound}: {verdict}");
+    };
+    let rate = ratio(busy, &|round| round[ours].per_s / round[plain].per_s);
+    say(
+        "throughput at 64 connections against the plain copy's",
+        rate,
+        rate >= 0.95,
+        "at least 0.95",
+    );
+    if let Some(real) = place("Toxiproxy") {
+        let p50 = |way: usize| {
+            ratio(alone, &move |round: &[Figures]| {
+                (round[way].p50_us - round[0].p50_us) / (round[real].p50_us - round[0].p50_us)
+            })
+        };
+        let p99 = ratio(alone, &|round| {
+            (round[ours].p99_us - round[0].p99_us) / (round[real].p99_us - round[0].p99_us)
+        });
+        let name = "added latency p50 at 1 connection against Toxiproxy's";
+        say(name, p50(ours), p50(ours) <= 0.5, "at most 0.5");
+        println!("      the plain copy's: {:.3}", p50(plain));
+        let name = "added latency p99 at 1 connection against Toxiproxy's";
+        say(name, p99, p99 <= 0.5, "at most 0.5");
+    }
+}
+
 fn main() {
     let (servers, proxies, clients) = (runtime("echo"), runtime("proxy"), runtime("client"));
     let bind = |runtime: &Runtime| runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
@@ -142,6 +179,7 @@ fn main() {
         "added p99",
         "of plain"
     );
+    let mut all = Vec::new();
     for (connections, pipeline, lasts) in LOADS {
         let mut rounds: Vec<Vec<Figures>> = Vec::new();
         for _ in 0..ROUNDS {
@@ -164,5 +202,7 @@ fn main() {
                 over(|round, place| round[place].per_s / round[1].per_s),
             );
         }
+        all.push(rounds);
     }
+    goals(&ways, &all[0], &all[1]);
 }

@@ -1,7 +1,7 @@
 -- Takes a lock that is a hash {owner: count}. nil: held; else what is left of another's lease in ms, -1 without end.
--- KEYS: lock, [acquire latch].  ARGV: lease in ms, owner, [latch in ms, ['once']].
+-- KEYS: lock, [acquire latch].  ARGV: lease in ms, owner, [latch in ms, ['once' or 'vote']].
 -- An owner that may hold several times counts each acquire once, told by its latch; -3: this acquire was settled
--- before; -4: the owner has it and may have it only once.
+-- before; -4: the owner has it and may have it only once. The latch of a vote lives for as long as the lock.
 local left = redis.call('pttl', KEYS[1])
 if left == -2 then
     if KEYS[2] and not redis.call('set', KEYS[2], '1', 'px', ARGV[3], 'nx') then
@@ -14,10 +14,14 @@ end
 if redis.call('hexists', KEYS[1], ARGV[2]) == 0 then
     return left
 end
-if ARGV[4] and redis.call('exists', KEYS[2]) == 0 then
+if ARGV[4] == 'once' and redis.call('exists', KEYS[2]) == 0 then
     return -4
 end
-if KEYS[2] and redis.call('set', KEYS[2], '1', 'px', ARGV[3], 'nx') then
+local life = ARGV[3]
+if ARGV[4] == 'vote' and left > tonumber(life) then
+    life = left
+end
+if KEYS[2] and redis.call('set', KEYS[2], '1', 'px', life, 'nx') then
     redis.call('hincrby', KEYS[1], ARGV[2], 1)
 end
 if left < tonumber(ARGV[1]) then

@@ -1,7 +1,8 @@
 -- Gives back one hold of an owner that may have several. 1: freed; 0: held still; nil: this owner has it no more.
 -- KEYS: lock, channel, unlock latch, [acquire latch].  ARGV: owner, PUBLISH or SPUBLISH or BOTH, latch in ms.
 -- The unlock latch keeps the answer for a repetition. With the acquire latch the acquire is undone: if it has not
--- run, setting its latch makes sure that it never will count; and where that was said before, what the owner has now is another hold.
+-- run, setting its latch makes sure that it never will count; and where that was said before, or nothing is remembered of the acquire,
+-- what the owner has now is another hold.
 -- A message is a hint: a user who may not publish gives back all the same.
 local said = redis.call('get', KEYS[3])
 if said then
@@ -17,6 +18,9 @@ end
 local count = redis.call('hget', KEYS[1], ARGV[1])
 if not count then
     return nil
+end
+if KEYS[4] then
+    redis.call('set', KEYS[4], '0', 'px', ARGV[3])
 end
 if tonumber(count) > 1 then
     redis.call('hincrby', KEYS[1], ARGV[1], -1)

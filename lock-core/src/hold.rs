@@ -14,7 +14,7 @@ use crate::{
     client::Shared,
     durability::Durability,
     guard::{GuardEvent, LostReason},
-    kind::{Ask, Ids, InLine, latch_life},
+    kind::{Ask, Ids, InLine},
     lock::{Lease, LockInner, Owner},
     renewals::{Place, Renewable},
 };
@@ -80,7 +80,6 @@ pub(crate) struct Hold {
     /// Who asked. An owner that the caller named may hold several times.
     who: Who,
     ids: Option<Ids>,
-    asked_at: Instant,
     /// The lease that was asked for; of a renewed hold, the one that each renewal sets.
     pub(crate) lease: Duration,
     pub(crate) renewed: bool,
@@ -144,7 +143,6 @@ impl Hold {
             lock: Arc::clone(lock),
             who,
             ids,
-            asked_at: now,
             lease,
             renewed,
             durability,
@@ -222,12 +220,6 @@ impl Hold {
     /// Whether the server knows a repetition of its acquire and release.
     pub(crate) fn has_latches(&self) -> bool {
         self.lock.form.has_latches(&self.ask(self.lease))
-    }
-
-    /// Whether the servers still remember its acquire by its latch, with time to spare for a request on its way.
-    pub(crate) fn is_remembered(&self) -> bool {
-        let life = latch_life(self.lease);
-        self.has_latches() && self.asked_at.elapsed() < life - life / 4
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

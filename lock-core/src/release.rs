@@ -137,16 +137,11 @@ pub(crate) fn in_background(hold: &Arc<Hold>) {
     open.add_all();
 }
 
-/// How a hold is given back. Not every one of several masters gave it, and a release that reaches such a one late would take away what the
-/// same owner has been given there since: so it is bound to the hold's own acquire for as long as the master remembers that.
 fn request(hold: &Hold, giving: Giving) -> Request {
     let ask = hold.ask(hold.lease);
-    match (giving, &hold.lock.servers) {
-        (Giving::Release, Servers::Majority(_)) if hold.is_remembered() => {
-            hold.lock.form.undo(&ask)
-        }
-        (Giving::Release, _) => hold.lock.form.release(&ask),
-        (Giving::Undo, _) => hold.lock.form.undo(&ask),
+    match giving {
+        Giving::Release => hold.lock.form.release(&ask),
+        Giving::Undo => hold.lock.form.undo(&ask),
     }
 }
 

@@ -88,6 +88,62 @@ async fn a_release_is_bound_to_its_own_acquire_where_that_was_refused() {
     }
 }
 
+/// A master that comes back without its memory may have given the same owner the lock anew before a release reaches it that is older; and
+/// that is so too where renewals have carried the hold beyond its first lease.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_of_a_long_hold_leaves_the_owners_next_one_alone() {
+    let servers = five();
+    let lock = lock(&servers).await;
+    let lease = 1_500 * MS;
+    let guard = lock
+        .acquire(fixed(lease).owner(Owner::numbered(3)))
+        .await
+        .expect("all are free");
+    let began = Instant::now();
+    for server in &servers {
+        server.wait_for(&["EXISTS", "n"], |answer| answer == "1");
+    }
+    while began.elapsed() < lease * 2 {
+        tokio::time::sleep(lease / 6).await;
+        guard.extend(lease).await.expect("all have it");
+    }
+    for server in &servers[3..] {
+        server.ok(&["FLUSHALL"]);
+        server.ok(&["HSET", "n", guard.owner(), "1"]);
+    }
+    let owner = guard.owner().to_owned();
+    guard.release().await.expect("three of five have it");
+    for server in &servers[..3] {
+        server.wait_for(&["EXISTS", "n"], |answer| answer == "0");
+    }
+    for server in &servers[3..] {
+        let latches = ["EVAL", "return #redis.call('keys', '*acquire_latch*')", "0"];
+        server.wait_for(&latches, |answer| answer == "1");
+        assert_eq!(server.ok(&["HGET", "n", &owner]), "1");
+    }
+}
+
+/// What an owner holds a second time is remembered for as long as the lock lasts, also where the second lease is the shorter one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_inner_hold_that_lapsed_is_given_back_all_the_same() {
+    let servers = five();
+    let lock = lock(&servers).await;
+    let outer = lock.acquire(once().owner(Owner::numbered(3))).await;
+    let outer = outer.expect("free");
+    let inner = fixed(200 * MS).owner(Owner::numbered(3));
+    let inner = lock.acquire(inner).await.expect("its own");
+    inner.lost().await;
+    for server in &servers {
+        server.wait_for(&["HGET", "n", outer.owner()], |answer| answer == "2");
+    }
+    let _ = inner.release().await;
+    for server in &servers {
+        server.wait_for(&["HGET", "n", outer.owner()], |answer| answer == "1");
+    }
+    assert_eq!(outer.release().await.expect("held"), Released::Freed);
+    nothing_left(&servers);
+}
+
 /// An undo is repeated until it is acknowledged, and so may come twice, the second time when the same owner has the lock again.
 #[test]
 fn an_undo_that_comes_twice_leaves_the_owners_next_hold_alone() {
@@ -106,6 +162,7 @@ fn an_undo_that_comes_twice_leaves_the_owners_next_hold_alone() {
     server.ok(&["SET", "come", "1"]);
     assert_eq!(undo("come"), "1", "this hold is of that acquire");
     assert_eq!(server.ok(&["EXISTS", "n"]), "0");
+    assert_eq!(server.ok(&["GET", "come"]), "0", "and never counts again");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

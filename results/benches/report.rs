@@ -1,5 +1,10 @@
 //! How long it takes to set two runs of ten million operations beside each other, and to render one; reading their files is in it.
 
+// A benchmark's output is what it is for.
+#![allow(clippy::print_stderr)]
+
+use std::time::{Duration, Instant};
+
 use criterion::{Criterion, criterion_group, criterion_main};
 use results::compare::compare;
 use results::report;
@@ -44,9 +49,29 @@ fn run(name: &str) -> Vec<u8> {
     serde_json::to_vec(&run).expect("a run is JSON")
 }
 
+/// Once, against what is aimed at.
+fn goal(name: &str, most_s: u64, what: impl Fn()) {
+    let (most, begun) = (Duration::from_secs(most_s), Instant::now());
+    what();
+    let took = begun.elapsed();
+    let verdict = if took <= most {
+        "reached"
+    } else {
+        "NOT reached"
+    };
+    eprintln!("goal: {name}: {took:.3?}, at most {most:?}: {verdict}");
+}
+
 fn of_ten_million(c: &mut Criterion) {
     let (a, b) = (run("a"), run("b"));
     let read = |bytes: &[u8]| store::parse("run.json".as_ref(), bytes).expect("a good run");
+    goal("compare of two runs of 10 million operations", 1, || {
+        compare(&[read(&a), read(&b)], false).expect("the same rows");
+    });
+    goal("report of one as HTML", 2, || {
+        let page = report::by_name("html").expect("a known format");
+        page.render(&read(&a)).expect("a document");
+    });
     let mut group = c.benchmark_group("runs of 10 million operations");
     group.sample_size(10);
     group.bench_function("compare two", |bencher| {

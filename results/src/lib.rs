@@ -30,13 +30,13 @@
 //! # Map, in reading order
 //! [`run`] and [`verdict`] are the data, [`history`] the record that they rest on, [`overlap`] the sweep over its intervals,
 //! [`timeline`], [`over_time`] and [`intervals`] the parts of it that are drawn, [`proof`] what a verdict shows for itself. [`store`], [`history_writer`] and [`history_file`] write and read files. [`compare`] and [`merge`] put
-//! runs side by side and together, [`gate`] decides on one. [`report`] has a file per format; [`svg`] draws. [`units`], [`pattern`] and [`secrets`] are small help.
+//! runs side by side and together, [`gate`] decides on one. [`report`] has a file per format; [`svg`] draws. [`units`], [`pattern`], [`hdr`] and [`secrets`] are small help.
 
 mod atomic;
 pub mod compare;
 pub mod decide;
 pub mod gate;
-mod hdr;
+pub mod hdr;
 pub mod history;
 pub mod history_file;
 pub mod history_writer;

@@ -12,6 +12,7 @@ use tokio::sync::watch;
 
 use crate::{
     exec,
+    inside::LoadRequest,
     live::LiveLoad,
     server_stats::ServerWatch,
     stats,
@@ -297,8 +298,43 @@ async fn pipe(plan: &BenchPlan, arm: &Arm) -> Option<String> {
     let client = arm.subject.connect(&to).await.ok()?.client;
     let lock = format!("{}pipe", plan.key_prefix);
     let cost = exec::pipe_cost(client.as_ref(), &lock).await;
+    // A driver that can run the loop itself says what there is without the pipe.
+    let inside = match (cost, LoadRequest::offers(arm.workload)) {
+        (Some(_), true) => client.load(&inside(plan, arm)).await,
+        _ => None,
+    };
     client.close().await;
-    Some(format!("{name}: {}", cost?))
+    let mut said = format!("{name}: {}", cost?);
+    let of = format!("{}, {} tasks", arm.workload.name, arm.tasks);
+    match inside {
+        None => {}
+        Some(Ok(report)) => {
+            said += &format!(
+                "; its own loop, without the pipe, in one process, unjudged: {report} ({of})"
+            );
+            if let Some(overlap) = report.overlap {
+                said += &format!("; void, since it saw that {overlap}");
+            }
+        }
+        Some(Err(why)) => said += &format!("; its own loop ({of}) went wrong: {why}"),
+    }
+    Some(said)
+}
+
+/// The same load as a round of this arm, as far as a driver can be asked for it.
+fn inside(plan: &BenchPlan, arm: &Arm) -> LoadRequest {
+    LoadRequest {
+        workload: arm.workload.name.to_owned(),
+        kind: plan.kind.clone(),
+        tasks: arm.tasks,
+        locks: arm.locks(plan),
+        warmup: plan.warmup,
+        measure: plan.duration,
+        lease: arm.lease(plan),
+        hold: plan.hold.unwrap_or(arm.workload.hold),
+        think: plan.think.unwrap_or(arm.workload.think),
+        prefix: format!("{}load:", plan.key_prefix),
+    }
 }
 
 /// What is compared: one workload, one number of tasks, every subject.

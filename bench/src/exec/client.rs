@@ -25,7 +25,8 @@ use super::{
     reader::{self, past},
 };
 use crate::{
-    protocol::{self, Options, Request, error_text, whole_ms},
+    inside::{LoadReport, LoadRequest},
+    protocol::{self, Locks, Options, Request, error_text, whole_ms},
     subject::{
         AcquireEnd, AcquireRequest, ClientEvent, ConnectTo, Connected, LockClient, ReleaseEnd,
         SubjectError,
@@ -36,6 +37,8 @@ use crate::{
 const START_WITHIN: Duration = Duration::from_secs(30);
 /// How long beyond the wait asked for an answer may take, pauses not counted.
 const ANSWER_SLACK: Duration = Duration::from_secs(10);
+/// How long beyond its window a driver's own loop may take: its tasks finish first.
+const LOAD_SLACK: Duration = Duration::from_secs(30);
 /// How long an orderly end may take.
 const BYE_WITHIN: Duration = Duration::from_secs(5);
 
@@ -388,7 +391,7 @@ impl LockClient for ExecClient {
         let line = Request {
             op: "acquire".into(),
             lock: single,
-            locks: (!locks.is_empty()).then_some(locks),
+            locks: (!locks.is_empty()).then_some(Locks::Names(locks)),
             kind: Some(kind),
             owner: Some(request.owner),
             wait_ms: request.wait.map(whole_ms),
@@ -461,6 +464,27 @@ impl LockClient for ExecClient {
             .await
             .ok()?;
         answer.body.get("held").and_then(Value::as_bool)
+    }
+
+    async fn load(&self, asked: &LoadRequest) -> Option<Result<LoadReport, String>> {
+        let kind = match asked.kind.as_str() {
+            "" => &self.hello.kinds[0],
+            kind => kind,
+        };
+        let within = asked.warmup + asked.measure + LOAD_SLACK;
+        let answer = match self
+            .call(Op::Other, asked.to_request(kind), Some(within))
+            .await
+        {
+            Ok(answer) => answer,
+            Err(Ok(lost) | Err(lost)) => return Some(Err(lost)),
+        };
+        match answer.ending.as_str() {
+            "ok" => Some(LoadReport::of_body(&answer.body, asked.tasks)),
+            // A driver need not offer it.
+            "failed" => None,
+            _ => Some(Err(error_text(&answer.body))),
+        }
     }
 
     fn set_paused(&self, paused: bool) {

@@ -42,6 +42,10 @@ impl Keys {
         match self.spread {
             Spread::Own => {
                 let own = self.own(task);
+                if own == 0 {
+                    // Fewer locks than tasks: only a driver's own loop is asked for that.
+                    return task % self.locks;
+                }
                 task + self.tasks * u32::try_from(cycle % u64::from(own)).unwrap_or(0)
             }
             Spread::One => 0,
@@ -72,6 +76,14 @@ mod tests {
         (0..n)
             .map(|cycle| keys.next(0, cycle, &mut random))
             .collect()
+    }
+
+    #[test]
+    fn tasks_beyond_the_locks_share_them() {
+        let keys = Keys::new(Spread::Own, 5, 2);
+        let mut random = ChaCha8Rng::seed_from_u64(3);
+        let locks: Vec<u32> = (0..5).map(|task| keys.next(task, 7, &mut random)).collect();
+        assert_eq!(locks, [0, 1, 0, 1, 0]);
     }
 
     #[test]

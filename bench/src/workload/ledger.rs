@@ -40,6 +40,8 @@ pub(crate) struct Passed {
     /// From the sending of a release to the grant of another task.
     pub(crate) handoff: Histogram<u64>,
     pub(crate) handoff_per_part: Vec<Coarse>,
+    /// From the sending of a release to the next grant of the same task.
+    pub(crate) again: Histogram<u64>,
     /// From the answer to a release to the grant of another task that was waiting by then.
     pub(crate) notified: Histogram<u64>,
     pub(crate) most_bypasses: u64,
@@ -59,6 +61,7 @@ impl Default for Passed {
             to_itself: 0,
             handoff: histogram(),
             handoff_per_part: vec![Coarse::new(); PARTS],
+            again: histogram(),
             notified: histogram(),
             most_bypasses: 0,
             inversions: 0,
@@ -226,11 +229,14 @@ impl Ledger {
             recent.waited_ns = recent.free_ns.max(turn.called_ns);
         }
         if let Some(last) = room {
+            let gap_ns = turn.granted_ns.saturating_sub(last.release_ns);
             match (counted, last.task == turn.task) {
-                (true, true) => passed.to_itself += 1,
+                (true, true) => {
+                    passed.to_itself += 1;
+                    add(&mut passed.again, gap_ns);
+                }
                 (true, false) => {
                     passed.to_another += 1;
-                    let gap_ns = turn.granted_ns.saturating_sub(last.release_ns);
                     add(&mut passed.handoff, gap_ns);
                     let part = part_of(turn.granted_ns, from, to);
                     add_coarse(&mut passed.handoff_per_part[part], gap_ns);

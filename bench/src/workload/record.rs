@@ -103,6 +103,8 @@ pub(crate) struct Samples {
     pub(crate) in_calls_ns: u64,
     /// Calls that ended in an error, in the whole round.
     pub(crate) errors: u64,
+    /// Those among them of which nobody knows whether they were done.
+    pub(crate) unknown: u64,
     pub(crate) first_error: Option<String>,
     pub(crate) turns: Vec<Turn>,
 }
@@ -126,6 +128,7 @@ impl Samples {
             acquire_per_part: vec![Coarse::new(); PARTS],
             in_calls_ns: 0,
             errors: 0,
+            unknown: 0,
             first_error: None,
             turns: Vec::new(),
         }
@@ -170,6 +173,7 @@ impl Samples {
         }
         self.in_calls_ns += other.in_calls_ns;
         self.errors += other.errors;
+        self.unknown += other.unknown;
         if self.first_error.is_none() {
             self.first_error.clone_from(&other.first_error);
         }

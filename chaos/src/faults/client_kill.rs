@@ -32,6 +32,9 @@ pub(super) const KIND: FaultKind = FaultKind {
 /// So long a proxy may take to close what it was told to close.
 const CLOSED_WITHIN: Duration = Duration::from_secs(1);
 
+/// So long clients may take to come back to a server that was just started again.
+const CONNECTED_WITHIN: Duration = Duration::from_secs(1);
+
 struct ClientKill;
 
 #[async_trait]
@@ -62,9 +65,17 @@ impl Fault for ClientKill {
 }
 
 async fn all_of(world: &World, name: &str, types: &[&str]) -> Result<Proof, FaultError> {
+    let until = Instant::now() + CONNECTED_WITHIN;
     let mut dropped = 0;
-    for class in types {
-        dropped += kill(world, name, &["TYPE", class]).await?;
+    loop {
+        for class in types {
+            dropped += kill(world, name, &["TYPE", class]).await?;
+        }
+        if dropped > 0 || Instant::now() >= until {
+            break;
+        }
+        // Right after a restart nobody is back yet.
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
     Ok(Proof::of(
         dropped > 0,
@@ -76,7 +87,7 @@ async fn all_of(world: &World, name: &str, types: &[&str]) -> Result<Proof, Faul
 async fn kill(world: &World, name: &str, filter: &[&str]) -> Result<u64, FaultError> {
     let mut command = vec!["CLIENT", "KILL", "SKIPME", "yes"];
     command.extend(filter);
-    let answer = world.deployment.command(name, &command).await?;
+    let answer = world.command(name, &command).await?;
     Ok(answer.trim().parse().unwrap_or(0))
 }
 

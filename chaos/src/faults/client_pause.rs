@@ -49,7 +49,6 @@ impl Fault for ClientPause {
         for name in nodes(injection) {
             // Writes only: a pause of all commands would keep its own end waiting.
             world
-                .deployment
                 .command(name, &["CLIENT", "PAUSE", &time_ms, "WRITE"])
                 .await?;
             guard.nodes.push(name.to_owned());

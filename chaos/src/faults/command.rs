@@ -37,7 +37,7 @@ impl Fault for Command {
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
         let mut proofs = Vec::new();
         for name in nodes(injection) {
-            let answer = world.deployment.command(name, &args).await?;
+            let answer = world.command(name, &args).await?;
             proofs.push(Proof::of(
                 true,
                 format!("{name} answered {:?}", shortened(&answer)),

@@ -75,7 +75,6 @@ impl Changed {
     ) -> Result<(), FaultError> {
         let before = self.get(name, key).await?;
         self.world
-            .deployment
             .command(name, &["CONFIG", "SET", key, value])
             .await?;
         let after = self.get(name, key).await?;
@@ -90,11 +89,7 @@ impl Changed {
     }
 
     async fn get(&self, name: &str, key: &str) -> Result<String, FaultError> {
-        let answer = self
-            .world
-            .deployment
-            .command(name, &["CONFIG", "GET", key])
-            .await?;
+        let answer = self.world.command(name, &["CONFIG", "GET", key]).await?;
         match answer.split_once('\n') {
             Some((_, value)) => Ok(value.trim_end().to_owned()),
             None => Err(FaultError(format!("{name} has no directive `{key}`"))),

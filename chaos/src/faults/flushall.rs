@@ -27,7 +27,7 @@ impl Fault for Flushall {
     ) -> Result<Box<dyn FaultGuard>, FaultError> {
         let mut proofs = Vec::new();
         for name in nodes(injection) {
-            let before = world.deployment.command(name, &["DBSIZE"]).await?;
+            let before = world.command(name, &["DBSIZE"]).await?;
             world.deployment.command(name, &["FLUSHALL"]).await?;
             let keys: u64 = before.trim().parse().unwrap_or(0);
             proofs.push(Proof::of(keys > 0, format!("{name} forgot {keys} keys")));

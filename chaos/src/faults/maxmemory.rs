@@ -73,10 +73,7 @@ impl Fault for Maxmemory {
 /// Keys evicted and writes refused since the server started.
 async fn harm(world: &World, name: &str) -> Result<u64, FaultError> {
     let evicted = command_figure(world, name, "stats", "evicted_keys").await?;
-    let errors = world
-        .deployment
-        .command(name, &["INFO", "errorstats"])
-        .await?;
+    let errors = world.command(name, &["INFO", "errorstats"]).await?;
     let refused = errors
         .lines()
         .find_map(|line| line.strip_prefix("errorstat_OOM:count="))

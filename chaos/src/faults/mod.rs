@@ -366,7 +366,7 @@ async fn command_figure(
     section: &str,
     name: &str,
 ) -> Result<u64, FaultError> {
-    let info = world.deployment.command(node, &["INFO", section]).await?;
+    let info = world.command(node, &["INFO", section]).await?;
     Ok(info
         .lines()
         .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))

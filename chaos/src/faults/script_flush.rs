@@ -31,7 +31,7 @@ impl Fault for ScriptFlush {
         let mut proofs = Vec::new();
         for name in nodes(injection) {
             let before = command_figure(world, name, "memory", "number_of_cached_scripts").await?;
-            world.deployment.command(name, &["SCRIPT", "FLUSH"]).await?;
+            world.command(name, &["SCRIPT", "FLUSH"]).await?;
             proofs.push(Proof::of(
                 before > 0,
                 format!("{name} forgot {before} scripts"),

@@ -54,18 +54,15 @@ const SPIN_PAUSE_MS: (u64, u64) = (1, 128);
 
 impl Form for Hash {
     fn acquire(&self, ask: &Ask<'_>) -> Request {
-        let mut request = lock_alone(&ACQUIRE, ask.names);
-        if let Some(ids) = ask.ids {
-            request = request.key(&acquire_latch(ask.names, ids));
+        let Some(ids) = ask.ids else {
+            let request = lock_alone(&ACQUIRE, ask.names);
+            return request.arg_ms(ask.lease).arg(ask.owner.as_bytes());
+        };
+        let request = self.acquire_remembered(ask, ids, latch_life(ask.lease));
+        match self.reentrant {
+            true => request,
+            false => request.arg(b"once"),
         }
-        request = request.arg_ms(ask.lease).arg(ask.owner.as_bytes());
-        if ask.ids.is_some() {
-            request = request.arg_ms(latch_life(ask.lease));
-            if !self.reentrant {
-                request = request.arg(b"once");
-            }
-        }
-        request
     }
 
     fn read_acquire(&self, value: &Value) -> Option<Reply> {
@@ -149,6 +146,15 @@ impl Form for Hash {
 }
 
 impl Hash {
+    /// An acquire of an owner that may come again, which the server remembers for so long.
+    pub(super) fn acquire_remembered(&self, ask: &Ask<'_>, ids: Ids, life: Duration) -> Request {
+        lock_alone(&ACQUIRE, ask.names)
+            .key(&acquire_latch(ask.names, ids))
+            .arg_ms(ask.lease)
+            .arg(ask.owner.as_bytes())
+            .arg_ms(life)
+    }
+
     fn release_single(&self, ask: &Ask<'_>) -> Request {
         if !self.speaks {
             return lock_alone(&RELEASE, ask.names).arg(ask.owner.as_bytes());

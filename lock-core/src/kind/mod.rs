@@ -9,6 +9,7 @@ pub(crate) mod latch;
 pub(crate) mod permits;
 mod plain;
 mod queued;
+mod redlock;
 mod rw;
 pub(crate) mod semaphore;
 
@@ -18,7 +19,6 @@ pub(crate) use form::{
     Absent, Ask, Beat, Called, Ears, Extended, Form, Given, Held, Ids, Line, News, Place as InLine,
     Reply, Waiting,
 };
-pub(crate) use hash::latch_life;
 
 /// A kind of lock. [`Kind::ALL`] is the registry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -140,7 +140,7 @@ const ROWS: &[Row] = &[
         name: "redlock",
         about: "majority of independent masters, each member an RLock",
         place: Place::Majority,
-        form: &hash::REENTRANT,
+        form: &redlock::Redlock,
     },
 ];
 

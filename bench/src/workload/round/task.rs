@@ -197,8 +197,10 @@ impl Task {
                     }
                     return;
                 }
-                AcquireEnd::Failed(why) | AcquireEnd::Unknown(why) => {
-                    samples.error("acquire", &why)
+                AcquireEnd::Failed(why) => samples.error("acquire", &why),
+                AcquireEnd::Unknown(why) => {
+                    samples.unknown += 1;
+                    samples.error("acquire", &why);
                 }
                 AcquireEnd::Ok { .. } => return,
             }
@@ -232,8 +234,10 @@ impl Task {
                 }
                 ReleaseEnd::Ok => {}
                 ReleaseEnd::NotHeld => samples.error("release", "the lock was not held any more"),
-                ReleaseEnd::Failed(why) | ReleaseEnd::Unknown(why) => {
-                    samples.error("release", &why)
+                ReleaseEnd::Failed(why) => samples.error("release", &why),
+                ReleaseEnd::Unknown(why) => {
+                    samples.unknown += 1;
+                    samples.error("release", &why);
                 }
             }
         }

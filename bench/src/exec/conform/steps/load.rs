@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{LONG_MS, NotAsked, Trial, shown};
 
-use crate::protocol::error_text;
+use crate::{inside::LoadReport, protocol::error_text};
 
 impl Trial<'_> {
     pub(super) async fn load(&mut self) -> Result<String, Result<NotAsked, String>> {
@@ -26,35 +26,12 @@ impl Trial<'_> {
                 error_text(&reply.body)
             ))));
         }
-        let figure = |field: &str| reply.body.get(field).and_then(Value::as_u64);
-        let fields = ["cycles", "failed", "unknown", "elapsed_ns"];
-        if let Some(missing) = fields.into_iter().find(|field| figure(field).is_none()) {
-            return Err(Err(format!(
-                "`{missing}` is missing, or no whole number: {}",
-                shown(&reply)
-            )));
+        let report = LoadReport::of_body(&reply.body, 2)
+            .map_err(|wrong| Err(format!("{wrong}: {}", shown(&reply))))?;
+        if report.cycles > 0 && (report.acquire.is_empty() || report.release.is_empty()) {
+            let empty = "cycles were counted, and a histogram of their times is empty";
+            return Err(Err(format!("{empty}: {}", shown(&reply))));
         }
-        let per_task = reply.body.get("per_task").and_then(Value::as_array);
-        if per_task.is_none_or(|list| list.len() != 2) {
-            return Err(Err(format!(
-                "`per_task` is no list of one figure per task: {}",
-                shown(&reply)
-            )));
-        }
-        for field in ["acquire_hist", "release_hist"] {
-            if reply
-                .body
-                .get(field)
-                .and_then(Value::as_str)
-                .is_none_or(str::is_empty)
-            {
-                return Err(Err(format!("`{field}` is missing, or no string")));
-            }
-        }
-        Ok(format!(
-            "{} cycles in {:.1} ms",
-            figure("cycles").unwrap_or(0),
-            figure("elapsed_ns").unwrap_or(0) as f64 / 1e6
-        ))
+        Ok(report.to_string())
     }
 }

@@ -4,6 +4,8 @@
 //! The form is that of HdrHistogram's own encoders, not compressed: a head of 40 bytes in big-endian order, then the counts from the
 //! lowest bucket up, each as ZigZag LEB128, a run of empty buckets as its negative length.
 
+pub mod compressed;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize as _, Deserializer, Serializer};
@@ -29,8 +31,12 @@ const ONE_DIGIT: Fineness = Fineness {
     half_magnitude: 4,
 };
 
-/// Writes `(value, count)` pairs. Values are rounded up to the last of their bucket, as HdrHistogram states them.
 fn encode(pairs: &[(u64, u64)], fineness: Fineness) -> String {
+    STANDARD.encode(bytes(pairs, fineness))
+}
+
+/// Writes `(value, count)` pairs. Values are rounded up to the last of their bucket, as HdrHistogram states them.
+fn bytes(pairs: &[(u64, u64)], fineness: Fineness) -> Vec<u8> {
     let mut counts: Vec<(u64, u64)> = pairs
         .iter()
         .filter(|(_, count)| *count > 0)
@@ -82,7 +88,7 @@ fn encode(pairs: &[(u64, u64)], fineness: Fineness) -> String {
     bytes.extend(fineness.last_of(fineness.index_of(highest)).to_be_bytes());
     bytes.extend(1.0_f64.to_be_bytes());
     bytes.extend(payload);
-    STANDARD.encode(bytes)
+    bytes
 }
 
 /// Reads what [`encode`] wrote. Histograms of other digits or units are refused, not guessed at.
@@ -90,6 +96,11 @@ fn decode(text: &str, fineness: Fineness) -> Result<Vec<(u64, u64)>, String> {
     let bytes = STANDARD
         .decode(text)
         .map_err(|error| format!("not base64: {error}"))?;
+    pairs(&bytes, fineness)
+}
+
+/// The same, without its base64.
+fn pairs(bytes: &[u8], fineness: Fineness) -> Result<Vec<(u64, u64)>, String> {
     let word = |at: usize| -> Option<u32> {
         let four = bytes.get(at..at + 4)?;
         Some(u32::from_be_bytes(four.try_into().ok()?))
@@ -98,7 +109,7 @@ fn decode(text: &str, fineness: Fineness) -> Result<Vec<(u64, u64)>, String> {
     let (Some(cookie), Some(length), Some(offset), Some(digits), Some(0), Some(1)) = head else {
         return Err("not an HdrHistogram with a unit of 1".to_owned());
     };
-    if cookie != COOKIE || offset != 0 || digits != fineness.digits {
+    if cookie | 0xf0 != COOKIE | 0xf0 || offset != 0 || digits != fineness.digits {
         return Err(format!(
             "not an HdrHistogram V2 with {} for its digits, uncompressed",
             fineness.digits
@@ -132,6 +143,26 @@ fn decode(text: &str, fineness: Fineness) -> Result<Vec<(u64, u64)>, String> {
 }
 
 impl Fineness {
+    /// So many significant digits.
+    fn of(digits: u32) -> Result<Self, String> {
+        let half_magnitude = match digits {
+            1 => 4,
+            2 => 7,
+            3 => 10,
+            4 => 14,
+            5 => 17,
+            _ => {
+                return Err(format!(
+                    "an HdrHistogram of {digits} digits; they have 1 to 5"
+                ));
+            }
+        };
+        Ok(Fineness {
+            digits,
+            half_magnitude,
+        })
+    }
+
     /// No index is larger, with 64 bits of value.
     fn index_max(self) -> u64 {
         u64::from(64 - self.half_magnitude + 1) << self.half_magnitude

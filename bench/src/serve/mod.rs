@@ -1,6 +1,6 @@
 //! Turns one of our own subjects into a driver: the other end of the subject protocol, on a pair of streams.
-//!
-//! `load` is not offered: it is answered `failed`. Our own subjects are measured inside the harness, where no pipe lies between.
+
+mod load;
 
 use std::{
     sync::Arc,
@@ -16,8 +16,9 @@ use tokio::{
 
 use crate::{
     exec::lines::{LineError, Lines},
+    inside::LoadRequest,
     monotonic,
-    protocol::{self, Request, acquire_reply, age_ms, failed, release_reply, whole_ms},
+    protocol::{self, Locks, Request, acquire_reply, age_ms, failed, release_reply, whole_ms},
     subject::{AcquireRequest, ClientEvent, ConnectTo, Connected, LockClient, Subject},
 };
 
@@ -52,7 +53,7 @@ pub async fn serve(
     let (replies, lines) = mpsc::unbounded_channel();
     let writer = tokio::spawn(write(output, lines));
     let mut input = Lines::new(input);
-    let mut client: Option<Arc<Box<dyn LockClient>>> = None;
+    let mut client: Option<(Arc<Box<dyn LockClient>>, ConnectTo)> = None;
     let mut calls = JoinSet::new();
     let mut forwarder = None;
     let ended = loop {
@@ -67,7 +68,7 @@ pub async fn serve(
         };
         // Finished calls are taken out as we go, so that a long run does not collect them.
         while calls.try_join_next().is_some() {}
-        let request = match request(&line) {
+        let request: Request = match serde_json::from_str(&line) {
             Ok(request) => request,
             Err(e) => {
                 let why = e.to_string();
@@ -80,8 +81,8 @@ pub async fn serve(
                 break Ok(());
             }
             ("hello", None) => match hello(subject.as_ref(), &request).await {
-                Ok((reply, connected)) => {
-                    client = Some(Arc::new(connected.client));
+                Ok((reply, connected, to)) => {
+                    client = Some((Arc::new(connected.client), to));
                     let _ = replies.send(reply);
                     forwarder = Some(tokio::spawn(forward(connected.events, replies.clone())));
                 }
@@ -95,7 +96,21 @@ pub async fn serve(
             (_, None) => {
                 let _ = replies.send(failed(request.id, "the first request must be hello"));
             }
-            (_, Some(client)) => {
+            ("load", Some((client, to))) => {
+                let (client, to) = (client.clone(), to.clone());
+                let (subject, replies) = (subject.clone(), replies.clone());
+                calls.spawn(async move {
+                    let measured = match LoadRequest::of_request(&request) {
+                        Ok(asked) => load::run(subject, to, client, asked).await,
+                        Err(wrong) => Err(wrong),
+                    };
+                    let _ = replies.send(match measured {
+                        Ok(report) => json!({"id": request.id, "ok": report.to_body()}),
+                        Err(why) => failed(request.id, &why),
+                    });
+                });
+            }
+            (_, Some((client, _))) => {
                 let (client, replies) = (client.clone(), replies.clone());
                 calls.spawn(async move {
                     let _ = replies.send(answer(client.as_ref().as_ref(), request).await);
@@ -111,27 +126,16 @@ pub async fn serve(
     }
     drop(replies);
     let _ = writer.await;
-    if let Some(client) = client.and_then(Arc::into_inner) {
+    if let Some(client) = client.and_then(|(client, _)| Arc::into_inner(client)) {
         client.close().await;
     }
     ended
 }
 
-/// A request of a line. In `load` the field `locks` is a number and in `acquire` a list of names, so a load is read without it.
-fn request(line: &str) -> Result<Request, serde_json::Error> {
-    serde_json::from_str(line).or_else(|error| {
-        let mut value: Value = serde_json::from_str(line)?;
-        match value.as_object_mut() {
-            Some(fields) if fields.get("op").is_some_and(|op| op == "load") => {
-                fields.remove("locks");
-                serde_json::from_value(value)
-            }
-            _ => Err(error),
-        }
-    })
-}
-
-async fn hello(subject: &dyn Subject, request: &Request) -> Result<(Value, Connected), Value> {
+async fn hello(
+    subject: &dyn Subject,
+    request: &Request,
+) -> Result<(Value, Connected, ConnectTo), Value> {
     if request.protocol != Some(protocol::VERSION) {
         return Err(failed(
             request.id,
@@ -155,7 +159,7 @@ async fn hello(subject: &dyn Subject, request: &Request) -> Result<(Value, Conne
         |e| json!({"id": request.id, "failed": {"error": e.message, "unreachable": e.unreachable}}),
     )?;
     let kinds = subject.kinds();
-    let mut features = vec!["extend", "held"];
+    let mut features = vec!["extend", "held", "load"];
     if kinds.iter().any(|k| k == "redlock") {
         features.push("redlock");
     }
@@ -170,7 +174,7 @@ async fn hello(subject: &dyn Subject, request: &Request) -> Result<(Value, Conne
     if let Some(watchdog) = connected.client.watchdog() {
         ok["watchdog_ms"] = whole_ms(watchdog).into();
     }
-    Ok((json!({"id": request.id, "ok": ok}), connected))
+    Ok((json!({"id": request.id, "ok": ok}), connected, to))
 }
 
 async fn answer(client: &dyn LockClient, request: Request) -> Value {
@@ -179,7 +183,7 @@ async fn answer(client: &dyn LockClient, request: Request) -> Value {
     match request.op.as_str() {
         "acquire" => {
             let locks = match (request.locks, request.lock) {
-                (Some(locks), _) if !locks.is_empty() => locks,
+                (Some(Locks::Names(locks)), _) if !locks.is_empty() => locks,
                 (_, Some(lock)) => vec![lock],
                 _ => return failed(id, "acquire without a lock"),
             };
@@ -207,7 +211,6 @@ async fn answer(client: &dyn LockClient, request: Request) -> Value {
                 },
             }
         }
-        "load" => failed(id, "this driver does not offer load"),
         other => failed(id, &format!("unknown operation `{other}`")),
     }
 }

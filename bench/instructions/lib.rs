@@ -1,0 +1,1 @@
+//! Holds nothing: what is here are the benches, which count instructions instead of time.
