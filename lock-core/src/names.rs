@@ -77,6 +77,11 @@ impl Names {
         Names::of(name, channel)
     }
 
+    /// Whether its scripts can tell a lock's channel from its key by themselves: where the name has no braces.
+    pub(crate) fn tells_by_rule(&self) -> bool {
+        self.channel.starts_with("redisson_lock__channel:{") && !self.key.contains('{')
+    }
+
     /// A companion key by its suffix: `{name}:suffix`.
     pub(crate) fn suffixed(&self, suffix: &str) -> String {
         let name = &self.key;

@@ -157,13 +157,21 @@ impl Hash {
 
     fn release_single(&self, ask: &Ask<'_>) -> Request {
         if !self.speaks {
-            return lock_alone(&RELEASE, ask.names).arg(ask.owner.as_bytes());
+            // No way to tell it by: it is told to nobody.
+            let request = lock_alone(&RELEASE, ask.names);
+            return request.arg(ask.owner.as_bytes()).arg(b"QUIET");
         }
         let request = lock_and_channel(&RELEASE, ask.names);
         request
             .arg(ask.owner.as_bytes())
             .arg(ask.publish.as_bytes())
+            .tells_by_rule(tells_by_rule(ask))
     }
+}
+
+/// Whether a release that names neither channel nor way says so where and how it should.
+pub(super) fn tells_by_rule(ask: &Ask<'_>) -> bool {
+    ask.publish == "PUBLISH" && ask.names.tells_by_rule()
 }
 
 /// An owner with several holds is rare where waiters spin; it speaks there too, to nobody.
@@ -224,7 +232,18 @@ mod tests {
         assert_eq!(keys, ["n"]);
         assert_eq!(args, ["30000", "u:7"]);
         let (keys, _) = REENTRANT.release(&ask(&names, None)).parts();
-        assert_eq!(keys, ["n", "redisson_lock__channel:{n}"]);
+        assert_eq!(keys, ["n"], "the script knows the channel");
+        let braced = Names::new("a{b}");
+        let (keys, _) = REENTRANT.release(&ask(&braced, None)).parts();
+        assert_eq!(keys, ["a{b}", "redisson_lock__channel:a{b}"]);
+        assert!(include_str!("../../scripts/release.lua").contains(&rule(&names)));
+        assert!(include_str!("../../scripts/release_plain.lua").contains(&rule(&names)));
+    }
+
+    /// The channel of a name without braces, as a script puts it together.
+    fn rule(names: &Names) -> String {
+        let (before, after) = names.channel.split_once(&names.key).expect("its name");
+        format!("'{before}' .. KEYS[1] .. '{after}'")
     }
 
     #[test]

@@ -5,7 +5,10 @@ use std::borrow::Cow;
 
 use redis::Value;
 
-use super::form::{Ask, Extended, Form, Given, Held, Reply, held, left};
+use super::{
+    form::{Ask, Extended, Form, Given, Held, Reply, held, left},
+    hash::tells_by_rule,
+};
 use crate::{
     names::Names,
     topology::{Request, Script, What},
@@ -85,6 +88,7 @@ impl Form for Plain {
             .arg(value(ask).as_bytes())
             .arg(ask.publish.as_bytes())
             .compares_and_deletes()
+            .tells_by_rule(tells_by_rule(ask))
     }
 
     fn undo(&self, ask: &Ask<'_>) -> Request {

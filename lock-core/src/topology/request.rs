@@ -68,6 +68,7 @@ pub(crate) enum Replicas {
 pub(crate) struct Request {
     what: What,
     has_native: bool,
+    tells_by_rule: bool,
     pub(crate) wait: Option<WaitFor>,
     /// It asks for something that a server does not give a moment after its restart.
     pub(crate) grants: bool,
@@ -84,6 +85,7 @@ impl Request {
         Request {
             what,
             has_native: false,
+            tells_by_rule: false,
             wait: None,
             grants: false,
             body: Vec::with_capacity(192),
@@ -124,6 +126,14 @@ impl Request {
     pub(crate) fn compares_and_deletes(mut self) -> Self {
         debug_assert_eq!((self.keys, self.parts), (2, 4), "two keys, two arguments");
         self.has_native = true;
+        self
+    }
+
+    /// The script says on its second key by the way that the second argument names that its first key is free, and knows both by itself
+    /// where they are as usual: then they are not sent. Reading them would cost the server a tenth of a release.
+    pub(crate) fn tells_by_rule(mut self, as_usual: bool) -> Self {
+        debug_assert_eq!((self.keys, self.parts), (2, 4), "two keys, two arguments");
+        self.tells_by_rule = as_usual;
         self
     }
 
@@ -175,7 +185,7 @@ impl Request {
         native: CompareAndDelete,
     ) -> Vec<(&'static str, Vec<String>, Vec<String>)> {
         let way = self.written()[3];
-        let (keys, args) = self.parts();
+        let (keys, args) = self.all_parts();
         let mut delete = vec![args[0].clone()];
         delete.splice(0..0, native.condition().map(str::to_owned));
         let mut said = vec![(native.name(), vec![keys[0].clone()], delete)];
@@ -203,12 +213,22 @@ impl Request {
         let mut digits = Digits::new();
         out.reserve(self.body.len() + 96);
         out.push(b'*');
+        let (keys, parts) = match self.tells_by_rule {
+            true => (1, 2),
+            false => (self.keys, self.parts),
+        };
         match self.what {
             What::Script(script) => {
-                out.extend_from_slice(digits.of(u64::from(self.parts) + 3));
+                out.extend_from_slice(digits.of(u64::from(parts) + 3));
                 out.extend_from_slice(b"\r\n$7\r\nEVALSHA\r\n");
                 bulk(out, script.digest().as_bytes());
-                bulk(out, digits.of(u64::from(self.keys)));
+                bulk(out, digits.of(u64::from(keys)));
+                if self.tells_by_rule {
+                    let [key, _, owner, _] = self.written();
+                    out.extend_from_slice(key);
+                    out.extend_from_slice(owner);
+                    return;
+                }
             }
             What::Command(name) => {
                 out.extend_from_slice(digits.of(u64::from(self.parts) + 1));
@@ -219,8 +239,17 @@ impl Request {
         out.extend_from_slice(&self.body);
     }
 
-    /// Keys and arguments, as text.
+    /// Keys and arguments as they are sent, as text.
     pub(crate) fn parts(&self) -> (Vec<String>, Vec<String>) {
+        let (mut keys, mut args) = self.all_parts();
+        if self.tells_by_rule {
+            keys.truncate(1);
+            args.truncate(1);
+        }
+        (keys, args)
+    }
+
+    fn all_parts(&self) -> (Vec<String>, Vec<String>) {
         let bytes = [format!("*{}\r\n", self.parts).as_bytes(), &self.body].concat();
         let value = redis::parse_redis_value(&bytes).expect("written by the protocol");
         let parts: Vec<Vec<u8>> = redis::from_redis_value(value).expect("an array of strings");
@@ -289,6 +318,19 @@ mod tests {
         theirs.arg("{a}\r\n").arg("").arg(1).arg(u64::MAX);
         assert_eq!(ours, theirs.get_packed_command());
         assert_eq!(request.first_key(), Some(&b"{a}\r\n"[..]));
+    }
+
+    #[test]
+    fn what_a_script_knows_by_itself_is_not_sent() {
+        static SCRIPT: Script = Script::new("release", "return 1");
+        let request = Request::new(What::Script(&SCRIPT)).key(b"k").key(b"c");
+        let request = request.arg(b"v").arg(b"PUBLISH").tells_by_rule(true);
+        let mut ours = Vec::new();
+        request.write_to(&mut ours);
+        let mut theirs = redis::cmd("EVALSHA");
+        theirs.arg(SCRIPT.digest()).arg(1).arg("k").arg("v");
+        assert_eq!(ours, theirs.get_packed_command());
+        assert_eq!(request.parts(), (vec!["k".into()], vec!["v".into()]));
     }
 
     #[test]
