@@ -242,7 +242,7 @@ mod tests {
 
     /// The channel of a name without braces, as a script puts it together.
     fn rule(names: &Names) -> String {
-        let (before, after) = names.channel.split_once(&names.key).expect("its name");
+        let (before, after) = names.channel.rsplit_once(&*names.key).expect("its name");
         format!("'{before}' .. KEYS[1] .. '{after}'")
     }
 
