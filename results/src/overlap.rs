@@ -13,6 +13,7 @@
 //! account that takes each acquire at its return and each release at its call is one.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::{BuildHasherDefault, Hasher};
 
 /// How a hold shares its lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -53,6 +54,16 @@ pub struct Hold {
     pub grant: u32,
 }
 
+impl Hold {
+    fn owner_and_mode(&self) -> u64 {
+        owner_and_mode(self.owner, self.mode)
+    }
+}
+
+fn owner_and_mode(owner: u32, mode: Mode) -> u64 {
+    u64::from(owner) << 2 | mode as u64
+}
+
 /// A hold that began while a conflicting one lasted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Overlap {
@@ -83,11 +94,14 @@ pub struct Overlaps {
 
 /// Finds every overlap. `limit` gives a lock's permits; `None` leaves its permits uncounted.
 pub fn overlaps(mut holds: Vec<Hold>, limit: impl Fn(u32) -> Option<u64>) -> Overlaps {
+    let order = |hold: &Hold| (hold.lock, hold.from_ns, hold.to_ns, hold.grant);
     holds.retain(|hold| hold.from_ns <= hold.to_ns);
+    holds.sort_unstable_by_key(order);
     if holds.iter().any(|hold| hold.mode.nests()) {
-        holds = nested(holds);
+        join(&mut holds);
+        // Joined holds end later, which moves them among those that began with them at most: this sort goes through what is in order.
+        holds.sort_by_key(order);
     }
-    holds.sort_unstable_by_key(|hold| (hold.lock, hold.from_ns, hold.to_ns, hold.grant));
     let mut found = Overlaps::default();
     for holds in holds.chunk_by(|a, b| a.lock == b.lock) {
         Sweep::new(holds, holds.first().and_then(|hold| limit(hold.lock))).run(&mut found);
@@ -109,32 +123,53 @@ pub fn exclusive_overlaps(holds: &[(u32, u64, u64)]) -> Overlaps {
     overlaps(holds.collect(), |_| None)
 }
 
-/// Joins the holds of one owner that touch, mode by mode.
-fn nested(mut holds: Vec<Hold>) -> Vec<Hold> {
-    holds.sort_unstable_by_key(|hold| {
-        (
-            hold.lock,
-            hold.mode,
-            hold.owner,
-            hold.from_ns,
-            hold.to_ns,
-            hold.grant,
-        )
-    });
-    let mut joined: Vec<Hold> = Vec::with_capacity(holds.len());
-    for hold in holds {
-        match joined.last_mut() {
-            Some(last)
-                if hold.mode.nests()
-                    && (last.lock, last.mode, last.owner) == (hold.lock, hold.mode, hold.owner)
-                    && hold.from_ns <= last.to_ns =>
-            {
-                last.to_ns = last.to_ns.max(hold.to_ns);
-            }
-            _ => joined.push(hold),
+/// Joins the holds of one owner that touch, mode by mode; they are ordered by lock and time.
+fn join(holds: &mut Vec<Hold>) {
+    let mut latest = OfOwners::default();
+    let mut lock = None;
+    let mut kept = 0;
+    for at in 0..holds.len() {
+        let hold = holds[at];
+        if lock.replace(hold.lock) != Some(hold.lock) {
+            latest.clear();
+        }
+        if hold.mode.nests()
+            && let Some(before) = latest.insert(hold.owner_and_mode(), kept)
+            && let before_ns = holds[before].to_ns
+            && hold.from_ns <= before_ns
+        {
+            latest.insert(hold.owner_and_mode(), before);
+            holds[before].to_ns = before_ns.max(hold.to_ns);
+            continue;
+        }
+        holds[kept] = hold;
+        kept += 1;
+    }
+    holds.truncate(kept);
+}
+
+/// Something for each owner and mode. The numbers are small and nobody's secret, so a multiplication is hash enough.
+type OfOwners<T> = HashMap<u64, T, BuildHasherDefault<Multiplied>>;
+
+#[derive(Default)]
+struct Multiplied(u64);
+
+impl Hasher for Multiplied {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
         }
     }
-    joined
+
+    fn write_u64(&mut self, number: u64) {
+        // The golden ratio's bits, as in Fibonacci hashing; the table looks at the highest and the lowest.
+        let product = (self.0 ^ number).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        self.0 = product ^ (product >> 32);
+    }
 }
 
 /// The holds of one lock that last at the sweep's instant, by class, ordered by their ends.
@@ -146,7 +181,7 @@ struct Sweep<'a> {
     permits: BTreeSet<(u64, usize)>,
     permits_held: u64,
     /// Until when an owner holds in a nesting mode: at most one hold per mode, since touching ones were joined.
-    own: HashMap<(u32, Mode), u64>,
+    own: OfOwners<u64>,
 }
 
 impl<'a> Sweep<'a> {
@@ -158,7 +193,7 @@ impl<'a> Sweep<'a> {
             reading: BTreeSet::new(),
             permits: BTreeSet::new(),
             permits_held: 0,
-            own: HashMap::new(),
+            own: OfOwners::default(),
         }
     }
 
@@ -182,7 +217,7 @@ impl<'a> Sweep<'a> {
                 }
             };
             if hold.mode.nests() {
-                self.own.insert((hold.owner, hold.mode), hold.to_ns);
+                self.own.insert(hold.owner_and_mode(), hold.to_ns);
             }
         }
     }
@@ -250,7 +285,7 @@ impl<'a> Sweep<'a> {
 
     /// Whether the owner of a new hold already has one in a mode that it nests with: 0 or 1.
     fn owned(&self, hold: &Hold, mode: Mode) -> u64 {
-        let until = self.own.get(&(hold.owner, mode));
+        let until = self.own.get(&owner_and_mode(hold.owner, mode));
         u64::from(hold.mode.nests() && until.is_some_and(|to_ns| *to_ns >= hold.from_ns))
     }
 
