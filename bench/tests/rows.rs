@@ -39,7 +39,9 @@ async fn an_uncontended_row_adds_up() {
     for row in &outcome.rows {
         assert_eq!(row.safety.state, State::Clean, "{row:?}");
         assert!(row.valid, "{row:?}");
-        assert_eq!((row.tasks, row.locks, row.rounds), (4, 4, 2));
+        // A round in which the machine was taken away is dropped, and counted.
+        let rounds = row.rounds + row.measures.noise.dropped_rounds;
+        assert_eq!((row.tasks, row.locks, rounds), (4, 4, 2));
         assert!(row.cycles_per_s.low.unwrap() <= row.cycles_per_s.median);
         let (p50, p90) = (row.acquire_ns.p50.unwrap(), row.acquire_ns.p90.unwrap());
         // A round trip through two sockets takes more than a microsecond on any machine.
@@ -173,7 +175,8 @@ async fn a_target_that_dies_leaves_what_was_measured_before() {
     let (kill, mut killed) = tokio::sync::mpsc::unbounded_channel();
     let hooks = Hooks {
         progress: Some(Box::new(move |progress| {
-            if progress.done == 1 {
+            // Of three rounds one may be dropped because the machine was taken away in it: after two there is a row.
+            if progress.done == 2 {
                 let _ = kill.send(());
             }
         })),
@@ -186,7 +189,8 @@ async fn a_target_that_dies_leaves_what_was_measured_before() {
     let (outcome, ()) = tokio::join!(run(&plan, &hooks), deadly);
     let outcome = outcome.unwrap();
     assert!(outcome.cut_short.is_some());
-    assert_eq!(outcome.rows[0].rounds, 1);
+    let row = &outcome.rows[0];
+    assert_eq!(row.rounds + row.measures.noise.dropped_rounds, 2);
     lab.start("n1", Data::Lose).await.unwrap();
 }
 

@@ -54,7 +54,8 @@ fn a_trace_shows_a_locks_life_in_the_format_of_the_reference() {
     assert_eq!(subscribe["keys"], serde_json::json!([channel]));
     assert_eq!(find("renew", "holder", "extend")["reply"], "1");
     let release = find("release", "holder", "release");
-    assert_eq!(release["keys"], serde_json::json!(["orders", channel]));
+    // Where the channel is as usual the script knows it.
+    assert_eq!(release["keys"], serde_json::json!(["orders"]));
     assert_eq!(release["reply"], "1");
     assert_eq!(
         find("release", "waiter", "message")["args"],

@@ -163,8 +163,9 @@ async fn a_cycle_in_a_line_costs_two_commands_and_where_the_called_one_asks_thre
         let before = client.stats().commands;
         futures_util::future::join_all((0..20).map(|_| work())).await;
         let commands = client.stats().commands - before;
-        // The beats that time brings, and the PINGs of quiet connections.
-        let apart = 4 + 4 * started.elapsed().as_secs();
+        // The beats that time brings, and the PINGs of quiet connections; and whoever is called on a machine that stands still for half a
+        // second claims its lease by a command of its own.
+        let apart = 4 + 4 * started.elapsed().as_secs() + CYCLES / 5;
         let most = each * CYCLES + apart;
         assert!(
             commands <= most,

@@ -358,10 +358,10 @@ impl Group {
     }
 
     /// Keeps what one round of all arms gave, or drops all of it, since arms are compared round by round: where the hypervisor took
-    /// more than a tenth of the machine away in one of them. Half of the rounds stay whatever happens, and the rows say how it was.
+    /// more than a tenth of the machine away in one of them. More than half of the rounds stay whatever happens, and the rows say how it was.
     fn keep(&mut self, plan: &BenchPlan, measured: Vec<(usize, Box<WholeRound>)>) {
         let stolen = measured.iter().any(|(_, round)| round.steal() > DISTURBED);
-        let drop = stolen && (self.dropped + 1) * 2 <= plan.rounds;
+        let drop = stolen && (self.dropped + 1) * 2 < plan.rounds;
         self.dropped += u32::from(drop);
         for (at, round) in measured {
             self.arm(at).add(plan, *round, !drop);

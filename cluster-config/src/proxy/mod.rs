@@ -16,9 +16,10 @@ mod table;
 mod traffic;
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
@@ -104,7 +105,7 @@ impl Proxies {
     fn listen(&self, announced: SocketAddr, proxy: Proxy) -> Result<(), ClusterError> {
         let failed =
             |error| ClusterError::new(format!("the proxy cannot listen on {announced}: {error}"));
-        let listener = std::net::TcpListener::bind(announced).map_err(failed)?;
+        let listener = bind(announced).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
         let Some(runtime) = &self.runtime else {
             return Ok(());
@@ -142,6 +143,23 @@ impl Proxies {
         self.table.set_clients(pids);
         if let Some(relay) = self.relay.get() {
             relay.renamed();
+        }
+    }
+}
+
+/// Listens on an address that is reserved for us.
+///
+/// A process that is being started by another thread has, until its own program runs, a copy of every socket that was open when it was
+/// forked: also of the one by which this very address was found free a moment ago. That passes.
+fn bind(address: SocketAddr) -> std::io::Result<std::net::TcpListener> {
+    const PASSES_WITHIN: Duration = Duration::from_secs(1);
+    let until = Instant::now() + PASSES_WITHIN;
+    loop {
+        match std::net::TcpListener::bind(address) {
+            Err(error) if error.kind() == ErrorKind::AddrInUse && Instant::now() < until => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            bound => return bound,
         }
     }
 }
@@ -240,5 +258,22 @@ async fn admitted(out: &mut Flow, mut back: Flow) -> Result<(), Ending> {
             () = out.changed() => {}
             () = back.changed() => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_of_a_socket_that_is_closed_soon_is_waited_for() {
+        let copy = std::net::TcpListener::bind("127.0.0.1:0").expect("any port");
+        let address = copy.local_addr().expect("it has one");
+        let closes = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(50));
+            drop(copy);
+        });
+        bind(address).expect("it is free by then");
+        closes.join().expect("it only closes");
     }
 }
