@@ -12,7 +12,10 @@ skip() {
 }
 
 command -v valgrind >/dev/null || skip "valgrind is missing; install it: apt-get install valgrind"
-command -v "$runner" >/dev/null ||
-    skip "gungraun-runner is missing; install it: cargo install --locked gungraun-runner --version $version"
+install="cargo install --locked gungraun-runner --version $version"
+command -v "$runner" >/dev/null || skip "gungraun-runner is missing; install it: $install"
+# Said before the build, which takes some minutes, instead of after it.
+found=$("$runner" --version | sed 's/.* //')
+[ "$found" = "$version" ] || skip "gungraun-runner is $found, and the benches need $version; install it: $install"
 
-exec "${CARGO:-cargo}" bench "$@"
+exec "${CARGO:-cargo}" bench --locked "$@"
