@@ -167,10 +167,10 @@ impl Deployment {
         let answers = wire::ask_all(&node.dial, commands, timeout).await;
         match answers {
             Ok(values) => Ok(values.iter().map(wire::text).collect()),
-            Err(failure) => Err(ClusterError::new(format!(
-                "{} ({}): {failure}",
-                node.name, node.address
-            ))),
+            Err(failure) => Err(ClusterError {
+                refused: failure.refused,
+                ..ClusterError::new(format!("{} ({}): {failure}", node.name, node.address))
+            }),
         }
     }
 

@@ -9,6 +9,8 @@ pub struct ClusterError {
     pub message: String,
     /// A package, a binary or an engine is missing or too old (exit code 69).
     pub missing: bool,
+    /// Nobody listens at the node's address: what was to be sent there was certainly not.
+    pub refused: bool,
 }
 
 impl ClusterError {
@@ -17,14 +19,15 @@ impl ClusterError {
         ClusterError {
             message: message.into(),
             missing: false,
+            refused: false,
         }
     }
 
     /// A package, a binary or an engine that this machine lacks.
     pub fn missing(message: impl Into<String>) -> Self {
         ClusterError {
-            message: message.into(),
             missing: true,
+            ..ClusterError::new(message)
         }
     }
 }

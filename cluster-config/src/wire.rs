@@ -15,6 +15,8 @@ use crate::access::Dial;
 pub(crate) struct Failure {
     /// The server answered, with an error; otherwise the command's fate is open.
     pub(crate) answered: bool,
+    /// Nobody listens at the address: nothing was sent.
+    pub(crate) refused: bool,
     reason: String,
 }
 
@@ -33,6 +35,7 @@ impl From<Failure> for String {
 fn silent(reason: impl ToString) -> Failure {
     Failure {
         answered: false,
+        refused: false,
         reason: reason.to_string(),
     }
 }
@@ -40,7 +43,16 @@ fn silent(reason: impl ToString) -> Failure {
 fn answered(error: redis::RedisError) -> Failure {
     Failure {
         answered: true,
+        refused: false,
         reason: error.to_string(),
+    }
+}
+
+/// A connection that did not come about.
+fn unopened(error: &redis::RedisError) -> Failure {
+    Failure {
+        refused: error.is_connection_refusal(),
+        ..silent(error)
     }
 }
 
@@ -66,7 +78,7 @@ pub(crate) async fn connect(
     .await
     {
         Ok(Ok(connection)) => Ok(connection),
-        Ok(Err(error)) => Err(silent(error)),
+        Ok(Err(error)) => Err(unopened(&error)),
         Err(_) => Err(silent(format!("no connection within {timeout:?}"))),
     }
 }
@@ -77,7 +89,9 @@ async fn secured(
     tls: &Secured,
     timeout: Duration,
 ) -> Result<MultiplexedConnection, Failure> {
-    let stream = TcpStream::connect(dial.address).await.map_err(silent)?;
+    let stream = TcpStream::connect(dial.address)
+        .await
+        .map_err(|error| unopened(&error.into()))?;
     stream.set_nodelay(true).map_err(silent)?;
     let host = dial.address.ip().to_string();
     let stream = tls.0.shake(&host, stream).await.map_err(silent)?;

@@ -71,7 +71,8 @@ async fn a_paused_node_is_silent_and_answers_again_when_resumed() {
     let roles = lab.roles().await;
     assert_eq!(roles.len(), 4);
     assert!(!roles.contains_key("n2"));
-    assert!(lab.command("n2", &["PING"]).await.is_err());
+    let error = lab.command("n2", &["PING"]).await.unwrap_err();
+    assert!(!error.refused, "{error}");
     lab.resume("n2").unwrap();
     eventually("n2 answers", async || {
         lab.command("n2", &["PING"]).await.is_ok()
@@ -95,6 +96,8 @@ async fn what_does_not_fit_a_nodes_state_is_an_error() {
     let message = lab.start("n1", Data::Keep).await.unwrap_err().message;
     assert!(message.contains("running already"), "{message}");
     lab.kill("n1").await.unwrap();
+    let error = lab.command("n1", &["PING"]).await.unwrap_err();
+    assert!(error.refused, "{error}");
     assert!(lab.kill("n1").await.is_err());
     assert!(lab.pause("n1").is_err());
     let message = lab.kill("n9").await.unwrap_err().message;

@@ -1,13 +1,15 @@
 //! SIGKILL to servers or clients; they come back when the fault ends, with the data that their configuration saved.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use cluster_config::Data;
+use tokio::net::TcpStream;
 
 use super::{
     Fault, FaultError, FaultGuard, FaultKind, Healed, Hits, Injection, Proof, Target, World,
-    world::refuses,
 };
 
 pub(super) const KIND: FaultKind = FaultKind {
@@ -81,6 +83,12 @@ async fn kill(world: &World, target: &Target) -> Result<Proof, FaultError> {
         }
         Target::Link(..) => Err(FaultError("a link has no process".to_owned())),
     }
+}
+
+/// Whether nobody listens at an address.
+async fn refuses(address: SocketAddr) -> bool {
+    let attempt = tokio::time::timeout(Duration::from_secs(1), TcpStream::connect(address));
+    matches!(attempt.await, Ok(Err(error)) if error.kind() == std::io::ErrorKind::ConnectionRefused)
 }
 
 struct Killed {

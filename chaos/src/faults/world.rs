@@ -1,12 +1,10 @@
 //! What faults act on: the deployment, and the client processes as far as faults may know them.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use cluster_config::Deployment;
-use tokio::net::TcpStream;
 
 use super::{FaultError, Target};
 use crate::shim::{Page, Shims};
@@ -73,12 +71,16 @@ impl World {
     /// One command to a server, as [`Deployment::command`]. A server that refuses connections, because another fault has just started it
     /// again, is waited for; one that goes on refusing is an error as ever.
     pub(super) async fn command(&self, node: &str, args: &[&str]) -> Result<String, FaultError> {
-        let address = self.deployment.node(node)?.address;
         let until = Instant::now() + LISTENS_WITHIN;
-        while refuses(address).await && Instant::now() < until {
-            tokio::time::sleep(Duration::from_millis(20)).await;
+        loop {
+            // Asked with the command itself: a connection that only tries the address could be counted among the clients of a server.
+            match self.deployment.command(node, args).await {
+                Err(error) if error.refused && Instant::now() < until => {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+                answer => return Ok(answer?),
+            }
         }
-        Ok(self.deployment.command(node, args).await?)
     }
 
     /// The control page of a target that is a process with the shim in it.
@@ -108,10 +110,4 @@ pub(super) fn process_state(pid: u32) -> Option<char> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name in brackets may hold anything, also brackets: the state follows the last one.
     stat.rsplit_once(')')?.1.trim_start().chars().next()
-}
-
-/// Whether nobody listens at an address.
-pub(super) async fn refuses(address: SocketAddr) -> bool {
-    let attempt = tokio::time::timeout(Duration::from_secs(1), TcpStream::connect(address));
-    matches!(attempt.await, Ok(Err(error)) if error.kind() == std::io::ErrorKind::ConnectionRefused)
 }
