@@ -17,6 +17,8 @@ static RELEASE_COUNTED: Script = Script::new(
     include_str!("../../scripts/release_counted.lua"),
 );
 static EXTEND: Script = Script::new("extend", include_str!("../../scripts/extend.lua"));
+static EXTEND_VOTE: Script =
+    Script::new("extend_vote", include_str!("../../scripts/extend_vote.lua"));
 pub(super) static LOOK: Script = Script::new("look", include_str!("../../scripts/look.lua"));
 
 /// What the acquire script answers for an acquire that was settled before.
@@ -31,22 +33,38 @@ pub(crate) struct Hash {
     reentrant: bool,
     /// A release speaks on the channel.
     speaks: bool,
+    /// Of an owner that may ask again, a hold is given back and lengthened only by its own acquire.
+    bound: bool,
 }
 
 /// Re-entrant, and waiters are woken.
 pub(crate) static REENTRANT: Hash = Hash {
     reentrant: true,
     speaks: true,
+    bound: false,
 };
 /// An owner that has the lock is told so instead of getting it again.
 pub(crate) static NON_REENTRANT: Hash = Hash {
     reentrant: false,
     speaks: true,
+    bound: false,
 };
 /// Re-entrant, without messages: waiters ask again and again.
 pub(crate) static SPIN: Hash = Hash {
     reentrant: true,
     speaks: false,
+    bound: false,
+};
+/// One master's vote: re-entrant, with requests that are bound to the acquire that they belong to.
+///
+/// Of several masters some may answer long after the others: one that was silent, or down, gets a release again when the same owner has
+/// had the lock anew, and a release by the owner's name alone would take that away. So of an owner that may ask again each vote is given
+/// back and lengthened only where its own acquire is remembered, and that is remembered for as long as the lock can last. A master that
+/// has forgotten the acquire has forgotten the lock with it.
+pub(crate) static REDLOCK: Hash = Hash {
+    reentrant: true,
+    speaks: true,
+    bound: true,
 };
 
 /// First and longest pause of a waiter that is not woken.
@@ -58,10 +76,15 @@ impl Form for Hash {
             let request = lock_alone(&ACQUIRE, ask.names);
             return request.arg_ms(ask.lease).arg(ask.owner.as_bytes());
         };
-        let request = self.acquire_remembered(ask, ids, latch_life(ask.lease));
-        match self.reentrant {
-            true => request,
-            false => request.arg(b"once"),
+        let request = lock_alone(&ACQUIRE, ask.names)
+            .key(&acquire_latch(ask.names, ids))
+            .arg_ms(ask.lease)
+            .arg(ask.owner.as_bytes())
+            .arg_ms(self.remembered(ask.lease));
+        match (self.bound, self.reentrant) {
+            (true, _) => request.arg(b"vote"),
+            (false, false) => request.arg(b"once"),
+            (false, true) => request,
         }
     }
 
@@ -80,7 +103,7 @@ impl Form for Hash {
     fn release(&self, ask: &Ask<'_>) -> Request {
         match ask.ids {
             None => self.release_single(ask),
-            Some(ids) => release_counted(ask, ids, false),
+            Some(ids) => release_counted(ask, ids, self.bound),
         }
     }
 
@@ -106,6 +129,22 @@ impl Form for Hash {
 
     fn extend_arg(&self, ask: &Ask<'_>, request: Request) -> Request {
         request.arg(ask.owner.as_bytes())
+    }
+
+    fn extend(&self, ask: &Ask<'_>) -> Request {
+        match ask.ids {
+            Some(ids) if self.bound => lock_alone(&EXTEND_VOTE, ask.names)
+                .key(&acquire_latch(ask.names, ids))
+                .arg_ms(ask.lease)
+                .arg(ask.owner.as_bytes())
+                .arg_ms(self.remembered(ask.lease)),
+            _ => self.extend_arg(ask, lock_alone(&EXTEND, ask.names).arg_ms(ask.lease)),
+        }
+    }
+
+    /// One that is bound names its own acquire, for which the script that renews many has no place.
+    fn renews_alone(&self) -> bool {
+        self.bound
     }
 
     fn read_extend(&self, value: &Value) -> Option<Extended> {
@@ -146,13 +185,14 @@ impl Form for Hash {
 }
 
 impl Hash {
-    /// An acquire of an owner that may come again, which the server remembers for so long.
-    pub(super) fn acquire_remembered(&self, ask: &Ask<'_>, ids: Ids, life: Duration) -> Request {
-        lock_alone(&ACQUIRE, ask.names)
-            .key(&acquire_latch(ask.names, ids))
-            .arg_ms(ask.lease)
-            .arg(ask.owner.as_bytes())
-            .arg_ms(life)
+    /// For how long a server remembers an acquire. One that its hold is bound to: a little longer than the lock can last without a
+    /// renewal, which is remembered anew.
+    fn remembered(&self, lease: Duration) -> Duration {
+        const LONGER: Duration = Duration::from_secs(1);
+        match self.bound {
+            true => lease.max(LONGER) + LONGER,
+            false => latch_life(lease),
+        }
     }
 
     fn release_single(&self, ask: &Ask<'_>) -> Request {
@@ -175,10 +215,10 @@ pub(super) fn tells_by_rule(ask: &Ask<'_>) -> bool {
 }
 
 /// An owner with several holds is rare where waiters spin; it speaks there too, to nobody.
-fn release_counted(ask: &Ask<'_>, ids: Ids, undo: bool) -> Request {
+fn release_counted(ask: &Ask<'_>, ids: Ids, bound: bool) -> Request {
     let mut request = lock_and_channel(&RELEASE_COUNTED, ask.names)
         .key(&ask.names.latch("redisson_unlock_latch", ids.release));
-    if undo {
+    if bound {
         request = request.key(&acquire_latch(ask.names, ids));
     }
     request

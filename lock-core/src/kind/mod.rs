@@ -1,4 +1,4 @@
-//! The kinds of lock: one registry, one file per kind.
+//! The kinds of lock: one registry, one file per format on the wire.
 
 pub(crate) mod all_of;
 mod fair;
@@ -9,7 +9,6 @@ pub(crate) mod latch;
 pub(crate) mod permits;
 mod plain;
 mod queued;
-mod redlock;
 mod rw;
 pub(crate) mod semaphore;
 
@@ -140,7 +139,7 @@ const ROWS: &[Row] = &[
         name: "redlock",
         about: "majority of independent masters, each member an RLock",
         place: Place::Majority,
-        form: &redlock::Redlock,
+        form: &hash::REDLOCK,
     },
 ];
 
