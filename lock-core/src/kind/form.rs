@@ -31,6 +31,13 @@ pub(crate) struct Ask<'a> {
     pub(crate) writers_first: Option<Duration>,
 }
 
+impl Ask<'_> {
+    /// Whether a release that names neither channel nor way says so where and how it should.
+    pub(super) fn tells_by_rule(&self) -> bool {
+        self.publish == "PUBLISH" && self.names.tells_by_rule()
+    }
+}
+
 /// For whom a place in the line is.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place<'a> {

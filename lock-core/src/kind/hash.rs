@@ -205,13 +205,8 @@ impl Hash {
         request
             .arg(ask.owner.as_bytes())
             .arg(ask.publish.as_bytes())
-            .tells_by_rule(tells_by_rule(ask))
+            .tells_by_rule(ask.tells_by_rule())
     }
-}
-
-/// Whether a release that names neither channel nor way says so where and how it should.
-pub(super) fn tells_by_rule(ask: &Ask<'_>) -> bool {
-    ask.publish == "PUBLISH" && ask.names.tells_by_rule()
 }
 
 /// An owner with several holds is rare where waiters spin; it speaks there too, to nobody.

@@ -5,10 +5,7 @@ use std::borrow::Cow;
 
 use redis::Value;
 
-use super::{
-    form::{Ask, Extended, Form, Given, Held, Reply, held, left},
-    hash::tells_by_rule,
-};
+use super::form::{Ask, Extended, Form, Given, Held, Reply, held, left};
 use crate::{
     names::Names,
     topology::{Request, Script, What},
@@ -88,7 +85,7 @@ impl Form for Plain {
             .arg(value(ask).as_bytes())
             .arg(ask.publish.as_bytes())
             .compares_and_deletes()
-            .tells_by_rule(tells_by_rule(ask))
+            .tells_by_rule(ask.tells_by_rule())
     }
 
     fn undo(&self, ask: &Ask<'_>) -> Request {
