@@ -84,6 +84,12 @@ pub trait LockClient: Send + Sync {
     async fn close(self: Box<Self>);
 }
 
+/// Whether several may hold a lock of this kind at once: such a hold says nothing of exclusion, and its holder only reads what is
+/// protected.
+pub(crate) fn is_shared(kind: &str) -> bool {
+    matches!(kind, "read" | "semaphore" | "permits" | "latch")
+}
+
 /// An acquire, as PROTOCOL's.
 #[derive(Debug, Clone)]
 pub struct AcquireRequest {

@@ -8,7 +8,7 @@ use hdrhistogram::Histogram;
 use super::{BenchPlan, Hooks, Leasing, kind_of};
 use crate::{
     server_stats::ServerWatch,
-    subject::{ConnectTo, Subject, SubjectError},
+    subject::{ConnectTo, Subject, SubjectError, is_shared},
     workload::{
         Asks, LeaseOf, Workload,
         ledger::Passed,
@@ -116,7 +116,7 @@ impl Arm {
             "" => kinds.first().map_or("", String::as_str),
             kind => kind,
         };
-        self.asks(plan) != Asks::One || !matches!(kind, "read" | "semaphore" | "permits" | "latch")
+        self.asks(plan) != Asks::One || !is_shared(kind)
     }
 
     pub(super) fn lease(&self, plan: &BenchPlan) -> Option<Duration> {

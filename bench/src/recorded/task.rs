@@ -11,10 +11,7 @@ use tokio::time::Instant;
 
 use super::client::{Inner, ok};
 use super::{Protects, Shared};
-use crate::subject::{AcquireEnd, AcquireRequest, ReleaseEnd};
-
-/// Kinds whose holders share: they read what is protected and never write.
-const SHARING: &[&str] = &["read", "semaphore", "permits", "latch"];
+use crate::subject::{AcquireEnd, AcquireRequest, ReleaseEnd, is_shared};
 
 /// The two sides between which a downgrade goes.
 const WRITE: &str = "write";
@@ -258,7 +255,7 @@ enum Work {
 impl Work {
     fn begin(inner: &Inner, hold: &Hold, kind: &str, locks: &[String]) -> Self {
         let shared = &inner.shared;
-        if SHARING.contains(&kind) {
+        if is_shared(kind) {
             return Work::Nothing;
         }
         match (shared.load.protects, hold.token) {

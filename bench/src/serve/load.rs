@@ -6,7 +6,7 @@ use hdrhistogram::Histogram;
 
 use crate::{
     inside::{LoadReport, LoadRequest},
-    subject::{ConnectTo, Subject},
+    subject::{ConnectTo, Subject, is_shared},
     workload::{
         self, Asks,
         record::merge,
@@ -31,8 +31,7 @@ pub(super) async fn run(
         known if kinds.iter().any(|kind| kind == known) => known.to_owned(),
         other => return Err(format!("{} has no kind `{other}`", subject.name())),
     };
-    // What several may hold at once says nothing of exclusion.
-    let exclusive = !matches!(kind.as_str(), "read" | "semaphore" | "permits" | "latch");
+    let exclusive = !is_shared(&kind);
     // Names of this client and this moment: an earlier loop's leftovers are not met.
     let own = format!("{}{}:{}:", asked.prefix, connect.client, std::process::id());
     let load = Load {
