@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     stats::{self, batch, blocks, censored},
-    workload::{LeaseOf, Spread, round::Disturbance},
+    workload::{LeaseOf, Spread, record::pairs, round::Disturbance},
 };
 
 /// A round with fewer cycles says nothing about a rate.
@@ -332,12 +332,6 @@ fn noise(arm: &Arm, dropped_rounds: u32) -> Noise {
 }
 
 fn raw(arm: &Arm) -> Raw {
-    let pairs = |histogram: &hdrhistogram::Histogram<u64>| {
-        histogram
-            .iter_recorded()
-            .map(|at| (at.value_iterated_to(), at.count_at_value()))
-            .collect()
-    };
     Raw {
         cycles_per_s: arm.rounds.iter().map(|r| r.cycles_per_s).collect(),
         cycles_per_part: arm

@@ -2,14 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use hdrhistogram::Histogram;
-
 use crate::{
     inside::{LoadReport, LoadRequest},
     subject::{ConnectTo, Subject, is_shared},
     workload::{
         self, Asks,
-        record::merge,
+        record::{merge, pairs},
         round::{self, Crew, Load, SharedClient},
     },
 };
@@ -81,11 +79,4 @@ pub(super) async fn run(
             )
         }),
     })
-}
-
-fn pairs(histogram: &Histogram<u64>) -> Vec<(u64, u64)> {
-    histogram
-        .iter_recorded()
-        .map(|step| (step.value_iterated_to(), step.count_at_value()))
-        .collect()
 }

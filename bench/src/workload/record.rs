@@ -35,6 +35,14 @@ pub(crate) fn merge(sum: &mut Histogram<u64>, part: &Histogram<u64>) {
     sum.add(part).expect("both grow as far as they must");
 }
 
+/// What a histogram holds, as it is kept and sent: each value and how often, in rising order.
+pub(crate) fn pairs(histogram: &Histogram<u64>) -> Vec<(u64, u64)> {
+    histogram
+        .iter_recorded()
+        .map(|at| (at.value_iterated_to(), at.count_at_value()))
+        .collect()
+}
+
 /// A small histogram: values rounded to seven bits (below 1 %), and how often. One is kept per part of a window, so that
 /// resampling can draw parts.
 pub(crate) type Coarse = BTreeMap<u64, u32>;
