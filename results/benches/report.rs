@@ -3,9 +3,12 @@
 // A benchmark's output is what it is for.
 #![allow(clippy::print_stderr)]
 
-use std::time::{Duration, Instant};
+mod goal;
+
+use std::time::Duration;
 
 use criterion::{Criterion, criterion_group, criterion_main};
+use goal::goal;
 use results::compare::compare;
 use results::report;
 use results::run::{BenchRow, Estimate, Meta, Quantiles, Run};
@@ -49,26 +52,14 @@ fn run(name: &str) -> Vec<u8> {
     serde_json::to_vec(&run).expect("a run is JSON")
 }
 
-/// Once, against what is aimed at.
-fn goal(name: &str, most_s: u64, what: impl Fn()) {
-    let (most, begun) = (Duration::from_secs(most_s), Instant::now());
-    what();
-    let took = begun.elapsed();
-    let verdict = if took <= most {
-        "reached"
-    } else {
-        "NOT reached"
-    };
-    eprintln!("goal: {name}: {took:.3?}, at most {most:?}: {verdict}");
-}
-
 fn of_ten_million(c: &mut Criterion) {
     let (a, b) = (run("a"), run("b"));
     let read = |bytes: &[u8]| store::parse("run.json".as_ref(), bytes).expect("a good run");
-    goal("compare of two runs of 10 million operations", 1, || {
+    let compared = "compare of two runs of 10 million operations";
+    goal(compared, Duration::from_secs(1), || {
         compare(&[read(&a), read(&b)], false).expect("the same rows");
     });
-    goal("report of one as HTML", 2, || {
+    goal("report of one as HTML", Duration::from_secs(2), || {
         let page = report::by_name("html").expect("a known format");
         page.render(&read(&a)).expect("a document");
     });

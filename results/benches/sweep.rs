@@ -3,11 +3,16 @@
 // A benchmark's output is what it is for.
 #![allow(clippy::print_stderr)]
 
-use std::time::{Duration, Instant};
+mod goal;
+
+use std::time::Duration;
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
+use goal::goal;
 use results::overlap::{Hold, Mode, overlaps};
 
+/// What is aimed at, in one pass.
+const MOST: Duration = Duration::from_secs(2);
 /// An acquire and a release each.
 const HOLDS: u32 = 5_000_000;
 
@@ -30,17 +35,6 @@ fn holds(mode: Mode) -> Vec<Hold> {
         .collect()
 }
 
-/// What is aimed at, in one pass.
-fn goal(name: &str, took: Duration) {
-    const MOST: Duration = Duration::from_secs(2);
-    let verdict = if took <= MOST {
-        "reached"
-    } else {
-        "NOT reached"
-    };
-    eprintln!("goal: 10 million operations swept, {name}: {took:.3?}, at most {MOST:?}: {verdict}");
-}
-
 fn sweep(c: &mut Criterion) {
     let mut group = c.benchmark_group("sweep of 10 million operations");
     group.sample_size(10);
@@ -50,9 +44,13 @@ fn sweep(c: &mut Criterion) {
         ("readers", Mode::Read),
     ] {
         let holds = holds(mode);
-        let begun = Instant::now();
-        overlaps(holds.clone(), |_| None);
-        goal(name, begun.elapsed());
+        goal(
+            &format!("10 million operations swept, {name}"),
+            MOST,
+            || {
+                overlaps(holds.clone(), |_| None);
+            },
+        );
         group.bench_function(name, |b| {
             b.iter_batched(
                 || holds.clone(),
