@@ -55,13 +55,10 @@ pub struct Hold {
 }
 
 impl Hold {
-    fn owner_and_mode(&self) -> u64 {
-        owner_and_mode(self.owner, self.mode)
+    /// Its owner in a mode, as one number.
+    fn owner_in(&self, mode: Mode) -> u64 {
+        u64::from(self.owner) << 2 | mode as u64
     }
-}
-
-fn owner_and_mode(owner: u32, mode: Mode) -> u64 {
-    u64::from(owner) << 2 | mode as u64
 }
 
 /// A hold that began while a conflicting one lasted.
@@ -134,11 +131,11 @@ fn join(holds: &mut Vec<Hold>) {
             latest.clear();
         }
         if hold.mode.nests()
-            && let Some(before) = latest.insert(hold.owner_and_mode(), kept)
+            && let Some(before) = latest.insert(hold.owner_in(hold.mode), kept)
             && let before_ns = holds[before].to_ns
             && hold.from_ns <= before_ns
         {
-            latest.insert(hold.owner_and_mode(), before);
+            latest.insert(hold.owner_in(hold.mode), before);
             holds[before].to_ns = before_ns.max(hold.to_ns);
             continue;
         }
@@ -217,7 +214,7 @@ impl<'a> Sweep<'a> {
                 }
             };
             if hold.mode.nests() {
-                self.own.insert(hold.owner_and_mode(), hold.to_ns);
+                self.own.insert(hold.owner_in(hold.mode), hold.to_ns);
             }
         }
     }
@@ -285,7 +282,7 @@ impl<'a> Sweep<'a> {
 
     /// Whether the owner of a new hold already has one in a mode that it nests with: 0 or 1.
     fn owned(&self, hold: &Hold, mode: Mode) -> u64 {
-        let until = self.own.get(&owner_and_mode(hold.owner, mode));
+        let until = self.own.get(&hold.owner_in(mode));
         u64::from(hold.mode.nests() && until.is_some_and(|to_ns| *to_ns >= hold.from_ns))
     }
 
