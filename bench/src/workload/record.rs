@@ -149,6 +149,12 @@ impl Samples {
         }
     }
 
+    /// An error of which nobody knows whether the call was done.
+    pub(crate) fn unknown(&mut self, what: &str, why: &str) {
+        self.unknown += 1;
+        self.error(what, why);
+    }
+
     /// Adds what other tasks have seen; turns are not among it, since they are judged on the way.
     pub(crate) fn merge(&mut self, other: &Samples) {
         for (sum, part) in [

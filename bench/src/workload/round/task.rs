@@ -198,10 +198,7 @@ impl Task {
                     return;
                 }
                 AcquireEnd::Failed(why) => samples.error("acquire", &why),
-                AcquireEnd::Unknown(why) => {
-                    samples.unknown += 1;
-                    samples.error("acquire", &why);
-                }
+                AcquireEnd::Unknown(why) => samples.unknown("acquire", &why),
                 AcquireEnd::Ok { .. } => return,
             }
         }
@@ -235,10 +232,7 @@ impl Task {
                 ReleaseEnd::Ok => {}
                 ReleaseEnd::NotHeld => samples.error("release", "the lock was not held any more"),
                 ReleaseEnd::Failed(why) => samples.error("release", &why),
-                ReleaseEnd::Unknown(why) => {
-                    samples.unknown += 1;
-                    samples.error("release", &why);
-                }
+                ReleaseEnd::Unknown(why) => samples.unknown("release", &why),
             }
         }
         self.over(&held, release_ns, freed_ns);
