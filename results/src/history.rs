@@ -7,7 +7,11 @@
 //! - [`Line::to_json`] writes one line, and [`Line::parse`] reads it back to the same value.
 
 mod error;
+mod fields;
+mod line;
 mod parse;
+mod raw;
+mod sequence;
 mod write;
 
 use std::collections::BTreeMap;

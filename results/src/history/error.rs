@@ -1,5 +1,6 @@
 //! Turns what is wrong with a history file into one sentence: where, what was found, what is allowed.
 
+use serde_json::Value;
 use thiserror::Error;
 
 /// A history that cannot be read, or a line of it.
@@ -34,8 +35,24 @@ impl HistoryError {
         }
     }
 
+    /// A line without a field that it must have.
+    pub(super) fn missing(name: &str) -> Self {
+        Self::new(format!("no `{name}`"), format!("a line with `{name}`"))
+    }
+
     pub(crate) fn at(mut self, line: usize) -> Self {
         self.line = line;
         self
     }
+}
+
+/// A value for a message, cut short.
+pub(super) fn shown(value: &Value) -> String {
+    let text = value.to_string();
+    if text.chars().count() <= 60 {
+        return text;
+    }
+    let mut short: String = text.chars().take(60).collect();
+    short.push('…');
+    short
 }
