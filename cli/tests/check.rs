@@ -3,7 +3,10 @@
 
 mod support;
 
-use support::{code, run, stderr, stdout};
+use std::io::Write as _;
+use std::process::Stdio;
+
+use support::{code, locklab, run, stderr, stdout};
 
 /// Two clients take turns, three grants, so that the floors are met.
 const CLEAN: &str = r#"{"t_ns":1000000,"id":1,"client":"c1","owner":"t0","op":"acquire","lock":"orders","kind":"reentrant","lease_ms":3000,"wait_ms":500}
@@ -137,6 +140,33 @@ fn a_cut_or_damaged_compressed_history_is_65_and_named() {
             "{message}"
         );
     }
+}
+
+#[test]
+fn a_history_is_read_from_standard_input() {
+    let (dir, path) = compressed();
+    let zst = std::fs::read(path).unwrap();
+    let piped = |name: &str, bytes: &[u8]| {
+        let mut command = locklab(dir.path());
+        command.args(["check", name]).stdin(Stdio::piped());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        // Dropped when it is written, so that the history ends.
+        child.stdin.take().unwrap().write_all(bytes).unwrap();
+        child.wait_with_output().unwrap()
+    };
+    for (name, bytes) in [
+        ("-", CLEAN.as_bytes()),
+        ("/dev/stdin", CLEAN.as_bytes()),
+        ("-", &zst),
+    ] {
+        let output = piped(name, bytes);
+        assert_eq!(code(&output), 0, "{}{}", stdout(&output), stderr(&output));
+    }
+    let output = piped("-", b"not json\n");
+    assert_eq!(code(&output), 65);
+    let message = stderr(&output);
+    assert!(message.contains("/dev/stdin: line 1"), "{message}");
 }
 
 #[test]

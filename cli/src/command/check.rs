@@ -19,7 +19,7 @@ use crate::terminal::Terminal;
 /// Flags of `check`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// A run (a directory, its name under runs/, or `latest`) or a history file
+    /// A run (a directory, its name under runs/, or `latest`), a history file, or `-` for a history on standard input
     run: String,
     /// Share of a lease by which clocks may disagree; it shortens contract intervals and nothing else
     #[arg(long, value_parser = percent, default_value = "1%", value_name = "PERCENT")]
@@ -153,8 +153,10 @@ fn histories(run: &str) -> anyhow::Result<Vec<Judged>> {
         kinds: Vec::new(),
         doubts: Vec::new(),
     };
-    let path = Path::new(run);
-    if path.is_file() && path.file_name().is_some_and(|name| name != RUN_FILE) {
+    let path = Path::new(if run == "-" { "/dev/stdin" } else { run });
+    // Anything that can be read, a pipe too.
+    let is_file = path.exists() && !path.is_dir();
+    if is_file && path.file_name().is_some_and(|name| name != RUN_FILE) {
         return Ok(vec![bare(path.to_owned())]);
     }
     // Somebody else's recording, or what was left of a run that was killed early: a directory with nothing but a history.
