@@ -96,6 +96,22 @@ fn a_sweep_is_a_curve_by_level() {
 }
 
 #[test]
+fn a_sweep_is_about_the_workload_that_is_named() {
+    let server = Server::start();
+    let sweep = ["--sweep", "tasks", "--tasks", "2"];
+    let wished = ["--workload", "contended", "--subject", "lock-core:plain"];
+    let (code, json, errors) = bench(&server, &[sweep, wished].concat());
+    assert!([0, 2].contains(&code), "{code} {errors}");
+    assert_eq!(json["sweeps"][0]["workload"], "contended");
+    for row in json["rows"].as_array().unwrap() {
+        assert_eq!(
+            (&row["workload"], &row["locks"]),
+            (&"contended".into(), &1.into())
+        );
+    }
+}
+
+#[test]
 fn a_proxy_on_the_way_is_said_in_the_row_with_what_it_really_added() {
     let dir = tempfile::tempdir().unwrap();
     let output = run(
@@ -243,6 +259,11 @@ fn what_cannot_be_is_wrong_usage() {
         &["bench", "--arrivals", "poisson"],
         &["bench", "--rtt", "soon"],
         &["bench", "--sweep", "moods"],
+        &["bench", "--sweep", "tasks", "--workload", "zipf,contended"],
+        &["bench", "--sweep", "rate", "--workload", "herd"],
+        &["bench", "--sweep", "waiters", "--workload", "contended"],
+        &["bench", "--sweep", "locks", "--workload", "contended"],
+        &["bench", "--sweep", "locks", "--workload", "multi"],
         &["bench", "--workload", "nothing"],
         &["bench", "--workload", "contended,multi"],
         &[

@@ -35,14 +35,9 @@ pub(crate) struct Options {
     /// Locks under test; one named twice is an A/A pair [default: our lock and SET NX PX, or redlock on independent masters]
     #[arg(long, value_name = "S[,S]")]
     pub(super) subject: Vec<String>,
-    /// What clients do
-    #[arg(
-        long,
-        value_delimiter = ',',
-        default_value = "uncontended,contended",
-        value_name = "W[,W]"
-    )]
-    pub(super) workload: Vec<String>,
+    /// What clients do [default: uncontended,contended; one in a sweep: uncontended, or chain for waiters]
+    #[arg(long, value_delimiter = ',', value_name = "W[,W]")]
+    workload: Vec<String>,
     /// Concurrent tasks [default: 16]
     #[arg(long, value_delimiter = ',', value_name = "N[,N]")]
     pub(super) tasks: Vec<u32>,
@@ -122,6 +117,19 @@ pub(crate) struct Options {
     yes_this_is_mine: bool,
     #[command(flatten)]
     provisioner: ProvisionerArgs,
+}
+
+impl Options {
+    /// What clients do, also where nobody says it.
+    fn workloads(&self) -> Vec<String> {
+        if !self.workload.is_empty() {
+            return self.workload.clone();
+        }
+        match self.sweep {
+            Some(over) => vec![over.usual_workload().to_owned()],
+            None => vec!["uncontended".to_owned(), "contended".to_owned()],
+        }
+    }
 }
 
 pub(crate) async fn run(
@@ -314,7 +322,8 @@ fn check(options: &Options) -> anyhow::Result<()> {
             "--duration: a window under 50ms measures nothing",
         ));
     }
-    for name in &options.workload {
+    let workloads = options.workloads();
+    for name in &workloads {
         let workload = bench::workload::find(name).map_err(exit::usage)?;
         if options.rate.is_some() && !workload.paced {
             return Err(exit::usage(format!(
@@ -322,9 +331,12 @@ fn check(options: &Options) -> anyhow::Result<()> {
             )));
         }
     }
+    if let Some(over) = options.sweep {
+        bench_sweep::check(over, &workloads)?;
+    }
     if options.subject.is_empty() {
-        let mut others = options.workload.iter().skip(1);
-        let first = &options.workload[0];
+        let mut others = workloads.iter().skip(1);
+        let first = &workloads[0];
         if let Some(other) = others.find(|name| shown_by(name) != shown_by(first)) {
             return Err(exit::usage(format!(
                 "`{first}` and `{other}` are for different kinds of lock: name locks that can do both with --subject, or \
@@ -334,7 +346,7 @@ fn check(options: &Options) -> anyhow::Result<()> {
     }
     for name in subjects(&options.subject) {
         let subject = bench::subjects::find(&name).map_err(exit::usage)?;
-        for workload in &options.workload {
+        for workload in &workloads {
             driver::kind_of(&options.kind, subject.as_ref(), workload).map_err(exit::usage)?;
         }
     }
@@ -375,11 +387,11 @@ pub(super) fn plan(
 ) -> BenchPlan {
     let mut plan = BenchPlan::new(url);
     plan.topology = topology.to_owned();
+    plan.workloads = options.workloads();
     plan.subjects = subjects(&options.subject);
     if plan.subjects.is_empty() {
-        plan.subjects = usual_subjects(url, &options.workload);
+        plan.subjects = usual_subjects(url, &plan.workloads);
     }
-    plan.workloads = options.workload.clone();
     plan.tasks = match (options.tasks.as_slice(), options.rate) {
         ([], None) => vec![16],
         // An open loop needs room: a tick that finds every task busy begins late.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bench::driver::BenchPlan;
 use bench::sweep::knee::{Knee, Search, Step};
 use bench::sweep::{levels, usl};
-use bench::workload::Pace;
+use bench::workload::{self, Asks, Pace, Spread};
 use clap::ValueEnum;
 use cluster_config::{Topology, TopologyKind};
 use results::measures::{Interval, KneeAt, Scalability, Sweep, SweepPoint};
@@ -20,7 +20,7 @@ use crate::terminal::Terminal;
 /// What is raised from level to level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Over {
-    /// Tasks with locks of their own, up to --tasks (256); the scalability law is fitted
+    /// Tasks, up to --tasks (256); the scalability law is fitted
     Tasks,
     /// Cycles offered per second, from --rate (1000/s) on, until they are not kept: the knee
     Rate,
@@ -32,6 +32,40 @@ pub(crate) enum Over {
     Replicas,
     /// Independent masters: 1, 3, 5, 7
     Masters,
+}
+
+impl Over {
+    /// What clients do, where nobody says it.
+    pub(super) fn usual_workload(self) -> &'static str {
+        match self {
+            Over::Waiters => "chain",
+            _ => "uncontended",
+        }
+    }
+}
+
+/// Says no to workloads of which this is not what a level would raise.
+pub(super) fn check(over: Over, workloads: &[String]) -> anyhow::Result<()> {
+    let [wished] = workloads else {
+        return Err(exit::usage(
+            "--sweep: a curve is about one workload; name one with --workload",
+        ));
+    };
+    let workload = workload::find(wished).map_err(exit::usage)?;
+    let why = match over {
+        Over::Rate if !workload.paced => "has a rhythm of its own",
+        Over::Waiters if wished != over.usual_workload() => {
+            "does not keep all tasks but one waiting"
+        }
+        Over::Locks if workload.spread == Spread::One => "has one lock",
+        Over::Locks if workload.asks != Asks::One => "takes several locks at once",
+        _ => return Ok(()),
+    };
+    Err(exit::usage(format!(
+        "--sweep {}: `{wished}` {why}; choose another workload, or leave it out for `{}`",
+        name(over),
+        over.usual_workload()
+    )))
 }
 
 /// What a rate must do to be kept.
@@ -109,22 +143,12 @@ impl Lab<'_> {
         let plans: Vec<(u32, BenchPlan)> = match over {
             Over::Tasks => levels(most.unwrap_or(256))
                 .into_iter()
-                .map(|level| {
-                    (
-                        level,
-                        with(&base, "uncontended", |plan| plan.tasks = vec![level]),
-                    )
-                })
+                .map(|level| (level, with(&base, |plan| plan.tasks = vec![level])))
                 .collect(),
             Over::Waiters => levels(most.unwrap_or(1_000))
                 .into_iter()
                 // One holds, the others wait.
-                .map(|level| {
-                    (
-                        level,
-                        with(&base, "chain", |plan| plan.tasks = vec![level + 1]),
-                    )
-                })
+                .map(|level| (level, with(&base, |plan| plan.tasks = vec![level + 1])))
                 .collect(),
             _ => levels(self.options.locks.unwrap_or(1_000_000))
                 .into_iter()
@@ -136,7 +160,7 @@ impl Lab<'_> {
                         plan.locks = Some(level);
                         plan.tasks = vec![tasks];
                     };
-                    (level, with(&base, "uncontended", fill))
+                    (level, with(&base, fill))
                 })
                 .collect(),
         };
@@ -203,11 +227,10 @@ impl Lab<'_> {
                 self.seed,
                 self.keeper,
             );
-            plan.workloads = vec!["uncontended".into()];
             plan.durability = durability;
             if over == Over::Replicas && self.options.subject.is_empty() {
                 // Only our locks can be asked to wait for replicas.
-                plan.subjects = vec!["lock-core:reentrant".into()];
+                plan.subjects.retain(|name| name.starts_with("lock-core:"));
             }
             let measured = measure(&plan, self.keeper, self.cancel, self.terminal).await;
             deployment.down().await?;
@@ -260,12 +283,7 @@ impl Lab<'_> {
                     Step::Done(knee) => break knee,
                     Step::Measure { rate_per_s, long } => (rate_per_s, long),
                 };
-                let workload = self
-                    .options
-                    .workload
-                    .first()
-                    .map_or("uncontended", String::as_str);
-                let plan = with(base, workload, |plan| {
+                let plan = with(base, |plan| {
                     plan.subjects = vec![subject.clone()];
                     plan.rounds = 1;
                     plan.duration =
@@ -314,10 +332,9 @@ fn name(over: Over) -> String {
         .map_or(String::new(), |value| value.get_name().to_owned())
 }
 
-/// The plan with the workload that the sweep is about, and one more change.
-fn with(base: &BenchPlan, workload: &str, change: impl FnOnce(&mut BenchPlan)) -> BenchPlan {
+/// The plan with one change.
+fn with(base: &BenchPlan, change: impl FnOnce(&mut BenchPlan)) -> BenchPlan {
     let mut plan = base.clone();
-    plan.workloads = vec![workload.to_owned()];
     change(&mut plan);
     plan
 }
