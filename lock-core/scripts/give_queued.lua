@@ -1,8 +1,60 @@
--- Gives the lock, or the place in its line, back; the lock goes to the next in the line at once. 1: done; nil: this owner had
--- neither.
--- ARGV: owner, publish command, longest unclaimed lease in ms.
-if redis.call('hdel', lock, ARGV[1]) == 0 then
-    return leave(ARGV[1]) and 1 or nil
+-- Gives the lock, or the place in its line, back; the lock goes to the next in the line at once. 1: done; {token}: done, and the
+-- first heir has the lock for his whole lease; nil: this owner had neither.
+-- ARGV: owner, publish command, longest unclaimed lease in ms, [client, how long it counts as alive in ms, 1: it is subscribed,
+-- for each of up to two heirs, who wait in this client and came in this order: for how many us, lease in ms, owner]. The lock stays
+-- in this client unless somebody of another came before the first heir; who is left of them has the client's place.
+local client = ARGV[4]
+local came, lease, heir
+local now = ARGV[9] and clock()
+if now then
+    came, lease, heir = now - ARGV[7], tonumber(ARGV[8]), ARGV[9]
 end
-pass(nil, tonumber(ARGV[3]), ARGV[2])
+local function stand(waited, ms, owner)
+    place(client, now - waited, now / 1000 + ARGV[5], ARGV[6], ms, owner)
+end
+-- The place is the second heir's now.
+local function inherit(placed)
+    if ARGV[12] then
+        stand(ARGV[10], ARGV[11], ARGV[12])
+        if not placed then
+            keep()
+        end
+    elseif placed then
+        vacate(client)
+    end
+end
+
+if redis.call('hdel', lock, ARGV[1]) == 0 then
+    if heir and redis.call('hexists', lock, heir) == 1 then
+        -- A repetition, and the first time he got it.
+        if redis.call('pttl', lock) < lease then
+            redis.call('pexpire', lock, lease)
+        end
+        return {tonumber(redis.call('get', counter))}
+    end
+    if client and standing(client) == ARGV[1] then
+        vacate(client)
+        return 1
+    end
+    return nil
+end
+if not heir then
+    pass(nil, tonumber(ARGV[3]), ARGV[2])
+    return 1
+end
+local placed, behind = ahead(client, came)
+if not behind then
+    local token = grant(heir, lease)
+    inherit(placed)
+    return {token}
+end
+if standing(client) ~= heir then
+    stand(ARGV[7], ARGV[8], heir)
+    keep()
+end
+local called, token = pass(now, tonumber(ARGV[3]), ARGV[2], heir, client)
+if called == heir then
+    inherit(false)
+    return {token}
+end
 return 1

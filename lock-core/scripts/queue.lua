@@ -1,13 +1,10 @@
--- What the scripts of a queued lock share; put in front of each. KEYS: lock, token counter, line.
--- The lock is a hash {owner: 1}, as RLock's, so that each excludes the other. The line is one hash:
---   head, tail        the last place that was called, and the last that was given out
---   w:<place>         "<lease in ms> <client> <owner>" of who waits there
---   o:<owner>         his place
---   c:<client>        "<server's ms until when it counts as alive> <1: it is subscribed>"
---   n:<client>        how many of its owners wait
---   at                "<owner> <server's us> <ms>": who was called last, when, and for how long
+-- What the scripts of a queued lock share; put in front of each. KEYS: lock, token counter, line, order of the line.
+-- The lock is a hash {owner: 1}, as RLock's, so that each excludes the other. A client has one place in the line, for that of its
+-- owners who came first; the others wait in the client. The line is a hash:
+--   <client>     "<server's ms until when it counts as alive> <1: it is subscribed> <lease in ms> <owner>"
+-- and its order a sorted set of the same clients, by the server's us at which the owner in the place came.
 -- A client listens on the channel <line>:<client>.
-local lock, counter, line = KEYS[1], KEYS[2], KEYS[3]
+local lock, counter, line, order = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 -- A line that nobody has touched for so long has no live waiter.
 local LINE_MS = 15000
 
@@ -16,73 +13,80 @@ local function clock()
     return now[1] * 1000000 + now[2]
 end
 
--- Empties the place of one of a client's owners.
-local function empty(place, client, owner)
-    redis.call('hdel', line, 'o:' .. owner, 'w:' .. place)
-    if redis.call('hincrby', line, 'n:' .. client, -1) <= 0 then
-        redis.call('hdel', line, 'n:' .. client, 'c:' .. client)
-    end
+-- Keeps the line; whoever waits does so by his beats.
+local function keep()
+    redis.call('pexpire', line, LINE_MS)
+    redis.call('pexpire', order, LINE_MS)
 end
 
--- Takes an owner out of the line; true if he was in it.
-local function leave(owner)
-    local place = redis.call('hget', line, 'o:' .. owner)
-    if not place then
-        return false
+-- The owner in a client's place, if there is one.
+local function standing(client)
+    return string.match(redis.call('hget', line, client) or '', ' (%S+)$')
+end
+
+-- Puts an owner into his client's place.
+local function place(client, came, alive, subscribed, lease, owner)
+    redis.call('zadd', order, string.format('%.0f', came), client)
+    redis.call('hset', line, client, string.format('%.0f %s %s %s', alive, subscribed, lease, owner))
+end
+
+local function vacate(client)
+    redis.call('zrem', order, client)
+    redis.call('hdel', line, client)
+end
+
+-- Whether a client has a place at the head of the line, and whether another has one who came before `came`, or at all.
+local function ahead(client, came)
+    local first = redis.call('zrange', order, 0, 1, 'withscores')
+    if not first[1] then
+        return false, false
     end
-    empty(place, string.match(redis.call('hget', line, 'w:' .. place), '^%S+ (%S+)'), owner)
-    return true
+    local other = first[1] == client and 3 or 1
+    local behind = first[other] and (not came or tonumber(first[other + 1]) < came)
+    return first[1] == client or first[3] == client, behind
+end
+
+-- Gives a free lock to an owner, and says with which token.
+local function grant(owner, lease, token)
+    -- The token first: without one there is to be no hold either.
+    token = token or redis.call('incr', counter)
+    redis.call('hset', lock, owner, 1)
+    redis.call('pexpire', lock, lease)
+    return token
 end
 
 -- Gives a free lock to the first in the line who is there to take it, and says so on his client's channel. Nothing: nobody is.
 -- `window` is the longest lease of a hold that was not asked for just now: its holder has to claim the rest. `asker` asks
 -- himself and `client` hears the answer to this very script: they need no message to know. `now` is nil if nobody has looked.
 local function pass(now, window, publish, asker, client)
-    local ends = redis.call('hmget', line, 'head', 'tail')
-    if not ends[2] then
-        return
-    end
-    now = now or clock()
-    local place, tail = tonumber(ends[1] or 0), tonumber(ends[2] or 0)
-    local head, kept, token = place, false, nil
-    while place < tail do
-        place = place + 1
-        local entry = redis.call('hget', line, 'w:' .. place)
-        if entry then
-            local lease, whose, owner = string.match(entry, '^(%d+) (%S+) (%S+)$')
-            local alive, ready = string.match(redis.call('hget', line, 'c:' .. whose) or '0 0', '^(%d+) (%d)$')
-            if tonumber(alive) * 1000 < now then
-                empty(place, whose, owner)
-            else
-                lease = tonumber(lease)
-                if owner ~= asker then
-                    lease = math.min(lease, window)
-                end
-                -- The token first: without one there is to be no hold either. One that nobody heard of is used again.
+    local kept, token = 0, nil
+    while true do
+        local whose = redis.call('zrange', order, kept, kept)[1]
+        if not whose then
+            return
+        end
+        now = now or clock()
+        local entry = redis.call('hget', line, whose) or ''
+        local alive, ready, lease, owner = string.match(entry, '^(%d+) (%d) (%d+) (%S+)$')
+        if not alive or tonumber(alive) * 1000 < now then
+            vacate(whose)
+        else
+            lease = tonumber(lease)
+            -- Who is subscribed and does not hear is dead or cut off; he keeps his place as long as he counts as alive.
+            local heard = owner == asker or whose == client or ready == '0'
+            if owner ~= asker then
+                lease = math.min(lease, window)
+                -- One that nobody heard of is used again.
                 token = token or redis.call('incr', counter)
-                -- Who is subscribed and does not hear is dead or cut off; he keeps his place as long as he counts as alive.
-                local heard = owner == asker or whose == client or ready == '0'
-                if owner ~= asker then
-                    local message = string.format('%s %d %.0f %d', owner, token, now, lease)
-                    local ears = redis.pcall(publish == 'BOTH' and 'PUBLISH' or publish, line .. ':' .. whose, message)
-                    heard = heard or (type(ears) == 'number' and ears > 0)
-                end
-                if heard then
-                    empty(place, whose, owner)
-                    redis.call('hset', lock, owner, 1)
-                    redis.call('pexpire', lock, lease)
-                    redis.call('hset', line, 'head', kept and head or place, 'at', string.format('%s %.0f %d', owner, now, lease))
-                    redis.call('pexpire', line, LINE_MS)
-                    return owner, token, lease
-                end
-                kept = true
+                local message = string.format('%s %d %.0f %d', owner, token, now, lease)
+                local ears = redis.pcall(publish == 'BOTH' and 'PUBLISH' or publish, line .. ':' .. whose, message)
+                heard = heard or (type(ears) == 'number' and ears > 0)
             end
+            if heard then
+                vacate(whose)
+                return owner, grant(owner, lease, token), lease
+            end
+            kept = kept + 1
         end
-        if not kept then
-            head = place
-        end
-    end
-    if not kept then
-        redis.call('del', line)
     end
 end

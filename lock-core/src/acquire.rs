@@ -230,7 +230,10 @@ impl Search {
 
     /// The last attempt took nothing; an earlier one may still be on its way.
     fn nothing_taken(&mut self) {
-        if !self.hold.is_unsettled() {
+        // Whoever waits in a client's one place may be given the lock by a release.
+        let line = self.hold.lock.form.line();
+        let is_heir = self.hold.is_in_line() && line.is_some_and(|line| line.heirs() > 0);
+        if !self.hold.is_unsettled() && !is_heir {
             self.open.close_all();
         }
     }
@@ -320,27 +323,32 @@ impl Search {
             // A search that starts anew is another owner.
             let hold = Arc::clone(&self.hold);
             let mut seat = client.posts.seat(&hold, line);
+            // A release may give it the lock before it has asked.
+            self.open.add_all();
             while Arc::ptr_eq(&hold, &self.hold) {
                 hold.stand_in_line(seat.is_subscribed());
-                if let Some(guard) = self.look().await? {
-                    return Ok(guard);
-                }
-                let look_at = match self.placed.take() {
-                    Some((sent_at, server_us)) => {
-                        seat.placed(sent_at, server_us);
-                        None
+                let mut look_at = None;
+                if seat.asks() {
+                    if let Some(guard) = self.look().await? {
+                        return Ok(guard);
                     }
-                    None => Some(Instant::now() + self.pause(client.options.poll_bound)),
-                };
+                    match self.placed.take() {
+                        Some((sent_at, server_us)) => seat.placed(sent_at, server_us),
+                        None => {
+                            let pause = self.pause(client.options.poll_bound);
+                            look_at = Some(Instant::now() + pause);
+                        }
+                    }
+                }
                 let wake = [self.end, look_at].into_iter().flatten().min();
                 match within(wake, seat.word()).await {
                     // Replicas acknowledge to the one who asks them, so there one more look is needed.
-                    Some(Word::Called { called, from })
+                    Some(Word::Called { token, lease, from })
                         if self.hold.durability == Durability::None =>
                     {
-                        let lease = called.lease.min(self.hold.lease);
+                        let lease = lease.min(self.hold.lease);
                         self.hold.may_last(Instant::now(), lease);
-                        if self.hold.grant_for(Some(called.token), from, lease) {
+                        if self.hold.grant_for(Some(token), from, lease) {
                             return Ok(self.granted());
                         }
                         self.start_anew();

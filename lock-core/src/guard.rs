@@ -132,8 +132,8 @@ impl Guard {
         self.hold.sent_at()
     }
 
-    /// For how long it was granted. A [queued](crate::Kind::Queued) lock that was waited for is given for 2 s at most and claims
-    /// the rest of its lease by itself after half a second; every other is granted for what was asked.
+    /// For how long it was granted. A [queued](crate::Kind::Queued) lock that another client's release gave is given for 2 s at most
+    /// and claims the rest of its lease by itself after half a second; every other is granted for what was asked.
     pub fn granted_lease(&self) -> Duration {
         self.hold.granted_lease()
     }

@@ -14,7 +14,7 @@ use crate::{
     client::Shared,
     durability::Durability,
     guard::{GuardEvent, LostReason},
-    kind::{Ask, Ids, InLine},
+    kind::{Ask, Heir, Ids, InLine, Line},
     lock::{Lease, LockInner, Owner},
     renewals::{Place, Renewable},
 };
@@ -83,6 +83,8 @@ pub(crate) struct Hold {
     /// The lease that was asked for; of a renewed hold, the one that each renewal sets.
     pub(crate) lease: Duration,
     pub(crate) renewed: bool,
+    /// Since when somebody waits for it.
+    since: Instant,
     pub(crate) durability: Durability,
     token_life: Option<Duration>,
     /// An acquire's answer was lost: it may still be on its way, and take the lock after it was given back.
@@ -145,6 +147,7 @@ impl Hold {
             ids,
             lease,
             renewed,
+            since: now,
             durability,
             token_life,
             unsettled: AtomicBool::new(false),
@@ -201,8 +204,19 @@ impl Hold {
             place: self.in_line.load(Ordering::Relaxed).then(|| InLine {
                 client: self.lock.client.id(),
                 subscribed: self.subscribed.load(Ordering::Relaxed),
+                waited: self.since.elapsed(),
             }),
             writers_first: self.lock.client.options.writers_first(),
+            heirs: &[],
+        }
+    }
+
+    /// What a release says of it that may give it the lock.
+    pub(crate) fn heir(&self, line: &dyn Line) -> Heir {
+        Heir {
+            owner: line.owner(&self.ask(self.lease)).into_owned(),
+            lease: self.lease,
+            waited: self.since.elapsed(),
         }
     }
 
@@ -237,6 +251,16 @@ impl Hold {
     /// When no server can have it any more, if nothing more is sent.
     pub(crate) fn server_until(&self) -> Instant {
         self.state().server_until
+    }
+
+    /// Whether anything was sent that could give it.
+    pub(crate) fn is_known(&self) -> bool {
+        self.server_until() > self.since
+    }
+
+    /// Whether it was neither granted yet nor given up by its guard.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.state().phase == Phase::Asked
     }
 
     /// From now on it asks for a place in the line.

@@ -89,7 +89,7 @@
 //! `FAULTS.md` says what each kind promises under each fault, with the test that shows it.
 //!
 //! `lock.rs` and `guard.rs` are what callers see. `acquire.rs` looks and waits, `gate.rs` and `line.rs` are the line of
-//! waiters in a client and `queue.rs` the one at the server, `release.rs` gives back, `watchdog.rs` renews by the
+//! waiters in a client and `queue.rs` the one at the server, `release.rs` gives back, to one of `heirs.rs` where it can, `watchdog.rs` renews by the
 //! deadlines in `renewals.rs`, `hold.rs` is what they share. `servers.rs` asks one server set and
 //! `quorum.rs` several. A kind is a file under `kind/` (requests and replies, no network), its scripts under
 //! `scripts/` and a line in `kind/mod.rs`; `semaphore.rs` and `permits.rs` have many holders and go the same way, `latch.rs`
@@ -105,6 +105,7 @@ mod error;
 mod gate;
 mod guard;
 mod handshake;
+mod heirs;
 mod hold;
 mod kind;
 mod latch;

@@ -1,10 +1,11 @@
 //! The waiters of one client in a line that lives on the server: turns messages and beats into words for each of them.
 //!
-//! All of them share one subscription and one beat, whatever their number. A waiter asks the server once, for its place, and is
-//! then told that it was called, or that it should ask again.
+//! All of them share one subscription and one beat, whatever their number. Of a kind whose waiters have a place each, every waiter
+//! asks the server once, for its own. Of a kind where a client has one place for all, only the first of them asks, and a release in
+//! the same client names the first two as its heirs (`heirs.rs`). Each is then told that it was called, or that it should ask.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
@@ -14,7 +15,7 @@ use tokio::sync::{Notify, mpsc};
 
 use crate::{
     hold::{Hold, drift},
-    kind::{Absent, Beat, Called, Ears, Line, News, Waiting},
+    kind::{Absent, Beat, Ears, Heir, Line, News, Waiting},
     lock::LockInner,
     topology::{NodeError, Sent, Subscription, Tune},
 };
@@ -24,10 +25,16 @@ const BEAT: Duration = Duration::from_secs(1);
 /// For how long a client that waits no more stays subscribed: mostly it waits again soon.
 const LINGER: Duration = Duration::from_secs(2);
 
-/// Every line in which a client waits, by lock.
+/// Every line in which a client waits, by kind and lock.
 #[derive(Debug, Default)]
 pub(crate) struct Posts {
-    posts: Mutex<HashMap<String, Arc<Post>>>,
+    posts: Mutex<HashMap<Key, Arc<Post>>>,
+}
+
+type Key = (&'static str, String);
+
+fn key(lock: &LockInner) -> Key {
+    (lock.word, lock.names.key.clone())
 }
 
 /// The waiters of a client in one line.
@@ -42,9 +49,11 @@ pub(crate) struct Post {
 
 #[derive(Debug, Default)]
 struct State {
-    waiters: HashMap<String, Waiter>,
-    /// How many seats there are, those before their first question included.
-    seats: usize,
+    /// In the order of their arrival.
+    waiters: BTreeMap<u64, Waiter>,
+    /// Their numbers.
+    numbers: HashMap<String, u64>,
+    arrivals: u64,
     started: bool,
     subscribed: bool,
     stamp: Option<Stamp>,
@@ -52,6 +61,8 @@ struct State {
 
 #[derive(Debug)]
 struct Waiter {
+    hold: Arc<Hold>,
+    owner: String,
     words: mpsc::UnboundedSender<Word>,
     /// The server has said that it has a place.
     placed: bool,
@@ -84,9 +95,13 @@ type Beaten = (Vec<String>, Result<Sent, NodeError>);
 /// What a waiter is told.
 #[derive(Debug)]
 pub(crate) enum Word {
-    /// It has the lock, at least from the first moment that is surely not after the server's, on.
-    Called { called: Called, from: Instant },
-    /// Something may have been missed: ask again.
+    /// It has the lock for so long, at least from a moment on that is surely not after the server's.
+    Called {
+        token: u64,
+        lease: Duration,
+        from: Instant,
+    },
+    /// Something may have been missed, or it is the first now: ask, if it is yours to ask.
     Again,
 }
 
@@ -94,6 +109,7 @@ pub(crate) enum Word {
 #[derive(Debug)]
 pub(crate) struct Seat {
     post: Arc<Post>,
+    number: u64,
     owner: String,
     words: mpsc::UnboundedReceiver<Word>,
     /// Its own, where the client has none for all.
@@ -101,16 +117,24 @@ pub(crate) struct Seat {
 }
 
 impl Posts {
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<Post>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Arc<Post>>> {
         self.posts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A seat for a hold that is about to ask for a place.
-    pub(crate) fn seat(&self, hold: &Hold, line: &'static dyn Line) -> Seat {
+    pub(crate) fn seat(&self, hold: &Arc<Hold>, line: &'static dyn Line) -> Seat {
         let lock = &hold.lock;
-        let post = {
+        let owner = line.owner(&hold.ask(hold.lease)).into_owned();
+        let (words, inbox) = mpsc::unbounded_channel();
+        let waiter = Waiter {
+            hold: Arc::clone(hold),
+            owner: owner.clone(),
+            words,
+            placed: false,
+        };
+        let (post, number) = {
             let mut posts = self.lock();
-            let post = posts.entry(lock.names.key.clone()).or_insert_with(|| {
+            let post = posts.entry(key(lock)).or_insert_with(|| {
                 Arc::new(Post {
                     lock: Arc::clone(lock),
                     line,
@@ -118,36 +142,59 @@ impl Posts {
                     wake: Notify::new(),
                 })
             });
-            // Counted under the map's lock, so that nobody takes the post away from its next waiter.
-            post.state().seats += 1;
-            Arc::clone(post)
+            // Under the map's lock, so that nobody takes the post away from its next waiter.
+            let number = post.state().arrives(waiter);
+            (Arc::clone(post), number)
         };
-        let owner = line.owner(&hold.ask(hold.lease)).into_owned();
-        let (words, inbox) = mpsc::unbounded_channel();
-        let waiter = Waiter {
-            words,
-            placed: false,
-        };
-        post.state().waiters.insert(owner.clone(), waiter);
         Seat {
             post,
+            number,
             owner,
             words: inbox,
             ears: None,
         }
     }
 
+    /// The post at which this client waits for a lock.
+    pub(crate) fn post(&self, lock: &LockInner) -> Option<Arc<Post>> {
+        self.lock().get(&key(lock)).cloned()
+    }
+
     /// Forgets a post that nobody sits at; false if somebody does.
     fn forget(&self, post: &Post) -> bool {
         let mut posts = self.lock();
         let mut state = post.state();
-        if state.seats > 0 {
+        if !state.waiters.is_empty() {
             return false;
         }
         // Whoever comes next starts anew.
         state.started = true;
-        posts.remove(&post.lock.names.key);
+        posts.remove(&key(&post.lock));
         true
+    }
+}
+
+impl State {
+    fn arrives(&mut self, waiter: Waiter) -> u64 {
+        self.arrivals += 1;
+        self.numbers.insert(waiter.owner.clone(), self.arrivals);
+        self.waiters.insert(self.arrivals, waiter);
+        self.arrivals
+    }
+
+    fn leaves(&mut self, number: u64) {
+        if let Some(waiter) = self.waiters.remove(&number) {
+            self.numbers.remove(&waiter.owner);
+        }
+    }
+
+    fn waiter(&mut self, owner: &str) -> Option<&mut Waiter> {
+        let number = self.numbers.get(owner)?;
+        self.waiters.get_mut(number)
+    }
+
+    fn is_first(&self, number: u64) -> bool {
+        self.waiters.keys().next() == Some(&number)
     }
 }
 
@@ -157,23 +204,17 @@ impl Seat {
         self.post.state().subscribed
     }
 
+    /// Whether it is this waiter's to ask the server: where a client has one place for all, he is the first and has it not yet.
+    pub(crate) fn asks(&self) -> bool {
+        let state = self.post.state();
+        let placed = (state.waiters.get(&self.number)).is_some_and(|waiter| waiter.placed);
+        self.post.line.heirs() == 0 || (!placed && state.is_first(self.number))
+    }
+
     /// The server has said, to a question that was sent at `sent_at`, that there is a place.
     pub(crate) fn placed(&mut self, sent_at: Instant, server_us: u64) {
-        let start = {
-            let mut state = self.post.state();
-            state.stamp = Some(Stamp { sent_at, server_us });
-            if let Some(waiter) = state.waiters.get_mut(&self.owner) {
-                waiter.placed = true;
-            }
-            !std::mem::replace(&mut state.started, true)
-        };
-        if start {
-            let post = Arc::clone(&self.post);
-            let background = &self.post.lock.client.background;
-            background.spawn_uncounted(async move { post.run().await });
-        } else {
-            self.post.wake.notify_one();
-        }
+        self.post.state().stamp = Some(Stamp { sent_at, server_us });
+        self.post.placed(&self.owner);
         let lock = &self.post.lock;
         let route = &lock.servers.routes()[0];
         if self.ears.is_none()
@@ -199,9 +240,15 @@ impl Drop for Seat {
     fn drop(&mut self) {
         let idle = {
             let mut state = self.post.state();
-            state.waiters.remove(&self.owner);
-            state.seats -= 1;
-            state.seats == 0 && !state.started
+            state.leaves(self.number);
+            // The next one asks, unless the server knows him already.
+            if self.post.line.heirs() > 0
+                && let Some((_, next)) = state.waiters.first_key_value()
+                && !next.placed
+            {
+                let _ = next.words.send(Word::Again);
+            }
+            state.waiters.is_empty() && !state.started
         };
         if idle {
             self.post.lock.client.posts.forget(&self.post);
@@ -212,6 +259,41 @@ impl Drop for Seat {
 impl Post {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whom a release names as its heirs: of those who wait here, the first of a client that has one place for all.
+    pub(crate) fn heirs(&self) -> Vec<Arc<Hold>> {
+        let state = self.state();
+        let first = state.waiters.values().take(self.line.heirs());
+        first.map(|waiter| Arc::clone(&waiter.hold)).collect()
+    }
+
+    /// How the server knows a hold in this line, and what a release says of it.
+    pub(crate) fn heir(&self, hold: &Hold) -> Heir {
+        hold.heir(self.line)
+    }
+
+    /// Whether the client hears what is said to it.
+    pub(crate) fn is_subscribed(&self) -> bool {
+        self.state().subscribed
+    }
+
+    /// The server has said that an owner has a place; from now on he is spoken for.
+    pub(crate) fn placed(self: &Arc<Self>, owner: &str) {
+        let start = {
+            let mut state = self.state();
+            if let Some(waiter) = state.waiter(owner) {
+                waiter.placed = true;
+            }
+            !std::mem::replace(&mut state.started, true)
+        };
+        if start {
+            let post = Arc::clone(self);
+            let background = &self.lock.client.background;
+            background.spawn_uncounted(async move { post.run().await });
+        } else {
+            self.wake.notify_one();
+        }
     }
 
     /// Hears and beats until nobody has waited for a while.
@@ -295,8 +377,8 @@ impl Post {
     async fn beat(&self) -> Beaten {
         let (owners, subscribed) = {
             let state = self.state();
-            let placed = state.waiters.iter().filter(|(_, waiter)| waiter.placed);
-            let owners: Vec<_> = placed.map(|(owner, _)| owner.clone()).collect();
+            let placed = state.waiters.values().filter(|waiter| waiter.placed);
+            let owners: Vec<_> = placed.map(|waiter| waiter.owner.clone()).collect();
             (owners, state.subscribed)
         };
         let client = &self.lock.client;
@@ -334,11 +416,13 @@ impl Post {
                 }
             }
             // A call may be on its way to the one who is missing; if he still is a beat later, something was lost.
-            Absent::AllBut(waiting) if waiting < asked.len() => {
+            Absent::AllBut(there) if asked.iter().any(|owner| Some(owner) != there.as_ref()) => {
                 *missing += 1;
                 if *missing > 1 {
                     *missing = 0;
-                    asked.iter().for_each(|owner| self.ask_again(owner));
+                    for owner in asked {
+                        self.ask_again(owner);
+                    }
                 }
                 return BEAT / 10;
             }
@@ -357,26 +441,41 @@ impl Post {
     /// Tells a waiter. News for somebody else is none of ours: who left while he was called gives back by himself.
     fn tell(&self, news: News) {
         let now = Instant::now();
-        let state = self.state();
-        let (owner, word) = match news {
+        match news {
             News::Called(called) => {
-                let stamp = state.stamp;
+                let stamp = self.state().stamp;
                 let from = stamp.map_or(now, |stamp| stamp.not_after(called.server_us));
-                let from = from.min(now);
-                (called.owner.clone(), Word::Called { called, from })
+                self.call(&called.owner, called.token, called.lease, from.min(now));
             }
-            News::Turn(owner) => (owner, Word::Again),
-        };
-        if let Some(waiter) = state.waiters.get(&owner) {
-            // A waiter that is gone has closed its inbox.
-            let _ = waiter.words.send(word);
+            News::Turn(owner) => {
+                if let Some(waiter) = self.state().waiter(&owner) {
+                    // A waiter that is gone has closed its inbox.
+                    let _ = waiter.words.send(Word::Again);
+                }
+            }
         }
     }
 
-    fn ask_again(&self, owner: &str) {
-        if let Some(waiter) = self.state().waiters.get_mut(owner) {
-            waiter.placed = false;
-            let _ = waiter.words.send(Word::Again);
+    /// Tells a waiter that it has the lock; false if nobody of that name waits.
+    pub(crate) fn call(&self, owner: &str, token: u64, lease: Duration, from: Instant) -> bool {
+        let word = Word::Called { token, lease, from };
+        match self.state().waiter(owner) {
+            Some(waiter) => {
+                waiter.placed = false;
+                waiter.words.send(word).is_ok()
+            }
+            None => false,
+        }
+    }
+
+    /// Tells a waiter to ask; false if nobody of that name waits.
+    pub(crate) fn ask_again(&self, owner: &str) -> bool {
+        match self.state().waiter(owner) {
+            Some(waiter) => {
+                waiter.placed = false;
+                waiter.words.send(Word::Again).is_ok()
+            }
+            None => false,
         }
     }
 }

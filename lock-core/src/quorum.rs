@@ -218,7 +218,10 @@ async fn give_back(routes: &Routes, hold: &Arc<Hold>, taken: &[usize], deadline:
         .map(|&index| {
             open.add(index);
             let (route, request) = (&routes[index], &request);
-            async move { (index, release_at(&**route, hold, request, how).await) }
+            async move {
+                let given = release_at(&**route, hold, request, how).await;
+                (index, given.map(|(given, _)| given))
+            }
         })
         .collect();
     let mut given_back = 0;
@@ -289,7 +292,10 @@ pub(crate) async fn release(
     let request = Arc::new(request);
     let mut answers = ask_all(routes, |route| {
         let (hold, request) = (Arc::clone(hold), Arc::clone(&request));
-        async move { release_at(&*route, &hold, &request, how).await }
+        async move {
+            let given = release_at(&*route, &hold, &request, how).await;
+            given.map(|(given, _)| given)
+        }
     });
     // Where the acquire's answer was lost a release does not keep a late acquire out, its undo does.
     let giving = if hold.is_unsettled() {
@@ -304,7 +310,7 @@ pub(crate) async fn release(
     while let Some((index, answer)) = answers.next().await {
         settle(hold, &mut open, index, &answer);
         match answer {
-            Ok(Given::Freed) => freed += 1,
+            Ok(Given::Freed | Given::Passed { .. }) => freed += 1,
             Ok(Given::Kept) => kept += 1,
             Ok(Given::Absent) => absent += 1,
             Err(error) => errors.push(error),

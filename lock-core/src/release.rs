@@ -8,8 +8,9 @@ use std::{
 use crate::{
     error::{ErrorKind, LockError},
     guard::Released,
+    heirs::Heirs,
     hold::Hold,
-    kind::Given,
+    kind::{Ask, Given},
     quorum,
     servers::{GiveBack, Servers, passes, release_at},
     topology::Request,
@@ -90,13 +91,20 @@ pub(crate) async fn release(hold: &Arc<Hold>) -> Result<Released, LockError> {
     client.watchdog.remove(hold);
     let mut open = Open::new(hold, Giving::Release);
     open.add_all();
-    let request = request(hold, Giving::Release);
     let how = GiveBack {
         valid,
         deadline: Instant::now() + client.options.response_timeout * ANSWERS,
     };
+    let heirs = Heirs::of(hold, how.deadline);
+    let request = request(hold, Giving::Release, &heirs);
     let given = match &hold.lock.servers {
-        Servers::One(route) => release_at(&**route, hold, &request, how).await,
+        Servers::One(route) => {
+            let given = release_at(&**route, hold, &request, how).await;
+            given.map(|(given, sent_at)| {
+                heirs.tell(given, sent_at);
+                given
+            })
+        }
         Servers::Majority(routes) => {
             open.close_all();
             quorum::release(routes, hold, request, how).await
@@ -112,7 +120,7 @@ pub(crate) async fn release(hold: &Arc<Hold>) -> Result<Released, LockError> {
                 open.close_all();
             }
             match given {
-                Given::Freed => Ok(Released::Freed),
+                Given::Freed | Given::Passed { .. } => Ok(Released::Freed),
                 Given::Kept => Ok(Released::StillHeld),
                 Given::Absent => {
                     let why = format!("the server does not have it for {}", hold.owner);
@@ -137,8 +145,11 @@ pub(crate) fn in_background(hold: &Arc<Hold>) {
     open.add_all();
 }
 
-fn request(hold: &Hold, giving: Giving) -> Request {
-    let ask = hold.ask(hold.lease);
+fn request(hold: &Hold, giving: Giving, heirs: &Heirs) -> Request {
+    let ask = Ask {
+        heirs: heirs.said(),
+        ..hold.ask(hold.lease)
+    };
     match giving {
         Giving::Release => hold.lock.form.release(&ask),
         Giving::Undo => hold.lock.form.undo(&ask),
@@ -150,7 +161,15 @@ async fn compensate(hold: &Hold, giving: Giving, index: usize) {
     const MOST: Duration = Duration::from_secs(2);
     let client = hold.client();
     let route = &hold.lock.servers.routes()[index];
-    let request = request(hold, giving);
+    if !hold.is_known() {
+        return;
+    }
+    let heirs = match giving {
+        Giving::Release => Heirs::of(hold, Instant::now() + client.options.response_timeout),
+        Giving::Undo => Heirs::none(),
+    };
+    let request = request(hold, giving, &heirs);
+    let mut heirs = Some(heirs);
     // A lost acquire of a fresh owner may arrive after the release that was to undo it. The release is repeated
     // for as long as the lease could last; an acquire with a latch is kept out by the latch.
     let repeat = hold.is_unsettled() && !hold.has_latches();
@@ -161,8 +180,11 @@ async fn compensate(hold: &Hold, giving: Giving, index: usize) {
         let deadline = Instant::now() + client.options.response_timeout;
         match route.send(&request, deadline).await {
             Ok(sent) if !repeat => {
-                let absent = hold.lock.form.read_release(&sent.value) == Some(Given::Absent);
-                let overtaken = absent && hold.was_absent(index);
+                let given = hold.lock.form.read_release(&sent.value);
+                if let (Some(heirs), Some(given)) = (heirs.take(), given) {
+                    heirs.tell(given, sent.sent_at);
+                }
+                let overtaken = given == Some(Given::Absent) && hold.was_absent(index);
                 if !std::mem::replace(&mut first, false) || !overtaken {
                     return;
                 }

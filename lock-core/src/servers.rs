@@ -293,22 +293,24 @@ pub(crate) struct GiveBack {
     pub(crate) deadline: Instant,
 }
 
-/// Gives a hold back at one server set; asks again after lost answers until the deadline.
+/// Gives a hold back at one server set; asks again after lost answers until the deadline. Says what was answered, and when the
+/// question for it was sent.
 pub(crate) async fn release_at(
     route: &dyn Route,
     hold: &Hold,
     request: &Request,
     how: GiveBack,
-) -> Result<Given, NodeError> {
+) -> Result<(Given, Instant), NodeError> {
     let one_answer = hold.client().options.response_timeout;
     let asked = ask_again(route, request, one_answer, how.deadline).await?;
     let given = hold.lock.form.read_release(&asked.sent.value);
     let given = given.ok_or_else(|| not_an_answer(&asked.sent))?;
     let done_before = asked.doubtful && how.valid && !hold.has_latches();
-    Ok(match given {
+    let given = match given {
         Given::Absent if done_before => Given::Freed,
         given => given,
-    })
+    };
+    Ok((given, asked.sent.sent_at))
 }
 
 /// An answer that may have been asked for several times.

@@ -24,26 +24,29 @@ use queued::Queued;
 use stateright::{Checker, HasDiscoveries, Model};
 use store::{Answer, Store};
 
-/// Every order of two clients with faults of each kind, and of three with a crash.
-fn orders<R: Rules + Clone>(rules: &R) -> [Orders<R>; 2] {
-    [
-        Orders {
-            rules: rules.clone(),
-            clients: 2,
-            steps: 4,
-            crashes: 1,
-            losses: 1,
-            ticks: 2,
-        },
-        Orders {
-            rules: rules.clone(),
-            clients: 3,
-            steps: 4,
-            crashes: 1,
-            losses: 0,
-            ticks: 1,
-        },
-    ]
+/// Every order of two clients with faults of each kind, and of three with a crash; and of a client with two owners beside another, and
+/// of one with three.
+fn orders<R: Rules + Clone>(rules: &R) -> Vec<Orders<R>> {
+    let order = |clients, mates, steps, losses, ticks| Orders {
+        rules: rules.clone(),
+        clients,
+        mates,
+        steps,
+        crashes: 1,
+        losses,
+        ticks,
+    };
+    // The small ones first: most broken twins are convicted there.
+    let mut orders = vec![order(2, 1, 4, 1, 2)];
+    if rules.shares_places() {
+        orders.extend([
+            order(2, 2, 4, 1, 2),
+            order(3, 3, 3, 1, 1),
+            order(3, 2, 3, 0, 1),
+        ]);
+    }
+    orders.push(order(3, 1, 4, 0, 1));
+    orders
 }
 
 fn prove<R: Rules + Clone>(rules: &R) {
@@ -90,13 +93,9 @@ fn a_queued_lock_that_does_not_look_whether_it_is_free_is_convicted() {
 
 #[test]
 fn a_queued_lock_that_lets_a_newcomer_in_is_convicted() {
-    convict(
-        &Queued::new().with(
-            "local called, token, ms = pass(now, tonumber(ARGV[4]), ARGV[3], owner, client)",
-            "local called, token, ms",
-        ),
-        ORDER,
-    );
+    let piece = "if not behind then\n        if placed";
+    let by = "if true then\n        if placed";
+    convict(&Queued::new().with(piece, by), ORDER);
 }
 
 #[test]
@@ -108,7 +107,22 @@ fn a_queued_lock_that_nobody_passes_on_after_a_crash_is_convicted() {
 
 #[test]
 fn a_queued_lock_that_gives_without_a_lease_is_convicted() {
-    convict(&Queued::new().with("redis.call('pexpire', lock, lease)\n                    redis.call('hset', line, 'head'", "redis.call('hset', line, 'head'"), PROGRESS);
+    let piece = "redis.call('pexpire', lock, lease)\n    return token";
+    convict(&Queued::new().with(piece, "return token"), PROGRESS);
+}
+
+#[test]
+fn a_queued_lock_that_stays_in_a_client_for_ever_is_convicted() {
+    let piece = "if not behind then\n    local token";
+    let by = "if true then\n    local token";
+    convict(&Queued::new().with(piece, by), ORDER);
+}
+
+#[test]
+fn a_queued_lock_whose_heir_gets_it_from_whoever_has_it_no_more_is_convicted() {
+    let piece = "if redis.call('hdel', lock, ARGV[1]) == 0 then";
+    let by = "redis.call('hdel', lock, ARGV[1])\nif false then";
+    convict(&Queued::new().with(piece, by), EXCLUSION);
 }
 
 #[test]
@@ -171,6 +185,8 @@ const COMMANDS: &[&[&str]] = &[
     &["ZADD", "KEY", "9", "VALUE"],
     &["ZSCORE", "KEY", "VALUE"],
     &["ZREM", "KEY", "VALUE"],
+    &["ZRANGE", "KEY", "0", "1", "withscores"],
+    &["ZRANGE", "KEY", "1", "1"],
     &["HGET", "KEY", "VALUE"],
     &["HMGET", "KEY", "VALUE", "VALUE"],
     &["HEXISTS", "KEY", "VALUE"],

@@ -18,6 +18,8 @@ use tokio::sync::watch;
 use crate::{Failure, cycle::connect, median, support::Server};
 
 const WORK: Duration = Duration::from_millis(5);
+/// Where a lock goes from client to client.
+const CLIENTS: usize = 8;
 const WAITERS: [usize; 4] = [1, 15, 63, 1000];
 /// A single and the most that a waiter should need in all: a place, and giving it back.
 const GOAL_GAP: f64 = 1.2;
@@ -31,16 +33,31 @@ struct Chain {
 
 pub(crate) async fn run() -> Result<(), Failure> {
     let server = Server::start(&[]);
-    println!("hand-off in a line whose holder works 5 ms, by {WAITERS:?} waiters of one client");
     println!(
-        "{:<10} {:>8} {:>10} {:>10} {:>12} {:>9} {:>10} {:>6}",
-        "kind", "waiters", "gap p50", "gap p99", "message p50", "ratio", "commands", "Jain"
+        "hand-off in a line whose holder works 5 ms, by {WAITERS:?} waiters of one client or of several in turn"
+    );
+    println!(
+        "{:<10} {:>8} {:>8} {:>10} {:>10} {:>12} {:>9} {:>10} {:>6}",
+        "kind",
+        "clients",
+        "waiters",
+        "gap p50",
+        "gap p99",
+        "message p50",
+        "ratio",
+        "commands",
+        "Jain"
     );
     for waiters in WAITERS {
-        for kind in [Kind::Queued, Kind::Fair, Kind::Reentrant] {
+        for (kind, clients) in [
+            (Kind::Queued, 1),
+            (Kind::Queued, CLIENTS.min(waiters + 1)),
+            (Kind::Fair, 1),
+            (Kind::Reentrant, 1),
+        ] {
             let hand_offs = 300.max(waiters / 2);
             let before = message(&server, 100).await?;
-            let chain = chain(&server, kind, waiters + 1, hand_offs).await?;
+            let chain = chain(&server, kind, clients, waiters + 1, hand_offs).await?;
             let bare = median([before, message(&server, 100).await?].concat());
             let gap = median(chain.gaps_us.clone());
             let mut sorted = chain.gaps_us;
@@ -48,7 +65,7 @@ pub(crate) async fn run() -> Result<(), Failure> {
             let p99 = sorted[sorted.len() * 99 / 100];
             let ratio = gap / bare;
             println!(
-                "{kind:<10} {waiters:>8} {gap:>7.0} µs {p99:>7.0} µs {bare:>9.0} µs {ratio:>9.2} {:>10.2} {:>6.3}{}",
+                "{kind:<10} {clients:>8} {waiters:>8} {gap:>7.0} µs {p99:>7.0} µs {bare:>9.0} µs {ratio:>9.2} {:>10.2} {:>6.3}{}",
                 chain.commands,
                 chain.jain,
                 if kind == Kind::Queued && ratio > GOAL_GAP {
@@ -93,23 +110,34 @@ async fn message(server: &Server, count: usize) -> Result<Vec<f64>, Failure> {
 async fn chain(
     server: &Server,
     kind: Kind,
+    clients: usize,
     tasks: usize,
     hand_offs: usize,
 ) -> Result<Chain, Failure> {
-    let client: Client = connect(server).await?;
-    let lock = client.lock(kind, &format!("chain:{kind}:{tasks}"))?;
+    let mut all: Vec<Client> = Vec::new();
+    for _ in 0..clients {
+        all.push(connect(server).await?);
+    }
+    let name = format!("chain:{kind}:{clients}:{tasks}");
+    let locks = all.iter().map(|client| client.lock(kind, &name));
+    let locks = locks.collect::<Result<Vec<_>, _>>()?;
+    let asked = || {
+        all.iter()
+            .map(|client| client.stats().commands)
+            .sum::<u64>()
+    };
     let gaps_us = Arc::new(Mutex::new(Vec::new()));
     let released: Arc<Mutex<Option<Instant>>> = Arc::default();
     let grants = watch::Sender::new(0_usize);
     let waiting = Arc::new(AtomicUsize::new(0));
     let served: Arc<Vec<AtomicUsize>> = Arc::new((0..tasks).map(|_| AtomicUsize::new(0)).collect());
-    let first = lock
+    let first = locks[0]
         .acquire(Acquire::default().lease(Lease::Renewed))
         .await?;
     let mut runs = Vec::new();
     for task in 0..tasks {
         let (lock, gaps_us, released, grants) = (
-            lock.clone(),
+            locks[task % clients].clone(),
             Arc::clone(&gaps_us),
             Arc::clone(&released),
             grants.clone(),
@@ -150,11 +178,11 @@ async fn chain(
     }
     // Everybody has had time to reach the server.
     tokio::time::sleep(WORK * 20).await;
-    let before = client.stats().commands;
+    let before = asked();
     first.release().await?;
     let mut seen = grants.subscribe();
     seen.wait_for(|grants| *grants >= hand_offs).await?;
-    let commands = (client.stats().commands - before) as f64 / hand_offs as f64;
+    let commands = (asked() - before) as f64 / hand_offs as f64;
     for run in &runs {
         run.abort();
     }
@@ -172,7 +200,9 @@ async fn chain(
         .iter()
         .fold((0.0, 0.0), |(s, q), n| (s + n, q + n * n));
     let jain = sum * sum / (turns.len() as f64 * squares);
-    client.close().await;
+    for client in all {
+        client.close().await;
+    }
     let gaps_us = std::mem::take(&mut *gaps_us.lock().unwrap_or_else(PoisonError::into_inner));
     Ok(Chain {
         gaps_us,

@@ -29,6 +29,8 @@ pub(crate) struct Ask<'a> {
     pub(crate) place: Option<Place<'a>>,
     /// Writers who wait come before new readers, each for so long after it has asked.
     pub(crate) writers_first: Option<Duration>,
+    /// Who of the same client waits, as far as a release has to know.
+    pub(crate) heirs: &'a [Heir],
 }
 
 impl Ask<'_> {
@@ -44,6 +46,17 @@ pub(crate) struct Place<'a> {
     pub(crate) client: &'a str,
     /// The client hears what is said to it.
     pub(crate) subscribed: bool,
+    /// For how long the owner has waited.
+    pub(crate) waited: Duration,
+}
+
+/// Somebody to whom a release of the same client may give the lock, or the client's place in the line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Heir {
+    /// As [`Line::owner`] calls it.
+    pub(crate) owner: String,
+    pub(crate) lease: Duration,
+    pub(crate) waited: Duration,
 }
 
 /// What tells one acquire and one release of an owner from its others, over all their repetitions.
@@ -84,6 +97,10 @@ pub(crate) enum Reply {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Given {
     Freed,
+    /// As `Freed`, and the first heir has it.
+    Passed {
+        token: u64,
+    },
     /// The same owner holds it still.
     Kept,
     /// This owner did not have it.
@@ -201,6 +218,11 @@ pub(crate) trait Form: fmt::Debug + Send + Sync {
 
 /// A line of waiters that lives on the server.
 pub(crate) trait Line: fmt::Debug + Send + Sync {
+    /// How many of those who wait in one client a release names as heirs: they share one place, and only the first of them asks for
+    /// it. 0: each has its own.
+    fn heirs(&self) -> usize {
+        0
+    }
     /// Where a client is told who was called, all its owners in one place.
     fn ears(&self, names: &Names, client: &str) -> Ears;
     /// Where one owner is told, if `ears` is a pattern and there are none.
@@ -270,8 +292,8 @@ pub(crate) struct Beat {
 /// Which waiters have no place, although they should.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Absent {
-    /// All but so many.
-    AllBut(usize),
+    /// All but this one, if it is anybody.
+    AllBut(Option<String>),
     /// These, by their place among the owners.
     These(Vec<usize>),
 }

@@ -257,6 +257,7 @@ mod tests {
             repeated: false,
             place: None,
             writers_first: None,
+            heirs: &[],
         }
     }
 

@@ -15,7 +15,7 @@ pub(crate) mod semaphore;
 use std::{fmt, str::FromStr};
 
 pub(crate) use form::{
-    Absent, Ask, Beat, Called, Ears, Extended, Form, Given, Held, Ids, Line, News, Place as InLine,
+    Absent, Ask, Beat, Ears, Extended, Form, Given, Heir, Held, Ids, Line, News, Place as InLine,
     Reply, Waiting,
 };
 
@@ -38,7 +38,8 @@ pub enum Kind {
     /// then takes it; nobody is waited for who does not come within a second.
     Fair,
     /// Strictly in the order of arrival, across clients: a release gives the lock to the next one in the line and tells that
-    /// one alone. Fenced, with the counter of [`Kind::Fenced`]; not re-entrant. Our own format: a client of another library
+    /// one alone; within a client the release itself is the hand-off. A client says for how long its waiters have waited, so between
+    /// clients the order is as exact as a request is fast. Fenced, with the counter of [`Kind::Fenced`]; not re-entrant. Our own format: a client of another library
     /// on that name excludes it and is excluded, but stands in no line.
     Queued,
     /// The shared side of a read-write lock, in the wire format of RReadWriteLock; re-entrant. Many may read at a time, while nobody

@@ -24,6 +24,9 @@ const UNCLAIMED: Duration = Duration::from_secs(2);
 /// How long a client counts as alive after it was heard.
 const ALIVE: Duration = Duration::from_secs(3);
 
+/// The next one, and the one who has the place after it.
+const HEIRS: usize = 2;
+
 static TAKE: Script = line_script!("take_queued", "queue.lua", "take_queued.lua");
 static GIVE: Script = line_script!("give_queued", "queue.lua", "give_queued.lua");
 static BEAT: Script = line_script!("beat_queued", "queue.lua", "beat_queued.lua");
@@ -47,6 +50,7 @@ fn request(script: &'static Script, names: &Names) -> Request {
         // One counter with the fenced kind: who changes from one to the other sees no token fall.
         .key(companion("redisson_lock_token", &names.key).as_bytes())
         .key(line(names).as_bytes())
+        .key(companion("locklab_queue_order", &names.key).as_bytes())
 }
 
 impl Form for Queued {
@@ -61,7 +65,8 @@ impl Form for Queued {
             Some(place) => request
                 .arg(place.client.as_bytes())
                 .arg_ms(ALIVE)
-                .arg(flag(place.subscribed)),
+                .arg(flag(place.subscribed))
+                .arg_us(place.waited),
         }
     }
 
@@ -82,10 +87,22 @@ impl Form for Queued {
     }
 
     fn release(&self, ask: &Ask<'_>) -> Request {
-        request(&GIVE, ask.names)
+        let mut request = request(&GIVE, ask.names)
             .arg(hold(ask).as_bytes())
             .arg(ask.publish.as_bytes())
-            .arg_ms(UNCLAIMED)
+            .arg_ms(UNCLAIMED);
+        if let Some(place) = ask.place {
+            request = request.arg(place.client.as_bytes());
+            if !ask.heirs.is_empty() {
+                request = request.arg_ms(ALIVE).arg(flag(place.subscribed));
+            }
+            for heir in ask.heirs {
+                request = (request.arg_us(heir.waited))
+                    .arg_ms(heir.lease)
+                    .arg(heir.owner.as_bytes());
+            }
+        }
+        request
     }
 
     fn undo(&self, ask: &Ask<'_>) -> Request {
@@ -93,7 +110,15 @@ impl Form for Queued {
     }
 
     fn read_release(&self, value: &Value) -> Option<Given> {
-        REENTRANT.read_release(value)
+        match value {
+            Value::Array(parts) => match parts.as_slice() {
+                [Value::Int(token)] => Some(Given::Passed {
+                    token: u64::try_from(*token).ok()?,
+                }),
+                _ => None,
+            },
+            _ => REENTRANT.read_release(value),
+        }
     }
 
     fn extend_script(&self) -> &'static Script {
@@ -133,6 +158,10 @@ impl Form for Queued {
 }
 
 impl Line for Queued {
+    fn heirs(&self) -> usize {
+        HEIRS
+    }
+
     fn ears(&self, names: &Names, client: &str) -> Ears {
         Ears::Channel(format!("{}:{client}", line(names)))
     }
@@ -156,30 +185,29 @@ impl Line for Queued {
         };
         let [
             Value::Int(now),
-            Value::Int(waiting),
+            Value::BulkString(standing),
             Value::Int(pttl_ms),
-            called @ ..,
+            holder @ ..,
         ] = parts.as_slice()
         else {
             return None;
         };
-        let news = match called {
-            [
-                Value::BulkString(owner),
-                Value::Int(token),
-                Value::Int(at),
-                Value::Int(ms),
-            ] => Some(News::Called(Called {
-                owner: String::from_utf8(owner.clone()).ok()?,
-                token: u64::try_from(*token).ok()?,
-                server_us: u64::try_from(*at).ok()?,
-                lease: left(*ms)?,
-            })),
+        let server_us = u64::try_from(*now).ok()?;
+        let standing = String::from_utf8(standing.clone()).ok()?;
+        let news = match (holder, left(*pttl_ms)) {
+            ([Value::BulkString(owner), Value::Int(token)], Some(lease)) => {
+                Some(News::Called(Called {
+                    owner: String::from_utf8(owner.clone()).ok()?,
+                    token: u64::try_from(*token).ok()?,
+                    server_us,
+                    lease,
+                }))
+            }
             _ => None,
         };
         Some(Beat {
-            server_us: u64::try_from(*now).ok()?,
-            absent: Absent::AllBut(usize::try_from(*waiting).ok()?),
+            server_us,
+            absent: Absent::AllBut(Some(standing).filter(|owner| !owner.is_empty())),
             left: left(*pttl_ms),
             news,
         })

@@ -120,6 +120,14 @@ impl Request {
         self
     }
 
+    /// Adds a duration in whole microseconds.
+    pub(crate) fn arg_us(mut self, duration: Duration) -> Self {
+        let mut digits = Digits::new();
+        let us = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
+        self.part(digits.of(us));
+        self
+    }
+
     /// The script deletes its first key if the value is the first argument, and then says `0` on its second key by the way that the
     /// second argument names; nothing else. Where a server has a command for the former, that may be said instead; the
     /// answer is then 1, or 0 if there was nothing to delete.

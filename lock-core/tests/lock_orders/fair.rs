@@ -53,9 +53,10 @@ impl Rules for Fair {
         }
     }
 
-    fn give(&self, server: &mut Store, asker: &Asker) {
+    fn give(&self, server: &mut Store, asker: &Asker, _heirs: &[Asker]) -> News {
         // A release and the end of a wait are the same here: whoever gives the lock back has no place.
         run(server, &self.0.give, &KEYS, &[&asker.owner, "PUBLISH", "1"]);
+        News::Again
     }
 
     fn beat(&self, server: &mut Store, asker: &Asker) -> News {
@@ -88,6 +89,11 @@ impl Rules for Fair {
 
     fn read(&self, _asker: &Asker, _payload: &str) -> Option<News> {
         Some(News::Again)
+    }
+
+    /// Whoever lost his place has a new one, at the end.
+    fn shares_places(&self) -> bool {
+        false
     }
 
     fn calls(&self, asker: &Asker, message: &(String, String)) -> bool {

@@ -22,6 +22,8 @@ pub(crate) struct Asker {
     pub(crate) owner: String,
     /// It hears what is said to it.
     pub(crate) listens: bool,
+    /// For how long it has waited.
+    pub(crate) waited_us: u64,
 }
 
 /// What a client makes of an answer or a message.
@@ -38,13 +40,18 @@ pub(crate) enum News {
 /// A kind: its scripts, and what it promises about order.
 pub(crate) trait Rules: Send + Sync + 'static {
     fn take(&self, server: &mut Store, asker: &Asker) -> News;
-    fn give(&self, server: &mut Store, asker: &Asker);
+    /// Gives the lock or the place back. The heirs are those who wait in the same client, in the order in which they came; the answer
+    /// says what became of the first.
+    fn give(&self, server: &mut Store, asker: &Asker, heirs: &[Asker]) -> News;
     fn beat(&self, server: &mut Store, asker: &Asker) -> News;
     /// Whether a hold that was given unasked must be claimed, and is.
     fn claim(&self, server: &mut Store, asker: &Asker) -> bool;
     /// The channel on which it hears.
     fn channel(&self, asker: &Asker) -> String;
     fn read(&self, asker: &Asker, payload: &str) -> Option<News>;
+    /// Whether a client has one place for all its owners. It is as good as the moment at which the first came, also when it was
+    /// lost in between.
+    fn shares_places(&self) -> bool;
     /// Whether a message on its channel says that it is called.
     fn calls(&self, asker: &Asker, message: &(String, String)) -> bool;
     fn has_place(&self, server: &mut Store, asker: &Asker) -> bool;
@@ -79,7 +86,11 @@ enum Phase {
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Party {
+    client: usize,
     phase: Phase,
+    /// When it came, and whether the server has said since that it has a place.
+    came_us: Option<u64>,
+    placed: bool,
     steps: u8,
     /// Owners that it had before; a lapsed one never comes again.
     turn: u8,
@@ -107,6 +118,8 @@ pub(crate) struct State {
 /// What happens next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Action {
+    /// Joins those who wait in its client.
+    Come(usize),
     /// Asks for the lock, or a place.
     Take(usize),
     /// The same, and the answer is lost.
@@ -131,6 +144,8 @@ pub(crate) enum Action {
 pub(crate) struct Orders<R> {
     pub(crate) rules: R,
     pub(crate) clients: usize,
+    /// So many of them are owners of the first client, and have one place.
+    pub(crate) mates: usize,
     /// Questions that each client may ask.
     pub(crate) steps: u8,
     pub(crate) crashes: u8,
@@ -151,11 +166,39 @@ impl Party {
 impl State {
     fn asker(&self, who: usize) -> Asker {
         let party = &self.parties[who];
+        let now_us = self.server.now_us;
         Asker {
-            client: format!("c{who}"),
+            client: format!("c{}", party.client),
             owner: format!("c{who}:{}", party.turn),
             listens: party.listens,
+            waited_us: now_us - party.came_us.unwrap_or(now_us),
         }
+    }
+
+    /// All owners of the same client.
+    fn mates(&self, who: usize) -> impl Iterator<Item = usize> + use<> {
+        let client = self.parties[who].client;
+        let mates: Vec<usize> = (0..self.parties.len())
+            .filter(|other| self.parties[*other].client == client)
+            .collect();
+        mates.into_iter()
+    }
+
+    /// Those who wait in a client, in the order in which they came.
+    fn waiting(&self, who: usize) -> Vec<usize> {
+        let mut waiting: Vec<usize> = (self.mates(who))
+            .filter(|mate| {
+                let party = &self.parties[*mate];
+                party.came_us.is_some() && matches!(party.phase, Phase::Asks | Phase::Waits)
+            })
+            .collect();
+        waiting.sort_by_key(|mate| self.parties[*mate].came_us);
+        waiting
+    }
+
+    /// Whether it is this one's to ask the server.
+    fn asks(&self, who: usize) -> bool {
+        self.waiting(who).first().is_none_or(|first| *first == who)
     }
 
     fn holder(&self) -> Option<String> {
@@ -175,7 +218,10 @@ impl<R: Rules> Orders<R> {
         // What time has taken away before this question.
         self.dropped(state);
         let before = state.holder();
-        state.parties[who].heard_us = state.server.now_us;
+        let now_us = state.server.now_us;
+        state
+            .mates(who)
+            .for_each(|mate| state.parties[mate].heard_us = now_us);
         let answer = question(&self.rules, &mut state.server, &asker);
         self.carry(state);
         let after = state.holder();
@@ -207,7 +253,12 @@ impl<R: Rules> Orders<R> {
                     heard,
                 });
             }
-            let mine = said.iter().filter(|(to, _)| *to == channel);
+            // The owners of one client hear each what is for him.
+            let is_mine =
+                |payload: &str| self.mates == 1 || self.rules.read(&asker, payload).is_some();
+            let mine = said
+                .iter()
+                .filter(|(to, payload)| *to == channel && is_mine(payload));
             party.inbox.extend(mine.map(|(_, payload)| payload.clone()));
         }
     }
@@ -221,15 +272,21 @@ impl<R: Rules> Orders<R> {
         };
         let ahead = state.order.iter().take_while(|other| **other != who);
         let now_us = state.server.now_us;
+        let came_us = state.parties[who].came_us;
         let passed = ahead.copied().find(|other| {
             let party = &state.parties[*other];
-            party.phase != Phase::Dead && !self.rules.may_pass(now_us, party.heard_us, party.called)
+            // Whoever was called, and did not hear it, has his rank still.
+            let is_later = self.rules.shares_places() && party.came_us > came_us;
+            !is_later
+                && party.phase != Phase::Dead
+                && !self.rules.may_pass(now_us, party.heard_us, party.called)
         });
         if let Some(other) = passed {
             state.wrong = Some(format!("c{who} entered before c{other}, who came first"));
         }
         state.order.retain(|other| *other != who);
         state.parties[who].called = None;
+        state.parties[who].placed = false;
     }
 
     /// Who has lost a place: had it to be?
@@ -237,11 +294,12 @@ impl<R: Rules> Orders<R> {
         let now_us = state.server.now_us;
         for who in state.order.clone() {
             let asker = state.asker(who);
-            if self.rules.has_place(&mut state.server, &asker) {
+            if !state.parties[who].placed || self.rules.has_place(&mut state.server, &asker) {
                 continue;
             }
             state.order.retain(|other| *other != who);
             let party = &mut state.parties[who];
+            party.placed = false;
             if party.phase != Phase::Dead
                 && !self.rules.may_pass(now_us, party.heard_us, party.called)
             {
@@ -251,20 +309,81 @@ impl<R: Rules> Orders<R> {
         }
     }
 
-    fn take(&self, state: &mut State, who: usize) -> News {
-        let news = self.ask(state, who, |rules, server, asker| rules.take(server, asker));
-        if news == News::Waits && !state.order.contains(&who) {
+    /// No two come at the same moment.
+    fn come(state: &mut State, who: usize) {
+        state.server.now_us += 1;
+        state.parties[who].came_us = Some(state.server.now_us);
+    }
+
+    /// From now on it has a rank.
+    fn ranks(&self, state: &mut State, who: usize) {
+        if !state.order.contains(&who) {
             state.order.push(who);
+        }
+        if self.rules.shares_places() {
+            let parties = &state.parties;
+            state.order.sort_by_key(|who| parties[*who].came_us);
+        }
+    }
+
+    fn take(&self, state: &mut State, who: usize) -> News {
+        if state.parties[who].came_us.is_none() {
+            Self::come(state, who);
+        }
+        let news = self.ask(state, who, |rules, server, asker| rules.take(server, asker));
+        if news == News::Waits {
+            self.ranks(state, who);
+            state.parties[who].placed = true;
         }
         news
     }
 
-    fn give(&self, state: &mut State, who: usize) {
+    /// Gives the lock or the place back; says who was named, and what the answer says of the first of them.
+    fn give(&self, state: &mut State, who: usize) -> (Vec<usize>, News) {
         state.order.retain(|other| *other != who);
-        self.ask(state, who, |rules, server, asker| {
-            rules.give(server, asker);
-            News::Waits
+        state.parties[who].placed = false;
+        let holds = matches!(state.parties[who].phase, Phase::Holds { .. } | Phase::Gives);
+        let mut heirs = Vec::new();
+        if self.mates > 1 && holds {
+            heirs = state.waiting(who);
+            heirs.truncate(2);
+        }
+        if let Some(first) = heirs.first() {
+            self.ranks(state, *first);
+        }
+        let named: Vec<Asker> = heirs.iter().map(|heir| state.asker(*heir)).collect();
+        let heard: Vec<u64> = state.parties.iter().map(|party| party.heard_us).collect();
+        let news = self.ask(state, who, |rules, server, asker| {
+            rules.give(server, asker, &named)
         });
+        // A release does not stand for a beat.
+        for (party, heard_us) in state.parties.iter_mut().zip(heard) {
+            party.heard_us = heard_us;
+        }
+        for heir in &heirs {
+            let asker = state.asker(*heir);
+            if self.rules.has_place(&mut state.server, &asker) {
+                self.ranks(state, *heir);
+                state.parties[*heir].placed = true;
+            } else {
+                state.order.retain(|other| other != heir);
+            }
+        }
+        (heirs, news)
+    }
+
+    /// The answer to a release comes to those whom it has named.
+    fn tell(&self, state: &mut State, heirs: &[usize], news: News) {
+        let mut placed = heirs.iter();
+        if let (News::Held { .. }, Some(first)) = (news, heirs.first()) {
+            self.hear(state, *first, news);
+            placed.next();
+        }
+        if news != News::Again
+            && let Some(next) = placed.next()
+        {
+            state.parties[*next].phase = Phase::Waits;
+        }
     }
 
     /// What a client does with an answer or a message.
@@ -275,6 +394,7 @@ impl<R: Rules> Orders<R> {
             News::Held { .. } => {
                 self.give(state, who);
                 state.parties[who].turn += 1;
+                state.parties[who].came_us = None;
                 Phase::Asks
             }
             News::Waits => Phase::Waits,
@@ -283,7 +403,7 @@ impl<R: Rules> Orders<R> {
     }
 
     fn listen(&self, state: &mut State, who: usize) {
-        state.parties[who].listens = true;
+        (state.mates(who)).for_each(|mate| state.parties[mate].listens = true);
         let channel = self.rules.channel(&state.asker(who));
         state.server.ears.insert(channel);
     }
@@ -327,7 +447,10 @@ impl<R: Rules> Orders<R> {
                 while !state.parties[who].inbox.is_empty() {
                     self.read(&mut state, who);
                 }
-                if state.parties[who].phase == Phase::Asks {
+                if state.parties[who].came_us.is_none() {
+                    Self::come(&mut state, who);
+                }
+                if state.parties[who].phase == Phase::Asks && state.asks(who) {
                     let news = self.take(&mut state, who);
                     self.hear(&mut state, who, news);
                 }
@@ -339,8 +462,9 @@ impl<R: Rules> Orders<R> {
                     self.hear(&mut state, who, news);
                 }
                 if matches!(state.parties[who].phase, Phase::Holds { .. } | Phase::Gives) {
-                    self.give(&mut state, who);
+                    let (heirs, news) = self.give(&mut state, who);
                     state.parties[who].phase = Phase::Over;
+                    self.tell(&mut state, &heirs, news);
                 }
             }
             if let Some(wrong) = state.wrong {
@@ -370,7 +494,10 @@ impl<R: Rules> Model for Orders<R> {
 
     fn init_states(&self) -> Vec<State> {
         let party = Party {
+            client: 0,
             phase: Phase::Asks,
+            came_us: None,
+            placed: false,
             steps: self.steps,
             turn: 0,
             listens: false,
@@ -380,7 +507,12 @@ impl<R: Rules> Model for Orders<R> {
         };
         vec![State {
             server: Store::at(1_000_000_000),
-            parties: vec![party; self.clients],
+            parties: (0..self.clients)
+                .map(|who| Party {
+                    client: (who + 1).saturating_sub(self.mates),
+                    ..party.clone()
+                })
+                .collect(),
             order: Vec::new(),
             crashes: self.crashes,
             losses: self.losses,
@@ -397,13 +529,18 @@ impl<R: Rules> Model for Orders<R> {
             let may_lose = state.losses > 0;
             if party.may_ask() {
                 match party.phase {
+                    Phase::Asks if self.mates > 1 && party.came_us.is_none() => {
+                        actions.push(Action::Come(who));
+                    }
                     Phase::Asks => {
-                        actions.push(Action::Take(who));
-                        if may_lose {
-                            actions.push(Action::TakeLost(who));
+                        if state.asks(who) {
+                            actions.push(Action::Take(who));
+                            if may_lose {
+                                actions.push(Action::TakeLost(who));
+                            }
                         }
                         // Before its first question there is nothing to give back.
-                        if party.heard_us > 0 {
+                        if party.heard_us > 0 || party.came_us.is_some() {
                             actions.push(Action::Give(who));
                         }
                     }
@@ -442,6 +579,7 @@ impl<R: Rules> Model for Orders<R> {
     fn next_state(&self, last: &State, action: Action) -> Option<State> {
         let mut state = last.clone();
         match action {
+            Action::Come(who) => Self::come(&mut state, who),
             Action::Take(who) | Action::TakeLost(who) => {
                 state.parties[who].steps -= 1;
                 let news = self.take(&mut state, who);
@@ -478,22 +616,31 @@ impl<R: Rules> Model for Orders<R> {
             }
             Action::Give(who) | Action::GiveLost(who) => {
                 state.parties[who].steps -= 1;
-                self.give(&mut state, who);
-                state.parties[who].phase = if matches!(action, Action::Give(_)) {
-                    Phase::Over
+                let (heirs, news) = self.give(&mut state, who);
+                if matches!(action, Action::Give(_)) {
+                    state.parties[who].phase = Phase::Over;
+                    self.tell(&mut state, &heirs, news);
                 } else {
                     state.losses -= 1;
-                    Phase::Gives
-                };
+                    state.parties[who].phase = Phase::Gives;
+                    // They ask what came of it.
+                    for heir in heirs {
+                        state.parties[heir].phase = Phase::Asks;
+                    }
+                }
             }
             Action::Crash(who) => {
                 state.crashes -= 1;
                 let channel = self.rules.channel(&state.asker(who));
                 state.server.ears.remove(&channel);
-                let party = &mut state.parties[who];
-                party.phase = Phase::Dead;
-                party.listens = false;
-                party.inbox.clear();
+                for mate in state.mates(who) {
+                    let party = &mut state.parties[mate];
+                    if party.phase != Phase::Over {
+                        party.phase = Phase::Dead;
+                    }
+                    party.listens = false;
+                    party.inbox.clear();
+                }
             }
             Action::Tick => {
                 state.ticks -= 1;

@@ -8,7 +8,8 @@ use super::{
 
 const COUNTER: &str = "redisson_lock_token:{n}";
 const LINE: &str = "locklab_queue:{n}";
-const KEYS: [&str; 3] = [LOCK, COUNTER, LINE];
+const ORDER: &str = "locklab_queue_order:{n}";
+const KEYS: [&str; 4] = [LOCK, COUNTER, LINE, ORDER];
 /// As the library asks.
 const UNCLAIMED: &str = "2000";
 const ALIVE_MS: u64 = 3000;
@@ -44,6 +45,7 @@ fn lease() -> String {
 impl Rules for Queued {
     fn take(&self, server: &mut Store, asker: &Asker) -> News {
         let (lease, alive) = (lease(), ALIVE_MS.to_string());
+        let waited = asker.waited_us.to_string();
         let args = [
             &lease,
             &asker.owner,
@@ -52,6 +54,7 @@ impl Rules for Queued {
             &asker.client,
             &alive,
             flag(asker),
+            &waited,
         ];
         match run(server, &self.0.take, &KEYS, &args) {
             Answer::Many(parts) if parts[0] == Answer::Int(1) => News::Held {
@@ -62,13 +65,27 @@ impl Rules for Queued {
         }
     }
 
-    fn give(&self, server: &mut Store, asker: &Asker) {
-        run(
-            server,
-            &self.0.give,
-            &KEYS,
-            &[&asker.owner, "PUBLISH", UNCLAIMED],
-        );
+    fn give(&self, server: &mut Store, asker: &Asker, heirs: &[Asker]) -> News {
+        let (lease, alive) = (lease(), ALIVE_MS.to_string());
+        let mut args = vec![&*asker.owner, "PUBLISH", UNCLAIMED, &asker.client];
+        if !heirs.is_empty() {
+            args.extend([&*alive, flag(asker)]);
+        }
+        let waited: Vec<String> = heirs
+            .iter()
+            .map(|heir| heir.waited_us.to_string())
+            .collect();
+        for (heir, waited) in heirs.iter().zip(&waited) {
+            args.extend([waited, &*lease, &heir.owner]);
+        }
+        match run(server, &self.0.give, &KEYS, &args) {
+            Answer::Many(_) => News::Held {
+                until_us: server.now_us + LEASE_MS * 1000,
+            },
+            Answer::Int(1) => News::Waits,
+            Answer::Nil => News::Again,
+            other => panic!("give answered {other:?}"),
+        }
     }
 
     fn beat(&self, server: &mut Store, asker: &Asker) -> News {
@@ -78,20 +95,16 @@ impl Rules for Queued {
             panic!("a beat is answered with a list");
         };
         match parts.as_slice() {
-            [
-                _,
-                _,
-                _,
-                Answer::Text(owner),
-                _,
-                Answer::Int(at_us),
-                Answer::Int(ms),
-            ] if *owner == asker.owner => News::Held {
-                until_us: (at_us + ms * 1000) as u64,
-            },
-            // It should be among those who wait.
-            [_, Answer::Int(0), ..] => News::Again,
-            _ => News::Waits,
+            [_, _, Answer::Int(left), Answer::Text(owner), _] if *owner == asker.owner => {
+                News::Held {
+                    // Without an end it is negative.
+                    until_us: u64::try_from(*left)
+                        .map_or(u64::MAX, |left| server.now_us + left * 1000),
+                }
+            }
+            [_, Answer::Text(standing), ..] if *standing == asker.owner => News::Waits,
+            // It should be there.
+            _ => News::Again,
         }
     }
 
@@ -114,17 +127,20 @@ impl Rules for Queued {
         })
     }
 
+    fn shares_places(&self) -> bool {
+        true
+    }
+
     fn calls(&self, _asker: &Asker, _message: &(String, String)) -> bool {
         false
     }
 
     fn has_place(&self, server: &mut Store, asker: &Asker) -> bool {
-        let question = [
-            "HEXISTS".to_owned(),
-            LINE.to_owned(),
-            format!("o:{}", asker.owner),
-        ];
-        server.call(&question) == Ok(Answer::Int(1))
+        let question = ["HGET", LINE, &asker.client].map(str::to_owned);
+        match server.call(&question) {
+            Ok(Answer::Text(entry)) => entry.ends_with(&format!(" {}", asker.owner)),
+            _ => false,
+        }
     }
 
     fn may_pass(&self, now_us: u64, heard_us: u64, _called: Option<Called>) -> bool {

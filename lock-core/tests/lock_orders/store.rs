@@ -159,7 +159,7 @@ impl Store {
                 };
                 list(command, items, rest)?
             }
-            ("ZADD" | "ZSCORE" | "ZREM", [key, rest @ ..]) => {
+            ("ZADD" | "ZSCORE" | "ZREM" | "ZRANGE", [key, rest @ ..]) => {
                 let Item::Sorted(members) = self.made(key, Item::Sorted(BTreeMap::new())) else {
                     return None;
                 };
@@ -209,6 +209,8 @@ fn hash(command: &str, fields: &mut BTreeMap<String, String>, args: &[&str]) -> 
     Some(match (command, args) {
         ("HGET", [field]) => value(field),
         ("HMGET", names) => Answer::Many(names.iter().map(|field| value(field)).collect()),
+        // The server's own order is none; a lock has one field.
+        ("HKEYS", []) => Answer::Many(fields.keys().cloned().map(text).collect()),
         ("HEXISTS", [field]) => Answer::Int(fields.contains_key(*field).into()),
         ("HSET", pairs) => {
             let mut fresh = 0;
@@ -273,6 +275,23 @@ fn sorted(command: &str, members: &mut BTreeMap<String, i64>, args: &[&str]) -> 
             .get(*member)
             .map_or(Answer::Nil, |score| text(score.to_string())),
         ("ZREM", [member]) => Answer::Int(members.remove(*member).is_some().into()),
+        ("ZRANGE", [from, to, rest @ ..]) => {
+            let mut ranked: Vec<_> = members.iter().collect();
+            ranked.sort_by_key(|(member, score)| (**score, (*member).clone()));
+            let (from, to) = (number(from)?, number(to)?);
+            let with_scores = match rest {
+                [] => false,
+                [word] if word.eq_ignore_ascii_case("withscores") => true,
+                _ => return None,
+            };
+            let some = ranked.into_iter().zip(0..);
+            let some = some.filter(|(_, rank)| (from..=to).contains(rank));
+            let words = some.flat_map(|((member, score), _)| {
+                let score = with_scores.then(|| text(score.to_string()));
+                [Some(text(member.clone())), score]
+            });
+            Answer::Many(words.flatten().collect())
+        }
         _ => return None,
     })
 }
