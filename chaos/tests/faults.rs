@@ -8,8 +8,8 @@ use support::{run, told};
 /// A short load on one server with one fault in it.
 fn single(fault: &str) -> String {
     format!(
-        "name = \"one\"\n[topology]\nkind = \"single\"\n[load]\nclients = 2\nhold = \"20ms..40ms\"\nduration = \"1500ms\"\n\
-         [[faults]]\nat = \"300ms\"\nfor = \"400ms\"\n{fault}\n"
+        "name = \"one\"\n[topology]\nkind = \"single\"\n[load]\nclients = 2\nhold = \"20ms..40ms\"\nduration = \"2200ms\"\n\
+         [[faults]]\nat = \"300ms\"\nfor = \"1s\"\n{fault}\n"
     )
 }
 

@@ -26,6 +26,7 @@ pub(crate) async fn run() -> Result<(), Failure> {
     #[cfg(feature = "peer")]
     for masters in [3, 5] {
         beside_rslock(masters).await?;
+        in_contention(masters).await?;
     }
     Ok(())
 }
@@ -129,6 +130,64 @@ async fn beside_rslock(masters: usize) -> Result<(), Failure> {
             format!("cycles of a redlock over {masters} masters against rslock, {tasks} tasks");
         goals::ratio(&name, pairs.rate(), Bound::AtLeast(2.0));
     }
+    client.close().await;
+    Ok(())
+}
+
+/// All tasks want one lock. Each library waits as it does by itself: rslock looks again after a random pause of up to 200 ms.
+#[cfg(feature = "peer")]
+async fn in_contention(masters: usize) -> Result<(), Failure> {
+    use std::sync::Arc;
+
+    use crate::cycle::{self, Count, Pairs};
+
+    const TASKS: usize = 8;
+    let servers: Vec<_> = (0..masters).map(|_| Server::start(&[])).collect();
+    let addresses: Vec<_> = servers.iter().map(Server::address).collect();
+    let client = connect(&addresses).await?;
+    let lock = client.lock(Kind::Redlock, "one")?;
+    let manager = rslock::LockManager::new(servers.iter().map(Server::url).collect());
+    println!("\none redlock over {masters} masters that {TASKS} tasks want");
+    cycle::heading("rslock");
+    let mut pairs = Pairs::default();
+    for _ in 0..ROUNDS {
+        let ours = |_: usize, count: Arc<Count>| {
+            let lock = lock.clone();
+            async move {
+                let how = Acquire::default().lease(Lease::Fixed(LEASE));
+                loop {
+                    lock.acquire(how.clone()).await?.release().await?;
+                    if !count.go_on() {
+                        return Ok(());
+                    }
+                }
+            }
+        };
+        pairs
+            .ours
+            .push(cycle::round(&servers[0], TASKS, ours).await?);
+        let theirs = |_: usize, count: Arc<Count>| {
+            let manager = manager.clone();
+            async move {
+                loop {
+                    let lock = manager.acquire_no_guard("peer", LEASE).await;
+                    let lock = lock.map_err(|error| format!("rslock: {error}"))?;
+                    manager.unlock(&lock).await;
+                    if !count.go_on() {
+                        return Ok(());
+                    }
+                }
+            }
+        };
+        pairs
+            .theirs
+            .push(cycle::round(&servers[0], TASKS, theirs).await?);
+    }
+    pairs.print(TASKS, "");
+    let name = format!(
+        "cycles of one redlock over {masters} masters that {TASKS} tasks want, against rslock"
+    );
+    goals::ratio(&name, pairs.rate(), Bound::AtLeast(2.0));
     client.close().await;
     Ok(())
 }
