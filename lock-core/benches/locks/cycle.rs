@@ -131,13 +131,13 @@ pub(crate) async fn library(
 ) -> Result<Round, Failure> {
     let cycle = |task: usize, count: Arc<Count>| {
         let lock = client.lock(kind, &format!("cycle:{task}"));
-        async move { cycles(lock?, lease, &count).await }
+        let how = Acquire::default().wait(Wait::Try).lease(lease);
+        async move { cycles(lock?, how, &count).await }
     };
     round(server, tasks, cycle).await
 }
 
-async fn cycles(lock: Lock, lease: Lease, count: &Count) -> Result<(), Failure> {
-    let how = Acquire::default().wait(Wait::Try).lease(lease);
+pub(crate) async fn cycles(lock: Lock, how: Acquire, count: &Count) -> Result<(), Failure> {
     loop {
         lock.acquire(how.clone()).await?.release().await?;
         if !count.go_on() {

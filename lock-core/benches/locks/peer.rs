@@ -78,9 +78,14 @@ async fn beside(program: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn cycles(manager: &LockManager, name: String, count: &Count) -> Result<(), Failure> {
+/// Cycles of rslock; where others want the lock it waits as it does by itself.
+pub(crate) async fn cycles(
+    manager: &LockManager,
+    name: String,
+    count: &Count,
+) -> Result<(), Failure> {
     loop {
-        let lock = manager.lock(name.as_str(), LEASE).await;
+        let lock = manager.acquire_no_guard(name.as_str(), LEASE).await;
         let lock = lock.map_err(|error| format!("rslock: {error}"))?;
         manager.unlock(&lock).await;
         if !count.go_on() {

@@ -86,7 +86,10 @@ async fn median_cycle_us(client: &Client) -> Result<f64, Failure> {
 async fn beside_rslock(masters: usize) -> Result<(), Failure> {
     use std::sync::Arc;
 
-    use crate::cycle::{self, Count, Pairs};
+    use crate::{
+        cycle::{self, Count, Pairs},
+        peer,
+    };
 
     let servers: Vec<_> = (0..masters).map(|_| Server::start(&[])).collect();
     let addresses: Vec<_> = servers.iter().map(Server::address).collect();
@@ -107,16 +110,7 @@ async fn beside_rslock(masters: usize) -> Result<(), Failure> {
             pairs.ours.push(ours.await?);
             let theirs = |task: usize, count: Arc<Count>| {
                 let manager = manager.clone();
-                async move {
-                    loop {
-                        let lock = manager.lock(format!("peer:{task}").as_str(), LEASE).await;
-                        let lock = lock.map_err(|error| format!("rslock: {error}"))?;
-                        manager.unlock(&lock).await;
-                        if !count.go_on() {
-                            return Ok(());
-                        }
-                    }
-                }
+                async move { peer::cycles(&manager, format!("peer:{task}"), &count).await }
             };
             pairs
                 .theirs
@@ -139,7 +133,10 @@ async fn beside_rslock(masters: usize) -> Result<(), Failure> {
 async fn in_contention(masters: usize) -> Result<(), Failure> {
     use std::sync::Arc;
 
-    use crate::cycle::{self, Count, Pairs};
+    use crate::{
+        cycle::{self, Count, Pairs},
+        peer,
+    };
 
     const TASKS: usize = 8;
     let servers: Vec<_> = (0..masters).map(|_| Server::start(&[])).collect();
@@ -152,32 +149,16 @@ async fn in_contention(masters: usize) -> Result<(), Failure> {
     let mut pairs = Pairs::default();
     for _ in 0..ROUNDS {
         let ours = |_: usize, count: Arc<Count>| {
+            let how = Acquire::default().lease(Lease::Fixed(LEASE));
             let lock = lock.clone();
-            async move {
-                let how = Acquire::default().lease(Lease::Fixed(LEASE));
-                loop {
-                    lock.acquire(how.clone()).await?.release().await?;
-                    if !count.go_on() {
-                        return Ok(());
-                    }
-                }
-            }
+            async move { cycle::cycles(lock, how, &count).await }
         };
         pairs
             .ours
             .push(cycle::round(&servers[0], TASKS, ours).await?);
         let theirs = |_: usize, count: Arc<Count>| {
             let manager = manager.clone();
-            async move {
-                loop {
-                    let lock = manager.acquire_no_guard("peer", LEASE).await;
-                    let lock = lock.map_err(|error| format!("rslock: {error}"))?;
-                    manager.unlock(&lock).await;
-                    if !count.go_on() {
-                        return Ok(());
-                    }
-                }
-            }
+            async move { peer::cycles(&manager, "peer".to_owned(), &count).await }
         };
         pairs
             .theirs
