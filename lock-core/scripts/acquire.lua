@@ -1,7 +1,7 @@
 -- Takes a lock that is a hash {owner: count}. nil: held; else what is left of another's lease in ms, -1 without end.
 -- KEYS: lock, [acquire latch].  ARGV: lease in ms, owner, [latch in ms, ['once' or 'vote']].
 -- An owner that may hold several times counts each acquire once, told by its latch; -3: this acquire was settled
--- before; -4: the owner has it and may have it only once. The latch of a vote lives for as long as the lock.
+-- before; -4: the owner has it and may have it only once. A latch never outlives the lock; that of a vote lives for as long.
 local left = redis.call('pttl', KEYS[1])
 if left == -2 then
     if KEYS[2] and not redis.call('set', KEYS[2], '1', 'px', ARGV[3], 'nx') then

@@ -1,12 +1,17 @@
 //! Turns what a majority of independent masters promises into tests, with masters killed and stopped.
 
+mod lock_support;
 mod support;
 
-use std::time::{Duration, Instant};
+use std::{
+    net::SocketAddr,
+    time::{Duration, Instant},
+};
 
 use lock_core::{
     Acquire, Client, ClientOptions, ErrorKind, Kind, Lease, Lock, LostReason, Owner, Released, Wait,
 };
+use lock_support::Relay;
 use support::{PATIENCE, Server};
 
 const MS: Duration = Duration::from_millis(1);
@@ -16,10 +21,12 @@ fn five() -> Vec<Server> {
 }
 
 async fn lock_with(servers: &[Server], options: ClientOptions) -> Lock {
-    let addresses: Vec<_> = servers
-        .iter()
-        .map(|server| server.address().to_string())
-        .collect();
+    let addresses: Vec<_> = servers.iter().map(Server::address).collect();
+    lock_at(&addresses, options).await
+}
+
+async fn lock_at(addresses: &[SocketAddr], options: ClientOptions) -> Lock {
+    let addresses: Vec<_> = addresses.iter().map(SocketAddr::to_string).collect();
     let target = format!("redlock://{}", addresses.join(","));
     let target = target.parse().expect("a good URL");
     let client = Client::connect(&target, options)
@@ -121,6 +128,29 @@ async fn a_release_of_a_long_hold_leaves_the_owners_next_one_alone() {
         server.wait_for(&latches, |answer| answer == "1");
         assert_eq!(server.ok(&["HGET", "n", &owner]), "1");
     }
+}
+
+/// A master that was out of reach until the lock had ended there may have given the same owner the lock anew when the release comes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_that_comes_after_the_lease_leaves_the_owners_next_hold_alone() {
+    let servers = five();
+    let mut addresses: Vec<_> = servers.iter().map(Server::address).collect();
+    let (last, relay) = (&servers[4], Relay::start(addresses[4]).await);
+    addresses[4] = relay.address;
+    let lock = lock_at(&addresses, ClientOptions::default()).await;
+    let how = fixed(1_500 * MS).owner(Owner::numbered(3));
+    let guard = lock.acquire(how).await.expect("all are free");
+    last.wait_for(&["EXISTS", "n"], |answer| answer == "1");
+    relay.black_hole();
+    let owner = guard.owner().to_owned();
+    guard.release().await.expect("four of five have it");
+    last.wait_for(&["EXISTS", "n"], |answer| answer == "0");
+    last.ok(&["HSET", "n", &owner, "1"]);
+    relay.mend();
+    // When the release has come, the acquire is kept out for good.
+    let latches = "for _, key in ipairs(redis.call('keys', '*acquire_latch*')) do return redis.call('get', key) end";
+    last.wait_for(&["EVAL", latches, "0"], |answer| answer == "0");
+    assert_eq!(last.ok(&["HGET", "n", &owner]), "1");
 }
 
 /// What an owner holds a second time is remembered for as long as the lock lasts, also where the second lease is the shorter one.

@@ -4,7 +4,7 @@ use redis::Value;
 
 use super::{
     form::{Ask, Extended, Form, Given, Held, Reply},
-    hash::{LOOK, REENTRANT, acquire_latch, latch_life},
+    hash::{LOOK, REENTRANT, acquire_latch, latch_life, remembered},
 };
 use crate::{
     names::Names,
@@ -73,7 +73,7 @@ impl Form for AllOf {
             .arg(ask.owner.as_bytes())
             .arg(count(ask.names).as_bytes());
         match ask.ids {
-            Some(_) => request.arg_ms(latch_life(ask.lease)),
+            Some(_) => request.arg_ms(remembered(ask.lease)),
             None => request,
         }
     }

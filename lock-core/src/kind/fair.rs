@@ -9,7 +9,7 @@ use super::{
         Absent, Ask, Beat, Ears, Extended, Form, Given, Held, Line, News, Reply, Waiting, left,
         line_script,
     },
-    hash::{REENTRANT, acquire_latch, latch_life},
+    hash::{REENTRANT, acquire_latch, latch_life, remembered},
 };
 use crate::{
     names::{Names, companion},
@@ -72,7 +72,7 @@ impl Form for Fair {
             None => request.arg(b"0"),
         };
         match ask.ids {
-            Some(_) => request.arg_ms(latch_life(ask.lease)),
+            Some(_) => request.arg_ms(remembered(ask.lease)),
             None => request,
         }
     }

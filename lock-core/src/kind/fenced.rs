@@ -36,7 +36,7 @@ impl Form for Fenced {
             None => request.arg(b"0"),
         };
         if ask.ids.is_some() {
-            request = request.arg_ms(hash::latch_life(ask.lease));
+            request = request.arg_ms(hash::remembered(ask.lease));
         }
         request
     }

@@ -59,8 +59,9 @@ pub(crate) static SPIN: Hash = Hash {
 ///
 /// Of several masters some may answer long after the others: one that was silent, or down, gets a release again when the same owner has
 /// had the lock anew, and a release by the owner's name alone would take that away. So of an owner that may ask again each vote is given
-/// back and lengthened only where its own acquire is remembered, and that is remembered for as long as the lock can last. A master that
-/// has forgotten the acquire has forgotten the lock with it.
+/// back and lengthened only where its own acquire is remembered, and that is remembered for as long as the lock lasts by it, to the
+/// millisecond: what outlived the lock would stand for the owner's next hold. A master that has forgotten the acquire has forgotten the
+/// lock with it.
 pub(crate) static REDLOCK: Hash = Hash {
     reentrant: true,
     speaks: true,
@@ -80,7 +81,10 @@ impl Form for Hash {
             .key(&acquire_latch(ask.names, ids))
             .arg_ms(ask.lease)
             .arg(ask.owner.as_bytes())
-            .arg_ms(self.remembered(ask.lease));
+            .arg_ms(match self.bound {
+                true => ask.lease,
+                false => remembered(ask.lease),
+            });
         match (self.bound, self.reentrant) {
             (true, _) => request.arg(b"vote"),
             (false, false) => request.arg(b"once"),
@@ -136,8 +140,7 @@ impl Form for Hash {
             Some(ids) if self.bound => lock_alone(&EXTEND_VOTE, ask.names)
                 .key(&acquire_latch(ask.names, ids))
                 .arg_ms(ask.lease)
-                .arg(ask.owner.as_bytes())
-                .arg_ms(self.remembered(ask.lease)),
+                .arg(ask.owner.as_bytes()),
             _ => self.extend_arg(ask, lock_alone(&EXTEND, ask.names).arg_ms(ask.lease)),
         }
     }
@@ -185,16 +188,6 @@ impl Form for Hash {
 }
 
 impl Hash {
-    /// For how long a server remembers an acquire. One that its hold is bound to: a little longer than the lock can last without a
-    /// renewal, which is remembered anew.
-    fn remembered(&self, lease: Duration) -> Duration {
-        const LONGER: Duration = Duration::from_secs(1);
-        match self.bound {
-            true => lease.max(LONGER) + LONGER,
-            false => latch_life(lease),
-        }
-    }
-
     fn release_single(&self, ask: &Ask<'_>) -> Request {
         if !self.speaks {
             // No way to tell it by: it is told to nobody.
@@ -235,15 +228,32 @@ pub(super) fn acquire_latch(names: &Names, ids: Ids) -> Vec<u8> {
     names.latch("redisson_acquire_latch", ids.acquire)
 }
 
-/// A latch must outlive the repetitions of its request, and those end with the lease; but a lease of an hour
-/// is no reason to keep a key for each acquire that long.
+/// A lease of an hour is no reason to keep a key for each acquire and release that long.
+const LATCH_MOST: Duration = Duration::from_secs(30);
+
+/// For how long a server remembers that an acquire was granted: never longer than the lock lasts by it. If the latch stayed when the lock
+/// has ended, an undo that comes late would take away what the same owner has been given since.
+pub(super) fn remembered(lease: Duration) -> Duration {
+    lease.min(LATCH_MOST)
+}
+
+/// For how long a server keeps the answer to a release, and a late acquire out. A latch must outlive the repetitions of its request, and
+/// those end with the lease.
 pub(crate) fn latch_life(lease: Duration) -> Duration {
-    lease.clamp(Duration::from_secs(1), Duration::from_secs(30))
+    lease.clamp(Duration::from_secs(1), LATCH_MOST)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_acquire_is_remembered_for_longer_than_its_lock_lasts() {
+        for lease_ms in [1, 200, 2_000, 60_000] {
+            let lease = Duration::from_millis(lease_ms);
+            assert!(remembered(lease) <= lease);
+        }
+    }
 
     fn ask(names: &Names, ids: Option<Ids>) -> Ask<'_> {
         Ask {

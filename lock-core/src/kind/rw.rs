@@ -6,7 +6,7 @@ use redis::Value;
 
 use super::{
     form::{Ask, Extended, Form, Given, Held, Reply, left, line_script},
-    hash::{REENTRANT, acquire_latch, latch_life},
+    hash::{REENTRANT, acquire_latch, latch_life, remembered},
 };
 use crate::{
     names::{Names, companion},
@@ -91,7 +91,7 @@ impl Form for Side {
             _ => request.arg(b"0"),
         };
         match ask.ids {
-            Some(_) => request.arg_ms(latch_life(ask.lease)),
+            Some(_) => request.arg_ms(remembered(ask.lease)),
             None => request,
         }
     }
