@@ -9,7 +9,7 @@ use std::{
 use crate::{
     durability::Durability,
     error::{ErrorKind, LockError},
-    gate::{Ears, settle},
+    gate::{Ears, RIVALS, settle},
     guard::Guard,
     hold::{ENDLESS, Hold, Who},
     kind::Line,
@@ -297,10 +297,11 @@ impl Search {
         }
         loop {
             let wake = self.end.map_or(seat.look_at, |end| end.min(seat.look_at));
+            let rivals = seat.rivals > 0;
             if let Some(ears) = &mut seat.ears
                 && within(Some(wake), ears.hint()).await.is_some()
             {
-                settle(&lock.servers).await;
+                settle(ears, &lock.servers, rivals).await;
             }
             if self.end.is_some_and(|end| Instant::now() >= end) {
                 return Err(self.give_up());
@@ -308,7 +309,11 @@ impl Search {
             self.hold.stand_in_line(true);
             let found = self.look().await?;
             seat.look_at = Instant::now() + self.pause(options.poll_bound);
+            if matches!(self.last, Seen::Split) {
+                seat.rivals = RIVALS;
+            }
             if let Some(guard) = found {
+                seat.rivals = seat.rivals.saturating_sub(1);
                 seat.full = !self.hold.leaves_room();
                 seat.open = lock.form.opens();
                 return Ok(guard);

@@ -36,7 +36,12 @@ pub(crate) struct Seat {
     pub(crate) full: bool,
     /// The one before got what all who wait here may have: they look at once, side by side.
     pub(crate) open: bool,
+    /// For so many more grants other clients are expected to look at the same moment.
+    pub(crate) rivals: u32,
 }
+
+/// For so long after a vote was split, by grants.
+pub(crate) const RIVALS: u32 = 8;
 
 impl Default for Gates {
     fn default() -> Self {
@@ -59,6 +64,7 @@ impl Gates {
             look_at: Instant::now(),
             full: false,
             open: false,
+            rivals: 0,
         })
     }
 }
@@ -114,13 +120,25 @@ impl Ears {
             }
         }
     }
+
+    /// Completes when as many have spoken, after the first, as are enough.
+    async fn rest(&mut self) {
+        let all = self.subscriptions.iter_mut();
+        let all: FuturesUnordered<_> = all.map(|one| one.inner.hint()).collect();
+        let _: Vec<()> = all.take(self.enough.saturating_sub(1)).collect().await;
+    }
 }
 
-/// A release on several masters is heard from the fastest first; looking then would find the others still taken.
-/// The pause also keeps the waiters of several clients from splitting the vote.
-pub(crate) async fn settle(servers: &Servers) {
+/// A release on several masters is heard from the fastest first; looking then would find the others still taken. So it is to be heard
+/// from a majority, or some time to pass. Where other clients are about to look too, a random pause keeps them from splitting the vote.
+pub(crate) async fn settle(ears: &mut Ears, servers: &Servers, rivals: bool) {
     if let Servers::Majority(_) = servers {
         let pause = Duration::from_micros(rand::random_range(1_000..5_000));
-        tokio::time::sleep(pause).await;
+        if rivals {
+            tokio::time::sleep(pause).await;
+        } else {
+            // Too late is only slow.
+            let _ = tokio::time::timeout(pause, ears.rest()).await;
+        }
     }
 }
