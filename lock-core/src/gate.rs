@@ -40,8 +40,8 @@ pub(crate) struct Seat {
     pub(crate) rivals: u32,
 }
 
-/// For so long after a vote was split, by grants.
-pub(crate) const RIVALS: u32 = 8;
+/// For so long after a vote was split, by grants: a split costs ten times what the pause does.
+pub(crate) const RIVALS: u32 = 250;
 
 impl Default for Gates {
     fn default() -> Self {
