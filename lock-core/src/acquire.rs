@@ -232,7 +232,7 @@ impl Search {
     fn nothing_taken(&mut self) {
         // Whoever waits in a client's one place may be given the lock by a release.
         let line = self.hold.lock.form.line();
-        let is_heir = self.hold.is_in_line() && line.is_some_and(|line| line.heirs() > 0);
+        let is_heir = self.hold.is_in_line() && line.is_some_and(|line| line.shares_place());
         if !self.hold.is_unsettled() && !is_heir {
             self.open.close_all();
         }

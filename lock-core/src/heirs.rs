@@ -25,22 +25,20 @@ pub(crate) struct Heirs {
 impl Heirs {
     /// Of a hold whose release is sent until `deadline`.
     pub(crate) fn of(hold: &Hold, deadline: Instant) -> Self {
-        let one = hold.lock.form.line().filter(|line| line.heirs() > 0);
-        let post = one.and_then(|_| hold.client().posts.post(&hold.lock));
-        let holds = post.as_ref().map_or_else(Vec::new, |post| post.heirs());
-        let said = match &post {
-            Some(post) if !holds.is_empty() => {
-                hold.stand_in_line(post.is_subscribed());
-                holds.iter().map(|heir| post.heir(heir)).collect()
-            }
-            _ => Vec::new(),
+        let line = hold.lock.form.line().filter(|line| line.shares_place());
+        let Some(post) = line.and_then(|_| hold.client().posts.post(&hold.lock)) else {
+            return Heirs::none();
         };
+        let (holds, said) = post.heirs();
+        if !holds.is_empty() {
+            hold.stand_in_line(post.is_subscribed());
+        }
         for heir in &holds {
             heir.may_last(deadline, heir.lease);
         }
         Heirs {
             open: !holds.is_empty(),
-            post,
+            post: Some(post),
             holds,
             said,
         }

@@ -14,7 +14,7 @@ use crate::{
     client::Shared,
     durability::Durability,
     guard::{GuardEvent, LostReason},
-    kind::{Ask, Heir, Ids, InLine, Line},
+    kind::{Ask, Ids, InLine},
     lock::{Lease, LockInner, Owner},
     renewals::{Place, Renewable},
 };
@@ -204,20 +204,16 @@ impl Hold {
             place: self.in_line.load(Ordering::Relaxed).then(|| InLine {
                 client: self.lock.client.id(),
                 subscribed: self.subscribed.load(Ordering::Relaxed),
-                waited: self.since.elapsed(),
+                waited: self.waited(),
             }),
             writers_first: self.lock.client.options.writers_first(),
             heirs: &[],
         }
     }
 
-    /// What a release says of it that may give it the lock.
-    pub(crate) fn heir(&self, line: &dyn Line) -> Heir {
-        Heir {
-            owner: line.owner(&self.ask(self.lease)).into_owned(),
-            lease: self.lease,
-            waited: self.since.elapsed(),
-        }
+    /// For how long somebody has waited for it.
+    pub(crate) fn waited(&self) -> Duration {
+        self.since.elapsed()
     }
 
     /// What tells its acquire from others, if no answer of it was lost.

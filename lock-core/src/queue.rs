@@ -208,7 +208,7 @@ impl Seat {
     pub(crate) fn asks(&self) -> bool {
         let state = self.post.state();
         let placed = (state.waiters.get(&self.number)).is_some_and(|waiter| waiter.placed);
-        self.post.line.heirs() == 0 || (!placed && state.is_first(self.number))
+        !self.post.line.shares_place() || (!placed && state.is_first(self.number))
     }
 
     /// The server has said, to a question that was sent at `sent_at`, that there is a place.
@@ -242,7 +242,7 @@ impl Drop for Seat {
             let mut state = self.post.state();
             state.leaves(self.number);
             // The next one asks, unless the server knows him already.
-            if self.post.line.heirs() > 0
+            if self.post.line.shares_place()
                 && let Some((_, next)) = state.waiters.first_key_value()
                 && !next.placed
             {
@@ -261,16 +261,19 @@ impl Post {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whom a release names as its heirs: of those who wait here, the first of a client that has one place for all.
-    pub(crate) fn heirs(&self) -> Vec<Arc<Hold>> {
+    /// Whom a release names as its heirs, and what it says of them: of those who wait here, the first of a client that has one place for
+    /// all.
+    pub(crate) fn heirs(&self) -> (Vec<Arc<Hold>>, Vec<Heir>) {
         let state = self.state();
         let first = state.waiters.values().take(self.line.heirs());
-        first.map(|waiter| Arc::clone(&waiter.hold)).collect()
-    }
-
-    /// How the server knows a hold in this line, and what a release says of it.
-    pub(crate) fn heir(&self, hold: &Hold) -> Heir {
-        hold.heir(self.line)
+        let heir = |waiter: &Waiter| Heir {
+            owner: waiter.owner.clone(),
+            lease: waiter.hold.lease,
+            waited: waiter.hold.waited(),
+        };
+        first
+            .map(|waiter| (Arc::clone(&waiter.hold), heir(waiter)))
+            .unzip()
     }
 
     /// Whether the client hears what is said to it.

@@ -219,9 +219,13 @@ pub(crate) trait Form: fmt::Debug + Send + Sync {
 /// A line of waiters that lives on the server.
 pub(crate) trait Line: fmt::Debug + Send + Sync {
     /// How many of those who wait in one client a release names as heirs: they share one place, and only the first of them asks for
-    /// it. 0: each has its own.
+    /// it. 0: each has a place of his own.
     fn heirs(&self) -> usize {
         0
+    }
+    /// Whether a client has one place for all of its waiters.
+    fn shares_place(&self) -> bool {
+        self.heirs() > 0
     }
     /// Where a client is told who was called, all its owners in one place.
     fn ears(&self, names: &Names, client: &str) -> Ears;
