@@ -56,6 +56,16 @@ impl Pairs {
         self.ratio(|round| round.server_us)
     }
 
+    /// What the rate could be at most if this client cost nothing and every processor were busy with the servers alone.
+    pub(crate) fn ceiling(&self, servers: usize) -> Ratio {
+        let servers = servers as f64;
+        let pairs = self.ours.iter().zip(&self.theirs);
+        let each = pairs.map(|(ours, theirs)| {
+            (theirs.client_us + servers * theirs.server_us) / (servers * ours.server_us)
+        });
+        Ratio::of(each.collect())
+    }
+
     /// A line of the table that `heading` begins.
     pub(crate) fn print(&self, tasks: usize, note: &str) {
         let each =
