@@ -2,6 +2,7 @@
 -- KEYS: lock, [acquire latch].  ARGV: lease in ms, owner, [latch in ms, ['once' or 'vote']].
 -- An owner that may hold several times counts each acquire once, told by its latch; -3: this acquire was settled
 -- before; -4: the owner has it and may have it only once. A latch never outlives the lock; that of a vote lives for as long.
+-- A repetition lengthens both: with the lock alone, the next one would count again.
 local left = redis.call('pttl', KEYS[1])
 if left == -2 then
     if KEYS[2] and not redis.call('set', KEYS[2], '1', 'px', ARGV[3], 'nx') then
@@ -21,8 +22,12 @@ local life = ARGV[3]
 if ARGV[4] == 'vote' and left > tonumber(life) then
     life = left
 end
-if KEYS[2] and redis.call('set', KEYS[2], '1', 'px', life, 'nx') then
-    redis.call('hincrby', KEYS[1], ARGV[2], 1)
+if KEYS[2] then
+    if redis.call('set', KEYS[2], '1', 'px', life, 'nx') then
+        redis.call('hincrby', KEYS[1], ARGV[2], 1)
+    elseif redis.call('pttl', KEYS[2]) < tonumber(life) then
+        redis.call('pexpire', KEYS[2], life)
+    end
 end
 if left < tonumber(ARGV[1]) then
     redis.call('pexpire', KEYS[1], ARGV[1])

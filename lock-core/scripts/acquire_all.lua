@@ -23,6 +23,9 @@ local first = latch and redis.call('set', latch, '1', 'px', ARGV[4], 'nx')
 if latch and not first and ours < count then
     return -3
 end
+if latch and not first and redis.call('pttl', latch) < tonumber(ARGV[4]) then
+    redis.call('pexpire', latch, ARGV[4])
+end
 for i = 1, count do
     if lefts[i] == -2 then
         redis.call('hset', KEYS[i], owner, 1)

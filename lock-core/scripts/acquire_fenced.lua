@@ -42,6 +42,8 @@ local again = KEYS[3] and redis.call('set', KEYS[3], '1', 'px', ARGV[4], 'nx')
 local token = not again and tonumber(redis.call('get', KEYS[2]) or nil) or next_token()
 if again then
     redis.call('hincrby', KEYS[1], ARGV[2], 1)
+elseif KEYS[3] and redis.call('pttl', KEYS[3]) < tonumber(ARGV[4]) then
+    redis.call('pexpire', KEYS[3], ARGV[4])
 end
 if left < tonumber(ARGV[1]) then
     redis.call('pexpire', KEYS[1], ARGV[1])

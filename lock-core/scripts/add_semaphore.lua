@@ -1,9 +1,12 @@
 -- Adds permits to a semaphore that is a number, or takes some away, and keeps its end if it has one. The new number.
--- KEYS: semaphore, channel, latch.  ARGV: permits, PUBLISH or SPUBLISH or BOTH, latch in ms.
+-- KEYS: semaphore, channel, latch.  ARGV: permits, PUBLISH or SPUBLISH or BOTH, latch in ms, ['there': begins none].
 -- The latch keeps the answer for a repetition. A message is a hint: a user who may not publish adds all the same.
 local said = redis.call('get', KEYS[3])
 if said then
     return tonumber(said)
+end
+if ARGV[4] and redis.call('exists', KEYS[1]) == 0 then
+    return 0
 end
 -- A server without memory takes what follows a first write that needs none.
 redis.call('del', KEYS[3])

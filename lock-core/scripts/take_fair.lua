@@ -8,6 +8,8 @@ local left = redis.call('pttl', lock)
 if left ~= -2 and redis.call('hexists', lock, owner) == 1 then
     if latch and redis.call('set', latch, '1', 'px', ARGV[5], 'nx') then
         redis.call('hincrby', lock, owner, 1)
+    elseif latch and redis.call('pttl', latch) < tonumber(ARGV[5]) then
+        redis.call('pexpire', latch, ARGV[5])
     end
     if left < lease then
         redis.call('pexpire', lock, lease)

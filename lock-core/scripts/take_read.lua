@@ -13,6 +13,8 @@ if left ~= -2 then
         count = redis.call('hincrby', lock, owner, 1)
         -- A hold is as long as the longest that its owner asked for, whichever of them is given back first.
         redis.call('set', ending(lock, owner, count), PLAIN, 'px', math.max(lease, left))
+    elseif latch then
+        lengthen(latch, tonumber(ARGV[4]))
     end
     if left < lease then
         for number = 1, tonumber(count) do

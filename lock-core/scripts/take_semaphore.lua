@@ -16,6 +16,8 @@ if said == '0' then
     return -3
 end
 if said then
+    -- Written anew, so that replicas that are waited for have it.
+    redis.call('pexpire', KEYS[2], ARGV[2])
     return {free}
 end
 return {redis.call('decrby', KEYS[1], ARGV[1])}

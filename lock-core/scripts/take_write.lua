@@ -10,6 +10,8 @@ local mode, count, reads = found[1], found[2], found[3]
 if count and write_left(lock, owner, reads) ~= -2 then
     if latch and redis.call('set', latch, '1', 'px', ARGV[4], 'nx') then
         redis.call('hincrby', lock, mine, 1)
+    elseif latch then
+        lengthen(latch, tonumber(ARGV[4]))
     end
     if reads then
         lengthen(ending(lock, mine, 1), lease)
@@ -31,6 +33,7 @@ if mode then
     if ARGV[3] ~= '0' then
         local now = redis.call('time')
         now = now[1] * 1000 + math.floor(now[2] / 1000)
+        redis.call('zremrangebyscore', KEYS[2], '-inf', now)
         redis.call('zadd', KEYS[2], now + ARGV[3], owner)
         redis.call('pexpire', KEYS[2], ARGV[3])
     end

@@ -11,7 +11,7 @@ use crate::{
     error::{ErrorKind, LockError},
     gate::{Ears, RIVALS, settle},
     guard::Guard,
-    hold::{ENDLESS, Hold, Who},
+    hold::{Hold, Who, bad_lease},
     kind::Line,
     lock::{Acquire, Lease, LockInner, Wait},
     queue::Word,
@@ -38,17 +38,15 @@ pub(crate) async fn acquire_for(
     who: Who,
     how: Acquire,
 ) -> Result<Guard, LockError> {
-    if matches!(how.lease, Lease::Fixed(lease) if lease < Duration::from_millis(1)) {
-        let why = "a lease is at least 1 ms";
-        let name = &lock.names.key;
-        return Err(LockError::local(ErrorKind::Invalid, ACTION, name, why));
-    }
-    if matches!(how.lease, Lease::Fixed(lease) if lease > ENDLESS) {
-        let why = "a lease is at most a hundred years";
-        let name = &lock.names.key;
-        return Err(LockError::local(ErrorKind::Invalid, ACTION, name, why));
-    }
     let options = &lock.client.options;
+    let lease = match how.lease {
+        Lease::Renewed => options.watchdog_lease,
+        Lease::Fixed(lease) => lease,
+    };
+    if let Some(why) = bad_lease(lease) {
+        let name = &lock.names.key;
+        return Err(LockError::local(ErrorKind::Invalid, ACTION, name, why));
+    }
     let durability = how.durability.unwrap_or(options.durability);
     let began = Instant::now();
     let (once, end) = match how.wait {
@@ -132,7 +130,9 @@ impl Search {
         // What this owner has just given back may be on its way yet.
         let overtakes = lock.client.returns.has(&self.hold);
         self.open.add_all();
+        self.hold.ask_is_under_way(true);
         let tried = lock.servers.acquire(&self.hold, deadline).await;
+        self.hold.ask_is_under_way(false);
         self.looks += 1;
         self.failures = if tried.is_err() { self.failures + 1 } else { 0 };
         let majority = matches!(lock.servers, Servers::Majority(_));
@@ -381,7 +381,7 @@ impl Search {
             }
             Seen::Nothing | Seen::Taken { left: None } => poll,
             Seen::Split => Duration::from_millis(rand::random_range(5..50)).min(poll),
-            Seen::TooLate => Duration::ZERO,
+            Seen::TooLate => backoff(1),
             Seen::Trouble(_) => backoff(self.failures).min(poll),
         }
     }

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 
 use crate::{
     error::{ErrorKind, LockError},
-    hold::Hold,
+    hold::{Hold, bad_extension},
     release::{self, ANSWERS},
     servers::{Lengthened, backoff, passes},
     topology::NodeError,
@@ -171,14 +171,13 @@ impl Guard {
     /// Lengthens the hold to `lease` from now; never shortens it, never revives a lapsed one.
     ///
     /// A lost answer is asked for again, for four times the response timeout and the hold's validity at most.
-    /// Errors: `NotHeld` if it is lost, `NotDurable` if too few replicas acknowledged, `Failed` and `Unknown` as
+    /// Errors: `Invalid` for less than 1 ms or more than a hundred years, `NotHeld` if it is lost, `NotDurable` if too few replicas acknowledged, `Failed` and `Unknown` as
     /// everywhere; after the last three the hold is as valid as before.
     pub async fn extend(&self, lease: Duration) -> Result<(), LockError> {
         const ACTION: &str = "extend the lease on";
         let hold = &self.hold;
         let name = self.name();
-        if lease < Duration::from_millis(1) {
-            let why = "a lease is at least 1 ms";
+        if let Some(why) = bad_extension(lease) {
             return Err(LockError::local(ErrorKind::Invalid, ACTION, name, why));
         }
         if let Some(reason) = hold.lost() {

@@ -27,6 +27,24 @@ pub(crate) fn drift(lease: Duration) -> Duration {
 /// A lease that nobody lives to see the end of: that of what has none, and the longest that can be asked for.
 pub(crate) const ENDLESS: Duration = Duration::from_secs(100 * 366 * 86_400);
 
+/// Why nobody can have this lease, if so.
+pub(crate) fn bad_lease(lease: Duration) -> Option<&'static str> {
+    if lease < Duration::from_millis(3) {
+        return Some(
+            "a lease is at least 3 ms, since 2 of them are kept back for clocks that differ",
+        );
+    }
+    bad_extension(lease)
+}
+
+/// Why no hold can be lengthened to this, if so. What is too short to be granted lengthens nothing, and is no mistake.
+pub(crate) fn bad_extension(lease: Duration) -> Option<&'static str> {
+    if lease < Duration::from_millis(1) {
+        return Some("a lease is at least 1 ms");
+    }
+    (lease > ENDLESS).then_some("a lease is at most a hundred years")
+}
+
 /// Until when a lease that was asked for at `sent_at` is surely valid.
 pub(crate) fn valid_until(sent_at: Instant, lease: Duration) -> Instant {
     sent_at + lease.saturating_sub(drift(lease))
@@ -89,6 +107,8 @@ pub(crate) struct Hold {
     token_life: Option<Duration>,
     /// An acquire's answer was lost: it may still be on its way, and take the lock after it was given back.
     unsettled: AtomicBool,
+    /// An acquire is under way: whoever stops waiting for it now does not know what becomes of it.
+    asking: AtomicBool,
     /// Whoever does not get it takes a place in the line; and whether the client hears when it is called.
     in_line: AtomicBool,
     subscribed: AtomicBool,
@@ -151,6 +171,7 @@ impl Hold {
             durability,
             token_life,
             unsettled: AtomicBool::new(false),
+            asking: AtomicBool::new(false),
             in_line: AtomicBool::new(false),
             subscribed: AtomicBool::new(false),
             room: AtomicBool::new(false),
@@ -288,6 +309,16 @@ impl Hold {
     /// Whether an acquire may still be on its way. One with a latch of its own is kept out by it.
     pub(crate) fn is_unsettled(&self) -> bool {
         self.unsettled.load(Ordering::Relaxed)
+    }
+
+    /// An acquire is sent, or its answer was heard.
+    pub(crate) fn ask_is_under_way(&self, asking: bool) {
+        self.asking.store(asking, Ordering::Relaxed);
+    }
+
+    /// Whether nobody heard the answer to an acquire that was sent.
+    pub(crate) fn was_asking(&self) -> bool {
+        self.asking.load(Ordering::Relaxed)
     }
 
     /// A master granted after a majority had. True if its release is known to have come too early for that.

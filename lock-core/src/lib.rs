@@ -53,6 +53,9 @@
 //!   to a replica that had not seen its last steps, or the loss of the data, issues tokens again. [`Durability`] narrows
 //!   that; [`Acquire::token_life`] survives the loss of the counter (a new one begins above all tokens before it), but not
 //!   a replica that has an old one. The resource must refuse equal tokens as well as smaller ones.
+//! - **A named owner is one owner.** Redlock binds each release to its own acquire. Everywhere else a release by a named owner that the
+//!   network keeps back until its lease has ended counts for what the same owner has been given since. A fresh owner, which each
+//!   acquire has unless one is named, never comes again, so nothing can be mistaken for it.
 //! - **Belief is not contract.** A process that is paused in the middle of its work goes on after its lease believing that
 //!   it holds the lock. Where that matters, use [`Kind::Fenced`] and let the resource refuse older tokens.
 //! - Waiters of one client are served in their order; between clients there is no order, but for [`Kind::Queued`]

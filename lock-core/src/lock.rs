@@ -45,7 +45,7 @@ impl Owner {
 pub enum Lease {
     /// Renewed by the client until released.
     Renewed,
-    /// Exactly this long, from 1 ms on.
+    /// Exactly this long, from 3 ms to a hundred years. A grant that takes longer to come than its lease, less drift, is none.
     Fixed(Duration),
 }
 

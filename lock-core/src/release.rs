@@ -6,6 +6,7 @@ use std::{
 };
 
 use crate::{
+    durability::Durability,
     error::{ErrorKind, LockError},
     guard::Released,
     heirs::Heirs,
@@ -172,7 +173,12 @@ async fn compensate(hold: &Hold, giving: Giving, index: usize) {
     let mut heirs = Some(heirs);
     // A lost acquire of a fresh owner may arrive after the release that was to undo it. The release is repeated
     // for as long as the lease could last; an acquire with a latch is kept out by the latch.
-    let repeat = hold.is_unsettled() && !hold.has_latches();
+    // So it is for one that nobody waits for any more: what it waits behind is another connection's than the release's where replicas
+    // are asked, and else if the release itself gets no answer.
+    let dropped = giving == Giving::Undo && hold.was_asking();
+    let may_come_late = !hold.has_latches();
+    let mut repeat =
+        may_come_late && (hold.is_unsettled() || dropped && hold.durability != Durability::None);
     let until = hold.server_until() + client.options.response_timeout;
     let mut pause = Duration::from_millis(20);
     let mut first = true;
@@ -190,7 +196,8 @@ async fn compensate(hold: &Hold, giving: Giving, index: usize) {
                 }
             }
             Err(error) if !passes(&error) => return,
-            _ => {}
+            Err(error) => repeat |= may_come_late && dropped && !error.definite,
+            Ok(_) => {}
         }
         if Instant::now() + pause >= until || client.background.closed_within(pause).await {
             return;

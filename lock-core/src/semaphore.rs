@@ -8,7 +8,10 @@ use crate::{
     client::Client,
     error::{ErrorKind, LockError},
     hold::{ENDLESS, Who},
-    kind::{Form, semaphore as form},
+    kind::{
+        Form,
+        semaphore::{self as form, Absent},
+    },
     lock::{Acquire, Lease, LockInner, Wait},
     names::Names,
     servers::Servers,
@@ -173,9 +176,9 @@ impl Semaphore {
     }
 
     /// The request that gives so many.
-    fn giving(&self, permits: i64) -> Once {
+    fn giving(&self, permits: i64, absent: Absent) -> Once {
         let (names, publish) = (&self.inner.lock.names, self.inner.publish());
-        form::add(names, permits, publish, rand::random())
+        form::add(names, permits, absent, publish, rand::random())
     }
 
     /// Gives so many permits, whoever took them, and begins a semaphore where there is none, as RSemaphore does. None at all
@@ -184,10 +187,14 @@ impl Semaphore {
     /// A lost answer is asked for again, and nothing is given twice. After `Unknown`, and when the future is dropped, it goes
     /// on in the background for 40 s: later the server might not know a repetition any more.
     pub async fn release(&self, permits: u32) -> Result<(), LockError> {
+        self.give_back(permits, Absent::Begins).await
+    }
+
+    async fn give_back(&self, permits: u32, absent: Absent) -> Result<(), LockError> {
         if permits == 0 {
             return Ok(());
         }
-        let once = self.giving(permits.into());
+        let once = self.giving(permits.into(), absent);
         let subject = self.inner.subject();
         subject
             .ask_surely("release", once, number)
@@ -200,7 +207,7 @@ impl Semaphore {
     /// Errors: `Failed`, and `Unknown` where no answer came within four times the response timeout; it is done or not
     /// also when the future is dropped.
     pub async fn add_permits(&self, permits: i32) -> Result<i64, LockError> {
-        let once = self.giving(permits.into());
+        let once = self.giving(permits.into(), Absent::Begins);
         let subject = self.inner.subject();
         subject.ask("add permits to", once, number).await
     }
@@ -234,7 +241,7 @@ pub(crate) async fn delete(inner: &Counted) -> Result<bool, LockError> {
     inner.subject().ask("delete", request, yes).await
 }
 
-/// Permits of a [`Semaphore`] that are given back in the background when this is dropped.
+/// Permits of a [`Semaphore`] that are given back in the background when this is dropped, if there is such a semaphore still.
 #[derive(Debug)]
 pub struct SemaphoreGuard {
     semaphore: Semaphore,
@@ -248,10 +255,10 @@ impl SemaphoreGuard {
         self.permits
     }
 
-    /// Gives them back now; as [`Semaphore::release`].
+    /// Gives them back now; as [`Semaphore::release`], but a semaphore that has ended meanwhile is not begun again.
     pub async fn release(mut self) -> Result<(), LockError> {
         self.released = true;
-        self.semaphore.release(self.permits).await
+        self.semaphore.give_back(self.permits, Absent::Stays).await
     }
 
     /// Leaves them taken, for somebody else to give back.
@@ -263,7 +270,7 @@ impl SemaphoreGuard {
 impl Drop for SemaphoreGuard {
     fn drop(&mut self) {
         if !self.released {
-            let once = self.semaphore.giving(self.permits.into());
+            let once = self.semaphore.giving(self.permits.into(), Absent::Stays);
             // Nobody waits for the answer, and the latch ends by itself.
             drop(self.semaphore.inner.subject().begin(once.request, number));
         }

@@ -314,6 +314,16 @@ async fn what_cannot_work_is_refused_with_the_reason() {
         .await
         .expect_err("no lease");
     assert_eq!(error.kind(), ErrorKind::Invalid);
+    // Drift takes it all, so it could only be granted too late, again and again.
+    let all_drift = fixed(Duration::from_millis(2));
+    let error = lock.acquire(all_drift).await.expect_err("no lease");
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    let guard = lock.acquire(once()).await.expect("free");
+    for lease in [Duration::ZERO, Duration::MAX] {
+        let error = guard.extend(lease).await.expect_err("no lease");
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{lease:?}");
+    }
+    guard.release().await.expect("held");
     server.ok(&["SET", "n", "a string"]);
     let error = lock.acquire(once()).await.expect_err("another type");
     assert_eq!(error.kind(), ErrorKind::Failed);

@@ -4,9 +4,11 @@
 mod lock_support;
 mod support;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use lock_core::{Acquire, Client, ClientOptions, ErrorKind, Kind, Lease, Lock, Owner, Wait};
+use lock_core::{
+    Acquire, Client, ClientOptions, Durability, ErrorKind, Kind, Lease, Lock, Owner, Wait,
+};
 use lock_support::{Relay, all_is_over, polled, rival};
 use support::{PATIENCE, Server};
 
@@ -122,6 +124,67 @@ async fn a_future_dropped_after_any_number_of_polls_leaves_nothing() {
         connections,
         "more connections than before"
     );
+}
+
+/// A durable acquire may wait on its connection behind others' WAIT, while the release that is to undo it goes over another and finds
+/// nothing yet.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_durable_acquire_that_was_dropped_in_the_queue_of_its_connection_leaves_nothing() {
+    const AHEAD: usize = 8;
+    // Without a replica each WAIT lasts for its whole time.
+    let server = Server::start(&[]);
+    let options = ClientOptions::default()
+        .durability(Durability::Wait(1))
+        .durability_timeout(100 * MS);
+    let client = client(&server.url(), options).await;
+    let once = minute().wait(Wait::Try);
+    let blocked = |kind, name: String| {
+        let (lock, once) = (client.lock(kind, &name).expect("a good name"), once.clone());
+        tokio::spawn(async move {
+            lock.acquire(once).await.expect_err("no replica");
+        })
+    };
+    // Every connection is there. Few at a time, since all who wait for one to be made share it.
+    for round in 0..4 {
+        let warm = (0..4).map(|number| blocked(Kind::Reentrant, format!("warm:{round}:{number}")));
+        for warm in warm.collect::<Vec<_>>() {
+            warm.await.expect("no panic");
+        }
+    }
+    for &kind in Kind::ALL.iter().filter(|kind| **kind != Kind::Plain) {
+        // And the server knows the script.
+        let warm = blocked(kind, "warm".to_owned());
+        warm.await.expect("no panic");
+        let taken = || {
+            let stats = server.ok(&["INFO", "commandstats"]);
+            let calls = stats.split("cmdstat_hset:calls=").nth(1);
+            let calls = calls.and_then(|rest| rest.split(',').next());
+            calls.map_or(0, |calls| calls.parse::<usize>().expect("a number"))
+        };
+        let before = taken();
+        let ahead: Vec<_> = (0..AHEAD)
+            .map(|number| blocked(kind, format!("ahead:{number}")))
+            .collect();
+        let until = Instant::now() + PATIENCE;
+        while taken() == before {
+            assert!(Instant::now() < until, "{kind}: nobody is ahead");
+            tokio::time::sleep(MS).await;
+        }
+        let name = format!("dropped:{kind}");
+        let lock = client.lock(kind, &name).expect("a good name");
+        let dropped = tokio::time::timeout(20 * MS, lock.acquire(once.clone())).await;
+        assert!(dropped.is_err(), "{kind}: it was to be dropped");
+        // All are taken in the end, also the one that nobody wants any more.
+        let until = Instant::now() + PATIENCE;
+        while taken() < before + AHEAD + 1 {
+            assert!(Instant::now() < until, "{kind}: it was never taken");
+            tokio::time::sleep(MS).await;
+        }
+        server.wait_for(&["EXISTS", &name], |answer| answer == "0");
+        for ahead in ahead {
+            ahead.await.expect("no panic");
+        }
+    }
 }
 
 /// At moments that nobody has chosen, with contenders of the same and of another client.

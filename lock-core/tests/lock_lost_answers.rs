@@ -70,6 +70,40 @@ async fn an_acquire_whose_answer_is_lost_counts_once() {
     }
 }
 
+/// One silent connection costs two answers. With a lease that ends between them each repetition keeps the lock, and so it must keep what
+/// is remembered of the acquire: else the third question is taken for another acquire of the same owner.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_acquire_that_outlives_its_lease_by_repetitions_counts_once() {
+    let mut kinds = Vec::new();
+    for &kind in Kind::ALL {
+        kinds.push(tokio::spawn(async move {
+            let server = Server::start(&[]);
+            let relay = Relay::start(server.address()).await;
+            let target = relay.url().parse().expect("a good URL");
+            let options = ClientOptions::default().response_timeout(1_000 * MS);
+            let client = Client::connect(&target, options).await.expect("it answers");
+            let lock = client.lock(kind, "n").expect("a good name");
+            let mut how = minute().lease(Lease::Fixed(1_500 * MS));
+            how.owner = Some(Owner::numbered(1));
+            let warm = lock.acquire(how.clone()).await.expect("free");
+            warm.release().await.expect("held");
+            let word = match kind {
+                Kind::Plain => "SET",
+                _ => "EVALSHA",
+            };
+            relay.lose(word, Loss::Silence);
+            let guard = lock.acquire(how).await.expect("asked again and again");
+            assert_eq!(relay.lost(), 1, "{kind}");
+            let released = guard.release().await.expect("held");
+            assert_eq!(released, Released::Freed, "{kind}: counted twice");
+            server.wait_for(&["EXISTS", "n"], |answer| answer == "0");
+        }));
+    }
+    for kind in kinds {
+        kind.await.expect("no panic");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_whose_answer_is_lost_is_a_release() {
     for loss in BOTH {

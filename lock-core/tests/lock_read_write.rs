@@ -379,6 +379,15 @@ async fn writers_come_first_where_that_is_asked_for() {
     refused(ours.read().acquire(once())).await;
     let second = ours.read().acquire(minute()).await.expect("in the end");
     second.release().await.expect("held");
+    // Nor is it remembered for much longer, while others keep on giving up: of those who did most are forgotten.
+    const WRITERS: u64 = 40;
+    let waits = minute().wait(Wait::AtMost(30 * MS));
+    for _ in 0..WRITERS {
+        refused(theirs.write().acquire(waits.clone())).await;
+    }
+    let remembered = server.ok(&["ZCARD", "locklab_writers_latch:{n}"]);
+    let remembered: u64 = remembered.parse().expect("a number");
+    assert!(remembered < WRITERS * 3 / 4, "{remembered} are remembered");
     first.release().await.expect("held");
 }
 

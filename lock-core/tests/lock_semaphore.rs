@@ -12,7 +12,7 @@ use std::{
 };
 
 use lock_core::{Client, ClientOptions, ErrorKind, Semaphore, Wait};
-use lock_support::{Loss, Relay, polled};
+use lock_support::{Loss, Relay, polled, scripts_run};
 use support::{
     PATIENCE, Server,
     monitor::{Monitor, sent},
@@ -49,7 +49,7 @@ async fn listened_to(server: &Server, clients: usize) {
     server.wait_for(&["PUBSUB", "NUMSUB", CHANNEL], |answer| {
         answer.ends_with(&clients.to_string())
     });
-    let looks = || lock_support::scripts_run(server);
+    let looks = || scripts_run(server);
     let mut before = looks();
     loop {
         tokio::time::sleep(100 * MS).await;
@@ -107,7 +107,7 @@ async fn none_at_all_is_no_question() {
 }
 
 /// Taking, giving, adding and draining leave the end of a semaphore where it was.
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_end_is_kept() {
     let server = Server::start(&[]);
     let semaphore = semaphore(&server.url()).await;
@@ -117,10 +117,48 @@ async fn an_end_is_kept() {
     semaphore.release(1).await.expect("answered");
     semaphore.add_permits(3).await.expect("answered");
     semaphore.drain().await.expect("answered");
+    semaphore.release(2).await.expect("answered");
     let left: i64 = server.ok(&["PTTL", "n"]).parse().expect("ms");
     assert!(left > 30_000 && left <= 60_000, "{left}");
     let error = semaphore.try_set_permits(5, Some(Duration::ZERO)).await;
     assert_eq!(error.expect_err("no life").kind(), ErrorKind::Invalid);
+
+    // Who gives back what was taken of one that has ended begins none.
+    let guards = [
+        semaphore.acquire_guarded(1, Wait::Try).await,
+        semaphore.acquire_guarded(1, Wait::Try).await,
+    ];
+    let [released, dropped] = guards.map(|guard| guard.expect("free"));
+    server.ok(&["DEL", "n"]);
+    let said = scripts_run(&server);
+    released.release().await.expect("answered");
+    drop(dropped);
+    server.wait_for(&["INFO", "commandstats"], |_| {
+        scripts_run(&server) >= said + 2
+    });
+    assert_eq!(server.ok(&["EXISTS", "n"]), "0", "begun without an end");
+    let begun = semaphore.try_set_permits(5, Some(MINUTE)).await;
+    assert!(begun.expect("answered"));
+}
+
+/// Replicas are asked for what the question itself has written: a repetition that wrote nothing would be acknowledged by nobody.
+#[tokio::test]
+async fn a_repetition_is_a_write_too() {
+    let server = Server::start(&[]);
+    server.ok(&["SET", "n", "5"]);
+    let take = include_str!("../scripts/take_semaphore.lua");
+    let written = || {
+        let info = server.ok(&["INFO", "persistence"]);
+        let rest = info.split("rdb_changes_since_last_save:").nth(1);
+        let number = rest.and_then(|rest| rest.lines().next());
+        number.map(|number| number.trim().parse::<u64>().expect("a number"))
+    };
+    for _ in 0..2 {
+        let before = written();
+        server.ok(&["EVAL", take, "2", "n", "latch", "2", "60000"]);
+        assert!(written() > before);
+        assert_eq!(server.ok(&["GET", "n"]), "3", "taken once");
+    }
 }
 
 /// The keys, arguments and messages of RSemaphore, and a latch for each request beside them.

@@ -57,6 +57,7 @@ impl Pairs {
     }
 
     /// What the rate could be at most if this client cost nothing and every processor were busy with the servers alone.
+    #[cfg(feature = "peer")]
     pub(crate) fn ceiling(&self, servers: usize) -> Ratio {
         let servers = servers as f64;
         let pairs = self.ours.iter().zip(&self.theirs);

@@ -127,13 +127,32 @@ pub(crate) fn latch_of_taking(names: &Names, id: u128) -> Vec<u8> {
     names.latch("redisson_acquire_latch", id)
 }
 
+/// Where there is no semaphore to add to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Absent {
+    /// One begins, without an end.
+    Begins,
+    /// It has ended, and what was taken of it with it.
+    Stays,
+}
+
 /// Adds so many permits once, however often it is sent with this id.
-pub(crate) fn add(names: &Names, count: i64, publish: &'static str, id: u128) -> Once {
+pub(crate) fn add(
+    names: &Names,
+    count: i64,
+    absent: Absent,
+    publish: &'static str,
+    id: u128,
+) -> Once {
     with_latch(names, id, |latch| {
-        with_channel(&ADD, names, latch)
+        let request = with_channel(&ADD, names, latch)
             .arg(count.to_string().as_bytes())
             .arg(publish.as_bytes())
-            .arg_ms(ANSWER_LIFE)
+            .arg_ms(ANSWER_LIFE);
+        match absent {
+            Absent::Begins => request,
+            Absent::Stays => request.arg(b"there"),
+        }
     })
 }
 
