@@ -64,6 +64,31 @@ async fn a_durable_grant_is_on_the_replica() {
     }
 }
 
+/// Each WAIT keeps its connection from others. Those who come before there is a connection do not all take the first one either.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn those_who_wait_for_replicas_from_the_start_do_so_side_by_side() {
+    let alone = Server::start(&[]);
+    let options = ClientOptions::default()
+        .durability(Durability::Wait(1))
+        .durability_timeout(2_000 * MS);
+    let target = alone.url().parse().expect("a good URL");
+    let client = Client::connect(&target, options).await.expect("it answers");
+    let asked: Vec<_> = (0..4)
+        .map(|number| {
+            let lock = client.lock(Kind::Reentrant, &format!("n:{number}"));
+            let lock = lock.expect("a good name");
+            tokio::spawn(async move { lock.acquire(minute()).await })
+        })
+        .collect();
+    alone.wait_for(&["INFO", "clients"], |info| {
+        info.contains("blocked_clients:4")
+    });
+    for asked in asked {
+        let error = asked.await.expect("no panic").expect_err("no replica");
+        assert_eq!(error.kind(), ErrorKind::NotDurable, "{error}");
+    }
+}
+
 #[tokio::test]
 async fn a_grant_that_too_few_have_is_given_back() {
     let (master, _replica) = pair();

@@ -69,7 +69,7 @@ impl Node {
     /// The connection that exists now, if there is one.
     pub(crate) fn current(&self, purpose: Purpose) -> Option<Lease<'_>> {
         let line = self.line(purpose).1;
-        line.alive().map(|conn| line.lease(conn))
+        line.alive().map(|conn| line.share().lease(conn))
     }
 
     /// Whether the connection for commands is there.
@@ -84,15 +84,17 @@ impl Node {
         deadline: Instant,
     ) -> Result<Lease<'_>, DialError> {
         let (index, line) = self.line(purpose);
+        // Counted from now on, so that not all who come before there is a connection share the same.
+        let share = line.share();
         if let Some(conn) = line.alive() {
-            return Ok(line.lease(conn));
+            return Ok(share.lease(conn));
         }
         let flight = line.flight.join(|| {
             let node = self.clone();
             async move { node.redial(purpose, index).await }
         });
         match timeout_at(deadline.into(), flight).await {
-            Ok(Some(conn)) => conn.map(|conn| line.lease(conn)),
+            Ok(Some(conn)) => conn.map(|conn| share.lease(conn)),
             Ok(None) => Err(DialError::new(format!(
                 "connecting to {} was cut off",
                 self.label
@@ -253,27 +255,36 @@ impl Line {
         conn.as_ref().filter(|conn| !conn.is_dead()).cloned()
     }
 
-    fn lease(&self, conn: Arc<Conn>) -> Lease<'_> {
+    fn share(&self) -> Share<'_> {
         self.busy.fetch_add(1, Ordering::Relaxed);
-        Lease { conn, line: self }
+        Share(self)
+    }
+}
+
+/// One request's part in a line.
+struct Share<'a>(&'a Line);
+
+impl<'a> Share<'a> {
+    fn lease(self, conn: Arc<Conn>) -> Lease<'a> {
+        Lease { conn, share: self }
+    }
+}
+
+impl Drop for Share<'_> {
+    fn drop(&mut self) {
+        self.0.busy.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 /// A connection in use by one request.
 pub(crate) struct Lease<'a> {
     pub(crate) conn: Arc<Conn>,
-    line: &'a Line,
-}
-
-impl Drop for Lease<'_> {
-    fn drop(&mut self) {
-        self.line.busy.fetch_sub(1, Ordering::Relaxed);
-    }
+    share: Share<'a>,
 }
 
 impl Lease<'_> {
     /// Requests on this connection now, this one included.
     pub(crate) fn busy(&self) -> u32 {
-        self.line.busy.load(Ordering::Relaxed).max(1)
+        self.share.0.busy.load(Ordering::Relaxed).max(1)
     }
 }
