@@ -52,7 +52,7 @@ pub enum Lease {
 /// How long to wait for a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
-    /// One try, bounded by the response timeout.
+    /// One try, bounded by the response timeout, and by the durability timeout besides where replicas are asked.
     Try,
     /// At most this long, whatever the network does. Zero is one try.
     AtMost(Duration),

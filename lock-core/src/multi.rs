@@ -91,7 +91,8 @@ impl MultiLock {
     /// Acquires all members, each as `how` says; the wait is that of all together.
     ///
     /// Of an error nothing is left held: `Busy` and `Failed` say that whatever had been got is acknowledged to be given back,
-    /// `Unknown` that some of it is given back in the background. The future may be dropped anywhere. A fixed lease counts
+    /// `Unknown` that some of it is given back in the background. Giving back takes four response timeouts more at most where no bound
+    /// was given, as with one try. The future may be dropped anywhere. A fixed lease counts
     /// from when the last member was got.
     pub async fn acquire(&self, how: Acquire) -> Result<MultiGuard, LockError> {
         let (once, end) = match how.wait {
