@@ -47,19 +47,42 @@ local function ahead(client, came)
 end
 
 -- Gives a free lock to an owner, and says with which token.
-local function grant(owner, lease, token)
+local function grant(owner, lease)
     -- The token first: without one there is to be no hold either.
-    token = token or redis.call('incr', counter)
+    local token = redis.call('incr', counter)
     redis.call('hset', lock, owner, 1)
     redis.call('pexpire', lock, lease)
     return token
+end
+
+-- The commands that say something in the ways in which a client may listen.
+local function ways(publish)
+    return publish == 'BOTH' and {'PUBLISH', 'SPUBLISH'} or {publish}
+end
+
+-- Whether somebody listens on a channel at this server.
+local function listens(publish, channel)
+    for _, command in ipairs(ways(publish)) do
+        local answer = redis.pcall('pubsub', command == 'SPUBLISH' and 'shardnumsub' or 'numsub', channel)
+        -- Who may not ask has to believe that somebody does.
+        if answer.err or answer[2] > 0 then
+            return true
+        end
+    end
+    return false
+end
+
+local function say(publish, channel, message)
+    for _, command in ipairs(ways(publish)) do
+        redis.pcall(command, channel, message)
+    end
 end
 
 -- Gives a free lock to the first in the line who is there to take it, and says so on his client's channel. Nothing: nobody is.
 -- `window` is the longest lease of a hold that was not asked for just now: its holder has to claim the rest. `asker` asks
 -- himself and `client` hears the answer to this very script: they need no message to know. `now` is nil if nobody has looked.
 local function pass(now, window, publish, asker, client)
-    local kept, token = 0, nil
+    local kept = 0
     while true do
         local whose = redis.call('zrange', order, kept, kept)[1]
         if not whose then
@@ -68,24 +91,24 @@ local function pass(now, window, publish, asker, client)
         now = now or clock()
         local entry = redis.call('hget', line, whose) or ''
         local alive, ready, lease, owner = string.match(entry, '^(%d+) (%d) (%d+) (%S+)$')
+        local channel = line .. ':' .. whose
         if not alive or tonumber(alive) * 1000 < now then
             vacate(whose)
-        else
+        elseif owner == asker or whose == client or ready == '0' or listens(publish, channel) then
             lease = tonumber(lease)
-            -- Who is subscribed and does not hear is dead or cut off; he keeps his place as long as he counts as alive.
-            local heard = owner == asker or whose == client or ready == '0'
             if owner ~= asker then
                 lease = math.min(lease, window)
-                -- One that nobody heard of is used again.
-                token = token or redis.call('incr', counter)
-                local message = string.format('%s %d %.0f %d', owner, token, now, lease)
-                local ears = redis.pcall(publish == 'BOTH' and 'PUBLISH' or publish, line .. ':' .. whose, message)
-                heard = heard or (type(ears) == 'number' and ears > 0)
             end
-            if heard then
-                vacate(whose)
-                return owner, grant(owner, lease, token), lease
+            vacate(whose)
+            local token = grant(owner, lease)
+            if owner ~= asker then
+                -- Only of what is so: a message also reaches those whom this server does not count, at another node of a cluster or
+                -- at a replica, and whoever is named in one holds the lock.
+                say(publish, channel, string.format('%s %d %.0f %d', owner, token, now, lease))
             end
+            return owner, token, lease
+        else
+            -- Who is subscribed and does not hear is dead or cut off; he keeps his place as long as he counts as alive.
             kept = kept + 1
         end
     end

@@ -240,6 +240,34 @@ async fn a_call_that_nobody_heard_is_made_up_for() {
     }
 }
 
+/// A user who may not ask how many listen: everybody who lives counts as one who does.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queued_lock_whose_user_may_not_count_listeners_is_handed_on_in_order() {
+    let server = Server::start(&[]);
+    let app = ["app", "on", ">secret", "~*", "&*", "+@all", "-pubsub"];
+    server.ok(&[&["ACL", "SETUSER"][..], &app].concat());
+    let url = format!("redis://app:secret@127.0.0.1:{}", server.port);
+    let lock = async || {
+        let client = client(&url).await;
+        client.lock(Kind::Queued, "q").expect("a good name")
+    };
+    let mut guard = lock().await.acquire(minute()).await.expect("free");
+    let mut waiting = Vec::new();
+    for places in 1..=3 {
+        waiting.push(wait_for(&lock().await));
+        waits(&server, Kind::Queued, places);
+    }
+    listen(&server, Kind::Queued, 3);
+    for next in waiting {
+        let token = guard.token();
+        guard.release().await.expect("held");
+        guard = next.await.expect("no panic").expect("its turn");
+        assert_eq!(guard.token(), token.map(|token| token + 1));
+    }
+    guard.release().await.expect("held");
+    only_latches_and_tokens_stay(&server);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiter_that_leaves_blocks_nobody_and_leaves_nothing() {
     for kind in KINDS {
