@@ -7,10 +7,9 @@ local now = clock()
 local came = client and now - ARGV[8]
 local left = redis.call('pttl', lock)
 if left ~= -2 and redis.call('hexists', lock, owner) == 1 then
-    -- A repetition, or somebody who was called meanwhile: either way the answer is heard.
-    if left < lease then
-        redis.call('pexpire', lock, lease)
-    end
+    -- A repetition, or somebody who was called meanwhile: either way the answer is heard. It always writes, since who waits for
+    -- replicas waits for what he has written himself.
+    redis.call('pexpire', lock, math.max(left, lease))
     return {1, tonumber(redis.call('get', counter)), now}
 end
 if left == -2 then
