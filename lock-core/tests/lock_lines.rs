@@ -268,6 +268,28 @@ async fn a_queued_lock_whose_user_may_not_count_listeners_is_handed_on_in_order(
     only_latches_and_tokens_stay(&server);
 }
 
+/// A server that is full may throw one key of a queued line away and keep the other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiter_whose_place_or_rank_is_evicted_asks_again() {
+    for evicted in ["locklab_queue_order:{q}", "locklab_queue:{q}"] {
+        let server = Server::start(&[]);
+        let (holder, waiter) = (
+            lock(&server, Kind::Queued).await,
+            lock(&server, Kind::Queued).await,
+        );
+        let guard = holder.acquire(minute()).await.expect("free");
+        let waiting = wait_for(&waiter);
+        waits(&server, Kind::Queued, 1);
+        listen(&server, Kind::Queued, 1);
+        server.ok(&["DEL", evicted]);
+        server.wait_for(&["EXISTS", evicted], |there| there == "1");
+        guard.release().await.expect("held");
+        let guard = waiting.await.expect("no panic").expect("its turn");
+        guard.release().await.expect("held");
+        only_latches_and_tokens_stay(&server);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiter_that_leaves_blocks_nobody_and_leaves_nothing() {
     for kind in KINDS {
