@@ -14,12 +14,12 @@ if rest then
     keep()
 end
 local left = redis.call('pttl', lock)
-if left == -2 and pass(now, tonumber(ARGV[5]), ARGV[4], nil, client) then
+if left == -2 and pass(now, 0, tonumber(ARGV[5]), ARGV[4], nil, client) then
     left = redis.call('pttl', lock)
     rest = redis.call('hget', line, client)
 end
 local answer = {now, string.match(rest or '', ' (%S+)$') or '', left}
 if left ~= -2 then
-    answer[4], answer[5] = redis.call('hkeys', lock)[1], tonumber(redis.call('get', counter) or 0)
+    answer[4], answer[5] = redis.call('hkeys', lock)[1], this_token()
 end
 return answer

@@ -46,10 +46,36 @@ local function ahead(client, came)
     return first[1] == client or first[3] == client, behind
 end
 
--- Gives a free lock to an owner, and says with which token.
-local function grant(owner, lease)
-    -- The token first: without one there is to be no hold either.
+-- The counter is that of the fenced kind, which may have had an end: a new one begins at the server's clock in microseconds, which
+-- is above every token issued before. With a life, in ms, it ends when nobody has had the lock for so long.
+local function next_token(lease, life)
     local token = redis.call('incr', counter)
+    life = life > 0 and math.max(life, lease) or nil
+    if token == 1 then
+        token = clock()
+        redis.call('set', counter, string.format('%.0f', token))
+        if life then
+            redis.call('pexpire', counter, life)
+        end
+    elseif life then
+        local ends = redis.call('pttl', counter)
+        -- A peer's has none, and would begin at 1 after it.
+        if ends ~= -1 and ends < life then
+            redis.call('pexpire', counter, life)
+        end
+    end
+    return token
+end
+
+-- The token of the hold that there is; where its counter is gone, one above it.
+local function this_token()
+    return tonumber(redis.call('get', counter) or nil) or clock()
+end
+
+-- Gives a free lock to an owner, and says with which token.
+local function grant(owner, lease, life)
+    -- The token first: without one there is to be no hold either.
+    local token = next_token(lease, life)
     redis.call('hset', lock, owner, 1)
     redis.call('pexpire', lock, lease)
     return token
@@ -81,7 +107,7 @@ end
 -- Gives a free lock to the first in the line who is there to take it, and says so on his client's channel. Nothing: nobody is.
 -- `window` is the longest lease of a hold that was not asked for just now: its holder has to claim the rest. `asker` asks
 -- himself and `client` hears the answer to this very script: they need no message to know. `now` is nil if nobody has looked.
-local function pass(now, window, publish, asker, client)
+local function pass(now, life, window, publish, asker, client)
     local kept = 0
     while true do
         local whose = redis.call('zrange', order, kept, kept)[1]
@@ -100,7 +126,7 @@ local function pass(now, window, publish, asker, client)
                 lease = math.min(lease, window)
             end
             vacate(whose)
-            local token = grant(owner, lease)
+            local token = grant(owner, lease, life)
             if owner ~= asker then
                 -- Only of what is so: a message also reaches those whom this server does not count, at another node of a cluster or
                 -- at a replica, and whoever is named in one holds the lock.

@@ -51,8 +51,8 @@
 //!   one that had not acknowledged. A server without persistence that restarts has forgotten its locks.
 //! - **A token rises as long as its counter lives.** The counter of a fenced lock is one key on one server set: a failover
 //!   to a replica that had not seen its last steps, or the loss of the data, issues tokens again. [`Durability`] narrows
-//!   that; [`Acquire::token_life`] survives the loss of the counter (a new one begins above all tokens before it), but not
-//!   a replica that has an old one. The resource must refuse equal tokens as well as smaller ones.
+//!   that; [`Acquire::token_life`] survives the loss of the counter (a new one begins above all tokens before it), and a
+//!   queued lock does so without it, but not a replica that has an old one. The resource must refuse equal tokens as well as smaller ones.
 //! - **Belief is not contract.** A process that is paused in the middle of its work goes on after its lease believing that
 //!   it holds the lock. Where that matters, use [`Kind::Fenced`] and let the resource refuse older tokens.
 //! - Waiters of one client are served in their order; between clients there is no order, but for [`Kind::Queued`]
