@@ -1,5 +1,6 @@
 -- Gives the lock, or the place in its line, back; the lock goes to the next in the line at once. 1: done; {token}: done, and the
--- first heir has the lock for his whole lease; nil: this owner had neither.
+-- first heir has the lock for his whole lease; {token, 0}: this owner did not have it, and the first heir has; nil: this owner had
+-- neither.
 -- ARGV: owner, life of the counter in ms or 0, publish command, longest unclaimed lease in ms, [client, how long it counts as alive
 -- in ms, 1: it is subscribed, for each of up to two heirs, who wait in this client and came in this order: for how many us, lease
 -- in ms, owner]. The lock stays in this client unless somebody of another came before the first heir; who is left of them has the
@@ -27,11 +28,11 @@ end
 
 if redis.call('hdel', lock, ARGV[1]) == 0 then
     if heir and redis.call('hexists', lock, heir) == 1 then
-        -- A repetition, and the first time he got it.
+        -- A repetition, and the first time he got it; or this owner's lease was over, and he asked for himself.
         if redis.call('pttl', lock) < lease then
             redis.call('pexpire', lock, lease)
         end
-        return {this_token()}
+        return {this_token(), 0}
     end
     if client and standing(client) == ARGV[1] then
         vacate(client)

@@ -498,6 +498,30 @@ async fn an_heir_of_a_release_whose_answer_is_lost_has_the_lock() {
     }
 }
 
+/// Whoever releases what has run out is told so, also if the heir that the release names has the lock meanwhile and does not know it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_that_comes_after_its_lease_is_not_held_whoever_has_the_lock() {
+    let server = Server::start(&[]);
+    let lock = lock(&server, Kind::Queued).await;
+    let short = minute().lease(Lease::Fixed(300 * MS));
+    let guard = lock.acquire(short).await.expect("free");
+    let mut heir = Box::pin(lock.acquire(minute()));
+    let until = Instant::now() + PATIENCE;
+    while server.ok(&["HLEN", "locklab_queue:{q}"]) != "1" {
+        assert!(Instant::now() < until, "no place");
+        let asked = tokio::time::timeout(10 * MS, &mut heir).await;
+        assert!(asked.is_err(), "another's");
+    }
+    // From here on nobody polls it; its client's beat gets it the lock.
+    let late = guard.owner().to_owned();
+    server.wait_for(&["HKEYS", "q"], |owner| !owner.is_empty() && owner != late);
+    let error = guard.release().await.expect_err("its lease is over");
+    assert_eq!(error.kind(), ErrorKind::NotHeld, "{error}");
+    let guard = heir.await.expect("its turn");
+    guard.release().await.expect("held");
+    only_latches_and_tokens_stay(&server);
+}
+
 /// RFairLock's keys as a peer may leave them.
 struct Peer<'a>(&'a Server);
 

@@ -112,12 +112,16 @@ impl Form for Queued {
 
     fn read_release(&self, value: &Value) -> Option<Given> {
         match value {
-            Value::Array(parts) => match parts.as_slice() {
-                [Value::Int(token)] => Some(Given::Passed {
-                    token: u64::try_from(*token).ok()?,
-                }),
-                _ => None,
-            },
+            Value::Array(parts) => {
+                let token = |token: &i64| u64::try_from(*token).ok();
+                Some(match parts.as_slice() {
+                    [Value::Int(now)] => Given::Passed { token: token(now)? },
+                    [Value::Int(before), Value::Int(0)] => Given::Inherited {
+                        token: token(before)?,
+                    },
+                    _ => return None,
+                })
+            }
             _ => REENTRANT.read_release(value),
         }
     }
