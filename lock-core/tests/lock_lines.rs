@@ -385,7 +385,10 @@ async fn tasks_of_one_client_hand_a_queued_lock_on_by_the_release_alone() {
     for _ in 0..50 {
         waiting.push(wait_for(&lock));
     }
-    waits(&server, Kind::Queued, 1);
+    // The first of them has his answer, and the beat that follows the subscription has come.
+    server.wait_for(&["HVALS", "locklab_queue:{q}"], |place| {
+        place.contains(" 1 ")
+    });
     let before = asked.load(Ordering::SeqCst);
     for next in waiting {
         let token = guard.token();
