@@ -66,7 +66,7 @@ impl Heirs {
             return;
         };
         match given {
-            Given::Passed { token } => {
+            Given::Passed { token } | Given::Inherited { token } => {
                 // Before the first one leaves, so that the second need not ask.
                 if let Some(second) = self.said.get(1) {
                     post.placed(&second.owner);

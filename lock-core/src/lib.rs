@@ -51,8 +51,8 @@
 //!   one that had not acknowledged. A server without persistence that restarts has forgotten its locks.
 //! - **A token rises as long as its counter lives.** The counter of a fenced lock is one key on one server set: a failover
 //!   to a replica that had not seen its last steps, or the loss of the data, issues tokens again. [`Durability`] narrows
-//!   that; [`Acquire::token_life`] survives the loss of the counter (a new one begins above all tokens before it), but not
-//!   a replica that has an old one. The resource must refuse equal tokens as well as smaller ones.
+//!   that; [`Acquire::token_life`] survives the loss of the counter (a new one begins above all tokens before it), and a
+//!   queued lock does so without it, but not a replica that has an old one. The resource must refuse equal tokens as well as smaller ones.
 //! - **A named owner is one owner.** Redlock binds each release to its own acquire. Everywhere else a release by a named owner that the
 //!   network keeps back until its lease has ended counts for what the same owner has been given since. A fresh owner, which each
 //!   acquire has unless one is named, never comes again, so nothing can be mistaken for it.

@@ -73,8 +73,8 @@ pub struct Acquire {
     pub owner: Option<Owner>,
     /// How many replicas must have it; `None` is the client's setting.
     pub durability: Option<Durability>,
-    /// How long the counter of a [fenced](Kind::Fenced) lock outlives its last use; other kinds have none. `None` is for
-    /// ever, as RFencedLock has it: a key for every name that was ever locked.
+    /// How long the counter of a [fenced](Kind::Fenced) or [queued](Kind::Queued) lock outlives its last use; other kinds have
+    /// none. `None` is for ever, as RFencedLock has it: a key for every name that was ever locked.
     pub token_life: Option<Duration>,
 }
 
@@ -109,12 +109,13 @@ impl Acquire {
         self
     }
 
-    /// Lets the counter of a fenced lock end when it was not used for `life` (or its lease, if that is longer).
+    /// Lets the counter of a fenced or queued lock end when it was not used for `life` (or its lease, if that is longer).
     ///
     /// A new counter begins at the server's clock in microseconds, above every token issued before, unless that clock
     /// was set back by more than `life`. All clients of a name must ask for it: a counter without an end, such as a
     /// Java peer makes, is refused with a definite error; a peer that comes later finds the counter
-    /// and counts on, but would begin at 1 after its end.
+    /// and counts on, but would begin at 1 after its end. A queued lock begins at the clock in any case and refuses nobody: a
+    /// counter that it finds without an end keeps none.
     pub fn token_life(mut self, life: Duration) -> Self {
         self.token_life = Some(life);
         self

@@ -312,7 +312,7 @@ pub(crate) async fn release(
         match answer {
             Ok(Given::Freed | Given::Passed { .. }) => freed += 1,
             Ok(Given::Kept) => kept += 1,
-            Ok(Given::Absent) => absent += 1,
+            Ok(Given::Absent | Given::Inherited { .. }) => absent += 1,
             Err(error) => errors.push(error),
         }
         // A minority may not have had it from the start; more than that is a lost lock.

@@ -123,7 +123,7 @@ pub(crate) async fn release(hold: &Arc<Hold>) -> Result<Released, LockError> {
             match given {
                 Given::Freed | Given::Passed { .. } => Ok(Released::Freed),
                 Given::Kept => Ok(Released::StillHeld),
-                Given::Absent => {
+                Given::Absent | Given::Inherited { .. } => {
                     let why = format!("the server does not have it for {}", hold.owner);
                     Err(LockError::local(ErrorKind::NotHeld, ACTION, name, why))
                 }

@@ -308,6 +308,7 @@ pub(crate) async fn release_at(
     let done_before = asked.doubtful && how.valid && !hold.has_latches();
     let given = match given {
         Given::Absent if done_before => Given::Freed,
+        Given::Inherited { token } if done_before => Given::Passed { token },
         given => given,
     };
     Ok((given, asked.sent.sent_at))

@@ -120,6 +120,39 @@ async fn a_durable_hold_without_its_replica_is_lost_in_time() {
     assert_eq!(fixed.lost().await, LostReason::NotRenewed);
 }
 
+/// Whoever is given a queued lock by a release asks for the replicas himself, perhaps in the same millisecond, and that question has to
+/// write: with nothing to wait for WAIT answers at once, whatever the replicas have.
+#[test]
+fn an_heirs_question_writes_also_in_the_millisecond_of_its_grant() {
+    let take = concat!(
+        include_str!("../scripts/queue.lua"),
+        include_str!("../scripts/take_queued.lua")
+    );
+    // Within a script the server's clock stands still.
+    let twice = format!(
+        "local function take()\n{take}\nend\n\
+         local function changes()\n\
+             return tonumber(string.match(redis.call('info', 'persistence'), 'rdb_changes_since_last_save:(%d+)'))\n\
+         end\n\
+         take()\n\
+         local before = changes()\n\
+         local again = take()\n\
+         return {{again[1], redis.call('pttl', KEYS[1]), changes() - before}}"
+    );
+    let server = Server::start(&[]);
+    let keys = ["n", "token:{n}", "line:{n}", "order:{n}"];
+    let call = |lease: &str| {
+        let eval = ["EVAL", &twice, "4"];
+        server.ok(&[&eval[..], &keys, &[lease, "c:1", "0", "PUBLISH", "2000"]].concat())
+    };
+    assert_eq!(call("60000"), "1\n60000\n1");
+    // Nor does a shorter lease shorten it.
+    let again = call("1000");
+    let words: Vec<&str> = again.lines().collect();
+    assert!(words[1].parse::<u32>().is_ok_and(|left| left > 50_000));
+    assert_eq!((words[0], words[2]), ("1", "1"));
+}
+
 /// The replica is there and says nothing: too few have it, and nobody is left with it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_paused_replica_makes_a_grant_none() {

@@ -3,11 +3,17 @@
 mod lock_support;
 mod support;
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::{Duration, Instant},
+};
 
 use lock_core::{
     Acquire, Client, ClientOptions, Durability, ErrorKind, Guard, GuardEvent, Kind, Lease, Lock,
-    Released, Wait,
+    PubSub, Released, Wait,
 };
 use lock_support::rival;
 use support::{PATIENCE, Server, cluster::Cluster, sentinel::Group};
@@ -77,6 +83,51 @@ async fn an_ordered_failover_moves_holders_and_waiters() {
     }
     for kind in Kind::ALL {
         assert_eq!(group.data[1].ok(&["EXISTS", kind.name()]), "0", "{kind}");
+    }
+}
+
+/// The subscriptions of those who wait stay at the node that was the master, and a message reaches them over the cluster's bus: one
+/// release lets one of them in nevertheless, and they still find their turn.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_after_a_failover_lets_one_waiter_in() {
+    const LINE: &str = "locklab_queue:{n}";
+    // A shorter lease is never claimed, so nobody would be told later.
+    for lease in [2, 60].map(Duration::from_secs) {
+        let cluster = Cluster::start(1, true);
+        let [old, new] = [&cluster.nodes[0], &cluster.nodes[1]];
+        let options = ClientOptions::default().pub_sub(PubSub::Plain);
+        let how = patient().lease(Lease::Fixed(lease));
+        let lock = async || {
+            let client = client(&cluster.url(), options.clone()).await;
+            client.lock(Kind::Queued, "n").expect("a good name")
+        };
+        let held = patient().lease(Lease::Fixed(60_000 * MS));
+        let guard = lock().await.acquire(held).await.expect("free");
+        let inside = Arc::new(AtomicU32::new(0));
+        let mut waiters = Vec::new();
+        for _ in 0..3 {
+            let (lock, how) = (lock().await, how.clone());
+            let inside = Arc::clone(&inside);
+            waiters.push(tokio::spawn(async move {
+                let guard = lock.acquire(how).await.expect("its turn comes");
+                let others = inside.fetch_add(1, Ordering::SeqCst);
+                tokio::time::sleep(100 * MS).await;
+                inside.fetch_sub(1, Ordering::SeqCst);
+                guard.release().await.expect("held");
+                others
+            }));
+        }
+        // "<until when it is alive> <1: it is subscribed> ..."
+        old.wait_for(&["HVALS", LINE], |line| {
+            line.lines().filter(|place| place.contains(" 1 ")).count() == 3
+        });
+        // At once, so that no client has asked between it and the release.
+        assert_eq!(new.ok(&["CLUSTER", "FAILOVER", "TAKEOVER"]), "OK");
+        old.wait_for(&["ROLE"], |role| role.starts_with("slave"));
+        guard.release().await.expect("held");
+        for waiter in waiters {
+            assert_eq!(waiter.await.expect("no panic"), 0, "two at once");
+        }
     }
 }
 

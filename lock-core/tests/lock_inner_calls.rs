@@ -2,7 +2,11 @@
 
 mod support;
 
-use std::time::Duration;
+use std::{
+    io::{Read, Write},
+    net::TcpStream,
+    time::Duration,
+};
 
 use lock_core::{Acquire, Client, ClientOptions, Guard, Kind, Lease, Lock, Owner, Permits, Wait};
 use support::{PATIENCE, Server};
@@ -100,10 +104,25 @@ impl Bench {
                 .strip_prefix("calls=")
                 .and_then(|rest| rest.split(',').next());
             let count: usize = count.and_then(|count| count.parse().ok()).expect("calls=");
+            // Of PUBSUB NUMSUB the first word, since the table has no room for a bar.
+            let name = name.split('|').next().unwrap_or(name);
             calls.extend(std::iter::repeat_n(name.to_owned(), count));
         }
         calls.sort();
         calls
+    }
+
+    /// A client that waits for a queued lock and listens, and whose beats do not come in between.
+    fn forge_waiter(&self) -> TcpStream {
+        let place = "9999999999999 1 60000 c:1";
+        self.server.ok(&["HSET", "locklab_queue:{n}", "c", place]);
+        self.server
+            .ok(&["ZADD", "locklab_queue_order:{n}", "1", "c"]);
+        let mut ears = TcpStream::connect(self.server.address()).expect("it listens");
+        let subscribe = b"SUBSCRIBE locklab_queue:{n}:c\r\n";
+        ears.write_all(subscribe).expect("written");
+        ears.read_exact(&mut [0]).expect("an answer");
+        ears
     }
 
     fn set_back(&self) {
@@ -245,6 +264,7 @@ impl Bench {
                     .await
                     .expect("held");
                 let guard = take(&lock, how).await;
+                let _waiter = (when == "another client's turn").then(|| self.forge_waiter());
                 self.set_back();
                 guard.release().await.expect("held");
                 self.calls()

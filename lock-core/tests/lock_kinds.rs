@@ -182,6 +182,83 @@ async fn tokens_of_a_counter_with_an_end_rise_also_when_it_is_lost() {
     }
 }
 
+/// One name, now as a fenced lock and now as a queued one, whose counter ends in between or not.
+#[tokio::test]
+async fn no_token_falls_between_fenced_and_queued() {
+    const COUNTER: &str = "redisson_lock_token:{n}";
+    let life = || once().token_life(Duration::from_secs(3600));
+    for (ends, queued) in [
+        (false, once as fn() -> Acquire),
+        (true, once),
+        (false, life),
+        (true, life),
+    ] {
+        let server = Server::start(&[]);
+        let mut last = 0;
+        for kind in [Kind::Fenced, Kind::Queued, Kind::Queued, Kind::Fenced] {
+            let how = if kind == Kind::Queued {
+                queued()
+            } else {
+                life()
+            };
+            let guard = match lock(&server.url(), kind).await.acquire(how).await {
+                Ok(guard) => guard,
+                // It would end the counter that those without a life have begun.
+                Err(error) => {
+                    let endless = server.call(&["PTTL", COUNTER]) == "-1";
+                    assert!(endless && error.is_definite(), "{error}");
+                    continue;
+                }
+            };
+            let token = guard.token().expect("both have one");
+            assert!(token > last, "{kind}: {token} after {last}");
+            last = token;
+            guard.release().await.expect("held");
+            if ends {
+                server.ok(&["DEL", COUNTER]);
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_counter_of_a_queued_lock_has_the_life_that_is_asked_for() {
+    const COUNTER: &str = "redisson_lock_token:{n}";
+    let server = Server::start(&[]);
+    let lock = lock(&server.url(), Kind::Queued).await;
+    let end = || {
+        let end = server.call(&["PTTL", COUNTER]);
+        end.parse::<i64>().expect("a number")
+    };
+    let hour = wait().token_life(Duration::from_secs(3600));
+    let guard = lock.acquire(hour.clone()).await.expect("free");
+    assert!(end() > 3_500_000);
+    // Whoever gets it by a release, and whoever asks for less, does not shorten it; nor does a lease end after it.
+    server.ok(&["PEXPIRE", COUNTER, "1000"]);
+    let next = tokio::spawn({
+        let (lock, hour) = (lock.clone(), hour.clone());
+        async move { lock.acquire(hour).await }
+    });
+    server.wait_for(&["HLEN", "locklab_queue:{n}"], |places| places == "1");
+    guard.release().await.expect("held");
+    let guard = next.await.expect("no panic").expect("its turn");
+    assert!(end() > 3_500_000);
+    guard.release().await.expect("held");
+    let short = wait().token_life(Duration::from_millis(1));
+    for lease in [1000, 7_200_000] {
+        let how = short.clone();
+        let how = how.lease(Lease::Fixed(Duration::from_millis(lease)));
+        let guard = lock.acquire(how).await.expect("free");
+        assert!(end() > 3_500_000.max(i64::try_from(lease).expect("small") - 100_000));
+        guard.release().await.expect("held");
+    }
+    // That of a peer has no end and gets none.
+    server.ok(&["SET", COUNTER, "7"]);
+    let guard = lock.acquire(hour).await.expect("free");
+    assert_eq!((guard.token(), end()), (Some(8), -1));
+    guard.release().await.expect("held");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_spinning_waiter_needs_no_message() {
     let server = Server::start(&[]);

@@ -240,6 +240,56 @@ async fn a_call_that_nobody_heard_is_made_up_for() {
     }
 }
 
+/// A user who may not ask how many listen: everybody who lives counts as one who does.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queued_lock_whose_user_may_not_count_listeners_is_handed_on_in_order() {
+    let server = Server::start(&[]);
+    let app = ["app", "on", ">secret", "~*", "&*", "+@all", "-pubsub"];
+    server.ok(&[&["ACL", "SETUSER"][..], &app].concat());
+    let url = format!("redis://app:secret@127.0.0.1:{}", server.port);
+    let lock = async || {
+        let client = client(&url).await;
+        client.lock(Kind::Queued, "q").expect("a good name")
+    };
+    let mut guard = lock().await.acquire(minute()).await.expect("free");
+    let mut waiting = Vec::new();
+    for places in 1..=3 {
+        waiting.push(wait_for(&lock().await));
+        waits(&server, Kind::Queued, places);
+    }
+    listen(&server, Kind::Queued, 3);
+    for next in waiting {
+        let token = guard.token();
+        guard.release().await.expect("held");
+        guard = next.await.expect("no panic").expect("its turn");
+        assert_eq!(guard.token(), token.map(|token| token + 1));
+    }
+    guard.release().await.expect("held");
+    only_latches_and_tokens_stay(&server);
+}
+
+/// A server that is full may throw one key of a queued line away and keep the other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiter_whose_place_or_rank_is_evicted_asks_again() {
+    for evicted in ["locklab_queue_order:{q}", "locklab_queue:{q}"] {
+        let server = Server::start(&[]);
+        let (holder, waiter) = (
+            lock(&server, Kind::Queued).await,
+            lock(&server, Kind::Queued).await,
+        );
+        let guard = holder.acquire(minute()).await.expect("free");
+        let waiting = wait_for(&waiter);
+        waits(&server, Kind::Queued, 1);
+        listen(&server, Kind::Queued, 1);
+        server.ok(&["DEL", evicted]);
+        server.wait_for(&["EXISTS", evicted], |there| there == "1");
+        guard.release().await.expect("held");
+        let guard = waiting.await.expect("no panic").expect("its turn");
+        guard.release().await.expect("held");
+        only_latches_and_tokens_stay(&server);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiter_that_leaves_blocks_nobody_and_leaves_nothing() {
     for kind in KINDS {
@@ -335,7 +385,10 @@ async fn tasks_of_one_client_hand_a_queued_lock_on_by_the_release_alone() {
     for _ in 0..50 {
         waiting.push(wait_for(&lock));
     }
-    waits(&server, Kind::Queued, 1);
+    // The first of them has his answer, and the beat that follows the subscription has come.
+    server.wait_for(&["HVALS", "locklab_queue:{q}"], |place| {
+        place.contains(" 1 ")
+    });
     let before = asked.load(Ordering::SeqCst);
     for next in waiting {
         let token = guard.token();
@@ -446,6 +499,30 @@ async fn an_heir_of_a_release_whose_answer_is_lost_has_the_lock() {
             only_latches_and_tokens_stay(&server);
         }
     }
+}
+
+/// Whoever releases what has run out is told so, also if the heir that the release names has the lock meanwhile and does not know it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_that_comes_after_its_lease_is_not_held_whoever_has_the_lock() {
+    let server = Server::start(&[]);
+    let lock = lock(&server, Kind::Queued).await;
+    let short = minute().lease(Lease::Fixed(300 * MS));
+    let guard = lock.acquire(short).await.expect("free");
+    let mut heir = Box::pin(lock.acquire(minute()));
+    let until = Instant::now() + PATIENCE;
+    while server.ok(&["HLEN", "locklab_queue:{q}"]) != "1" {
+        assert!(Instant::now() < until, "no place");
+        let asked = tokio::time::timeout(10 * MS, &mut heir).await;
+        assert!(asked.is_err(), "another's");
+    }
+    // From here on nobody polls it; its client's beat gets it the lock.
+    let late = guard.owner().to_owned();
+    server.wait_for(&["HKEYS", "q"], |owner| !owner.is_empty() && owner != late);
+    let error = guard.release().await.expect_err("its lease is over");
+    assert_eq!(error.kind(), ErrorKind::NotHeld, "{error}");
+    let guard = heir.await.expect("its turn");
+    guard.release().await.expect("held");
+    only_latches_and_tokens_stay(&server);
 }
 
 /// RFairLock's keys as a peer may leave them.

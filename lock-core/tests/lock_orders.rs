@@ -24,8 +24,16 @@ use queued::Queued;
 use stateright::{Checker, HasDiscoveries, Model};
 use store::{Answer, Store};
 
+/// The same, with a change of the master in between.
+fn after_a_failover<R>(orders: Orders<R>) -> Orders<R> {
+    Orders {
+        failovers: 1,
+        ..orders
+    }
+}
+
 /// Every order of two clients with faults of each kind, and of three with a crash; and of a client with two owners beside another, and
-/// of one with three.
+/// of one with three; where clients are counted before they are told, also of clients who listen at another node.
 fn orders<R: Rules + Clone>(rules: &R) -> Vec<Orders<R>> {
     let order = |clients, mates, steps, losses, ticks| Orders {
         rules: rules.clone(),
@@ -35,6 +43,7 @@ fn orders<R: Rules + Clone>(rules: &R) -> Vec<Orders<R>> {
         crashes: 1,
         losses,
         ticks,
+        failovers: 0,
     };
     // The small ones first: most broken twins are convicted there.
     let mut orders = vec![order(2, 1, 4, 1, 2)];
@@ -44,6 +53,7 @@ fn orders<R: Rules + Clone>(rules: &R) -> Vec<Orders<R>> {
             order(3, 3, 3, 1, 1),
             order(3, 2, 3, 0, 1),
         ]);
+        orders.extend([order(2, 1, 4, 1, 1), order(3, 1, 3, 0, 0)].map(after_a_failover));
     }
     orders.push(order(3, 1, 4, 0, 1));
     orders
@@ -126,6 +136,13 @@ fn a_queued_lock_whose_heir_gets_it_from_whoever_has_it_no_more_is_convicted() {
 }
 
 #[test]
+fn a_queued_lock_that_tells_before_it_knows_who_listens_is_convicted() {
+    let piece = "or listens(publish, channel) then";
+    let by = "or redis.call('publish', channel, owner .. ' 1 ' .. string.format('%.0f', now) .. ' 2000') > 0 then";
+    convict(&Queued::new().with(piece, by), EXCLUSION);
+}
+
+#[test]
 fn a_fair_lock_that_does_not_look_whether_it_is_free_is_convicted() {
     convict(
         &Fair::new().with(
@@ -195,6 +212,8 @@ const COMMANDS: &[&[&str]] = &[
     &["HDEL", "KEY", "VALUE", "VALUE"],
     &["HINCRBY", "KEY", "VALUE", "-1"],
     &["PUBLISH", "KEY", "VALUE"],
+    &["PUBSUB", "NUMSUB", "KEY"],
+    &["PUBSUB", "SHARDNUMSUB", "KEY"],
 ];
 
 fn written(answer: &Answer) -> String {

@@ -114,6 +114,59 @@ async fn a_java_peers_message_wakes() {
     }
 }
 
+/// Of a fleet whose clients listen in different ways, a release that announces in both passes over nobody.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_line_whose_waiters_listen_in_different_ways_keeps_its_order() {
+    let cluster = Cluster::start(2, false);
+    let owner = &cluster.nodes[usize::from(slot(b"n") >= 8192)];
+    let url = cluster.url();
+    for kind in [Kind::Queued, Kind::Fair] {
+        for ways in [
+            [PubSub::Sharded, PubSub::Plain, PubSub::Both],
+            [PubSub::Plain, PubSub::Both, PubSub::Sharded],
+            [PubSub::Both, PubSub::Sharded, PubSub::Plain],
+        ] {
+            let guard = lock(&url, PubSub::Both, kind).await.acquire(how()).await;
+            let guard = guard.expect("free");
+            let (entered, mut entries) = tokio::sync::mpsc::unbounded_channel();
+            let mut places = 0;
+            for way in ways {
+                let waiter = lock(&url, way, kind).await;
+                let entered = entered.clone();
+                tokio::spawn(async move {
+                    let guard = waiter.acquire(how()).await.expect("its turn");
+                    let _ = entered.send((way, guard));
+                });
+                places += 1;
+                let place = places.to_string();
+                let line = match kind {
+                    Kind::Fair => ["LLEN", "redisson_lock_queue:{n}"],
+                    _ => ["HLEN", "locklab_queue:{n}"],
+                };
+                owner.wait_for(&line, |length| length == place);
+            }
+            if kind == Kind::Queued {
+                // A place says whether its client is subscribed.
+                owner.wait_for(&["HVALS", "locklab_queue:{n}"], |line| {
+                    line.lines().filter(|place| place.contains(" 1 ")).count() == 3
+                });
+            } else {
+                tokio::time::sleep(Duration::from_millis(300)).await;
+            }
+            guard.release().await.expect("held");
+            for way in ways {
+                let next = tokio::time::timeout(PATIENCE, entries.recv()).await;
+                let (entered, guard) = next.expect("a message").expect("one more");
+                assert_eq!(entered, way, "{kind}: not in the order {ways:?}");
+                // Its own release would announce in its own way alone.
+                let both = lock(&url, PubSub::Both, kind).await;
+                assert!(both.force_release().await.expect("an answer"), "{kind}");
+                drop(guard);
+            }
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_url_chooses_the_way_and_options_come_first() {
     let server = Server::start(&[]);

@@ -101,6 +101,10 @@ pub(crate) enum Given {
     Passed {
         token: u64,
     },
+    /// As `Absent`, and the first heir has it.
+    Inherited {
+        token: u64,
+    },
     /// The same owner holds it still.
     Kept,
     /// This owner did not have it.

@@ -39,8 +39,11 @@ pub enum Kind {
     Fair,
     /// Strictly in the order of arrival, across clients: a release gives the lock to the next one in the line and tells that
     /// one alone; within a client the release itself is the hand-off. A client says for how long its waiters have waited, so between
-    /// clients the order is as exact as a request is fast. Fenced, with the counter of [`Kind::Fenced`]; not re-entrant. Our own
-    /// format: a client of another library on that name excludes it and is excluded, but stands in no line.
+    /// clients the order is as exact as a request is fast. Fenced, with the counter of [`Kind::Fenced`], but that a new one begins at
+    /// the server's clock, with a life or without; not re-entrant. Who is called from another client has it for two seconds at first
+    /// and claims the rest of the lease by itself. A task that gets it from one of its own client has it for the whole lease at once,
+    /// since a runtime that works without a pause must not lose it: if that task is never polled again, the line stands still for so
+    /// long. Our own format: a client of another library on that name excludes it and is excluded, but stands in no line.
     Queued,
     /// The shared side of a read-write lock, in the wire format of RReadWriteLock; re-entrant. Many may read at a time, while nobody
     /// else writes. See [`ReadWrite`](crate::ReadWrite).

@@ -47,7 +47,7 @@ fn line(names: &Names) -> String {
 fn request(script: &'static Script, names: &Names) -> Request {
     Request::new(What::Script(script))
         .key(names.key.as_bytes())
-        // One counter with the fenced kind: who changes from one to the other sees no token fall.
+        // One counter with the fenced kind: who changes from one to the other sees no token fall, also if it has had an end.
         .key(companion("redisson_lock_token", &names.key).as_bytes())
         .key(line(names).as_bytes())
         .key(companion("locklab_queue_order", &names.key).as_bytes())
@@ -57,7 +57,8 @@ impl Form for Queued {
     fn acquire(&self, ask: &Ask<'_>) -> Request {
         let request = request(&TAKE, ask.names)
             .arg_ms(ask.lease)
-            .arg(hold(ask).as_bytes())
+            .arg(hold(ask).as_bytes());
+        let request = with_life(request, ask)
             .arg(ask.publish.as_bytes())
             .arg_ms(UNCLAIMED);
         match ask.place {
@@ -87,8 +88,8 @@ impl Form for Queued {
     }
 
     fn release(&self, ask: &Ask<'_>) -> Request {
-        let mut request = request(&GIVE, ask.names)
-            .arg(hold(ask).as_bytes())
+        let request = request(&GIVE, ask.names).arg(hold(ask).as_bytes());
+        let mut request = with_life(request, ask)
             .arg(ask.publish.as_bytes())
             .arg_ms(UNCLAIMED);
         if let Some(place) = ask.place {
@@ -111,12 +112,16 @@ impl Form for Queued {
 
     fn read_release(&self, value: &Value) -> Option<Given> {
         match value {
-            Value::Array(parts) => match parts.as_slice() {
-                [Value::Int(token)] => Some(Given::Passed {
-                    token: u64::try_from(*token).ok()?,
-                }),
-                _ => None,
-            },
+            Value::Array(parts) => {
+                let token = |token: &i64| u64::try_from(*token).ok();
+                Some(match parts.as_slice() {
+                    [Value::Int(now)] => Given::Passed { token: token(now)? },
+                    [Value::Int(before), Value::Int(0)] => Given::Inherited {
+                        token: token(before)?,
+                    },
+                    _ => return None,
+                })
+            }
             _ => REENTRANT.read_release(value),
         }
     }
@@ -229,6 +234,14 @@ impl Line for Queued {
 /// The owner of one hold: the caller's owner, and where that may come again, what tells this time from the others.
 fn hold<'a>(ask: &Ask<'a>) -> Cow<'a, str> {
     plain::value(ask)
+}
+
+/// Adds the life of the counter, or 0.
+fn with_life(request: Request, ask: &Ask<'_>) -> Request {
+    match ask.token_life {
+        Some(life) => request.arg_ms(life),
+        None => request.arg(b"0"),
+    }
 }
 
 fn flag(yes: bool) -> &'static [u8] {

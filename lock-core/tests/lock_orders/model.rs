@@ -111,6 +111,7 @@ pub(crate) struct State {
     crashes: u8,
     losses: u8,
     ticks: u8,
+    failovers: u8,
     /// What must not be.
     wrong: Option<String>,
 }
@@ -136,6 +137,9 @@ pub(crate) enum Action {
     Give(usize),
     GiveLost(usize),
     Crash(usize),
+    /// Another node is the master. Whoever listens does so at the old one still, where he hears what the new one says and is not
+    /// counted.
+    Failover,
     /// Time passes until something ends.
     Tick,
 }
@@ -151,6 +155,7 @@ pub(crate) struct Orders<R> {
     pub(crate) crashes: u8,
     pub(crate) losses: u8,
     pub(crate) ticks: u8,
+    pub(crate) failovers: u8,
 }
 
 impl Party {
@@ -279,6 +284,8 @@ impl<R: Rules> Orders<R> {
             let is_later = self.rules.shares_places() && party.came_us > came_us;
             !is_later
                 && party.phase != Phase::Dead
+                // Of whom nobody counts nobody can tell that he lives.
+                && !self.is_far(state, *other)
                 && !self.rules.may_pass(now_us, party.heard_us, party.called)
         });
         if let Some(other) = passed {
@@ -405,7 +412,14 @@ impl<R: Rules> Orders<R> {
     fn listen(&self, state: &mut State, who: usize) {
         (state.mates(who)).for_each(|mate| state.parties[mate].listens = true);
         let channel = self.rules.channel(&state.asker(who));
+        state.server.far_ears.remove(&channel);
         state.server.ears.insert(channel);
+    }
+
+    /// Whether it listens at a node that is not the master any more.
+    fn is_far(&self, state: &State, who: usize) -> bool {
+        let channel = self.rules.channel(&state.asker(who));
+        state.server.far_ears.contains(&channel)
     }
 
     /// The next message of a client that waits; whoever waits no more ignores it.
@@ -517,6 +531,7 @@ impl<R: Rules> Model for Orders<R> {
             crashes: self.crashes,
             losses: self.losses,
             ticks: self.ticks,
+            failovers: self.failovers,
             wrong: None,
         }]
     }
@@ -558,7 +573,7 @@ impl<R: Rules> Model for Orders<R> {
                     Phase::Over | Phase::Dead => {}
                 }
             }
-            if party.phase == Phase::Waits && !party.listens {
+            if party.phase == Phase::Waits && (!party.listens || self.is_far(state, who)) {
                 actions.push(Action::Listen(who));
             }
             if !party.inbox.is_empty() {
@@ -570,6 +585,9 @@ impl<R: Rules> Model for Orders<R> {
             if state.crashes > 0 && !party.is_done() && party.heard_us > 0 {
                 actions.push(Action::Crash(who));
             }
+        }
+        if state.failovers > 0 && !state.server.ears.is_empty() {
+            actions.push(Action::Failover);
         }
         if state.ticks > 0 && self.next_moment(state).is_some() {
             actions.push(Action::Tick);
@@ -633,6 +651,7 @@ impl<R: Rules> Model for Orders<R> {
                 state.crashes -= 1;
                 let channel = self.rules.channel(&state.asker(who));
                 state.server.ears.remove(&channel);
+                state.server.far_ears.remove(&channel);
                 for mate in state.mates(who) {
                     let party = &mut state.parties[mate];
                     if party.phase != Phase::Over {
@@ -641,6 +660,11 @@ impl<R: Rules> Model for Orders<R> {
                     party.listens = false;
                     party.inbox.clear();
                 }
+            }
+            Action::Failover => {
+                state.failovers -= 1;
+                let server = &mut state.server;
+                server.far_ears.append(&mut server.ears);
             }
             Action::Tick => {
                 state.ticks -= 1;

@@ -31,6 +31,8 @@ pub(crate) struct Store {
     keys: BTreeMap<String, (Item, Option<u64>)>,
     /// Channels that somebody listens to.
     pub(crate) ears: BTreeSet<String>,
+    /// Those whose listeners are at another node: they hear, and are not counted.
+    pub(crate) far_ears: BTreeSet<String>,
     /// What was said to somebody who listens and was not taken yet: channel, payload.
     pub(crate) said: Vec<(String, String)>,
     /// What was published, heard or not, since it was last looked at.
@@ -167,12 +169,16 @@ impl Store {
             }
             ("PUBLISH" | "SPUBLISH", [channel, payload]) => {
                 let message = ((*channel).to_owned(), (*payload).to_owned());
-                let heard = self.ears.contains(*channel);
+                let counted = self.ears.contains(*channel);
                 self.published.push(message.clone());
-                if heard {
+                if counted || self.far_ears.contains(*channel) {
                     self.said.push(message);
                 }
-                Answer::Int(heard.into())
+                Answer::Int(counted.into())
+            }
+            ("PUBSUB", [count, channel]) if count.to_ascii_uppercase().ends_with("NUMSUB") => {
+                let counted = self.ears.contains(*channel);
+                Answer::Many(vec![text(*channel), Answer::Int(counted.into())])
             }
             (_, [key, rest @ ..]) if command.starts_with('H') => {
                 let Item::Hash(fields) = self.made(key, Item::Hash(BTreeMap::new())) else {
