@@ -13,7 +13,7 @@ use std::{
 
 use futures_util::FutureExt;
 use lock_core::{
-    Acquire, Client, ClientOptions, ErrorKind, GuardEvent, Kind, Lease, Lock, Tracer, Wait,
+    Acquire, Client, ClientOptions, ErrorKind, GuardEvent, Kind, Lease, Lock, Owner, Tracer, Wait,
 };
 use lock_support::{Loss, Relay, shapes::only_latches_and_tokens_stay};
 use support::{PATIENCE, Server};
@@ -63,8 +63,15 @@ fn listen(server: &Server, kind: Kind, clients: usize) {
 fn wait_for(
     lock: &Lock,
 ) -> tokio::task::JoinHandle<Result<lock_core::Guard, lock_core::LockError>> {
+    wait_with(lock, minute())
+}
+
+fn wait_with(
+    lock: &Lock,
+    how: Acquire,
+) -> tokio::task::JoinHandle<Result<lock_core::Guard, lock_core::LockError>> {
     let lock = lock.clone();
-    let mut acquire = Box::pin(async move { lock.acquire(minute()).await });
+    let mut acquire = Box::pin(async move { lock.acquire(how).await });
     // Whoever was polled once has come, also if he only waits in his client.
     assert!((&mut acquire).now_or_never().is_none(), "nobody holds it");
     tokio::spawn(acquire)
@@ -331,12 +338,18 @@ async fn tasks_of_one_client_hand_a_queued_lock_on_by_the_release_alone() {
     let client = Client::connect(&target, options).await.expect("it answers");
     let lock = client.lock(Kind::Queued, "q").expect("a good name");
     let mut guard = lock.acquire(minute()).await.expect("free");
+    let free = asked.load(Ordering::SeqCst);
     let mut waiting = Vec::new();
     for _ in 0..50 {
         waiting.push(wait_for(&lock));
     }
-    waits(&server, Kind::Queued, 1);
-    let before = asked.load(Ordering::SeqCst);
+    // The first of them asks for the place of all; the client hears of it later than the server.
+    let before = free + 1;
+    let until = Instant::now() + PATIENCE;
+    while asked.load(Ordering::SeqCst) < before {
+        assert!(Instant::now() < until, "nobody asks");
+        tokio::time::sleep(MS).await;
+    }
     for next in waiting {
         let token = guard.token();
         guard.release().await.expect("held");
@@ -446,6 +459,86 @@ async fn an_heir_of_a_release_whose_answer_is_lost_has_the_lock() {
             only_latches_and_tokens_stay(&server);
         }
     }
+}
+
+/// How the second of two waiters with the same owner stops to wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ends {
+    Granted,
+    TimedOut,
+    Dropped,
+}
+
+/// Waiters of one client may have the same owner. Whoever of them goes leaves the other his turn, and where both have one place at the
+/// server, the place and its rank.
+async fn the_namesake_of_one_who_goes_has_its_turn(ends: Ends) {
+    for kind in KINDS {
+        let server = Server::start(&[]);
+        let (holder, ours) = (lock(&server, kind).await, lock(&server, kind).await);
+        let third = lock(&server, kind).await;
+        let seven = || minute().owner(Owner::numbered(7));
+        let guard = holder.acquire(minute()).await.expect("free");
+        let first = wait_with(&ours, seven());
+        waits(&server, kind, 1);
+        listen(&server, kind, 1);
+        let wait = match ends {
+            Ends::TimedOut => Wait::AtMost(100 * MS),
+            _ => Wait::AtMost(PATIENCE),
+        };
+        let second = wait_with(&ours, seven().wait(wait));
+        // Answers of one connection come in the order of its questions.
+        assert!(ours.is_locked().await.expect("it answers"));
+        let behind = wait_for(&third);
+        waits(&server, kind, 2);
+        let mut both = Vec::new();
+        match ends {
+            Ends::Granted => both.push(second),
+            Ends::TimedOut => {
+                let error = second.await.expect("no panic").expect_err("held");
+                assert_eq!(error.kind(), ErrorKind::Busy);
+            }
+            Ends::Dropped => {
+                second.abort();
+                let _ = second.await;
+            }
+        }
+        both.push(first);
+        if kind == Kind::Queued {
+            // That is not re-entrant: the one who came first is served first.
+            both.reverse();
+        }
+        guard.release().await.expect("held");
+        let mut guards = Vec::new();
+        for waiter in both {
+            let guard = waiter.await.expect("no panic");
+            let guard = guard.unwrap_or_else(|error| panic!("{kind} {ends:?}: {error}"));
+            match kind {
+                Kind::Fair => guards.push(guard),
+                _ => guard.release().await.map(drop).expect("held"),
+            }
+        }
+        for guard in guards {
+            guard.release().await.expect("held");
+        }
+        let guard = behind.await.expect("no panic").expect("its turn");
+        guard.release().await.expect("held");
+        only_latches_and_tokens_stay(&server);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiter_whose_namesake_was_granted_has_its_turn() {
+    the_namesake_of_one_who_goes_has_its_turn(Ends::Granted).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiter_whose_namesake_gave_up_has_its_turn() {
+    the_namesake_of_one_who_goes_has_its_turn(Ends::TimedOut).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiter_whose_namesake_was_dropped_has_its_turn() {
+    the_namesake_of_one_who_goes_has_its_turn(Ends::Dropped).await;
 }
 
 /// RFairLock's keys as a peer may leave them.
