@@ -354,7 +354,8 @@ async fn tasks_of_one_client_hand_a_queued_lock_on_by_the_release_alone() {
         let token = guard.token();
         guard.release().await.expect("held");
         guard = next.await.expect("no panic").expect("its turn");
-        assert_eq!(guard.granted_lease(), MINUTE);
+        // A beat that comes before the answer to the release says what is left of it.
+        assert!(guard.granted_lease() > MINUTE / 2);
         assert_eq!(guard.token(), token.map(|token| token + 1));
     }
     assert_eq!(asked.load(Ordering::SeqCst), before, "nobody had to ask");
