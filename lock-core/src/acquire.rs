@@ -57,14 +57,13 @@ pub(crate) async fn acquire_for(
         _ => (true, Some(began + options.request_timeout(durability))),
     };
     let hold = Hold::new(lock, who, how.lease, durability, how.token_life);
+    // Dropped after the search: a client that closes waits until whoever waited has begun to give back.
+    let _waits;
     let mut search = Search::new(hold, end);
-    if let Some(line) = lock.form.line()
-        && !once
-    {
-        return search.wait_at_server(line).await;
-    }
+    let line = lock.form.line().filter(|_| !once);
     // Behind others of this client there is nothing to see; but an owner that may hold it already must not queue.
-    if once || how.owner.is_some() || !lock.client.gates.is_waited_for(lock) {
+    let looks = once || how.owner.is_some() || !lock.client.gates.is_waited_for(lock);
+    if looks && line.is_none() {
         if let Some(guard) = search.look().await? {
             return Ok(guard);
         }
@@ -72,7 +71,25 @@ pub(crate) async fn acquire_for(
             return Err(search.give_up());
         }
     }
-    search.wait_in_line(lock).await
+    let background = &lock.client.background;
+    if background.is_closed() {
+        return Err(search.closed());
+    }
+    _waits = background.ticket();
+    let ended = {
+        let waits = async {
+            match line {
+                Some(line) => search.wait_at_server(line).await,
+                None => search.wait_in_line(lock).await,
+            }
+        };
+        tokio::select! {
+            biased;
+            ended = waits => Some(ended),
+            () = background.closed() => None,
+        }
+    };
+    ended.unwrap_or_else(|| Err(search.closed()))
 }
 
 /// One acquire on its way. Dropping it gives back whatever may have been taken.
@@ -85,6 +102,8 @@ struct Search {
     last: Seen,
     /// An attempt that may have taken the lock, of which no more was heard.
     unknown: Option<NodeError>,
+    /// An attempt is under way.
+    asks: bool,
     /// Attempts, and failed attempts in a row.
     looks: u32,
     failures: u32,
@@ -110,6 +129,7 @@ impl Search {
             end,
             last: Seen::Nothing,
             unknown: None,
+            asks: false,
             looks: 0,
             failures: 0,
             placed: None,
@@ -132,7 +152,9 @@ impl Search {
         // What this owner has just given back may be on its way yet.
         let overtakes = lock.client.returns.has(&self.hold);
         self.open.add_all();
+        self.asks = true;
         let tried = lock.servers.acquire(&self.hold, deadline).await;
+        self.asks = false;
         self.looks += 1;
         self.failures = if tried.is_err() { self.failures + 1 } else { 0 };
         let majority = matches!(lock.servers, Servers::Majority(_));
@@ -258,7 +280,7 @@ impl Search {
     }
 
     /// Waits until it is this caller's turn in this client, and then for the lock.
-    async fn wait_in_line(mut self, lock: &Arc<LockInner>) -> Result<Guard, LockError> {
+    async fn wait_in_line(&mut self, lock: &Arc<LockInner>) -> Result<Guard, LockError> {
         let options = &lock.client.options;
         let place = lock.client.gates.enter(lock);
         let mut seat;
@@ -322,7 +344,7 @@ impl Search {
     }
 
     /// Asks for a place in the line at the server and waits until it is called.
-    async fn wait_at_server(mut self, line: &'static dyn Line) -> Result<Guard, LockError> {
+    async fn wait_at_server(&mut self, line: &'static dyn Line) -> Result<Guard, LockError> {
         let client = Arc::clone(self.hold.client());
         loop {
             // A search that starts anew is another owner.
@@ -387,9 +409,10 @@ impl Search {
     }
 
     /// The error after the last look.
-    fn give_up(self) -> LockError {
+    fn give_up(&mut self) -> LockError {
+        let last = std::mem::replace(&mut self.last, Seen::Nothing);
         let name = &self.hold.lock.names.key;
-        let (kind, error) = match (self.unknown, self.last) {
+        let (kind, error) = match (self.unknown.take(), last) {
             (Some(error), _) => (ErrorKind::Unknown, error),
             (None, Seen::Trouble(error)) => (ErrorKind::Failed, error),
             (None, seen) => {
@@ -407,6 +430,16 @@ impl Search {
             }
         };
         LockError::at_node(kind, ACTION, name, error)
+    }
+
+    /// The error when the client closes. What an attempt may have taken is given back; that is not waited for here.
+    fn closed(&self) -> LockError {
+        let kind = match self.asks || self.unknown.is_some() {
+            true => ErrorKind::Unknown,
+            false => ErrorKind::Failed,
+        };
+        let name = &self.hold.lock.names.key;
+        LockError::at_node(kind, ACTION, name, NodeError::closed())
     }
 }
 
