@@ -84,9 +84,10 @@ pub(crate) async fn acquire_for(
             }
         };
         tokio::select! {
+            // The end first: who leaves makes the next one ask, and what a client gets while it closes nobody could give back later.
             biased;
-            ended = waits => Some(ended),
             () = background.closed() => None,
+            ended = waits => Some(ended),
         }
     };
     ended.unwrap_or_else(|| Err(search.closed()))

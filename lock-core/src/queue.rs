@@ -378,7 +378,12 @@ impl Post {
                         beat_at = Instant::now() + BEAT / 2;
                     }
                 }
-                () = client.background.closed() => return,
+                () = client.background.closed() => {
+                    // Whoever still sits here leaves at once, and the last of them forgets the post.
+                    self.state().started = false;
+                    client.posts.forget(&self);
+                    return;
+                }
             }
         }
     }
