@@ -169,7 +169,7 @@ impl Posts {
     }
 
     /// Forgets a post that nobody sits at; false if somebody does.
-    fn forget(&self, post: &Post) -> bool {
+    fn forget(&self, post: &Arc<Post>) -> bool {
         let mut posts = self.lock();
         let mut state = post.state();
         if !state.waiters.is_empty() {
@@ -177,7 +177,14 @@ impl Posts {
         }
         // Whoever comes next starts anew.
         state.started = true;
-        posts.remove(&key(&post.lock));
+        let key = key(&post.lock);
+        // Between the last one's leaving and this, others may have come and gone, and a newcomer sit at another post.
+        if posts
+            .get(&key)
+            .is_some_and(|known| Arc::ptr_eq(known, post))
+        {
+            posts.remove(&key);
+        }
         true
     }
 }
@@ -544,4 +551,37 @@ async fn heard(ears: &mut Option<Subscription>) -> bool {
 /// When to claim a hold that was given for `lease` only: soon, but not so soon that short work pays for it.
 pub(crate) fn claim_after(lease: Duration) -> Duration {
     (lease / 4).saturating_sub(drift(lease))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        Client, ClientOptions, Kind, Lease, Owner, durability::Durability, hold::Who,
+        topology::tests::support::Server,
+    };
+
+    /// Somebody who saw that he was the last to leave a post may forget it only after others have begun a new one.
+    #[tokio::test]
+    async fn whoever_forgets_a_post_leaves_the_next_one_alone() {
+        let server = Server::start(&[]);
+        let target = server.url().parse().expect("a good URL");
+        let client = Client::connect(&target, ClientOptions::default()).await;
+        let client = client.expect("it answers");
+        let lock = client.lock(Kind::Fair, "n").expect("a good name");
+        let line = lock.inner.form.line().expect("it has a line");
+        let posts = &client.shared().posts;
+        let sit = || {
+            let who = Who::Owner(Some(Owner::numbered(1)));
+            let hold = Hold::new(&lock.inner, who, Lease::Renewed, Durability::None, None);
+            posts.seat(&hold, line)
+        };
+        let first = sit();
+        let left = Arc::clone(&first.post);
+        drop(first);
+        let next = sit();
+        assert!(posts.forget(&left));
+        let known = posts.post(&lock.inner).expect("somebody sits there");
+        assert!(Arc::ptr_eq(&known, &next.post));
+    }
 }

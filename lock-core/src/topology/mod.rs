@@ -16,7 +16,7 @@ mod single;
 mod slot;
 pub(crate) mod survey;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod wire;
 
 use std::{
