@@ -4,6 +4,7 @@ mod lock_support;
 mod support;
 
 use std::{
+    io::Write,
     sync::{
         Arc, Mutex,
         atomic::{AtomicU32, Ordering},
@@ -555,6 +556,24 @@ impl Peer<'_> {
         }
     }
 
+    /// The first in the line takes the lock, as RFairLock's script does it.
+    fn takes(&self, owner: &str) {
+        assert_eq!(self.0.ok(&["EXISTS", "q"]), "0");
+        assert_eq!(self.0.ok(&["LPOP", "redisson_lock_queue:{q}"]), owner);
+        self.0.ok(&["ZREM", "redisson_lock_timeout:{q}", owner]);
+        let left = self.line();
+        for other in left.lines() {
+            let key = "redisson_lock_timeout:{q}";
+            self.0.ok(&["ZINCRBY", key, "-300000", other]);
+        }
+        self.0.ok(&["HSET", "q", owner, "1"]);
+        self.0.ok(&["PEXPIRE", "q", "60000"]);
+    }
+
+    fn line(&self) -> String {
+        self.0.ok(&["LRANGE", "redisson_lock_queue:{q}", "0", "-1"])
+    }
+
     fn now_ms(&self) -> u64 {
         let time = self.0.ok(&["TIME"]);
         let mut parts = time
@@ -576,6 +595,45 @@ async fn a_dead_head_a_scoreless_one_and_one_of_long_ago_stall_nobody() {
     let guard = lock.acquire(minute()).await.expect("nobody comes");
     guard.release().await.expect("held");
     only_latches_and_tokens_stay(&server);
+}
+
+/// A peer that was called takes the lock, gives it back and waits again, all by its own scripts, and we see nothing of it. The call of
+/// then is no reason to pass it over now.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_peer_that_came_when_it_was_called_and_waits_again_is_not_passed_over() {
+    for wait in [Wait::Try, Wait::AtMost(PATIENCE)] {
+        let server = Server::start(&[]);
+        let peer = Peer(&server);
+        let lock = lock(&server, Kind::Fair).await;
+        // Whoever is heard has a second to come.
+        let mut ears = std::net::TcpStream::connect(server.address()).expect("it listens");
+        ears.write_all(b"SUBSCRIBE redisson_lock__channel:{q}:peer:1\r\n")
+            .expect("written");
+        server.wait_for(&["PUBSUB", "CHANNELS"], |channels| !channels.is_empty());
+        let guard = lock.acquire(minute()).await.expect("free");
+        peer.waits("peer:1", Some(peer.now_ms() + 300_000));
+        guard.release().await.expect("held");
+        peer.takes("peer:1");
+        peer.waits("peer:2", Some(peer.now_ms() + 300_000));
+        server.ok(&["DEL", "q"]);
+        peer.takes("peer:2");
+        peer.waits("peer:1", Some(peer.now_ms() + 300_000));
+        tokio::time::sleep(1200 * MS).await;
+        server.ok(&["DEL", "q"]);
+        if wait == Wait::Try {
+            let error = lock.acquire(minute().wait(wait)).await;
+            assert_eq!(error.expect_err("it is its turn").kind(), ErrorKind::Busy);
+            assert_eq!(peer.line(), "peer:1");
+            continue;
+        }
+        let newcomer = wait_for(&lock);
+        waits(&server, Kind::Fair, 2);
+        assert!(peer.line().starts_with("peer:1"));
+        peer.takes("peer:1");
+        server.ok(&["DEL", "q"]);
+        let guard = newcomer.await.expect("no panic").expect("its turn");
+        guard.release().await.expect("held");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

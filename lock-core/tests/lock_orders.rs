@@ -129,8 +129,8 @@ fn a_queued_lock_whose_heir_gets_it_from_whoever_has_it_no_more_is_convicted() {
 fn a_fair_lock_that_does_not_look_whether_it_is_free_is_convicted() {
     convict(
         &Fair::new().with(
-            "if left == -2 then\n    local called",
-            "if true then\n    local called",
+            "local free, waits = left == -2,",
+            "local free, waits = true,",
         ),
         EXCLUSION,
     );
@@ -148,8 +148,8 @@ fn a_fair_lock_that_lets_a_newcomer_in_is_convicted() {
 fn a_fair_lock_that_waits_for_whoever_was_called_is_convicted() {
     convict(
         &Fair::new().with(
-            "        if spent < tonumber(grace) then",
-            "        if true then",
+            "if proven and spent >= tonumber(grace) then",
+            "if false then",
         ),
         PROGRESS,
     );
