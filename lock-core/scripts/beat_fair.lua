@@ -11,6 +11,9 @@ for i = 3, #ARGV do
         absent[#absent + 1] = i - 2
     end
 end
+if there[1] then
+    keep(now)
+end
 local left, free = redis.call('pttl', lock), 0
 local head
 if left == -2 then

@@ -8,10 +8,21 @@
 local lock, queue, deadlines, offer, channel = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 -- Who heard that he was called has so long to come; whom nobody heard for may be about to subscribe.
 local HEARD_MS, UNHEARD_MS = 1000, 100
+-- For so long the line outlasts the last deadline in it, however far away that is, up to ten years. RFairLock's scripts move no end: a
+-- line of peers alone that is never empty ends a day after the last deadline that one of us saw, and must not end sooner.
+local KEPT_MS, MOST_MS = 86400000, 315360000000
 
 local function clock()
     local now = redis.call('time')
     return now[1] * 1000 + math.floor(now[2] / 1000)
+end
+
+-- Lets the line end some time if nobody ever comes again.
+local function keep(now)
+    local last = tonumber(redis.call('zrange', deadlines, -1, -1, 'withscores')[2] or now)
+    local ms = string.format('%.0f', math.min(math.max(last - now, 0), MOST_MS) + KEPT_MS)
+    redis.call('pexpire', queue, ms)
+    redis.call('pexpire', deadlines, ms)
 end
 
 -- Takes an owner out of the line; how often he was in it.

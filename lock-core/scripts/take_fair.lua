@@ -39,6 +39,7 @@ if waits then
             redis.call('del', offer)
         end
         redis.call('rpush', queue, owner)
+        keep(now)
     end
 end
 return {0, left, now}

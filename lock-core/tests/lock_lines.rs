@@ -659,6 +659,37 @@ async fn a_waiter_that_a_foreign_clock_evicts_comes_back() {
     guard.release().await.expect("held");
 }
 
+/// RFairLock's line stays for ever when whoever is in it has died. Ours ends, but not before anybody's deadline.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_line_that_nobody_comes_to_any_more_ends_and_outlasts_every_deadline() {
+    const DAY_MS: u64 = 86_400_000;
+    // Those that a peer gets by its own waits, a far one, and one beyond what a server takes for an end.
+    for rest_ms in [0, 300_000, 30 * DAY_MS, 9_000_000_000_000_000_000] {
+        let server = Server::start(&[]);
+        let peer = Peer(&server);
+        let (holder, ours) = (
+            lock(&server, Kind::Fair).await,
+            lock(&server, Kind::Fair).await,
+        );
+        let guard = holder.acquire(minute()).await.expect("free");
+        if rest_ms > 0 {
+            peer.waits("peer:1", Some(peer.now_ms() + rest_ms));
+        }
+        let waiter = wait_for(&ours);
+        waits(&server, Kind::Fair, 1 + usize::from(rest_ms > 0));
+        for key in ["redisson_lock_queue:{q}", "redisson_lock_timeout:{q}"] {
+            let left = server.ok(&["PTTL", key]);
+            let left: u64 = left.parse().unwrap_or_else(|_| panic!("{key}: {left}"));
+            // A place of ours lasts for half a minute.
+            let least = rest_ms.clamp(30_000, 3650 * DAY_MS) + DAY_MS - 20_000;
+            assert!((least..=least + 20_000).contains(&left), "{key}: {left}");
+        }
+        waiter.abort();
+        waits(&server, Kind::Fair, usize::from(rest_ms > 0));
+        guard.release().await.expect("held");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn giving_up_moves_nobody_elses_deadline() {
     let server = Server::start(&[]);

@@ -166,6 +166,12 @@ fn a_fair_lock_that_serves_the_last_one_first_is_convicted() {
     );
 }
 
+#[test]
+fn a_fair_lock_whose_dead_stay_for_ever_is_convicted() {
+    let piece = "redis.call('pexpire', queue, ms)";
+    convict(&Fair::new().with(piece, ""), PROGRESS);
+}
+
 /// What a command of the scripts may look like: words, and sets of words to choose from.
 const COMMANDS: &[&[&str]] = &[
     &["EXISTS", "KEY"],
@@ -187,6 +193,7 @@ const COMMANDS: &[&[&str]] = &[
     &["ZREM", "KEY", "VALUE"],
     &["ZRANGE", "KEY", "0", "1", "withscores"],
     &["ZRANGE", "KEY", "1", "1"],
+    &["ZRANGE", "KEY", "-1", "-1", "withscores"],
     &["HGET", "KEY", "VALUE"],
     &["HMGET", "KEY", "VALUE", "VALUE"],
     &["HEXISTS", "KEY", "VALUE"],
