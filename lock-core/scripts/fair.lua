@@ -1,15 +1,28 @@
 -- What the scripts of a fair lock share; put in front of each. KEYS: lock, queue, deadlines, offer, channel.
 -- RFairLock's keys: the lock is a hash {owner: count}; the queue a list of owners; the deadlines a sorted set of the ms until
 -- when each counts as waiting, here always by the server's clock. Each waits on the channel <channel>:<owner>.
--- The offer is ours: "<owner> <server's ms> <grace in ms>", who was called last for a free lock. RFairLock leaves a free lock to
--- its head until the head's deadline, which may be minutes away.
+-- The offer is ours: "<owner> <server's ms> <grace in ms> <witness>", who was called last for a free lock, and somebody of ours who
+-- stood behind him then. RFairLock leaves a free lock to its head until the head's deadline, which may be minutes away.
+-- A peer that was called comes and goes by its own scripts, which leave the offer as it is, and may be the head again when we look
+-- next. But it queues again behind the witness; so only as long as he stands there it has surely not come.
 local lock, queue, deadlines, offer, channel = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 -- Who heard that he was called has so long to come; whom nobody heard for may be about to subscribe.
 local HEARD_MS, UNHEARD_MS = 1000, 100
+-- For so long the line outlasts the last deadline in it, however far away that is, up to ten years. RFairLock's scripts move no end: a
+-- line of peers alone that is never empty ends a day after the last deadline that one of us saw, and must not end sooner.
+local KEPT_MS, MOST_MS = 86400000, 315360000000
 
 local function clock()
     local now = redis.call('time')
     return now[1] * 1000 + math.floor(now[2] / 1000)
+end
+
+-- Lets the line end some time if nobody ever comes again.
+local function keep(now)
+    local last = tonumber(redis.call('zrange', deadlines, -1, -1, 'withscores')[2] or now)
+    local ms = string.format('%.0f', math.min(math.max(last - now, 0), MOST_MS) + KEPT_MS)
+    redis.call('pexpire', queue, ms)
+    redis.call('pexpire', deadlines, ms)
 end
 
 -- Takes an owner out of the line; how often he was in it.
@@ -45,25 +58,37 @@ local function tell(owner, publish)
     return heard
 end
 
--- Calls the first in the line of a free lock, unless he is the one who asks. Who was called and did not come loses his place.
--- Returns him and for how long the lock is kept for him.
-local function call(now, publish, asker)
+-- Somebody of these who is not the head; '-' if nobody is.
+local function behind(head, ours)
+    for _, owner in ipairs(ours or {}) do
+        if owner ~= head then
+            return owner
+        end
+    end
+    return '-'
+end
+
+-- Calls the first in the line of a free lock, unless he is the one who asks. Who was called before a witness and did not come loses
+-- his place. Returns him and for how long the lock is kept for him. `ours` stand in the line, or will when this script ends.
+local function call(now, publish, asker, ours)
     while true do
         local head = first(now)
         if not head or head == asker then
             return head, 0
         end
         local said = redis.call('get', offer) or ''
-        local owner, since, grace = string.match(said, '^(%S+) (%d+) (%d+)$')
-        if owner ~= head then
+        local owner, since, grace, witness = string.match(said, '^(%S+) (%d+) (%d+) (%S+)$')
+        local spent = owner == head and now - since
+        local proven = spent and redis.call('lpos', queue, witness)
+        local other = not proven and behind(head, ours)
+        if proven and spent >= tonumber(grace) then
+            leave(head)
+        elseif proven or (other == '-' and spent and spent < tonumber(grace)) then
+            return head, grace - spent
+        else
             grace = tell(head, publish) and HEARD_MS or UNHEARD_MS
-            redis.call('set', offer, string.format('%s %.0f %d', head, now, grace), 'px', 10 * HEARD_MS)
+            redis.call('set', offer, string.format('%s %.0f %d %s', head, now, grace, other), 'px', 10 * HEARD_MS)
             return head, grace
         end
-        local spent = now - since
-        if spent < tonumber(grace) then
-            return head, grace - spent
-        end
-        leave(head)
     end
 end

@@ -16,8 +16,9 @@ if left ~= -2 and redis.call('hexists', lock, owner) == 1 then
     end
     return nil
 end
-if left == -2 then
-    local called, ms = call(now, ARGV[3], owner)
+local free, waits = left == -2, ARGV[4] ~= '0'
+if free then
+    local called, ms = call(now, ARGV[3], owner, waits and {owner})
     if not called or called == owner then
         if latch and not redis.call('set', latch, '1', 'px', ARGV[5], 'nx') then
             return -3
@@ -31,11 +32,16 @@ if left == -2 then
     end
     left = ms
 end
-if ARGV[4] ~= '0' then
+if waits then
     redis.call('zadd', deadlines, now + ARGV[4], owner)
     -- The list decides about the order; the set alone would be no place.
     if not redis.call('lpos', queue, owner) then
+        if not free then
+            -- Nobody is called any more; and who was a witness once and had left is none.
+            redis.call('del', offer)
+        end
         redis.call('rpush', queue, owner)
+        keep(now)
     end
 end
 return {0, left, now}

@@ -55,14 +55,13 @@ pub(crate) async fn acquire_for(
         _ => (true, Some(began + options.request_timeout(durability))),
     };
     let hold = Hold::new(lock, who, how.lease, durability, how.token_life);
+    // Dropped after the search: a client that closes waits until whoever waited has begun to give back.
+    let _waits;
     let mut search = Search::new(hold, end);
-    if let Some(line) = lock.form.line()
-        && !once
-    {
-        return search.wait_at_server(line).await;
-    }
+    let line = lock.form.line().filter(|_| !once);
     // Behind others of this client there is nothing to see; but an owner that may hold it already must not queue.
-    if once || how.owner.is_some() || !lock.client.gates.is_waited_for(lock) {
+    let looks = once || how.owner.is_some() || !lock.client.gates.is_waited_for(lock);
+    if looks && line.is_none() {
         if let Some(guard) = search.look().await? {
             return Ok(guard);
         }
@@ -70,7 +69,26 @@ pub(crate) async fn acquire_for(
             return Err(search.give_up());
         }
     }
-    search.wait_in_line(lock).await
+    let background = &lock.client.background;
+    if background.is_closed() {
+        return Err(search.closed());
+    }
+    _waits = background.ticket();
+    let ended = {
+        let waits = async {
+            match line {
+                Some(line) => search.wait_at_server(line).await,
+                None => search.wait_in_line(lock).await,
+            }
+        };
+        tokio::select! {
+            // The end first: who leaves makes the next one ask, and what a client gets while it closes nobody could give back later.
+            biased;
+            () = background.closed() => None,
+            ended = waits => Some(ended),
+        }
+    };
+    ended.unwrap_or_else(|| Err(search.closed()))
 }
 
 /// One acquire on its way. Dropping it gives back whatever may have been taken.
@@ -258,7 +276,7 @@ impl Search {
     }
 
     /// Waits until it is this caller's turn in this client, and then for the lock.
-    async fn wait_in_line(mut self, lock: &Arc<LockInner>) -> Result<Guard, LockError> {
+    async fn wait_in_line(&mut self, lock: &Arc<LockInner>) -> Result<Guard, LockError> {
         let options = &lock.client.options;
         let place = lock.client.gates.enter(lock);
         let mut seat;
@@ -322,7 +340,7 @@ impl Search {
     }
 
     /// Asks for a place in the line at the server and waits until it is called.
-    async fn wait_at_server(mut self, line: &'static dyn Line) -> Result<Guard, LockError> {
+    async fn wait_at_server(&mut self, line: &'static dyn Line) -> Result<Guard, LockError> {
         let client = Arc::clone(self.hold.client());
         loop {
             // A search that starts anew is another owner.
@@ -387,9 +405,10 @@ impl Search {
     }
 
     /// The error after the last look.
-    fn give_up(self) -> LockError {
+    fn give_up(&mut self) -> LockError {
+        let last = std::mem::replace(&mut self.last, Seen::Nothing);
         let name = &self.hold.lock.names.key;
-        let (kind, error) = match (self.unknown, self.last) {
+        let (kind, error) = match (self.unknown.take(), last) {
             (Some(error), _) => (ErrorKind::Unknown, error),
             (None, Seen::Trouble(error)) => (ErrorKind::Failed, error),
             (None, seen) => {
@@ -407,6 +426,16 @@ impl Search {
             }
         };
         LockError::at_node(kind, ACTION, name, error)
+    }
+
+    /// The error when the client closes. What an attempt may have taken is given back; that is not waited for here.
+    fn closed(&self) -> LockError {
+        let kind = match self.hold.was_asking() || self.unknown.is_some() {
+            true => ErrorKind::Unknown,
+            false => ErrorKind::Failed,
+        };
+        let name = &self.hold.lock.names.key;
+        LockError::at_node(kind, ACTION, name, NodeError::closed())
     }
 }
 

@@ -25,8 +25,9 @@ struct Running {
     idle: tokio::sync::Notify,
 }
 
-/// One running task; counts itself out, also when its runtime ends first.
-struct Ticket(Arc<Running>);
+/// Something that runs; counts itself out, also when its runtime ends first.
+#[derive(Debug)]
+pub(crate) struct Ticket(Arc<Running>);
 
 impl Drop for Ticket {
     fn drop(&mut self) {
@@ -48,17 +49,27 @@ impl Background {
 
     /// Starts a task that `finish` waits for. May be called outside of a runtime.
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
-        self.running.count.fetch_add(1, Ordering::AcqRel);
-        let ticket = Ticket(Arc::clone(&self.running));
+        let ticket = self.ticket();
         self.runtime.spawn(async move {
             work.await;
             drop(ticket);
         });
     }
 
+    /// Until it is dropped, `finish` waits for whoever has it. He is to end when the client closes.
+    pub(crate) fn ticket(&self) -> Ticket {
+        self.running.count.fetch_add(1, Ordering::AcqRel);
+        Ticket(Arc::clone(&self.running))
+    }
+
     /// Starts a task that ends by itself when the client does.
     pub(crate) fn spawn_uncounted(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.runtime.spawn(work);
+    }
+
+    /// Whether the client closes, or has closed.
+    pub(crate) fn is_closed(&self) -> bool {
+        *self.closed.borrow()
     }
 
     /// Completes when the client closes.

@@ -307,8 +307,12 @@ impl Client {
         }
     }
 
-    /// Ends renewals, lets background releases finish for twice the response timeout at most, and closes the
+    /// Ends renewals and waits, lets background releases finish for twice the response timeout at most, and closes the
     /// connections. Holds are left to their leases; their guards say lost when those run out.
+    ///
+    /// Whoever waits for anything of this client, in whichever task, gets an error at once: `Failed`, or `Unknown` where he may
+    /// have been given it, and that or his place in a line is given back before the connections close. A wait whose future nobody polls
+    /// cannot end, and delays the closing by its bound. What is asked for afterwards is refused with `Failed`, and nothing is sent.
     pub async fn close(self) {
         self.inner.watchdog.close();
         let longest = self.inner.options.response_timeout * 2;

@@ -118,6 +118,16 @@ impl Latch {
     ///
     /// Errors: `Failed` where the last look had no answer or a refusal. Dropping the future leaves nothing behind.
     pub async fn wait(&self, wait: Wait) -> Result<bool, LockError> {
+        tokio::select! {
+            biased;
+            ended = self.wait_until_open(wait) => ended,
+            () = self.inner.client.background.closed() => {
+                Err(self.inner.failed(NodeError::closed()))
+            }
+        }
+    }
+
+    async fn wait_until_open(&self, wait: Wait) -> Result<bool, LockError> {
         let inner = &*self.inner;
         let options = &inner.client.options;
         let began = Instant::now();

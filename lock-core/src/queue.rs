@@ -5,7 +5,7 @@
 //! the same client names the first two as its heirs (`heirs.rs`). Each is then told that it was called, or that it should ask.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
@@ -51,8 +51,8 @@ pub(crate) struct Post {
 struct State {
     /// In the order of their arrival.
     waiters: BTreeMap<u64, Waiter>,
-    /// Their numbers.
-    numbers: HashMap<String, u64>,
+    /// Their numbers. Of an owner that the caller named several may wait, in one place at the server.
+    numbers: HashMap<String, BTreeSet<u64>>,
     arrivals: u64,
     started: bool,
     subscribed: bool,
@@ -160,8 +160,16 @@ impl Posts {
         self.lock().get(&key(lock)).cloned()
     }
 
+    /// Whether somebody waits for the same owner in the same line, and so in the same place, for another hold.
+    pub(crate) fn shares_owner(&self, hold: &Hold) -> bool {
+        hold.is_of_named_owner()
+            && self
+                .post(&hold.lock)
+                .is_some_and(|post| post.waits_for_another(hold))
+    }
+
     /// Forgets a post that nobody sits at; false if somebody does.
-    fn forget(&self, post: &Post) -> bool {
+    fn forget(&self, post: &Arc<Post>) -> bool {
         let mut posts = self.lock();
         let mut state = post.state();
         if !state.waiters.is_empty() {
@@ -169,7 +177,14 @@ impl Posts {
         }
         // Whoever comes next starts anew.
         state.started = true;
-        posts.remove(&key(&post.lock));
+        let key = key(&post.lock);
+        // Between the last one's leaving and this, others may have come and gone, and a newcomer sit at another post.
+        if posts
+            .get(&key)
+            .is_some_and(|known| Arc::ptr_eq(known, post))
+        {
+            posts.remove(&key);
+        }
         true
     }
 }
@@ -177,20 +192,45 @@ impl Posts {
 impl State {
     fn arrives(&mut self, waiter: Waiter) -> u64 {
         self.arrivals += 1;
-        self.numbers.insert(waiter.owner.clone(), self.arrivals);
+        let numbers = self.numbers.entry(waiter.owner.clone()).or_default();
+        numbers.insert(self.arrivals);
         self.waiters.insert(self.arrivals, waiter);
         self.arrivals
     }
 
     fn leaves(&mut self, number: u64) {
-        if let Some(waiter) = self.waiters.remove(&number) {
-            self.numbers.remove(&waiter.owner);
+        let Some(waiter) = self.waiters.remove(&number) else {
+            return;
+        };
+        if let Some(numbers) = self.numbers.get_mut(&waiter.owner) {
+            numbers.remove(&number);
+            if numbers.is_empty() {
+                self.numbers.remove(&waiter.owner);
+            }
         }
+        // He may have it now, or have given their place away.
+        self.ask_again(&waiter.owner);
     }
 
-    fn waiter(&mut self, owner: &str) -> Option<&mut Waiter> {
-        let number = self.numbers.get(owner)?;
-        self.waiters.get_mut(number)
+    /// Does something with all who wait for an owner, in the order of their arrival; false if nobody does.
+    fn each(&mut self, owner: &str, mut what: impl FnMut(&mut Waiter)) -> bool {
+        let Some(numbers) = self.numbers.get(owner) else {
+            return false;
+        };
+        for number in numbers {
+            if let Some(waiter) = self.waiters.get_mut(number) {
+                what(waiter);
+            }
+        }
+        true
+    }
+
+    fn ask_again(&mut self, owner: &str) -> bool {
+        self.each(owner, |waiter| {
+            waiter.placed = false;
+            // A waiter that is gone has closed its inbox.
+            let _ = waiter.words.send(Word::Again);
+        })
     }
 
     fn is_first(&self, number: u64) -> bool {
@@ -285,9 +325,7 @@ impl Post {
     pub(crate) fn placed(self: &Arc<Self>, owner: &str) {
         let start = {
             let mut state = self.state();
-            if let Some(waiter) = state.waiter(owner) {
-                waiter.placed = true;
-            }
+            state.each(owner, |waiter| waiter.placed = true);
             !std::mem::replace(&mut state.started, true)
         };
         if start {
@@ -347,7 +385,12 @@ impl Post {
                         beat_at = Instant::now() + BEAT / 2;
                     }
                 }
-                () = client.background.closed() => return,
+                () = client.background.closed() => {
+                    // Whoever still sits here leaves at once, and the last of them forgets the post.
+                    self.state().started = false;
+                    client.posts.forget(&self);
+                    return;
+                }
             }
         }
     }
@@ -380,8 +423,13 @@ impl Post {
     async fn beat(&self) -> Beaten {
         let (owners, subscribed) = {
             let state = self.state();
-            let placed = state.waiters.values().filter(|waiter| waiter.placed);
-            let owners: Vec<_> = placed.map(|waiter| waiter.owner.clone()).collect();
+            let mut owners: Vec<String> = Vec::new();
+            let mut known = BTreeSet::new();
+            for waiter in state.waiters.values().filter(|waiter| waiter.placed) {
+                if known.insert(waiter.owner.as_str()) {
+                    owners.push(waiter.owner.clone());
+                }
+            }
             (owners, state.subscribed)
         };
         let client = &self.lock.client;
@@ -450,36 +498,42 @@ impl Post {
                 let from = stamp.map_or(now, |stamp| stamp.not_after(called.server_us));
                 self.call(&called.owner, called.token, called.lease, from.min(now));
             }
+            // It stays placed: who asks and comes too late has his place still.
             News::Turn(owner) => {
-                if let Some(waiter) = self.state().waiter(&owner) {
+                self.state().each(&owner, |waiter| {
                     // A waiter that is gone has closed its inbox.
                     let _ = waiter.words.send(Word::Again);
-                }
+                });
             }
         }
     }
 
     /// Tells a waiter that it has the lock; false if nobody of that name waits.
     pub(crate) fn call(&self, owner: &str, token: u64, lease: Duration, from: Instant) -> bool {
-        let word = Word::Called { token, lease, from };
-        match self.state().waiter(owner) {
-            Some(waiter) => {
+        let mut word = Some(Word::Called { token, lease, from });
+        let mut told = false;
+        self.state().each(owner, |waiter| {
+            // One hold is for one: he who came first.
+            if let Some(word) = word.take() {
                 waiter.placed = false;
-                waiter.words.send(word).is_ok()
+                told = waiter.words.send(word).is_ok();
             }
-            None => false,
-        }
+        });
+        told
     }
 
-    /// Tells a waiter to ask; false if nobody of that name waits.
+    /// Tells those who wait for an owner to ask; false if nobody does.
     pub(crate) fn ask_again(&self, owner: &str) -> bool {
-        match self.state().waiter(owner) {
-            Some(waiter) => {
-                waiter.placed = false;
-                waiter.words.send(Word::Again).is_ok()
-            }
-            None => false,
-        }
+        self.state().ask_again(owner)
+    }
+
+    /// Whether somebody waits for the owner of `hold` for another hold than this.
+    fn waits_for_another(&self, hold: &Hold) -> bool {
+        let mut others = 0;
+        self.state().each(&hold.owner, |waiter| {
+            others += u32::from(!std::ptr::eq(&*waiter.hold, hold));
+        });
+        others > 0
     }
 }
 
@@ -497,4 +551,37 @@ async fn heard(ears: &mut Option<Subscription>) -> bool {
 /// When to claim a hold that was given for `lease` only: soon, but not so soon that short work pays for it.
 pub(crate) fn claim_after(lease: Duration) -> Duration {
     (lease / 4).saturating_sub(drift(lease))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        Client, ClientOptions, Kind, Lease, Owner, durability::Durability, hold::Who,
+        topology::tests::support::Server,
+    };
+
+    /// Somebody who saw that he was the last to leave a post may forget it only after others have begun a new one.
+    #[tokio::test]
+    async fn whoever_forgets_a_post_leaves_the_next_one_alone() {
+        let server = Server::start(&[]);
+        let target = server.url().parse().expect("a good URL");
+        let client = Client::connect(&target, ClientOptions::default()).await;
+        let client = client.expect("it answers");
+        let lock = client.lock(Kind::Fair, "n").expect("a good name");
+        let line = lock.inner.form.line().expect("it has a line");
+        let posts = &client.shared().posts;
+        let sit = || {
+            let who = Who::Owner(Some(Owner::numbered(1)));
+            let hold = Hold::new(&lock.inner, who, Lease::Renewed, Durability::None, None);
+            posts.seat(&hold, line)
+        };
+        let first = sit();
+        let left = Arc::clone(&first.post);
+        drop(first);
+        let next = sit();
+        assert!(posts.forget(&left));
+        let known = posts.post(&lock.inner).expect("somebody sits there");
+        assert!(Arc::ptr_eq(&known, &next.post));
+    }
 }

@@ -88,7 +88,7 @@ impl Bench {
                 continue;
             };
             let outer = [
-                "evalsha",
+                "eval",
                 "script",
                 "config",
                 "info",
@@ -138,6 +138,12 @@ impl Bench {
         if script.contains("latch") || script == "count_down.lua" {
             return self.count_of_latch(script, when).await;
         }
+        if script == "beat_fair.lua"
+            || when == "another's, a place"
+            || when == "free, another waits"
+        {
+            return self.count_of_fair(script, when);
+        }
         let other = |kind| self.other.lock(kind, "n").expect("a good name");
         let kind = match (script, when) {
             ("release.lua", "spin") => Kind::Spin,
@@ -149,6 +155,7 @@ impl Bench {
             (script, _) if script.contains("plain") => Kind::Plain,
             (script, _) if script.contains("fenced") => Kind::Fenced,
             (script, _) if script.contains("queued") => Kind::Queued,
+            (script, _) if script.contains("fair") => Kind::Fair,
             _ => Kind::Reentrant,
         };
         let lock = match script.contains("_all") {
@@ -163,7 +170,7 @@ impl Bench {
         let counting_life = when.contains("life");
         match script {
             "acquire.lua" | "acquire_fenced.lua" | "take_queued.lua" | "take_read.lua"
-            | "acquire_all.lua" | "take_write.lua"
+            | "acquire_all.lua" | "take_write.lua" | "take_fair.lua"
                 if when.starts_with("free") =>
             {
                 let how = match counting_life {
@@ -184,7 +191,7 @@ impl Bench {
                 guard.release().await.expect("held");
                 calls
             }
-            "acquire.lua" if when == "another's" => {
+            "acquire.lua" | "take_fair.lua" if when.starts_with("another's") => {
                 let held = take(&other(kind), minute()).await;
                 let once = minute().wait(Wait::Try);
                 lock.acquire(once.clone()).await.expect_err("another's");
@@ -254,6 +261,7 @@ impl Bench {
             | "release_counted.lua"
             | "release_plain.lua"
             | "give_queued.lua"
+            | "give_fair.lua"
             | "give_read.lua"
             | "give_write.lua"
             | "release_all.lua" => {
@@ -294,6 +302,7 @@ impl Bench {
             }
             "force_release.lua"
             | "force_release_queued.lua"
+            | "force_release_fair.lua"
             | "force_release_rw.lua"
             | "force_release_all.lua" => {
                 lock.force_release().await.expect("answered");
@@ -313,6 +322,48 @@ impl Bench {
 }
 
 impl Bench {
+    /// As `count`, of the scripts of a fair lock that beats run beside: said by hand.
+    fn count_of_fair(&self, script: &str, when: &str) -> Vec<String> {
+        let (own, args): (_, &[&str]) = match script {
+            "beat_fair.lua" => (
+                include_str!("../scripts/beat_fair.lua"),
+                &["PUBLISH", "30000", "ours:1"],
+            ),
+            _ => (
+                include_str!("../scripts/take_fair.lua"),
+                &["60000", "ours:1", "PUBLISH", "30000"],
+            ),
+        };
+        let text = format!("{}{own}", include_str!("../scripts/fair.lua"));
+        let first = if script == "beat_fair.lua" {
+            "ours:1"
+        } else {
+            "other:2"
+        };
+        if when.contains("waits") {
+            let now = self.server.ok(&["TIME"]);
+            let now: u64 = now.lines().next().and_then(|s| s.parse().ok()).expect("s");
+            let deadline = ((now + 60) * 1000).to_string();
+            self.server.ok(&["RPUSH", "redisson_lock_queue:{n}", first]);
+            let deadlines = "redisson_lock_timeout:{n}";
+            self.server.ok(&["ZADD", deadlines, &deadline, first]);
+        }
+        if when.starts_with("another") {
+            self.server.ok(&["HSET", "n", "other:1", "1"]);
+        }
+        self.set_back();
+        let keys = [
+            "n",
+            "redisson_lock_queue:{n}",
+            "redisson_lock_timeout:{n}",
+            "locklab_fair_latch:{n}",
+            "redisson_lock__channel:{n}",
+        ];
+        let said = [&["EVAL", &text, "5"], &keys[..], args].concat();
+        self.server.ok(&said);
+        self.calls()
+    }
+
     /// As `count`, of the scripts of semaphores.
     async fn count_of_permits(&self, script: &str, when: &str) -> Vec<String> {
         let semaphore = self.ours.semaphore("n").expect("a good name");

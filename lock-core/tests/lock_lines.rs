@@ -4,6 +4,7 @@ mod lock_support;
 mod support;
 
 use std::{
+    io::Write,
     sync::{
         Arc, Mutex,
         atomic::{AtomicU32, Ordering},
@@ -13,7 +14,7 @@ use std::{
 
 use futures_util::FutureExt;
 use lock_core::{
-    Acquire, Client, ClientOptions, ErrorKind, GuardEvent, Kind, Lease, Lock, Tracer, Wait,
+    Acquire, Client, ClientOptions, ErrorKind, GuardEvent, Kind, Lease, Lock, Owner, Tracer, Wait,
 };
 use lock_support::{Loss, Relay, shapes::only_latches_and_tokens_stay};
 use support::{PATIENCE, Server};
@@ -63,8 +64,15 @@ fn listen(server: &Server, kind: Kind, clients: usize) {
 fn wait_for(
     lock: &Lock,
 ) -> tokio::task::JoinHandle<Result<lock_core::Guard, lock_core::LockError>> {
+    wait_with(lock, minute())
+}
+
+fn wait_with(
+    lock: &Lock,
+    how: Acquire,
+) -> tokio::task::JoinHandle<Result<lock_core::Guard, lock_core::LockError>> {
     let lock = lock.clone();
-    let mut acquire = Box::pin(async move { lock.acquire(minute()).await });
+    let mut acquire = Box::pin(async move { lock.acquire(how).await });
     // Whoever was polled once has come, also if he only waits in his client.
     assert!((&mut acquire).now_or_never().is_none(), "nobody holds it");
     tokio::spawn(acquire)
@@ -381,20 +389,24 @@ async fn tasks_of_one_client_hand_a_queued_lock_on_by_the_release_alone() {
     let client = Client::connect(&target, options).await.expect("it answers");
     let lock = client.lock(Kind::Queued, "q").expect("a good name");
     let mut guard = lock.acquire(minute()).await.expect("free");
+    let free = asked.load(Ordering::SeqCst);
     let mut waiting = Vec::new();
     for _ in 0..50 {
         waiting.push(wait_for(&lock));
     }
-    // The first of them has his answer, and the beat that follows the subscription has come.
-    server.wait_for(&["HVALS", "locklab_queue:{q}"], |place| {
-        place.contains(" 1 ")
-    });
-    let before = asked.load(Ordering::SeqCst);
+    // The first of them asks for the place of all; the client hears of it later than the server.
+    let before = free + 1;
+    let until = Instant::now() + PATIENCE;
+    while asked.load(Ordering::SeqCst) < before {
+        assert!(Instant::now() < until, "nobody asks");
+        tokio::time::sleep(MS).await;
+    }
     for next in waiting {
         let token = guard.token();
         guard.release().await.expect("held");
         guard = next.await.expect("no panic").expect("its turn");
-        assert_eq!(guard.granted_lease(), MINUTE);
+        // A beat that comes before the answer to the release says what is left of it.
+        assert!(guard.granted_lease() > MINUTE / 2);
         assert_eq!(guard.token(), token.map(|token| token + 1));
     }
     assert_eq!(asked.load(Ordering::SeqCst), before, "nobody had to ask");
@@ -525,6 +537,86 @@ async fn a_release_that_comes_after_its_lease_is_not_held_whoever_has_the_lock()
     only_latches_and_tokens_stay(&server);
 }
 
+/// How the second of two waiters with the same owner stops to wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ends {
+    Granted,
+    TimedOut,
+    Dropped,
+}
+
+/// Waiters of one client may have the same owner. Whoever of them goes leaves the other his turn, and where both have one place at the
+/// server, the place and its rank.
+async fn the_namesake_of_one_who_goes_has_its_turn(ends: Ends) {
+    for kind in KINDS {
+        let server = Server::start(&[]);
+        let (holder, ours) = (lock(&server, kind).await, lock(&server, kind).await);
+        let third = lock(&server, kind).await;
+        let seven = || minute().owner(Owner::numbered(7));
+        let guard = holder.acquire(minute()).await.expect("free");
+        let first = wait_with(&ours, seven());
+        waits(&server, kind, 1);
+        listen(&server, kind, 1);
+        let wait = match ends {
+            Ends::TimedOut => Wait::AtMost(100 * MS),
+            _ => Wait::AtMost(PATIENCE),
+        };
+        let second = wait_with(&ours, seven().wait(wait));
+        // Answers of one connection come in the order of its questions.
+        assert!(ours.is_locked().await.expect("it answers"));
+        let behind = wait_for(&third);
+        waits(&server, kind, 2);
+        let mut both = Vec::new();
+        match ends {
+            Ends::Granted => both.push(second),
+            Ends::TimedOut => {
+                let error = second.await.expect("no panic").expect_err("held");
+                assert_eq!(error.kind(), ErrorKind::Busy);
+            }
+            Ends::Dropped => {
+                second.abort();
+                let _ = second.await;
+            }
+        }
+        both.push(first);
+        if kind == Kind::Queued {
+            // That is not re-entrant: the one who came first is served first.
+            both.reverse();
+        }
+        guard.release().await.expect("held");
+        let mut guards = Vec::new();
+        for waiter in both {
+            let guard = waiter.await.expect("no panic");
+            let guard = guard.unwrap_or_else(|error| panic!("{kind} {ends:?}: {error}"));
+            match kind {
+                Kind::Fair => guards.push(guard),
+                _ => guard.release().await.map(drop).expect("held"),
+            }
+        }
+        for guard in guards {
+            guard.release().await.expect("held");
+        }
+        let guard = behind.await.expect("no panic").expect("its turn");
+        guard.release().await.expect("held");
+        only_latches_and_tokens_stay(&server);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiter_whose_namesake_was_granted_has_its_turn() {
+    the_namesake_of_one_who_goes_has_its_turn(Ends::Granted).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiter_whose_namesake_gave_up_has_its_turn() {
+    the_namesake_of_one_who_goes_has_its_turn(Ends::TimedOut).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiter_whose_namesake_was_dropped_has_its_turn() {
+    the_namesake_of_one_who_goes_has_its_turn(Ends::Dropped).await;
+}
+
 /// RFairLock's keys as a peer may leave them.
 struct Peer<'a>(&'a Server);
 
@@ -536,6 +628,24 @@ impl Peer<'_> {
             self.0
                 .ok(&["ZADD", "redisson_lock_timeout:{q}", &deadline_ms, owner]);
         }
+    }
+
+    /// The first in the line takes the lock, as RFairLock's script does it.
+    fn takes(&self, owner: &str) {
+        assert_eq!(self.0.ok(&["EXISTS", "q"]), "0");
+        assert_eq!(self.0.ok(&["LPOP", "redisson_lock_queue:{q}"]), owner);
+        self.0.ok(&["ZREM", "redisson_lock_timeout:{q}", owner]);
+        let left = self.line();
+        for other in left.lines() {
+            let key = "redisson_lock_timeout:{q}";
+            self.0.ok(&["ZINCRBY", key, "-300000", other]);
+        }
+        self.0.ok(&["HSET", "q", owner, "1"]);
+        self.0.ok(&["PEXPIRE", "q", "60000"]);
+    }
+
+    fn line(&self) -> String {
+        self.0.ok(&["LRANGE", "redisson_lock_queue:{q}", "0", "-1"])
     }
 
     fn now_ms(&self) -> u64 {
@@ -561,6 +671,45 @@ async fn a_dead_head_a_scoreless_one_and_one_of_long_ago_stall_nobody() {
     only_latches_and_tokens_stay(&server);
 }
 
+/// A peer that was called takes the lock, gives it back and waits again, all by its own scripts, and we see nothing of it. The call of
+/// then is no reason to pass it over now.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_peer_that_came_when_it_was_called_and_waits_again_is_not_passed_over() {
+    for wait in [Wait::Try, Wait::AtMost(PATIENCE)] {
+        let server = Server::start(&[]);
+        let peer = Peer(&server);
+        let lock = lock(&server, Kind::Fair).await;
+        // Whoever is heard has a second to come.
+        let mut ears = std::net::TcpStream::connect(server.address()).expect("it listens");
+        ears.write_all(b"SUBSCRIBE redisson_lock__channel:{q}:peer:1\r\n")
+            .expect("written");
+        server.wait_for(&["PUBSUB", "CHANNELS"], |channels| !channels.is_empty());
+        let guard = lock.acquire(minute()).await.expect("free");
+        peer.waits("peer:1", Some(peer.now_ms() + 300_000));
+        guard.release().await.expect("held");
+        peer.takes("peer:1");
+        peer.waits("peer:2", Some(peer.now_ms() + 300_000));
+        server.ok(&["DEL", "q"]);
+        peer.takes("peer:2");
+        peer.waits("peer:1", Some(peer.now_ms() + 300_000));
+        tokio::time::sleep(1200 * MS).await;
+        server.ok(&["DEL", "q"]);
+        if wait == Wait::Try {
+            let error = lock.acquire(minute().wait(wait)).await;
+            assert_eq!(error.expect_err("it is its turn").kind(), ErrorKind::Busy);
+            assert_eq!(peer.line(), "peer:1");
+            continue;
+        }
+        let newcomer = wait_for(&lock);
+        waits(&server, Kind::Fair, 2);
+        assert!(peer.line().starts_with("peer:1"));
+        peer.takes("peer:1");
+        server.ok(&["DEL", "q"]);
+        let guard = newcomer.await.expect("no panic").expect("its turn");
+        guard.release().await.expect("held");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiter_that_a_foreign_clock_evicts_comes_back() {
     let server = Server::start(&[]);
@@ -582,6 +731,37 @@ async fn a_waiter_that_a_foreign_clock_evicts_comes_back() {
     guard.release().await.expect("held");
     let guard = waiting.await.expect("no panic").expect("its turn");
     guard.release().await.expect("held");
+}
+
+/// RFairLock's line stays for ever when whoever is in it has died. Ours ends, but not before anybody's deadline.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_line_that_nobody_comes_to_any_more_ends_and_outlasts_every_deadline() {
+    const DAY_MS: u64 = 86_400_000;
+    // Those that a peer gets by its own waits, a far one, and one beyond what a server takes for an end.
+    for rest_ms in [0, 300_000, 30 * DAY_MS, 9_000_000_000_000_000_000] {
+        let server = Server::start(&[]);
+        let peer = Peer(&server);
+        let (holder, ours) = (
+            lock(&server, Kind::Fair).await,
+            lock(&server, Kind::Fair).await,
+        );
+        let guard = holder.acquire(minute()).await.expect("free");
+        if rest_ms > 0 {
+            peer.waits("peer:1", Some(peer.now_ms() + rest_ms));
+        }
+        let waiter = wait_for(&ours);
+        waits(&server, Kind::Fair, 1 + usize::from(rest_ms > 0));
+        for key in ["redisson_lock_queue:{q}", "redisson_lock_timeout:{q}"] {
+            let left = server.ok(&["PTTL", key]);
+            let left: u64 = left.parse().unwrap_or_else(|_| panic!("{key}: {left}"));
+            // A place of ours lasts for half a minute.
+            let least = rest_ms.clamp(30_000, 3650 * DAY_MS) + DAY_MS - 20_000;
+            assert!((least..=least + 20_000).contains(&left), "{key}: {left}");
+        }
+        waiter.abort();
+        waits(&server, Kind::Fair, usize::from(rest_ms > 0));
+        guard.release().await.expect("held");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

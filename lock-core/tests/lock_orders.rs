@@ -146,8 +146,8 @@ fn a_queued_lock_that_tells_before_it_knows_who_listens_is_convicted() {
 fn a_fair_lock_that_does_not_look_whether_it_is_free_is_convicted() {
     convict(
         &Fair::new().with(
-            "if left == -2 then\n    local called",
-            "if true then\n    local called",
+            "local free, waits = left == -2,",
+            "local free, waits = true,",
         ),
         EXCLUSION,
     );
@@ -165,8 +165,8 @@ fn a_fair_lock_that_lets_a_newcomer_in_is_convicted() {
 fn a_fair_lock_that_waits_for_whoever_was_called_is_convicted() {
     convict(
         &Fair::new().with(
-            "        if spent < tonumber(grace) then",
-            "        if true then",
+            "if proven and spent >= tonumber(grace) then",
+            "if false then",
         ),
         PROGRESS,
     );
@@ -181,6 +181,12 @@ fn a_fair_lock_that_serves_the_last_one_first_is_convicted() {
         ),
         ORDER,
     );
+}
+
+#[test]
+fn a_fair_lock_whose_dead_stay_for_ever_is_convicted() {
+    let piece = "redis.call('pexpire', queue, ms)";
+    convict(&Fair::new().with(piece, ""), PROGRESS);
 }
 
 /// What a command of the scripts may look like: words, and sets of words to choose from.
@@ -204,6 +210,7 @@ const COMMANDS: &[&[&str]] = &[
     &["ZREM", "KEY", "VALUE"],
     &["ZRANGE", "KEY", "0", "1", "withscores"],
     &["ZRANGE", "KEY", "1", "1"],
+    &["ZRANGE", "KEY", "-1", "-1", "withscores"],
     &["HGET", "KEY", "VALUE"],
     &["HMGET", "KEY", "VALUE", "VALUE"],
     &["HEXISTS", "KEY", "VALUE"],

@@ -47,10 +47,12 @@ fn give(ask: &Ask<'_>, undo: bool) -> Request {
             request = request.key(&acquire_latch(ask.names, ids));
         }
     }
+    // Who asked for no place gives none up: one that stands there is somebody else's of the same name.
+    let leaves = undo && ask.place.is_some();
     request = request
         .arg(ask.owner.as_bytes())
         .arg(ask.publish.as_bytes())
-        .arg(if undo { b"1" } else { b"0" });
+        .arg(if leaves { b"1" } else { b"0" });
     match ask.ids {
         Some(_) => request.arg_ms(latch_life(ask.lease)),
         None => request,

@@ -17,6 +17,9 @@ use super::{
 /// The code of a refusal of our own: nothing was sent, since the server lost its memory too short a while ago.
 pub(crate) const RESTARTED: &str = "RESTARTED";
 
+/// The code of another: the client was closed.
+pub(crate) const CLOSED: &str = "CLOSED";
+
 /// What one attempt came to.
 pub(crate) enum Answer {
     Done {

@@ -112,6 +112,12 @@ async fn drive<R: Router>(
         } else {
             enough
         };
+        if router.channels().is_closed() {
+            return Err(NodeError {
+                attempt,
+                ..NodeError::closed()
+            });
+        }
         if attempt > 0 && time_left(deadline, Instant::now()) <= enough_now {
             return Err(out_of_time(reason, attempt));
         }

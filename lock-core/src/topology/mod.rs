@@ -16,7 +16,7 @@ mod single;
 mod slot;
 pub(crate) mod survey;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod wire;
 
 use std::{
@@ -27,6 +27,7 @@ use std::{
 use async_trait::async_trait;
 use futures_util::{StreamExt, stream::FuturesUnordered};
 
+use self::attempt::CLOSED;
 pub(crate) use self::attempt::RESTARTED;
 pub(crate) use self::request::{Replicas, Request, Script, WaitFor, What};
 pub(crate) use self::secure::Secure;
@@ -61,12 +62,25 @@ pub(crate) struct NodeError {
     pub(crate) attempt: u32,
 }
 
+impl NodeError {
+    /// What a closed client answers: certainly nothing was sent, and nothing will be.
+    pub(crate) fn closed() -> Self {
+        NodeError {
+            node: None,
+            definite: true,
+            code: Some(CLOSED.to_owned()),
+            message: "the client was closed".to_owned(),
+            attempt: 0,
+        }
+    }
+}
+
 /// One logical server set: a single server, a sentinel group, a cluster. Independent masters are several of them.
 #[async_trait]
 pub(crate) trait Route: std::fmt::Debug + Send + Sync {
     /// Runs the request at the master that owns its keys. Definite refusals (NOSCRIPT, MOVED, ASK, TRYAGAIN, READONLY, LOADING, CLUSTERDOWN,
     /// MASTERDOWN, BUSY, refused connections) are retried, with rediscovery, until `deadline`; an answer that is lost ends the call at once as not definite.
-    /// Never takes longer than `deadline` whatever the network does.
+    /// Never takes longer than `deadline` whatever the network does. Once the route is closed, [`NodeError::closed`].
     async fn send(&self, request: &Request, deadline: Instant) -> Result<Sent, NodeError>;
     /// Subscribes to a lock's channel at the node that owns `key`; shared by all waiters of this client on that channel; ends on drop.
     /// Must be called within a runtime.

@@ -12,6 +12,8 @@ const CHANNEL: &str = "redisson_lock__channel:{n}";
 const KEYS: [&str; 5] = [LOCK, QUEUE, DEADLINES, "locklab_fair_latch:{n}", CHANNEL];
 /// As the library asks.
 const PLACE_MS: u64 = 30_000;
+/// How long the scripts keep a line beyond its last deadline.
+const KEPT_MS: u64 = 86_400_000;
 /// How long the scripts wait for somebody who was called.
 const HEARD_MS: u64 = 1000;
 const UNHEARD_MS: u64 = 100;
@@ -117,8 +119,12 @@ impl Rules for Fair {
         graces.into_iter().flatten().chain([place]).collect()
     }
 
-    /// The dead leave their places, as they do with RFairLock; the next one who asks takes them out.
-    fn stays(&self, key: &str) -> bool {
-        key == QUEUE || key == DEADLINES
+    fn stays(&self, _key: &str) -> bool {
+        false
+    }
+
+    /// The dead leave their places, as they do with RFairLock; the next one who asks takes them out, or time does.
+    fn forgotten_ms(&self) -> u64 {
+        PLACE_MS + KEPT_MS + 1000
     }
 }

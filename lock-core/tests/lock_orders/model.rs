@@ -9,8 +9,6 @@ use super::store::Store;
 pub(crate) const LEASE_MS: u64 = 3000;
 /// How long a kind may take until everybody who lives has had the lock, when nothing more goes wrong.
 const SETTLED_MS: u64 = 12_000;
-/// After so long nothing is left of any of them.
-const FORGOTTEN_MS: u64 = 40_000;
 /// Rounds of that take so long.
 const ROUND_MS: u64 = 500;
 pub(crate) const LOCK: &str = "n";
@@ -61,6 +59,10 @@ pub(crate) trait Rules: Send + Sync + 'static {
     fn deadlines(&self, heard_us: u64, called: Option<Called>) -> Vec<u64>;
     /// Keys that may stay for ever.
     fn stays(&self, key: &str) -> bool;
+    /// After so long no other key is left of any of them.
+    fn forgotten_ms(&self) -> u64 {
+        40_000
+    }
 }
 
 /// Somebody was told that it is his turn.
@@ -485,7 +487,7 @@ impl<R: Rules> Orders<R> {
                 return Err(wrong);
             }
             if state.parties.iter().all(Party::is_done) {
-                let end_us = state.server.now_us + FORGOTTEN_MS * 1000;
+                let end_us = state.server.now_us + self.rules.forgotten_ms() * 1000;
                 self.pass_time(&mut state, end_us);
                 let left: Vec<_> = state.server.names();
                 let left = left.into_iter().find(|key| !self.rules.stays(key));

@@ -284,7 +284,11 @@ fn sorted(command: &str, members: &mut BTreeMap<String, i64>, args: &[&str]) -> 
         ("ZRANGE", [from, to, rest @ ..]) => {
             let mut ranked: Vec<_> = members.iter().collect();
             ranked.sort_by_key(|(member, score)| (**score, (*member).clone()));
-            let (from, to) = (number(from)?, number(to)?);
+            // Below zero they count from the end.
+            let count = ranked.len() as i64;
+            let rank =
+                |text: &str| number(text).map(|rank| if rank < 0 { rank + count } else { rank });
+            let (from, to) = (rank(from)?, rank(to)?);
             let with_scores = match rest {
                 [] => false,
                 [word] if word.eq_ignore_ascii_case("withscores") => true,

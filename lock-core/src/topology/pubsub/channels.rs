@@ -54,6 +54,12 @@ impl Channels {
         }
     }
 
+    /// Whether the route was closed.
+    pub(crate) fn is_closed(&self) -> bool {
+        let (Channels::One(hub) | Channels::Both { plain: hub, .. }) = self;
+        hub.closed.get().is_some()
+    }
+
     /// Ends every subscription.
     pub(crate) fn close(&self) {
         match self {

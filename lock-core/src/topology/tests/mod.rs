@@ -4,7 +4,7 @@ mod sentinel;
 mod single;
 
 #[path = "../../../tests/support/mod.rs"]
-mod support;
+pub(crate) mod support;
 
 use std::{
     sync::Arc,

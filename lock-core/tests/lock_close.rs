@@ -1,0 +1,184 @@
+//! Turns the end of a client into tests: whoever waits is told, what he had in a line is given back, and nothing of the client stays.
+
+mod lock_support;
+mod support;
+
+use std::{
+    future::Future,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use futures_util::future::join_all;
+use lock_core::{
+    Acquire, Client, ClientOptions, ErrorKind, Kind, Lease, LockError, MultiLock, Tracer, Wait,
+};
+use lock_support::rival;
+use support::{PATIENCE, Server};
+use tokio::task::JoinHandle;
+
+const MS: Duration = Duration::from_millis(1);
+const HOUR: Duration = Duration::from_secs(3600);
+
+async fn client(server: &Server, options: ClientOptions) -> Client {
+    let target = server.url().parse().expect("a good URL");
+    Client::connect(&target, options).await.expect("it answers")
+}
+
+/// No bound of a client comes before the test is over.
+fn slow() -> ClientOptions {
+    ClientOptions::default()
+        .poll_bound(HOUR)
+        .response_timeout(HOUR)
+}
+
+fn hour() -> Acquire {
+    Acquire::default().lease(Lease::Fixed(HOUR))
+}
+
+fn waits(
+    what: impl Into<String>,
+    wait: impl Future<Output = Option<LockError>> + Send + 'static,
+) -> (String, JoinHandle<Option<LockError>>) {
+    (what.into(), tokio::spawn(wait))
+}
+
+/// Waits until a client has asked all that it has to ask at once.
+async fn quiet(client: &Client) {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let before = client.stats().commands;
+        tokio::time::sleep(300 * MS).await;
+        if client.stats().commands <= before + 5 {
+            return;
+        }
+        assert!(Instant::now() < until, "it asks on and on");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_wait_ends_with_its_client_and_gives_its_place_back() {
+    let server = Server::start(&[]);
+    let (others, ours) = (client(&server, slow()).await, client(&server, slow()).await);
+    let mut held = Vec::new();
+    let mut waiters = Vec::new();
+    for &kind in Kind::ALL {
+        let name = format!("{kind}");
+        let stranger = others.lock(rival(kind), &name).expect("a good name");
+        held.push(stranger.acquire(hour()).await.expect("free"));
+        let lock = ours.lock(kind, &name).expect("a good name");
+        // One at the head of its client, one behind him.
+        for _ in 0..2 {
+            let lock = lock.clone();
+            waiters.push(waits(name.clone(), async move {
+                lock.acquire(hour()).await.err()
+            }));
+        }
+    }
+    let free = ours.lock(Kind::Reentrant, "free").expect("a good name");
+    let taken = ours
+        .lock(Kind::Reentrant, "reentrant")
+        .expect("a good name");
+    let several = MultiLock::new([free, taken]).expect("two names");
+    waiters.push(waits("several", async move {
+        several.acquire(hour()).await.err()
+    }));
+    let together = ours.all_of(&["{reentrant}", "{reentrant}2"]);
+    let together = together.expect("one slot");
+    let first = others.all_of(&["{reentrant}"]).expect("a name");
+    held.push(first.acquire(hour()).await.expect("free"));
+    waiters.push(waits("together", async move {
+        together.acquire(hour()).await.err()
+    }));
+    let semaphore = ours.semaphore("counted").expect("a good name");
+    waiters.push(waits("semaphore", async move {
+        semaphore.acquire(1, Wait::Forever).await.err()
+    }));
+    let permits = ours.permits("permits").expect("a good name");
+    waiters.push(waits("permits", async move {
+        permits.acquire(hour()).await.err()
+    }));
+    let latch = ours.latch("latch").expect("a good name");
+    latch.try_set_count(1).await.expect("open");
+    for _ in 0..2 {
+        let latch = latch.clone();
+        waiters.push(waits("latch", async move {
+            latch.wait(Wait::Forever).await.err()
+        }));
+    }
+    server.wait_for(&["LLEN", "redisson_lock_queue:{fair}"], |places| {
+        places == "2"
+    });
+    server.wait_for(&["HLEN", "locklab_queue:{queued}"], |places| places == "1");
+    quiet(&ours).await;
+    for (what, waiter) in &waiters {
+        assert!(!waiter.is_finished(), "{what} does not wait");
+    }
+    let after = ours.clone();
+    let closed = tokio::time::timeout(PATIENCE, ours.close());
+    closed.await.expect("everybody leaves");
+    assert_eq!(server.ok(&["EXISTS", "redisson_lock_queue:{fair}"]), "0");
+    assert_eq!(server.ok(&["EXISTS", "locklab_queue:{queued}"]), "0");
+    for (what, waiter) in waiters {
+        let ended = tokio::time::timeout(PATIENCE, waiter).await;
+        let error = ended.unwrap_or_else(|_| panic!("{what} waits for ever"));
+        let error = error.expect("no panic").expect("it is another's");
+        assert!(error.to_string().contains("closed"), "{what}: {error}");
+        // Those who ask again and again may have done so at this very moment.
+        let asks = [Kind::Spin.name(), "several"].contains(&what.as_str());
+        assert!(error.is_definite() || asks, "{what}: {error}");
+    }
+    // Whoever comes later hears the same.
+    for wait in [Wait::Try, Wait::AtMost(HOUR), Wait::Forever] {
+        let late = Kind::ALL.iter().map(|&kind| {
+            let lock = after.lock(kind, "late").expect("a good name");
+            async move { lock.acquire(hour().wait(wait)).await }
+        });
+        let late = tokio::time::timeout(PATIENCE, join_all(late)).await;
+        for error in late.expect("nobody waits") {
+            let error = error.expect_err("it is closed");
+            assert_eq!(error.kind(), ErrorKind::Failed, "{error}");
+            assert!(error.to_string().contains("closed"), "{error}");
+        }
+    }
+}
+
+/// A client that only its own tasks know is nobody's any more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_closed_client_is_forgotten_whatever_waited_last() {
+    for &kind in Kind::ALL {
+        for waits_still in [false, true] {
+            let server = Server::start(&[]);
+            let others = client(&server, ClientOptions::default()).await;
+            let stranger = others.lock(rival(kind), "n").expect("a good name");
+            let _held = stranger.acquire(hour()).await.expect("free");
+            // Its options are there as long as the client is.
+            let known = Arc::new(());
+            let tracer = Tracer::new({
+                let known = Arc::clone(&known);
+                move |_| drop(Arc::clone(&known))
+            });
+            let ours = client(&server, ClientOptions::default().tracer(tracer)).await;
+            let lock = ours.lock(kind, "n").expect("a good name");
+            let soon = hour().wait(Wait::AtMost(50 * MS));
+            lock.acquire(soon).await.expect_err("it is another's");
+            let waiter = waits_still.then(|| {
+                let lock = lock.clone();
+                tokio::spawn(async move { lock.acquire(hour()).await })
+            });
+            if waits_still {
+                tokio::time::sleep(50 * MS).await;
+            }
+            drop(lock);
+            ours.close().await;
+            if let Some(waiter) = waiter {
+                waiter.await.expect("no panic").expect_err("it is closed");
+            }
+            let until = Instant::now() + PATIENCE;
+            while Arc::strong_count(&known) > 1 {
+                assert!(Instant::now() < until, "{kind}, {waits_still}: it stays");
+                tokio::time::sleep(10 * MS).await;
+            }
+        }
+    }
+}
