@@ -203,18 +203,52 @@ async fn a_cycle_in_a_line_costs_one_command_and_where_the_called_one_asks_three
     }
 }
 
+/// Until when the only waiter of a client counts as waiting, in ms of the server's clock, if it has a place.
+fn place_until(server: &Server, kind: Kind, client: &str) -> Option<u64> {
+    let entry = match kind {
+        Kind::Fair => {
+            let deadlines = "redisson_lock_timeout:{q}";
+            let places = server.ok(&["ZRANGE", deadlines, "0", "-1", "WITHSCORES"]);
+            let mut words = places.lines();
+            words.find(|word| word.starts_with(client))?;
+            words.next()?.to_owned()
+        }
+        _ => server.ok(&["HGET", "locklab_queue:{q}", client]),
+    };
+    entry.split(' ').next()?.parse().ok()
+}
+
+/// Waits until a client that waits has said so once more, and says until when it counts.
+fn beaten(server: &Server, kind: Kind, client: &str, before: Option<u64>) -> Option<u64> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let now = place_until(server, kind, client);
+        if now.is_some() && now != before {
+            return now;
+        }
+        assert!(Instant::now() < until, "{kind}: no beat");
+        std::thread::sleep(10 * MS);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiter_whose_connections_are_gone_is_passed_over() {
     for kind in KINDS {
         let server = Server::start(&[]);
         let relay = Relay::start(server.address()).await;
         let holder = lock(&server, kind).await;
-        let cut_off = client(&relay.url()).await;
-        let cut_off = cut_off.lock(kind, "q").expect("a good name");
+        let dead = client(&relay.url()).await;
+        let cut_off = dead.lock(kind, "q").expect("a good name");
         let next = lock(&server, kind).await;
         let guard = holder.acquire(minute()).await.expect("free");
         let silent = wait_for(&cut_off);
         waits(&server, kind, 1);
+        listen(&server, kind, 1);
+        if kind == Kind::Queued {
+            // From now on the server expects it to hear.
+            let place = ["HGET", "locklab_queue:{q}", dead.id()];
+            server.wait_for(&place, |entry| entry.split(' ').nth(1) == Some("1"));
+        }
         let waiter = wait_for(&next);
         waits(&server, kind, 2);
         listen(&server, kind, 2);
@@ -222,10 +256,32 @@ async fn a_waiter_whose_connections_are_gone_is_passed_over() {
         relay.black_hole();
         server.ok(&["CLIENT", "KILL", "TYPE", "PUBSUB"]);
         listen(&server, kind, 1);
+        let dead_until = place_until(&server, kind, dead.id()).expect("it has its place still");
+        let released_at = Peer(&server).now_ms();
         guard.release().await.expect("held");
+        if kind == Kind::Queued {
+            assert_eq!(server.ok(&["HLEN", "q"]), "1", "not at once");
+        }
         let guard = waiter.await.expect("no panic").expect("its turn");
+        let took = Peer(&server).now_ms() - released_at;
+        if kind == Kind::Fair {
+            let by_deadline = dead_until - released_at;
+            assert!(took < by_deadline / 4, "{took} ms of {by_deadline}");
+        } else {
+            let holder = server.ok(&["HKEYS", "q"]);
+            assert!(guard.owner().starts_with(&holder[..36]), "{holder}");
+        }
+        let before = place_until(&server, kind, dead.id());
         relay.mend();
+        // The next beat is not before the last one's answer: what was said before the second of these it has heard.
+        let mut last = before;
+        for _ in 0..3 {
+            last = beaten(&server, kind, dead.id(), last);
+        }
+        listen(&server, kind, 2);
         assert!(!silent.is_finished(), "{kind}: two at once");
+        let holder = server.ok(&["HKEYS", "q"]);
+        assert!(guard.owner().starts_with(&holder[..36]), "{kind}: {holder}");
         guard.release().await.expect("held");
         let guard = silent.await.expect("no panic").expect("its turn");
         guard.release().await.expect("held");
