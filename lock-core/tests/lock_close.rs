@@ -115,6 +115,8 @@ async fn every_wait_ends_with_its_client_and_gives_its_place_back() {
         assert!(!waiter.is_finished(), "{what} does not wait");
     }
     let after = ours.clone();
+    let kept = ours.lock(Kind::Reentrant, "kept").expect("a good name");
+    let kept = kept.acquire(hour()).await.expect("free");
     let closed = tokio::time::timeout(PATIENCE, ours.close());
     closed.await.expect("everybody leaves");
     assert_eq!(server.ok(&["EXISTS", "redisson_lock_queue:{fair}"]), "0");
@@ -128,7 +130,10 @@ async fn every_wait_ends_with_its_client_and_gives_its_place_back() {
         let asks = [Kind::Spin.name(), "several"].contains(&what.as_str());
         assert!(error.is_definite() || asks, "{what}: {error}");
     }
-    // Whoever comes later hears the same.
+    // Whoever comes later hears the same, and who releases too.
+    let released = tokio::time::timeout(PATIENCE, kept.release()).await;
+    let error = released.expect("nobody waits").expect_err("it is closed");
+    assert_eq!(error.kind(), ErrorKind::Failed, "{error}");
     for wait in [Wait::Try, Wait::AtMost(HOUR), Wait::Forever] {
         let late = Kind::ALL.iter().map(|&kind| {
             let lock = after.lock(kind, "late").expect("a good name");

@@ -35,7 +35,7 @@ pub enum Kind {
     /// and without an end, or from the server's clock on with a life ([`Acquire::token_life`](crate::Acquire::token_life)).
     Fenced,
     /// In the order of arrival, across clients, in the wire format of RFairLock; re-entrant. A release calls the first in the line, who
-    /// then takes it; nobody is waited for who does not come within a second.
+    /// then takes it; who does not come within a second while others wait is passed over.
     Fair,
     /// Strictly in the order of arrival, across clients: a release gives the lock to the next one in the line and tells that
     /// one alone; within a client the release itself is the hand-off. A client says for how long its waiters have waited, so between
