@@ -16,6 +16,7 @@ use std::{
 use futures_util::{StreamExt, stream::FuturesUnordered};
 
 use crate::{
+    acquire::LAST_LOOK,
     hold::Hold,
     kind::{Form, Given, Held},
     release::{Giving, Open},
@@ -52,8 +53,8 @@ where
 struct Tally {
     granted: usize,
     refused: Vec<Option<Duration>>,
-    /// Masters that have it or may have it.
-    taken: Vec<usize>,
+    /// Masters that have it or may have it, and whether they have said so.
+    taken: Vec<(usize, bool)>,
     /// Of those, masters whose answer was lost.
     doubtful: usize,
     thin: Option<(u32, u32)>,
@@ -66,11 +67,11 @@ impl Tally {
         match answer {
             Ok(Tried::Granted { .. }) => {
                 self.granted += 1;
-                self.taken.push(index);
+                self.taken.push((index, true));
             }
             Ok(Tried::Thin { acked, demanded }) => {
                 self.thin = Some((acked, demanded));
-                self.taken.push(index);
+                self.taken.push((index, true));
             }
             Ok(Tried::Busy { left } | Tried::Queued { left, .. }) => self.refused.push(left),
             Ok(Tried::Split) => self.refused.push(None),
@@ -79,7 +80,7 @@ impl Tally {
             Err(error) => {
                 if !error.definite {
                     self.doubtful += 1;
-                    self.taken.push(index);
+                    self.taken.push((index, false));
                 }
                 self.errors.push(error);
             }
@@ -169,7 +170,7 @@ pub(crate) async fn acquire(
     // Whoever has not answered yet may take it still.
     for (index, _) in heard.iter().enumerate().filter(|(_, heard)| !**heard) {
         tally.doubtful += 1;
-        tally.taken.push(index);
+        tally.taken.push((index, false));
     }
     drop(answers);
     if tally.doubtful > 0 {
@@ -206,18 +207,27 @@ fn late_answers(hold: &Arc<Hold>, mut answers: Answers<Tried>) {
 
 /// Gives back what a failed attempt took or may have taken; what is not acknowledged in time goes on in the
 /// background. Answers how many masters had it and have it no more.
-async fn give_back(routes: &Routes, hold: &Arc<Hold>, taken: &[usize], deadline: Instant) -> usize {
+///
+/// A master that has just answered gets a moment in any case, also where the others' silence took all the time: else the next
+/// attempt might overtake what is given back there, and lose that vote to its own predecessor.
+async fn give_back(
+    routes: &Routes,
+    hold: &Arc<Hold>,
+    taken: &[(usize, bool)],
+    deadline: Instant,
+) -> usize {
     let request = hold.lock.form.undo(&hold.ask(hold.lease));
-    let how = GiveBack {
-        valid: false,
-        deadline,
-    };
+    let moment = deadline.max(Instant::now() + LAST_LOOK);
     let mut open = Open::new(hold, Giving::Undo);
     let mut acks: FuturesUnordered<_> = taken
         .iter()
-        .map(|&index| {
+        .map(|&(index, answers)| {
             open.add(index);
             let (route, request) = (&routes[index], &request);
+            let how = GiveBack {
+                valid: false,
+                deadline: if answers { moment } else { deadline },
+            };
             async move {
                 let given = release_at(&**route, hold, request, how).await;
                 (index, given.map(|(given, _)| given))
