@@ -258,6 +258,10 @@ async fn a_subscription_survives_its_connection_and_says_so() {
     // A loss is a hint and so is the new subscription; afterwards messages arrive again.
     server.ok(&["CLIENT", "KILL", "TYPE", "pubsub"]);
     hint(&mut waiter).await;
+    // The hint may come before the connection is known for dead.
+    server.wait_for(&["PUBSUB", "NUMSUB", "channel"], |answer| {
+        answer == "channel\n1"
+    });
     ready(&mut waiter).await;
     server.ok(&["PUBLISH", "channel", "0"]);
     hint(&mut waiter).await;
@@ -265,6 +269,9 @@ async fn a_subscription_survives_its_connection_and_says_so() {
     server.kill();
     hint(&mut waiter).await;
     assert!(server.restart());
+    server.wait_for(&["PUBSUB", "NUMSUB", "channel"], |answer| {
+        answer == "channel\n1"
+    });
     ready(&mut waiter).await;
     server.ok(&["PUBLISH", "channel", "0"]);
     hint(&mut waiter).await;
