@@ -96,3 +96,35 @@ async fn a_cancelled_run_keeps_its_record_and_is_unknown() {
     );
     assert!(run.result.faults[0].healed_ns.is_some(), "{}", told(&run));
 }
+
+/// What a driver would have done after its end is not on record, so that nothing is clean.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_driver_that_ends_by_itself_leaves_an_incomplete_history() {
+    let text = "name = \"ends\"\n[topology]\nkind = \"single\"\n[load]\nclients = 2\nduration = \"2s\"\n[expect]\ncontract = \"clean\"\n";
+    let plan = plan(text, 7);
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let until = format!(
+        "sed -u 60q | {} baseline:set-nx-px",
+        support::driver().display()
+    );
+    let command = ["sh", "-c", until.as_str()].map(str::to_owned).to_vec();
+    let subject = bench::subjects::find("baseline:set-nx-px").expect("a known subject");
+    let subject = bench::exec::ExecSubject::for_subject(&*subject, command);
+    let options = RunOptions::new(dir.path(), Arc::new(subject), Arc::new(Process));
+    let run = run_scenario(&plan, &options)
+        .await
+        .unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(
+        run.result.exit_code,
+        chaos::outcome::UNKNOWN,
+        "{}",
+        told(&run)
+    );
+    assert!(!run.result.as_expected);
+    let state = run.result.verdicts.contract.state;
+    assert_eq!(state, results::verdict::State::Unknown, "{}", told(&run));
+    for why in [&run.warnings, &run.result.incomplete] {
+        let named = |why: &&String| why.contains("sed -u 60q") && why.contains("exited with code");
+        assert_eq!(why.iter().filter(named).count(), 2, "{}", told(&run));
+    }
+}

@@ -382,7 +382,14 @@ pub(crate) async fn run_all(
     let mut kept: Vec<(usize, ScenarioResult)> = Vec::new();
     while let Some((index, dir, plan, result)) = running.next().await {
         match result {
-            Ok(ScenarioRun { mut result, .. }) => {
+            Ok(ScenarioRun {
+                mut result,
+                warnings,
+                ..
+            }) => {
+                for warning in warnings {
+                    terminal.warn(&format!("{} (seed {}): {warning}", plan.name, plan.seed));
+                }
                 result.dir = dir;
                 code = exit::worse(code, result.exit_code);
                 terminal.note(&line(&result));
