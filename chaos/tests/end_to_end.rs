@@ -8,7 +8,7 @@ use std::time::Duration;
 use chaos::plan::Plan;
 use chaos::run::{RunOptions, run_scenario};
 use cluster_config::Process;
-use support::{plan, run, subject, told};
+use support::{plan, run, run_by, subject, told};
 
 async fn as_expected(name: &str) {
     let builtin = chaos::builtin::find(name).expect("it is in the suite");
@@ -101,19 +101,7 @@ async fn a_cancelled_run_keeps_its_record_and_is_unknown() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_driver_that_ends_by_itself_leaves_an_incomplete_history() {
     let text = "name = \"ends\"\n[topology]\nkind = \"single\"\n[load]\nclients = 2\nduration = \"2s\"\n[expect]\ncontract = \"clean\"\n";
-    let plan = plan(text, 7);
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let until = format!(
-        "sed -u 60q | {} baseline:set-nx-px",
-        support::driver().display()
-    );
-    let command = ["sh", "-c", until.as_str()].map(str::to_owned).to_vec();
-    let subject = bench::subjects::find("baseline:set-nx-px").expect("a known subject");
-    let subject = bench::exec::ExecSubject::for_subject(&*subject, command);
-    let options = RunOptions::new(dir.path(), Arc::new(subject), Arc::new(Process));
-    let run = run_scenario(&plan, &options)
-        .await
-        .unwrap_or_else(|error| panic!("{error}"));
+    let (run, _dir) = run_by("sed -u 60q | DRIVER baseline:set-nx-px", text, 7).await;
     assert_eq!(
         run.result.exit_code,
         chaos::outcome::UNKNOWN,

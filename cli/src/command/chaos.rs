@@ -9,7 +9,7 @@ use bench::subject::Subject;
 use chaos::builtin::{self, BUILTINS};
 use chaos::plan::Plan;
 use chaos::run::{RunError, RunOptions, ScenarioRun, run_scenario};
-use chaos::scenario::Scenario;
+use chaos::scenario::{Scenario, misplaced};
 use clap::Args;
 use cluster_config::{External, Provisioner};
 use futures_util::StreamExt as _;
@@ -176,6 +176,17 @@ fn plans(
             None => Ok(scenario),
             Some(_) => super::target::over_toxiproxy((&file, &text), scenario),
         });
+        // The suite goes on with what a lock can be tried on.
+        let misplaced = match (&parsed, &options.subject) {
+            (Ok(scenario), Some(subject)) if options.all => {
+                misplaced(subject, None, scenario.topology.kind)
+            }
+            _ => None,
+        };
+        if let Some(why) = misplaced {
+            terminal.warn(&format!("left out: {file}: {why}"));
+            continue;
+        }
         match parsed {
             // The suite goes on with what such a server can do.
             Err(why) if options.all && options.toxiproxy.is_some() => {
@@ -251,6 +262,15 @@ pub(crate) fn planned_one(
             exit::input(format!("{}: {error}", scenario.name))
         }
     })?;
+    let kind = Some(plan.lock.kind.as_str()).filter(|kind| !kind.is_empty());
+    if let Some(why) = misplaced(found.name(), kind, plan.topology.kind) {
+        let why = format!("{}: {why}", scenario.name);
+        return Err(if subject.is_some() {
+            exit::usage(why)
+        } else {
+            exit::input(why)
+        });
+    }
     let kinds = found.kinds();
     if !plan.lock.kind.is_empty() && !kinds.is_empty() && !kinds.contains(&plan.lock.kind) {
         return Err(exit::input(format!(
