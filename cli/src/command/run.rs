@@ -27,6 +27,8 @@ pub(crate) struct Keeper {
     machine: bench::environment::Watch,
     /// The directory was made for this run.
     fresh: bool,
+    /// Tells this run's keys from those of another of its name.
+    drawn: u32,
 }
 
 /// The store of this working directory.
@@ -72,6 +74,7 @@ impl Keeper {
             started: Instant::now(),
             machine,
             fresh,
+            drawn: rand::random(),
         };
         // Partial until the end says otherwise, so that a killed run says so by itself.
         keeper.run.partial = true;
@@ -84,7 +87,8 @@ impl Keeper {
         std::path::absolute(self.dir.path()).unwrap_or_else(|_| self.dir.path().to_owned())
     }
 
-    /// What every key of this run begins with, so that nothing of somebody else's is touched.
+    /// What every key of this run begins with, so that nothing of somebody else's is touched: the run's name, which another machine may
+    /// have given too, and what this run drew.
     pub(crate) fn key_prefix(&self) -> String {
         let name = self
             .dir
@@ -92,7 +96,7 @@ impl Keeper {
             .file_name()
             .unwrap_or_default()
             .to_string_lossy();
-        format!("locklab:{name}:")
+        format!("locklab:{name}:{:08x}:", self.drawn)
     }
 
     /// Whether anything was measured or judged.
