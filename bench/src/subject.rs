@@ -88,6 +88,10 @@ pub trait LockClient: Send + Sync {
     }
     /// Commands sent so far; `None` where they cannot be counted.
     fn commands(&self) -> Option<u64>;
+    /// The same, asked of the client's process where it has one.
+    async fn count_commands(&self) -> Option<u64> {
+        self.commands()
+    }
     /// Ends in an orderly way.
     async fn close(self: Box<Self>);
 }

@@ -90,7 +90,7 @@ async fn a_cancelled_run_keeps_its_record_and_is_unknown() {
         told(&run)
     );
     assert!(
-        run.result.operations.contains_key("acquire"),
+        run.result.operations["acquire"].values().sum::<u64>() > 0,
         "{}",
         told(&run)
     );

@@ -196,6 +196,8 @@ struct Asked {
 /// A connected driver.
 struct ExecClient {
     shared: Arc<Shared>,
+    /// It serves one of our own subjects, whose counts are believed.
+    ours: bool,
     hello: Hello,
     pid: u32,
     stop: Option<oneshot::Sender<()>>,
@@ -206,6 +208,7 @@ struct ExecClient {
 pub(super) async fn start(
     command: &[String],
     to: &ConnectTo,
+    ours: bool,
 ) -> Result<(Hello, Connected), SubjectError> {
     let mut child = process::spawn(command, to)?;
     let pid = child.id().unwrap_or_default();
@@ -235,6 +238,7 @@ pub(super) async fn start(
     let reader = tokio::spawn(reader::run(shared.clone(), child, output, stopped));
     let mut client = ExecClient {
         shared,
+        ours,
         hello: Hello::default(),
         pid,
         stop: Some(stop),
@@ -532,6 +536,18 @@ impl LockClient for ExecClient {
 
     fn commands(&self) -> Option<u64> {
         None
+    }
+
+    async fn count_commands(&self) -> Option<u64> {
+        if !self.ours {
+            return None;
+        }
+        let request = Request {
+            op: "commands".into(),
+            ..Request::default()
+        };
+        let answer = self.call(Op::Other, request, Some(ANSWER_SLACK)).await;
+        answer.ok()?.body.get("commands").and_then(Value::as_u64)
     }
 
     async fn close(mut self: Box<Self>) {
