@@ -251,7 +251,7 @@ fn reproduce(out: &mut String, run: &Run) {
     out.push_str("\n## How to make this again\n\n");
     out.push_str(&format!(
         "```sh\n{}\n```\n\n",
-        printable(&cells::shell_line(&meta.command_line)).replace("```", "` ` `")
+        printable(&cells::again(run)).replace("```", "` ` `")
     ));
     let facts = format!(
         "seed {}, locklab {} {}, {}, {}, {} cores, {}, {}, started {}, took {}",
