@@ -58,7 +58,14 @@ impl Keeper {
         let fresh = common.out.as_ref().is_none_or(|path| !path.exists());
         let dir = match &common.out {
             Some(path) => RunDir::at(path).map_err(exit::usage)?,
-            None => store().create(&now.strftime("%Y-%m-%d").to_string(), &host, name)?,
+            None => {
+                let date = now.strftime("%Y-%m-%d").to_string();
+                store().create(&date, &host, name).map_err(|error| {
+                    exit::usage(format!(
+                        "{error}; a run is kept in a directory: name one that can be written with --out DIR"
+                    ))
+                })?
+            }
         };
         let meta = Meta {
             started_at: now.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string(),
