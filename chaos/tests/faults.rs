@@ -203,3 +203,15 @@ async fn a_clock_that_a_client_may_not_have_seen_is_no_proof() {
     let state = run.result.verdicts.contract.state;
     assert_eq!(state, results::verdict::State::Unknown, "{}", told(&run));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_drop_that_nothing_matched_says_so() {
+    let text = single("fault = \"drop\"\non = \"clients -> n1\"\nwith = { match = \"NOSUCH\" }");
+    let (run, _dir) = run(&text, 7).await;
+    let fault = &run.result.faults[0];
+    assert!(
+        !fault.bit && fault.proof.contains("matched"),
+        "{}",
+        told(&run)
+    );
+}

@@ -141,7 +141,7 @@ pub(crate) async fn run(
     let seed = seed(common);
     let cancel = Cancel::listen()?;
     if let Some(url) = &options.target {
-        let target: Target = url.parse().map_err(exit::usage)?;
+        let target = crate::args::target(url)?;
         allow(&target, options.yes_this_is_mine)?;
     }
     if options.tui {

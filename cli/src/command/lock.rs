@@ -62,7 +62,7 @@ pub(crate) async fn run(
              went",
         ));
     }
-    let target: Target = options.target.parse().map_err(exit::usage)?;
+    let target = crate::args::target(&options.target)?;
     let kind = kind_of(options.kind.as_deref(), &target)?;
     let durability: Durability = options.durability.parse().map_err(exit::usage)?;
     if options.lease.is_some_and(|lease| lease.is_zero()) {

@@ -67,7 +67,7 @@ impl Handshake for OverTls {
 
 /// Finds the servers behind a URL. `mine`: they may be touched although they are not on this machine.
 pub(crate) async fn external(url: &str, mine: bool) -> anyhow::Result<External> {
-    let target: Target = url.parse().map_err(exit::usage)?;
+    let target = crate::args::target(url)?;
     allow(&target, mine)?;
     if let Some(Endpoint::Unix(path)) = target.endpoints().first() {
         return Err(exit::usage(format!(
@@ -136,7 +136,7 @@ pub(crate) async fn remove_keys(external: &External, prefix: &str, terminal: &Te
 /// The same for a run that found the servers by itself.
 pub(crate) async fn remove_keys_at(url: &str, mine: bool, prefix: &str, terminal: &Terminal) {
     let external = async {
-        let target: Target = url.parse().map_err(exit::usage)?;
+        let target = crate::args::target(url)?;
         found(url, &target, mine).await
     };
     match external.await {
@@ -169,7 +169,7 @@ impl Servers {
 
     /// As far as their URL says, without asking them.
     pub(crate) fn unasked(url: &str, mine: bool) -> anyhow::Result<Self> {
-        let target: Target = url.parse().map_err(exit::usage)?;
+        let target = crate::args::target(url)?;
         allow(&target, mine)?;
         let tls = TlsHandshake::of(&target).map_err(exit::usage)?;
         Ok(Servers {
