@@ -78,8 +78,20 @@ pub trait LockClient: Send + Sync {
     /// Tells the client that its process is stopped (or goes on): waiting for its answers is then not counted. Nothing to
     /// do for a client that lives in our own process.
     fn set_paused(&self, _paused: bool) {}
+    /// How its process ended, with the line that broke the protocol and the end of its log; `None` while it lives.
+    fn ended(&self) -> Option<String> {
+        None
+    }
+    /// The first request that was given up unanswered, and how many followed; `None` where all were answered.
+    fn unanswered(&self) -> Option<String> {
+        None
+    }
     /// Commands sent so far; `None` where they cannot be counted.
     fn commands(&self) -> Option<u64>;
+    /// The same, asked of the client's process where it has one.
+    async fn count_commands(&self) -> Option<u64> {
+        self.commands()
+    }
     /// Ends in an orderly way.
     async fn close(self: Box<Self>);
 }

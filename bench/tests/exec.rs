@@ -120,7 +120,11 @@ async fn a_driver_that_never_answers_is_reported_when_its_time_is_over_pauses_no
     let AcquireEnd::Unknown(why) = end else {
         panic!("{end:?}");
     };
-    assert!(why.contains("never answered"), "{why}");
+    assert!(
+        why.contains("never answered") && why.contains(r#""op":"acquire""#),
+        "{why}"
+    );
+    assert_eq!(connected.client.unanswered(), Some(why));
     // Ten seconds of patience and the pause, less a step of the waiting.
     assert!(
         begun.elapsed() >= Duration::from_millis(11_500),
@@ -131,11 +135,17 @@ async fn a_driver_that_never_answers_is_reported_when_its_time_is_over_pauses_no
 
 #[tokio::test]
 async fn a_driver_of_another_version_is_refused() {
-    for (mode, part) in [("old", "version 7"), ("no-kinds", "no kinds")] {
+    for (mode, part) in [
+        ("old", "version 7"),
+        ("no-kinds", "no kinds"),
+        ("echo", "`{\"id\":0,\"op\":\"hello\""),
+    ] {
         let Err(error) = driver(mode).connect(&to(NOWHERE)).await else {
             panic!("{mode} was accepted");
         };
         assert!(error.message.contains(part), "{error}");
+        let named = error.message.contains(mode) && error.message.contains("client c1");
+        assert!(named, "{error}");
     }
 }
 

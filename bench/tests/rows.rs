@@ -7,7 +7,8 @@ use std::{
     time::Duration,
 };
 
-use bench::driver::{BenchPlan, Hooks, run};
+use bench::driver::{BenchPlan, Hooks, run, run_subjects};
+use bench::exec::ExecSubject;
 use cluster_config::{Data, TopologyKind};
 use results::verdict::State;
 use support::{driver_program, lab_of};
@@ -155,6 +156,24 @@ async fn a_driver_in_a_process_is_measured_too() {
         "{:?}",
         outcome.warnings
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn commands_are_counted_over_several_processes_of_ours() {
+    let lab = lab_of(TopologyKind::Single).await;
+    let mut plan = plan(lab.url(), &["baseline:set-nx-px"], "uncontended");
+    plan.clients = 2;
+    plan.client_processes = true;
+    let ours = bench::subjects::find("baseline:set-nx-px").unwrap();
+    let command = [driver_program(), "serve", "baseline:set-nx-px"].map(str::to_owned);
+    let served = ExecSubject::for_subject(&*ours, command.to_vec());
+    let outcome = run_subjects(&plan, vec![Arc::new(served)], &Hooks::default())
+        .await
+        .unwrap();
+    let row = &outcome.rows[0];
+    // An acquire and a release; what was under way at the window's ends is more or less.
+    let commands = row.commands_per_cycle.unwrap();
+    assert!((1.8..2.2).contains(&commands), "{row:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

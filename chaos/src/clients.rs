@@ -43,6 +43,15 @@ struct Slot {
     state: Mutex<State>,
 }
 
+/// What is to be told of clients that have finished.
+#[derive(Debug, Default)]
+pub(crate) struct Finished {
+    /// Why the history may be incomplete: tasks that did not end, and drivers that ended though no fault had killed them.
+    pub(crate) incomplete: Vec<String>,
+    /// Requests without an answer, which are unknown and nothing worse.
+    pub(crate) unanswered: Vec<String>,
+}
+
 #[derive(Default)]
 struct State {
     running: Option<Arc<RunningClient>>,
@@ -101,31 +110,24 @@ impl Clients {
         }
     }
 
-    /// Drivers that ended though no fault had killed them: by whom, on which line, and the end of the log.
-    pub(crate) fn misbehaved(&self) -> Vec<String> {
-        self.slots
-            .iter()
-            .filter_map(|slot| lock(&slot.state).running.as_ref()?.how_it_ended())
-            .collect()
-    }
-
-    /// Waits for all tasks to end (stop the load first) and closes the clients. Says what did not end in time.
-    pub(crate) async fn finish(&self) -> Vec<String> {
-        let mut all: Vec<Arc<RunningClient>> = lock(&self.dead).drain(..).collect();
-        all.extend(
-            self.slots
-                .iter()
-                .filter_map(|slot| lock(&slot.state).running.take()),
-        );
-        let ends = all
-            .into_iter()
-            .filter_map(Arc::into_inner)
-            .map(RunningClient::finish);
-        futures_util::future::join_all(ends)
-            .await
-            .into_iter()
-            .filter_map(Result::err)
-            .collect()
+    /// Waits for all tasks to end (stop the load first) and closes the clients.
+    pub(crate) async fn finish(&self) -> Finished {
+        let killed = lock(&self.dead).drain(..).collect::<Vec<_>>();
+        let killed = killed.into_iter().map(|client| (true, client));
+        let running = self.slots.iter();
+        let running = running.filter_map(|slot| lock(&slot.state).running.take());
+        let ends = killed
+            .chain(running.map(|client| (false, client)))
+            .filter_map(|(killed, client)| Some((killed, Arc::into_inner(client)?)))
+            .map(async |(killed, client)| (killed, client.finish().await));
+        let mut finished = Finished::default();
+        for (killed, end) in futures_util::future::join_all(ends).await {
+            finished.incomplete.extend(end.late);
+            // What a fault killed was to end; any other end leaves out what the client would have done.
+            finished.incomplete.extend(end.ended.filter(|_| !killed));
+            finished.unanswered.extend(end.unanswered);
+        }
+        finished
     }
 
     async fn connect_one(&self, plan: &ClientPlan) -> Result<Connected, SubjectError> {

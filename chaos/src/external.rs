@@ -70,6 +70,34 @@ pub fn for_servers(
     }
 }
 
+/// Faults of a scenario that need a word which the servers' owner has not given: the fault's index from 0, and why. To say so the
+/// servers need not be asked.
+pub fn not_allowed(
+    scenario: &Scenario,
+    loopback: bool,
+    allowed: &[String],
+) -> Vec<(usize, String)> {
+    let faults = scenario.faults.iter().enumerate();
+    let wrong = faults.filter_map(|(index, fault)| {
+        let name = fault.fault.as_str();
+        let hooked = scenario.hooks.contains_key(name);
+        (!hooked && BY_COMMAND.contains(&name))
+            .then(|| word(name, loopback, allowed))?
+            .err()
+            .map(|why| (index, why))
+    });
+    wrong.collect()
+}
+
+fn word(name: &str, loopback: bool, allowed: &[String]) -> Result<(), String> {
+    if loopback || allowed.iter().any(|allowed| allowed == name) {
+        return Ok(());
+    }
+    Err(format!(
+        "`{name}` on servers that are not on this machine needs their owner's word: --allow {name}"
+    ))
+}
+
 fn possible(
     kind: &FaultKind,
     fault: &FaultSpec,
@@ -96,12 +124,7 @@ fn possible(
             fault.on
         ));
     }
-    if allowed.loopback || allowed.faults.iter().any(|allowed| allowed == name) {
-        return Ok(());
-    }
-    Err(format!(
-        "`{name}` on servers that are not on this machine needs their owner's word: --allow {name}"
-    ))
+    word(name, allowed.loopback, allowed.faults)
 }
 
 /// A proxy stands between clients and servers only, and only where servers announce no addresses of their own.

@@ -2,17 +2,24 @@
 
 use std::collections::BTreeMap;
 
-use results::verdict::Verdicts;
+use results::verdict::{State, Verdicts};
 
-/// Everything came out as expected, or nothing was expected.
+/// Everything came out as expected, or nothing was expected and something is known.
 pub const AS_EXPECTED: u8 = 0;
 /// Something came out differently: a violation where clean was expected, or a broken lock that was not convicted.
 pub const NOT_AS_EXPECTED: u8 = 1;
 /// Too little is known to say; never counted as a pass.
 pub const UNKNOWN: u8 = 2;
 
-/// The exit code of verdicts against what was expected of them. A proven difference counts more than an unknown.
+/// The exit code of verdicts against what was expected of them. A proven difference counts more than an unknown; where nothing is
+/// expected, one verdict that is known is enough.
 pub fn judge(verdicts: &Verdicts, expected: &BTreeMap<String, String>, load_ns: u64) -> u8 {
+    let unknown = verdicts
+        .iter()
+        .all(|(_, verdict)| verdict.state == State::Unknown);
+    if expected.is_empty() && unknown {
+        return UNKNOWN;
+    }
     expected
         .iter()
         .map(|(class, expected)| {
@@ -36,7 +43,7 @@ pub fn judge(verdicts: &Verdicts, expected: &BTreeMap<String, String>, load_ns: 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use results::verdict::{State, Verdict};
+    use results::verdict::Verdict;
 
     fn verdicts(belief: State, contract: State) -> Verdicts {
         let verdict = |state| Verdict {
@@ -63,6 +70,13 @@ mod tests {
         let verdicts = verdicts(State::Violated, State::Clean);
         assert_eq!(code(&verdicts, &[("contract", "clean")]), AS_EXPECTED);
         assert_eq!(code(&verdicts, &[]), AS_EXPECTED);
+    }
+
+    #[test]
+    fn a_run_of_which_nothing_is_known_is_unknown_also_where_nothing_is_expected() {
+        assert_eq!(code(&Verdicts::default(), &[]), UNKNOWN);
+        let one_known = verdicts(State::Unknown, State::Clean);
+        assert_eq!(code(&one_known, &[]), AS_EXPECTED);
     }
 
     #[test]

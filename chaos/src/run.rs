@@ -144,6 +144,8 @@ pub struct ScenarioRun {
     pub result: ScenarioResult,
     /// It was cancelled: the result is what was recorded until then, and unknown.
     pub partial: bool,
+    /// What is to be said at once and not only in a report: clients that ended by themselves or did not answer.
+    pub warnings: Vec<String>,
 }
 
 /// Runs a plan and judges what it recorded.
@@ -260,6 +262,7 @@ struct Recorded {
     faults: Vec<FaultSpan>,
     load: Duration,
     notes: Vec<String>,
+    unanswered: Vec<String>,
     /// Why the history may be incomplete.
     incomplete: Vec<String>,
     partial: bool,
@@ -301,6 +304,7 @@ async fn record(
             faults: Vec::new(),
             load: Duration::ZERO,
             notes: Vec::new(),
+            unanswered: Vec::new(),
             incomplete: Vec::new(),
             partial: true,
         });
@@ -381,11 +385,11 @@ async fn record(
             "the servers took no write within {SETTLE_WITHIN:?} after everything was healed"
         ));
     }
-    notes.extend(clients.misbehaved());
-    let incomplete = clients.finish().await;
+    let finished = clients.finish().await;
     probe_end.send_replace(true);
     let _ = probe.await;
-    let mut incomplete = incomplete;
+    notes.extend(finished.unanswered.iter().cloned());
+    let mut incomplete = finished.incomplete;
     if let Err(why) = tracker.finish() {
         incomplete.push(why);
     }
@@ -393,6 +397,7 @@ async fn record(
         faults,
         load: lasted,
         notes,
+        unanswered: finished.unanswered,
         incomplete,
         partial,
     })
@@ -483,6 +488,7 @@ fn nothing(plan: &Plan) -> ScenarioRun {
     ScenarioRun {
         result,
         partial: true,
+        warnings: Vec::new(),
     }
 }
 
@@ -502,13 +508,18 @@ fn judged(plan: &Plan, options: &RunOptions, recorded: Recorded) -> Result<Scena
             result
                 .notes
                 .push(format!("the history is of no use: {error}"));
+            let mut warnings = recorded.unanswered;
+            warnings.extend(recorded.incomplete.iter().cloned());
             result.notes.extend(recorded.incomplete);
             return Ok(ScenarioRun {
                 result,
                 partial: recorded.partial,
+                warnings,
             });
         }
     };
+    let mut warnings = recorded.unanswered;
+    warnings.extend(recorded.incomplete.iter().cloned());
     let mut doubts = recorded.incomplete;
     if recorded.partial {
         doubts.push("interrupted: what was recorded until then".to_owned());
@@ -571,6 +582,7 @@ fn judged(plan: &Plan, options: &RunOptions, recorded: Recorded) -> Result<Scena
     Ok(ScenarioRun {
         result,
         partial: recorded.partial,
+        warnings,
     })
 }
 

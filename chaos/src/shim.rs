@@ -2,7 +2,8 @@
 //!
 //! The shared object (`shim/shim.c`) and one page per party are files in memory of this process, which its children open by way of
 //! `/proc`: nothing is left when it ends, whatever way. A program that is linked statically preloads nothing; its page says so, since
-//! nobody has attached to it, and a fault on it is then without proof.
+//! nobody has attached to it, and a fault on it is then without proof. Of a client it must be shown of the very process that it is loaded
+//! there, since a wrapper may have loaded it and the driver not.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -13,6 +14,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use nix::sys::memfd::{MFdFlags, memfd_create};
+
+/// What a page is called among a process's mappings.
+const PAGE: &str = "locklab-shim-page";
 
 /// The shared object, compiled by `build.rs`.
 const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/shim.so"));
@@ -101,7 +105,7 @@ pub struct Cut {
 
 impl Page {
     fn new() -> io::Result<Self> {
-        let file = memory("locklab-shim-page")?;
+        let file = memory(PAGE)?;
         file.set_len(FILES_AT + (FILES * FILE_BYTES) as u64)?;
         Ok(Self { file })
     }
@@ -119,6 +123,19 @@ impl Page {
     /// How many processes have preloaded the shim with this page so far.
     pub fn attached(&self) -> io::Result<u64> {
         self.read(ATTACHED)
+    }
+
+    /// Whether a process, and every process below it, has this page: a driver may be the child of a shell that has it.
+    pub fn is_with(&self, pid: u32) -> bool {
+        let Ok(inode) = self.file.metadata().map(|page| page.ino().to_string()) else {
+            return false;
+        };
+        let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+        let has = maps.lines().any(|line| {
+            // Range, rights, offset, device, inode, name.
+            line.contains(PAGE) && line.split_whitespace().nth(4) == Some(inode.as_str())
+        });
+        has && children(pid).into_iter().all(|child| self.is_with(child))
     }
 
     /// Sets the wall clock wrong, or right again with [`Skew::default`].
@@ -200,6 +217,19 @@ fn memory(name: &str) -> io::Result<File> {
     Ok(File::from(memfd_create(name, MFdFlags::MFD_CLOEXEC)?))
 }
 
+/// The processes that a process has started and not yet waited for.
+fn children(pid: u32) -> Vec<u32> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task"));
+    let tasks = tasks.into_iter().flatten().flatten();
+    let lists = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
+    lists
+        .flat_map(|list| {
+            let pids = list.split_whitespace().filter_map(|pid| pid.parse().ok());
+            pids.collect::<Vec<_>>()
+        })
+        .collect()
+}
+
 /// The name by which other processes of this user open a file of ours, as long as we live.
 fn path(file: &File) -> String {
     format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd())
@@ -248,6 +278,37 @@ mod tests {
         assert!(page.skewed_reads().expect("readable") > 0);
         page.set_skew(Skew::default()).expect("writable");
         assert!((0..=1).contains(&(year(&shims) - now)));
+    }
+
+    #[test]
+    fn a_process_without_the_shim_below_one_with_it_is_found() {
+        let shims = shims();
+        let page = shims.page("n1").expect("a page");
+        // A shell with it, whose child has it, or has not.
+        for (without, has) in [("", true), ("env -u LD_PRELOAD ", false)] {
+            let mut shell = Command::new("sh")
+                .args(["-c", &format!("{without}cat; true")])
+                .envs(shims.env("n1"))
+                .stdin(std::process::Stdio::piped())
+                .spawn()
+                .expect("a shell");
+            let child = || children(shell.id()).first().copied();
+            let runs_cat = || {
+                let name = fs::read_to_string(format!("/proc/{}/comm", child()?)).ok()?;
+                (name.trim() == "cat").then_some(())
+            };
+            while runs_cat().is_none() {
+                std::thread::yield_now();
+            }
+            // A library is loaded a moment after the name is there.
+            let until = std::time::Instant::now() + Duration::from_secs(5);
+            while page.is_with(shell.id()) != has && std::time::Instant::now() < until {
+                std::thread::yield_now();
+            }
+            assert_eq!(page.is_with(shell.id()), has);
+            drop(shell.stdin.take());
+            shell.wait().expect("the shell ends");
+        }
     }
 
     #[test]

@@ -61,6 +61,8 @@ fn holds_one_after_the_other_are_clean() {
     let report = expect("one-after-the-other", &[]);
     assert_eq!(report.grants, 6);
     assert_eq!(report.operations["acquire"]["ok"], 6);
+    let none = ["failed", "unknown"].map(|ending| report.operations["release"][ending]);
+    assert_eq!(none, [0, 0], "what did not happen is counted too");
 }
 
 // c1 |==lease==|.....paused....|   believes until it calls release

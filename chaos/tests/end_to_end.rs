@@ -8,7 +8,7 @@ use std::time::Duration;
 use chaos::plan::Plan;
 use chaos::run::{RunOptions, run_scenario};
 use cluster_config::Process;
-use support::{plan, run, subject, told};
+use support::{plan, run, run_by, subject, told};
 
 async fn as_expected(name: &str) {
     let builtin = chaos::builtin::find(name).expect("it is in the suite");
@@ -90,9 +90,29 @@ async fn a_cancelled_run_keeps_its_record_and_is_unknown() {
         told(&run)
     );
     assert!(
-        run.result.operations.contains_key("acquire"),
+        run.result.operations["acquire"].values().sum::<u64>() > 0,
         "{}",
         told(&run)
     );
     assert!(run.result.faults[0].healed_ns.is_some(), "{}", told(&run));
+}
+
+/// What a driver would have done after its end is not on record, so that nothing is clean.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_driver_that_ends_by_itself_leaves_an_incomplete_history() {
+    let text = "name = \"ends\"\n[topology]\nkind = \"single\"\n[load]\nclients = 2\nduration = \"2s\"\n[expect]\ncontract = \"clean\"\n";
+    let (run, _dir) = run_by("sed -u 60q | DRIVER baseline:set-nx-px", text, 7).await;
+    assert_eq!(
+        run.result.exit_code,
+        chaos::outcome::UNKNOWN,
+        "{}",
+        told(&run)
+    );
+    assert!(!run.result.as_expected);
+    let state = run.result.verdicts.contract.state;
+    assert_eq!(state, results::verdict::State::Unknown, "{}", told(&run));
+    for why in [&run.warnings, &run.result.incomplete] {
+        let named = |why: &&String| why.contains("sed -u 60q") && why.contains("exited with code");
+        assert_eq!(why.iter().filter(named).count(), 2, "{}", told(&run));
+    }
 }

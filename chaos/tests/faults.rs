@@ -3,7 +3,7 @@
 mod support;
 
 use chaos::run::ScenarioRun;
-use support::{run, told};
+use support::{run, run_by, told};
 
 /// A short load on one server with one fault in it.
 fn single(fault: &str) -> String {
@@ -184,6 +184,33 @@ async fn a_fault_that_never_comes_due_is_without_proof_and_leaves_the_verdicts_u
     assert_eq!(
         run.result.exit_code,
         chaos::outcome::UNKNOWN,
+        "{}",
+        told(&run)
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_clock_that_a_client_may_not_have_seen_is_no_proof() {
+    let text = single("fault = \"clock\"\non = \"client 1\"\nwith = { jump = \"5s\" }");
+    let bare = "exec env -u LD_PRELOAD DRIVER lock-core:reentrant";
+    let (run, _dir) = run_by(bare, &text, 7).await;
+    let fault = &run.result.faults[0];
+    assert!(
+        !fault.bit && fault.proof.contains("not in its process"),
+        "{}",
+        told(&run)
+    );
+    let state = run.result.verdicts.contract.state;
+    assert_eq!(state, results::verdict::State::Unknown, "{}", told(&run));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_drop_that_nothing_matched_says_so() {
+    let text = single("fault = \"drop\"\non = \"clients -> n1\"\nwith = { match = \"NOSUCH\" }");
+    let (run, _dir) = run(&text, 7).await;
+    let fault = &run.result.faults[0];
+    assert!(
+        !fault.bit && fault.proof.contains("matched"),
         "{}",
         told(&run)
     );

@@ -260,9 +260,34 @@ fn only_name_and_kind_are_required() {
     for kind in ["single", "sentinel", "cluster", "masters"] {
         let text = format!("name = \"x\"\n[topology]\nkind = \"{kind}\"\n");
         let scenario = Scenario::parse("x.toml", &text).unwrap_or_else(|errors| panic!("{errors}"));
-        assert_eq!(scenario.lock.subject, "lock-core:reentrant");
+        let subject = match kind {
+            "masters" => "lock-core:redlock",
+            _ => "lock-core:reentrant",
+        };
+        assert_eq!(scenario.lock.subject, subject);
         assert_eq!(scenario.load.clients, 3);
         assert!(scenario.faults.is_empty());
+    }
+}
+
+#[test]
+fn a_lock_that_cannot_be_on_the_topology_is_refused_where_it_stands() {
+    for (topology, subject, mend) in [
+        ("masters", "lock-core:reentrant", "lock-core:redlock"),
+        ("masters", "baseline:set-nx-px", "lock-core:redlock"),
+        ("single", "lock-core:redlock", "kind = \"masters\""),
+        ("cluster", "broken:quorum-half", "kind = \"masters\""),
+    ] {
+        let text = format!(
+            "name = \"x\"\n[topology]\nkind = \"{topology}\"\n[lock]\nsubject = \"{subject}\"\n"
+        );
+        let errors = Scenario::parse("x.toml", &text).expect_err("it cannot run");
+        let errors = errors.to_string();
+        assert!(errors.starts_with("x.toml:5:11: "), "{errors}");
+        assert!(
+            errors.contains(subject) && errors.contains(mend),
+            "{errors}"
+        );
     }
 }
 

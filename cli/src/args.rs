@@ -168,6 +168,12 @@ pub(crate) fn durability(text: &str) -> Result<String, String> {
     }
 }
 
+/// A target URL; an error names it, without its password.
+pub(crate) fn target(url: &str) -> anyhow::Result<lock_core::Target> {
+    url.parse()
+        .map_err(|error| crate::exit::usage(format!("{}: {error}", results::secrets::redact(url))))
+}
+
 /// A share such as `10%`, from 0 to 1.
 pub(crate) fn share(text: &str) -> Result<f64, String> {
     let bad = || format!("`{text}` is no share; write it as 10% or 0.1");

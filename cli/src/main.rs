@@ -37,6 +37,16 @@ fn main() -> ExitCode {
     }
     let done = command::run(cli, &terminal);
     terminal.end_live();
+    // Whoever reads the exit code alone must not take a result for whole that never arrived.
+    let done = done.map(|code| match terminal.lost() {
+        None => code,
+        Some(error) => {
+            terminal.warn(&format!(
+                "the result could not be written to standard output: {error}"
+            ));
+            exit::worse(code, exit::USAGE)
+        }
+    });
     match done {
         Ok(code) => ExitCode::from(code),
         Err(error) => {

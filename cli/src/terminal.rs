@@ -19,6 +19,8 @@ pub(crate) struct Terminal {
     color: bool,
     live: Arc<Mutex<Option<Arc<Live>>>>,
     diverted: Diverted,
+    /// A result that could not be written, and why.
+    lost: Arc<Mutex<Option<std::io::Error>>>,
 }
 
 impl Terminal {
@@ -43,6 +45,7 @@ impl Terminal {
             color,
             live: Arc::default(),
             diverted: Diverted::default(),
+            lost: Arc::default(),
         }
     }
 
@@ -85,17 +88,30 @@ impl Terminal {
         options
     }
 
-    /// A result: standard output. A closed pipe ends the output, not the program.
+    /// A result: standard output. A closed pipe ends the output, not the program; anything else that keeps it from its reader is kept
+    /// for [`Terminal::lost`].
     pub(crate) fn result(&self, text: &str) {
         self.end_live();
         self.bars.suspend(|| {
             let mut out = std::io::stdout().lock();
-            let _ = out.write_all(text.as_bytes());
-            if !text.ends_with('\n') {
-                let _ = out.write_all(b"\n");
+            let end: &[u8] = if text.ends_with('\n') { b"" } else { b"\n" };
+            let written = out
+                .write_all(text.as_bytes())
+                .and_then(|()| out.write_all(end))
+                .and_then(|()| out.flush());
+            if let Err(error) = written
+                && error.kind() != std::io::ErrorKind::BrokenPipe
+            {
+                let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+                *lost = Some(error);
             }
-            let _ = out.flush();
         });
+    }
+
+    /// Why a result did not get through, if one did not.
+    pub(crate) fn lost(&self) -> Option<std::io::Error> {
+        let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        lost.take()
     }
 
     /// A line about what is going on: standard error, not with `--quiet`.

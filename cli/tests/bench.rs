@@ -41,6 +41,24 @@ fn an_open_loop_says_what_was_offered_and_shows_response_beside_service() {
 }
 
 #[test]
+fn what_cannot_be_done_is_said_before_anything_starts() {
+    let dir = tempfile::tempdir().unwrap();
+    let args = ["bench", "--kind", "fair", "--subject", "baseline:set-nx-px"];
+    let output = run(dir.path(), &args);
+    assert_eq!(code(&output), 64, "{}", stderr(&output));
+    assert!(stderr(&output).contains("fair"), "{}", stderr(&output));
+    assert!(!dir.path().join("runs").exists());
+
+    // Where no run can be kept: something else has the name.
+    std::fs::write(dir.path().join("runs"), "").unwrap();
+    let output = run(dir.path(), &["bench", "--duration", "100ms"]);
+    assert_eq!(code(&output), 64, "{}", stderr(&output));
+    let said = stderr(&output);
+    assert!(said.contains("--out"), "{said}");
+    assert_eq!(said.matches("cannot create").count(), 1, "{said}");
+}
+
+#[test]
 fn several_clients_are_processes_of_their_own() {
     let server = Server::start();
     let (code, json, errors) = bench(

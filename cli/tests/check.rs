@@ -6,7 +6,7 @@ mod support;
 use std::io::Write as _;
 use std::process::Stdio;
 
-use support::{code, locklab, run, stderr, stdout};
+use support::{code, locklab, run, signal, stderr, stdout, until};
 
 /// Two clients take turns, three grants, so that the floors are met.
 const CLEAN: &str = r#"{"t_ns":1000000,"id":1,"client":"c1","owner":"t0","op":"acquire","lock":"orders","kind":"reentrant","lease_ms":3000,"wait_ms":500}
@@ -29,6 +29,47 @@ fn check(text: &str, args: &[&str]) -> std::process::Output {
     let mut all = vec!["check", "h.jsonl"];
     all.extend(args);
     run(dir.path(), &all)
+}
+
+#[test]
+fn a_killed_run_is_judged_by_what_it_recorded() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(
+        dir.path().join("long.toml"),
+        "name = \"long\"\n[topology]\nkind = \"single\"\n[load]\nduration = \"5m\"\n",
+    )
+    .unwrap();
+    let mut chaos = locklab(dir.path())
+        .args(["chaos", "long.toml", "--out", "killed"])
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let history = dir.path().join("killed/history.jsonl");
+    until("enough is on record", || {
+        std::fs::read_to_string(&history).is_ok_and(|text| text.lines().count() > 100)
+    });
+    signal(&chaos, nix::sys::signal::Signal::SIGKILL);
+    chaos.wait().unwrap();
+    let output = run(dir.path(), &["check", "killed"]);
+    assert_eq!(code(&output), 2, "{}{}", stdout(&output), stderr(&output));
+    let said = stdout(&output);
+    assert!(said.contains("the run did not end"), "{said}");
+}
+
+#[test]
+fn a_result_that_cannot_be_written_is_not_a_success() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("h.jsonl"), CLEAN).unwrap();
+    let full = std::fs::File::options()
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
+    let output = locklab(dir.path())
+        .args(["check", "h.jsonl", "--json"])
+        .stdout(full)
+        .output()
+        .unwrap();
+    assert_eq!(code(&output), 64, "{}", stderr(&output));
 }
 
 #[test]

@@ -93,6 +93,82 @@ fn a_lock_lost_while_the_command_runs_ends_it_with_76() {
 }
 
 #[test]
+fn a_lock_that_is_found_lost_at_its_release_is_76() {
+    let server = Server::start();
+    let dir = tempfile::tempdir().unwrap();
+    let script = format!("redis-cli -p {} DEL orders; exit 7", server.port);
+    let url = server.url();
+    let output = run(
+        dir.path(),
+        &["lock", &url, "orders", "--", "sh", "-c", &script],
+    );
+    assert_eq!(code(&output), 76, "{}", stderr(&output));
+    assert!(stderr(&output).contains("lost"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_lock_on_too_few_replicas_is_asked_for_again_until_the_wait_is_over() {
+    let server = Server::start();
+    let dir = tempfile::tempdir().unwrap();
+    let url = server.url();
+    let thin = |wait: &str| {
+        let args = [
+            "lock",
+            &url,
+            "orders",
+            "--durability",
+            "wait:1",
+            "--wait",
+            wait,
+            "--",
+            "true",
+        ];
+        locklab(dir.path())
+            .args(args)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    };
+    let asked = || server.cli(&["INFO", "commandstats"]);
+    let tries = |stats: &str| {
+        let of_wait = stats
+            .lines()
+            .find_map(|line| line.strip_prefix("cmdstat_wait:calls="));
+        of_wait.and_then(|calls| calls.split(',').next()?.parse::<u32>().ok())
+    };
+    let output = thin("3s").wait_with_output().unwrap();
+    assert_eq!(code(&output), 75, "{}", stderr(&output));
+    assert!(stderr(&output).contains("replica"), "{}", stderr(&output));
+    let tried = tries(&asked());
+    assert!(tried > Some(1), "{tried:?} tries");
+    assert_eq!(server.cli(&["EXISTS", "orders"]), "0");
+
+    // A replica that comes while it is waited for is soon enough.
+    let waiting = thin("60s");
+    until("it was asked for", || tries(&asked()) > tried);
+    let replica = Server::start();
+    replica.cli(&["REPLICAOF", "127.0.0.1", &server.port.to_string()]);
+    let output = waiting.wait_with_output().unwrap();
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+}
+
+#[test]
+fn json_is_refused_since_the_output_is_the_commands() {
+    let dir = tempfile::tempdir().unwrap();
+    let args = [
+        "lock",
+        "redis://127.0.0.1:1",
+        "orders",
+        "--json",
+        "--",
+        "true",
+    ];
+    let output = run(dir.path(), &args);
+    assert_eq!(code(&output), 64, "{}", stderr(&output));
+    assert!(stderr(&output).contains("--json"), "{}", stderr(&output));
+}
+
+#[test]
 fn a_command_that_ignores_sigterm_is_killed_after_the_grace() {
     let server = Server::start();
     let dir = tempfile::tempdir().unwrap();

@@ -43,6 +43,7 @@ fn somebody_elses_server_is_loaded_and_nothing_of_theirs_is_touched() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start();
     server.cli(&["SET", "theirs", "1"]);
+    server.cli(&["SET", "locklab:another-run:1:orders", "1"]);
     scenario(
         dir.path(),
         "[[faults]]\nat = \"300ms\"\nfor = \"300ms\"\nfault = \"cut\"\non = \"client 1 <-> master\"\n\
@@ -59,11 +60,69 @@ fn somebody_elses_server_is_loaded_and_nothing_of_theirs_is_touched() {
     for name in ["flushall", "flushdb", "config|set", "shutdown", "debug"] {
         assert!(!commands(name), "{name} was sent");
     }
+    assert_eq!(keys(&server), ["locklab:another-run:1:orders", "theirs"]);
+}
+
+fn keys(server: &Server) -> Vec<String> {
     let keys = server.cli(&["KEYS", "*"]);
+    let mut keys: Vec<String> = keys.lines().map(str::to_owned).collect();
+    keys.sort();
+    keys
+}
+
+#[test]
+fn a_benchmark_takes_its_keys_away_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start();
+    server.cli(&["SET", "theirs", "1"]);
+    let url = server.url();
+    let subjects = "lock-core:fenced,lock-core:permits,lock-core:semaphore";
+    let args = [
+        "bench",
+        "--target",
+        &url,
+        "--subject",
+        subjects,
+        "--workload",
+        "uncontended",
+        "--warmup",
+        "0",
+        "--duration",
+        "200ms",
+        "--rounds",
+        "1",
+        "--json",
+        "--verbose",
+    ];
+    let output = run(dir.path(), &args);
+    assert!(code(&output) <= 2, "{}", stderr(&output));
+    let said = stderr(&output);
+    let removed = said.lines().find(|line| line.contains("were removed"));
     assert!(
-        keys.lines()
-            .all(|key| key == "theirs" || key.contains("locklab:")),
-        "{keys}"
+        removed.is_some_and(|line| !line.starts_with("0 keys")),
+        "some were there: {said}"
+    );
+    assert_eq!(keys(&server), ["theirs"], "{said}");
+}
+
+#[test]
+fn what_can_be_said_without_the_servers_is_said_without_them() {
+    let dir = tempfile::tempdir().unwrap();
+    scenario(
+        dir.path(),
+        "[[faults]]\nat = \"300ms\"\nfault = \"client-kill\"\non = \"master\"\n",
+    );
+    let nobody = "redis://127.0.0.1:1";
+    let output = chaos(dir.path(), nobody, &["--dry-run"]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    // An address that nobody has.
+    let far = "redis://192.0.2.1:6379";
+    let output = chaos(dir.path(), far, &["--yes-this-is-mine"]);
+    assert_eq!(code(&output), 64, "{}", stderr(&output));
+    let said = stderr(&output);
+    assert!(
+        said.contains("theirs.toml:9:1:") && said.contains("--allow client-kill"),
+        "{said}"
     );
 }
 

@@ -234,6 +234,7 @@ mod external {
             nodes.map(|node| node.address).collect()
         };
         ExternalTarget {
+            socket: None,
             kind,
             addresses: named(match kind {
                 TopologyKind::Sentinel => Role::Sentinel,

@@ -88,6 +88,8 @@ pub(super) struct Shared {
     pending: Mutex<Result<BTreeMap<u64, Pending>, String>>,
     next_id: AtomicU64,
     paused: AtomicBool,
+    /// How many requests were given up unanswered, and what is to be said of the first.
+    unanswered: Mutex<Option<(u64, String)>>,
     /// Lines for the writer's task: a request is never torn by a caller that goes away.
     requests: mpsc::UnboundedSender<String>,
 }
@@ -102,6 +104,11 @@ impl Shared {
 
     pub(super) fn was_asked(&self, id: u64) -> bool {
         id < self.next_id.load(Ordering::Relaxed)
+    }
+
+    /// What the driver did, with its name before and the end of its log behind.
+    pub(super) fn told(&self, what: &str) -> String {
+        format!("{} {what}{}", self.who, super::log_tail(self.log.as_ref()))
     }
 
     /// The driver has ended: everything in flight is unknown.
@@ -128,11 +135,7 @@ impl Shared {
     }
 
     /// Sends a request. An error says that the driver is gone, so that nothing was sent.
-    fn ask(
-        &self,
-        op: Op,
-        mut request: Request,
-    ) -> Result<oneshot::Receiver<Result<Answer, String>>, String> {
+    fn ask(&self, op: Op, mut request: Request) -> Result<Asked, String> {
         let (answer, receiver) = oneshot::channel();
         request.id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let mut line = serde_json::to_string(&request).expect("plain fields");
@@ -141,6 +144,7 @@ impl Shared {
             line.pop();
             line.push_str(r#","lease_ms":null}"#);
         }
+        let asked = line.clone();
         line.push('\n');
         match &mut *self.pending.lock().expect("no panic while held") {
             Ok(pending) => pending.insert(request.id, Pending { op, answer }),
@@ -148,20 +152,19 @@ impl Shared {
         };
         // The writer ends only with the driver, and then the reader answers what is pending.
         let _ = self.requests.send(line);
-        Ok(receiver)
+        Ok(Asked {
+            line: asked,
+            answer: receiver,
+        })
     }
 
     /// Waits for an answer; time while the process is paused does not count. `None`: without bound.
-    async fn answer(
-        &self,
-        mut receiver: oneshot::Receiver<Result<Answer, String>>,
-        within: Option<Duration>,
-    ) -> Result<Answer, String> {
+    async fn answer(&self, mut asked: Asked, within: Option<Duration>) -> Result<Answer, String> {
         const STEP: Duration = Duration::from_millis(200);
         let mut left = within.unwrap_or(Duration::MAX);
         loop {
             let begun = Instant::now();
-            match tokio::time::timeout(STEP.min(left), &mut receiver).await {
+            match tokio::time::timeout(STEP.min(left), &mut asked.answer).await {
                 Ok(Ok(answer)) => return answer,
                 Ok(Err(_)) => return Err(format!("{} was given up", self.who)),
                 Err(_) if self.paused.load(Ordering::Relaxed) => {}
@@ -169,20 +172,32 @@ impl Shared {
                 Err(_) => {}
             }
             if left.is_zero() {
-                return Err(format!(
-                    "{} never answered: nothing within {:?}{}",
+                let why = format!(
+                    "{} never answered `{}`: nothing within {:?}{}",
                     self.who,
+                    asked.line,
                     within.unwrap_or_default(),
                     super::log_tail(self.log.as_ref())
-                ));
+                );
+                let mut unanswered = self.unanswered.lock().expect("no panic while held");
+                unanswered.get_or_insert_with(|| (0, why.clone())).0 += 1;
+                return Err(why);
             }
         }
     }
 }
 
+/// A request that was sent.
+struct Asked {
+    line: String,
+    answer: oneshot::Receiver<Result<Answer, String>>,
+}
+
 /// A connected driver.
 struct ExecClient {
     shared: Arc<Shared>,
+    /// It serves one of our own subjects, whose counts are believed.
+    ours: bool,
     hello: Hello,
     pid: u32,
     stop: Option<oneshot::Sender<()>>,
@@ -193,6 +208,7 @@ struct ExecClient {
 pub(super) async fn start(
     command: &[String],
     to: &ConnectTo,
+    ours: bool,
 ) -> Result<(Hello, Connected), SubjectError> {
     let mut child = process::spawn(command, to)?;
     let pid = child.id().unwrap_or_default();
@@ -215,12 +231,14 @@ pub(super) async fn start(
         pending: Mutex::new(Ok(BTreeMap::new())),
         next_id: AtomicU64::new(0),
         paused: AtomicBool::new(false),
+        unanswered: Mutex::default(),
         requests,
     });
     tokio::spawn(write(stdin, lines));
     let reader = tokio::spawn(reader::run(shared.clone(), child, output, stopped));
     let mut client = ExecClient {
         shared,
+        ours,
         hello: Hello::default(),
         pid,
         stop: Some(stop),
@@ -495,6 +513,19 @@ impl LockClient for ExecClient {
         Some(self.pid)
     }
 
+    fn ended(&self) -> Option<String> {
+        let pending = self.shared.pending.lock().expect("no panic while held");
+        pending.as_ref().err().cloned()
+    }
+
+    fn unanswered(&self) -> Option<String> {
+        let unanswered = self.shared.unanswered.lock().expect("no panic while held");
+        unanswered.as_ref().map(|(count, first)| match count - 1 {
+            0 => first.clone(),
+            others => format!("{first}; nor {others} requests after it"),
+        })
+    }
+
     fn watchdog(&self) -> Option<Duration> {
         self.hello.watchdog
     }
@@ -505,6 +536,18 @@ impl LockClient for ExecClient {
 
     fn commands(&self) -> Option<u64> {
         None
+    }
+
+    async fn count_commands(&self) -> Option<u64> {
+        if !self.ours {
+            return None;
+        }
+        let request = Request {
+            op: "commands".into(),
+            ..Request::default()
+        };
+        let answer = self.call(Op::Other, request, Some(ANSWER_SLACK)).await;
+        answer.ok()?.body.get("commands").and_then(Value::as_u64)
     }
 
     async fn close(mut self: Box<Self>) {

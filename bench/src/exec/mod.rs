@@ -50,6 +50,8 @@ pub struct ExecSubject {
     about: String,
     kinds: Vec<String>,
     command: Vec<String>,
+    /// The program serves one of our own subjects.
+    ours: bool,
 }
 
 impl ExecSubject {
@@ -71,6 +73,7 @@ impl ExecSubject {
             about: "a driver program that speaks the subject protocol".into(),
             kinds: Vec::new(),
             command,
+            ours: false,
         })
     }
 
@@ -86,6 +89,7 @@ impl ExecSubject {
             about: subject.about().to_owned(),
             kinds: subject.kinds(),
             command,
+            ours: true,
         }
     }
 
@@ -97,7 +101,7 @@ impl ExecSubject {
         &self,
         to: &ConnectTo,
     ) -> Result<(Hello, Connected), SubjectError> {
-        client::start(&self.command, to).await
+        client::start(&self.command, to, self.ours).await
     }
 }
 

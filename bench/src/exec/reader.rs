@@ -11,7 +11,6 @@ use tokio::{process::Child, sync::oneshot};
 use super::{
     client::{Answer, Op, Pending, Shared},
     lines::LineError,
-    log_tail,
     output::{Output, Stamped},
     process::ending,
 };
@@ -72,7 +71,7 @@ pub(super) async fn run(
             }
         }
     };
-    let report = format!("{} {how}{}", shared.who, log_tail(shared.log.as_ref()));
+    let report = shared.told(&how);
     shared.gone(&report);
     if !shared.closing.load(Ordering::Relaxed) {
         let _ = shared.events.send(ClientEvent::Exited { how: report });
@@ -113,15 +112,17 @@ fn take_line(shared: &Arc<Shared>, line: &Stamped) -> Result<(), String> {
         .iter()
         .filter(|(key, _)| op.endings().contains(&key.as_str()));
     let (Some((name, body)), None) = (endings.next(), endings.next()) else {
-        let _ = answer.send(Err("the driver answered with an unknown ending".into()));
-        return Err(wrong(&format!(
+        let what = wrong(&format!(
             "answered with an unknown ending (allowed: {})",
             op.endings().join(", ")
-        )));
+        ));
+        let _ = answer.send(Err(shared.told(&what)));
+        return Err(what);
     };
     if op == Op::Acquire && name == "ok" && body.get("grant").and_then(Value::as_str).is_none() {
-        let _ = answer.send(Err("the driver granted without naming the grant".into()));
-        return Err(wrong("granted without naming the grant"));
+        let what = wrong("granted without naming the grant");
+        let _ = answer.send(Err(shared.told(&what)));
+        return Err(what);
     }
     let whole = Answer {
         at,

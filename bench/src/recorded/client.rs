@@ -23,6 +23,17 @@ pub struct RunningClient {
     pump: JoinHandle<()>,
 }
 
+/// What is to be told of a client that has finished.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Finished {
+    /// Tasks that did not end in time.
+    pub late: Option<String>,
+    /// How its process had ended before it was closed: the line that broke the protocol, and the end of its log.
+    pub ended: Option<String>,
+    /// Requests that it never answered.
+    pub unanswered: Option<String>,
+}
+
 /// What a client's tasks share.
 pub(super) struct Inner {
     pub(super) shared: Arc<Shared>,
@@ -33,8 +44,6 @@ pub(super) struct Inner {
     pub(super) mix: Vec<(String, u32)>,
     paused: watch::Sender<bool>,
     dead: watch::Sender<bool>,
-    /// How its process ended, once it has.
-    ended: Mutex<Option<String>>,
     held: Mutex<HashMap<String, Arc<AtomicBool>>>,
     way: Way,
 }
@@ -60,7 +69,6 @@ pub(super) fn start(
         client: connected.client,
         paused: watch::Sender::new(false),
         dead: watch::Sender::new(false),
-        ended: Mutex::default(),
         held: Mutex::default(),
         way: Way::default(),
         shared,
@@ -90,12 +98,6 @@ impl RunningClient {
         *self.inner.dead.borrow()
     }
 
-    /// How its process ended, with the line that broke the protocol and the end of its log; `None` while it lives.
-    pub fn how_it_ended(&self) -> Option<String> {
-        let ended = &self.inner.ended;
-        ended.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
     /// Closes the gate, to be called just before its process is stopped: from now on its tasks begin no step.
     pub fn pause(&self) {
         self.inner.paused.send_replace(true);
@@ -123,9 +125,8 @@ impl RunningClient {
         let _ = self.inner.dead.subscribe().wait_for(|dead| *dead).await;
     }
 
-    /// Waits for the tasks to end (stop the load first, or let the client die) and closes the client in an orderly way. Says which
-    /// tasks did not end in time.
-    pub async fn finish(self) -> Result<(), String> {
+    /// Waits for the tasks to end (stop the load first, or let the client die) and closes the client in an orderly way.
+    pub async fn finish(self) -> Finished {
         let wait = self.inner.shared.load.wait.unwrap_or_default();
         let end = tokio::time::Instant::now() + wait + END_WITHIN;
         let mut late = 0;
@@ -140,17 +141,20 @@ impl RunningClient {
         let _ = self.pump.await;
         let name = self.inner.name.clone();
         self.inner.way.all_arrived().await;
+        let finished = Finished {
+            late: (late > 0).then(|| {
+                format!(
+                    "{late} tasks of {name} did not end within {:?} after the load",
+                    wait + END_WITHIN
+                )
+            }),
+            ended: self.inner.client.ended(),
+            unanswered: self.inner.client.unanswered(),
+        };
         if let Some(inner) = Arc::into_inner(self.inner) {
             inner.client.close().await;
         }
-        if late == 0 {
-            Ok(())
-        } else {
-            Err(format!(
-                "{late} tasks of {name} did not end within {:?} after the load",
-                wait + END_WITHIN
-            ))
-        }
+        finished
     }
 }
 
@@ -234,8 +238,7 @@ async fn pump(inner: Arc<Inner>, mut events: mpsc::UnboundedReceiver<ClientEvent
                 });
                 sink.record(Entry::End { id, end: ok() });
             }
-            ClientEvent::Exited { how } => {
-                *inner.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(how);
+            ClientEvent::Exited { .. } => {
                 sink.record(Entry::Event(Event::Crash {
                     client: inner.name.clone(),
                 }));

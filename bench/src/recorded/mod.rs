@@ -18,7 +18,7 @@ use tokio::sync::watch;
 use crate::sink::Sink;
 use crate::subject::Connected;
 
-pub use client::RunningClient;
+pub use client::{Finished, RunningClient};
 
 /// What the tasks of a scenario do.
 #[derive(Debug, Clone, PartialEq)]

@@ -99,6 +99,13 @@ impl Asks {
     /// In words, if that lock is of another kind.
     pub fn kind(self, wished: &str, offered: &[String]) -> Result<String, String> {
         let fit = self.kinds();
+        let foreign = |kind: &str| !offered.is_empty() && !offered.iter().any(|own| own == kind);
+        if !wished.is_empty() && foreign(wished) {
+            return Err(format!(
+                "it has no kind `{wished}`; it has {}",
+                offered.join(", ")
+            ));
+        }
         let (Some(usual), false) = (fit.first(), self == Asks::One) else {
             return Ok(wished.to_owned());
         };

@@ -30,9 +30,11 @@ fn misbehave(mode: &str) -> Result<ExitCode, Box<dyn std::error::Error>> {
         out.flush()
     };
     for line in std::io::stdin().lock().lines() {
-        let request: Value = serde_json::from_str(&line?)?;
+        let line = line?;
+        let request: Value = serde_json::from_str(&line)?;
         let id = &request["id"];
         match (request["op"].as_str().unwrap_or_default(), mode) {
+            ("hello", "echo") => say(line)?,
             ("hello", "old") => say(json!({"id": id, "ok": {"protocol": 7, "kinds": ["plain"]}}).to_string())?,
             ("hello", "no-kinds") => say(json!({"id": id, "ok": {"protocol": 1}}).to_string())?,
             ("hello", "open-busy") => say(

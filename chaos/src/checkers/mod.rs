@@ -172,7 +172,7 @@ pub fn check(history: &History, options: &CheckOptions<'_>) -> CheckReport {
     });
     CheckReport {
         verdicts,
-        operations: record.operations.clone(),
+        operations: operations(&record),
         recovery: Recovery {
             first_grant_after_fault_ns: record.recovery_ns(),
         },
@@ -183,6 +183,18 @@ pub fn check(history: &History, options: &CheckOptions<'_>) -> CheckReport {
         locks,
         record,
     }
+}
+
+/// Endings per operation. Acquire and release are in every history, and whoever reads it need not ask whether an ending is there.
+fn operations(record: &Record) -> BTreeMap<String, BTreeMap<String, u64>> {
+    let mut operations = record.operations.clone();
+    for operation in ["acquire", "release"] {
+        let endings = operations.entry(operation.to_owned()).or_default();
+        for ending in ["ok", "failed", "unknown"] {
+            endings.entry(ending.to_owned()).or_default();
+        }
+    }
+    operations
 }
 
 fn length_ns(history: &History) -> u64 {

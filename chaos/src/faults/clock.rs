@@ -13,7 +13,7 @@ use super::{
     SettingSpec, Target, World, settings,
 };
 use crate::scenario::{On, Settings};
-use crate::shim::Skew;
+use crate::shim::{Page, Skew};
 
 pub(super) const KIND: FaultKind = FaultKind {
     name: "clock",
@@ -78,22 +78,37 @@ impl Fault for Clock {
             let reads = page
                 .skewed_reads()
                 .map_err(|error| unwritable(target, &error))?;
-            guard.targets.push((target.clone(), reads));
+            guard.targets.push(Wronged {
+                target: target.clone(),
+                reads,
+                shimmed: has_shim(world, target, page),
+            });
             page.set_skew(skew)
                 .map_err(|error| unwritable(target, &error))?;
         }
         if skew.offset_ns != 0 {
-            for (target, _) in &guard.targets {
+            for wronged in &guard.targets {
                 guard
                     .proofs
-                    .push(seen(world, target, skew, guard.since).await);
+                    .push(seen(world, &wronged.target, skew, guard.since).await);
             }
         }
         Ok(Box::new(guard))
     }
 }
 
-/// Asks a server what time it is. A client cannot be asked: that it has loaded the shim must do.
+/// Whether the process that is a client was seen with the shim in it. A server is asked for the time instead.
+fn has_shim(world: &World, target: &Target, page: &Page) -> bool {
+    match target {
+        Target::Client(number) => world
+            .clients
+            .pid(*number)
+            .is_some_and(|pid| page.is_with(pid)),
+        _ => false,
+    }
+}
+
+/// Asks a server what time it is. A client cannot be asked: that its process has loaded the shim must do.
 async fn seen(world: &World, target: &Target, skew: Skew, since: Instant) -> Proof {
     let Target::Node(name) = target else {
         return Proof::of(true, String::new());
@@ -134,16 +149,24 @@ struct Wrong {
     world: Arc<World>,
     skew: Skew,
     since: Instant,
-    /// Whom, and how often its wrong clock had been read before.
-    targets: Vec<(Target, u64)>,
+    targets: Vec<Wronged>,
     proofs: Vec<Proof>,
+}
+
+/// Whose clock is wrong.
+struct Wronged {
+    target: Target,
+    /// How often its wrong clock had been read before.
+    reads: u64,
+    /// The shim was seen in its process.
+    shimmed: bool,
 }
 
 impl Wrong {
     fn set_right(&self) -> Vec<String> {
         self.targets
             .iter()
-            .filter_map(|(target, _)| {
+            .filter_map(|Wronged { target, .. }| {
                 let page = self.world.page(target).ok()?;
                 let error = page.set_skew(Skew::default()).err()?;
                 Some(unwritable(target, &error).to_string())
@@ -156,18 +179,25 @@ impl Wrong {
 impl FaultGuard for Wrong {
     fn proof(&self) -> Proof {
         let mut parts = self.proofs.clone();
-        for (target, before) in &self.targets {
+        for wronged in &self.targets {
+            let target = &wronged.target;
             let reads = self
                 .world
                 .page(target)
                 .ok()
                 .and_then(|page| page.skewed_reads().ok())
-                .map_or(0, |now| now.saturating_sub(*before));
+                .map_or(0, |now| now.saturating_sub(wronged.reads));
             // A server reads the clock all the time. A lock that never does is a good one, and its clock was wrong all the same.
-            let bit = reads > 0 || matches!(target, Target::Client(_));
+            let bit = reads > 0 || wronged.shimmed;
+            let why = match bit {
+                true => "",
+                false => {
+                    ", and the shim is not in its process: its program is linked statically, or its environment was changed"
+                }
+            };
             parts.push(Proof::of(
                 bit,
-                format!("{target}: the wrong clock was read {reads} times"),
+                format!("{target}: the wrong clock was read {reads} times{why}"),
             ));
         }
         parts.retain(|part| !part.words.is_empty());
@@ -177,7 +207,7 @@ impl FaultGuard for Wrong {
     async fn heal(mut self: Box<Self>) -> Healed {
         if self.skew.offset_ns == 0 {
             // A drift shows only after a while.
-            for (target, _) in &self.targets {
+            for Wronged { target, .. } in &self.targets {
                 let proof = seen(&self.world, target, self.skew, self.since).await;
                 self.proofs.push(proof);
             }

@@ -62,6 +62,20 @@ pub(super) const PARTITION: FaultKind = FaultKind {
 /// A fault that puts one harm of the proxies on every link it names.
 pub(super) struct OnLinks(pub(super) fn(&Injection) -> LinkFault);
 
+/// What is said of harmed links on which nothing was harmed: where messages are chosen, others may well have passed.
+fn untouched(harm: &LinkFault) -> String {
+    match harm {
+        LinkFault::Drop { nth, .. } | LinkFault::Hold { nth, .. } => format!(
+            "no message on these links matched while it lasted{}",
+            match nth {
+                0 | 1 => String::new(),
+                nth => format!(", or fewer than {nth} did"),
+            }
+        ),
+        _ => "no byte passed these links while it lasted".to_owned(),
+    }
+}
+
 #[async_trait]
 impl Fault for OnLinks {
     fn on_links(&self, with: &Settings) -> Option<LinkFault> {
@@ -91,8 +105,10 @@ impl Fault for OnLinks {
                 "it names no link between two parties".to_owned(),
             ));
         }
-        let guards = world.deployment.harm(&links, &(self.0)(injection)).await?;
+        let harm = (self.0)(injection);
+        let guards = world.deployment.harm(&links, &harm).await?;
         Ok(Box::new(Linked {
+            untouched: untouched(&harm),
             names: injection.targets.iter().map(Target::to_string).collect(),
             guards,
         }))
@@ -101,6 +117,7 @@ impl Fault for OnLinks {
 
 struct Linked {
     names: Vec<String>,
+    untouched: String,
     guards: Vec<LinkHarm>,
 }
 
@@ -136,7 +153,7 @@ impl FaultGuard for Linked {
                 format!("{connections} connections harmed on {}", touched.join(", ")),
             )
         } else {
-            Proof::of(false, "no byte passed these links while it lasted")
+            Proof::of(false, self.untouched.clone())
         }
     }
 

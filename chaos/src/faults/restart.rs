@@ -35,6 +35,11 @@ pub(super) const KIND: FaultKind = FaultKind {
 
 struct Restart;
 
+/// A process for a person to read.
+fn number(pid: Option<u32>) -> String {
+    pid.map_or("nobody's".to_owned(), |pid| pid.to_string())
+}
+
 #[async_trait]
 impl Fault for Restart {
     async fn inject(
@@ -56,7 +61,11 @@ impl Fault for Restart {
             let after = deployment.pid(name);
             Ok::<_, FaultError>(Proof::of(
                 before.is_some() && after.is_some() && before != after,
-                format!("{name}: process {before:?} became {after:?}"),
+                format!(
+                    "{name}: process {} became {}",
+                    number(before),
+                    number(after)
+                ),
             ))
         });
         let proofs: Result<Vec<Proof>, FaultError> = futures_util::future::join_all(restarts)

@@ -73,10 +73,14 @@ pub(super) fn parse(text: &str, topology: &Topology, clients: u32) -> Result<OnM
         words.pop();
         // Replies flow from servers: those of a client are what servers send to it.
         if from.as_ref().is_some_and(Who::is_client) {
-            return Err("a reply comes from a server: `reply to`, or leave `reply` out".to_owned());
+            return Err(format!(
+                "{FORM}; a reply comes from a server: `reply to`, or leave `reply` out"
+            ));
         }
     } else if to.as_ref().is_some_and(Who::is_client) {
-        return Err("what a client receives is a reply: say `reply to`".to_owned());
+        return Err(format!(
+            "{FORM}; what a client receives is a reply: say `reply to`"
+        ));
     }
     if words.is_empty() {
         return Err(FORM.to_owned());
@@ -104,12 +108,10 @@ fn ordinal(word: &str) -> Option<u64> {
 }
 
 fn party(name: &str, topology: &Topology, clients: u32) -> Result<Who, String> {
-    let who = target::who(name, topology, clients)?;
+    let who = target::who(name, topology, clients).map_err(|why| format!("{FORM}; {why}"))?;
     match who {
         Who::Node(_) | Who::Client(_) | Who::Master | Who::Any | Who::AnyClient => Ok(who),
-        several => Err(format!(
-            "`{several}` may be several; allowed is one party, {FORM}"
-        )),
+        several => Err(format!("one party, {FORM}; `{several}` may be several")),
     }
 }
 

@@ -15,7 +15,7 @@ mod write;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use cluster_config::Topology;
+use cluster_config::{Topology, TopologyKind};
 
 use crate::hooks::Hooks;
 
@@ -35,8 +35,15 @@ pub use write::scenario_text;
 pub mod defaults {
     use std::time::Duration;
 
-    /// The lock under test.
-    pub const SUBJECT: &str = "lock-core:reentrant";
+    use cluster_config::TopologyKind;
+
+    /// The lock under test: of several masters, the one that takes a majority of them.
+    pub fn subject(kind: Option<TopologyKind>) -> &'static str {
+        match kind {
+            Some(TopologyKind::Masters) => "lock-core:redlock",
+            _ => "lock-core:reentrant",
+        }
+    }
     /// Long enough for a hand-over on a loaded machine, short enough that a crashed holder is seen to be waited for.
     pub const LEASE: Duration = Duration::from_secs(3);
     /// How long an acquire waits.
@@ -53,6 +60,28 @@ pub mod defaults {
     pub const THINK: Duration = Duration::from_millis(5);
     /// Length of the load.
     pub const DURATION: Duration = Duration::from_secs(10);
+}
+
+/// Why a lock has nothing to lock on servers of this shape, if so: independent masters are for the kind `redlock` alone, and it for them.
+/// Of a driver of which no kind is known nothing is said.
+pub fn misplaced(subject: &str, kind: Option<&str>, topology: TopologyKind) -> Option<String> {
+    let kinds = match kind {
+        Some(kind) => vec![kind.to_owned()],
+        None => bench::subjects::find(subject).ok()?.kinds(),
+    };
+    let masters = topology == TopologyKind::Masters;
+    if kinds.is_empty() || kinds.iter().any(|kind| (kind == "redlock") == masters) {
+        return None;
+    }
+    Some(if masters {
+        format!(
+            "`{subject}` is a lock on one deployment, and `masters` are several; take lock-core:redlock there, or another topology"
+        )
+    } else {
+        format!(
+            "`{subject}` takes several independent masters, and `{topology}` is one deployment; take kind = \"masters\", or another lock"
+        )
+    })
 }
 
 /// What a scenario file asks for.

@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use cluster_config::input::{Problems, Section, float, integer, nearest, one_of, shown};
-use cluster_config::{Topology, parse_topology};
+use cluster_config::{Topology, TopologyKind, parse_topology};
 use results::verdict::CLASSES;
 use toml::de::DeTable;
 
 use super::values::{self, Range};
-use super::{LoadSpec, LockSpec, Protects, Scenario, ScenarioErrors, defaults, faults, random};
+use super::{
+    LoadSpec, LockSpec, Protects, Scenario, ScenarioErrors, defaults, faults, misplaced, random,
+};
 use crate::hooks::{HEAL, Hook, Hooks};
 
 pub(super) const TOP_KEYS: [&str; 10] = [
@@ -91,7 +93,8 @@ fn read<'a>(document: &'a DeTable<'a>, problems: &'a Problems<'a>) -> Option<Sce
     }
     let topology = parse_topology(top.table("topology", "[topology]"));
     let lock_section = top.table("lock", "[lock]");
-    let lock = lock(lock_section);
+    let kind = topology.as_ref().map(|topology| topology.kind);
+    let lock = lock(lock_section, kind);
     let load_section = top.table("load", "[load]");
     let load = load(load_section);
     check_kinds(lock_section, load_section, &lock, &load);
@@ -136,17 +139,28 @@ fn name(top: Section<'_>) -> Option<String> {
     })
 }
 
-fn lock(section: Section<'_>) -> LockSpec {
+fn lock(section: Section<'_>, topology: Option<TopologyKind>) -> LockSpec {
     section.allow(&LOCK_KEYS);
     let subject = section
         .word("subject", |word| match bench::subjects::find(word) {
             Ok(_) => Ok(word.to_owned()),
             Err(error) => Err(format!("a subject of this build: {error}")),
         })
-        .unwrap_or_else(|| defaults::SUBJECT.to_owned());
+        .unwrap_or_else(|| defaults::subject(topology).to_owned());
+    let kind = section.word("kind", known_kind);
+    if let Some(problem) =
+        topology.and_then(|topology| misplaced(&subject, kind.as_deref(), topology))
+    {
+        let key = if section.get("subject").is_some() {
+            "subject"
+        } else {
+            "kind"
+        };
+        section.problems.add(section.span(key), problem);
+    }
     LockSpec {
         subject,
-        kind: section.word("kind", known_kind),
+        kind,
         lease: section
             .word("lease", values::lease)
             .unwrap_or(Some(defaults::LEASE)),

@@ -36,7 +36,7 @@ struct File {
 #[schemars(rename = "Lock", deny_unknown_fields)]
 #[allow(dead_code, reason = "only its shape is used")]
 struct LockTable {
-    /// `lock-core:reentrant`, `baseline:…`, `broken:…`, `exec:PROGRAM ARG…`.
+    /// `lock-core:reentrant` (the default, but `lock-core:redlock` on `masters`), `baseline:…`, `broken:…`, `exec:PROGRAM ARG…`.
     subject: Option<String>,
     /// Where the subject has several; default: its first.
     kind: Option<String>,

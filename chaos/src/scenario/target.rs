@@ -3,8 +3,10 @@
 use std::fmt;
 
 use cluster_config::input::{nearest, one_of};
-use cluster_config::{Role, Topology};
+use cluster_config::{Party, Role, Topology};
 use serde::{Deserialize, Serialize};
+
+use crate::partition;
 
 /// Who a fault may be put on, as written in a scenario.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -168,9 +170,51 @@ pub(crate) fn parse(text: &str, topology: &Topology, clients: u32) -> Result<On,
         On::Parties(list(text))
     };
     if problems.is_empty() {
+        problems.extend(idle(&on, clients));
+    }
+    if problems.is_empty() {
         Ok(on)
     } else {
         Err(problems)
+    }
+}
+
+/// Why nothing passes where this points to, if that can be said before anybody's role is known.
+fn idle(on: &On, clients: u32) -> Option<String> {
+    match on {
+        On::Parties(_) => None,
+        On::Link { from, to, .. } => {
+            let only_clients = from.iter().chain(to).all(Who::is_client);
+            if only_clients {
+                return Some(format!(
+                    "nothing passes on `{on}`: clients talk to servers only"
+                ));
+            }
+            let itself =
+                from.len() == 1 && from == to && matches!(from[0], Who::Node(_) | Who::Master);
+            itself.then(|| format!("nothing passes on `{on}`: nobody talks to itself by a link"))
+        }
+        On::Groups(groups) => {
+            let parties = |group: &Vec<Who>| -> Option<Vec<Party>> {
+                let mut parties = Vec::new();
+                for who in group {
+                    match who {
+                        Who::Node(name) => parties.push(Party::Node(name.clone())),
+                        Who::Client(number) => parties.push(Party::Client(*number)),
+                        Who::Clients => parties.extend((1..=clients).map(Party::Client)),
+                        // Who that is shows only when the fault comes.
+                        _ => return None,
+                    }
+                }
+                Some(parties)
+            };
+            let groups: Vec<Vec<Party>> = groups.iter().map(parties).collect::<Option<_>>()?;
+            partition::cut(&groups).is_empty().then(|| {
+                format!(
+                    "`{on}` cuts nothing: who is in two groups is a bridge between them, and clients talk to servers only"
+                )
+            })
+        }
     }
 }
 
@@ -278,6 +322,29 @@ mod tests {
             "any client",
         ] {
             assert_eq!(read(text).expect(text).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn what_touches_nothing_is_refused() {
+        for text in [
+            "n1 | n1, client 1",
+            "n1, n2 | n1, n2",
+            "client 1 | client 2",
+            "client 1 -> client 2",
+            "clients <-> client 2",
+            "n1 -> n1",
+        ] {
+            let problems = read(text).expect_err(text);
+            assert!(problems[0].contains(text), "{problems:?}");
+        }
+        // A bridge has two sides, and a role is nobody yet.
+        for text in [
+            "n1, n2 | n2, n3",
+            "master | master, client 1",
+            "clients -> n1",
+        ] {
+            assert!(read(text).is_ok(), "{text}");
         }
     }
 

@@ -41,13 +41,31 @@ pub(crate) fn plan(text: &str, seed: u64) -> Plan {
 
 /// Runs a scenario in a directory of its own.
 pub(crate) async fn run(text: &str, seed: u64) -> (ScenarioRun, tempfile::TempDir) {
+    let subject = subject(&plan(text, seed).lock.subject);
+    run_on(subject, text, seed).await
+}
+
+/// As [`run`], with clients that are a shell's command: `DRIVER` in it is the driver program.
+pub(crate) async fn run_by(
+    command: &str,
+    text: &str,
+    seed: u64,
+) -> (ScenarioRun, tempfile::TempDir) {
+    let inner = bench::subjects::find(&plan(text, seed).lock.subject).expect("a known subject");
+    let command = command.replace("DRIVER", &driver().display().to_string());
+    let command = vec!["sh".to_owned(), "-c".to_owned(), command];
+    let subject = ExecSubject::for_subject(&*inner, command);
+    run_on(Arc::new(subject), text, seed).await
+}
+
+async fn run_on(
+    subject: Arc<ExecSubject>,
+    text: &str,
+    seed: u64,
+) -> (ScenarioRun, tempfile::TempDir) {
     let plan = plan(text, seed);
     let dir = tempfile::tempdir().expect("a temporary directory");
-    let options = RunOptions::new(
-        dir.path().join("run"),
-        subject(&plan.lock.subject),
-        Arc::new(Process),
-    );
+    let options = RunOptions::new(dir.path().join("run"), subject, Arc::new(Process));
     let run = run_scenario(&plan, &options)
         .await
         .unwrap_or_else(|error| panic!("{error}"));

@@ -26,7 +26,7 @@ use crate::terminal::Terminal;
 /// Flags of `bench`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Somebody's own servers by URL; nothing there is flushed, restarted or configured
+    /// Somebody's own servers by URL; nothing there is flushed, restarted or configured, and the run's keys are removed at its end
     #[arg(long, conflicts_with = "topology", value_name = "URL")]
     pub(super) target: Option<String>,
     /// Topologies to start: single, sentinel, cluster, masters [default: single]
@@ -141,7 +141,7 @@ pub(crate) async fn run(
     let seed = seed(common);
     let cancel = Cancel::listen()?;
     if let Some(url) = &options.target {
-        let target: Target = url.parse().map_err(exit::usage)?;
+        let target = crate::args::target(url)?;
         allow(&target, options.yes_this_is_mine)?;
     }
     if options.tui {
@@ -154,6 +154,10 @@ pub(crate) async fn run(
         Some(over) => bench_sweep::run(over, &options, seed, &mut keeper, &cancel, terminal).await,
         None => measure_all(&options, seed, &mut keeper, &cancel, terminal).await,
     };
+    if let Some(url) = &options.target {
+        let mine = options.yes_this_is_mine;
+        super::target::remove_keys_at(url, mine, &keeper.key_prefix(), terminal).await;
+    }
     let ended = match measured {
         Ok(ended) => ended,
         Err(error) if keeper.is_empty() => {

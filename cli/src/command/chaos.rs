@@ -9,7 +9,7 @@ use bench::subject::Subject;
 use chaos::builtin::{self, BUILTINS};
 use chaos::plan::Plan;
 use chaos::run::{RunError, RunOptions, ScenarioRun, run_scenario};
-use chaos::scenario::Scenario;
+use chaos::scenario::{Scenario, misplaced};
 use clap::Args;
 use cluster_config::{External, Provisioner};
 use futures_util::StreamExt as _;
@@ -19,7 +19,7 @@ use results::verdict::State;
 
 use super::provisioner::{self, ProvisionerArgs};
 use super::run::{Keeper, seed};
-use super::target::on_target;
+use super::target::{Servers, on_target};
 use crate::args::Common;
 use crate::cancel::Cancel;
 use crate::exit;
@@ -37,7 +37,7 @@ pub(crate) struct Options {
     /// Another lock in the scenarios' place, e.g. baseline:set-nx-px or 'exec:PROGRAM ARG…'
     #[arg(long, value_name = "S")]
     subject: Option<String>,
-    /// Somebody's own servers by URL: nothing there is started or ended but by the scenario's hooks; keys lie under locklab:RUN:
+    /// Somebody's own servers by URL: nothing there is started or ended but by the scenario's hooks; keys lie under locklab:RUN: and are removed at the end
     #[arg(long, value_name = "URL")]
     target: Option<String>,
     /// The target is not on this machine and may be loaded all the same
@@ -94,14 +94,24 @@ pub(crate) async fn run(
         ));
     }
     let seed = seed(common);
+    // What can be said without the servers is said before they are asked.
+    let unasked = match &options.target {
+        Some(url) => Some(Servers::unasked(url, options.yes_this_is_mine)?),
+        None => None,
+    };
+    if let Some(servers) = &unasked {
+        check_allowed(&options, servers)?;
+    }
+    if options.dry_run {
+        let planned = plans(&options, unasked.as_ref(), seed, terminal)?;
+        return dry_run(&planned, common, terminal);
+    }
     let external = match &options.target {
         Some(url) => Some(super::target::external(url, options.yes_this_is_mine).await?),
         None => None,
     };
-    let mut planned = plans(&options, external.as_ref(), seed, terminal)?;
-    if options.dry_run {
-        return dry_run(&planned, common, terminal);
-    }
+    let servers = external.as_ref().map(Servers::of);
+    let mut planned = plans(&options, servers.as_ref(), seed, terminal)?;
     if options.tui {
         terminal.start_live("chaos")?;
     }
@@ -112,24 +122,25 @@ pub(crate) async fn run(
     };
     let mut keeper = Keeper::begin(common, "chaos", &name, seed)?;
     terminal.note(&format!("seed {seed}"));
-    let external: Option<Arc<dyn Provisioner>> = match external {
-        None => None,
-        Some(external) => {
-            // Fresh by name: what an earlier scenario left on these servers is no business of the next.
-            let prefix = keeper.key_prefix();
-            for (number, planned) in (1..).zip(&mut planned) {
-                planned.plan.prefix_locks(&format!("{prefix}{number}:"));
-            }
-            Some(Arc::new(external.for_run(&prefix)))
+    let prefix = keeper.key_prefix();
+    if external.is_some() {
+        // Fresh by name: what an earlier scenario left on these servers is no business of the next.
+        for (number, planned) in (1..).zip(&mut planned) {
+            planned.plan.prefix_locks(&format!("{prefix}{number}:"));
         }
-    };
+    }
+    let for_run = |external: &External| Arc::new(external.for_run(&prefix)) as Arc<dyn Provisioner>;
     let how = How {
-        external,
+        external: external.as_ref().map(for_run),
         toxiproxy: options.toxiproxy,
         compress_above: options.compress_above,
         ..How::side_by_side(options.jobs)
     };
-    let code = run_all(planned, how, &mut keeper, &cancel, terminal).await?;
+    let ended = run_all(planned, how, &mut keeper, &cancel, terminal).await;
+    if let Some(external) = &external {
+        super::target::remove_keys(external, &prefix, terminal).await;
+    }
+    let code = ended?;
     if keeper.is_empty() {
         keeper.discard();
         return Ok(code);
@@ -145,44 +156,69 @@ pub(crate) async fn run(
     Ok(code)
 }
 
+/// The files and built-in scenarios that were asked for, with their texts.
+fn sources(options: &Options) -> anyhow::Result<Vec<(String, String)>> {
+    if options.all {
+        let all = BUILTINS.iter();
+        return Ok(all
+            .map(|builtin| (builtin.path.to_owned(), builtin.text.to_owned()))
+            .collect());
+    }
+    options.scenarios.iter().map(|name| source(name)).collect()
+}
+
+/// Faults on servers beyond this machine need their owner's word, whatever the servers are.
+fn check_allowed(options: &Options, servers: &Servers) -> anyhow::Result<()> {
+    let mut wrong = Vec::new();
+    for (file, text) in sources(options)? {
+        // What cannot be read is said with everything else that is wrong.
+        if let Ok(scenario) = Scenario::parse(&file, &text) {
+            wrong.extend(servers.not_allowed((&file, &text), &scenario, &options.allow));
+        }
+    }
+    match wrong.is_empty() {
+        true => Ok(()),
+        false => Err(exit::usage(wrong.join("\n"))),
+    }
+}
+
 /// Everything is read and planned before anything starts; all that is wrong is said together.
 fn plans(
     options: &Options,
-    external: Option<&External>,
+    servers: Option<&Servers>,
     seed: u64,
     terminal: &Terminal,
 ) -> anyhow::Result<Vec<Planned>> {
-    let sources: Vec<(String, String)> = if options.all {
-        BUILTINS
-            .iter()
-            .map(|builtin| (builtin.path.to_owned(), builtin.text.to_owned()))
-            .collect()
-    } else {
-        options
-            .scenarios
-            .iter()
-            .map(|name| source(name))
-            .collect::<anyhow::Result<_>>()?
-    };
     let mut planned = Vec::new();
     let mut wrong = Vec::new();
-    for (file, text) in sources {
+    for (file, text) in sources(options)? {
         let parsed = Scenario::parse(&file, &text).map_err(|errors| errors.to_string());
-        let parsed = parsed.and_then(|scenario| match external {
+        let parsed = parsed.and_then(|scenario| match servers {
             None => Ok(scenario),
-            Some(external) => on_target((&file, &text), scenario, external, &options.allow),
+            Some(servers) => on_target((&file, &text), scenario, servers, &options.allow),
         });
         let parsed = parsed.and_then(|scenario| match options.toxiproxy {
             None => Ok(scenario),
             Some(_) => super::target::over_toxiproxy((&file, &text), scenario),
         });
+        // The suite goes on with what a lock can be tried on.
+        let misplaced = match (&parsed, &options.subject) {
+            (Ok(scenario), Some(subject)) if options.all => {
+                misplaced(subject, None, scenario.topology.kind)
+            }
+            _ => None,
+        };
+        if let Some(why) = misplaced {
+            terminal.warn(&format!("left out: {file}: {why}"));
+            continue;
+        }
         match parsed {
             // The suite goes on with what such a server can do.
             Err(why) if options.all && options.toxiproxy.is_some() => {
                 terminal.warn(&format!("left out: {why}"));
             }
             Ok(mut scenario) => {
-                if external.is_none() {
+                if servers.is_none() {
                     options.provisioner.apply(&mut scenario.topology);
                 }
                 for offset in 0..u64::from(options.repeat) {
@@ -251,6 +287,15 @@ pub(crate) fn planned_one(
             exit::input(format!("{}: {error}", scenario.name))
         }
     })?;
+    let kind = Some(plan.lock.kind.as_str()).filter(|kind| !kind.is_empty());
+    if let Some(why) = misplaced(found.name(), kind, plan.topology.kind) {
+        let why = format!("{}: {why}", scenario.name);
+        return Err(if subject.is_some() {
+            exit::usage(why)
+        } else {
+            exit::input(why)
+        });
+    }
     let kinds = found.kinds();
     if !plan.lock.kind.is_empty() && !kinds.is_empty() && !kinds.contains(&plan.lock.kind) {
         return Err(exit::input(format!(
@@ -382,7 +427,14 @@ pub(crate) async fn run_all(
     let mut kept: Vec<(usize, ScenarioResult)> = Vec::new();
     while let Some((index, dir, plan, result)) = running.next().await {
         match result {
-            Ok(ScenarioRun { mut result, .. }) => {
+            Ok(ScenarioRun {
+                mut result,
+                warnings,
+                ..
+            }) => {
+                for warning in warnings {
+                    terminal.warn(&format!("{} (seed {}): {warning}", plan.name, plan.seed));
+                }
                 result.dir = dir;
                 code = exit::worse(code, result.exit_code);
                 terminal.note(&line(&result));

@@ -7,7 +7,7 @@ use chaos::checkers::{self, CheckOptions, CheckReport};
 use chaos::proof;
 use clap::Args;
 use results::history_file;
-use results::run::FaultSpan;
+use results::run::{FaultSpan, ScenarioResult};
 use results::store::{HISTORY_FILE, RUN_FILE};
 use results::verdict::{State, Verdict, Verdicts};
 
@@ -169,7 +169,11 @@ fn histories(run: &str) -> anyhow::Result<Vec<Judged>> {
     let dir = store().resolve(run).map_err(exit::input)?;
     let kept = results::store::load_dir(&dir).map_err(exit::input)?;
     let several = kept.scenarios.len() > 1;
-    let found: Vec<Judged> = kept
+    let unended = match kept.partial {
+        true => unended(&dir, &kept.scenarios),
+        false => Vec::new(),
+    };
+    let mut found: Vec<Judged> = kept
         .scenarios
         .into_iter()
         .map(|scenario| Judged {
@@ -184,6 +188,7 @@ fn histories(run: &str) -> anyhow::Result<Vec<Judged>> {
             faults: Some(scenario.faults),
         })
         .collect();
+    found.extend(unended);
     if found.is_empty() {
         return Err(exit::input(format!(
             "{} has no scenario, so there is no history to judge",
@@ -191,6 +196,33 @@ fn histories(run: &str) -> anyhow::Result<Vec<Judged>> {
         )));
     }
     Ok(found)
+}
+
+/// Histories of scenarios that a run was killed in: they have no result, and nothing says what their faults did.
+fn unended(dir: &Path, ended: &[ScenarioResult]) -> Vec<Judged> {
+    let inside = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let mut places: Vec<String> = inside
+        .filter(|entry| entry.path().is_dir())
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
+    places.sort();
+    places.insert(0, String::new());
+    places.retain(|place| ended.iter().all(|scenario| scenario.dir != *place));
+    places
+        .into_iter()
+        .filter_map(|place| {
+            Some(Judged {
+                history: history_file::of_dir(&dir.join(&place))?,
+                prefix: match place.is_empty() {
+                    true => place,
+                    false => format!("{place}/"),
+                },
+                faults: None,
+                kinds: Vec::new(),
+                doubts: vec!["the run did not end: what was recorded until then".to_owned()],
+            })
+        })
+        .collect()
 }
 
 /// The scenario's history; where there is none, the name under which it is missed.

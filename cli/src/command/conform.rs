@@ -26,7 +26,7 @@ pub(crate) struct Options {
     /// The kind of lock to try [default: the first that the driver lists]
     #[arg(long, value_name = "KIND")]
     kind: Option<String>,
-    /// How long an answer may take beyond what it waits for
+    /// How long an answer may take beyond what it waits for; the one to hello four times as long
     #[arg(long, value_parser = duration, default_value = "5s", value_name = "TIME")]
     patience: Duration,
     /// Also write the report as Markdown
@@ -46,9 +46,7 @@ pub(crate) async fn run(
     let work = tempfile::tempdir()?;
     let (target, deployment) = match &options.target {
         Some(target) => {
-            let known = target
-                .parse()
-                .map_err(|error| exit::usage(format!("{error}")))?;
+            let known = crate::args::target(target)?;
             super::bench::allow(&known, options.yes_this_is_mine)?;
             (target.clone(), None)
         }
@@ -72,9 +70,22 @@ pub(crate) async fn run(
         kind: options.kind.clone(),
         patience: options.patience,
         may_flush: deployment.is_some(),
-        log: Some(log),
+        log: Some(log.clone()),
     };
-    let found = conform(&trial, |step| terminal.note(&line(step))).await;
+    // A log that is gone afterwards is quoted and not named.
+    let gone = match common.out {
+        Some(_) => String::new(),
+        None => format!(" {}", log.display()),
+    };
+    let quoted = |step: &Step| Step {
+        found: match gone.is_empty() {
+            true => step.found.clone(),
+            false => step.found.replace(&gone, ""),
+        },
+        ..step.clone()
+    };
+    let mut found = conform(&trial, |step| terminal.note(&line(&quoted(step)))).await;
+    found.steps = found.steps.iter().map(quoted).collect();
     if let Some(deployment) = deployment {
         deployment.down().await?;
     }

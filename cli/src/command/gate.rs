@@ -44,6 +44,15 @@ pub(crate) fn run(options: Options, common: &Common, terminal: &Terminal) -> any
     let (conditions, runs): (Vec<&String>, Vec<&String>) =
         options.words.iter().partition(|word| is_condition(word));
     let conditions = conditions_of(&conditions, &options.budget)?;
+    // Two words may be a run and its base; without a condition one of them is rather meant for one.
+    let no_run = |word: &&&String| store().resolve(word).is_err();
+    if conditions.is_empty()
+        && let Some(word) = runs.iter().find(no_run)
+    {
+        return Err(exit::usage(format!(
+            "`{word}` is neither a run nor a condition; a condition compares, as 'p99(acquire) < 5ms' does"
+        )));
+    }
     if conditions.is_empty() {
         return Err(exit::usage(
             "nothing to decide by: give conditions such as 'p99(acquire) < 5ms', or --budget FILE",

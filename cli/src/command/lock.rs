@@ -2,21 +2,24 @@
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use lock_core::{
-    Acquire, Client, ClientOptions, Durability, ErrorKind, Guard, Kind, Lease, LockError, Shape,
-    Target, Wait,
+    Acquire, Client, ClientOptions, Durability, ErrorKind, Guard, Kind, Lease, Lock, LockError,
+    Shape, Target, Wait,
 };
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::args::{durability, duration};
+use crate::args::{Common, durability, duration};
 use crate::exit;
 use crate::terminal::Terminal;
+
+/// The pause before a lock is asked for again that too few replicas had acknowledged: what they lack comes back no sooner.
+const THIN_PAUSE: Duration = Duration::from_millis(100);
 
 /// Flags of `lock`.
 #[derive(Debug, Args)]
@@ -48,8 +51,18 @@ pub(crate) struct Options {
     command: Vec<String>,
 }
 
-pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
-    let target: Target = options.target.parse().map_err(exit::usage)?;
+pub(crate) async fn run(
+    options: Options,
+    common: &Common,
+    terminal: &Terminal,
+) -> anyhow::Result<u8> {
+    if common.json {
+        return Err(exit::usage(
+            "`lock` has no --json: its standard output is the command's own; the exit code and the last line on standard error say how it \
+             went",
+        ));
+    }
+    let target = crate::args::target(&options.target)?;
     let kind = kind_of(options.kind.as_deref(), &target)?;
     let durability: Durability = options.durability.parse().map_err(exit::usage)?;
     if options.lease.is_some_and(|lease| lease.is_zero()) {
@@ -75,15 +88,9 @@ async fn hold_and_run(
     terminal: &Terminal,
 ) -> anyhow::Result<u8> {
     let lock = client.lock(kind, &options.name).map_err(exit::usage)?;
-    let wait = match options.wait {
-        None => Wait::Forever,
-        Some(wait) if wait.is_zero() => Wait::Try,
-        Some(wait) => Wait::AtMost(wait),
-    };
-    let lease = options.lease.map_or(Lease::Renewed, Lease::Fixed);
     let mut signals = Signals::listen()?;
     let acquired = tokio::select! {
-        acquired = lock.acquire(Acquire::default().wait(wait).lease(lease)) => acquired,
+        acquired = acquire(&lock, options, terminal) => acquired,
         _ = signals.next() => return Err(exit::interrupted("interrupted while waiting for the lock")),
     };
     let guard = match acquired {
@@ -102,7 +109,8 @@ async fn hold_and_run(
     let mut child = match command.spawn() {
         Ok(child) => child,
         Err(error) => {
-            release(guard, terminal).await;
+            // Nothing ran, so a lock that is lost by now has harmed nobody.
+            let _ = release(guard, terminal).await;
             terminal.warn(&format!("{}: {error}", options.command[0]));
             return Ok(if error.kind() == std::io::ErrorKind::NotFound {
                 exit::NOT_FOUND
@@ -120,10 +128,10 @@ async fn hold_and_run(
         }
     };
     match ended {
-        Ok(status) => {
-            release(guard, terminal).await;
-            Ok(code_of(status))
-        }
+        Ok(status) => Ok(match release(guard, terminal).await {
+            Kept::Yes => code_of(status),
+            Kept::No => exit::LOST,
+        }),
         Err(reason) => {
             terminal.warn(&format!(
                 "lock {} was lost while the command ran: {reason}",
@@ -134,6 +142,41 @@ async fn hold_and_run(
             drop(guard);
             Ok(exit::LOST)
         }
+    }
+}
+
+/// Asks for the lock until the wait is over, also where it was had but on too few replicas.
+async fn acquire(lock: &Lock, options: &Options, terminal: &Terminal) -> Result<Guard, LockError> {
+    let lease = options.lease.map_or(Lease::Renewed, Lease::Fixed);
+    let begun = Instant::now();
+    let left = || {
+        options
+            .wait
+            .map(|wait| wait.saturating_sub(begun.elapsed()))
+    };
+    let mut thin: Option<LockError> = None;
+    loop {
+        let wait = match left() {
+            None => Wait::Forever,
+            Some(left) if left.is_zero() => Wait::Try,
+            Some(left) => Wait::AtMost(left),
+        };
+        let acquired = lock.acquire(Acquire::default().wait(wait).lease(lease));
+        let error = match acquired.await {
+            Ok(guard) => return Ok(guard),
+            Err(error) => error,
+        };
+        let over = left().is_some_and(|left| left <= THIN_PAUSE);
+        match thin {
+            None if error.kind() != ErrorKind::NotDurable || over => return Err(error),
+            None => terminal.note(&format!("locklab: {error}; asking again")),
+            // The last try may be cut off by the end of the wait, which says less than the tries before it.
+            Some(thin) if over => return Err(thin),
+            Some(_) if error.kind() != ErrorKind::NotDurable => return Err(error),
+            Some(_) => {}
+        }
+        thin = Some(error);
+        tokio::time::sleep(THIN_PAUSE).await;
     }
 }
 
@@ -170,10 +213,25 @@ fn not_acquired(options: &Options, error: &LockError, terminal: &Terminal) -> an
     }
 }
 
-/// The command's result is worth more than the release's, so a failure of the latter is only said.
-async fn release(guard: Guard, terminal: &Terminal) {
-    if let Err(error) = guard.release().await {
-        terminal.warn(&error.to_string());
+/// Whether the lock was kept until its release.
+enum Kept {
+    Yes,
+    No,
+}
+
+/// Gives the lock back. A hold that the server no longer had was lost while the command ran; of any other failure nothing is known, and the
+/// command's result is worth more than the release's, so it is only said.
+async fn release(guard: Guard, terminal: &Terminal) -> Kept {
+    match guard.release().await {
+        Ok(_) => Kept::Yes,
+        Err(error) if error.kind() == ErrorKind::NotHeld => {
+            terminal.warn(&format!("the lock was lost while the command ran: {error}"));
+            Kept::No
+        }
+        Err(error) => {
+            terminal.warn(&error.to_string());
+            Kept::Yes
+        }
     }
 }
 

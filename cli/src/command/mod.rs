@@ -48,7 +48,7 @@ pub(crate) fn run(cli: Cli, terminal: &Terminal) -> anyhow::Result<u8> {
             Command::Up(options) => up::run(options, &common, terminal).await,
             Command::Ps(options) => ps::run(options, &common, terminal).await,
             Command::Down(options) => down::run(options, &common, terminal).await,
-            Command::Lock(options) => lock::run(options, terminal).await,
+            Command::Lock(options) => lock::run(options, &common, terminal).await,
             Command::Bench(options) => bench::run(options, &common, terminal).await,
             Command::Chaos(options) => chaos::run(options, &common, terminal).await,
             Command::Soak(options) => soak::run(options, &common, terminal).await,

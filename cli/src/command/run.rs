@@ -27,6 +27,8 @@ pub(crate) struct Keeper {
     machine: bench::environment::Watch,
     /// The directory was made for this run.
     fresh: bool,
+    /// Tells this run's keys from those of another of its name.
+    drawn: u32,
 }
 
 /// The store of this working directory.
@@ -56,7 +58,14 @@ impl Keeper {
         let fresh = common.out.as_ref().is_none_or(|path| !path.exists());
         let dir = match &common.out {
             Some(path) => RunDir::at(path).map_err(exit::usage)?,
-            None => store().create(&now.strftime("%Y-%m-%d").to_string(), &host, name)?,
+            None => {
+                let date = now.strftime("%Y-%m-%d").to_string();
+                store().create(&date, &host, name).map_err(|error| {
+                    exit::usage(format!(
+                        "{error}; a run is kept in a directory: name one that can be written with --out DIR"
+                    ))
+                })?
+            }
         };
         let meta = Meta {
             started_at: now.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string(),
@@ -72,6 +81,7 @@ impl Keeper {
             started: Instant::now(),
             machine,
             fresh,
+            drawn: rand::random(),
         };
         // Partial until the end says otherwise, so that a killed run says so by itself.
         keeper.run.partial = true;
@@ -84,7 +94,8 @@ impl Keeper {
         std::path::absolute(self.dir.path()).unwrap_or_else(|_| self.dir.path().to_owned())
     }
 
-    /// What every key of this run begins with, so that nothing of somebody else's is touched.
+    /// What every key of this run begins with, so that nothing of somebody else's is touched: the run's name, which another machine may
+    /// have given too, and what this run drew.
     pub(crate) fn key_prefix(&self) -> String {
         let name = self
             .dir
@@ -92,7 +103,7 @@ impl Keeper {
             .file_name()
             .unwrap_or_default()
             .to_string_lossy();
-        format!("locklab:{name}:")
+        format!("locklab:{name}:{:08x}:", self.drawn)
     }
 
     /// Whether anything was measured or judged.

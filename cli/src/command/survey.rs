@@ -1,6 +1,6 @@
 //! Turns `doctor TARGET` into what each server says about itself and what of it is dangerous for locks.
 
-use lock_core::{Client, ClientOptions, Concern, Durability, ServerReport, Severity, Target};
+use lock_core::{Client, ClientOptions, Concern, Durability, ServerReport, Severity};
 use serde_json::{Value, json};
 
 use crate::args::Common;
@@ -9,7 +9,7 @@ use crate::terminal::Terminal;
 
 /// Asks every master; 0 if nothing dangerous was found, 1 if something was, 69 if no server answered.
 pub(crate) async fn run(target: &str, common: &Common, terminal: &Terminal) -> anyhow::Result<u8> {
-    let target: Target = target.parse().map_err(exit::usage)?;
+    let target = crate::args::target(target)?;
     let client = Client::connect(&target, ClientOptions::default())
         .await
         .map_err(exit::missing)?;

@@ -1,20 +1,27 @@
 //! Turns a target URL into somebody else's servers, and scenarios into what may be done to those.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
-use chaos::external::{Allowed, for_servers};
+use chaos::external::{Allowed, for_servers, not_allowed};
 use chaos::scenario::Scenario;
 use chaos::toxiproxy::beyond_toxiproxy;
 use cluster_config::{
-    External, ExternalTarget, Handshake, Secret, SecureStream, Secured, TopologyKind, resolve_host,
+    External, ExternalTarget, Handshake, Secret, SecureStream, Secured, Topology, TopologyKind,
+    resolve_host,
 };
 use lock_core::{Endpoint, Shape, Target, TlsHandshake};
 use tokio::net::TcpStream;
 
 use super::bench::allow;
 use crate::exit;
+use crate::terminal::Terminal;
+
+/// How long keys of a run are looked for on somebody else's servers, at its end.
+const REMOVED_WITHIN: Duration = Duration::from_secs(20);
 
 /// Faults that need their owner's word on servers beyond this machine: what `--allow` takes.
 const ALLOWABLE: [&str; 11] = [
@@ -60,29 +67,39 @@ impl Handshake for OverTls {
 
 /// Finds the servers behind a URL. `mine`: they may be touched although they are not on this machine.
 pub(crate) async fn external(url: &str, mine: bool) -> anyhow::Result<External> {
-    let target: Target = url.parse().map_err(exit::usage)?;
+    let target = crate::args::target(url)?;
     allow(&target, mine)?;
-    let tls = TlsHandshake::of(&target).map_err(|why| exit::usage(format!("{target}: {why}")))?;
-    let mut addresses = Vec::new();
-    for endpoint in target.endpoints() {
-        if let Endpoint::Unix(path) = endpoint {
-            return Err(exit::usage(format!(
-                "{}: faults need servers with addresses; `bench --target` takes sockets",
-                path.display()
-            )));
-        }
-        let address = resolve_host(&endpoint.to_string()).await;
-        addresses.push(address.map_err(exit::missing)?);
+    if let Some(Endpoint::Unix(path)) = target.endpoints().first() {
+        return Err(exit::usage(format!(
+            "{}: faults need servers with addresses; `bench --target` takes sockets",
+            path.display()
+        )));
     }
-    let kind = match target.shape() {
-        Shape::Sentinel => TopologyKind::Sentinel,
-        Shape::Cluster => TopologyKind::Cluster,
-        Shape::Masters => TopologyKind::Masters,
-        _ => TopologyKind::Single,
-    };
+    found(url, &target, mine).await
+}
+
+/// The same for a target that is known to be allowed; a socket too.
+async fn found(url: &str, target: &Target, mine: bool) -> anyhow::Result<External> {
+    let tls = TlsHandshake::of(target).map_err(|why| exit::usage(format!("{target}: {why}")))?;
+    let mut addresses = Vec::new();
+    let mut socket = None;
+    for endpoint in target.endpoints() {
+        addresses.push(match endpoint {
+            Endpoint::Unix(path) => {
+                socket = Some(path.clone());
+                // Nobody dials it.
+                SocketAddr::from(([127, 0, 0, 1], 0))
+            }
+            _ => {
+                let address = resolve_host(&endpoint.to_string()).await;
+                address.map_err(exit::missing)?
+            }
+        });
+    }
     let described = ExternalTarget {
-        kind,
+        kind: kind_of(target),
         addresses,
+        socket,
         master_name: target.master_name().unwrap_or_default().to_owned(),
         tls: tls.map(|tls| Secured(Arc::new(OverTls(tls)))),
         user: target.username().map(str::to_owned),
@@ -97,26 +114,111 @@ pub(crate) async fn external(url: &str, mine: bool) -> anyhow::Result<External> 
         })
 }
 
+fn kind_of(target: &Target) -> TopologyKind {
+    match target.shape() {
+        Shape::Sentinel => TopologyKind::Sentinel,
+        Shape::Cluster => TopologyKind::Cluster,
+        Shape::Masters => TopologyKind::Masters,
+        _ => TopologyKind::Single,
+    }
+}
+
+/// Removes what a run made on somebody else's servers; what stays there is said.
+pub(crate) async fn remove_keys(external: &External, prefix: &str, terminal: &Terminal) {
+    match external.for_run(prefix).remove_keys(REMOVED_WITHIN).await {
+        Ok(removed) => terminal.detail(&format!("{removed} keys of {prefix}* were removed")),
+        Err(why) => terminal.warn(&format!(
+            "keys of this run may have stayed on the target (remove {prefix}* and what contains it): {why}"
+        )),
+    }
+}
+
+/// The same for a run that found the servers by itself.
+pub(crate) async fn remove_keys_at(url: &str, mine: bool, prefix: &str, terminal: &Terminal) {
+    let external = async {
+        let target = crate::args::target(url)?;
+        found(url, &target, mine).await
+    };
+    match external.await {
+        Ok(external) => remove_keys(&external, prefix, terminal).await,
+        Err(why) => terminal.warn(&format!(
+            "keys of this run may have stayed on the target (remove {prefix}* and what contains it): {why:#}"
+        )),
+    }
+}
+
+/// What is known of somebody else's servers when a scenario is read for them.
+pub(crate) struct Servers {
+    /// What they are; `None` where they were not asked: then they are taken for what the scenario wants.
+    topology: Option<Topology>,
+    kind: TopologyKind,
+    loopback: bool,
+    named_by_address: bool,
+}
+
+impl Servers {
+    /// As they were found.
+    pub(crate) fn of(external: &External) -> Self {
+        Servers {
+            topology: Some(external.topology().clone()),
+            kind: external.topology().kind,
+            loopback: external.is_loopback(),
+            named_by_address: external.is_named_by_address(),
+        }
+    }
+
+    /// As far as their URL says, without asking them.
+    pub(crate) fn unasked(url: &str, mine: bool) -> anyhow::Result<Self> {
+        let target = crate::args::target(url)?;
+        allow(&target, mine)?;
+        let tls = TlsHandshake::of(&target).map_err(exit::usage)?;
+        Ok(Servers {
+            topology: None,
+            kind: kind_of(&target),
+            loopback: target.is_loopback(),
+            named_by_address: tls.is_some_and(|tls| !tls.any_address()),
+        })
+    }
+
+    /// Faults of a scenario that these servers' owner has not allowed, with their lines.
+    pub(crate) fn not_allowed(
+        &self,
+        (file, text): (&str, &str),
+        scenario: &Scenario,
+        allowed: &[String],
+    ) -> Option<String> {
+        let wrong = not_allowed(scenario, self.loopback, allowed);
+        (!wrong.is_empty()).then(|| complaints((file, text), wrong))
+    }
+}
+
 /// The scenario on these servers, or everything that cannot be done to them, with the lines of the faults.
 pub(crate) fn on_target(
-    (file, text): (&str, &str),
+    source: (&str, &str),
     scenario: Scenario,
-    external: &External,
+    servers: &Servers,
     allowed: &[String],
 ) -> Result<Scenario, String> {
+    let topology = match &servers.topology {
+        Some(topology) => topology.clone(),
+        None if scenario.topology.kind == servers.kind => scenario.topology.clone(),
+        None => Topology::of(servers.kind),
+    };
     let allowed = Allowed {
-        topology: external.topology(),
-        loopback: external.is_loopback(),
-        named_by_address: external.is_named_by_address(),
+        topology: &topology,
+        loopback: servers.loopback,
+        named_by_address: servers.named_by_address,
         faults: allowed,
     };
-    for_servers(scenario, &allowed).map_err(|wrong| {
-        let complaints: Vec<String> = wrong
-            .into_iter()
-            .map(|(index, why)| format!("{file}:{}:1: {why}", line_of(text, "[[faults]]", index)))
-            .collect();
-        complaints.join("\n")
-    })
+    for_servers(scenario, &allowed).map_err(|wrong| complaints(source, wrong))
+}
+
+fn complaints((file, text): (&str, &str), wrong: Vec<(usize, String)>) -> String {
+    let complaints: Vec<String> = wrong
+        .into_iter()
+        .map(|(index, why)| format!("{file}:{}:1: {why}", line_of(text, "[[faults]]", index)))
+        .collect();
+    complaints.join("\n")
 }
 
 /// The scenario as it is, or everything in it that a Toxiproxy server cannot do, with the lines of the faults.

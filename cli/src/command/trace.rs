@@ -7,9 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use lock_core::{
-    Acquire, Client, ClientOptions, Kind, Lease, LockError, Target, Traced, Tracer, Wait,
-};
+use lock_core::{Acquire, Client, ClientOptions, Kind, Lease, LockError, Traced, Tracer, Wait};
 use serde_json::{Value, json};
 
 use crate::args::Common;
@@ -101,7 +99,7 @@ pub(crate) async fn run(
     common: &Common,
     terminal: &Terminal,
 ) -> anyhow::Result<u8> {
-    let target: Target = options.target.parse().map_err(exit::usage)?;
+    let target = crate::args::target(&options.target)?;
     let kind = kind_of(options.kind.as_deref(), &target)?;
     let record = Record::new();
     let began = Instant::now();

@@ -104,12 +104,39 @@ fn named(word: &str) -> anyhow::Result<Topology> {
     )))
 }
 
+/// Refuses a number of what the topology has none of.
+fn has_counts(options: &Options, kind: TopologyKind) -> anyhow::Result<()> {
+    use TopologyKind::{Cluster, Masters, Sentinel};
+    let counts: [(&str, Option<u32>, &[TopologyKind]); 4] = [
+        ("replicas", options.replicas, &[Sentinel, Cluster, Masters]),
+        ("masters", options.masters, &[Masters]),
+        ("shards", options.shards, &[Cluster]),
+        ("sentinels", options.sentinels, &[Sentinel]),
+    ];
+    let wrong: Vec<String> = counts
+        .into_iter()
+        .filter(|(_, given, of)| given.is_some_and(|given| given > 0) && !of.contains(&kind))
+        .map(|(word, _, of)| {
+            let of: Vec<&str> = of.iter().map(|kind| kind.name()).collect();
+            format!(
+                "--{word}: a `{kind}` topology has no {word}; it goes with {}",
+                of.join(", ")
+            )
+        })
+        .collect();
+    match wrong.is_empty() {
+        true => Ok(()),
+        false => Err(exit::usage(wrong.join("\n"))),
+    }
+}
+
 pub(crate) async fn run(
     options: Options,
     common: &Common,
     terminal: &Terminal,
 ) -> anyhow::Result<u8> {
     let mut topology = named(&options.topology)?;
+    has_counts(&options, topology.kind)?;
     topology.replicas = options.replicas.unwrap_or(topology.replicas);
     topology.masters = options.masters.unwrap_or(topology.masters);
     topology.shards = options.shards.unwrap_or(topology.shards);

@@ -1,10 +1,12 @@
 //! Turns the URL of somebody else's servers into a deployment in which nothing was started and nothing is ended.
 
 mod discover;
+mod leftovers;
 mod owners;
 mod secured;
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use async_trait::async_trait;
 
@@ -27,6 +29,8 @@ pub struct ExternalTarget {
     pub kind: TopologyKind,
     /// Its addresses: servers, or sentinels.
     pub addresses: Vec<SocketAddr>,
+    /// The Unix socket of a single server, which then needs no address of its own.
+    pub socket: Option<PathBuf>,
     /// The name under which the sentinels know the master; empty without sentinels.
     pub master_name: String,
     /// How servers that speak TLS are trusted; `None`: they speak in the clear.
@@ -44,7 +48,7 @@ impl ExternalTarget {
         let data = role != Role::Sentinel;
         Dial {
             address,
-            socket: None,
+            socket: self.socket.clone(),
             tls: self.tls.clone(),
             user: self.user.clone().filter(|_| data),
             password: self.password.clone().filter(|_| data),

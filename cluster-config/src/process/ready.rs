@@ -228,7 +228,8 @@ fn expect(entries: &Value, name: &str, wanted: &str) -> Result<(), String> {
     match found {
         Some(found) if found == wanted => Ok(()),
         found => Err(format!(
-            "the sentinel says {name} = {found:?}, not yet {wanted:?}"
+            "the sentinel says {name} = `{}`, not yet `{wanted}`",
+            found.unwrap_or_default()
         )),
     }
 }
@@ -297,7 +298,10 @@ pub(crate) async fn cluster_agrees(
                 for (name, wanted) in [("cluster_state", "ok"), ("cluster_known_nodes", known)] {
                     let found = field(&info, name);
                     if found != Some(wanted) {
-                        return Err(format!("{name} is {found:?}, not yet {wanted:?}"));
+                        return Err(format!(
+                            "{name} is `{}`, not yet `{wanted}`",
+                            found.unwrap_or_default()
+                        ));
                     }
                 }
                 let slots = ask(&node.dial, &["CLUSTER", "SLOTS"], ANSWER).await?;

@@ -9,6 +9,7 @@ use super::error::shown;
 #[derive(Clone, Copy)]
 pub(super) enum Type {
     Unsigned,
+    Token,
     Count,
     Signed,
     Bool,
@@ -21,6 +22,7 @@ impl Type {
     fn holds(self, value: &Value) -> bool {
         match self {
             Self::Unsigned => value.is_u64(),
+            Self::Token => value.is_i64() && value.is_u64(),
             Self::Count => value.as_u64().is_some_and(|n| u32::try_from(n).is_ok()),
             Self::Signed => value.is_i64(),
             Self::Bool => value.is_boolean(),
@@ -35,6 +37,7 @@ impl Type {
     fn allowed(self) -> &'static str {
         match self {
             Self::Unsigned => "a whole number from 0 to 2^64-1",
+            Self::Token => "a whole number from 0 to 2^63-1",
             Self::Count => "a whole number from 0 to 2^32-1",
             Self::Signed => "a whole number from -2^63 to 2^63-1",
             Self::Bool => "true or false",
@@ -75,7 +78,7 @@ pub(super) const END: Fields = &[
     ("id", Type::Unsigned),
     ("end", Type::Text),
     ("grant", Type::Text),
-    ("token", Type::Unsigned),
+    ("token", Type::Token),
     ("sent_ns", Type::Unsigned),
     ("error", Type::Any),
 ];
@@ -89,7 +92,7 @@ const WRITE: Fields = &[
     ("event", Type::Text),
     ("lock", Type::Text),
     ("grant", Type::Text),
-    ("token", Type::Unsigned),
+    ("token", Type::Token),
     ("accepted", Type::Bool),
     ("read", Type::Signed),
     ("wrote", Type::Signed),

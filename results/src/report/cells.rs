@@ -1,6 +1,6 @@
 //! Turns parts of a run into the short words that every table of every format shows.
 
-use crate::run::{BenchRow, Estimate, FaultSpan, Outcome, ScenarioResult};
+use crate::run::{BenchRow, Estimate, FaultSpan, Outcome, Run, ScenarioResult};
 use crate::units;
 use crate::verdict::{State, Verdict};
 
@@ -165,6 +165,26 @@ pub(crate) fn shell_line(words: &[String]) -> String {
     quoted.join(" ")
 }
 
+/// The line that makes a run again, somewhere else: with the seed that was drawn, and without the directory that is taken now.
+pub(crate) fn again(run: &Run) -> String {
+    let mut words = Vec::new();
+    let mut seeded = false;
+    let mut rest = run.meta.command_line.iter();
+    while let Some(word) = rest.next() {
+        if word == "--out" {
+            rest.next();
+        } else if !word.starts_with("--out=") {
+            seeded |= word == "--seed" || word.starts_with("--seed=");
+            words.push(word.clone());
+        }
+    }
+    // What is rendered or joined draws nothing.
+    if !seeded && !words.is_empty() && run.meta.seed != 0 {
+        words.extend(["--seed".to_owned(), run.meta.seed.to_string()]);
+    }
+    shell_line(&words)
+}
+
 /// Text from outside without control characters: what a server or a peer wrote must not drive a terminal.
 pub(crate) fn printable(text: &str) -> String {
     text.chars()
@@ -223,6 +243,23 @@ mod tests {
             shell_line(&words),
             "locklab --seed 7 'exec:a b' 'it'\\''s' ''"
         );
+    }
+
+    #[test]
+    fn a_run_is_made_again_with_its_seed_and_in_another_place() {
+        let line = |words: &[&str]| {
+            let mut run = Run::new("r", "chaos", crate::run::Meta::default());
+            run.meta.command_line = words.iter().map(|word| (*word).to_owned()).collect();
+            run.meta.seed = 7;
+            again(&run)
+        };
+        let bare = ["locklab", "chaos", "x.toml"];
+        assert_eq!(line(&bare), "locklab chaos x.toml --seed 7");
+        let given = [
+            "locklab", "--out", "a b", "chaos", "--seed=7", "x.toml", "--out=c",
+        ];
+        assert_eq!(line(&given), "locklab chaos --seed=7 x.toml");
+        assert_eq!(line(&[]), "");
     }
 
     #[test]

@@ -163,7 +163,7 @@ impl<'a> Page<'a> {
                     ]
                 })
                 .collect(),
-            reproduce: cells::shell_line(&run.meta.command_line),
+            reproduce: cells::again(run),
             machine: machine(run),
             servers: run
                 .meta

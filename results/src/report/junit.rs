@@ -153,14 +153,23 @@ fn problem(kind: NonSuccessKind, message: &str, r#type: &str) -> TestCaseStatus 
 /// What was expected, what came, and the first proof.
 fn message(result: &ScenarioResult) -> String {
     let mut lines = vec![format!("expected {}", cells::expected(result))];
+    lines.extend(
+        result
+            .incomplete
+            .iter()
+            .map(|why| format!("incomplete: {why}")),
+    );
     for (class, verdict) in result.verdicts.iter() {
-        let met = result
-            .expected
-            .get(class)
-            .map(|expected| verdict.meets(expected, result.load_ns));
-        if met.is_some_and(|met| met != Some(true)) {
+        let met = match result.expected.get(class) {
+            Some(expected) => verdict.meets(expected, result.load_ns) == Some(true),
+            // Where nothing is expected, only that nothing is known can be wrong.
+            None => !result.expected.is_empty() || verdict.state != State::Unknown,
+        };
+        if !met {
             lines.push(format!("{class}: {}", cells::verdict(verdict)));
-            lines.extend(verdict.why.iter().map(|why| format!("  {why}")));
+            let own = |why: &&String| !result.incomplete.contains(why);
+            let why = verdict.why.iter().filter(own);
+            lines.extend(why.map(|why| format!("  {why}")));
             lines.extend(
                 verdict
                     .anomalies

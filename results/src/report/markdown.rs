@@ -78,9 +78,13 @@ fn scenarios(out: &mut String, run: &Run) {
         }),
     );
     for result in &run.scenarios {
-        let mut proofs = Vec::new();
+        // What holds for every verdict is said once.
+        let incomplete = result.incomplete.iter();
+        let mut proofs: Vec<String> = incomplete.map(|why| format!("incomplete: {why}")).collect();
         for (class, verdict) in result.verdicts.iter() {
-            proofs.extend(verdict.why.iter().map(|why| format!("{class}: {why}")));
+            let own = |why: &&String| !result.incomplete.contains(why);
+            let why = verdict.why.iter().filter(own);
+            proofs.extend(why.map(|why| format!("{class}: {why}")));
             proofs.extend(
                 verdict
                     .anomalies
@@ -251,7 +255,7 @@ fn reproduce(out: &mut String, run: &Run) {
     out.push_str("\n## How to make this again\n\n");
     out.push_str(&format!(
         "```sh\n{}\n```\n\n",
-        printable(&cells::shell_line(&meta.command_line)).replace("```", "` ` `")
+        printable(&cells::again(run)).replace("```", "` ` `")
     ));
     let facts = format!(
         "seed {}, locklab {} {}, {}, {}, {} cores, {}, {}, started {}, took {}",

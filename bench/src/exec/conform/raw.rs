@@ -40,6 +40,8 @@ pub(super) struct Raw {
     asked: BTreeMap<u64, Instant>,
     answered: BTreeSet<u64>,
     replies: BTreeMap<u64, Reply>,
+    /// Answers without one ending, by the request.
+    spoilt: BTreeMap<u64, String>,
     pub(super) events: Vec<Object>,
     /// What it did that no driver may, line by line.
     pub(super) wrong: Vec<String>,
@@ -63,6 +65,7 @@ impl Raw {
             asked: BTreeMap::new(),
             answered: BTreeSet::new(),
             replies: BTreeMap::new(),
+            spoilt: BTreeMap::new(),
             events: Vec::new(),
             wrong: Vec::new(),
             over: false,
@@ -103,12 +106,20 @@ impl Raw {
             if let Some(reply) = self.replies.remove(&id) {
                 return Ok(reply);
             }
+            // A line that answers it in no way the protocol has: nothing better will come.
+            if let Some(wrong) = self.spoilt.remove(&id) {
+                return Err(format!("{wrong}{}", log_tail(self.to.log.as_ref())));
+            }
             if self.over {
                 return Err(self.ended().await);
             }
             if self.next_line(deadline).await.is_none() {
+                let instead = match self.wrong.last() {
+                    Some(wrong) => format!("; it {wrong}"),
+                    None => String::new(),
+                };
                 return Err(format!(
-                    "no answer within {within:?}{}",
+                    "no answer within {within:?}{instead}{}",
                     log_tail(self.to.log.as_ref())
                 ));
             }
@@ -183,8 +194,9 @@ impl Raw {
             ["ok", "busy", "not_held", "failed", "unknown"].contains(&key.as_str())
         });
         let (Some((ending, body)), None) = (endings.next(), endings.next()) else {
-            self.wrong
-                .push(format!("answered without exactly one ending: `{shown}`"));
+            let what = format!("answered without exactly one ending: `{shown}`");
+            self.spoilt.insert(id, what.clone());
+            self.wrong.push(what);
             return;
         };
         self.replies.insert(

@@ -297,8 +297,11 @@ async fn snapshot(
     clients: &[SharedClient],
     servers: Option<&ServerWatch>,
 ) -> Snapshot {
+    let commands = clients.iter().map(|client| client.count_commands());
+    let commands = futures_util::future::join_all(commands).await;
+    let commands = commands.into_iter().sum();
+    // Read at once after the count, which may have come by a pipe: both then belong to one moment.
     let cycles = shared.total_cycles();
-    let commands = clients.iter().map(|c| c.commands()).sum();
     let client_cpu_us = machine::client_cpu_us(clients);
     let client_rss = machine::client_rss_bytes(clients);
     let counts = match servers {

@@ -209,7 +209,7 @@ impl VerdictView {
             rank: match verdict.state {
                 State::Clean => 0,
                 State::Unknown => 1,
-                State::Violated => 1 + verdict.count.max(1),
+                State::Violated => verdict.count.max(1).saturating_add(1),
             },
             class,
             meaning: meaning(class),

@@ -180,8 +180,13 @@ pub(super) fn reasons(run: &Run) -> String {
             ),
         ));
         out.push('\n');
+        // What holds for every verdict is said once.
+        for why in &scenario.incomplete {
+            out.push_str(&format!("    incomplete: {}\n", printable(why)));
+        }
         for (class, verdict) in scenario.verdicts.iter() {
-            for why in &verdict.why {
+            let own = |why: &&String| !scenario.incomplete.contains(why);
+            for why in verdict.why.iter().filter(own) {
                 out.push_str(&format!("    {class}: {}\n", printable(why)));
             }
             if let Some(anomaly) = verdict.anomalies.first() {

@@ -25,9 +25,7 @@ impl Trial<'_> {
         let to = self.options.connect_to("c1");
         let mut raw = Raw::start(&self.options.command, &to).map_err(|e| e.message)?;
         let request = self.hello_request("c1", protocol::VERSION);
-        let reply = raw
-            .ask(request, self.patience().max(Duration::from_secs(20)))
-            .await?;
+        let reply = raw.ask(request, self.start_within()).await?;
         let body = reply.body;
         for field in ["name", "version", "language"] {
             if body
@@ -99,9 +97,7 @@ impl Trial<'_> {
         let to = self.options.connect_to("c1");
         let mut raw = Raw::start(&self.options.command, &to).map_err(|e| e.message)?;
         let request = self.hello_request("c1", FUTURE);
-        let reply = raw
-            .ask(request, self.patience().max(Duration::from_secs(20)))
-            .await;
+        let reply = raw.ask(request, self.start_within()).await;
         raw.kill().await;
         self.wrong.append(&mut raw.wrong);
         let reply = reply?;

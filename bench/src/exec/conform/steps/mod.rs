@@ -174,12 +174,16 @@ impl<'a> Trial<'a> {
         self.options.patience
     }
 
+    /// For the answer to hello: runtimes of some languages need seconds to start.
+    fn start_within(&self) -> Duration {
+        self.patience() * 4
+    }
+
     /// A driver of its own that has said hello.
     async fn fresh(&mut self, client: &str) -> Result<Raw, String> {
         let to = self.options.connect_to(client);
         let mut raw = Raw::start(&self.options.command, &to).map_err(|e| e.message)?;
-        // Runtimes of some languages need seconds to start.
-        let within = self.patience().max(Duration::from_secs(20));
+        let within = self.start_within();
         let reply = raw
             .ask(self.hello_request(client, protocol::VERSION), within)
             .await;
@@ -196,10 +200,10 @@ impl<'a> Trial<'a> {
             Err(why) => {
                 raw.kill().await;
                 let wrong = raw.wrong.join("; ");
-                Err(if wrong.is_empty() {
-                    why
-                } else {
-                    format!("{wrong}; then {why}")
+                let said = raw.wrong.last().is_none_or(|last| why.contains(last));
+                Err(match said {
+                    true => why,
+                    false => format!("{wrong}; then {why}"),
                 })
             }
         }
