@@ -1,20 +1,25 @@
 -- Lengthens the leases of holds; never shortens one and never makes one. For each 1: held; 0: not; one alone as a number.
--- KEYS: locks.  ARGV: lease in ms, the owner of each.
-local lease = tonumber(ARGV[1])
-local function extend(lock, owner)
-    if redis.call('hexists', lock, owner) == 0 then
-        return 0
+-- KEYS: locks, [acquire latch, of one hold alone].  ARGV: lease in ms, the owner of each lock.
+-- Without its latch a hold of an owner that may have several cannot be given back, so it is not lengthened either; and the latch never
+-- outlives the lock.
+local lease, count = tonumber(ARGV[1]), #ARGV - 1
+local latch = KEYS[count + 1]
+local known = not latch or redis.call('get', latch) == '1'
+local function lengthen(key)
+    if redis.call('pttl', key) < lease then
+        redis.call('pexpire', key, ARGV[1])
     end
-    if redis.call('pttl', lock) < lease then
-        redis.call('pexpire', lock, ARGV[1])
+end
+local held, all = {}, known
+for i = 1, count do
+    held[i] = known and redis.call('hexists', KEYS[i], ARGV[i + 1]) or 0
+    if held[i] == 1 then
+        lengthen(KEYS[i])
+    else
+        all = false
     end
-    return 1
 end
-if #KEYS == 1 then
-    return extend(KEYS[1], ARGV[2])
+if latch and all then
+    lengthen(latch)
 end
-local held = {}
-for i, lock in ipairs(KEYS) do
-    held[i] = extend(lock, ARGV[i + 1])
-end
-return held
+return held[2] and held or held[1]

@@ -1,7 +1,6 @@
 -- Gives back one hold, and calls the next if the lock is free then. 1: freed; 0: held still; nil: this owner has it no more.
--- KEYS: and [unlock latch, [acquire latch]].  ARGV: owner, publish command, '1' to give up a place too, [latch in ms].
--- The unlock latch keeps the answer for a repetition. With the acquire latch the acquire is undone: if it has not
--- run, setting its latch makes sure that it never will count; and where that was said before, what the owner has now is another hold.
+-- KEYS: and [unlock latch, acquire latch].  ARGV: owner, publish command, '1' to give up a place too, [latch in ms].
+-- Latches as in release_counted.lua.
 -- Who gives up moves nobody else's deadline.
 local owner, publish, latch = ARGV[1], ARGV[2], KEYS[6]
 local said = latch and redis.call('get', latch)
@@ -13,8 +12,8 @@ if latch then
     redis.call('del', latch)
 end
 local now = clock()
-local never = KEYS[7] and redis.call('get', KEYS[7]) ~= '1'
-if never then
+local never = latch and redis.call('get', KEYS[7]) ~= '1'
+if latch then
     redis.call('set', KEYS[7], '0', 'px', ARGV[4])
 end
 local count = redis.call('hget', lock, owner)

@@ -1,7 +1,6 @@
 -- Gives back one read hold. 1: its owner reads no more; 0: it reads still; nil: it did not.
--- KEYS: lock, channel, [unlock latch, [acquire latch]].  ARGV: owner, PUBLISH or SPUBLISH or BOTH, [latch in ms].
--- The unlock latch keeps the answer for a repetition. With the acquire latch the acquire is undone: if it has not
--- run, setting its latch makes sure that it never will count; and where that was said before, what the owner has now is another hold.
+-- KEYS: lock, channel, [unlock latch, acquire latch].  ARGV: owner, PUBLISH or SPUBLISH or BOTH, [latch in ms].
+-- Latches as in release_counted.lua.
 local lock, channel, latch, owner = KEYS[1], KEYS[2], KEYS[3], ARGV[1]
 if latch then
     local said = redis.call('get', latch)
@@ -10,8 +9,9 @@ if latch then
     end
     -- As a first write it opens the way for others at a server without memory.
     redis.call('del', latch)
-    if KEYS[4] and redis.call('get', KEYS[4]) ~= '1' then
-        redis.call('set', KEYS[4], '0', 'px', ARGV[3])
+    local known = redis.call('get', KEYS[4]) == '1'
+    redis.call('set', KEYS[4], '0', 'px', ARGV[3])
+    if not known then
         return nil
     end
 end

@@ -1,6 +1,6 @@
 -- Gives back one write hold. 1: its owner writes no more, and what it reads it reads on; 0: it writes still; nil: it did not.
--- KEYS: lock, channel, [unlock latch, [acquire latch]].  ARGV: owner, PUBLISH or SPUBLISH or BOTH, [latch in ms].
--- Latches as in give_read.lua.
+-- KEYS: lock, channel, [unlock latch, acquire latch].  ARGV: owner, PUBLISH or SPUBLISH or BOTH, [latch in ms].
+-- Latches as in release_counted.lua.
 local lock, channel, latch, owner = KEYS[1], KEYS[2], KEYS[3], ARGV[1]
 if latch then
     local said = redis.call('get', latch)
@@ -8,8 +8,9 @@ if latch then
         return tonumber(said)
     end
     redis.call('del', latch)
-    if KEYS[4] and redis.call('get', KEYS[4]) ~= '1' then
-        redis.call('set', KEYS[4], '0', 'px', ARGV[3])
+    local known = redis.call('get', KEYS[4]) == '1'
+    redis.call('set', KEYS[4], '0', 'px', ARGV[3])
+    if not known then
         return nil
     end
 end

@@ -1,6 +1,6 @@
 -- Gives back one hold of several locks. 1: all are freed; 0: its owner has some still; nil: it had not all of them, and those that it
 -- had are given back.
--- KEYS: locks, their channels, [unlock latch, [acquire latch]].  ARGV: owner, PUBLISH or SPUBLISH or BOTH, how many locks, [latch in
+-- KEYS: locks, their channels, [unlock latch, acquire latch].  ARGV: owner, PUBLISH or SPUBLISH or BOTH, how many locks, [latch in
 -- ms].  Latches as in release_counted.lua.
 local owner, count = ARGV[1], tonumber(ARGV[3])
 local latch, acquired = KEYS[2 * count + 1], KEYS[2 * count + 2]
@@ -10,8 +10,9 @@ if latch then
         return said ~= '' and tonumber(said) or nil
     end
     redis.call('del', latch)
-    if acquired and redis.call('get', acquired) ~= '1' then
-        redis.call('set', acquired, '0', 'px', ARGV[4])
+    local known = redis.call('get', acquired) == '1'
+    redis.call('set', acquired, '0', 'px', ARGV[4])
+    if not known then
         return nil
     end
 end

@@ -1,6 +1,6 @@
 -- Takes a read hold. nil: held; what is left of a writer's lease in ms, -1 without end; -3: this acquire was settled before.
--- KEYS: lock, waiting writers, [acquire latch].  ARGV: lease in ms, owner, 1: writers who wait come first, [latch in ms].
--- An owner that may hold several times counts each acquire once, told by its latch. An owner that writes may read too.
+-- KEYS: lock, waiting writers, [acquire latch].  ARGV: lease in ms, owner, 1: writers who wait come first.
+-- An owner that may hold several times counts each acquire once, told by its latch, as in acquire.lua. An owner that writes may read too.
 local lock, latch, lease, owner = KEYS[1], KEYS[3], tonumber(ARGV[1]), ARGV[2]
 local found = redis.call('hmget', lock, 'mode', owner, owner .. ':write')
 local mode, count, writes = found[1], found[2], found[3]
@@ -9,12 +9,13 @@ if count then
     left = read_left(lock, owner, count)
 end
 if left ~= -2 then
-    if latch and redis.call('set', latch, '1', 'px', ARGV[4], 'nx') then
+    local life = math.max(lease, left)
+    if latch and redis.call('set', latch, '1', 'px', life, 'nx') then
         count = redis.call('hincrby', lock, owner, 1)
         -- A hold is as long as the longest that its owner asked for, whichever of them is given back first.
-        redis.call('set', ending(lock, owner, count), PLAIN, 'px', math.max(lease, left))
+        redis.call('set', ending(lock, owner, count), PLAIN, 'px', life)
     elseif latch then
-        lengthen(latch, tonumber(ARGV[4]))
+        lengthen(latch, life)
     end
     if left < lease then
         for number = 1, tonumber(count) do
@@ -42,7 +43,7 @@ if not under_write then
         end
     end
 end
-if latch and not redis.call('set', latch, '1', 'px', ARGV[4], 'nx') then
+if latch and not redis.call('set', latch, '1', 'px', lease, 'nx') then
     return -3
 end
 if under_write and ends ~= -1 then

@@ -1,17 +1,18 @@
 -- Takes a write hold. nil: held; how long at most others hold it in ms, -1 without end; -3: this acquire was settled before; -4: the
 -- owner reads, and a reader becomes no writer.
--- KEYS: lock, waiting writers, [acquire latch].  ARGV: lease in ms, owner, how long it is to come before new readers in ms or 0,
--- [latch in ms].
--- An owner that may hold several times counts each acquire once, told by its latch.
+-- KEYS: lock, waiting writers, [acquire latch].  ARGV: lease in ms, owner, how long it is to come before new readers in ms or 0.
+-- An owner that may hold several times counts each acquire once, told by its latch, as in acquire.lua.
 local lock, latch, lease, owner = KEYS[1], KEYS[3], tonumber(ARGV[1]), ARGV[2]
 local mine = owner .. ':write'
 local found = redis.call('hmget', lock, 'mode', mine, owner)
 local mode, count, reads = found[1], found[2], found[3]
-if count and write_left(lock, owner, reads) ~= -2 then
-    if latch and redis.call('set', latch, '1', 'px', ARGV[4], 'nx') then
+local left = count and write_left(lock, owner, reads) or -2
+if left ~= -2 then
+    local life = math.max(lease, left)
+    if latch and redis.call('set', latch, '1', 'px', life, 'nx') then
         redis.call('hincrby', lock, mine, 1)
     elseif latch then
-        lengthen(latch, tonumber(ARGV[4]))
+        lengthen(latch, life)
     end
     if reads then
         lengthen(ending(lock, mine, 1), lease)
@@ -39,7 +40,7 @@ if mode then
     end
     return redis.call('pttl', lock)
 end
-if latch and not redis.call('set', latch, '1', 'px', ARGV[4], 'nx') then
+if latch and not redis.call('set', latch, '1', 'px', lease, 'nx') then
     return -3
 end
 redis.call('hset', lock, 'mode', 'write', mine, 1)

@@ -39,10 +39,11 @@
 //! - **A waiter never depends on a message.** Releases wake it at once; without a message it looks again when the
 //!   holder's lease ends, and after [`ClientOptions::poll_bound`] at the latest.
 //! - **Each hold is its own.** Renewals of one never outlive it and never end with another; one silent server
-//!   does not delay renewals on the others. Re-entry happens only for an equal [`Owner`] that the caller names.
+//!   does not delay renewals on the others. Re-entry happens only for an equal [`Owner`] that the caller names, and then each hold is
+//!   given back and lengthened by its own acquire alone: a release that comes late takes nothing of what the owner was given since.
 //! - **Beside Redisson**: keys, fields, channels and payloads of `reentrant`, `non-reentrant`, `spin`, `fenced`, `fair`, `read` and
 //!   `write` are those of its locks. A release sends no DEL for its unlock latch: a hold of a fresh owner needs none, since its owner
-//!   never comes again, and the latch of a named owner ends by itself within 30 s.
+//!   never comes again, and the latches of a named owner end by themselves, with the lock or within 30 s.
 //!
 //! # What is not
 //!
@@ -53,9 +54,6 @@
 //!   to a replica that had not seen its last steps, or the loss of the data, issues tokens again. [`Durability`] narrows
 //!   that; [`Acquire::token_life`] survives the loss of the counter (a new one begins above all tokens before it), and a
 //!   queued lock does so without it, but not a replica that has an old one. The resource must refuse equal tokens as well as smaller ones.
-//! - **A named owner is one owner.** Redlock binds each release to its own acquire. Everywhere else a release by a named owner that the
-//!   network keeps back until its lease has ended counts for what the same owner has been given since. A fresh owner, which each
-//!   acquire has unless one is named, never comes again, so nothing can be mistaken for it.
 //! - **Belief is not contract.** A process that is paused in the middle of its work goes on after its lease believing that
 //!   it holds the lock. Where that matters, use [`Kind::Fenced`] and let the resource refuse older tokens.
 //! - Waiters of one client are served in their order; between clients there is no order, but for [`Kind::Queued`]

@@ -69,7 +69,8 @@ pub struct Acquire {
     /// How long it lasts without a release.
     pub lease: Lease,
     /// Who holds; `None` is a fresh owner, which nobody else can be and which costs the server least.
-    /// An equal owner that holds the lock already gets it again, at once, and has to release as often.
+    /// An equal owner that holds the lock already gets it again, at once, and has to release as often. Each of its holds has its own
+    /// lease: one that ran out before it was released counts until the lock ends.
     pub owner: Option<Owner>,
     /// How many replicas must have it; `None` is the client's setting.
     pub durability: Option<Durability>,

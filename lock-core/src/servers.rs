@@ -240,7 +240,8 @@ pub(crate) fn renewed_together(hold: &Hold) -> Option<Together> {
     let Servers::One(route) = &hold.lock.servers else {
         return None;
     };
-    if hold.durability != Durability::None || hold.lock.form.renews_alone() {
+    let alone = hold.lock.form.renews_alone(&hold.ask(hold.lease));
+    if hold.durability != Durability::None || alone {
         return None;
     }
     let slot = match route.is_sharded() {

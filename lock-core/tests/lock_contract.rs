@@ -132,6 +132,58 @@ async fn an_acquire_that_arrives_after_its_undo_is_undone_too() {
     }
 }
 
+/// A release that the network keeps for long is no release of what the same owner has been given since, whether the hold was lengthened
+/// before or not. Of a plain lock each hold has a value of its own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_that_arrives_after_its_lease_leaves_the_owners_next_hold_alone() {
+    let mut kinds = Vec::new();
+    for &kind in Kind::ALL.iter().filter(|kind| **kind != Kind::Plain) {
+        kinds.push(tokio::spawn(async move {
+            let deployed = Deployed::single().await;
+            for extended in [false, true] {
+                a_late_release_leaves_the_next_hold_alone(&deployed, kind, extended).await;
+            }
+        }));
+    }
+    for kind in kinds {
+        kind.await.expect("no panic");
+    }
+}
+
+async fn a_late_release_leaves_the_next_hold_alone(
+    deployed: &Deployed,
+    kind: Kind,
+    extended: bool,
+) {
+    let (server, relay) = (&deployed.servers[0], &deployed.relays[0]);
+    let options = ClientOptions::default().response_timeout(150 * MS);
+    let client = deployed.client(options).await;
+    let name = format!("{kind}:{extended}");
+    let lock = client.lock(kind, &name).expect("a good name");
+    let mine = minute().owner(Owner::numbered(1));
+    let short = mine.clone().lease(Lease::Fixed(900 * MS));
+    let guard = lock.acquire(short).await.expect("free");
+    if extended {
+        guard.extend(1_000 * MS).await.expect("held");
+    }
+    // What is asked now is kept; what is asked again goes over new connections, perhaps only in the background.
+    relay.stall();
+    let _ = guard.release().await;
+    server.wait_for(&["EXISTS", &name], |answer| answer == "0");
+    let latches = format!("*latch:{{{name}}}*");
+    server.wait_for(&["KEYS", &latches], str::is_empty);
+    let next = lock.acquire(mine).await.expect("free");
+    let before = scripts_run(server);
+    relay.mend();
+    let until = Instant::now() + PATIENCE;
+    while scripts_run(server) == before {
+        assert!(Instant::now() < until, "{name}: it never arrived");
+        tokio::time::sleep(5 * MS).await;
+    }
+    assert_eq!(server.ok(&["EXISTS", &name]), "1", "{name}: given back");
+    next.release().await.expect("held");
+}
+
 /// A hold is as long as the longest that its owner asked for.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn entering_again_and_extending_never_shorten() {

@@ -151,7 +151,6 @@ impl Bench {
             (_, "a reader's, longer") => Kind::Read,
             ("take_write.lua" | "give_write.lua", _) => Kind::Write,
             (script, _) if script.contains("_rw") => Kind::Write,
-            (script, when) if script.contains("vote") || when.contains("vote") => Kind::Redlock,
             (script, _) if script.contains("plain") => Kind::Plain,
             (script, _) if script.contains("fenced") => Kind::Fenced,
             (script, _) if script.contains("queued") => Kind::Queued,
@@ -162,7 +161,7 @@ impl Bench {
             true => self.ours.all_of(&["n", "{n}2"]).expect("one slot"),
             false => self.lock(kind),
         };
-        let named = when.contains("again") || script.contains("counted") || script.contains("vote");
+        let named = when.contains("again") || script.contains("counted");
         let owner = |how: Acquire| match named {
             true => how.owner(Owner::numbered(1)),
             false => how,
@@ -277,10 +276,10 @@ impl Bench {
                 guard.release().await.expect("held");
                 self.calls()
             }
-            "extend.lua" | "extend_plain.lua" | "extend_rw.lua" | "extend_vote.lua" => {
+            "extend.lua" | "extend_plain.lua" | "extend_rw.lua" => {
                 let guard = take(&lock, owner(minute())).await;
                 guard.extend(60_000 * MS).await.expect("held");
-                let lease = if when.ends_with("longer") {
+                let lease = if when.starts_with("longer") || when.ends_with("longer") {
                     90_000 * MS
                 } else {
                     1000 * MS

@@ -100,8 +100,8 @@ async fn an_owner_that_may_come_again_brings_latches() {
         "{:?}",
         sent[0]
     );
-    assert_eq!(sent[0][5..], ["10000", &owner, "10000"]);
-    assert_eq!(sent[1][2..5], ["3", "n", "redisson_lock__channel:{n}"]);
+    assert_eq!(sent[0][5..], ["10000", &owner]);
+    assert_eq!(sent[1][2..5], ["4", "n", "redisson_lock__channel:{n}"]);
     let id = sent[1][5]
         .strip_prefix("redisson_unlock_latch:{n}:")
         .expect("an unlock latch");
@@ -109,7 +109,8 @@ async fn an_owner_that_may_come_again_brings_latches() {
         id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit()),
         "{id}"
     );
-    assert_eq!(sent[1][6..], [&owner, "PUBLISH", "10000"]);
+    assert_eq!(sent[1][6], sent[0][4], "the acquire that it gives back");
+    assert_eq!(sent[1][7..], [&owner, "PUBLISH", "10000"]);
 }
 
 #[tokio::test]
@@ -341,17 +342,19 @@ async fn a_downgrade_goes_by_the_keys_and_the_channel_of_rreadwritelock() {
         .collect();
     assert_eq!(scripts.len(), 6, "{all:?}");
     for (words, (keys, args)) in scripts.iter().zip([
-        ("n locklab_writers_latch:{n}", "30000 OWNER 0 30000"),
-        ("n locklab_writers_latch:{n}", "30000 OWNER 0 30000"),
+        ("n locklab_writers_latch:{n}", "30000 OWNER 0"),
+        ("n locklab_writers_latch:{n}", "30000 OWNER 0"),
         ("n redisson_rwlock:{n}", "OWNER PUBLISH 30000"),
-        ("n locklab_writers_latch:{n}", "30000 OWNER 0 30000"),
+        ("n locklab_writers_latch:{n}", "30000 OWNER 0"),
         ("n redisson_rwlock:{n}", "OWNER PUBLISH 30000"),
         ("n redisson_rwlock:{n}", "OWNER PUBLISH 30000"),
     ]) {
-        assert_eq!(words[0], "3");
         assert_eq!(words[1..3].join(" "), keys);
-        assert!(words[3].contains("latch:{n}:"), "{words:?}");
-        assert_eq!(words[4..].join(" "), args.replace("OWNER", &owner));
+        let arguments = 1 + words[0].parse::<usize>().expect("a number of keys");
+        let latches = &words[3..arguments];
+        let each = latches.iter().all(|latch| latch.contains("latch:{n}:"));
+        assert!(each && !latches.is_empty(), "{words:?}");
+        assert_eq!(words[arguments..].join(" "), args.replace("OWNER", &owner));
     }
     let told: Vec<_> = (all.iter())
         .filter(|(inner, words)| *inner && words[0].eq_ignore_ascii_case("publish"))

@@ -4,7 +4,7 @@ use redis::Value;
 
 use super::{
     form::{Ask, Extended, Form, Given, Held, Reply},
-    hash::{LOOK, REENTRANT, acquire_latch, latch_life, remembered},
+    hash::{LOOK, REENTRANT, acquire_latch, latch, latch_life},
 };
 use crate::{
     names::Names,
@@ -44,13 +44,11 @@ fn count(names: &Names) -> String {
     names.all().count().to_string()
 }
 
-fn give(ask: &Ask<'_>, undo: bool) -> Request {
+fn give(ask: &Ask<'_>) -> Request {
     let mut request = with_channels(call(&RELEASE, ask.names), ask.names);
     if let Some(ids) = ask.ids {
         request = request.key(&ask.names.latch("redisson_unlock_latch", ids.release));
-        if undo {
-            request = request.key(&acquire_latch(ask.names, ids));
-        }
+        request = request.key(&acquire_latch(ask.names, ids));
     }
     request = request
         .arg(ask.owner.as_bytes())
@@ -72,10 +70,7 @@ impl Form for AllOf {
             .arg_ms(ask.lease)
             .arg(ask.owner.as_bytes())
             .arg(count(ask.names).as_bytes());
-        match ask.ids {
-            Some(_) => request.arg_ms(remembered(ask.lease)),
-            None => request,
-        }
+        request
     }
 
     fn read_acquire(&self, value: &Value) -> Option<Reply> {
@@ -83,11 +78,11 @@ impl Form for AllOf {
     }
 
     fn release(&self, ask: &Ask<'_>) -> Request {
-        give(ask, false)
+        give(ask)
     }
 
     fn undo(&self, ask: &Ask<'_>) -> Request {
-        give(ask, true)
+        self.release(ask)
     }
 
     fn read_release(&self, value: &Value) -> Option<Given> {
@@ -120,7 +115,11 @@ impl Form for AllOf {
         })
     }
 
-    fn renews_alone(&self) -> bool {
+    fn latch(&self, ask: &Ask<'_>) -> Option<Vec<u8>> {
+        latch(ask)
+    }
+
+    fn renews_alone(&self, _ask: &Ask<'_>) -> bool {
         true
     }
 

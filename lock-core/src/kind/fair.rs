@@ -9,7 +9,7 @@ use super::{
         Absent, Ask, Beat, Ears, Extended, Form, Given, Held, Line, News, Reply, Waiting, left,
         line_script,
     },
-    hash::{REENTRANT, acquire_latch, latch_life, remembered},
+    hash::{REENTRANT, acquire_latch, latch, latch_life},
 };
 use crate::{
     names::{Names, companion},
@@ -44,9 +44,7 @@ fn give(ask: &Ask<'_>, undo: bool) -> Request {
     let mut request = request(&GIVE, ask.names);
     if let Some(ids) = ask.ids {
         request = request.key(&ask.names.latch("redisson_unlock_latch", ids.release));
-        if undo {
-            request = request.key(&acquire_latch(ask.names, ids));
-        }
+        request = request.key(&acquire_latch(ask.names, ids));
     }
     // Who asked for no place gives none up: one that stands there is somebody else's of the same name.
     let leaves = undo && ask.place.is_some();
@@ -74,10 +72,7 @@ impl Form for Fair {
             Some(_) => request.arg_ms(PLACE),
             None => request.arg(b"0"),
         };
-        match ask.ids {
-            Some(_) => request.arg_ms(remembered(ask.lease)),
-            None => request,
-        }
+        request
     }
 
     fn read_acquire(&self, value: &Value) -> Option<Reply> {
@@ -111,6 +106,10 @@ impl Form for Fair {
 
     fn extend_arg(&self, ask: &Ask<'_>, request: Request) -> Request {
         REENTRANT.extend_arg(ask, request)
+    }
+
+    fn latch(&self, ask: &Ask<'_>) -> Option<Vec<u8>> {
+        latch(ask)
     }
 
     fn read_extend(&self, value: &Value) -> Option<Extended> {

@@ -31,14 +31,10 @@ impl Form for Fenced {
         }
         request = request.arg_ms(ask.lease).arg(ask.owner.as_bytes());
         // A counter that ends before the lease would start over under its holder.
-        request = match ask.token_life {
+        match ask.token_life {
             Some(life) => request.arg_ms(life.max(ask.lease)),
             None => request.arg(b"0"),
-        };
-        if ask.ids.is_some() {
-            request = request.arg_ms(hash::remembered(ask.lease));
         }
-        request
     }
 
     fn read_acquire(&self, value: &Value) -> Option<Reply> {
@@ -72,6 +68,10 @@ impl Form for Fenced {
 
     fn extend_arg(&self, ask: &Ask<'_>, request: Request) -> Request {
         REENTRANT.extend_arg(ask, request)
+    }
+
+    fn latch(&self, ask: &Ask<'_>) -> Option<Vec<u8>> {
+        hash::latch(ask)
     }
 
     fn read_extend(&self, value: &Value) -> Option<Extended> {

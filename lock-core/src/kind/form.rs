@@ -152,8 +152,11 @@ pub(crate) trait Form: fmt::Debug + Send + Sync {
     /// Lengthens the lease of one hold to `ask.lease` from now.
     fn extend(&self, ask: &Ask<'_>) -> Request {
         let request = Request::new(What::Script(self.extend_script()));
-        let request = self.extend_keys(ask, request).arg_ms(ask.lease);
-        self.extend_arg(ask, request)
+        let mut request = self.extend_keys(ask, request);
+        if let Some(latch) = self.latch(ask) {
+            request = request.key(&latch);
+        }
+        self.extend_arg(ask, request.arg_ms(ask.lease))
     }
     /// Reads the answer for one hold.
     fn read_extend(&self, value: &redis::Value) -> Option<Extended>;
@@ -161,9 +164,13 @@ pub(crate) trait Form: fmt::Debug + Send + Sync {
     fn extend_key<'a>(&self, names: &'a Names) -> Cow<'a, str> {
         Cow::Borrowed(&names.key)
     }
-    /// Whether a renewal of one hold is a request of its own.
-    fn renews_alone(&self) -> bool {
-        false
+    /// The key by which the servers tell this hold from others of its owner, also where it is lengthened.
+    fn latch(&self, _ask: &Ask<'_>) -> Option<Vec<u8>> {
+        None
+    }
+    /// Whether a renewal of one hold is a request of its own. The script that renews many has no place for latches.
+    fn renews_alone(&self, ask: &Ask<'_>) -> bool {
+        self.latch(ask).is_some()
     }
     /// Asks how it stands: who holds it, or how much is free.
     fn look(&self, names: &Names) -> Request;

@@ -17,8 +17,6 @@ static RELEASE_COUNTED: Script = Script::new(
     include_str!("../../scripts/release_counted.lua"),
 );
 static EXTEND: Script = Script::new("extend", include_str!("../../scripts/extend.lua"));
-static EXTEND_VOTE: Script =
-    Script::new("extend_vote", include_str!("../../scripts/extend_vote.lua"));
 pub(super) static LOOK: Script = Script::new("look", include_str!("../../scripts/look.lua"));
 
 /// What the acquire script answers for an acquire that was settled before.
@@ -33,41 +31,23 @@ pub(crate) struct Hash {
     reentrant: bool,
     /// A release speaks on the channel.
     speaks: bool,
-    /// Of an owner that may ask again, a hold is given back and lengthened only by its own acquire.
-    bound: bool,
 }
 
 /// Re-entrant, and waiters are woken.
 pub(crate) static REENTRANT: Hash = Hash {
     reentrant: true,
     speaks: true,
-    bound: false,
 };
 /// An owner that has the lock is told so instead of getting it again.
 pub(crate) static NON_REENTRANT: Hash = Hash {
     reentrant: false,
     speaks: true,
-    bound: false,
 };
 /// Re-entrant, without messages: waiters ask again and again.
 pub(crate) static SPIN: Hash = Hash {
     reentrant: true,
     speaks: false,
-    bound: false,
 };
-/// One master's vote: re-entrant, with requests that are bound to the acquire that they belong to.
-///
-/// Of several masters some may answer long after the others: one that was silent, or down, gets a release again when the same owner has
-/// had the lock anew, and a release by the owner's name alone would take that away. So of an owner that may ask again each vote is given
-/// back and lengthened only where its own acquire is remembered, and that is remembered for as long as the lock lasts by it, to the
-/// millisecond: what outlived the lock would stand for the owner's next hold. A master that has forgotten the acquire has forgotten the
-/// lock with it.
-pub(crate) static REDLOCK: Hash = Hash {
-    reentrant: true,
-    speaks: true,
-    bound: true,
-};
-
 /// First and longest pause of a waiter that is not woken.
 const SPIN_PAUSE_MS: (u64, u64) = (1, 128);
 
@@ -80,15 +60,10 @@ impl Form for Hash {
         let request = lock_alone(&ACQUIRE, ask.names)
             .key(&acquire_latch(ask.names, ids))
             .arg_ms(ask.lease)
-            .arg(ask.owner.as_bytes())
-            .arg_ms(match self.bound {
-                true => ask.lease,
-                false => remembered(ask.lease),
-            });
-        match (self.bound, self.reentrant) {
-            (true, _) => request.arg(b"vote"),
-            (false, false) => request.arg(b"once"),
-            (false, true) => request,
+            .arg(ask.owner.as_bytes());
+        match self.reentrant {
+            false => request.arg(b"once"),
+            true => request,
         }
     }
 
@@ -107,15 +82,12 @@ impl Form for Hash {
     fn release(&self, ask: &Ask<'_>) -> Request {
         match ask.ids {
             None => self.release_single(ask),
-            Some(ids) => release_counted(ask, ids, self.bound),
+            Some(ids) => release_counted(ask, ids),
         }
     }
 
     fn undo(&self, ask: &Ask<'_>) -> Request {
-        match ask.ids {
-            None => self.release_single(ask),
-            Some(ids) => release_counted(ask, ids, true),
-        }
+        self.release(ask)
     }
 
     fn read_release(&self, value: &Value) -> Option<Given> {
@@ -135,19 +107,8 @@ impl Form for Hash {
         request.arg(ask.owner.as_bytes())
     }
 
-    fn extend(&self, ask: &Ask<'_>) -> Request {
-        match ask.ids {
-            Some(ids) if self.bound => lock_alone(&EXTEND_VOTE, ask.names)
-                .key(&acquire_latch(ask.names, ids))
-                .arg_ms(ask.lease)
-                .arg(ask.owner.as_bytes()),
-            _ => self.extend_arg(ask, lock_alone(&EXTEND, ask.names).arg_ms(ask.lease)),
-        }
-    }
-
-    /// One that is bound names its own acquire, for which the script that renews many has no place.
-    fn renews_alone(&self) -> bool {
-        self.bound
+    fn latch(&self, ask: &Ask<'_>) -> Option<Vec<u8>> {
+        latch(ask)
     }
 
     fn read_extend(&self, value: &Value) -> Option<Extended> {
@@ -203,13 +164,10 @@ impl Hash {
 }
 
 /// An owner with several holds is rare where waiters spin; it speaks there too, to nobody.
-fn release_counted(ask: &Ask<'_>, ids: Ids, bound: bool) -> Request {
-    let mut request = lock_and_channel(&RELEASE_COUNTED, ask.names)
-        .key(&ask.names.latch("redisson_unlock_latch", ids.release));
-    if bound {
-        request = request.key(&acquire_latch(ask.names, ids));
-    }
-    request
+fn release_counted(ask: &Ask<'_>, ids: Ids) -> Request {
+    lock_and_channel(&RELEASE_COUNTED, ask.names)
+        .key(&ask.names.latch("redisson_unlock_latch", ids.release))
+        .key(&acquire_latch(ask.names, ids))
         .arg(ask.owner.as_bytes())
         .arg(ask.publish.as_bytes())
         .arg_ms(latch_life(ask.lease))
@@ -223,6 +181,12 @@ fn lock_and_channel(script: &'static Script, names: &Names) -> Request {
     lock_alone(script, names).key(names.channel.as_bytes())
 }
 
+/// What a server keeps of the acquire of an owner that may have several holds. By it alone a hold is given back and lengthened: a
+/// release that comes late, from a server that was silent or from a network that kept it, is no release of the owner's next hold.
+pub(super) fn latch(ask: &Ask<'_>) -> Option<Vec<u8>> {
+    ask.ids.map(|ids| acquire_latch(ask.names, ids))
+}
+
 /// The key that remembers one acquire.
 pub(super) fn acquire_latch(names: &Names, ids: Ids) -> Vec<u8> {
     names.latch("redisson_acquire_latch", ids.acquire)
@@ -230,12 +194,6 @@ pub(super) fn acquire_latch(names: &Names, ids: Ids) -> Vec<u8> {
 
 /// A lease of an hour is no reason to keep a key for each acquire and release that long.
 const LATCH_MOST: Duration = Duration::from_secs(30);
-
-/// For how long a server remembers that an acquire was granted: never longer than the lock lasts by it. If the latch stayed when the lock
-/// has ended, an undo that comes late would take away what the same owner has been given since.
-pub(super) fn remembered(lease: Duration) -> Duration {
-    lease.min(LATCH_MOST)
-}
 
 /// For how long a server keeps the answer to a release, and a late acquire out. A latch must outlive the repetitions of its request, and
 /// those end with the lease.
@@ -246,14 +204,6 @@ pub(crate) fn latch_life(lease: Duration) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn no_acquire_is_remembered_for_longer_than_its_lock_lasts() {
-        for lease_ms in [1, 200, 2_000, 60_000] {
-            let lease = Duration::from_millis(lease_ms);
-            assert!(remembered(lease) <= lease);
-        }
-    }
 
     fn ask(names: &Names, ids: Option<Ids>) -> Ask<'_> {
         Ask {

@@ -143,7 +143,7 @@ const ROWS: &[Row] = &[
         name: "redlock",
         about: "majority of independent masters, each member an RLock",
         place: Place::Majority,
-        form: &hash::REDLOCK,
+        form: &hash::REENTRANT,
     },
 ];
 

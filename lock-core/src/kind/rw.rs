@@ -6,7 +6,7 @@ use redis::Value;
 
 use super::{
     form::{Ask, Extended, Form, Given, Held, Reply, left, line_script},
-    hash::{REENTRANT, acquire_latch, latch_life, remembered},
+    hash::{REENTRANT, acquire_latch, latch, latch_life},
 };
 use crate::{
     names::{Names, companion},
@@ -39,7 +39,7 @@ impl Side {
         }
     }
 
-    fn give(&self, ask: &Ask<'_>, undo: bool) -> Request {
+    fn give(&self, ask: &Ask<'_>) -> Request {
         let script = match self {
             Side::Read => &GIVE_READ,
             Side::Write => &GIVE_WRITE,
@@ -47,9 +47,7 @@ impl Side {
         let mut request = lock_and(script, ask.names, &ask.names.channel);
         if let Some(ids) = ask.ids {
             request = request.key(&ask.names.latch("redisson_unlock_latch", ids.release));
-            if undo {
-                request = request.key(&acquire_latch(ask.names, ids));
-            }
+            request = request.key(&acquire_latch(ask.names, ids));
         }
         request = request
             .arg(ask.owner.as_bytes())
@@ -90,10 +88,7 @@ impl Form for Side {
             (Side::Write, Some(first)) if ask.place.is_some() => request.arg_ms(first),
             _ => request.arg(b"0"),
         };
-        match ask.ids {
-            Some(_) => request.arg_ms(remembered(ask.lease)),
-            None => request,
-        }
+        request
     }
 
     fn read_acquire(&self, value: &Value) -> Option<Reply> {
@@ -101,11 +96,11 @@ impl Form for Side {
     }
 
     fn release(&self, ask: &Ask<'_>) -> Request {
-        self.give(ask, false)
+        self.give(ask)
     }
 
     fn undo(&self, ask: &Ask<'_>) -> Request {
-        self.give(ask, true)
+        self.release(ask)
     }
 
     fn read_release(&self, value: &Value) -> Option<Given> {
@@ -131,6 +126,10 @@ impl Form for Side {
             Side::Write => Cow::Owned(format!("{}:write", ask.owner)),
         };
         request.arg(field.as_bytes())
+    }
+
+    fn latch(&self, ask: &Ask<'_>) -> Option<Vec<u8>> {
+        latch(ask)
     }
 
     fn read_extend(&self, value: &Value) -> Option<Extended> {
