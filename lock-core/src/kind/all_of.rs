@@ -63,8 +63,8 @@ fn give(ask: &Ask<'_>) -> Request {
 impl Form for AllOf {
     fn acquire(&self, ask: &Ask<'_>) -> Request {
         let mut request = call(&ACQUIRE, ask.names);
-        if let Some(ids) = ask.ids {
-            request = request.key(&acquire_latch(ask.names, ids));
+        if let Some(latch) = latch(ask) {
+            request = request.key(&latch);
         }
         request = request
             .arg_ms(ask.lease)

@@ -61,8 +61,8 @@ fn give(ask: &Ask<'_>, undo: bool) -> Request {
 impl Form for Fair {
     fn acquire(&self, ask: &Ask<'_>) -> Request {
         let mut request = request(&TAKE, ask.names);
-        if let Some(ids) = ask.ids {
-            request = request.key(&acquire_latch(ask.names, ids));
+        if let Some(latch) = latch(ask) {
+            request = request.key(&latch);
         }
         request = request
             .arg_ms(ask.lease)

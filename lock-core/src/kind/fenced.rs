@@ -26,8 +26,8 @@ impl Form for Fenced {
         let mut request = Request::new(What::Script(&ACQUIRE))
             .key(ask.names.key.as_bytes())
             .key(counter.as_bytes());
-        if let Some(ids) = ask.ids {
-            request = request.key(&hash::acquire_latch(ask.names, ids));
+        if let Some(latch) = hash::latch(ask) {
+            request = request.key(&latch);
         }
         request = request.arg_ms(ask.lease).arg(ask.owner.as_bytes());
         // A counter that ends before the lease would start over under its holder.

@@ -79,8 +79,8 @@ impl Form for Side {
             Side::Write => &TAKE_WRITE,
         };
         let mut request = lock_and(script, ask.names, &writers);
-        if let Some(ids) = ask.ids {
-            request = request.key(&acquire_latch(ask.names, ids));
+        if let Some(latch) = latch(ask) {
+            request = request.key(&latch);
         }
         request = request.arg_ms(ask.lease).arg(ask.owner.as_bytes());
         request = match (self, ask.writers_first) {
