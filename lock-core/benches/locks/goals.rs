@@ -1,5 +1,7 @@
 //! Turns a figure and its bound into one line: the goal, what was measured, reached or not.
 
+use std::fmt;
+
 /// What a figure may be.
 #[derive(Clone, Copy)]
 pub(crate) enum Bound {
@@ -28,6 +30,13 @@ impl Ratio {
     }
 }
 
+impl fmt::Display for Ratio {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Ratio { median, low, high } = self;
+        write!(f, "{median:.3} (rounds {low:.3} to {high:.3})")
+    }
+}
+
 /// Says whether a ratio is what it should be. A bound between the rounds is neither reached nor missed.
 pub(crate) fn ratio(name: &str, ratio: Ratio, bound: Bound) {
     let Ratio { median, low, high } = ratio;
@@ -37,10 +46,7 @@ pub(crate) fn ratio(name: &str, ratio: Ratio, bound: Bound) {
         Bound::AtMost(bound) if low <= bound => "not shown to be missed",
         _ => "NOT reached",
     };
-    println!(
-        "goal: {name}: {median:.3} (rounds {low:.3} to {high:.3}), {}: {verdict}",
-        text(bound)
-    );
+    println!("goal: {name}: {ratio}, {}: {verdict}", text(bound));
 }
 
 /// Says whether a figure is what it should be.

@@ -9,6 +9,8 @@
 // A benchmark's output is what it is for.
 #![allow(clippy::print_stdout)]
 
+#[cfg(feature = "peer")]
+mod bare;
 mod chain;
 mod cycle;
 mod goals;

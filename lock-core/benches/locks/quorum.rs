@@ -87,11 +87,12 @@ async fn beside_rslock(masters: usize) -> Result<(), Failure> {
     use std::sync::Arc;
 
     use crate::{
+        bare,
         cycle::{self, Count, Pairs},
         peer,
     };
 
-    let servers: Vec<_> = (0..masters).map(|_| Server::start(&[])).collect();
+    let servers: Arc<Vec<_>> = Arc::new((0..masters).map(|_| Server::start(&[])).collect());
     let addresses: Vec<_> = servers.iter().map(Server::address).collect();
     let client = connect(&addresses).await?;
     let urls = servers.iter().map(Server::url).collect();
@@ -102,6 +103,7 @@ async fn beside_rslock(masters: usize) -> Result<(), Failure> {
     );
     cycle::heading("rslock");
     let mut all = Vec::new();
+    let mut bare_per_s = Vec::new();
     for tasks in [1, 16, 64] {
         let mut pairs = Pairs::default();
         for _ in 0..ROUNDS {
@@ -115,6 +117,11 @@ async fn beside_rslock(masters: usize) -> Result<(), Failure> {
             pairs
                 .theirs
                 .push(cycle::round(&servers[0], tasks, theirs).await?);
+            if tasks == 1 {
+                let servers = Arc::clone(&servers);
+                let bare = tokio::task::spawn_blocking(move || bare::cycles_per_s(&servers));
+                bare_per_s.push(bare.await??);
+            }
         }
         pairs.print(tasks, "");
         all.push((tasks, pairs));
@@ -127,6 +134,12 @@ async fn beside_rslock(masters: usize) -> Result<(), Failure> {
             "      by processor time alone, with a client that cost nothing: {:.3} at most",
             pairs.ceiling(masters).median
         );
+        if tasks == 1 {
+            let theirs = pairs.theirs.iter().map(|theirs| theirs.cycles_per_s);
+            let ratios = bare_per_s.iter().zip(theirs);
+            let ratio = Ratio::of(ratios.map(|(bare, theirs)| bare / theirs).collect());
+            println!("      by bare sockets, SET NX PX and a script, no lock around them: {ratio}");
+        }
     }
     client.close().await;
     Ok(())
