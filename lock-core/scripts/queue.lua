@@ -46,9 +46,16 @@ local function ahead(client, came)
     return first[1] == client or first[3] == client, behind
 end
 
--- The counter is that of the fenced kind, which may have had an end: a new one begins at the server's clock in microseconds, which
--- is above every token issued before. With a life, in ms, it ends when nobody has had the lock for so long.
-local function next_token(lease, life)
+-- The token of the hold that there is; where its counter is gone, one above it.
+local function this_token()
+    return tonumber(redis.call('get', counter) or nil) or clock()
+end
+
+-- Gives a free lock to an owner, and says with which token. The counter is that of the fenced kind, which may have had an end: a new
+-- one begins at the server's clock in microseconds, which is above every token issued before. With a life, in ms, it ends when nobody
+-- has had the lock for so long.
+local function grant(owner, lease, life)
+    -- The token first: without one there is to be no hold either.
     local token = redis.call('incr', counter)
     life = life > 0 and math.max(life, lease) or nil
     if token == 1 then
@@ -64,78 +71,64 @@ local function next_token(lease, life)
             redis.call('pexpire', counter, life)
         end
     end
-    return token
-end
-
--- The token of the hold that there is; where its counter is gone, one above it.
-local function this_token()
-    return tonumber(redis.call('get', counter) or nil) or clock()
-end
-
--- Gives a free lock to an owner, and says with which token.
-local function grant(owner, lease, life)
-    -- The token first: without one there is to be no hold either.
-    local token = next_token(lease, life)
     redis.call('hset', lock, owner, 1)
     redis.call('pexpire', lock, lease)
     return token
 end
 
--- The commands that say something in the ways in which a client may listen.
-local function ways(publish)
-    return publish == 'BOTH' and {'PUBLISH', 'SPUBLISH'} or {publish}
-end
-
 -- Whether somebody listens on a channel at this server.
-local function listens(publish, channel)
-    for _, command in ipairs(ways(publish)) do
-        local answer = redis.pcall('pubsub', command == 'SPUBLISH' and 'shardnumsub' or 'numsub', channel)
-        -- Who may not ask has to believe that somebody does.
-        if answer.err or answer[2] > 0 then
-            return true
-        end
-    end
-    return false
-end
-
-local function say(publish, channel, message)
-    for _, command in ipairs(ways(publish)) do
-        redis.pcall(command, channel, message)
-    end
+local function listens(count, channel)
+    local answer = redis.pcall('pubsub', count, channel)
+    -- Who may not ask has to believe that somebody does.
+    return answer.err or answer[2] > 0
 end
 
 -- Gives a free lock to the first in the line who is there to take it, and says so on his client's channel. Nothing: nobody is.
 -- `window` is the longest lease of a hold that was not asked for just now: its holder has to claim the rest. `asker` asks
 -- himself and `client` hears the answer to this very script: they need no message to know. `now` is nil if nobody has looked.
 local function pass(now, life, window, publish, asker, client)
-    local kept = 0
-    while true do
-        local whose = redis.call('zrange', order, kept, kept)[1]
+    local kept, called, token, lease
+    while not called do
+        local head = redis.call('zpopmin', order)
+        local whose = head[1]
         if not whose then
-            return
+            break
         end
         now = now or clock()
         local entry = redis.call('hget', line, whose) or ''
-        local alive, ready, lease, owner = string.match(entry, '^(%d+) (%d) (%d+) (%S+)$')
+        local alive, ready, ms, owner = string.match(entry, '^(%d+) (%d) (%d+) (%S+)$')
         local channel = line .. ':' .. whose
         if not alive or tonumber(alive) * 1000 < now then
-            vacate(whose)
-        elseif owner == asker or whose == client or ready == '0' or listens(publish, channel) then
-            lease = tonumber(lease)
+            redis.call('hdel', line, whose)
+        elseif owner == asker or whose == client or ready == '0'
+            or publish ~= 'SPUBLISH' and listens('numsub', channel)
+            or publish ~= 'PUBLISH' and listens('shardnumsub', channel) then
+            called, lease = owner, tonumber(ms)
             if owner ~= asker then
                 lease = math.min(lease, window)
             end
-            vacate(whose)
-            local token = grant(owner, lease, life)
+            redis.call('hdel', line, whose)
+            token = grant(owner, lease, life)
             if owner ~= asker then
                 -- Only of what is so: a message also reaches those whom this server does not count, at another node of a cluster or
                 -- at a replica, and whoever is named in one holds the lock.
-                say(publish, channel, string.format('%s %d %.0f %d', owner, token, now, lease))
+                local message = string.format('%s %d %.0f %d', owner, token, now, lease)
+                if publish == 'BOTH' then
+                    redis.pcall('PUBLISH', channel, message)
+                    publish = 'SPUBLISH'
+                end
+                redis.pcall(publish, channel, message)
             end
-            return owner, token, lease
         else
             -- Who is subscribed and does not hear is dead or cut off; he keeps his place as long as he counts as alive.
-            kept = kept + 1
+            kept = kept or {}
+            kept[#kept + 1], kept[#kept + 2] = head[2], whose
         end
     end
+    if kept then
+        redis.call('zadd', order, unpack(kept))
+        -- Of a line that was emptied meanwhile the end is gone.
+        keep()
+    end
+    return called, token, lease
 end

@@ -332,6 +332,46 @@ async fn a_queued_lock_whose_user_may_not_count_listeners_is_handed_on_in_order(
     only_latches_and_tokens_stay(&server);
 }
 
+/// Who lives and is cut off at the moment is passed over, and keeps his rank, also where nobody is left besides.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queued_waiter_who_does_not_hear_for_a_moment_keeps_his_rank() {
+    const RANKS: &str = "locklab_queue_order:{q}";
+    for somebody_else in [true, false] {
+        let server = Server::start(&[]);
+        let (holder, waiter) = (
+            lock(&server, Kind::Queued).await,
+            lock(&server, Kind::Queued).await,
+        );
+        let guard = holder.acquire(minute()).await.expect("free");
+        let now_us = Peer(&server).now_ms() * 1000;
+        for (rank, deaf) in ["deaf1", "deaf2"].into_iter().enumerate() {
+            // Alive for ever, and nobody listens on his channel.
+            let place = format!("9999999999999 1 60000 {deaf}:1");
+            server.ok(&["HSET", "locklab_queue:{q}", deaf, &place]);
+            let came = (now_us - 10 + rank as u64).to_string();
+            server.ok(&["ZADD", RANKS, &came, deaf]);
+        }
+        let before = server.ok(&["ZRANGE", RANKS, "0", "-1", "WITHSCORES"]);
+        let waiting = somebody_else.then(|| wait_for(&waiter));
+        if somebody_else {
+            waits(&server, Kind::Queued, 3);
+            listen(&server, Kind::Queued, 1);
+        }
+        guard.release().await.expect("held");
+        if let Some(waiting) = waiting {
+            let guard = waiting.await.expect("no panic").expect("its turn");
+            guard.release().await.expect("held");
+        }
+        assert_eq!(server.ok(&["EXISTS", "q"]), "0");
+        let after = server.ok(&["ZRANGE", RANKS, "0", "-1", "WITHSCORES"]);
+        assert_eq!(after, before);
+        for key in [RANKS, "locklab_queue:{q}"] {
+            let left: i64 = server.ok(&["PTTL", key]).parse().expect("a number");
+            assert!(left > 0, "{key} stays for ever: {left}");
+        }
+    }
+}
+
 /// A server that is full may throw one key of a queued line away and keep the other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiter_whose_place_or_rank_is_evicted_asks_again() {

@@ -161,7 +161,7 @@ impl Store {
                 };
                 list(command, items, rest)?
             }
-            ("ZADD" | "ZSCORE" | "ZREM" | "ZRANGE", [key, rest @ ..]) => {
+            ("ZADD" | "ZSCORE" | "ZREM" | "ZRANGE" | "ZPOPMIN", [key, rest @ ..]) => {
                 let Item::Sorted(members) = self.made(key, Item::Sorted(BTreeMap::new())) else {
                     return None;
                 };
@@ -273,13 +273,28 @@ fn list(command: &str, items: &mut Vec<String>, args: &[&str]) -> Option<Answer>
 
 fn sorted(command: &str, members: &mut BTreeMap<String, i64>, args: &[&str]) -> Option<Answer> {
     Some(match (command, args) {
-        ("ZADD", [score, member]) => {
-            let before = members.insert((*member).to_owned(), number(score)?);
-            Answer::Int(before.is_none().into())
+        ("ZADD", pairs) => {
+            let mut fresh = 0;
+            for pair in pairs.chunks_exact(2) {
+                let before = members.insert(pair[1].to_owned(), number(pair[0])?);
+                fresh += i64::from(before.is_none());
+            }
+            Answer::Int(fresh)
         }
         ("ZSCORE", [member]) => members
             .get(*member)
             .map_or(Answer::Nil, |score| text(score.to_string())),
+        ("ZPOPMIN", []) => {
+            let first = members
+                .iter()
+                .min_by_key(|(member, score)| (**score, (*member).clone()));
+            let Some((member, score)) = first.map(|(member, score)| (member.clone(), *score))
+            else {
+                return Some(Answer::Many(Vec::new()));
+            };
+            members.remove(&member);
+            Answer::Many(vec![text(member), text(score.to_string())])
+        }
         ("ZREM", [member]) => Answer::Int(members.remove(*member).is_some().into()),
         ("ZRANGE", [from, to, rest @ ..]) => {
             let mut ranked: Vec<_> = members.iter().collect();
