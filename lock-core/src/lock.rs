@@ -222,7 +222,9 @@ impl Lock {
         Ok(ours.map_or(0, |holder| holder.holds))
     }
 
-    /// Takes it away from whoever holds it; true if somebody did. The holder learns at its next renewal.
+    /// Takes it away from whoever holds it; true if somebody did. The holder learns at its next renewal, extension or release. Until
+    /// then a guard of a named owner counts as one of that owner's: if he takes the lock anew meanwhile, releasing the old guard gives
+    /// the new hold back.
     pub async fn force_release(&self) -> Result<bool, LockError> {
         let deadline = Instant::now() + self.inner.client.options.response_timeout;
         let asked = self.inner.servers.force_release(&self.inner, deadline);
