@@ -122,11 +122,14 @@ local function pass(now, life, window, publish, asker, client)
         else
             -- Who is subscribed and does not hear is dead or cut off; he keeps his place as long as he counts as alive.
             kept = kept or {}
-            kept[#kept + 1], kept[#kept + 2] = head[2], whose
+            kept[#kept + 1] = head
         end
     end
     if kept then
-        redis.call('zadd', order, unpack(kept))
+        -- One by one: a call takes no more than some thousand arguments.
+        for _, head in ipairs(kept) do
+            redis.call('zadd', order, head[2], head[1])
+        end
         -- Of a line that was emptied meanwhile the end is gone.
         keep()
     end

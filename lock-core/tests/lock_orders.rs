@@ -207,7 +207,6 @@ const COMMANDS: &[&[&str]] = &[
     &["ZADD", "KEY", "7", "VALUE"],
     &["ZADD", "KEY", "9", "VALUE"],
     &["ZSCORE", "KEY", "VALUE"],
-    &["ZADD", "KEY", "9", "VALUE", "8", "VALUE"],
     &["ZREM", "KEY", "VALUE"],
     &["ZPOPMIN", "KEY"],
     &["ZRANGE", "KEY", "0", "1", "withscores"],

@@ -4,12 +4,11 @@
 use std::{
     io::{Read as _, Write as _},
     net::TcpStream,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
-use crate::{Failure, support::Server};
+use crate::{Failure, cycle::ROUND, support::Server};
 
-const ROUND: Duration = Duration::from_millis(600);
 /// The leanest lock that there is: SET NX PX, and delete if it is mine.
 const RELEASE: &str =
     "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0";

@@ -20,7 +20,7 @@ use crate::{
     usage,
 };
 
-const ROUND: Duration = Duration::from_millis(600);
+pub(crate) const ROUND: Duration = Duration::from_millis(600);
 pub(crate) const ROUNDS: usize = 7;
 pub(crate) const TASKS: [usize; 4] = [1, 16, 64, 256];
 

@@ -9,6 +9,7 @@ use lock_core::{Acquire, Client, ClientOptions, Kind, Lease, Wait};
 
 use crate::{
     Failure,
+    cycle::ROUNDS,
     goals::{self, Bound, Ratio},
     lock_support::Relay,
     median,
@@ -19,7 +20,6 @@ const LEASE: Duration = Duration::from_secs(30);
 /// How much later each answer of the slow master comes.
 const SLOW: Duration = Duration::from_millis(20);
 const CYCLES: usize = 200;
-const ROUNDS: usize = 7;
 
 pub(crate) async fn run() -> Result<(), Failure> {
     one_slow_master().await?;
@@ -92,7 +92,7 @@ async fn beside_rslock(masters: usize) -> Result<(), Failure> {
         peer,
     };
 
-    let servers: Arc<Vec<_>> = Arc::new((0..masters).map(|_| Server::start(&[])).collect());
+    let servers: Vec<_> = (0..masters).map(|_| Server::start(&[])).collect();
     let addresses: Vec<_> = servers.iter().map(Server::address).collect();
     let client = connect(&addresses).await?;
     let urls = servers.iter().map(Server::url).collect();
@@ -118,9 +118,8 @@ async fn beside_rslock(masters: usize) -> Result<(), Failure> {
                 .theirs
                 .push(cycle::round(&servers[0], tasks, theirs).await?);
             if tasks == 1 {
-                let servers = Arc::clone(&servers);
-                let bare = tokio::task::spawn_blocking(move || bare::cycles_per_s(&servers));
-                bare_per_s.push(bare.await??);
+                let bare = || bare::cycles_per_s(&servers);
+                bare_per_s.push(tokio::task::block_in_place(bare)?);
             }
         }
         pairs.print(tasks, "");

@@ -20,13 +20,12 @@ use lock_core::{Acquire, Client, Kind, Wait};
 
 use crate::{
     Failure,
-    cycle::{self, Count, Round},
+    cycle::{self, Count, ROUNDS, Round},
     goals::{self, Bound, Ratio},
     median,
     support::Server,
 };
 
-const ROUNDS: usize = 7;
 /// Keys that are drawn from, and requests: one in forty meets a key for the second time. More keys would make the rounds no better,
 /// and all of them are made anew for each.
 const KEYS: u64 = 400_000;

@@ -273,22 +273,16 @@ fn list(command: &str, items: &mut Vec<String>, args: &[&str]) -> Option<Answer>
 
 fn sorted(command: &str, members: &mut BTreeMap<String, i64>, args: &[&str]) -> Option<Answer> {
     Some(match (command, args) {
-        ("ZADD", pairs) => {
-            let mut fresh = 0;
-            for pair in pairs.chunks_exact(2) {
-                let before = members.insert(pair[1].to_owned(), number(pair[0])?);
-                fresh += i64::from(before.is_none());
-            }
-            Answer::Int(fresh)
+        ("ZADD", [score, member]) => {
+            let before = members.insert((*member).to_owned(), number(score)?);
+            Answer::Int(before.is_none().into())
         }
         ("ZSCORE", [member]) => members
             .get(*member)
             .map_or(Answer::Nil, |score| text(score.to_string())),
         ("ZPOPMIN", []) => {
-            let first = members
-                .iter()
-                .min_by_key(|(member, score)| (**score, (*member).clone()));
-            let Some((member, score)) = first.map(|(member, score)| (member.clone(), *score))
+            let ranked = members.iter().map(|(member, score)| (*score, member));
+            let Some((score, member)) = ranked.min().map(|(score, member)| (score, member.clone()))
             else {
                 return Some(Answer::Many(Vec::new()));
             };
