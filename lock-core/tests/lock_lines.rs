@@ -332,6 +332,31 @@ async fn a_queued_lock_whose_user_may_not_count_listeners_is_handed_on_in_order(
     only_latches_and_tokens_stay(&server);
 }
 
+/// However many tasks of a client wait, they hear by the connections and the subscription that one of them needs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_thousand_waiters_of_one_client_need_no_connection_more_than_one() {
+    for kind in KINDS {
+        let server = Server::start(&[]);
+        let (holder, waiter) = (lock(&server, kind).await, lock(&server, kind).await);
+        let guard = holder.acquire(minute()).await.expect("free");
+        let mut waiting = vec![wait_for(&waiter)];
+        waits(&server, kind, 1);
+        listen(&server, kind, 1);
+        let connections = || server.ok(&["CLIENT", "LIST"]).lines().count();
+        let of_one = connections();
+        waiting.extend((1..1000).map(|_| wait_for(&waiter)));
+        // Of a queued lock a client has one place for all.
+        waits(&server, kind, if kind == Kind::Fair { 1000 } else { 1 });
+        listen(&server, kind, 1);
+        assert_eq!(connections(), of_one, "{kind}");
+        for waiting in &waiting {
+            waiting.abort();
+        }
+        waits(&server, kind, 0);
+        guard.release().await.expect("held");
+    }
+}
+
 /// Who lives and is cut off at the moment is passed over, and keeps his rank, also where nobody is left besides.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_queued_waiter_who_does_not_hear_for_a_moment_keeps_his_rank() {
