@@ -94,7 +94,7 @@ fn go_on() -> bool {
 async fn library(lock: Lock) -> Result<(), Failure> {
     let how = Acquire::default().wait(Wait::Try);
     loop {
-        lock.acquire(how.clone()).await?.release().await?;
+        lock.acquire_with(how.clone()).await?.release().await?;
         if !go_on() {
             return Ok(());
         }

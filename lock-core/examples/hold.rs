@@ -25,7 +25,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let wait = Wait::AtMost(Duration::from_secs(60));
     let guard = client
         .lock(kind, &name)?
-        .acquire(Acquire::default().wait(wait))
+        .acquire_with(Acquire::default().wait(wait))
         .await?;
     println!("{name} is held by {}", guard.owner());
     tokio::select! {

@@ -17,7 +17,7 @@
 //! let target = url.parse()?; // such as redis://127.0.0.1:6379
 //! let client = Client::connect(&target, ClientOptions::default()).await?;
 //! let orders = client.lock(Kind::Reentrant, "orders")?;
-//! let guard = orders.acquire(Acquire::default().wait(Wait::AtMost(Duration::from_secs(5)))).await?;
+//! let guard = orders.acquire_with(Acquire::default().wait(Wait::AtMost(Duration::from_secs(5)))).await?;
 //! tokio::select! {
 //!     () = work() => { guard.release().await?; }
 //!     reason = guard.lost() => eprintln!("stopped: {reason}"),

@@ -12,7 +12,7 @@ use crate::{
     acquire,
     client::Shared,
     durability::Durability,
-    error::LockError,
+    error::{ErrorKind, LockError},
     guard::Guard,
     kind::{Form, Held, Kind},
     names::Names,
@@ -180,12 +180,33 @@ impl Lock {
         self.kind
     }
 
-    /// Acquires; `ErrorKind::Busy` when the wait ran out while another held it.
+    /// Waits until it is acquired, for ever if need be; renewed until released. As [`acquire_with`](Lock::acquire_with) by default.
+    pub async fn acquire(&self) -> Result<Guard, LockError> {
+        self.acquire_with(Acquire::default()).await
+    }
+
+    /// One try; `None` if another holds it. Renewed until released.
+    ///
+    /// Errors: as [`acquire_with`](Lock::acquire_with), but never `Busy`.
+    pub async fn try_acquire(&self) -> Result<Option<Guard>, LockError> {
+        let how = Acquire::default().wait(Wait::Try);
+        unless_busy(self.acquire_with(how).await)
+    }
+
+    /// Waits for `timeout` at most; `Busy` if another held it all that time. Renewed until released.
+    ///
+    /// Errors: as [`acquire_with`](Lock::acquire_with).
+    pub async fn acquire_timeout(&self, timeout: Duration) -> Result<Guard, LockError> {
+        let how = Acquire::default().wait(Wait::AtMost(timeout));
+        self.acquire_with(how).await
+    }
+
+    /// Acquires as `how` says; `ErrorKind::Busy` when the wait ran out while another held it.
     ///
     /// A lost answer is asked for again on the spot, as long as the wait lasts; the repetition is recognised by the
     /// server. If the wait ends before it is known, the error is `ErrorKind::Unknown` and whatever may have been
     /// taken is given back in the background. The same happens when the future is dropped.
-    pub async fn acquire(&self, how: Acquire) -> Result<Guard, LockError> {
+    pub async fn acquire_with(&self, how: Acquire) -> Result<Guard, LockError> {
         acquire::acquire(&self.inner, how).await
     }
 
@@ -233,5 +254,14 @@ impl Lock {
 
     fn failed(&self, action: &'static str, error: crate::topology::NodeError) -> LockError {
         LockError::asked(action, self.name(), error)
+    }
+}
+
+/// What one try came to: nothing where it was another's.
+pub(crate) fn unless_busy<T>(tried: Result<T, LockError>) -> Result<Option<T>, LockError> {
+    match tried {
+        Ok(taken) => Ok(Some(taken)),
+        Err(error) if error.kind() == ErrorKind::Busy => Ok(None),
+        Err(error) => Err(error),
     }
 }

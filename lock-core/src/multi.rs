@@ -8,7 +8,7 @@ use crate::{
     acquire::{LAST_LOOK, within},
     error::{ErrorKind, LockError},
     guard::Guard,
-    lock::{Acquire, Lease, Lock, Wait},
+    lock::{Acquire, Lease, Lock, Wait, unless_busy},
     multi_guard::MultiGuard,
 };
 
@@ -37,7 +37,7 @@ const PATIENCE_MS: std::ops::Range<u64> = 500..1500;
 /// # let here = Client::connect(&servers[0].url().parse()?, ClientOptions::default()).await?;
 /// # let there = Client::connect(&servers[1].url().parse()?, ClientOptions::default()).await?;
 /// let both = MultiLock::new([here.lock(Kind::Reentrant, "from")?, there.lock(Kind::Reentrant, "to")?])?;
-/// let guard = both.acquire(Acquire::default()).await?;
+/// let guard = both.acquire().await?;
 /// tokio::select! {
 ///     () = work() => { guard.release().await.whole()?; }
 ///     lost = guard.lost() => eprintln!("stopped: {lost}"),
@@ -88,13 +88,30 @@ impl MultiLock {
         &self.members
     }
 
+    /// Waits until all members are acquired; renewed until released. As [`acquire_with`](MultiLock::acquire_with) by default.
+    pub async fn acquire(&self) -> Result<MultiGuard, LockError> {
+        self.acquire_with(Acquire::default()).await
+    }
+
+    /// One try; `None` if another holds one of them. Renewed until released.
+    pub async fn try_acquire(&self) -> Result<Option<MultiGuard>, LockError> {
+        let how = Acquire::default().wait(Wait::Try);
+        unless_busy(self.acquire_with(how).await)
+    }
+
+    /// Waits for `timeout` at most; `Busy` if all could not be had in that time. Renewed until released.
+    pub async fn acquire_timeout(&self, timeout: Duration) -> Result<MultiGuard, LockError> {
+        let how = Acquire::default().wait(Wait::AtMost(timeout));
+        self.acquire_with(how).await
+    }
+
     /// Acquires all members, each as `how` says; the wait is that of all together.
     ///
     /// Of an error nothing is left held: `Busy` and `Failed` say that whatever had been got is acknowledged to be given back,
     /// `Unknown` that some of it is given back in the background. Giving back takes four response timeouts more at most where no bound
     /// was given, as with one try. The future may be dropped anywhere. A fixed lease counts
     /// from when the last member was got.
-    pub async fn acquire(&self, how: Acquire) -> Result<MultiGuard, LockError> {
+    pub async fn acquire_with(&self, how: Acquire) -> Result<MultiGuard, LockError> {
         let (once, end) = match how.wait {
             Wait::AtMost(wait) if !wait.is_zero() => (false, Instant::now().checked_add(wait)),
             Wait::Forever => (false, None),
@@ -131,7 +148,7 @@ impl MultiLock {
         let asked = join_all(
             self.members
                 .iter()
-                .map(|lock| lock.acquire(one_try.clone())),
+                .map(|lock| lock.acquire_with(one_try.clone())),
         );
         let Some(answers) = within(end.map(last_look), asked).await else {
             // Whatever the members may have granted since, dropping their futures gives back.
@@ -173,7 +190,7 @@ impl MultiLock {
             // No wait at all would be one try, which has a bound of its own.
             let most = most.map(|most| most.max(Duration::from_millis(1)));
             let wait = most.map_or(Wait::Forever, Wait::AtMost);
-            match lock.acquire(how.clone().wait(wait)).await {
+            match lock.acquire_with(how.clone().wait(wait)).await {
                 Ok(guard) => {
                     sent_at = guard.sent_at();
                     held.push(guard);

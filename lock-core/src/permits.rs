@@ -127,14 +127,14 @@ impl Permits {
     }
 
     /// Takes one permit; as [`acquire_many`](Permits::acquire_many).
-    pub async fn acquire(&self, how: Acquire) -> Result<PermitGuard, LockError> {
+    pub async fn acquire_with(&self, how: Acquire) -> Result<PermitGuard, LockError> {
         self.acquire_many(1, how).await
     }
 
     /// Takes so many permits, 1 to 4,096, all or none, with one lease. An owner and a token's life are `Invalid`: whoever knows
     /// an id holds that permit.
     ///
-    /// Errors and bounds as [`Lock::acquire`](crate::Lock::acquire), and so when the future is dropped.
+    /// Errors and bounds as [`Lock::acquire_with`](crate::Lock::acquire_with), and so when the future is dropped.
     pub async fn acquire_many(&self, permits: u32, how: Acquire) -> Result<PermitGuard, LockError> {
         let invalid = |why: String| {
             let name = self.name();

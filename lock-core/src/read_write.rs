@@ -21,7 +21,7 @@ use crate::{
 /// # let server = support::Server::start(&[]);
 /// # let client = Client::connect(&server.url().parse()?, ClientOptions::default()).await?;
 /// let prices = client.read_write("prices")?;
-/// let writing = prices.write().acquire(Acquire::default()).await?;
+/// let writing = prices.write().acquire().await?;
 /// // … change them, then go on reading what was written, with nobody in between:
 /// let reading = prices.read_under(&writing, Acquire::default()).await?;
 /// writing.release().await?;
@@ -59,7 +59,7 @@ impl ReadWrite {
     /// nobody having written in between, and readers who wait get in at once.
     ///
     /// The owner in `how` is that of `writing`, whatever was set. While that is held this waits for nobody. Errors: `Invalid` if
-    /// `writing` is no write hold of this lock by this client, else as [`Lock::acquire`]; `writing` stays as it is.
+    /// `writing` is no write hold of this lock by this client, else as [`Lock::acquire_with`]; `writing` stays as it is.
     pub async fn read_under(&self, writing: &Guard, how: Acquire) -> Result<Guard, LockError> {
         let hold = writing.hold();
         let ours = hold.lock.word == Kind::Write.name()
@@ -83,6 +83,6 @@ impl ReadWrite {
             .next()
             .and_then(|number| number.parse().ok());
         let owner = number.map(Owner).expect("an owner ends with a number");
-        self.read.acquire(how.owner(owner)).await
+        self.read.acquire_with(how.owner(owner)).await
     }
 }

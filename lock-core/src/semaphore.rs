@@ -120,7 +120,7 @@ impl Semaphore {
     /// Takes so many permits, all or none; they stay taken until somebody gives as many back. None at all is granted at
     /// once, without a question.
     ///
-    /// Errors: `Busy` when the wait ran out; else as [`Lock::acquire`](crate::Lock::acquire). After `Unknown`, and when the
+    /// Errors: `Busy` when the wait ran out; else as [`Lock::acquire_with`](crate::Lock::acquire_with). After `Unknown`, and when the
     /// future is dropped, what may have been taken is given back in the background.
     pub async fn acquire(&self, permits: u32, wait: Wait) -> Result<(), LockError> {
         if permits > 0 {

@@ -49,11 +49,11 @@ async fn all_are_taken_kept_and_given_back_in_one_call_each() {
     let (client, others) = (client(&server.url()).await, client(&server.url()).await);
     let lock = all(&client);
     // Teaches the server the scripts.
-    let warm = lock.acquire(once()).await.expect("free");
+    let warm = lock.acquire_with(once()).await.expect("free");
     warm.extend(60_000 * MS).await.expect("held");
     warm.release().await.expect("held");
     let before = client.stats().commands;
-    let guard = lock.acquire(once()).await.expect("free");
+    let guard = lock.acquire_with(once()).await.expect("free");
     assert_eq!(there(&server), "3");
     guard.extend(90_000 * MS).await.expect("held");
     for name in NAMES {
@@ -62,7 +62,7 @@ async fn all_are_taken_kept_and_given_back_in_one_call_each() {
         assert!(left > 60_000, "{name}: {left} ms");
         // Each is an RLock to others.
         let single = others.lock(Kind::Reentrant, name).expect("a good name");
-        let error = single.acquire(once()).await.expect_err("held");
+        let error = single.acquire_with(once()).await.expect_err("held");
         assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
     }
     assert_eq!(guard.release().await.expect("held"), Released::Freed);
@@ -78,8 +78,8 @@ async fn one_that_is_anothers_keeps_all_out_until_it_is_free() {
     let lock = all(&ours);
     for name in NAMES {
         let single = theirs.lock(Kind::Reentrant, name).expect("a good name");
-        let held = single.acquire(minute()).await.expect("free");
-        let error = lock.acquire(once()).await.expect_err("held");
+        let held = single.acquire_with(minute()).await.expect("free");
+        let error = lock.acquire_with(once()).await.expect_err("held");
         assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
         assert_eq!(there(&server), "1", "{name}: half of it was taken");
         assert!(lock.is_locked().await.expect("answered"));
@@ -87,7 +87,7 @@ async fn one_that_is_anothers_keeps_all_out_until_it_is_free() {
         assert_eq!(holder.owner, held.owner());
         let waiting = tokio::spawn({
             let lock = lock.clone();
-            async move { lock.acquire(minute()).await }
+            async move { lock.acquire_with(minute()).await }
         });
         let channel = format!("redisson_lock__channel:{name}");
         server.wait_for(&["PUBSUB", "NUMSUB", &channel], |answer| {
@@ -118,7 +118,7 @@ async fn overlapping_sets_exclude_each_other() {
         let inside = inside.clone();
         tasks.push(tokio::spawn(async move {
             for _ in 0..30 {
-                let guard = lock.acquire(minute()).await.expect("its turn");
+                let guard = lock.acquire_with(minute()).await.expect("its turn");
                 let others = inside.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
                 assert_eq!(others, 0, "two have b");
                 tokio::task::yield_now().await;
@@ -138,7 +138,7 @@ async fn the_whole_is_renewed_and_lost_with_one() {
     let server = Server::start(&[]);
     let client = client(&server.url()).await;
     let guard = all(&client)
-        .acquire(Acquire::default())
+        .acquire_with(Acquire::default())
         .await
         .expect("free");
     let until = Instant::now() + LEASE * 2;
@@ -170,13 +170,13 @@ async fn lost_answers_do_nothing_twice() {
     };
     for loss in [Loss::Reset, Loss::Silence] {
         let mine = minute().owner(Owner::numbered(1));
-        let warm = lock.acquire(mine.clone()).await.expect("free");
+        let warm = lock.acquire_with(mine.clone()).await.expect("free");
         warm.release().await.expect("held");
         relay.lose("EVALSHA", loss);
-        let outer = lock.acquire(mine.clone()).await.expect("asked again");
+        let outer = lock.acquire_with(mine.clone()).await.expect("asked again");
         counts("1");
         relay.lose("EVALSHA", loss);
-        let inner = lock.acquire(mine).await.expect("asked again");
+        let inner = lock.acquire_with(mine).await.expect("asked again");
         counts("2");
         relay.lose("EVALSHA", loss);
         assert_eq!(inner.release().await.expect("held"), Released::StillHeld);
@@ -185,7 +185,7 @@ async fn lost_answers_do_nothing_twice() {
         assert_eq!(outer.release().await.expect("held"), Released::Freed);
         // A fresh owner brings no latch.
         relay.lose("EVALSHA", loss);
-        let guard = lock.acquire(minute()).await.expect("asked again");
+        let guard = lock.acquire_with(minute()).await.expect("asked again");
         counts("1");
         relay.lose("EVALSHA", loss);
         assert_eq!(guard.release().await.expect("held"), Released::Freed);
@@ -209,7 +209,7 @@ async fn a_future_dropped_at_any_moment_leaves_nothing() {
                 let mut how = Acquire::default();
                 how.owner = (round % 2 == 0).then(|| Owner::numbered(task));
                 let cycle = async {
-                    let guard = lock.acquire(how).await.expect("in the end");
+                    let guard = lock.acquire_with(how).await.expect("in the end");
                     guard.release().await.expect("held")
                 };
                 let moment = Duration::from_micros(rand::random_range(0..3_000));
@@ -220,7 +220,7 @@ async fn a_future_dropped_at_any_moment_leaves_nothing() {
     for task in tasks {
         task.await.expect("no panic");
     }
-    let guard = all(&clients[0]).acquire(minute()).await.expect("free");
+    let guard = all(&clients[0]).acquire_with(minute()).await.expect("free");
     guard.release().await.expect("held");
     all_is_over(&server, LEASE).await;
 }
@@ -243,7 +243,7 @@ async fn names_that_cannot_go_together_are_refused() {
             assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
             assert!(error.to_string().contains(why), "{error}");
         }
-        let guard = all(&client).acquire(once()).await.expect("free");
+        let guard = all(&client).acquire_with(once()).await.expect("free");
         assert_eq!(guard.release().await.expect("held"), Released::Freed);
     }
 }

@@ -52,7 +52,7 @@ async fn a_hundred_waiters_are_all_served_one_at_a_time() {
             let (lock, inside) = (lock.clone(), Arc::clone(&inside));
             tasks.push(tokio::spawn(async move {
                 let guard = lock
-                    .acquire(Acquire::default())
+                    .acquire_with(Acquire::default())
                     .await
                     .expect("its turn comes");
                 assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "client {number}");
@@ -78,7 +78,7 @@ async fn of_a_thousand_contenders_one_wins() {
     let mut tasks = Vec::new();
     for _ in 0..1000 {
         let lock = lock.clone();
-        tasks.push(tokio::spawn(async move { lock.acquire(once()).await }));
+        tasks.push(tokio::spawn(async move { lock.acquire_with(once()).await }));
     }
     let mut winners = Vec::new();
     for task in tasks {
@@ -95,16 +95,16 @@ async fn an_equal_owner_enters_again_and_releases_as_often() {
     let server = Server::start(&[]);
     let lock = lock(&server).await;
     let mine = fixed(60_000 * MS).owner(Owner::numbered(7));
-    let outer = lock.acquire(mine.clone()).await.expect("free");
+    let outer = lock.acquire_with(mine.clone()).await.expect("free");
     let inner = lock
-        .acquire(mine.lease(Lease::Fixed(1000 * MS)))
+        .acquire_with(mine.lease(Lease::Fixed(1000 * MS)))
         .await
         .expect("mine already");
     assert_eq!(server.ok(&["HVALS", "n"]), "2");
     let left: u64 = server.ok(&["PTTL", "n"]).parse().expect("ms");
     assert!(left > 30_000, "re-entry shortened the lease to {left} ms");
     let busy = lock
-        .acquire(fixed(1000 * MS))
+        .acquire_with(fixed(1000 * MS))
         .await
         .expect_err("a fresh owner is another");
     assert_eq!(busy.kind(), ErrorKind::Busy);
@@ -121,7 +121,7 @@ async fn an_equal_owner_enters_again_and_releases_as_often() {
 async fn a_lock_that_is_anothers_is_not_held_and_not_harmed() {
     let server = Server::start(&[]);
     let lock = lock(&server).await;
-    let guard = lock.acquire(fixed(60_000 * MS)).await.expect("free");
+    let guard = lock.acquire_with(fixed(60_000 * MS)).await.expect("free");
     server.ok(&["DEL", "n"]);
     server.ok(&["HSET", "n", "stranger:1", "1"]);
     let error = guard.release().await.expect_err("it is another's");
@@ -134,7 +134,7 @@ async fn a_renewed_lock_outlives_its_lease_and_dies_with_its_client() {
     let server = Server::start(&[]);
     let client = client(&server, ClientOptions::default().watchdog_lease(300 * MS)).await;
     let lock = client.lock(Kind::Reentrant, "n").expect("a good name");
-    let guard = lock.acquire(once()).await.expect("free");
+    let guard = lock.acquire_with(once()).await.expect("free");
     let mut events = guard.events();
     let began = Instant::now();
     while began.elapsed() < 1000 * MS {
@@ -158,9 +158,9 @@ async fn renewals_of_one_hold_end_with_it_and_leave_the_others_alone() {
     let client = client(&server, ClientOptions::default().watchdog_lease(300 * MS)).await;
     let first = client.lock(Kind::Reentrant, "a").expect("a good name");
     let second = client.lock(Kind::Reentrant, "b").expect("a good name");
-    let kept = second.acquire(once()).await.expect("free");
+    let kept = second.acquire_with(once()).await.expect("free");
     for _ in 0..200 {
-        let guard = first.acquire(once()).await.expect("free");
+        let guard = first.acquire_with(once()).await.expect("free");
         guard.release().await.expect("held");
     }
     let mut events = kept.events();
@@ -182,7 +182,7 @@ async fn a_holder_is_told_when_its_lock_is_gone() {
     let server = Server::start(&[]);
     let client = client(&server, ClientOptions::default().watchdog_lease(600 * MS)).await;
     let lock = client.lock(Kind::Reentrant, "n").expect("a good name");
-    let guard = lock.acquire(once()).await.expect("free");
+    let guard = lock.acquire_with(once()).await.expect("free");
     let mut events = guard.events();
     server.ok(&["DEL", "n"]);
     assert_eq!(guard.lost().await, LostReason::Missing);
@@ -215,11 +215,11 @@ async fn a_holder_is_told_when_its_lock_is_gone() {
 async fn a_fixed_lease_is_lost_before_another_can_enter() {
     let server = Server::start(&[]);
     let lock = lock(&server).await;
-    let guard = lock.acquire(fixed(200 * MS)).await.expect("free");
+    let guard = lock.acquire_with(fixed(200 * MS)).await.expect("free");
     assert!(!guard.is_lost());
     let next = tokio::spawn({
         let lock = lock.clone();
-        async move { (lock.acquire(Acquire::default()).await, Instant::now()) }
+        async move { (lock.acquire_with(Acquire::default()).await, Instant::now()) }
     });
     let mut events = guard.events();
     let Some(GuardEvent::Lost {
@@ -238,7 +238,7 @@ async fn a_fixed_lease_is_lost_before_another_can_enter() {
 async fn an_extension_lengthens_and_never_shortens_or_revives() {
     let server = Server::start(&[]);
     let lock = lock(&server).await;
-    let guard = lock.acquire(fixed(300 * MS)).await.expect("free");
+    let guard = lock.acquire_with(fixed(300 * MS)).await.expect("free");
     guard.extend(60_000 * MS).await.expect("held");
     guard.extend(MS).await.expect("held");
     let left: u64 = server.ok(&["PTTL", "n"]).parse().expect("ms");
@@ -246,7 +246,7 @@ async fn an_extension_lengthens_and_never_shortens_or_revives() {
     assert!(guard.valid_until() > Instant::now() + 30_000 * MS);
 
     let other = lock_named(&server, "brief").await;
-    let brief = other.acquire(fixed(50 * MS)).await.expect("free");
+    let brief = other.acquire_with(fixed(50 * MS)).await.expect("free");
     tokio::time::sleep_until(brief.valid_until().into()).await;
     let error = brief.extend(1000 * MS).await.expect_err("it lapsed");
     assert_eq!(error.kind(), ErrorKind::NotHeld);
@@ -258,7 +258,7 @@ async fn flushed_scripts_are_not_noticed() {
     let lock = lock(&server).await;
     for _ in 0..3 {
         server.ok(&["SCRIPT", "FLUSH"]);
-        let guard = lock.acquire(once()).await.expect("free");
+        let guard = lock.acquire_with(once()).await.expect("free");
         server.ok(&["SCRIPT", "FLUSH"]);
         guard.extend(60_000 * MS).await.expect("held");
         server.ok(&["SCRIPT", "FLUSH"]);
@@ -270,9 +270,9 @@ async fn flushed_scripts_are_not_noticed() {
 async fn a_dropped_guard_is_released() {
     let server = Server::start(&[]);
     let lock = lock(&server).await;
-    drop(lock.acquire(once()).await.expect("free"));
+    drop(lock.acquire_with(once()).await.expect("free"));
     server.wait_for(&["EXISTS", "n"], |answer| answer == "0");
-    drop(lock.acquire(once()).await.expect("free").release());
+    drop(lock.acquire_with(once()).await.expect("free").release());
     server.wait_for(&["EXISTS", "n"], |answer| answer == "0");
 }
 
@@ -281,11 +281,11 @@ async fn a_forced_release_lets_the_next_one_in() {
     let server = Server::start(&[]);
     let lock = lock(&server).await;
     assert!(!lock.force_release().await.expect("answered"));
-    let guard = lock.acquire(once()).await.expect("free");
+    let guard = lock.acquire_with(once()).await.expect("free");
     assert!(lock.is_locked().await.expect("answered"));
     assert!(lock.force_release().await.expect("answered"));
     assert!(!lock.is_locked().await.expect("answered"));
-    lock.acquire(once())
+    lock.acquire_with(once())
         .await
         .expect("free again")
         .release()
@@ -310,22 +310,22 @@ async fn what_cannot_work_is_refused_with_the_reason() {
     );
     let lock = client.lock(Kind::Reentrant, "n").expect("a good name");
     let error = lock
-        .acquire(fixed(Duration::ZERO))
+        .acquire_with(fixed(Duration::ZERO))
         .await
         .expect_err("no lease");
     assert_eq!(error.kind(), ErrorKind::Invalid);
     // Drift takes it all, so it could only be granted too late, again and again.
     let all_drift = fixed(Duration::from_millis(2));
-    let error = lock.acquire(all_drift).await.expect_err("no lease");
+    let error = lock.acquire_with(all_drift).await.expect_err("no lease");
     assert_eq!(error.kind(), ErrorKind::Invalid);
-    let guard = lock.acquire(once()).await.expect("free");
+    let guard = lock.acquire_with(once()).await.expect("free");
     for lease in [Duration::ZERO, Duration::MAX] {
         let error = guard.extend(lease).await.expect_err("no lease");
         assert_eq!(error.kind(), ErrorKind::Invalid, "{lease:?}");
     }
     guard.release().await.expect("held");
     server.ok(&["SET", "n", "a string"]);
-    let error = lock.acquire(once()).await.expect_err("another type");
+    let error = lock.acquire_with(once()).await.expect_err("another type");
     assert_eq!(error.kind(), ErrorKind::Failed);
     assert!(error.to_string().contains("WRONGTYPE"), "{error}");
     assert!(

@@ -38,7 +38,7 @@ enum Act {
 }
 
 async fn cycle(lock: &Lock, how: Acquire) {
-    let guard = lock.acquire(how).await.expect("its turn comes");
+    let guard = lock.acquire_with(how).await.expect("its turn comes");
     guard.extend(400 * MS).await.expect("held");
     guard.release().await.expect("held");
 }
@@ -60,11 +60,11 @@ async fn dropped_everywhere(
         how.owner = owner;
         let mut others_work = Vec::new();
         if act != Act::Cycle {
-            let held = stranger.acquire(minute()).await.expect("free");
+            let held = stranger.acquire_with(minute()).await.expect("free");
             if act == Act::WaitInLine {
                 let first = lock.clone();
                 others_work.push(tokio::spawn(async move {
-                    let guard = first.acquire(minute()).await.expect("its turn comes");
+                    let guard = first.acquire_with(minute()).await.expect("its turn comes");
                     guard.release().await.expect("held");
                 }));
                 tokio::task::yield_now().await;
@@ -78,7 +78,7 @@ async fn dropped_everywhere(
         for work in others_work {
             work.await.expect("no panic");
         }
-        let next = stranger.acquire(minute()).await.expect("free again");
+        let next = stranger.acquire_with(minute()).await.expect("free again");
         next.release().await.expect("held");
         if done {
             return polls;
@@ -141,7 +141,7 @@ async fn a_durable_acquire_that_was_dropped_in_the_queue_of_its_connection_leave
     let blocked = |kind, name: String| {
         let (lock, once) = (client.lock(kind, &name).expect("a good name"), once.clone());
         tokio::spawn(async move {
-            lock.acquire(once).await.expect_err("no replica");
+            lock.acquire_with(once).await.expect_err("no replica");
         })
     };
     // Every connection is there.
@@ -170,7 +170,7 @@ async fn a_durable_acquire_that_was_dropped_in_the_queue_of_its_connection_leave
         }
         let name = format!("dropped:{kind}");
         let lock = client.lock(kind, &name).expect("a good name");
-        let dropped = tokio::time::timeout(20 * MS, lock.acquire(once.clone())).await;
+        let dropped = tokio::time::timeout(20 * MS, lock.acquire_with(once.clone())).await;
         assert!(dropped.is_err(), "{kind}: it was to be dropped");
         // All are taken in the end, also the one that nobody wants any more.
         let until = Instant::now() + PATIENCE;
@@ -209,7 +209,7 @@ async fn a_future_dropped_at_any_moment_leaves_nothing() {
                         how.owner = Some(Owner::numbered(u64::try_from(task).expect("small")));
                     }
                     let cycle = async {
-                        let guard = lock.acquire(how).await.expect("in the end");
+                        let guard = lock.acquire_with(how).await.expect("in the end");
                         tokio::time::sleep(MS).await;
                         guard.release().await.expect("held")
                     };
@@ -228,7 +228,7 @@ async fn a_future_dropped_at_any_moment_leaves_nothing() {
         let lock = clients[0]
             .lock(rival(*kind), kind.name())
             .expect("a good name");
-        let guard = lock.acquire(minute()).await.expect("free in the end");
+        let guard = lock.acquire_with(minute()).await.expect("free in the end");
         guard.release().await.expect("held");
     }
     all_is_over(&server, lease).await;
@@ -247,13 +247,13 @@ async fn a_named_owner_may_ask_again_right_after_its_guard_was_dropped() {
         let mut how = minute().wait(Wait::Try);
         how.owner = Some(Owner::numbered(1));
         for _ in 0..3 {
-            let guard = lock.acquire(how.clone()).await;
+            let guard = lock.acquire_with(how.clone()).await;
             drop(guard.unwrap_or_else(|why| panic!("{kind}: {why}")));
         }
         // Who still holds it is told so.
-        let held = lock.acquire(how.clone()).await.expect("free");
+        let held = lock.acquire_with(how.clone()).await.expect("free");
         if kind == Kind::NonReentrant {
-            let again = lock.acquire(how.clone()).await;
+            let again = lock.acquire_with(how.clone()).await;
             let error = again.expect_err("it holds it already");
             assert_eq!(error.kind(), ErrorKind::Failed, "{error}");
         }

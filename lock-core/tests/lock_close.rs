@@ -65,13 +65,13 @@ async fn every_wait_ends_with_its_client_and_gives_its_place_back() {
     for &kind in Kind::ALL {
         let name = format!("{kind}");
         let stranger = others.lock(rival(kind), &name).expect("a good name");
-        held.push(stranger.acquire(hour()).await.expect("free"));
+        held.push(stranger.acquire_with(hour()).await.expect("free"));
         let lock = ours.lock(kind, &name).expect("a good name");
         // One at the head of its client, one behind him.
         for _ in 0..2 {
             let lock = lock.clone();
             waiters.push(waits(name.clone(), async move {
-                lock.acquire(hour()).await.err()
+                lock.acquire_with(hour()).await.err()
             }));
         }
     }
@@ -81,14 +81,14 @@ async fn every_wait_ends_with_its_client_and_gives_its_place_back() {
         .expect("a good name");
     let several = MultiLock::new([free, taken]).expect("two names");
     waiters.push(waits("several", async move {
-        several.acquire(hour()).await.err()
+        several.acquire_with(hour()).await.err()
     }));
     let together = ours.all_of(&["{reentrant}", "{reentrant}2"]);
     let together = together.expect("one slot");
     let first = others.all_of(&["{reentrant}"]).expect("a name");
-    held.push(first.acquire(hour()).await.expect("free"));
+    held.push(first.acquire_with(hour()).await.expect("free"));
     waiters.push(waits("together", async move {
-        together.acquire(hour()).await.err()
+        together.acquire_with(hour()).await.err()
     }));
     let semaphore = ours.semaphore("counted").expect("a good name");
     waiters.push(waits("semaphore", async move {
@@ -96,7 +96,7 @@ async fn every_wait_ends_with_its_client_and_gives_its_place_back() {
     }));
     let permits = ours.permits("permits").expect("a good name");
     waiters.push(waits("permits", async move {
-        permits.acquire(hour()).await.err()
+        permits.acquire_with(hour()).await.err()
     }));
     let latch = ours.latch("latch").expect("a good name");
     latch.try_set_count(1).await.expect("open");
@@ -116,7 +116,7 @@ async fn every_wait_ends_with_its_client_and_gives_its_place_back() {
     }
     let after = ours.clone();
     let kept = ours.lock(Kind::Reentrant, "kept").expect("a good name");
-    let kept = kept.acquire(hour()).await.expect("free");
+    let kept = kept.acquire_with(hour()).await.expect("free");
     let closed = tokio::time::timeout(PATIENCE, ours.close());
     closed.await.expect("everybody leaves");
     assert_eq!(server.ok(&["EXISTS", "redisson_lock_queue:{fair}"]), "0");
@@ -137,7 +137,7 @@ async fn every_wait_ends_with_its_client_and_gives_its_place_back() {
     for wait in [Wait::Try, Wait::AtMost(HOUR), Wait::Forever] {
         let late = Kind::ALL.iter().map(|&kind| {
             let lock = after.lock(kind, "late").expect("a good name");
-            async move { lock.acquire(hour().wait(wait)).await }
+            async move { lock.acquire_with(hour().wait(wait)).await }
         });
         let late = tokio::time::timeout(PATIENCE, join_all(late)).await;
         for error in late.expect("nobody waits") {
@@ -156,7 +156,7 @@ async fn a_closed_client_is_forgotten_whatever_waited_last() {
             let server = Server::start(&[]);
             let others = client(&server, ClientOptions::default()).await;
             let stranger = others.lock(rival(kind), "n").expect("a good name");
-            let _held = stranger.acquire(hour()).await.expect("free");
+            let _held = stranger.acquire_with(hour()).await.expect("free");
             // Its options are there as long as the client is.
             let known = Arc::new(());
             let tracer = Tracer::new({
@@ -166,10 +166,10 @@ async fn a_closed_client_is_forgotten_whatever_waited_last() {
             let ours = client(&server, ClientOptions::default().tracer(tracer)).await;
             let lock = ours.lock(kind, "n").expect("a good name");
             let soon = hour().wait(Wait::AtMost(50 * MS));
-            lock.acquire(soon).await.expect_err("it is another's");
+            lock.acquire_with(soon).await.expect_err("it is another's");
             let waiter = waits_still.then(|| {
                 let lock = lock.clone();
-                tokio::spawn(async move { lock.acquire(hour()).await })
+                tokio::spawn(async move { lock.acquire_with(hour()).await })
             });
             if waits_still {
                 tokio::time::sleep(50 * MS).await;

@@ -50,7 +50,7 @@ async fn the_callers_bound_is_kept_whatever_is_silent() {
         let ask = async |lock: &Lock, what: &str| {
             let began = Instant::now();
             let how = minute().wait(Wait::AtMost(100 * MS));
-            let error = lock.acquire(how).await.expect_err(what);
+            let error = lock.acquire_with(how).await.expect_err(what);
             let waited = began.elapsed();
             assert!(
                 waited >= 95 * MS,
@@ -60,7 +60,7 @@ async fn the_callers_bound_is_kept_whatever_is_silent() {
             error
         };
         let others = client.lock(rival(kind), kind.name()).expect("a good name");
-        let guard = others.acquire(minute()).await.expect("free");
+        let guard = others.acquire_with(minute()).await.expect("free");
         let error = ask(&lock, "another holds it").await;
         assert_eq!(error.kind(), ErrorKind::Busy, "{kind}: {error}");
         guard.release().await.expect("held");
@@ -101,14 +101,14 @@ async fn an_acquire_that_arrives_after_its_undo_is_undone_too() {
             let lock = client.lock(kind, &name).expect("a good name");
             let mut how = minute();
             how.owner = owner;
-            let warm = lock.acquire(how.clone()).await.expect("free");
+            let warm = lock.acquire_with(how.clone()).await.expect("free");
             warm.release().await.expect("held");
             server.wait_for(&["EXISTS", &name], |answer| answer == "0");
 
             // By the lock's name: an undo of an earlier round may still be under way.
             relay.lose(name.clone().leak(), Loss::Stranded);
             let before = scripts_run(server);
-            let error = lock.acquire(how.wait(Wait::Try)).await;
+            let error = lock.acquire_with(how.wait(Wait::Try)).await;
             let error = error.expect_err("held up");
             assert_eq!(error.kind(), ErrorKind::Unknown, "{name}: {error}");
             // The undo goes over a new connection; when it has run, the acquire arrives.
@@ -162,7 +162,7 @@ async fn a_late_release_leaves_the_next_hold_alone(
     let lock = client.lock(kind, &name).expect("a good name");
     let mine = minute().owner(Owner::numbered(1));
     let short = mine.clone().lease(Lease::Fixed(900 * MS));
-    let guard = lock.acquire(short).await.expect("free");
+    let guard = lock.acquire_with(short).await.expect("free");
     if extended {
         guard.extend(1_000 * MS).await.expect("held");
     }
@@ -172,7 +172,7 @@ async fn a_late_release_leaves_the_next_hold_alone(
     server.wait_for(&["EXISTS", &name], |answer| answer == "0");
     let latches = format!("*latch:{{{name}}}*");
     server.wait_for(&["KEYS", &latches], str::is_empty);
-    let next = lock.acquire(mine).await.expect("free");
+    let next = lock.acquire_with(mine).await.expect("free");
     let before = scripts_run(server);
     relay.mend();
     let until = Instant::now() + PATIENCE;
@@ -197,12 +197,12 @@ async fn entering_again_and_extending_never_shorten() {
             assert!(left > 30_000, "{kind}: {left} ms left after {what}");
         };
         let mine = minute().owner(Owner::numbered(1));
-        let outer = lock.acquire(mine.clone()).await.expect("free");
+        let outer = lock.acquire_with(mine.clone()).await.expect("free");
         outer.extend(1000 * MS).await.expect("held");
         long_enough("a shorter extension");
         assert!(outer.valid_until() > Instant::now() + 30_000 * MS, "{kind}");
         if reenters(kind) {
-            let inner = lock.acquire(mine.lease(short)).await.expect("mine");
+            let inner = lock.acquire_with(mine.lease(short)).await.expect("mine");
             long_enough("a shorter re-entry");
             inner.extend(1000 * MS).await.expect("held");
             long_enough("a shorter extension of a re-entry");
@@ -229,15 +229,15 @@ async fn no_hold_loses_its_renewal_because_another_ended() {
         let mine = Acquire::default()
             .wait(Wait::AtMost(PATIENCE))
             .owner(Owner::numbered(1));
-        outers.push(lock.acquire(mine.clone()).await.expect("free"));
+        outers.push(lock.acquire_with(mine.clone()).await.expect("free"));
         if reenters(kind) {
-            let inner = lock.acquire(mine).await.expect("mine");
+            let inner = lock.acquire_with(mine).await.expect("mine");
             inner.release().await.expect("held");
         }
         let other = client.lock(kind, &format!("{kind}:other"));
         let other = other
             .expect("a good name")
-            .acquire(Acquire::default())
+            .acquire_with(Acquire::default())
             .await;
         other.expect("free").release().await.expect("held");
     }
@@ -267,11 +267,11 @@ async fn a_holder_that_cannot_renew_is_told_before_another_enters() {
             .response_timeout(100 * MS);
         let holder = client(&relay.url(), options).await;
         let lock = holder.lock(kind, kind.name()).expect("a good name");
-        let guard = lock.acquire(Acquire::default()).await.expect("free");
+        let guard = lock.acquire_with(Acquire::default()).await.expect("free");
         let mut events = guard.events();
         relay.black_hole();
         let next = other.lock(rival(kind), kind.name()).expect("a good name");
-        let next = next.acquire(minute()).await.expect("the lease ends");
+        let next = next.acquire_with(minute()).await.expect("the lease ends");
         assert!(guard.is_lost(), "{kind}: two inside");
         assert!(guard.valid_until() < Instant::now(), "{kind}");
         assert_eq!(guard.lost().await, LostReason::NotRenewed, "{kind}");
@@ -298,7 +298,7 @@ async fn holds_every_kind_until_it_is_killed() {
     let mut guards = Vec::new();
     for &kind in Kind::ALL {
         let lock = client.lock(kind, kind.name()).expect("a good name");
-        guards.push(lock.acquire(Acquire::default()).await.expect("free"));
+        guards.push(lock.acquire_with(Acquire::default()).await.expect("free"));
     }
     // Standard input ends with the parent, if the parent does not kill this process before.
     tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new()))
@@ -333,7 +333,7 @@ async fn the_locks_of_a_killed_process_are_free_within_the_lease() {
     let client = client(&server.url(), ClientOptions::default()).await;
     for &kind in Kind::ALL {
         let lock = client.lock(rival(kind), kind.name()).expect("a good name");
-        let guard = lock.acquire(minute()).await.expect("the lease ended");
+        let guard = lock.acquire_with(minute()).await.expect("the lease ended");
         guard.release().await.expect("held");
     }
 }

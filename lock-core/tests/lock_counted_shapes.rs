@@ -64,7 +64,7 @@ impl Three {
 
     async fn wait(&self) -> Result<(), LockError> {
         self.semaphore.acquire(1, long()).await?;
-        self.permits.acquire(minute()).await?.leave();
+        self.permits.acquire_with(minute()).await?.leave();
         assert!(self.latch.wait(long()).await?);
         Ok(())
     }
@@ -155,7 +155,7 @@ async fn bounds_are_kept(shape: &Deployed) {
     let wait = Wait::AtMost(300 * MS);
     let (semaphore, permit, latch) = tokio::join!(
         three.semaphore.acquire(1, wait),
-        three.permits.acquire(minute().wait(wait)),
+        three.permits.acquire_with(minute().wait(wait)),
         three.latch.wait(wait),
     );
     assert_eq!(semaphore.expect_err("silence").kind(), ErrorKind::Unknown);
@@ -240,7 +240,7 @@ async fn a_failover_moves_holders_and_waiters() {
     );
     let semaphore = tokio::spawn(async move { semaphore.acquire(1, Wait::Forever).await });
     let how = minute().wait(Wait::Forever);
-    let permit = tokio::spawn(async move { permits.acquire(how).await });
+    let permit = tokio::spawn(async move { permits.acquire_with(how).await });
     let latch = tokio::spawn(async move { latch.wait(Wait::Forever).await });
     for channel in [
         "redisson_sc:{s}",
@@ -298,7 +298,7 @@ async fn permits_that_too_few_replicas_have_are_none() {
     assert_eq!(error.kind(), ErrorKind::NotDurable, "{error}");
     let error = three
         .permits
-        .acquire(minute())
+        .acquire_with(minute())
         .await
         .expect_err("no replica");
     assert_eq!(error.kind(), ErrorKind::NotDurable, "{error}");

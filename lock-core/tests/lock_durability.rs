@@ -57,7 +57,7 @@ async fn a_durable_grant_is_on_the_replica() {
         Durability::WaitMajority,
     ] {
         let lock = lock(&master, durability).await;
-        let guard = lock.acquire(minute()).await.expect("acknowledged");
+        let guard = lock.acquire_with(minute()).await.expect("acknowledged");
         assert_eq!(replica.ok(&["HGET", "n", guard.owner()]), "1");
         guard.extend(120_000 * MS).await.expect("acknowledged");
         guard.release().await.expect("held");
@@ -77,7 +77,7 @@ async fn those_who_wait_for_replicas_from_the_start_do_so_side_by_side() {
         .map(|number| {
             let lock = client.lock(Kind::Reentrant, &format!("n:{number}"));
             let lock = lock.expect("a good name");
-            tokio::spawn(async move { lock.acquire(minute()).await })
+            tokio::spawn(async move { lock.acquire_with(minute()).await })
         })
         .collect();
     alone.wait_for(&["INFO", "clients"], |info| {
@@ -94,14 +94,16 @@ async fn a_grant_that_too_few_have_is_given_back() {
     let (master, _replica) = pair();
     let lock = lock(&master, Durability::Wait(2)).await;
     let error = lock
-        .acquire(minute())
+        .acquire_with(minute())
         .await
         .expect_err("one replica of two");
     assert_eq!(error.kind(), ErrorKind::NotDurable, "{error}");
     assert!(error.to_string().contains("1 of 2 replicas"), "{error}");
     assert_eq!(master.ok(&["EXISTS", "n"]), "0");
     // Whoever asks for less gets it.
-    let guard = lock.acquire(minute().durability(Durability::Wait(1))).await;
+    let guard = lock
+        .acquire_with(minute().durability(Durability::Wait(1)))
+        .await;
     guard.expect("acknowledged").release().await.expect("held");
 }
 
@@ -111,7 +113,7 @@ async fn a_durable_hold_without_its_replica_is_lost_in_time() {
     let (master, mut replica) = pair();
     let lock = lock(&master, Durability::Wait(1)).await;
     let fixed = lock
-        .acquire(Acquire::default().wait(Wait::Try))
+        .acquire_with(Acquire::default().wait(Wait::Try))
         .await
         .expect("acknowledged");
     replica.kill();
@@ -165,7 +167,7 @@ async fn a_paused_replica_makes_a_grant_none() {
     ] {
         let lock = lock(&master, durability).await;
         let error = lock
-            .acquire(minute())
+            .acquire_with(minute())
             .await
             .expect_err("no acknowledgement");
         assert_eq!(error.kind(), ErrorKind::NotDurable, "{error}");
@@ -179,7 +181,7 @@ async fn a_paused_replica_makes_a_grant_none() {
     drop(frozen);
     let lock = lock(&master, Durability::Wait(1)).await;
     let patient = minute().wait(Wait::AtMost(support::PATIENCE));
-    let guard = lock.acquire(patient).await.expect("acknowledged");
+    let guard = lock.acquire_with(patient).await.expect("acknowledged");
     guard.release().await.expect("held");
 }
 
@@ -193,10 +195,10 @@ async fn a_majority_of_three_is_the_master_and_one_replica() {
     });
     let _frozen = second.freeze();
     let majority = lock(&master, Durability::WaitMajority).await;
-    let guard = majority.acquire(minute()).await.expect("two of three");
+    let guard = majority.acquire_with(minute()).await.expect("two of three");
     guard.release().await.expect("held");
     let error = majority
-        .acquire(minute().durability(Durability::WaitAll))
+        .acquire_with(minute().durability(Durability::WaitAll))
         .await;
     assert_eq!(
         error.expect_err("one is silent").kind(),
@@ -210,7 +212,7 @@ async fn a_majority_of_three_is_the_master_and_one_replica() {
 async fn a_server_that_cannot_wait_for_its_disk_takes_no_such_lock() {
     let (master, _replica) = pair();
     let lock = lock(&master, Durability::WaitAof(0)).await;
-    let error = lock.acquire(minute()).await.expect_err("no such file");
+    let error = lock.acquire_with(minute()).await.expect_err("no such file");
     assert_eq!(error.kind(), ErrorKind::Failed, "{error}");
     assert!(error.to_string().contains("WAITAOF"), "{error}");
     assert_eq!(master.ok(&["EXISTS", "n"]), "0");
@@ -248,7 +250,7 @@ async fn a_grant_waits_for_the_disks_where_the_server_can() {
     let lock = client.lock(Kind::Reentrant, "n").expect("a good name");
     for disks in [0, 1] {
         let how = minute().durability(Durability::WaitAof(disks));
-        let guard = lock.acquire(how).await.expect("synced");
+        let guard = lock.acquire_with(how).await.expect("synced");
         guard.release().await.expect("held");
     }
     let impatient = ClientOptions::default().durability_timeout(300 * MS);
@@ -257,7 +259,10 @@ async fn a_grant_waits_for_the_disks_where_the_server_can() {
         .expect("it answers");
     let lock = client.lock(Kind::Reentrant, "n").expect("a good name");
     let how = minute().durability(Durability::WaitAof(2));
-    let error = lock.acquire(how).await.expect_err("one replica of two");
+    let error = lock
+        .acquire_with(how)
+        .await
+        .expect_err("one replica of two");
     assert_eq!(error.kind(), ErrorKind::NotDurable, "{error}");
     assert!(error.to_string().contains("of 3 disks"), "{error}");
     assert_eq!(master.ok(&["EXISTS", "n"]), "0");

@@ -47,10 +47,10 @@ async fn an_ordered_failover_moves_holders_and_waiters() {
     let mut waiters = Vec::new();
     for &kind in Kind::ALL {
         let lock = ours.lock(kind, kind.name()).expect("a good name");
-        guards.push(lock.acquire(patient()).await.expect("free"));
+        guards.push(lock.acquire_with(patient()).await.expect("free"));
         let lock = others.lock(rival(kind), kind.name()).expect("a good name");
         waiters.push(tokio::spawn(async move {
-            let guard = lock.acquire(patient()).await.expect("its turn comes");
+            let guard = lock.acquire_with(patient()).await.expect("its turn comes");
             guard.release().await.expect("held")
         }));
     }
@@ -102,14 +102,14 @@ async fn a_release_after_a_failover_lets_one_waiter_in() {
             client.lock(Kind::Queued, "n").expect("a good name")
         };
         let held = patient().lease(Lease::Fixed(60_000 * MS));
-        let guard = lock().await.acquire(held).await.expect("free");
+        let guard = lock().await.acquire_with(held).await.expect("free");
         let inside = Arc::new(AtomicU32::new(0));
         let mut waiters = Vec::new();
         for _ in 0..3 {
             let (lock, how) = (lock().await, how.clone());
             let inside = Arc::clone(&inside);
             waiters.push(tokio::spawn(async move {
-                let guard = lock.acquire(how).await.expect("its turn comes");
+                let guard = lock.acquire_with(how).await.expect("its turn comes");
                 let others = inside.fetch_add(1, Ordering::SeqCst);
                 tokio::time::sleep(100 * MS).await;
                 inside.fetch_sub(1, Ordering::SeqCst);
@@ -135,7 +135,7 @@ async fn a_release_after_a_failover_lets_one_waiter_in() {
 async fn durable(lock: &Lock) -> Guard {
     let until = Instant::now() + PATIENCE;
     loop {
-        match lock.acquire(patient()).await {
+        match lock.acquire_with(patient()).await {
             Ok(guard) => return guard,
             Err(error) => assert!(
                 error.kind() == ErrorKind::NotDurable && Instant::now() < until,
@@ -166,7 +166,10 @@ async fn all_or_none(url: &str, master: &Server, replica: &Server) {
         replica.wait_for(&["KEYS", name], str::is_empty);
 
         let frozen = replica.freeze();
-        let error = lock.acquire(once()).await.expect_err("no replica has it");
+        let error = lock
+            .acquire_with(once())
+            .await
+            .expect_err("no replica has it");
         // Of a quorum the only member has refused it; or the replica is no longer counted on, and its absence is known.
         assert!(
             matches!(error.kind(), ErrorKind::NotDurable | ErrorKind::Unknown),

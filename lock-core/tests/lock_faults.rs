@@ -44,7 +44,7 @@ async fn one_of_each(client: &Client) -> Vec<Guard> {
     for &kind in Kind::ALL {
         let lock = client.lock(kind, kind.name()).expect("a good name");
         let how = Acquire::default().wait(Wait::AtMost(PATIENCE));
-        guards.push(lock.acquire(how).await.expect("free"));
+        guards.push(lock.acquire_with(how).await.expect("free"));
     }
     guards
 }
@@ -164,9 +164,9 @@ async fn a_full_server_takes_releases_and_renewals() {
             // Teaches the server the scripts: a full one does not learn.
             let twice = owner.is_some() && reenters(kind);
             for full in [false, true] {
-                let outer = lock.acquire(how.clone()).await.expect("free");
+                let outer = lock.acquire_with(how.clone()).await.expect("free");
                 let inner = match twice {
-                    true => Some(lock.acquire(how.clone()).await.expect("mine")),
+                    true => Some(lock.acquire_with(how.clone()).await.expect("mine")),
                     false => None,
                 };
                 if full {
@@ -201,11 +201,11 @@ async fn a_busy_past_leaves_one_renewal_at_a_time() {
     let busy_until = Instant::now() + lease * 3 / 2;
     let mut cycles = 0;
     while Instant::now() < busy_until || cycles < 1000 {
-        let guard = lock.acquire(Acquire::default()).await.expect("free");
+        let guard = lock.acquire_with(Acquire::default()).await.expect("free");
         guard.release().await.expect("held");
         cycles += 1;
     }
-    let guard = lock.acquire(Acquire::default()).await.expect("free");
+    let guard = lock.acquire_with(Acquire::default()).await.expect("free");
     let (before, began) = (scripts_run(&server), Instant::now());
     tokio::time::sleep(lease * 2).await;
     let renewals = scripts_run(&server) - before;
@@ -232,10 +232,10 @@ async fn a_release_that_was_asked_twice_leaves_the_outer_hold_renewed() {
             let lock = client.lock(kind, kind.name()).expect("a good name");
             let mine = Acquire::default().owner(Owner::numbered(1));
             // Teaches the server the scripts.
-            let warm = lock.acquire(mine.clone()).await.expect("free");
+            let warm = lock.acquire_with(mine.clone()).await.expect("free");
             warm.release().await.expect("held");
-            let outer = lock.acquire(mine.clone()).await.expect("free");
-            let inner = lock.acquire(mine).await.expect("mine");
+            let outer = lock.acquire_with(mine.clone()).await.expect("free");
+            let inner = lock.acquire_with(mine).await.expect("mine");
             relay.lose("redisson_unlock_latch", Loss::Silence);
             assert_eq!(
                 inner.release().await.expect("asked again"),
@@ -291,11 +291,11 @@ async fn silent_everywhere(relay: &Relay, lock: &Lock, how: Acquire) {
     } else {
         "EVALSHA"
     };
-    let warm = lock.acquire(how.clone()).await.expect("free");
+    let warm = lock.acquire_with(how.clone()).await.expect("free");
     warm.extend(60_000 * MS).await.expect("held");
     warm.release().await.expect("held");
     relay.lose(first, Loss::Silence);
-    let guard = lock.acquire(how.clone()).await.expect("asked again");
+    let guard = lock.acquire_with(how.clone()).await.expect("asked again");
     relay.lose("EVALSHA", Loss::Silence);
     guard.extend(120_000 * MS).await.expect("asked again");
     relay.lose("EVALSHA", Loss::Silence);
@@ -304,13 +304,13 @@ async fn silent_everywhere(relay: &Relay, lock: &Lock, how: Acquire) {
     assert_eq!(relay.lost(), 3, "{name}");
     // One try has no time to ask again: what it may have taken is given back behind its back.
     relay.lose(first, Loss::Silence);
-    let error = lock.acquire(how.clone().wait(Wait::Try)).await;
+    let error = lock.acquire_with(how.clone().wait(Wait::Try)).await;
     assert_eq!(
         error.expect_err("no answer").kind(),
         ErrorKind::Unknown,
         "{name}"
     );
-    let next = lock.acquire(how).await.expect("free again");
+    let next = lock.acquire_with(how).await.expect("free again");
     next.release().await.expect("held");
 }
 
@@ -327,11 +327,11 @@ async fn work_that_outlasts_its_lease_is_told_and_harms_nobody() {
             |client: &Client, kind: Kind, name: &str| client.lock(kind, name).expect("a good name");
         let short = minute().lease(Lease::Fixed(150 * MS));
         let late = lock(&first, kind, kind.name())
-            .acquire(short)
+            .acquire_with(short)
             .await
             .expect("free");
         let next = lock(&second, rival(kind), kind.name())
-            .acquire(minute())
+            .acquire_with(minute())
             .await
             .expect("the lease ended");
         assert!(late.is_lost(), "{kind}: two believe that they hold it");

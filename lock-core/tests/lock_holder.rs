@@ -30,7 +30,7 @@ async fn a_look_names_the_holder_and_what_is_left() {
         for owner in [None, Some(Owner::numbered(7))] {
             let mut how = for_a_minute();
             how.owner = owner;
-            let guard = lock.acquire(how).await.expect("free");
+            let guard = lock.acquire_with(how).await.expect("free");
             let holder = lock.holder().await.expect("an answer").expect("held");
             assert_eq!((&*holder.owner, holder.holds), (guard.owner(), 1), "{kind}");
             let left = holder.remaining.expect("a lease");
@@ -48,8 +48,8 @@ async fn holds_are_counted_for_their_owner_alone() {
     let (ours, theirs) = (client(&server.url()).await, client(&server.url()).await);
     let lock = ours.lock(Kind::Reentrant, "n").expect("a good name");
     let how = for_a_minute().owner(Owner::numbered(1));
-    let first = lock.acquire(how.clone()).await.expect("free");
-    let second = lock.acquire(how).await.expect("the same owner");
+    let first = lock.acquire_with(how.clone()).await.expect("free");
+    let second = lock.acquire_with(how).await.expect("the same owner");
     assert_eq!(
         lock.holds_of(Owner::numbered(1)).await.expect("an answer"),
         2
@@ -97,7 +97,7 @@ async fn a_redlock_cycle_is_two_commands_for_each_master() {
             tokio::time::sleep(Duration::from_millis(300)).await;
             before = client.stats().commands;
         }
-        let guard = lock.acquire(for_a_minute()).await.expect("free");
+        let guard = lock.acquire_with(for_a_minute()).await.expect("free");
         guard.release().await.expect("held");
         for server in &servers {
             server.wait_for(&["EXISTS", "n"], |answer| answer == "0");

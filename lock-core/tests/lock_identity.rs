@@ -35,14 +35,16 @@ async fn every_connection_is_the_users_also_after_a_loss() {
     let client = Client::connect(&target, options).await.expect("it answers");
     let lock = client.lock(Kind::Reentrant, "n").expect("a good name");
     for round in 0..2 {
-        let guard = lock.acquire(how()).await.expect("free");
+        let guard = lock.acquire_with(how()).await.expect("free");
         // A connection for subscriptions and one for WAIT come up beside the first.
         let waiting = tokio::spawn({
             let lock = lock.clone();
-            async move { lock.acquire(how()).await }
+            async move { lock.acquire_with(how()).await }
         });
         let thin = client.lock(Kind::Plain, "other").expect("a good name");
-        let thin = thin.acquire(how().durability(Durability::Wait(1))).await;
+        let thin = thin
+            .acquire_with(how().durability(Durability::Wait(1)))
+            .await;
         thin.expect_err("there is no replica");
         let numsub = ["PUBSUB", "NUMSUB", "redisson_lock__channel:{n}"];
         server.wait_for(&numsub, |answer| answer.ends_with('1'));
@@ -96,7 +98,7 @@ async fn no_error_and_no_debug_text_shows_the_password() {
         .await
         .expect("it answers");
     let lock = client.lock(Kind::Reentrant, "n").expect("a good name");
-    let guard = lock.acquire(how()).await.expect("free");
+    let guard = lock.acquire_with(how()).await.expect("free");
     silent(format!(
         "{client:?} {lock:?} {guard:?} {:?}",
         guard.events()
@@ -108,7 +110,7 @@ async fn no_error_and_no_debug_text_shows_the_password() {
         .expect_err("no server");
     silent(format!("{gone} {gone:?}"));
     let gone = lock
-        .acquire(how().wait(Wait::Try))
+        .acquire_with(how().wait(Wait::Try))
         .await
         .expect_err("no server");
     silent(format!("{gone} {gone:?}"));

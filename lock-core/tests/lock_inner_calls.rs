@@ -51,7 +51,7 @@ fn again() -> Acquire {
 }
 
 async fn take(lock: &Lock, how: Acquire) -> Guard {
-    lock.acquire(how).await.expect("granted")
+    lock.acquire_with(how).await.expect("granted")
 }
 
 impl Bench {
@@ -193,9 +193,11 @@ impl Bench {
             "acquire.lua" | "take_fair.lua" if when.starts_with("another's") => {
                 let held = take(&other(kind), minute()).await;
                 let once = minute().wait(Wait::Try);
-                lock.acquire(once.clone()).await.expect_err("another's");
+                lock.acquire_with(once.clone())
+                    .await
+                    .expect_err("another's");
                 self.set_back();
-                lock.acquire(once).await.expect_err("another's");
+                lock.acquire_with(once).await.expect_err("another's");
                 let calls = self.calls();
                 held.release().await.expect("held");
                 calls
@@ -237,12 +239,12 @@ impl Bench {
                 // Its scripts, and its lease beyond what one more call may take off it.
                 let held = take(&other(there), fixed(90_000 * MS)).await;
                 let once = minute().wait(Wait::Try);
-                let warm = lock.acquire(once.clone()).await;
+                let warm = lock.acquire_with(once.clone()).await;
                 if let Ok(warm) = warm {
                     warm.release().await.expect("held");
                 }
                 self.set_back();
-                let asked = lock.acquire(once).await;
+                let asked = lock.acquire_with(once).await;
                 let mut calls = self.calls();
                 if let Ok(ours) = asked {
                     if script == "give_read.lua" {
@@ -376,7 +378,7 @@ impl Bench {
             semaphore.release(1).await.expect("answered");
             permits.try_set_permits(4).await.expect("answered");
             permits.set_permits(5).await.expect("answered");
-            let guard = permits.acquire(minute()).await.expect("free");
+            let guard = permits.acquire_with(minute()).await.expect("free");
             guard.extend(60_000 * MS).await.expect("held");
             permits.list().await.expect("answered");
             permits.total().await.expect("answered");
@@ -423,7 +425,7 @@ impl Bench {
             }
             ("take_permits.lua", _) => {
                 self.set_back();
-                let guard = permits.acquire(minute()).await.expect("free");
+                let guard = permits.acquire_with(minute()).await.expect("free");
                 guard.leave();
             }
             _ => return self.count_of_held(script, when, &permits).await,
@@ -433,7 +435,7 @@ impl Bench {
 
     /// As `count`, of what needs a permit that is held.
     async fn count_of_held(&self, script: &str, when: &str, permits: &Permits) -> Vec<String> {
-        let guard = permits.acquire(minute()).await.expect("free");
+        let guard = permits.acquire_with(minute()).await.expect("free");
         let id = guard.id();
         self.set_back();
         match (script, when) {

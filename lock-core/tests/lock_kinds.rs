@@ -38,9 +38,9 @@ async fn every_kind_excludes_wakes_extends_and_leaves_nothing() {
         let server = Server::start(&[]);
         let others = lock(&server.url(), rival(kind)).await;
         let lock = lock(&server.url(), kind).await;
-        let guard = lock.acquire(once()).await.expect("free");
+        let guard = lock.acquire_with(once()).await.expect("free");
         assert_eq!(
-            others.acquire(once()).await.expect_err("held").kind(),
+            others.acquire_with(once()).await.expect_err("held").kind(),
             ErrorKind::Busy,
             "{kind}"
         );
@@ -49,7 +49,7 @@ async fn every_kind_excludes_wakes_extends_and_leaves_nothing() {
         assert!(left > 60_000, "{kind}: {left} ms");
         let next = tokio::spawn({
             let others = others.clone();
-            async move { others.acquire(wait()).await }
+            async move { others.acquire_with(wait()).await }
         });
         assert_eq!(
             guard.release().await.expect("held"),
@@ -84,7 +84,7 @@ async fn every_kind_survives_lost_answers() {
             let mut how = wait();
             how.owner = owner;
             // The first cycle teaches the server the scripts.
-            lock.acquire(how.clone())
+            lock.acquire_with(how.clone())
                 .await
                 .expect("free")
                 .release()
@@ -96,7 +96,7 @@ async fn every_kind_survives_lost_answers() {
                 "EVALSHA"
             };
             relay.lose(word, Loss::Reset);
-            let guard = lock.acquire(how).await.expect("asked again");
+            let guard = lock.acquire_with(how).await.expect("asked again");
             relay.lose("EVALSHA", Loss::Reset);
             let released = guard.release().await;
             assert_eq!(released.expect("held"), Released::Freed, "{kind} {owner:?}");
@@ -111,7 +111,7 @@ async fn every_kind_survives_lost_answers() {
 async fn a_plain_lock_is_one_native_command_in() {
     let server = Server::start(&[]);
     let lock = lock(&server.url(), Kind::Plain).await;
-    let guard = lock.acquire(once()).await.expect("free");
+    let guard = lock.acquire_with(once()).await.expect("free");
     assert_eq!(server.ok(&["GET", "n"]), guard.owner());
     let calls = server.ok(&["INFO", "commandstats"]);
     assert!(!calls.contains("cmdstat_eval"), "{calls}");
@@ -127,11 +127,14 @@ async fn a_kind_that_is_not_re_entrant_refuses_its_own_owner() {
         let server = Server::start(&[]);
         let lock = lock(&server.url(), kind).await;
         let mine = once().owner(Owner::numbered(1));
-        let guard = lock.acquire(mine.clone()).await.expect("free");
-        let error = lock.acquire(mine.clone()).await.expect_err("mine already");
+        let guard = lock.acquire_with(mine.clone()).await.expect("free");
+        let error = lock
+            .acquire_with(mine.clone())
+            .await
+            .expect_err("mine already");
         assert_eq!(error.kind(), refusal, "{error}");
         assert_eq!(guard.release().await.expect("held"), Released::Freed);
-        lock.acquire(mine)
+        lock.acquire_with(mine)
             .await
             .expect("free")
             .release()
@@ -145,7 +148,7 @@ async fn tokens_count_from_one_as_those_of_a_java_peer_do() {
     let server = Server::start(&[]);
     let lock = lock(&server.url(), Kind::Fenced).await;
     for round in 1..=3 {
-        let guard = lock.acquire(once()).await.expect("free");
+        let guard = lock.acquire_with(once()).await.expect("free");
         assert_eq!(guard.token(), Some(round));
         guard.release().await.expect("held");
     }
@@ -153,7 +156,10 @@ async fn tokens_count_from_one_as_those_of_a_java_peer_do() {
     assert_eq!(server.call(&["PTTL", "redisson_lock_token:{n}"]), "-1");
     // A counter with an end beside one without would start over for whoever does not know of it.
     let how = once().token_life(Duration::from_secs(3600));
-    let error = lock.acquire(how).await.expect_err("two sorts of client");
+    let error = lock
+        .acquire_with(how)
+        .await
+        .expect_err("two sorts of client");
     assert_eq!(error.kind(), ErrorKind::Failed, "{error}");
     assert!(error.is_definite());
     assert_eq!(server.call(&["EXISTS", "n"]), "0");
@@ -166,7 +172,7 @@ async fn tokens_of_a_counter_with_an_end_rise_also_when_it_is_lost() {
     let how = once().token_life(Duration::from_secs(3600));
     let mut last = 0;
     for round in 0..6 {
-        let guard = lock.acquire(how.clone()).await.expect("free");
+        let guard = lock.acquire_with(how.clone()).await.expect("free");
         let token = guard.token().expect("a fenced lock has one");
         assert!(token > last, "{token} after {last}");
         assert!(i64::try_from(token).is_ok());
@@ -201,7 +207,7 @@ async fn no_token_falls_between_fenced_and_queued() {
             } else {
                 life()
             };
-            let guard = match lock(&server.url(), kind).await.acquire(how).await {
+            let guard = match lock(&server.url(), kind).await.acquire_with(how).await {
                 Ok(guard) => guard,
                 // It would end the counter that those without a life have begun.
                 Err(error) => {
@@ -231,13 +237,13 @@ async fn the_counter_of_a_queued_lock_has_the_life_that_is_asked_for() {
         end.parse::<i64>().expect("a number")
     };
     let hour = wait().token_life(Duration::from_secs(3600));
-    let guard = lock.acquire(hour.clone()).await.expect("free");
+    let guard = lock.acquire_with(hour.clone()).await.expect("free");
     assert!(end() > 3_500_000);
     // Whoever gets it by a release, and whoever asks for less, does not shorten it; nor does a lease end after it.
     server.ok(&["PEXPIRE", COUNTER, "1000"]);
     let next = tokio::spawn({
         let (lock, hour) = (lock.clone(), hour.clone());
-        async move { lock.acquire(hour).await }
+        async move { lock.acquire_with(hour).await }
     });
     server.wait_for(&["HLEN", "locklab_queue:{n}"], |places| places == "1");
     guard.release().await.expect("held");
@@ -248,13 +254,13 @@ async fn the_counter_of_a_queued_lock_has_the_life_that_is_asked_for() {
     for lease in [1000, 7_200_000] {
         let how = short.clone();
         let how = how.lease(Lease::Fixed(Duration::from_millis(lease)));
-        let guard = lock.acquire(how).await.expect("free");
+        let guard = lock.acquire_with(how).await.expect("free");
         assert!(end() > 3_500_000.max(i64::try_from(lease).expect("small") - 100_000));
         guard.release().await.expect("held");
     }
     // That of a peer has no end and gets none.
     server.ok(&["SET", COUNTER, "7"]);
-    let guard = lock.acquire(hour).await.expect("free");
+    let guard = lock.acquire_with(hour).await.expect("free");
     assert_eq!((guard.token(), end()), (Some(8), -1));
     guard.release().await.expect("held");
 }
@@ -264,7 +270,7 @@ async fn a_spinning_waiter_needs_no_message() {
     let server = Server::start(&[]);
     let lock = lock(&server.url(), Kind::Spin).await;
     server.ok(&["HSET", "n", "stranger:1", "1"]);
-    let waiting = tokio::spawn(async move { lock.acquire(wait()).await });
+    let waiting = tokio::spawn(async move { lock.acquire_with(wait()).await });
     // It looks again and again.
     server.wait_for(&["INFO", "commandstats"], |stats| {
         let calls = stats

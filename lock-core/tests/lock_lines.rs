@@ -72,7 +72,7 @@ fn wait_with(
     how: Acquire,
 ) -> tokio::task::JoinHandle<Result<lock_core::Guard, lock_core::LockError>> {
     let lock = lock.clone();
-    let mut acquire = Box::pin(async move { lock.acquire(how).await });
+    let mut acquire = Box::pin(async move { lock.acquire_with(how).await });
     // Whoever was polled once has come, also if he only waits in his client.
     assert!((&mut acquire).now_or_never().is_none(), "nobody holds it");
     tokio::spawn(acquire)
@@ -86,7 +86,7 @@ async fn waiters_of_several_clients_get_it_in_the_order_of_their_arrival() {
         for _ in 0..3 {
             locks.push(lock(&server, kind).await);
         }
-        let first = locks[0].acquire(minute()).await.expect("free");
+        let first = locks[0].acquire_with(minute()).await.expect("free");
         let order = Arc::new(Mutex::new(Vec::new()));
         // When a client says who came, it takes so long at most until the server hears it.
         let longest = Arc::new(Mutex::new(Duration::ZERO));
@@ -156,7 +156,7 @@ async fn newcomers_do_not_put_off_the_beat_of_those_who_wait() {
         let options = ClientOptions::default().tracer(tracer);
         let ours = Client::connect(&target, options).await.expect("it answers");
         let ours = ours.lock(kind, "q").expect("a good name");
-        let held = lock(&server, kind).await.acquire(minute()).await;
+        let held = lock(&server, kind).await.acquire_with(minute()).await;
         let first = wait_for(&ours);
         waits(&server, kind, 1);
         let until = Instant::now() + PATIENCE;
@@ -164,7 +164,7 @@ async fn newcomers_do_not_put_off_the_beat_of_those_who_wait() {
         while beats.load(Ordering::SeqCst) < 3 {
             assert!(Instant::now() < until, "{kind}: no beat");
             let how = minute().wait(Wait::AtMost(50 * MS));
-            ours.acquire(how).await.expect_err("others are first");
+            ours.acquire_with(how).await.expect_err("others are first");
         }
         held.expect("free").release().await.expect("held");
         let guard = first.await.expect("no panic").expect("its turn comes");
@@ -181,7 +181,7 @@ async fn a_cycle_in_a_line_costs_one_command_and_where_the_called_one_asks_three
         let lock = client.lock(kind, "q").expect("a good name");
         let work = || async {
             for _ in 0..CYCLES / 20 {
-                let guard = lock.acquire(minute()).await.expect("its turn comes");
+                let guard = lock.acquire_with(minute()).await.expect("its turn comes");
                 tokio::time::sleep(MS).await;
                 guard.release().await.expect("held");
             }
@@ -240,7 +240,7 @@ async fn a_waiter_whose_connections_are_gone_is_passed_over() {
         let dead = client(&relay.url()).await;
         let cut_off = dead.lock(kind, "q").expect("a good name");
         let next = lock(&server, kind).await;
-        let guard = holder.acquire(minute()).await.expect("free");
+        let guard = holder.acquire_with(minute()).await.expect("free");
         let silent = wait_for(&cut_off);
         waits(&server, kind, 1);
         listen(&server, kind, 1);
@@ -293,7 +293,7 @@ async fn a_call_that_nobody_heard_is_made_up_for() {
     for kind in KINDS {
         let server = Server::start(&[]);
         let (holder, waiter) = (lock(&server, kind).await, lock(&server, kind).await);
-        let guard = holder.acquire(minute()).await.expect("free");
+        let guard = holder.acquire_with(minute()).await.expect("free");
         let waiting = wait_for(&waiter);
         waits(&server, kind, 1);
         listen(&server, kind, 1);
@@ -315,7 +315,7 @@ async fn a_queued_lock_whose_user_may_not_count_listeners_is_handed_on_in_order(
         let client = client(&url).await;
         client.lock(Kind::Queued, "q").expect("a good name")
     };
-    let mut guard = lock().await.acquire(minute()).await.expect("free");
+    let mut guard = lock().await.acquire_with(minute()).await.expect("free");
     let mut waiting = Vec::new();
     for places in 1..=3 {
         waiting.push(wait_for(&lock().await));
@@ -338,7 +338,7 @@ async fn a_thousand_waiters_of_one_client_need_no_connection_more_than_one() {
     for kind in KINDS {
         let server = Server::start(&[]);
         let (holder, waiter) = (lock(&server, kind).await, lock(&server, kind).await);
-        let guard = holder.acquire(minute()).await.expect("free");
+        let guard = holder.acquire_with(minute()).await.expect("free");
         let mut waiting = vec![wait_for(&waiter)];
         waits(&server, kind, 1);
         listen(&server, kind, 1);
@@ -367,7 +367,7 @@ async fn a_queued_waiter_who_does_not_hear_for_a_moment_keeps_his_rank() {
             lock(&server, Kind::Queued).await,
             lock(&server, Kind::Queued).await,
         );
-        let guard = holder.acquire(minute()).await.expect("free");
+        let guard = holder.acquire_with(minute()).await.expect("free");
         let now_us = Peer(&server).now_ms() * 1000;
         // Alive for ever, and nobody listens on their channels; more than Lua hands to one call.
         const DEAF: &str = "
@@ -407,7 +407,7 @@ async fn a_waiter_whose_place_or_rank_is_evicted_asks_again() {
             lock(&server, Kind::Queued).await,
             lock(&server, Kind::Queued).await,
         );
-        let guard = holder.acquire(minute()).await.expect("free");
+        let guard = holder.acquire_with(minute()).await.expect("free");
         let waiting = wait_for(&waiter);
         waits(&server, Kind::Queued, 1);
         listen(&server, Kind::Queued, 1);
@@ -425,8 +425,10 @@ async fn a_waiter_that_leaves_blocks_nobody_and_leaves_nothing() {
     for kind in KINDS {
         let server = Server::start(&[]);
         let lock = lock(&server, kind).await;
-        let guard = lock.acquire(minute()).await.expect("free");
-        let gone = lock.acquire(minute().wait(Wait::AtMost(50 * MS))).await;
+        let guard = lock.acquire_with(minute()).await.expect("free");
+        let gone = lock
+            .acquire_with(minute().wait(Wait::AtMost(50 * MS)))
+            .await;
         assert_eq!(gone.expect_err("held").kind(), ErrorKind::Busy);
         waits(&server, kind, 0);
         let waiter = wait_for(&lock);
@@ -434,7 +436,10 @@ async fn a_waiter_that_leaves_blocks_nobody_and_leaves_nothing() {
         waiter.abort();
         waits(&server, kind, 0);
         guard.release().await.expect("held");
-        let again = lock.acquire(minute().wait(Wait::Try)).await.expect("free");
+        let again = lock
+            .acquire_with(minute().wait(Wait::Try))
+            .await
+            .expect("free");
         again.release().await.expect("held");
         only_latches_and_tokens_stay(&server);
     }
@@ -445,13 +450,13 @@ async fn a_try_does_not_overtake() {
     for kind in KINDS {
         let server = Server::start(&[]);
         let (holder, waiter) = (lock(&server, kind).await, lock(&server, kind).await);
-        let guard = holder.acquire(minute()).await.expect("free");
+        let guard = holder.acquire_with(minute()).await.expect("free");
         let waiting = wait_for(&waiter);
         waits(&server, kind, 1);
         let tries = tokio::spawn(async move {
             let mut got = 0;
             while got == 0 {
-                match holder.acquire(minute().wait(Wait::Try)).await {
+                match holder.acquire_with(minute().wait(Wait::Try)).await {
                     Ok(guard) => {
                         got += 1;
                         guard.release().await.expect("held");
@@ -475,7 +480,7 @@ async fn a_queued_hold_that_was_called_claims_its_whole_lease() {
         lock(&server, Kind::Queued).await,
         lock(&server, Kind::Queued).await,
     );
-    let guard = holder.acquire(minute()).await.expect("free");
+    let guard = holder.acquire_with(minute()).await.expect("free");
     assert_eq!(guard.granted_lease(), MINUTE);
     let waiting = wait_for(&waiter);
     waits(&server, Kind::Queued, 1);
@@ -510,7 +515,7 @@ async fn tasks_of_one_client_hand_a_queued_lock_on_by_the_release_alone() {
     let options = ClientOptions::default().tracer(tracer);
     let client = Client::connect(&target, options).await.expect("it answers");
     let lock = client.lock(Kind::Queued, "q").expect("a good name");
-    let mut guard = lock.acquire(minute()).await.expect("free");
+    let mut guard = lock.acquire_with(minute()).await.expect("free");
     let free = asked.load(Ordering::SeqCst);
     let mut waiting = Vec::new();
     for _ in 0..50 {
@@ -544,14 +549,14 @@ async fn tasks_of_one_client_starve_nobody_of_another() {
         lock(&server, Kind::Queued).await,
         lock(&server, Kind::Queued).await,
     );
-    let guard = busy.acquire(minute()).await.expect("free");
+    let guard = busy.acquire_with(minute()).await.expect("free");
     let stop = Arc::new(AtomicU32::new(0));
     let works = |lock: Lock| {
         let stop = Arc::clone(&stop);
         tokio::spawn(async move {
             let mut turns = 0;
             while stop.load(Ordering::SeqCst) == 0 {
-                let guard = lock.acquire(minute()).await.expect("its turn");
+                let guard = lock.acquire_with(minute()).await.expect("its turn");
                 turns += 1;
                 guard.release().await.expect("held");
             }
@@ -562,7 +567,7 @@ async fn tasks_of_one_client_starve_nobody_of_another() {
     waits(&server, Kind::Queued, 1);
     guard.release().await.expect("held");
     for _ in 0..20 {
-        let guard = other.acquire(minute()).await.expect("its turn");
+        let guard = other.acquire_with(minute()).await.expect("its turn");
         guard.release().await.expect("held");
     }
     stop.store(1, Ordering::SeqCst);
@@ -578,7 +583,7 @@ async fn an_heir_that_leaves_at_any_moment_keeps_nothing() {
     let server = Server::start(&[]);
     let lock = lock(&server, Kind::Queued).await;
     for delay_us in (0..2000).step_by(40) {
-        let guard = lock.acquire(minute()).await.expect("free");
+        let guard = lock.acquire_with(minute()).await.expect("free");
         let (leaves, stays) = (wait_for(&lock), wait_for(&lock));
         waits(&server, Kind::Queued, 1);
         let release = tokio::spawn(guard.release());
@@ -605,9 +610,9 @@ async fn an_heir_of_a_release_whose_answer_is_lost_has_the_lock() {
             let options = ClientOptions::default().response_timeout(200 * MS);
             let client = Client::connect(&target, options).await.expect("it answers");
             let lock = client.lock(Kind::Queued, "q").expect("a good name");
-            let warm = lock.acquire(minute()).await.expect("free");
+            let warm = lock.acquire_with(minute()).await.expect("free");
             warm.release().await.expect("held");
-            let guard = lock.acquire(minute()).await.expect("free");
+            let guard = lock.acquire_with(minute()).await.expect("free");
             let (first, second) = (wait_for(&lock), wait_for(&lock));
             waits(&server, Kind::Queued, 1);
             listen(&server, Kind::Queued, 1);
@@ -641,8 +646,8 @@ async fn a_release_that_comes_after_its_lease_is_not_held_whoever_has_the_lock()
     let server = Server::start(&[]);
     let lock = lock(&server, Kind::Queued).await;
     let short = minute().lease(Lease::Fixed(300 * MS));
-    let guard = lock.acquire(short).await.expect("free");
-    let mut heir = Box::pin(lock.acquire(minute()));
+    let guard = lock.acquire_with(short).await.expect("free");
+    let mut heir = Box::pin(lock.acquire_with(minute()));
     let until = Instant::now() + PATIENCE;
     while server.ok(&["HLEN", "locklab_queue:{q}"]) != "1" {
         assert!(Instant::now() < until, "no place");
@@ -675,7 +680,7 @@ async fn the_namesake_of_one_who_goes_has_its_turn(ends: Ends) {
         let (holder, ours) = (lock(&server, kind).await, lock(&server, kind).await);
         let third = lock(&server, kind).await;
         let seven = || minute().owner(Owner::numbered(7));
-        let guard = holder.acquire(minute()).await.expect("free");
+        let guard = holder.acquire_with(minute()).await.expect("free");
         let first = wait_with(&ours, seven());
         waits(&server, kind, 1);
         listen(&server, kind, 1);
@@ -788,7 +793,7 @@ async fn a_dead_head_a_scoreless_one_and_one_of_long_ago_stall_nobody() {
     peer.waits("scoreless:1", None);
     peer.waits("late:1", Some(1));
     // A peer would have left the free lock to the first of them for five minutes.
-    let guard = lock.acquire(minute()).await.expect("nobody comes");
+    let guard = lock.acquire_with(minute()).await.expect("nobody comes");
     guard.release().await.expect("held");
     only_latches_and_tokens_stay(&server);
 }
@@ -806,7 +811,7 @@ async fn a_peer_that_came_when_it_was_called_and_waits_again_is_not_passed_over(
         ears.write_all(b"SUBSCRIBE redisson_lock__channel:{q}:peer:1\r\n")
             .expect("written");
         server.wait_for(&["PUBSUB", "CHANNELS"], |channels| !channels.is_empty());
-        let guard = lock.acquire(minute()).await.expect("free");
+        let guard = lock.acquire_with(minute()).await.expect("free");
         peer.waits("peer:1", Some(peer.now_ms() + 300_000));
         guard.release().await.expect("held");
         peer.takes("peer:1");
@@ -817,7 +822,7 @@ async fn a_peer_that_came_when_it_was_called_and_waits_again_is_not_passed_over(
         tokio::time::sleep(1200 * MS).await;
         server.ok(&["DEL", "q"]);
         if wait == Wait::Try {
-            let error = lock.acquire(minute().wait(wait)).await;
+            let error = lock.acquire_with(minute().wait(wait)).await;
             assert_eq!(error.expect_err("it is its turn").kind(), ErrorKind::Busy);
             assert_eq!(peer.line(), "peer:1");
             continue;
@@ -839,7 +844,7 @@ async fn a_waiter_that_a_foreign_clock_evicts_comes_back() {
         lock(&server, Kind::Fair).await,
         lock(&server, Kind::Fair).await,
     );
-    let guard = holder.acquire(minute()).await.expect("free");
+    let guard = holder.acquire_with(minute()).await.expect("free");
     let waiting = wait_for(&waiter);
     waits(&server, Kind::Fair, 1);
     listen(&server, Kind::Fair, 1);
@@ -867,7 +872,7 @@ async fn a_line_that_nobody_comes_to_any_more_ends_and_outlasts_every_deadline()
             lock(&server, Kind::Fair).await,
             lock(&server, Kind::Fair).await,
         );
-        let guard = holder.acquire(minute()).await.expect("free");
+        let guard = holder.acquire_with(minute()).await.expect("free");
         if rest_ms > 0 {
             peer.waits("peer:1", Some(peer.now_ms() + rest_ms));
         }
@@ -891,7 +896,7 @@ async fn giving_up_moves_nobody_elses_deadline() {
     let server = Server::start(&[]);
     let peer = Peer(&server);
     let lock = lock(&server, Kind::Fair).await;
-    let guard = lock.acquire(minute()).await.expect("free");
+    let guard = lock.acquire_with(minute()).await.expect("free");
     let deadline = peer.now_ms() + 20_000;
     let waiting = wait_for(&lock);
     waits(&server, Kind::Fair, 1);

@@ -26,7 +26,7 @@ async fn behind_a_relay(server: &Server) -> (Relay, Lock) {
     for owner in [None, Some(Owner::numbered(99))] {
         let mut how = minute();
         how.owner = owner;
-        let guard = lock.acquire(how).await.expect("free");
+        let guard = lock.acquire_with(how).await.expect("free");
         guard.extend(60_000 * MS).await.expect("held");
         guard.release().await.expect("held");
     }
@@ -55,12 +55,12 @@ async fn an_acquire_whose_answer_is_lost_counts_once() {
             let mut how = minute();
             how.owner = owner;
             relay.lose("EVALSHA", loss);
-            let guard = lock.acquire(how.clone()).await.expect("asked again");
+            let guard = lock.acquire_with(how.clone()).await.expect("asked again");
             assert_eq!(relay.lost(), 1);
             assert_eq!(server.ok(&["HVALS", "n"]), "1", "{loss:?} {owner:?}");
             if owner.is_some() {
                 relay.lose("EVALSHA", loss);
-                let inner = lock.acquire(how).await.expect("asked again");
+                let inner = lock.acquire_with(how).await.expect("asked again");
                 assert_eq!(server.ok(&["HVALS", "n"]), "2", "{loss:?} {owner:?}");
                 assert_eq!(inner.release().await.expect("held"), Released::StillHeld);
             }
@@ -85,14 +85,14 @@ async fn an_acquire_that_outlives_its_lease_by_repetitions_counts_once() {
             let lock = client.lock(kind, "n").expect("a good name");
             let mut how = minute().lease(Lease::Fixed(1_500 * MS));
             how.owner = Some(Owner::numbered(1));
-            let warm = lock.acquire(how.clone()).await.expect("free");
+            let warm = lock.acquire_with(how.clone()).await.expect("free");
             warm.release().await.expect("held");
             let word = match kind {
                 Kind::Plain => "SET",
                 _ => "EVALSHA",
             };
             relay.lose(word, Loss::Silence);
-            let guard = lock.acquire(how).await.expect("asked again and again");
+            let guard = lock.acquire_with(how).await.expect("asked again and again");
             assert_eq!(relay.lost(), 1, "{kind}");
             let released = guard.release().await.expect("held");
             assert_eq!(released, Released::Freed, "{kind}: counted twice");
@@ -109,7 +109,7 @@ async fn a_release_whose_answer_is_lost_is_a_release() {
     for loss in BOTH {
         let server = Server::start(&[]);
         let (relay, lock) = behind_a_relay(&server).await;
-        let guard = lock.acquire(minute()).await.expect("free");
+        let guard = lock.acquire_with(minute()).await.expect("free");
         relay.lose("EVALSHA", loss);
         assert_eq!(
             guard.release().await.expect("not reported as another's"),
@@ -117,8 +117,8 @@ async fn a_release_whose_answer_is_lost_is_a_release() {
         );
 
         let mine = minute().owner(Owner::numbered(1));
-        let outer = lock.acquire(mine.clone()).await.expect("free");
-        let inner = lock.acquire(mine).await.expect("mine");
+        let outer = lock.acquire_with(mine.clone()).await.expect("free");
+        let inner = lock.acquire_with(mine).await.expect("mine");
         relay.lose("EVALSHA", loss);
         assert_eq!(inner.release().await.expect("held"), Released::StillHeld);
         assert_eq!(server.ok(&["HVALS", "n"]), "1", "released twice");
@@ -138,7 +138,7 @@ async fn one_try_that_is_lost_is_unknown_and_given_back() {
             let mut how = minute().wait(Wait::Try);
             how.owner = owner;
             relay.lose("EVALSHA", loss);
-            let error = lock.acquire(how).await.expect_err("lost");
+            let error = lock.acquire_with(how).await.expect_err("lost");
             assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
             assert!(error.to_string().contains("127.0.0.1:"), "{error}");
             server.wait_for(&["EXISTS", "n"], |answer| answer == "0");
@@ -152,9 +152,12 @@ async fn a_lost_re_entry_is_undone_alone() {
     let server = Server::start(&[]);
     let (relay, lock) = behind_a_relay(&server).await;
     let mine = minute().owner(Owner::numbered(1));
-    let outer = lock.acquire(mine.clone()).await.expect("free");
+    let outer = lock.acquire_with(mine.clone()).await.expect("free");
     relay.lose("EVALSHA", Loss::Silence);
-    let error = lock.acquire(mine.wait(Wait::Try)).await.expect_err("lost");
+    let error = lock
+        .acquire_with(mine.wait(Wait::Try))
+        .await
+        .expect_err("lost");
     assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
     server.wait_for(&["HVALS", "n"], |answer| answer == "1");
     assert_eq!(outer.release().await.expect("held"), Released::Freed);
@@ -166,7 +169,7 @@ async fn an_extension_whose_answer_is_lost_is_asked_for_again() {
     for loss in BOTH {
         let server = Server::start(&[]);
         let (relay, lock) = behind_a_relay(&server).await;
-        let guard = lock.acquire(minute()).await.expect("free");
+        let guard = lock.acquire_with(minute()).await.expect("free");
         relay.lose("EVALSHA", loss);
         guard.extend(120_000 * MS).await.expect("held");
         assert_eq!(relay.lost(), 1);
@@ -180,7 +183,7 @@ async fn an_extension_whose_answer_is_lost_is_asked_for_again() {
 async fn an_extension_that_is_never_answered_changes_no_belief() {
     let server = Server::start(&[]);
     let (_relay, lock) = behind_a_relay(&server).await;
-    let guard = lock.acquire(minute()).await.expect("free");
+    let guard = lock.acquire_with(minute()).await.expect("free");
     let valid_until = guard.valid_until();
     server.ok(&["CLIENT", "PAUSE", "60000", "ALL"]);
     let error = guard.extend(120_000 * MS).await.expect_err("silence");
@@ -194,7 +197,7 @@ async fn a_renewal_whose_answer_is_lost_is_tried_again_in_time() {
     for loss in BOTH {
         let server = Server::start(&[]);
         let (relay, lock) = behind_a_relay(&server).await;
-        let guard = lock.acquire(Acquire::default()).await.expect("free");
+        let guard = lock.acquire_with(Acquire::default()).await.expect("free");
         let mut events = guard.events();
         for _ in 0..2 {
             relay.lose("EVALSHA", loss);

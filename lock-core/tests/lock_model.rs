@@ -55,7 +55,7 @@ async fn agree(server: &Server, client: &Client, kind: Kind, name: &str, steps: 
             Step::Acquire(owner, lease) => {
                 let mine = Owner::numbered(u64::try_from(owner).expect("small"));
                 let how = Acquire::default().wait(Wait::Try).owner(mine);
-                let asked = lock.acquire(how.lease(Lease::Fixed(lease))).await;
+                let asked = lock.acquire_with(how.lease(Lease::Fixed(lease))).await;
                 let granted = match model {
                     None => Some((1, lease)),
                     Some((holder, count, left)) if holder == owner && reenters(kind) => {

@@ -73,10 +73,10 @@ async fn all_are_held_or_none_on_several_servers() {
         ];
         MultiLock::new(members).expect("two servers")
     };
-    let guard = both().acquire(minute()).await.expect("free");
+    let guard = both().acquire_with(minute()).await.expect("free");
     assert_eq!(guard.members().len(), 2);
     assert!(guard.valid_until() > Instant::now() + 30_000 * MS);
-    let error = both().acquire(minute().wait(Wait::Try)).await;
+    let error = both().acquire_with(minute().wait(Wait::Try)).await;
     assert_eq!(error.expect_err("held").kind(), ErrorKind::Busy);
     guard.extend(Duration::from_secs(90)).await.expect("held");
     for server in &servers {
@@ -92,14 +92,17 @@ async fn all_are_held_or_none_on_several_servers() {
     servers[1].ok(&["HSET", "n", "stranger:1", "1"]);
     for wait in [Wait::Try, Wait::AtMost(200 * MS)] {
         let began = Instant::now();
-        let error = both().acquire(minute().wait(wait)).await.expect_err("held");
+        let error = both()
+            .acquire_with(minute().wait(wait))
+            .await
+            .expect_err("held");
         assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
         assert!(began.elapsed() < PATIENCE / 2, "{:?}", began.elapsed());
         assert_eq!(servers[0].ok(&["EXISTS", "n"]), "0");
     }
     let waiting = tokio::spawn({
         let both = both();
-        async move { both.acquire(minute()).await }
+        async move { both.acquire_with(minute()).await }
     });
     let channel = "redisson_lock__channel:{n}";
     let heard = format!("{channel}\n1");
@@ -130,7 +133,7 @@ async fn two_orders_do_not_wait_for_each_other() {
         let inside = inside.clone();
         tasks.push(tokio::spawn(async move {
             for _ in 0..10 {
-                let guard = lock.acquire(minute()).await.expect("its turn");
+                let guard = lock.acquire_with(minute()).await.expect("its turn");
                 let others = inside.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
                 assert_eq!(others, 0, "two inside");
                 tokio::time::sleep(MS).await;
@@ -151,7 +154,7 @@ async fn a_release_tries_every_member_and_tells_of_each() {
     let server = Server::start(&[]);
     let client = client(&server.url()).await;
     let lock = multi(&client, &["a", "b", "c"]);
-    let guard = lock.acquire(Acquire::default()).await.expect("free");
+    let guard = lock.acquire_with(Acquire::default()).await.expect("free");
     server.ok(&["DEL", "a"]);
     let released = guard.release().await;
     let members: Vec<_> = (released.members())
@@ -175,7 +178,7 @@ async fn the_whole_is_lost_with_its_first_member() {
     let server = Server::start(&[]);
     let client = client(&server.url()).await;
     let guard = multi(&client, &["a", "b"])
-        .acquire(Acquire::default())
+        .acquire_with(Acquire::default())
         .await;
     let guard = guard.expect("free");
     // They are renewed, each by itself.
@@ -197,12 +200,12 @@ async fn a_silent_member_keeps_nobody_beyond_the_wait_and_holds_nothing() {
     let relay = Relay::start(servers[1].address()).await;
     let (here, there) = (client(&servers[0].url()).await, client(&relay.url()).await);
     let both = MultiLock::new([lock(&here, "n"), lock(&there, "n")]).expect("two servers");
-    let warm = both.acquire(minute()).await.expect("free");
+    let warm = both.acquire_with(minute()).await.expect("free");
     warm.release().await.whole().expect("held");
     relay.black_hole();
     let began = Instant::now();
     let how = Acquire::default().wait(Wait::AtMost(500 * MS));
-    let error = both.acquire(how).await.expect_err("no answer");
+    let error = both.acquire_with(how).await.expect_err("no answer");
     assert!(!error.is_definite(), "{error}");
     assert!(began.elapsed() < PATIENCE / 2, "{:?}", began.elapsed());
     servers[0].wait_for(&["EXISTS", "n"], |answer| answer == "0");
@@ -220,10 +223,10 @@ async fn lost_answers_do_nothing_twice() {
     let both = MultiLock::new([lock(&here, "n"), lock(&there, "n")]).expect("two servers");
     for loss in [Loss::Reset, Loss::Silence] {
         let how = minute().owner(Owner::numbered(1));
-        let warm = both.acquire(how.clone()).await.expect("free");
+        let warm = both.acquire_with(how.clone()).await.expect("free");
         warm.release().await.whole().expect("held");
         relay.lose("EVALSHA", loss);
-        let guard = both.acquire(how).await.expect("asked again");
+        let guard = both.acquire_with(how).await.expect("asked again");
         for server in &servers {
             assert_eq!(server.ok(&["HVALS", "n"]), "1");
         }
@@ -257,7 +260,7 @@ async fn a_future_dropped_at_any_moment_leaves_nothing() {
                     how.owner = Some(Owner::numbered(u64::try_from(task).expect("small")));
                 }
                 let cycle = async {
-                    let guard = lock.acquire(how).await.expect("in the end");
+                    let guard = lock.acquire_with(how).await.expect("in the end");
                     tokio::time::sleep(MS).await;
                     guard.release().await.whole().expect("held")
                 };
@@ -272,7 +275,9 @@ async fn a_future_dropped_at_any_moment_leaves_nothing() {
     for task in tasks {
         task.await.expect("no panic");
     }
-    let guard = multi(&clients[0], &["a", "b", "c"]).acquire(minute()).await;
+    let guard = multi(&clients[0], &["a", "b", "c"])
+        .acquire_with(minute())
+        .await;
     guard
         .expect("free in the end")
         .release()
@@ -303,7 +308,7 @@ async fn clients_that_see_another_order_get_in_too() {
         tasks.push(tokio::spawn(async move {
             let both = MultiLock::new([lock(&one, "n"), lock(&other, "n")]).expect("two servers");
             for _ in 0..5 {
-                let guard = both.acquire(minute()).await.expect("its turn");
+                let guard = both.acquire_with(minute()).await.expect("its turn");
                 guard.release().await.whole().expect("held");
             }
         }));

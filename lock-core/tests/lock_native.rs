@@ -32,7 +32,7 @@ async fn lock(url: &str, options: ClientOptions) -> Lock {
 }
 
 async fn take(lock: &Lock) -> Guard {
-    lock.acquire(minute()).await.expect("free")
+    lock.acquire_with(minute()).await.expect("free")
 }
 
 async fn freed(guard: Guard) {
@@ -117,7 +117,7 @@ async fn its_release_wakes_a_waiter() {
         let theirs = lock(&server.url(), options).await;
         freed(take(&ours).await).await;
         let guard = take(&ours).await;
-        let waiting = tokio::spawn(async move { theirs.acquire(minute()).await });
+        let waiting = tokio::spawn(async move { theirs.acquire_with(minute()).await });
         server.wait_for(&["PUBSUB", "NUMSUB", CHANNEL], |answer| {
             answer.ends_with('1')
         });

@@ -84,7 +84,7 @@ async fn permits_are_counted_named_and_listed() {
     let server = Server::start(&[]);
     let permits = permits(&server.url()).await;
     assert_eq!(permits.total().await.expect("answered"), 0);
-    let error = permits.acquire(once()).await.expect_err("none yet");
+    let error = permits.acquire_with(once()).await.expect_err("none yet");
     assert_eq!(error.kind(), ErrorKind::Busy);
     assert!(permits.try_set_permits(3).await.expect("answered"));
     assert!(!permits.try_set_permits(9).await.expect("answered"));
@@ -94,7 +94,7 @@ async fn permits_are_counted_named_and_listed() {
     let error = error.expect_err("one is left").to_string();
     assert!(error.contains("too few permits"), "{error}");
     let short = once().lease(Lease::Fixed(30_000 * MS));
-    let one = permits.acquire(short).await.expect("free");
+    let one = permits.acquire_with(short).await.expect("free");
     assert_eq!(permits.available().await.expect("answered"), 0);
     assert_eq!(permits.acquired().await.expect("answered"), 3);
     assert_eq!(permits.total().await.expect("answered"), 3);
@@ -179,14 +179,14 @@ async fn the_wire_is_that_of_rpermitexpirablesemaphore() {
     let server = Server::start(&[]);
     let permits = with(&server.url(), 2).await;
     permits
-        .acquire(once())
+        .acquire_with(once())
         .await
         .expect("free")
         .release()
         .await
         .expect("held");
     let mut monitor = Monitor::start(&server);
-    let guard = permits.acquire(once()).await.expect("free");
+    let guard = permits.acquire_with(once()).await.expect("free");
     let all = monitor.until_echo(&server);
     let sent_now = sent(&all);
     assert_eq!(sent_now.len(), 1, "{all:?}");
@@ -217,7 +217,7 @@ async fn the_wire_is_that_of_rpermitexpirablesemaphore() {
     assert!(told, "{all:?}");
     // A semaphore that has an end gives it to its permits.
     server.ok(&["PEXPIRE", "n", "60000"]);
-    let guard = permits.acquire(once()).await.expect("free");
+    let guard = permits.acquire_with(once()).await.expect("free");
     let left: i64 = server.ok(&["PTTL", HELD]).parse().expect("ms");
     assert!(left > 0);
     guard.release().await.expect("held");
@@ -270,9 +270,9 @@ async fn one_try_that_is_lost_is_unknown_and_given_back() {
         let server = Server::start(&[]);
         let relay = Relay::start(server.address()).await;
         let permits = with(&relay.url(), 2).await;
-        permits.acquire(once()).await.expect("free").leave();
+        permits.acquire_with(once()).await.expect("free").leave();
         relay.lose("EVALSHA", loss);
-        let error = permits.acquire(once()).await.expect_err("lost");
+        let error = permits.acquire_with(once()).await.expect_err("lost");
         assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
         if loss == Loss::Stranded {
             // It comes after its undo, which therefore is repeated.
@@ -299,7 +299,7 @@ async fn expired_permits_come_back_and_waiters_are_there() {
     guard.release().await.expect("held");
     // Every call counts back what has expired.
     let short = once().lease(Lease::Fixed(50 * MS));
-    permits.acquire(short).await.expect("free").leave();
+    permits.acquire_with(short).await.expect("free").leave();
     tokio::time::sleep(60 * MS).await;
     assert_eq!(permits.available().await.expect("answered"), 2);
     assert_eq!(counts(&server), are("2", "0"));
@@ -310,7 +310,7 @@ async fn expired_permits_come_back_and_waiters_are_there() {
 async fn what_has_lapsed_is_not_revived() {
     let server = Server::start(&[]);
     let permits = with(&server.url(), 2).await;
-    let guard = permits.acquire(once()).await.expect("free");
+    let guard = permits.acquire_with(once()).await.expect("free");
     // Its end is put into the past behind everybody's back.
     let id = guard.id();
     server.ok(&[
@@ -340,7 +340,7 @@ async fn renewed_permits_outlive_their_lease_and_die_with_their_client() {
     permits.try_set_permits(5).await.expect("answered");
     let renewed = || Acquire::default().wait(Wait::Try);
     // Several holds are renewed by one request, of one permit and of several.
-    let one = permits.acquire(renewed()).await.expect("free");
+    let one = permits.acquire_with(renewed()).await.expect("free");
     let three = permits.acquire_many(3, renewed()).await.expect("free");
     for guard in [&one, &three] {
         let mut events = guard.events();
@@ -390,8 +390,8 @@ async fn a_holder_is_told_when_its_permit_is_gone() {
     permits.try_set_permits(2).await.expect("answered");
     let how = || Acquire::default().wait(Wait::Try);
     let (one, other) = (
-        permits.acquire(how()).await.expect("free"),
-        permits.acquire(how()).await.expect("free"),
+        permits.acquire_with(how()).await.expect("free"),
+        permits.acquire_with(how()).await.expect("free"),
     );
     permits.release(&[one.id()]).await.expect("answered");
     let reason = tokio::time::timeout(PATIENCE, one.lost()).await;
@@ -408,9 +408,9 @@ async fn waiters_wake() {
     let server = Server::start(&[]);
     let permits = with(&server.url(), 1).await;
     for way in ["release", "peer", "subscription"] {
-        let id = permits.acquire(once()).await.expect("free").leave()[0];
+        let id = permits.acquire_with(once()).await.expect("free").leave()[0];
         let waiting = patient(&server).await;
-        let waiter = tokio::spawn(async move { waiting.acquire(minute()).await });
+        let waiter = tokio::spawn(async move { waiting.acquire_with(minute()).await });
         listened_to(&server).await;
         match way {
             "release" => {
@@ -505,7 +505,7 @@ async fn a_full_server_takes_releases() {
     let server = Server::start(&[]);
     let permits = with(&server.url(), 4).await;
     let guard = permits.acquire_many(2, once()).await.expect("free");
-    let ids = permits.acquire(once()).await.expect("free").leave();
+    let ids = permits.acquire_with(once()).await.expect("free").leave();
     server.ok(&["CONFIG", "SET", "maxmemory", "1"]);
     guard.release().await.expect("taken all the same");
     assert_eq!(permits.release(&ids).await.expect("taken all the same"), []);

@@ -36,7 +36,7 @@ async fn woken<F: Future<Output = ()>>(
 ) {
     let waiting = tokio::spawn({
         let waiter = waiter.clone();
-        async move { waiter.acquire(how()).await }
+        async move { waiter.acquire_with(how()).await }
     });
     for numsub in listens {
         server.wait_for(&["PUBSUB", numsub, CHANNEL], |answer| answer.ends_with('1'));
@@ -76,12 +76,12 @@ async fn a_waiter_hears_each_way_that_it_listens_to() {
     ] {
         let holder = lock(&url, from, kind).await;
         let waiter = lock(&url, to, kind).await;
-        let guard = holder.acquire(how()).await.expect("free");
+        let guard = holder.acquire_with(how()).await.expect("free");
         woken(owner, &waiter, listens(to), || async {
             guard.release().await.expect("held");
         })
         .await;
-        let guard = holder.acquire(how()).await.expect("free");
+        let guard = holder.acquire_with(how()).await.expect("free");
         woken(owner, &waiter, listens(to), || async {
             assert!(holder.force_release().await.expect("an answer"), "{kind}");
             drop(guard);
@@ -126,7 +126,10 @@ async fn a_line_whose_waiters_listen_in_different_ways_keeps_its_order() {
             [PubSub::Plain, PubSub::Both, PubSub::Sharded],
             [PubSub::Both, PubSub::Sharded, PubSub::Plain],
         ] {
-            let guard = lock(&url, PubSub::Both, kind).await.acquire(how()).await;
+            let guard = lock(&url, PubSub::Both, kind)
+                .await
+                .acquire_with(how())
+                .await;
             let guard = guard.expect("free");
             let (entered, mut entries) = tokio::sync::mpsc::unbounded_channel();
             let mut places = 0;
@@ -134,7 +137,7 @@ async fn a_line_whose_waiters_listen_in_different_ways_keeps_its_order() {
                 let waiter = lock(&url, way, kind).await;
                 let entered = entered.clone();
                 tokio::spawn(async move {
-                    let guard = waiter.acquire(how()).await.expect("its turn");
+                    let guard = waiter.acquire_with(how()).await.expect("its turn");
                     let _ = entered.send((way, guard));
                 });
                 places += 1;
@@ -178,7 +181,7 @@ async fn a_url_chooses_the_way_and_options_come_first() {
     ] {
         let holder = lock(url, option, Kind::Reentrant).await;
         let waiter = lock(url, option, Kind::Reentrant).await;
-        let guard = holder.acquire(how()).await.expect("free");
+        let guard = holder.acquire_with(how()).await.expect("free");
         woken(&server, &waiter, listens, || async {
             guard.release().await.expect("held");
         })

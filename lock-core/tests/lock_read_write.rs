@@ -59,24 +59,24 @@ async fn many_read_at_a_time_and_who_writes_is_alone() {
     let ours = lock(&server, ClientOptions::default()).await;
     let theirs = lock(&server, ClientOptions::default()).await;
     let readers = [
-        ours.read().acquire(once()).await.expect("free"),
-        ours.read().acquire(once()).await.expect("shared"),
-        theirs.read().acquire(once()).await.expect("shared"),
+        ours.read().acquire_with(once()).await.expect("free"),
+        ours.read().acquire_with(once()).await.expect("shared"),
+        theirs.read().acquire_with(once()).await.expect("shared"),
     ];
     assert_eq!(theirs.read().holders().await.expect("answered").len(), 3);
     assert!(theirs.read().is_locked().await.expect("answered"));
     assert!(!theirs.write().is_locked().await.expect("answered"));
     for reader in readers {
-        refused(theirs.write().acquire(once())).await;
+        refused(theirs.write().acquire_with(once())).await;
         reader.release().await.expect("held");
     }
-    let writer = theirs.write().acquire(once()).await.expect("free");
+    let writer = theirs.write().acquire_with(once()).await.expect("free");
     assert!(ours.write().is_locked().await.expect("answered"));
     assert!(!ours.read().is_locked().await.expect("answered"));
-    refused(ours.write().acquire(once())).await;
-    refused(theirs.write().acquire(once())).await;
-    refused(ours.read().acquire(once())).await;
-    refused(theirs.read().acquire(once())).await;
+    refused(ours.write().acquire_with(once())).await;
+    refused(theirs.write().acquire_with(once())).await;
+    refused(ours.read().acquire_with(once())).await;
+    refused(theirs.read().acquire_with(once())).await;
     assert_eq!(writer.release().await.expect("held"), Released::Freed);
     assert_eq!(server.ok(&["KEYS", "*"]), "");
 }
@@ -86,11 +86,11 @@ async fn a_downgrade_lets_waiting_readers_in_at_once_and_writers_not() {
     let server = Server::start(&[]);
     let ours = lock(&server, unpolled()).await;
     let theirs = lock(&server, unpolled()).await;
-    let writing = ours.write().acquire(minute()).await.expect("free");
+    let writing = ours.write().acquire_with(minute()).await.expect("free");
     let waiting: Vec<_> = (0..3)
         .map(|_| {
             let read = theirs.read().clone();
-            tokio::spawn(async move { read.acquire(minute()).await })
+            tokio::spawn(async move { read.acquire_with(minute()).await })
         })
         .collect();
     listening(&server, 1);
@@ -104,8 +104,8 @@ async fn a_downgrade_lets_waiting_readers_in_at_once_and_writers_not() {
         let reader = tokio::time::timeout(PATIENCE, reader).await;
         readers.push(reader.expect("woken").expect("no panic").expect("shared"));
     }
-    refused(theirs.write().acquire(once())).await;
-    refused(ours.write().acquire(once())).await;
+    refused(theirs.write().acquire_with(once())).await;
+    refused(ours.write().acquire_with(once())).await;
     for reader in readers {
         assert_eq!(reader.release().await.expect("held"), Released::Freed);
     }
@@ -120,7 +120,7 @@ async fn the_end_of_one_side_leaves_the_other_renewed() {
     let lock = lock(&server, ClientOptions::default().watchdog_lease(lease)).await;
     let renewed = || Acquire::default().wait(Wait::Try);
     for read_first in [true, false] {
-        let writing = lock.write().acquire(renewed()).await.expect("free");
+        let writing = lock.write().acquire_with(renewed()).await.expect("free");
         let reading = lock.read_under(&writing, renewed()).await.expect("ours");
         let (first, rest) = match read_first {
             true => (reading, writing),
@@ -145,8 +145,8 @@ async fn a_reader_whose_lease_is_over_counts_no_more() {
     let ours = lock(&server, unpolled()).await;
     let theirs = lock(&server, unpolled()).await;
     let short = once().lease(Lease::Fixed(100 * MS));
-    let late = ours.read().acquire(short).await.expect("free");
-    let long = theirs.read().acquire(once()).await.expect("shared");
+    let late = ours.read().acquire_with(short).await.expect("free");
+    let long = theirs.read().acquire_with(once()).await.expect("shared");
     assert_eq!(late.lost().await, LostReason::Expired);
     server.wait_for(&["EXISTS", &ending(&late)], |answer| answer == "0");
     let holders = theirs.read().holders().await.expect("answered");
@@ -154,7 +154,7 @@ async fn a_reader_whose_lease_is_over_counts_no_more() {
     assert_eq!(holders[0].owner, long.owner());
     // Its field is there still, and in nobody's way: the one who counts goes, and a writer gets in.
     assert_eq!(server.ok(&["HEXISTS", "n", late.owner()]), "1");
-    let writing = tokio::spawn(async move { theirs.write().acquire(minute()).await });
+    let writing = tokio::spawn(async move { theirs.write().acquire_with(minute()).await });
     listening(&server, 1);
     assert_eq!(long.release().await.expect("held"), Released::Freed);
     let writing = tokio::time::timeout(PATIENCE, writing).await;
@@ -176,11 +176,11 @@ async fn a_write_lease_ends_though_its_owner_reads_on() {
     let ours = lock(&server, unpolled()).await;
     let theirs = lock(&server, unpolled()).await;
     let short = once().lease(Lease::Fixed(300 * MS));
-    let writing = ours.write().acquire(short).await.expect("free");
+    let writing = ours.write().acquire_with(short).await.expect("free");
     let reading = ours.read_under(&writing, minute()).await.expect("ours");
-    let reader = theirs.read().acquire(minute()).await.expect("it ends");
+    let reader = theirs.read().acquire_with(minute()).await.expect("it ends");
     assert!(writing.is_lost(), "somebody reads what is being written");
-    refused(theirs.write().acquire(once())).await;
+    refused(theirs.write().acquire_with(once())).await;
     let error = writing.release().await.expect_err("over");
     assert_eq!(error.kind(), ErrorKind::NotHeld, "{error}");
     reading.extend(2 * MINUTE).await.expect("it reads still");
@@ -195,7 +195,7 @@ async fn a_write_lease_is_its_own() {
     let server = Server::start(&[]);
     let lock = lock(&server, ClientOptions::default()).await;
     let left = || server.ok(&["PTTL", "n"]).parse::<u64>().expect("ms");
-    let writing = lock.write().acquire(once()).await.expect("free");
+    let writing = lock.write().acquire_with(once()).await.expect("free");
     for read_lease in [10 * MINUTE, 1000 * MS] {
         let how = once().lease(Lease::Fixed(read_lease));
         let reading = lock.read_under(&writing, how).await.expect("ours");
@@ -207,8 +207,8 @@ async fn a_write_lease_is_its_own() {
     // What RReadWriteLock makes of a re-entry is the rest and the lease together.
     let mine = once().owner(Owner::numbered(1));
     writing.release().await.expect("held");
-    let outer = lock.write().acquire(mine.clone()).await.expect("free");
-    let inner = lock.write().acquire(mine).await.expect("ours");
+    let outer = lock.write().acquire_with(mine.clone()).await.expect("free");
+    let inner = lock.write().acquire_with(mine).await.expect("ours");
     assert!(left() <= 60_000, "{}", left());
     inner.release().await.expect("held");
     outer.release().await.expect("held");
@@ -220,8 +220,8 @@ async fn a_renewed_reader_leaves_longer_leases_alone() {
     let server = Server::start(&[]);
     let lease = 300 * MS;
     let lock = lock(&server, ClientOptions::default().watchdog_lease(lease)).await;
-    let long = lock.read().acquire(minute()).await.expect("free");
-    let renewed = lock.read().acquire(Acquire::default()).await;
+    let long = lock.read().acquire_with(minute()).await.expect("free");
+    let renewed = lock.read().acquire_with(Acquire::default()).await;
     let renewed = renewed.expect("shared");
     let mut events = renewed.events();
     for _ in 0..3 {
@@ -250,16 +250,16 @@ async fn the_readers_of_one_client_enter_together() {
     let ours = client(&server, unpolled()).await;
     let theirs = lock(&server, unpolled()).await;
     // Teaches the server the scripts.
-    let warm = theirs.read().acquire(minute()).await.expect("free");
+    let warm = theirs.read().acquire_with(minute()).await.expect("free");
     warm.release().await.expect("held");
-    let writing = theirs.write().acquire(minute()).await.expect("free");
+    let writing = theirs.write().acquire_with(minute()).await.expect("free");
     let inside = std::sync::Arc::new(tokio::sync::Barrier::new(READERS));
     let read = ours.read_write("n").expect("a good name").read().clone();
     let readers: Vec<_> = (0..READERS)
         .map(|_| {
             let (read, inside) = (read.clone(), inside.clone());
             tokio::spawn(async move {
-                let guard = read.acquire(minute()).await.expect("shared");
+                let guard = read.acquire_with(minute()).await.expect("shared");
                 // Nobody leaves before all are in.
                 inside.wait().await;
                 guard.release().await.expect("held")
@@ -286,15 +286,15 @@ async fn the_last_reader_wakes_a_writer_and_a_writer_wakes_the_next() {
     let ours = lock(&server, unpolled()).await;
     let theirs = lock(&server, unpolled()).await;
     let readers = [
-        ours.read().acquire(once()).await.expect("free"),
-        ours.read().acquire(once()).await.expect("shared"),
+        ours.read().acquire_with(once()).await.expect("free"),
+        ours.read().acquire_with(once()).await.expect("shared"),
     ];
     let writers: Vec<_> = [&ours, &theirs]
         .into_iter()
         .map(|lock| {
             let write = lock.write().clone();
             tokio::spawn(async move {
-                let guard = write.acquire(minute()).await.expect("its turn");
+                let guard = write.acquire_with(minute()).await.expect("its turn");
                 guard.release().await.expect("held")
             })
         })
@@ -315,13 +315,13 @@ async fn a_reader_who_wants_to_write_is_refused_at_once() {
     let server = Server::start(&[]);
     let lock = lock(&server, ClientOptions::default()).await;
     let mine = Acquire::default().owner(Owner::numbered(1));
-    let reading = lock.read().acquire(mine.clone()).await.expect("free");
-    let error = lock.write().acquire(mine.clone()).await;
+    let reading = lock.read().acquire_with(mine.clone()).await.expect("free");
+    let error = lock.write().acquire_with(mine.clone()).await;
     let error = error.expect_err("it reads");
     assert_eq!(error.kind(), ErrorKind::Failed, "{error}");
     assert!(error.to_string().contains("release the read lock first"));
     reading.release().await.expect("held");
-    let writing = lock.write().acquire(mine).await.expect("free");
+    let writing = lock.write().acquire_with(mine).await.expect("free");
     writing.release().await.expect("held");
 }
 
@@ -330,7 +330,7 @@ async fn only_who_writes_may_read_under_it() {
     let server = Server::start(&[]);
     let ours = lock(&server, ClientOptions::default()).await;
     let theirs = lock(&server, ClientOptions::default()).await;
-    let writing = theirs.write().acquire(once()).await.expect("free");
+    let writing = theirs.write().acquire_with(once()).await.expect("free");
     let error = ours.read_under(&writing, once()).await.expect_err("theirs");
     assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
     let reading = theirs.read_under(&writing, once()).await.expect("theirs");
@@ -350,19 +350,27 @@ async fn writers_come_first_where_that_is_asked_for() {
     let theirs = lock(&server, preferring()).await;
     let indifferent = lock(&server, options()).await;
     let mine = minute().owner(Owner::numbered(1));
-    let first = ours.read().acquire(mine.clone()).await.expect("free");
+    let first = ours.read().acquire_with(mine.clone()).await.expect("free");
     let writing = tokio::spawn({
         let write = theirs.write().clone();
-        async move { write.acquire(minute()).await }
+        async move { write.acquire_with(minute()).await }
     });
     server.wait_for(&["ZCARD", "locklab_writers_latch:{n}"], |answer| {
         answer == "1"
     });
-    refused(ours.read().acquire(once())).await;
+    refused(ours.read().acquire_with(once())).await;
     // Who reads already may read again, or it would wait for the writer that waits for it; and a client that did not ask for
     // it, as a Java peer, shares.
-    let again = ours.read().acquire(mine).await.expect("it reads already");
-    let other = indifferent.read().acquire(once()).await.expect("shared");
+    let again = ours
+        .read()
+        .acquire_with(mine)
+        .await
+        .expect("it reads already");
+    let other = indifferent
+        .read()
+        .acquire_with(once())
+        .await
+        .expect("shared");
     for reader in [other, again, first] {
         reader.release().await.expect("held");
     }
@@ -373,17 +381,21 @@ async fn writers_come_first_where_that_is_asked_for() {
     only_latches_and_tokens_stay(&server);
 
     // A writer that gives up keeps readers out no longer than it said.
-    let first = ours.read().acquire(minute()).await.expect("free");
+    let first = ours.read().acquire_with(minute()).await.expect("free");
     let waits = minute().wait(Wait::AtMost(50 * MS));
-    refused(theirs.write().acquire(waits)).await;
-    refused(ours.read().acquire(once())).await;
-    let second = ours.read().acquire(minute()).await.expect("in the end");
+    refused(theirs.write().acquire_with(waits)).await;
+    refused(ours.read().acquire_with(once())).await;
+    let second = ours
+        .read()
+        .acquire_with(minute())
+        .await
+        .expect("in the end");
     second.release().await.expect("held");
     // Nor is it remembered for much longer, while others keep on giving up: of those who did most are forgotten.
     const WRITERS: u64 = 40;
     let waits = minute().wait(Wait::AtMost(30 * MS));
     for _ in 0..WRITERS {
-        refused(theirs.write().acquire(waits.clone())).await;
+        refused(theirs.write().acquire_with(waits.clone())).await;
     }
     let remembered = server.ok(&["ZCARD", "locklab_writers_latch:{n}"]);
     let remembered: u64 = remembered.parse().expect("a number");
@@ -400,13 +412,13 @@ async fn holds_of_a_java_peer_count_as_it_means_them() {
     server.ok(&["HSET", "n", "mode", "read", "java:1", "2"]);
     server.ok(&["PEXPIRE", "n", "60000"]);
     server.ok(&["SET", "{n}:java:1:rwlock_timeout:1", "1", "PX", "60000"]);
-    refused(lock.write().acquire(once())).await;
+    refused(lock.write().acquire_with(once())).await;
     let holder = lock.read().holder().await.expect("answered").expect("held");
     assert_eq!((&*holder.owner, holder.holds), ("java:1", 2));
-    let reading = lock.read().acquire(once()).await.expect("shared");
+    let reading = lock.read().acquire_with(once()).await.expect("shared");
     let writing = tokio::spawn({
         let write = lock.write().clone();
-        async move { write.acquire(minute()).await }
+        async move { write.acquire_with(minute()).await }
     });
     listening(&server, 1);
     assert_eq!(reading.release().await.expect("held"), Released::Freed);
@@ -431,7 +443,7 @@ async fn holds_of_a_java_peer_count_as_it_means_them() {
     ]);
     server.ok(&["PEXPIRE", "n", "60000"]);
     server.ok(&["SET", "{n}:java:1:rwlock_timeout:1", "1", "PX", "60000"]);
-    refused(lock.read().acquire(once())).await;
+    refused(lock.read().acquire_with(once())).await;
     let holder = lock.write().holder().await.expect("answered");
     assert_eq!(holder.expect("held").owner, "java:1");
     assert!(!lock.read().force_release().await.expect("answered"));
@@ -446,8 +458,8 @@ async fn a_lock_that_is_taken_away_is_free() {
     let lock = lock(&server, ClientOptions::default()).await;
     assert!(!lock.read().force_release().await.expect("answered"));
     let readers = [
-        lock.read().acquire(once()).await.expect("free"),
-        lock.read().acquire(once()).await.expect("shared"),
+        lock.read().acquire_with(once()).await.expect("free"),
+        lock.read().acquire_with(once()).await.expect("shared"),
     ];
     assert!(!lock.write().force_release().await.expect("answered"));
     assert!(lock.read().force_release().await.expect("answered"));
@@ -457,7 +469,7 @@ async fn a_lock_that_is_taken_away_is_free() {
         assert_eq!(error.kind(), ErrorKind::NotHeld, "{error}");
         reader.release().await.expect_err("taken away");
     }
-    let writing = lock.write().acquire(once()).await.expect("free");
+    let writing = lock.write().acquire_with(once()).await.expect("free");
     assert!(lock.write().force_release().await.expect("answered"));
     writing.release().await.expect_err("taken away");
 }

@@ -229,7 +229,7 @@ impl Real<'_> {
                     .wait(Wait::Try)
                     .owner(Owner::numbered(owner as u64))
                     .lease(Lease::Fixed(lease));
-                let asked = self.lock(side).acquire(how).await;
+                let asked = self.lock(side).acquire_with(how).await;
                 let answer = match &asked {
                     Ok(_) => Asked::Granted,
                     Err(error) if error.kind() == ErrorKind::Busy => Asked::Busy,

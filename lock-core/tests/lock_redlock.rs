@@ -65,11 +65,11 @@ fn stop(server: &Server) {
 async fn all_masters_get_the_lock_and_give_it_back() {
     let servers = five();
     let lock = lock(&servers).await;
-    let guard = lock.acquire(once()).await.expect("free");
+    let guard = lock.acquire_with(once()).await.expect("free");
     for server in &servers {
         server.wait_for(&["HGET", "n", guard.owner()], |answer| answer == "1");
     }
-    let error = lock.acquire(once()).await.expect_err("held");
+    let error = lock.acquire_with(once()).await.expect_err("held");
     assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
     assert!(lock.is_locked().await.expect("answered"));
     assert_eq!(guard.release().await.expect("held"), Released::Freed);
@@ -86,7 +86,7 @@ async fn a_release_is_bound_to_its_own_acquire_where_that_was_refused() {
         server.ok(&["HSET", "n", "somebody", "1"]);
     }
     let mine = once().owner(Owner::numbered(3));
-    let guard = lock.acquire(mine).await.expect("three of five");
+    let guard = lock.acquire_with(mine).await.expect("three of five");
     guard.release().await.expect("held");
     for server in &servers[3..] {
         let latches = ["EVAL", "return #redis.call('keys', '*acquire_latch*')", "0"];
@@ -103,7 +103,7 @@ async fn a_release_of_a_long_hold_leaves_the_owners_next_one_alone() {
     let lock = lock(&servers).await;
     let lease = 1_500 * MS;
     let guard = lock
-        .acquire(fixed(lease).owner(Owner::numbered(3)))
+        .acquire_with(fixed(lease).owner(Owner::numbered(3)))
         .await
         .expect("all are free");
     let began = Instant::now();
@@ -139,7 +139,7 @@ async fn a_release_that_comes_after_the_lease_leaves_the_owners_next_hold_alone(
     addresses[4] = relay.address;
     let lock = lock_at(&addresses, ClientOptions::default()).await;
     let how = fixed(1_500 * MS).owner(Owner::numbered(3));
-    let guard = lock.acquire(how).await.expect("all are free");
+    let guard = lock.acquire_with(how).await.expect("all are free");
     last.wait_for(&["EXISTS", "n"], |answer| answer == "1");
     relay.black_hole();
     let owner = guard.owner().to_owned();
@@ -158,10 +158,10 @@ async fn a_release_that_comes_after_the_lease_leaves_the_owners_next_hold_alone(
 async fn an_inner_hold_that_lapsed_is_given_back_all_the_same() {
     let servers = five();
     let lock = lock(&servers).await;
-    let outer = lock.acquire(once().owner(Owner::numbered(3))).await;
+    let outer = lock.acquire_with(once().owner(Owner::numbered(3))).await;
     let outer = outer.expect("free");
     let inner = fixed(200 * MS).owner(Owner::numbered(3));
-    let inner = lock.acquire(inner).await.expect("its own");
+    let inner = lock.acquire_with(inner).await.expect("its own");
     inner.lost().await;
     for server in &servers {
         server.wait_for(&["HGET", "n", outer.owner()], |answer| answer == "2");
@@ -211,7 +211,7 @@ async fn a_dead_minority_costs_nothing() {
     for _ in 0..21 {
         let began = Instant::now();
         let guard = lock
-            .acquire(fixed(60_000 * MS))
+            .acquire_with(fixed(60_000 * MS))
             .await
             .expect("three of five");
         guard.extend(60_000 * MS).await.expect("three of five");
@@ -238,7 +238,7 @@ async fn a_silent_minority_costs_nothing() {
     for _ in 0..21 {
         let began = Instant::now();
         let guard = lock
-            .acquire(fixed(60_000 * MS))
+            .acquire_with(fixed(60_000 * MS))
             .await
             .expect("three of five");
         guard.release().await.expect("three of five");
@@ -263,7 +263,7 @@ async fn a_named_owner_who_waits_does_not_wait_for_a_silent_master() {
         .node_timeout(50 * MS)
         .poll_bound(20 * MS);
     let ours = lock_with(&servers, options).await;
-    let held = theirs.acquire(once()).await.expect("free");
+    let held = theirs.acquire_with(once()).await.expect("free");
     stop(&servers[0]);
     let scripts = |stats: &str| -> u64 {
         let calls = stats
@@ -276,7 +276,7 @@ async fn a_named_owner_who_waits_does_not_wait_for_a_silent_master() {
     let before = scripts(&servers[1].ok(&stats));
     let mut how = fixed(60_000 * MS);
     how.owner = Some(Owner::numbered(1));
-    let waiting = tokio::spawn(async move { ours.acquire(how).await });
+    let waiting = tokio::spawn(async move { ours.acquire_with(how).await });
     servers[1].wait_for(&stats, |answer| scripts(answer) >= before + 20);
     held.release().await.expect("two of three");
     let guard = waiting.await.expect("no panic").expect("its turn comes");
@@ -292,11 +292,11 @@ async fn without_a_majority_it_certainly_fails_and_leaves_nothing() {
         server.kill();
     }
     // What was written before the loss was noticed is unknown, and rightly so; this one notices it.
-    let _ = lock.acquire(fixed(10_000 * MS).wait(Wait::Try)).await;
+    let _ = lock.acquire_with(fixed(10_000 * MS).wait(Wait::Try)).await;
     for wait in [Wait::Try, Wait::AtMost(300 * MS)] {
         let began = Instant::now();
         let error = lock
-            .acquire(fixed(10_000 * MS).wait(wait))
+            .acquire_with(fixed(10_000 * MS).wait(wait))
             .await
             .expect_err("two of five");
         assert!(error.is_definite(), "{error}");
@@ -317,7 +317,7 @@ async fn contenders_split_the_vote_and_each_gets_its_turn() {
         tasks.push(tokio::spawn(async move {
             for _ in 0..5 {
                 let guard = lock
-                    .acquire(fixed(60_000 * MS))
+                    .acquire_with(fixed(60_000 * MS))
                     .await
                     .expect("its turn comes");
                 assert_eq!(inside.fetch_add(1, std::sync::atomic::Ordering::SeqCst), 0);
@@ -341,8 +341,8 @@ async fn an_equal_owner_enters_again() {
     let servers = five();
     let lock = lock(&servers).await;
     let mine = once().owner(Owner::numbered(3));
-    let outer = lock.acquire(mine.clone()).await.expect("free");
-    let inner = lock.acquire(mine).await.expect("mine already");
+    let outer = lock.acquire_with(mine.clone()).await.expect("free");
+    let inner = lock.acquire_with(mine).await.expect("mine already");
     assert_eq!(inner.release().await.expect("held"), Released::StillHeld);
     assert_eq!(outer.release().await.expect("held"), Released::Freed);
     nothing_left(&servers);
@@ -353,7 +353,7 @@ async fn an_equal_owner_enters_again() {
 async fn a_hold_is_lost_with_its_majority_and_not_before() {
     let servers = five();
     let lock = lock(&servers).await;
-    let guard = lock.acquire(once()).await.expect("free");
+    let guard = lock.acquire_with(once()).await.expect("free");
     for server in &servers {
         server.wait_for(&["EXISTS", "n"], |answer| answer == "1");
     }
@@ -390,11 +390,11 @@ async fn a_release_wakes_the_next_one() {
     let minute = 60_000 * MS;
     let guard = lock(&servers)
         .await
-        .acquire(fixed(minute))
+        .acquire_with(fixed(minute))
         .await
         .expect("free");
     let waiter = lock_with(&servers, ClientOptions::default().poll_bound(minute)).await;
-    let waiting = tokio::spawn(async move { waiter.acquire(fixed(60_000 * MS)).await });
+    let waiting = tokio::spawn(async move { waiter.acquire_with(fixed(60_000 * MS)).await });
     for server in &servers {
         server.wait_for(
             &["PUBSUB", "NUMSUB", "redisson_lock__channel:{n}"],
@@ -433,7 +433,7 @@ async fn a_master_without_its_memory_grants_nothing_for_a_while() {
     let lease = 5_000 * MS;
     let mut servers: Vec<_> = (0..3).map(|_| Server::start(&[])).collect();
     let holder = lock(&servers).await;
-    let held = holder.acquire(fixed(lease)).await.expect("free");
+    let held = holder.acquire_with(fixed(lease)).await.expect("free");
     for server in &servers {
         server.wait_for(&["EXISTS", "n"], |answer| answer == "1");
     }
@@ -442,7 +442,7 @@ async fn a_master_without_its_memory_grants_nothing_for_a_while() {
     assert!(servers[1].restart());
 
     let hasty = lock(&servers).await;
-    let second = hasty.acquire(fixed(lease).wait(Wait::AtMost(PATIENCE)));
+    let second = hasty.acquire_with(fixed(lease).wait(Wait::AtMost(PATIENCE)));
     let second = second.await.expect("two of three are free");
     assert!(
         held.valid_until() > Instant::now(),
@@ -451,11 +451,11 @@ async fn a_master_without_its_memory_grants_nothing_for_a_while() {
     second.release().await.expect("held");
 
     let careful = lock_with(&servers, ClientOptions::default().restart_delay(lease)).await;
-    let refused = careful.acquire(fixed(lease).wait(Wait::Try)).await;
+    let refused = careful.acquire_with(fixed(lease).wait(Wait::Try)).await;
     let error = refused.expect_err("nobody may grant yet");
     assert!(error.is_definite(), "{error}");
     assert!(error.to_string().contains("was restarted"), "{error}");
-    let third = careful.acquire(fixed(lease)).await.expect("later");
+    let third = careful.acquire_with(fixed(lease)).await.expect("later");
     assert!(Instant::now() >= held.valid_until());
     third.extend(lease).await.expect("held");
     third.release().await.expect("held");

@@ -32,7 +32,9 @@ fn minute() -> Acquire {
 /// Refused within the bound and said so with the code; acquired as soon as the server is ready.
 async fn passes(lock: &Lock, code: &str, ready: impl FnOnce() + Send + 'static) {
     let began = Instant::now();
-    let error = lock.acquire(minute().wait(Wait::AtMost(150 * MS))).await;
+    let error = lock
+        .acquire_with(minute().wait(Wait::AtMost(150 * MS)))
+        .await;
     let error = error.expect_err(code);
     assert_eq!(error.kind(), ErrorKind::Failed, "{error}");
     // The connection to a server that is no master is given up, and making the next one may be the last thing tried.
@@ -46,7 +48,7 @@ async fn passes(lock: &Lock, code: &str, ready: impl FnOnce() + Send + 'static) 
         std::thread::sleep(100 * MS);
         ready();
     });
-    let guard = lock.acquire(minute()).await.expect("ready in time");
+    let guard = lock.acquire_with(minute()).await.expect("ready in time");
     ready.await.expect("no panic");
     assert_eq!(guard.release().await.expect("held"), Released::Freed);
 }
@@ -63,7 +65,7 @@ async fn what_passes_is_asked_again_within_the_bound() {
     };
     for kind in [Kind::Plain, Kind::Reentrant, Kind::Redlock] {
         let lock = lock(&server.url(), kind).await;
-        let warm = lock.acquire(minute()).await.expect("free");
+        let warm = lock.acquire_with(minute()).await.expect("free");
         warm.release().await.expect("held");
 
         let long = std::thread::spawn(call(&["EVAL", "while true do end", "0"]));
@@ -121,11 +123,13 @@ async fn no_attempt_begins_without_time_for_its_answer() {
     let options = ClientOptions::default().tracer(tracer);
     let client = Client::connect(&target, options).await.expect("it answers");
     let lock = client.lock(Kind::Reentrant, "n").expect("a good name");
-    let warm = lock.acquire(minute()).await.expect("free");
+    let warm = lock.acquire_with(minute()).await.expect("free");
     warm.release().await.expect("held");
     let reload = reload(&server, "500");
     for bound in 40..80 {
-        let error = lock.acquire(minute().wait(Wait::AtMost(bound * MS))).await;
+        let error = lock
+            .acquire_with(minute().wait(Wait::AtMost(bound * MS)))
+            .await;
         error.expect_err("it is loading");
     }
     reload.join().expect("no panic");
@@ -150,7 +154,7 @@ async fn a_cluster_that_is_down_or_moves_is_waited_for() {
     let lock = lock(&cluster.url(), Kind::Reentrant).await;
     let slot = lock_core::slot(b"n");
     let (from, to) = if slot < 8192 { (0, 1) } else { (1, 0) };
-    let guard = lock.acquire(minute()).await.expect("free");
+    let guard = lock.acquire_with(minute()).await.expect("free");
     guard.release().await.expect("held");
 
     // One slot that nobody serves takes the whole cluster down.
@@ -164,7 +168,7 @@ async fn a_cluster_that_is_down_or_moves_is_waited_for() {
     passes(&lock, "CLUSTERDOWN", mend).await;
 
     // A held lock moves with its slot: ASK for who comes new, TRYAGAIN for the release's two keys, MOVED afterwards.
-    let guard = lock.acquire(minute()).await.expect("free");
+    let guard = lock.acquire_with(minute()).await.expect("free");
     cluster.begin_migration(slot, from, to);
     let port = cluster.nodes[to].port.to_string();
     cluster.nodes[from].ok(&["MIGRATE", "127.0.0.1", &port, "n", "0", "5000"]);
@@ -172,14 +176,14 @@ async fn a_cluster_that_is_down_or_moves_is_waited_for() {
         .extend(90_000 * MS)
         .await
         .expect("it is there, by ASK");
-    let error = lock.acquire(minute().wait(Wait::Try)).await;
+    let error = lock.acquire_with(minute().wait(Wait::Try)).await;
     assert_eq!(error.expect_err("held").kind(), ErrorKind::Busy);
     let releasing = tokio::spawn(guard.release());
     tokio::time::sleep(100 * MS).await;
     cluster.finish_migration(slot, to);
     let released = releasing.await.expect("no panic");
     assert_eq!(released.expect("held"), Released::Freed);
-    let guard = lock.acquire(minute()).await.expect("free");
+    let guard = lock.acquire_with(minute()).await.expect("free");
     assert_eq!(cluster.nodes[to].ok(&["EXISTS", "n"]), "1");
     guard.release().await.expect("held");
 }
@@ -189,7 +193,7 @@ async fn what_does_not_pass_is_said_at_once() {
     let server = Server::start(&[]);
     for &kind in Kind::ALL {
         let lock = lock(&server.url(), kind).await;
-        let warm = lock.acquire(minute()).await.expect("free");
+        let warm = lock.acquire_with(minute()).await.expect("free");
         warm.release().await.expect("held");
         for (setting, harm, cure, code) in [
             ("maxmemory", "1", "0", "OOM"),
@@ -197,7 +201,7 @@ async fn what_does_not_pass_is_said_at_once() {
         ] {
             server.ok(&["CONFIG", "SET", setting, harm]);
             let began = Instant::now();
-            let error = lock.acquire(minute()).await.expect_err(code);
+            let error = lock.acquire_with(minute()).await.expect_err(code);
             server.ok(&["CONFIG", "SET", setting, cure]);
             assert_eq!(error.kind(), ErrorKind::Failed, "{kind}: {error}");
             assert!(error.to_string().contains(code), "{kind}: {error}");
@@ -217,7 +221,7 @@ async fn a_broken_token_counter_leaves_no_lock_behind() {
     let lock = lock(&server.url(), Kind::Fenced).await;
     for broken in ["no number", "9223372036854775807"] {
         server.ok(&["SET", "redisson_lock_token:{n}", broken]);
-        let error = lock.acquire(minute()).await.expect_err("no token");
+        let error = lock.acquire_with(minute()).await.expect_err("no token");
         assert_eq!(error.kind(), ErrorKind::Failed, "{error}");
         assert_eq!(server.ok(&["EXISTS", "n"]), "0", "held by nobody");
     }
@@ -241,8 +245,8 @@ async fn a_user_without_channels_can_lock_and_release() {
     for &kind in Kind::ALL {
         let others = lock(&url, rival(kind)).await;
         let lock = lock(&url, kind).await;
-        let guard = lock.acquire(minute()).await.expect("free");
-        let waiting = tokio::spawn(async move { others.acquire(minute()).await });
+        let guard = lock.acquire_with(minute()).await.expect("free");
+        let waiting = tokio::spawn(async move { others.acquire_with(minute()).await });
         tokio::time::sleep(50 * MS).await;
         let released = guard.release().await;
         assert_eq!(released.expect("held"), Released::Freed, "{kind}");

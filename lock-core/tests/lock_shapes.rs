@@ -80,9 +80,9 @@ async fn lost_answers_do_nothing_twice(deployed: &Deployed) {
                 let mut how = minute();
                 how.owner = owner;
                 // Teaches the servers the scripts, so that each step is one EVALSHA.
-                let guard = lock.acquire(how.clone()).await.expect("free");
+                let guard = lock.acquire_with(how.clone()).await.expect("free");
                 if owner.is_some() && reenters(kind) {
-                    let inner = lock.acquire(how.clone()).await.expect("mine");
+                    let inner = lock.acquire_with(how.clone()).await.expect("mine");
                     inner.release().await.expect("held");
                 }
                 guard.release().await.expect("held");
@@ -91,14 +91,14 @@ async fn lost_answers_do_nothing_twice(deployed: &Deployed) {
                 let what = format!("{kind} {loss:?} {owner:?}");
                 let before = lost();
                 lose(first);
-                let outer = lock.acquire(how.clone()).await.expect("asked again");
+                let outer = lock.acquire_with(how.clone()).await.expect("asked again");
                 assert!(lost() > before, "{what}: no answer was lost");
                 if kind != Kind::Plain {
                     counts(deployed, &name, 1);
                 }
                 if owner.is_some() && reenters(kind) {
                     lose(first);
-                    let inner = lock.acquire(how).await.expect("asked again");
+                    let inner = lock.acquire_with(how).await.expect("asked again");
                     counts(deployed, &name, 2);
                     lose("EVALSHA");
                     let released = inner.release().await;
@@ -138,7 +138,7 @@ async fn a_grant_that_arrives_after_its_lease_is_none() {
     let how = minute().lease(Lease::Fixed(200 * MS));
     for &kind in Kind::ALL {
         let lock = client.lock(kind, "n").expect("a good name");
-        let warm = lock.acquire(minute()).await.expect("free");
+        let warm = lock.acquire_with(minute()).await.expect("free");
         warm.release().await.expect("held");
         let word = if kind == Kind::Plain {
             "SET"
@@ -147,7 +147,7 @@ async fn a_grant_that_arrives_after_its_lease_is_none() {
         };
 
         deployed.relays[0].lose(word, Loss::Late(300 * MS));
-        let late = lock.acquire(how.clone().wait(Wait::Try)).await;
+        let late = lock.acquire_with(how.clone().wait(Wait::Try)).await;
         let error = late.expect_err("its lease is over");
         // A quorum gives each master less time than the lease, so the answer counts as lost there.
         let expected = if kind == Kind::Redlock {
@@ -158,7 +158,7 @@ async fn a_grant_that_arrives_after_its_lease_is_none() {
         assert_eq!(error.kind(), expected, "{kind}: {error}");
 
         deployed.relays[0].lose(word, Loss::Late(300 * MS));
-        let guard = lock.acquire(how.clone()).await.expect("asked anew");
+        let guard = lock.acquire_with(how.clone()).await.expect("asked anew");
         let (sent_at, valid_until) = (guard.sent_at(), guard.valid_until());
         assert!(valid_until <= sent_at + 200 * MS, "{kind}");
         assert_eq!(

@@ -27,7 +27,7 @@ async fn a_silent_connection_is_dialled_anew() {
     let client = deployed.client(options).await;
     let lock = client.lock(Kind::Reentrant, "n").expect("a good name");
     let relay = &deployed.relays[0];
-    let guard = lock.acquire(minute()).await.expect("free");
+    let guard = lock.acquire_with(minute()).await.expect("free");
 
     let before = relay.connections();
     relay.stall();
@@ -41,13 +41,13 @@ async fn a_silent_connection_is_dialled_anew() {
     assert_eq!(guard.release().await.expect("held"), Released::Freed);
 
     // And a waiter's as well: its subscription is on a silent connection, and nobody speaks to it.
-    let holder = lock.acquire(minute()).await.expect("free");
+    let holder = lock.acquire_with(minute()).await.expect("free");
     let waiting = tokio::spawn({
         let options = ClientOptions::default()
             .response_timeout(150 * MS)
             .poll_bound(60_000 * MS);
         let lock = deployed.client(options).await.lock(Kind::Reentrant, "n");
-        async move { lock.expect("a good name").acquire(minute()).await }
+        async move { lock.expect("a good name").acquire_with(minute()).await }
     });
     let numsub = ["PUBSUB", "NUMSUB", "redisson_lock__channel:{n}"];
     deployed.servers[0].wait_for(&numsub, |answer| answer.ends_with('1'));
@@ -74,10 +74,13 @@ async fn a_silent_shard_delays_no_lock_and_no_renewal_on_another() {
     let mut held_on_bad = Vec::new();
     for number in 0..20 {
         let name = format!("{{{bad}}}:{number}");
-        let guard = lock(&name).acquire(Acquire::default()).await;
+        let guard = lock(&name).acquire_with(Acquire::default()).await;
         held_on_bad.push(guard.expect("free"));
     }
-    let kept = lock(&good).acquire(Acquire::default()).await.expect("free");
+    let kept = lock(&good)
+        .acquire_with(Acquire::default())
+        .await
+        .expect("free");
 
     deployed.relays[0].black_hole();
     let silent_since = Instant::now();
@@ -85,7 +88,7 @@ async fn a_silent_shard_delays_no_lock_and_no_renewal_on_another() {
     while silent_since.elapsed() < 2000 * MS {
         let began = Instant::now();
         let name = format!("{{{good}}}:{}", cycles.len());
-        let guard = lock(&name).acquire(minute()).await.expect("free");
+        let guard = lock(&name).acquire_with(minute()).await.expect("free");
         guard.release().await.expect("held");
         cycles.push(began.elapsed());
         assert!(!kept.is_lost(), "after {:?}", silent_since.elapsed());
@@ -100,7 +103,7 @@ async fn a_silent_shard_delays_no_lock_and_no_renewal_on_another() {
     deployed.relays[0].mend();
     assert_eq!(kept.release().await.expect("held"), Released::Freed);
     // The shard is served again, also for whom it had lost.
-    let again = lock(&bad).acquire(minute()).await.expect("it is back");
+    let again = lock(&bad).acquire_with(minute()).await.expect("it is back");
     again.release().await.expect("held");
 }
 
@@ -116,7 +119,7 @@ async fn silent_masters_keep_nobody_beyond_the_bound() {
     for silent in 2..=3 {
         let client = deployed.client(options()).await;
         let lock = client.lock(Kind::Redlock, "n").expect("a good name");
-        lock.acquire(minute())
+        lock.acquire_with(minute())
             .await
             .expect("free")
             .release()
@@ -126,7 +129,9 @@ async fn silent_masters_keep_nobody_beyond_the_bound() {
             relay.black_hole();
         }
         let began = Instant::now();
-        let error = lock.acquire(minute().wait(Wait::AtMost(100 * MS))).await;
+        let error = lock
+            .acquire_with(minute().wait(Wait::AtMost(100 * MS)))
+            .await;
         let waited = began.elapsed();
         let error = error.expect_err("no majority");
         assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
@@ -155,14 +160,14 @@ async fn an_acquire_that_reaches_a_master_late_stays_on_none() {
             let lock = client.lock(Kind::Redlock, "n").expect("a good name");
             let mut how = minute().wait(Wait::Try);
             how.owner = owner;
-            let warm = lock.acquire(how.clone()).await.expect("free");
+            let warm = lock.acquire_with(how.clone()).await.expect("free");
             warm.release().await.expect("held");
             deployed.only_latches_and_tokens_stay("n");
 
             for relay in &deployed.relays[..stranded] {
                 relay.lose("EVALSHA", Loss::Stranded);
             }
-            match lock.acquire(how).await {
+            match lock.acquire_with(how).await {
                 Ok(guard) => {
                     assert_eq!(stranded, 1);
                     // The answer of the minority is lost meanwhile, and the release goes over a new connection.

@@ -37,10 +37,10 @@ async fn locks_and_wakes(url: &str, kind: Kind, servers: &[(&Server, u16)], expe
     ];
     let [holder, waiter] = clients.map(|client| client.lock(kind, "n").expect("a good name"));
     for _ in 0..2 {
-        let guard = holder.acquire(how()).await.expect("free");
+        let guard = holder.acquire_with(how()).await.expect("free");
         let waiting = tokio::spawn({
             let waiter = waiter.clone();
-            async move { waiter.acquire(how()).await }
+            async move { waiter.acquire_with(how()).await }
         });
         for (server, port) in servers {
             let sharded = server.call(&["CLUSTER", "MYID"]).starts_with('-');
@@ -157,7 +157,7 @@ async fn a_burst_beyond_every_buffer_arrives_whole() {
             let lock = client.lock(Kind::Reentrant, &format!("{long}{number}"));
             let lock = lock.expect("a good name");
             tokio::spawn(async move {
-                let guard = lock.acquire(how()).await.expect("free");
+                let guard = lock.acquire_with(how()).await.expect("free");
                 guard.release().await.expect("held")
             })
         })
@@ -195,7 +195,7 @@ async fn trust_is_not_given_for_nothing() {
         let lock = client.expect("trusted").lock(Kind::Plain, "n");
         let guard = lock
             .expect("a good name")
-            .acquire(how())
+            .acquire_with(how())
             .await
             .expect("free");
         guard.release().await.expect("held");
@@ -215,7 +215,7 @@ async fn a_server_that_asks_for_a_certificate_gets_it() {
     let options = ClientOptions::default().tls(trusting.client_certificate(&cert, &key));
     let client = connect(&url, options).await.expect("let in");
     let lock = client.lock(Kind::Plain, "n").expect("a good name");
-    lock.acquire(how()).await.expect("free");
+    lock.acquire_with(how()).await.expect("free");
     let (ca, cert, key) = (authority.file("ca.pem"), cert.display(), key.display());
     let by_url = format!(
         "{url}?tls-ca={}&tls-cert={cert}&tls-key={key}",
@@ -272,7 +272,7 @@ async fn a_wrong_password_is_not_repeated_anywhere() {
     let client = connect(&url, ClientOptions::default()).await;
     let client = client.expect("let in");
     let lock = client.lock(Kind::Plain, "n").expect("a good name");
-    let guard = lock.acquire(how()).await.expect("free");
+    let guard = lock.acquire_with(how()).await.expect("free");
     for shown in [
         format!("{client:?}"),
         format!("{lock:?}"),

@@ -61,14 +61,14 @@ async fn take(client: &Client, way: Way, names: &[&str]) -> Result<Hold, LockErr
     let how = Acquire::default().wait(Wait::Try).lease(lease);
     let lock = |name: &&str| client.lock(Kind::Reentrant, name).expect("a good name");
     match way {
-        Way::Single => Ok(Hold::One(lock(&names[0]).acquire(how).await?)),
+        Way::Single => Ok(Hold::One(lock(&names[0]).acquire_with(how).await?)),
         Way::Several => {
             let whole = MultiLock::new(names.iter().map(lock)).expect("good names");
-            Ok(Hold::Several(whole.acquire(how).await?))
+            Ok(Hold::Several(whole.acquire_with(how).await?))
         }
         Way::OneCall => {
             let whole = client.all_of(names).expect("one slot");
-            Ok(Hold::One(whole.acquire(how).await?))
+            Ok(Hold::One(whole.acquire_with(how).await?))
         }
     }
 }

@@ -29,9 +29,9 @@ fn for_a_minute() -> Acquire {
 async fn a_release_wakes_a_waiter_of_another_client() {
     let server = Server::start(&[]);
     let holder = lock_with(&server, ClientOptions::default()).await;
-    let guard = holder.acquire(for_a_minute()).await.expect("free");
+    let guard = holder.acquire_with(for_a_minute()).await.expect("free");
     let waiter = lock_with(&server, ClientOptions::default().poll_bound(MINUTE)).await;
-    let waiting = tokio::spawn(async move { waiter.acquire(for_a_minute()).await });
+    let waiting = tokio::spawn(async move { waiter.acquire_with(for_a_minute()).await });
     server.wait_for(
         &["PUBSUB", "NUMSUB", "redisson_lock__channel:{n}"],
         |answer| answer.ends_with('1'),
@@ -53,7 +53,7 @@ async fn a_release_by_a_foreign_client_wakes_a_waiter() {
     let server = Server::start(&[]);
     server.ok(&["HSET", "n", "8743c9c0-0795-4907-87fd-6c719a6b4586:1", "1"]);
     let waiter = lock_with(&server, ClientOptions::default().poll_bound(MINUTE)).await;
-    let waiting = tokio::spawn(async move { waiter.acquire(for_a_minute()).await });
+    let waiting = tokio::spawn(async move { waiter.acquire_with(for_a_minute()).await });
     let channel = "redisson_lock__channel:{n}";
     server.wait_for(&["PUBSUB", "NUMSUB", channel], |answer| {
         answer.ends_with('1')
@@ -77,7 +77,7 @@ async fn without_any_message_a_waiter_looks_at_the_poll_bound() {
     let server = Server::start(&[]);
     server.ok(&["HSET", "n", "stranger:1", "1"]);
     let waiter = lock_with(&server, ClientOptions::default().poll_bound(200 * MS)).await;
-    let waiting = tokio::spawn(async move { waiter.acquire(for_a_minute()).await });
+    let waiting = tokio::spawn(async move { waiter.acquire_with(for_a_minute()).await });
     server.wait_for(
         &["PUBSUB", "NUMSUB", "redisson_lock__channel:{n}"],
         |answer| answer.ends_with('1'),
@@ -96,7 +96,7 @@ async fn a_waiter_enters_when_the_holders_lease_runs_out() {
     server.ok(&["HSET", "n", "stranger:1", "1"]);
     server.ok(&["PEXPIRE", "n", "300"]);
     let waiter = lock_with(&server, ClientOptions::default().poll_bound(MINUTE)).await;
-    let waiting = waiter.acquire(for_a_minute());
+    let waiting = waiter.acquire_with(for_a_minute());
     tokio::time::timeout(PATIENCE, waiting)
         .await
         .expect("the lease ended")
@@ -114,17 +114,17 @@ async fn the_callers_bound_ends_the_wait() {
         Wait::AtMost(100 * MS),
     ] {
         let error = lock
-            .acquire(for_a_minute().wait(wait))
+            .acquire_with(for_a_minute().wait(wait))
             .await
             .expect_err("it is another's");
         assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
     }
     // Behind another waiter of the same client the bound holds as well.
-    let first = lock.acquire(for_a_minute().wait(Wait::AtMost(600 * MS)));
+    let first = lock.acquire_with(for_a_minute().wait(Wait::AtMost(600 * MS)));
     let second = async {
         let began = Instant::now();
         let error = lock
-            .acquire(for_a_minute().wait(Wait::AtMost(100 * MS)))
+            .acquire_with(for_a_minute().wait(Wait::AtMost(100 * MS)))
             .await
             .expect_err("busy");
         (error.kind(), began.elapsed())
@@ -143,13 +143,13 @@ async fn a_silent_server_keeps_nobody_beyond_the_bound() {
     server.ok(&["CLIENT", "PAUSE", "2500", "ALL"]);
     let began = Instant::now();
     let error = lock
-        .acquire(for_a_minute().wait(Wait::AtMost(100 * MS)))
+        .acquire_with(for_a_minute().wait(Wait::AtMost(100 * MS)))
         .await
         .expect_err("silence");
     assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
     assert!(!error.is_definite());
     let error = lock
-        .acquire(for_a_minute().wait(Wait::Try))
+        .acquire_with(for_a_minute().wait(Wait::Try))
         .await
         .expect_err("silence");
     assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
@@ -160,7 +160,7 @@ async fn a_silent_server_keeps_nobody_beyond_the_bound() {
     );
     // What may have been taken is given back once the server goes on.
     server.wait_for(&["EXISTS", "n"], |answer| answer == "0");
-    lock.acquire(for_a_minute()).await.expect("free");
+    lock.acquire_with(for_a_minute()).await.expect("free");
 }
 
 /// Every await point of an acquire, of a release and of a wait is a place where the caller may go away.
@@ -174,7 +174,7 @@ async fn a_future_dropped_anywhere_leaves_nothing() {
             let mut how = Acquire::default();
             how.owner = owner;
             // Other tests' server processes share the machine; a pause between polls lets answers come.
-            let mut cycle = Box::pin(async { lock.acquire(how).await?.release().await });
+            let mut cycle = Box::pin(async { lock.acquire_with(how).await?.release().await });
             for _ in 0..polls {
                 if cycle
                     .as_mut()
@@ -189,7 +189,7 @@ async fn a_future_dropped_anywhere_leaves_nothing() {
             server.wait_for(&["EXISTS", "n"], |answer| answer == "0");
             // Nobody renews what is not held: whoever comes next gets in.
             let next = lock
-                .acquire(for_a_minute().wait(Wait::AtMost(PATIENCE)))
+                .acquire_with(for_a_minute().wait(Wait::AtMost(PATIENCE)))
                 .await
                 .expect("free");
             next.release().await.expect("held");
@@ -206,8 +206,8 @@ async fn a_waiter_dropped_anywhere_leaves_nothing_and_hands_its_turn_on() {
     let server = Server::start(&[]);
     for polls in 0..12 {
         let lock = lock_with(&server, ClientOptions::default()).await;
-        let guard = lock.acquire(for_a_minute()).await.expect("free");
-        let mut first = Box::pin(lock.acquire(for_a_minute()));
+        let guard = lock.acquire_with(for_a_minute()).await.expect("free");
+        let mut first = Box::pin(lock.acquire_with(for_a_minute()));
         for _ in 0..polls {
             let polled = first.as_mut().poll(&mut Context::from_waker(Waker::noop()));
             assert!(polled.is_pending());
@@ -215,7 +215,7 @@ async fn a_waiter_dropped_anywhere_leaves_nothing_and_hands_its_turn_on() {
         }
         let second = tokio::spawn({
             let lock = lock.clone();
-            async move { lock.acquire(for_a_minute()).await }
+            async move { lock.acquire_with(for_a_minute()).await }
         });
         drop(first);
         guard.release().await.expect("held");

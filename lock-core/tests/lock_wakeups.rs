@@ -27,7 +27,7 @@ async fn waiters(url: &str, server: &Server, numsub: &str) -> Vec<JoinHandle<()>
             let how = Acquire::default()
                 .wait(Wait::Forever)
                 .lease(Lease::Fixed(MINUTE));
-            let guard = lock.acquire(how).await.expect("entered");
+            let guard = lock.acquire_with(how).await.expect("entered");
             guard.release().await.expect("held");
         }));
     }

@@ -23,7 +23,7 @@ async fn a_cycle_is_two_commands_in_the_form_of_rlock() {
         .wait(Wait::Try)
         .lease(Lease::Fixed(Duration::from_secs(30)));
     // The first cycle loads the scripts.
-    lock.acquire(how.clone())
+    lock.acquire_with(how.clone())
         .await
         .expect("free")
         .release()
@@ -32,7 +32,7 @@ async fn a_cycle_is_two_commands_in_the_form_of_rlock() {
 
     let mut monitor = Monitor::start(&server);
     let before = client.stats().commands;
-    let guard = lock.acquire(how).await.expect("free");
+    let guard = lock.acquire_with(how).await.expect("free");
     let owner = guard.owner().to_owned();
     guard.release().await.expect("held");
     assert_eq!(client.stats().commands - before, 2);
@@ -76,7 +76,7 @@ async fn an_owner_that_may_come_again_brings_latches() {
     let how = how
         .wait(Wait::Try)
         .lease(Lease::Fixed(Duration::from_secs(10)));
-    lock.acquire(how.clone())
+    lock.acquire_with(how.clone())
         .await
         .expect("free")
         .release()
@@ -84,7 +84,7 @@ async fn an_owner_that_may_come_again_brings_latches() {
         .expect("held");
 
     let mut monitor = Monitor::start(&server);
-    lock.acquire(how)
+    lock.acquire_with(how)
         .await
         .expect("free")
         .release()
@@ -121,7 +121,7 @@ async fn a_waiter_tries_subscribes_and_tries_again() {
         .await
         .expect("it answers");
     let lock = client.lock(Kind::Reentrant, "n").expect("a good name");
-    lock.acquire(Acquire::default())
+    lock.acquire_with(Acquire::default())
         .await
         .expect("free")
         .release()
@@ -130,7 +130,7 @@ async fn a_waiter_tries_subscribes_and_tries_again() {
     server.ok(&["HSET", "n", "stranger:1", "1"]);
     let mut monitor = Monitor::start(&server);
     let how = Acquire::default().wait(Wait::AtMost(Duration::from_millis(300)));
-    lock.acquire(how).await.expect_err("it is another's");
+    lock.acquire_with(how).await.expect_err("it is another's");
     let all = monitor.until_echo(&server);
     let names: Vec<_> = sent(&all)
         .iter()
@@ -166,7 +166,7 @@ async fn a_cluster_refuses_names_that_part_their_keys_and_speaks_within_the_slot
     }
     for name in ["orders", "users", "{orders}:1", "x{y}z"] {
         let lock = client.lock(Kind::Reentrant, name).expect("a good name");
-        let guard = lock.acquire(Acquire::default()).await.expect("free");
+        let guard = lock.acquire_with(Acquire::default()).await.expect("free");
         guard.release().await.expect("held");
     }
 }
@@ -184,11 +184,11 @@ async fn every_kind_says_no_more_than_it_must() {
         let how = Acquire::default()
             .wait(Wait::Try)
             .lease(Lease::Fixed(Duration::from_secs(30)));
-        let guard = lock.acquire(how.clone()).await.expect("free");
+        let guard = lock.acquire_with(how.clone()).await.expect("free");
         guard.release().await.expect("held");
 
         let mut monitor = Monitor::start(&server);
-        let guard = lock.acquire(how).await.expect("free");
+        let guard = lock.acquire_with(how).await.expect("free");
         let owner = guard.owner().to_owned();
         guard.release().await.expect("held");
         let all = monitor.until_echo(&server);
@@ -262,7 +262,7 @@ async fn a_cluster_takes_exactly_the_names_whose_keys_share_a_slot() {
         let how = Acquire::default().owner(Owner::numbered(1));
         let how = how.wait(Wait::AtMost(PATIENCE));
         let retagged = retagging.lock(Kind::Fenced, name).expect("any name");
-        let guard = retagged.acquire(how.clone()).await.expect("one slot");
+        let guard = retagged.acquire_with(how.clone()).await.expect("one slot");
         guard.release().await.expect("one slot");
         let Ok(lock) = client.lock(Kind::Fenced, name) else {
             refused += 1;
@@ -277,7 +277,7 @@ async fn a_cluster_takes_exactly_the_names_whose_keys_share_a_slot() {
             continue;
         };
         assert_eq!(retagged.name(), name);
-        let guard = lock.acquire(how).await.expect("one slot");
+        let guard = lock.acquire_with(how).await.expect("one slot");
         guard.release().await.expect("one slot");
     }
     assert!(
@@ -305,7 +305,7 @@ async fn a_downgrade_goes_by_the_keys_and_the_channel_of_rreadwritelock() {
     let ending = format!("{{n}}:{owner}:rwlock_timeout:1");
     // Teaches the server the scripts.
     for side in [lock.read(), lock.write()] {
-        let warm = side.acquire(how.clone()).await.expect("free");
+        let warm = side.acquire_with(how.clone()).await.expect("free");
         warm.release().await.expect("held");
     }
     let fields = |expected: &[&str]| {
@@ -318,16 +318,16 @@ async fn a_downgrade_goes_by_the_keys_and_the_channel_of_rreadwritelock() {
     };
 
     let mut monitor = Monitor::start(&server);
-    let writing = lock.write().acquire(how.clone()).await.expect("free");
+    let writing = lock.write().acquire_with(how.clone()).await.expect("free");
     let write_field = format!("{owner}:write");
     fields(&["mode", "write", &write_field, "1"]);
-    let reading = lock.read().acquire(how.clone()).await.expect("ours");
+    let reading = lock.read().acquire_with(how.clone()).await.expect("ours");
     fields(&["mode", "write", &write_field, "1", &owner, "1"]);
     let left: u64 = server.ok(&["PTTL", &ending]).parse().expect("ms");
     assert!(left <= 30_000 && left > 15_000, "{left}");
     writing.release().await.expect("held");
     fields(&["mode", "read", &owner, "1"]);
-    let again = lock.read().acquire(how).await.expect("ours");
+    let again = lock.read().acquire_with(how).await.expect("ours");
     fields(&["mode", "read", &owner, "2"]);
     let second = format!("{{n}}:{owner}:rwlock_timeout:2");
     assert_eq!(server.ok(&["EXISTS", &ending, &second]), "2");
@@ -378,10 +378,10 @@ async fn a_multi_lock_is_one_acquire_and_one_release_for_each_member() {
     let how = Acquire::default()
         .wait(Wait::AtMost(PATIENCE))
         .lease(Lease::Fixed(Duration::from_secs(10)));
-    let warm = both.acquire(how.clone()).await.expect("free");
+    let warm = both.acquire_with(how.clone()).await.expect("free");
     warm.release().await.whole().expect("held");
     let mut monitor = Monitor::start(&server);
-    let guard = both.acquire(how).await.expect("free");
+    let guard = both.acquire_with(how).await.expect("free");
     let owners: Vec<_> = guard
         .members()
         .iter()

@@ -217,17 +217,17 @@ impl EngineClient {
                 let mut how = how;
                 // A permit has no owner but its id.
                 how.owner = None;
-                Ok(Held::One(permits.acquire(how).await?.into_guard()))
+                Ok(Held::One(permits.acquire_with(how).await?.into_guard()))
             }
             Offer::One(kind) => {
                 let lock = self.client.lock(kind, &locks[0])?;
-                Ok(Held::One(lock.acquire(how).await?))
+                Ok(Held::One(lock.acquire_with(how).await?))
             }
             Offer::Multi => {
                 let members = locks.iter();
                 let members = members.map(|name| self.client.lock(Kind::Reentrant, name));
                 let members: Vec<_> = members.collect::<Result<_, _>>()?;
-                let guard = MultiLock::new(members)?.acquire(how).await?;
+                let guard = MultiLock::new(members)?.acquire_with(how).await?;
                 Ok(Held::Several(guard))
             }
         }

@@ -161,7 +161,7 @@ async fn acquire(lock: &Lock, options: &Options, terminal: &Terminal) -> Result<
             Some(left) if left.is_zero() => Wait::Try,
             Some(left) => Wait::AtMost(left),
         };
-        let acquired = lock.acquire(Acquire::default().wait(wait).lease(lease));
+        let acquired = lock.acquire_with(Acquire::default().wait(wait).lease(lease));
         let error = match acquired.await {
             Ok(guard) => return Ok(guard),
             Err(error) => error,

@@ -174,11 +174,11 @@ async fn live(
     let renewed = Acquire::default()
         .wait(Wait::AtMost(PATIENCE))
         .lease(Lease::Renewed);
-    let guard = ours.acquire(renewed).await.map_err(refused)?;
+    let guard = ours.acquire_with(renewed).await.map_err(refused)?;
     record.begin("wait");
     let waiting = tokio::spawn(async move {
         let fixed = Acquire::default().wait(Wait::AtMost(PATIENCE));
-        theirs.acquire(fixed.lease(Lease::Fixed(LEASE))).await
+        theirs.acquire_with(fixed.lease(Lease::Fixed(LEASE))).await
     });
     let subscribed = |event: &Traced| event.command.ends_with("SUBSCRIBE");
     record.until("wait", subscribed).await;

@@ -179,7 +179,7 @@ async fn chain(
     let waiting = Arc::new(AtomicUsize::new(0));
     let served: Arc<Vec<AtomicUsize>> = Arc::new((0..tasks).map(|_| AtomicUsize::new(0)).collect());
     let first = locks[0]
-        .acquire(Acquire::default().lease(Lease::Renewed))
+        .acquire_with(Acquire::default().lease(Lease::Renewed))
         .await?;
     let (pauses, mut paused) = mpsc::channel::<oneshot::Sender<()>>(1);
     let mut runs = Vec::new();
@@ -196,7 +196,7 @@ async fn chain(
             let mut seen = grants.subscribe();
             loop {
                 waiting.fetch_add(1, Ordering::Relaxed);
-                let guard = lock.acquire(Acquire::default()).await?;
+                let guard = lock.acquire_with(Acquire::default()).await?;
                 let now = Instant::now();
                 let sent = released
                     .lock()

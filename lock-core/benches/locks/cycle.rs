@@ -150,7 +150,7 @@ pub(crate) async fn library(
 
 pub(crate) async fn cycles(lock: Lock, how: Acquire, count: &Count) -> Result<(), Failure> {
     loop {
-        lock.acquire(how.clone()).await?.release().await?;
+        lock.acquire_with(how.clone()).await?.release().await?;
         if !count.go_on() {
             return Ok(());
         }

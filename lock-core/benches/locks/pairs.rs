@@ -19,11 +19,11 @@ pub(crate) async fn run() -> Result<(), Failure> {
             .wait(Wait::Try)
             .lease(Lease::Fixed(Duration::from_secs(30)));
         // The first cycle teaches the server the scripts.
-        lock.acquire(how.clone()).await?.release().await?;
+        lock.acquire_with(how.clone()).await?.release().await?;
         let commands = client.stats().commands;
         let began = Instant::now();
         for _ in 0..PAIRS {
-            lock.acquire(how.clone()).await?.release().await?;
+            lock.acquire_with(how.clone()).await?.release().await?;
         }
         let took = began.elapsed().as_secs_f64();
         let commands = (client.stats().commands - commands) as f64 / f64::from(PAIRS);

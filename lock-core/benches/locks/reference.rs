@@ -132,7 +132,7 @@ async fn fresh_names(client: &Client, server: &Server, tasks: usize) -> Result<R
                 let number = next.fetch_add(1, Ordering::Relaxed) % KEYS;
                 let lock = client.lock(Kind::Reentrant, &format!("k:{number:012}"))?;
                 let how = Acquire::default().wait(Wait::Try);
-                lock.acquire(how).await?.release().await?;
+                lock.acquire_with(how).await?.release().await?;
                 if !count.go_on() {
                     return Ok(());
                 }

@@ -157,7 +157,7 @@ async fn hold(
                 let lock = client.lock(Kind::Reentrant, &format!("{prefix}:{number}"))?;
                 // They are free; but on a busy machine an answer may be lost, and is asked for again.
                 let how = Acquire::default().wait(Wait::AtMost(Duration::from_secs(60)));
-                guards.push(lock.acquire(how).await?);
+                guards.push(lock.acquire_with(how).await?);
             }
         });
     }
@@ -176,7 +176,7 @@ async fn waiters(server: &Server, holder: &Client) -> Result<(), Failure> {
     let mut waiting = JoinSet::new();
     for number in 0..WAITERS {
         let lock = client.lock(Kind::Reentrant, &format!("waited:{number}"))?;
-        waiting.spawn(async move { lock.acquire(Acquire::default()).await.is_ok() });
+        waiting.spawn(async move { lock.acquire_with(Acquire::default()).await.is_ok() });
     }
     tokio::time::sleep(Duration::from_secs(3)).await;
     let after = usage::resident(std::process::id())?;
