@@ -146,7 +146,9 @@ fn class_path() -> Result<String, String> {
         );
     }
     let pom = java("pom.xml");
-    let known = Path::new(env!("CARGO_TARGET_TMPDIR")).join("redisson.classpath");
+    // Cargo names its directory to integration tests alone, and this file is part of the unit tests too.
+    let kept = option_env!("CARGO_TARGET_TMPDIR").map_or_else(std::env::temp_dir, PathBuf::from);
+    let known = kept.join("redisson.classpath");
     let is_newer = |path: &Path| -> Option<bool> {
         let changed = |path: &Path| path.metadata().ok()?.modified().ok();
         Some(changed(path)? > changed(&pom)?)
