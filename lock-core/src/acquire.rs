@@ -1,12 +1,9 @@
 //! Acquiring: look, subscribe, look again, sleep until a hint, the holder's end or the poll bound, and again.
 
-use std::{
-    future::Future,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{future::Future, sync::Arc, time::Duration};
 
 use crate::{
+    clock::{Instant, timeout_at},
     durability::Durability,
     error::{ErrorKind, LockError},
     gate::{Ears, RIVALS, settle},
@@ -442,7 +439,7 @@ impl Search {
 /// The future's output, or nothing at the end of the time.
 pub(crate) async fn within<T>(end: Option<Instant>, future: impl Future<Output = T>) -> Option<T> {
     match end {
-        Some(end) => tokio::time::timeout_at(end.into(), future).await.ok(),
+        Some(end) => timeout_at(end, future).await.ok(),
         None => Some(future.await),
     }
 }

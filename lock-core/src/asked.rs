@@ -2,7 +2,7 @@
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use redis::Value;
@@ -10,6 +10,7 @@ use tokio::sync::oneshot;
 
 use crate::{
     client::Shared,
+    clock::Instant,
     error::{ErrorKind, LockError},
     names::Names,
     release::ANSWERS,

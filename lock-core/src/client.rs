@@ -3,7 +3,6 @@
 use std::{
     fmt::{self, Write as _},
     sync::Arc,
-    time::Instant,
 };
 
 use futures_util::future::join_all;
@@ -12,6 +11,7 @@ use uuid::Uuid;
 pub use crate::options::{AddressMap, ClientOptions};
 use crate::{
     background::Background,
+    clock::Instant,
     concern::{Concern, ServerReport},
     error::{ErrorKind, LockError},
     gate::Gates,

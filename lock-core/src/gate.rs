@@ -1,13 +1,11 @@
 //! The waiters of one client on one lock: a line, of which only the first looks at the server.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
 
 use crate::{
+    clock::Instant,
     line::{self, Lines},
     lock::LockInner,
     quorum::majority,

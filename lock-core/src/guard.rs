@@ -9,6 +9,7 @@ use std::{
 use tokio::sync::mpsc;
 
 use crate::{
+    clock,
     error::{ErrorKind, LockError},
     hold::{Hold, bad_extension},
     release::{self, ANSWERS},
@@ -129,7 +130,7 @@ impl Guard {
 
     /// When the attempt that succeeded was sent.
     pub fn sent_at(&self) -> Instant {
-        self.hold.sent_at()
+        self.hold.sent_at().std()
     }
 
     /// For how long it was granted. A [queued](crate::Kind::Queued) lock that another client's release gave is given for 2 s at most
@@ -139,9 +140,10 @@ impl Guard {
     }
 
     /// Until when it is surely held: the last acknowledged sending plus the lease, less drift (a hundredth of the
-    /// lease and 2 ms).
+    /// lease and 2 ms). Time for which the machine is suspended counts, though an [`Instant`] may stand still meanwhile: it is as far
+    /// from now as it was asked for, and nearer when it is asked for again after a resume.
     pub fn valid_until(&self) -> Instant {
-        self.hold.valid_until()
+        self.hold.valid_until().std()
     }
 
     /// Whether it is known to be lost; true from [`valid_until`](Guard::valid_until) on at the latest.
@@ -185,18 +187,18 @@ impl Guard {
             return Err(LockError::local(ErrorKind::NotHeld, ACTION, name, why));
         }
         let timeout = hold.client().options.request_timeout(hold.durability);
-        let bound = (Instant::now() + timeout * ANSWERS).min(hold.valid_until());
+        let bound = (clock::Instant::now() + timeout * ANSWERS).min(hold.valid_until());
         let (mut attempt, mut doubtful) = (0, false);
         // Asking for the same extension twice is asking once.
         let asked = loop {
             attempt += 1;
-            let deadline = bound.min(Instant::now() + timeout);
+            let deadline = bound.min(clock::Instant::now() + timeout);
             let asked = hold.lock.servers.extend(hold, lease, deadline).await;
             match asked {
                 Err(error) => {
                     doubtful |= !error.definite;
                     let pause = backoff(attempt);
-                    if !passes(&error) || Instant::now() + pause >= bound {
+                    if !passes(&error) || clock::Instant::now() + pause >= bound {
                         let definite = !doubtful;
                         break Err(NodeError {
                             attempt,

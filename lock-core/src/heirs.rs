@@ -3,9 +3,10 @@
 //! Of a kind where a client has one place in the line for all, a release says who is to have the lock if nobody of another client
 //! came before him, and who stands in the place then. So a lock goes from task to task by the command that gives it back.
 
-use std::{sync::Arc, time::Instant};
+use std::sync::Arc;
 
 use crate::{
+    clock::Instant,
     hold::Hold,
     kind::{Given, Heir},
     queue::Post,

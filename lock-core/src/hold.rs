@@ -5,13 +5,14 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use tokio::sync::{Notify, mpsc};
 
 use crate::{
     client::Shared,
+    clock::{Instant, sleep_until},
     durability::Durability,
     guard::{GuardEvent, LostReason},
     kind::{Ask, Ids, InLine},
@@ -366,6 +367,7 @@ impl Hold {
         }
         state.valid_until = state.valid_until.max(valid_until(sent_at, lease));
         if by_watchdog {
+            let sent_at = sent_at.std();
             tell(&mut state, GuardEvent::Extended { lease, sent_at });
         }
         true
@@ -453,7 +455,7 @@ impl Hold {
         let until = self.valid_until();
         tokio::select! {
             () = changed => {}
-            () = tokio::time::sleep_until(until.into()) => {}
+            () = sleep_until(until) => {}
         }
     }
 }
@@ -489,7 +491,7 @@ fn lose(hold: &Hold, state: &mut State, reason: LostReason) {
         return;
     }
     state.phase = Phase::Lost(reason.clone());
-    let at = Instant::now();
+    let at = Instant::now().std();
     tell(state, GuardEvent::Lost { reason, at });
     state.listeners.clear();
     hold.changed.notify_waiters();

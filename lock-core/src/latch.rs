@@ -1,11 +1,12 @@
 //! A latch by name: it counts down, and opens for everybody who waits.
 
-use std::{sync::Arc, time::Instant};
+use std::sync::Arc;
 
 use crate::{
     acquire::{LAST_LOOK, within},
     asked::{Spent, Subject, number, yes},
     client::{Client, Shared},
+    clock::Instant,
     error::{ErrorKind, LockError},
     gate::Ears,
     kind::latch as form,

@@ -100,6 +100,7 @@ mod acquire;
 mod asked;
 mod background;
 mod client;
+mod clock;
 mod concern;
 mod durability;
 mod error;

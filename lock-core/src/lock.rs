@@ -5,12 +5,13 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use crate::{
     acquire,
     client::Shared,
+    clock::Instant,
     durability::Durability,
     error::{ErrorKind, LockError},
     guard::Guard,

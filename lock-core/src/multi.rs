@@ -1,11 +1,12 @@
 //! Turns several locks, of whatever kinds, clients and servers, into one that is held whole or not at all.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::future::join_all;
 
 use crate::{
     acquire::{LAST_LOOK, within},
+    clock::Instant,
     error::{ErrorKind, LockError},
     guard::Guard,
     lock::{Acquire, Lease, Lock, Wait, unless_busy},
@@ -192,7 +193,7 @@ impl MultiLock {
             let wait = most.map_or(Wait::Forever, Wait::AtMost);
             match lock.acquire_with(how.clone().wait(wait)).await {
                 Ok(guard) => {
-                    sent_at = guard.sent_at();
+                    sent_at = guard.hold().sent_at();
                     held.push(guard);
                 }
                 Err(error) => {

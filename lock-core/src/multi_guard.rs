@@ -12,6 +12,7 @@ use futures_util::{
 };
 
 use crate::{
+    clock,
     error::{ErrorKind, LockError},
     guard::{Guard, LostReason, Released},
 };
@@ -20,7 +21,7 @@ use crate::{
 #[derive(Debug)]
 pub struct MultiGuard {
     members: Vec<Guard>,
-    sent_at: Instant,
+    sent_at: clock::Instant,
 }
 
 /// A member that was lost, and with it the whole.
@@ -40,13 +41,13 @@ impl fmt::Display for LostMember {
 }
 
 impl MultiGuard {
-    pub(crate) fn new(members: Vec<Guard>, sent_at: Instant) -> Self {
+    pub(crate) fn new(members: Vec<Guard>, sent_at: clock::Instant) -> Self {
         MultiGuard { members, sent_at }
     }
 
     /// From when on every fixed lease counts: before the attempt was sent that got the last member, or that set all leases anew.
     pub fn sent_at(&self) -> Instant {
-        self.sent_at
+        self.sent_at.std()
     }
 
     /// The guards of the members, in the lock's order: their tokens, owners, events.

@@ -7,13 +7,14 @@
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use tokio::sync::{Notify, mpsc};
 
 use crate::{
+    clock::{Instant, sleep_until},
     hold::{Hold, drift},
     kind::{Absent, Beat, Ears, Heir, Line, News, Waiting},
     lock::LockInner,
@@ -366,7 +367,7 @@ impl Post {
                     };
                     beat_at = Instant::now() + pause;
                 }
-                () = tokio::time::sleep_until(wake.into()) => {
+                () = sleep_until(wake) => {
                     if !waits {
                         if client.posts.forget(&self) {
                             return;

@@ -5,18 +5,14 @@
 //! failure, and an extension only lengthens what the masters still have.
 
 use std::{
-    cmp::Reverse,
-    collections::BTreeMap,
-    future::Future,
-    pin::Pin,
-    sync::Arc,
-    time::{Duration, Instant},
+    cmp::Reverse, collections::BTreeMap, future::Future, pin::Pin, sync::Arc, time::Duration,
 };
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
 
 use crate::{
     acquire::LAST_LOOK,
+    clock::Instant,
     hold::Hold,
     kind::{Form, Given, Held},
     release::{Giving, Open},

@@ -1,11 +1,9 @@
 //! Giving holds back: with the caller waiting, and in the background until it is acknowledged.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
 use crate::{
+    clock::Instant,
     durability::Durability,
     error::{ErrorKind, LockError},
     guard::Released,

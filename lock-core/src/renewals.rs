@@ -5,12 +5,9 @@
 //! in here or in the hands of the task that renews; one that has ended is not in here once both its end and its
 //! renewal are through; and the task is woken for everything that is due before it would look.
 
-use std::{
-    collections::BTreeMap,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use crate::clock::Instant;
 use crate::sync::{Mutex, MutexGuard, Notify, PoisonError};
 
 /// When a hold is due, and a number that tells holds of one instant apart.

@@ -1,13 +1,11 @@
 //! The servers that decide over a lock: one set, or a majority of several; the same questions to both.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
 use redis::Value;
 
 use crate::{
+    clock::Instant,
     durability::Durability,
     hold::Hold,
     kind::{Extended, Form, Given, Held, Reply},

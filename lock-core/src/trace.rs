@@ -8,6 +8,8 @@ use std::{
 
 use tokio::task::AbortHandle;
 
+use crate::clock;
+
 /// Something that was said: a command with its reply, or a message that came by itself.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -90,7 +92,7 @@ impl Tracer {
         text: Option<&[u8]>,
     ) {
         self.tell(Traced {
-            at: Instant::now(),
+            at: clock::Instant::now().std(),
             node: node.to_owned(),
             command,
             script: None,

@@ -1,15 +1,12 @@
 //! Renewals: one task per client keeps every renewed hold alive, each at its own time, all servers side by side.
 
-use std::{
-    collections::HashMap,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
 
 use crate::{
     background::Background,
+    clock::{Instant, sleep_until},
     guard::LostReason,
     hold::Hold,
     queue::claim_after,
@@ -87,7 +84,7 @@ async fn run(queue: Arc<Queue<Hold>>) {
         }
         let sleep = async {
             match next {
-                Some(at) => tokio::time::sleep_until(at.into()).await,
+                Some(at) => sleep_until(at).await,
                 None => std::future::pending().await,
             }
         };

@@ -7,6 +7,9 @@
 #[path = "../src/topology/pubsub/channel.rs"]
 #[allow(dead_code)]
 mod channel;
+#[path = "../src/clock.rs"]
+#[allow(dead_code)]
+mod clock;
 #[path = "../src/line.rs"]
 #[allow(dead_code)]
 mod line;

@@ -1,11 +1,7 @@
 //! Turns one request into bytes for one connection, and what comes back into done, refused or lost.
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
 use redis::Value;
-use tokio::time::timeout_at;
 
 use super::{
     Replicas, Request, WaitFor, What,
@@ -13,6 +9,7 @@ use super::{
     node::{Lease, Node},
     wire::NoReply,
 };
+use crate::clock::{Instant, timeout_at};
 
 /// The code of a refusal of our own: nothing was sent, since the server lost its memory too short a while ago.
 pub(crate) const RESTARTED: &str = "RESTARTED";
@@ -158,7 +155,7 @@ async fn pipelined(
         blocked = limit * lease.busy();
     }
     let limit = deadline.min(sent_at + node.dialer.response_timeout + blocked);
-    let answers = match timeout_at(limit.into(), lease.conn.packed(&bytes, count)).await {
+    let answers = match timeout_at(limit, lease.conn.packed(&bytes, count)).await {
         Ok(Ok(answers)) => answers,
         Ok(Err(error)) => {
             unheard(node, words);
@@ -294,7 +291,7 @@ async fn has_disk(
         code: code.to_owned(),
         message,
     };
-    match timeout_at(limit.into(), lease.conn.command(&probe)).await {
+    match timeout_at(limit, lease.conn.command(&probe)).await {
         Ok(Ok(Value::ServerError(error))) => Err(refused(error.code(), error.to_string())),
         Ok(Ok(_)) => {
             node.found_disk();
@@ -327,7 +324,7 @@ async fn replicas(
     let patience = node.dialer.response_timeout + wait.timeout * lease.busy();
     let limit = deadline.min(asked_at + patience);
     let info = redis::cmd("INFO").arg("replication").take();
-    match timeout_at(limit.into(), lease.conn.command(&info)).await {
+    match timeout_at(limit, lease.conn.command(&info)).await {
         Ok(Ok(Value::BulkString(text))) => {
             let listed = String::from_utf8_lossy(&text).lines().find_map(|line| {
                 line.strip_prefix("connected_slaves:")

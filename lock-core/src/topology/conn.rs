@@ -6,7 +6,7 @@ use std::{
         Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use redis::{Cmd, Pipeline, RedisError, RedisResult, Value, aio::MultiplexedConnection};
@@ -18,6 +18,7 @@ use super::{
     native::CompareAndDelete,
     wire::{NoReply, Replies, Socket, Wire},
 };
+use crate::clock::Instant;
 
 /// One connection. When the last user lets go of it, it is closed.
 pub(crate) struct Conn {
@@ -118,7 +119,7 @@ impl Conn {
                     self.dialer.count(replies.into());
                     replies
                 };
-                match wire.ask(write, Some(deadline)).await? {
+                match wire.ask(write, Some(deadline.std())).await? {
                     Replies::One(value) => Ok(value),
                     Replies::All(values) => Ok(values.into_iter().next().unwrap_or_default()),
                 }

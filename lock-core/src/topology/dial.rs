@@ -6,7 +6,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use redis::{
@@ -22,6 +22,7 @@ use tokio::{
 use super::{conn::Conn, secure::Secure, wire::Socket};
 use crate::{
     AddressMap, ClientOptions,
+    clock::Instant,
     target::{Endpoint, Target},
     trace::Tracer,
 };

@@ -1,13 +1,7 @@
 //! Turns a request into attempts: where to, what a refusal calls for, when to stop.
-use std::{
-    fmt,
-    future::Future,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{fmt, future::Future, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use tokio::time::sleep_until;
 
 use super::{
     NodeError, Request, Route, Sent, Subscription, Tune, What,
@@ -16,6 +10,7 @@ use super::{
     node::{Node, Purpose},
     pubsub::Channels,
 };
+use crate::clock::{Instant, sleep_until};
 
 use crate::trace::{Traced, reply};
 
@@ -296,7 +291,7 @@ fn traced(
     };
     let mut reply = Some(reply);
     let event = |(command, keys, args)| Traced {
-        at,
+        at: at.std(),
         node: node.label.to_string(),
         command,
         script,
@@ -316,7 +311,7 @@ fn time_left(deadline: Instant, now: Instant) -> Duration {
 
 /// Waits a little, longer each time, never past the deadline.
 async fn rest(pause: &mut Duration, deadline: Instant) {
-    sleep_until((Instant::now() + *pause).min(deadline).into()).await;
+    sleep_until((Instant::now() + *pause).min(deadline)).await;
     *pause = (*pause * 2).min(PAUSE.1);
 }
 

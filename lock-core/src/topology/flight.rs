@@ -6,7 +6,7 @@ use std::{
         Arc, Mutex, PoisonError, Weak,
         atomic::{AtomicBool, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use futures_util::{
@@ -14,6 +14,8 @@ use futures_util::{
     future::{BoxFuture, Shared},
 };
 use tokio::time::sleep;
+
+use crate::clock::Instant;
 
 /// The result of a flight; `None` if its task was cut off (the runtime is shutting down).
 pub(crate) type Joined<T> = Shared<BoxFuture<'static, Option<T>>>;

@@ -19,10 +19,7 @@ pub(crate) mod survey;
 pub(crate) mod tests;
 mod wire;
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use futures_util::{StreamExt, stream::FuturesUnordered};
@@ -35,6 +32,7 @@ pub use self::slot::slot;
 use self::{cluster::Cluster, dial::Dialer, node::Node, sentinel::Sentinel, single::Single};
 use crate::{
     ClientOptions,
+    clock::Instant,
     target::{Shape, Target},
 };
 

@@ -5,10 +5,10 @@ use std::{
         Arc, Mutex, PoisonError, RwLock,
         atomic::{AtomicBool, AtomicU32, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use tokio::time::{sleep, timeout_at};
+use tokio::time::sleep;
 
 use super::{
     conn::Conn,
@@ -16,6 +16,7 @@ use super::{
     flight::Flight,
     native::Commands,
 };
+use crate::clock::{Instant, timeout_at};
 use crate::target::Endpoint;
 
 /// Connections for requests that end with WAIT. Such a request blocks its connection until the replicas have answered,
@@ -93,7 +94,7 @@ impl Node {
             let node = self.clone();
             async move { node.redial(purpose, index).await }
         });
-        match timeout_at(deadline.into(), flight).await {
+        match timeout_at(deadline, flight).await {
             Ok(Some(conn)) => conn.map(|conn| share.lease(conn)),
             Ok(None) => Err(DialError::new(format!(
                 "connecting to {} was cut off",

@@ -1,5 +1,5 @@
 //! Turns requests into attempts at one fixed server.
-use std::{sync::Arc, time::Instant};
+use std::sync::Arc;
 
 use super::{
     NodeError, Request,
@@ -8,7 +8,7 @@ use super::{
     node::{Node, Purpose},
     pubsub::{Channels, Places},
 };
-use crate::{PubSub, target::Endpoint};
+use crate::{PubSub, clock::Instant, target::Endpoint};
 
 /// One server. Replies of a replica (READONLY) are retried: an address may stand for whoever is master now.
 #[derive(Debug)]

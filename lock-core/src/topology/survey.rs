@@ -1,11 +1,11 @@
 //! Turns a server's INFO and CONFIG GET into a report; a refusal makes a gap in it, never an error.
-use std::{sync::Arc, time::Instant};
+use std::sync::Arc;
 
 use redis::Value;
-use tokio::time::timeout_at;
 
 use super::node::{Lease, Node, Purpose};
 use crate::ServerReport;
+use crate::clock::{Instant, timeout_at};
 
 /// Asks a server that is connected already; nothing if it is not, or does not answer.
 pub(crate) async fn ask_connected(node: &Node, deadline: Instant) -> Option<ServerReport> {
@@ -30,7 +30,7 @@ async fn ask(node: &Node, lease: &Lease<'_>, deadline: Instant) -> ServerReport 
         questions.cmd("CONFIG").arg("GET").arg(name);
     }
     let asked = lease.conn.pipeline(&questions, questions.len());
-    match timeout_at(deadline.into(), asked).await {
+    match timeout_at(deadline, asked).await {
         Ok(Ok(answers)) => read(node, &answers),
         Ok(Err(error)) => silent(node, error.to_string()),
         Err(_) => silent(node, "no answer in time".to_owned()),

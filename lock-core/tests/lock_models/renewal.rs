@@ -8,7 +8,7 @@ use std::{
     pin::pin,
     sync::{Arc, LazyLock},
     task::{Context, Waker},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use loom::{
@@ -18,6 +18,7 @@ use loom::{
 };
 
 use crate::{
+    clock::Instant,
     renewals::{Place, Queue, Renewable},
     twin::{self, Line},
 };

@@ -2,9 +2,9 @@
 mod map;
 mod state;
 
-use std::{sync::Arc, time::Instant};
+use std::sync::Arc;
 
-use tokio::{sync::watch, time::timeout_at};
+use tokio::sync::watch;
 
 use self::state::State;
 use super::{
@@ -15,7 +15,11 @@ use super::{
     pubsub::{Channels, Places},
     slot,
 };
-use crate::{PubSub, target::Endpoint};
+use crate::{
+    PubSub,
+    clock::{Instant, timeout_at},
+    target::Endpoint,
+};
 
 /// A cluster.
 #[derive(Debug)]
@@ -33,8 +37,7 @@ impl Cluster {
         deadline: Instant,
     ) -> Result<Self, NodeError> {
         let state = State::new(seeds, dialer);
-        if timeout_at(deadline.into(), state.refresh()).await.is_err() || state.masters().is_empty()
-        {
+        if timeout_at(deadline, state.refresh()).await.is_err() || state.masters().is_empty() {
             return Err(state.unreached());
         }
         let way = match way {
@@ -60,7 +63,7 @@ async fn knows_sharded_channels(masters: &[Arc<Node>], deadline: Instant) -> boo
         let Ok(lease) = node.dialled(Purpose::Command, deadline).await else {
             continue;
         };
-        match timeout_at(deadline.into(), lease.conn.command(&probe)).await {
+        match timeout_at(deadline, lease.conn.command(&probe)).await {
             Ok(Ok(answer)) => return !matches!(answer, redis::Value::ServerError(_)),
             Ok(Err(_)) | Err(_) => continue,
         }
@@ -76,7 +79,7 @@ impl Router for Cluster {
         }
     }
     async fn rediscover(&self, deadline: Instant) {
-        let _ = timeout_at(deadline.into(), self.state.refresh()).await;
+        let _ = timeout_at(deadline, self.state.refresh()).await;
     }
     fn suspect(&self) {
         // The flight runs by itself; nobody here needs its result.

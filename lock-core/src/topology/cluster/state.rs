@@ -6,17 +6,15 @@ use std::{
         Arc, Mutex, PoisonError, RwLock,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
-use tokio::{
-    sync::watch,
-    time::{timeout, timeout_at},
-};
+use tokio::{sync::watch, time::timeout};
 
 use super::map::{Shard, View};
 use crate::{
+    clock::{Instant, timeout_at},
     target::Endpoint,
     topology::{
         NodeError,
@@ -125,9 +123,7 @@ impl State {
         loop {
             let next = match until {
                 None => answers.next().await,
-                Some(until) => timeout_at(until.into(), answers.next())
-                    .await
-                    .unwrap_or(None),
+                Some(until) => timeout_at(until, answers.next()).await.unwrap_or(None),
             };
             let Some(answer) = next else { break };
             if let Some(view) = answer {

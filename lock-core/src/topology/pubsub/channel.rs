@@ -1,14 +1,11 @@
 //! Turns what happens to one channel into hints for everybody who waits on it.
-use std::{
-    fmt,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use tokio::sync::watch;
 
 use crate::{
+    clock::Instant,
     sync::{AtomicU64, AtomicUsize, Mutex, Ordering, PoisonError},
     topology::{Hints, Message, Reader, Tune},
 };

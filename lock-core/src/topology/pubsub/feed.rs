@@ -1,11 +1,5 @@
 //! Turns one node's pub/sub connection into acknowledgements and hints, and dials it again whenever it is lost.
-use std::{
-    collections::HashMap,
-    pin::pin,
-    sync::Arc,
-    task::Poll,
-    time::{Duration, Instant},
-};
+use std::{collections::HashMap, pin::pin, sync::Arc, task::Poll, time::Duration};
 
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, poll, stream::FuturesUnordered};
 use redis::{PushInfo, PushKind, RedisResult, Value};
@@ -15,6 +9,7 @@ use tokio::{
 };
 
 use super::{Order, channel::Channel};
+use crate::clock::Instant;
 use crate::topology::{Message, conn::Conn, dial::DialError, node::Node};
 
 /// A connection that has heard nothing for so long is asked PING.

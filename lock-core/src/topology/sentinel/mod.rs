@@ -3,9 +3,9 @@ mod report;
 mod state;
 mod witness;
 
-use std::{sync::Arc, time::Instant};
+use std::sync::Arc;
 
-use tokio::{task::AbortHandle, time::timeout_at};
+use tokio::task::AbortHandle;
 
 use self::{state::State, witness::Witness};
 use super::{
@@ -15,7 +15,11 @@ use super::{
     node::Node,
     pubsub::{Channels, Hub},
 };
-use crate::{ClientOptions, target::Target};
+use crate::{
+    ClientOptions,
+    clock::{Instant, timeout_at},
+    target::Target,
+};
 
 /// Where a sentinel announces that another master was elected.
 const SWITCHED: &str = "+switch-master";
@@ -51,7 +55,7 @@ impl Sentinel {
             .collect::<Vec<_>>()
             .join(",");
         let state = State::new(name, label, dialer, witnesses);
-        let _ = timeout_at(deadline.into(), state.search()).await;
+        let _ = timeout_at(deadline, state.search()).await;
         if state.master().is_none() {
             state.close();
             return Err(NodeError::unreached(format!(
@@ -96,7 +100,7 @@ impl Router for Sentinel {
         self.state.master()
     }
     async fn rediscover(&self, deadline: Instant) {
-        let _ = timeout_at(deadline.into(), self.state.search()).await;
+        let _ = timeout_at(deadline, self.state.search()).await;
     }
     fn suspect(&self) {
         drop(self.state.search());

@@ -5,16 +5,17 @@ use std::{
         Arc, Mutex, PoisonError, RwLock, Weak,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
-use tokio::{sync::watch, time::timeout_at};
+use tokio::sync::watch;
 
 use super::{
     report::{Report, candidates},
     witness::Witness,
 };
+use crate::clock::{Instant, timeout_at};
 use crate::topology::{
     dial::{Dialer, Proof},
     flight::{Joined, Refresh},
@@ -105,9 +106,7 @@ impl State {
         loop {
             let next = match until {
                 None => answers.next().await,
-                Some(until) => timeout_at(until.into(), answers.next())
-                    .await
-                    .unwrap_or(None),
+                Some(until) => timeout_at(until, answers.next()).await.unwrap_or(None),
             };
             match next {
                 None => return (reports, complaints),

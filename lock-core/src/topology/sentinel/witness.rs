@@ -1,10 +1,7 @@
 //! Turns one sentinel's address into its reports, and its announcements into hints to look again.
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Instant,
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
 };
 
 use redis::Value;
@@ -12,6 +9,7 @@ use tokio::time::timeout;
 
 use super::report::Report;
 use crate::{
+    clock::Instant,
     target::Endpoint,
     topology::{
         dial::{Dialer, Proof},

@@ -6,15 +6,12 @@ mod single;
 #[path = "../../../tests/support/mod.rs"]
 pub(crate) mod support;
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
 use super::{
     NodeError, Replicas, Request, Route, Script, Sent, Subscription, Tune, WaitFor, What, connect,
 };
-use crate::{ClientOptions, Target};
+use crate::{ClientOptions, Target, clock::Instant};
 
 static INCR: Script = Script::new("incr", "return redis.call('incr', KEYS[1])");
 
