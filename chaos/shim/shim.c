@@ -41,7 +41,8 @@ struct page {
     int64_t sync_ns;      /* every sync is late by this */
     uint64_t syncs;       /* that were late */
     uint64_t overflow;    /* files that found no place below */
-    uint64_t reserved[7];
+    int64_t suspended_ns; /* added to the clock that goes on while a machine is suspended */
+    uint64_t reserved[6];
     struct file files[FILES];
 };
 
@@ -62,18 +63,7 @@ __attribute__((constructor)) static void attach(void) {
 
 /* -- clocks -- */
 
-static void skew(struct timespec *now) {
-    if (!page || !now) return;
-    int64_t offset = __atomic_load_n(&page->offset_ns, __ATOMIC_RELAXED);
-    int64_t drift = __atomic_load_n(&page->drift_ppb, __ATOMIC_RELAXED);
-    if (!offset && !drift) return;
-    __atomic_add_fetch(&page->reads, 1, __ATOMIC_RELAXED);
-    if (drift) {
-        struct timespec steady;
-        syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &steady);
-        int64_t since = steady.tv_sec * NS + steady.tv_nsec - __atomic_load_n(&page->drift_from_ns, __ATOMIC_RELAXED);
-        offset += (int64_t)((__int128)since * drift / NS);
-    }
+static void shift(struct timespec *now, int64_t offset) {
     int64_t ns = now->tv_nsec + offset % NS;
     now->tv_sec += offset / NS;
     if (ns < 0) {
@@ -86,8 +76,26 @@ static void skew(struct timespec *now) {
     now->tv_nsec = ns;
 }
 
+static void skew(struct timespec *now) {
+    if (!page || !now) return;
+    int64_t offset = __atomic_load_n(&page->offset_ns, __ATOMIC_RELAXED);
+    int64_t drift = __atomic_load_n(&page->drift_ppb, __ATOMIC_RELAXED);
+    if (!offset && !drift) return;
+    __atomic_add_fetch(&page->reads, 1, __ATOMIC_RELAXED);
+    if (drift) {
+        struct timespec steady;
+        syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &steady);
+        int64_t since = steady.tv_sec * NS + steady.tv_nsec - __atomic_load_n(&page->drift_from_ns, __ATOMIC_RELAXED);
+        offset += (int64_t)((__int128)since * drift / NS);
+    }
+    shift(now, offset);
+}
+
 int clock_gettime(clockid_t clock, struct timespec *now) {
     int done = (int)syscall(SYS_clock_gettime, clock, now);
+    if (done == 0 && clock == CLOCK_BOOTTIME && page && now) {
+        shift(now, __atomic_load_n(&page->suspended_ns, __ATOMIC_RELAXED));
+    }
     if (done == 0 && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE)) skew(now);
     return done;
 }

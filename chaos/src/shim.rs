@@ -30,6 +30,7 @@ const READS: u64 = 40;
 const SYNC_NS: u64 = 48;
 const SYNCS: u64 = 56;
 const OVERFLOW: u64 = 64;
+const SUSPENDED_NS: u64 = 72;
 const FILES_AT: u64 = 128;
 const FILES: usize = 2040;
 const FILE_BYTES: usize = 16;
@@ -155,6 +156,13 @@ impl Page {
     /// How often a wrong wall clock was read so far.
     pub fn skewed_reads(&self) -> io::Result<u64> {
         self.read(READS)
+    }
+
+    /// Moves CLOCK_BOOTTIME forwards and no other clock, as a machine finds it that was suspended for so long. It never goes back.
+    pub fn suspend(&self, duration: Duration) -> io::Result<()> {
+        let before = self.read(SUSPENDED_NS)?;
+        let after = u128::from(before) + duration.as_nanos();
+        self.write(SUSPENDED_NS, i64::try_from(after).unwrap_or(i64::MAX))
     }
 
     /// Makes every sync late by so much; zero: none any more.

@@ -87,9 +87,28 @@ impl Subject<'_> {
         read: impl Fn(&Value) -> Option<T>,
     ) -> Result<T, LockError> {
         let Once { request, latch } = once.into();
-        let until = Instant::now() + self.patience();
-        let asked = ask(&**self.route, self.client, &request, until, read).await;
+        let asked = self.ask_for_long(&request, read).await;
         self.taken_in(action, asked, latch)
+    }
+
+    /// As `ask`, for a question that changes nothing.
+    pub(crate) async fn look<T>(
+        &self,
+        request: Request,
+        read: impl Fn(&Value) -> Option<T>,
+    ) -> Result<T, LockError> {
+        let asked = self.ask_for_long(&request, read).await;
+        let answer = asked.map_err(|error| LockError::looked("look at", &self.names.key, error))?;
+        Ok(answer.said)
+    }
+
+    async fn ask_for_long<T>(
+        &self,
+        request: &Request,
+        read: impl Fn(&Value) -> Option<T>,
+    ) -> Result<Answer<T>, NodeError> {
+        let until = Instant::now() + self.patience();
+        ask(&**self.route, self.client, request, until, read).await
     }
 
     /// As `ask`, for what must be done once it was asked for: it goes on in the background when nobody waits any more.

@@ -12,7 +12,7 @@ pub use crate::options::{AddressMap, ClientOptions};
 use crate::{
     background::Background,
     clock::Instant,
-    concern::{Concern, ServerReport},
+    diagnostics::Concern,
     error::{ErrorKind, LockError},
     gate::Gates,
     kind::{Kind, Place, all_of::AllOf},
@@ -24,8 +24,7 @@ use crate::{
     returns::Returns,
     servers::Servers,
     target::{Shape, Target},
-    topology::{self, Route, Secure, monitor, survey},
-    trace::{Monitor, Monitored},
+    topology::{self, Route, Secure, survey},
     watchdog::Watchdog,
 };
 
@@ -53,7 +52,7 @@ pub(crate) struct Shared {
     /// Which servers, named alike by clients that name them alike.
     set: String,
     concerns: Vec<Concern>,
-    routes: Arc<[Arc<dyn Route>]>,
+    pub(crate) routes: Arc<[Arc<dyn Route>]>,
     pub(crate) gates: Gates,
     pub(crate) latches: latch::Lines,
     pub(crate) posts: Posts,
@@ -161,36 +160,6 @@ impl Client {
     /// reported as unknown, and servers that were not reached are not judged: [`survey`](Client::survey) asks all.
     pub fn concerns(&self) -> &[Concern] {
         &self.inner.concerns
-    }
-
-    /// Asks every master that is known now about itself, and those that do not answer within the connect timeout stand in
-    /// the result too, as silent.
-    pub async fn survey(&self) -> Vec<ServerReport> {
-        let options = &self.inner.options;
-        let deadline = Instant::now() + options.connect_timeout + options.response_timeout;
-        let masters: Vec<_> = (self.inner.routes.iter())
-            .flat_map(|route| route.masters())
-            .collect();
-        join_all(masters.iter().map(|node| survey::ask_any(node, deadline))).await
-    }
-
-    /// Tells everything that the masters of now run, for whomever, until the answer is dropped: MONITOR, on a connection of its own to
-    /// each. For looking at what scripts do; a busy server spends much of its time on it.
-    pub async fn monitor(&self, tell: impl Fn(Monitored) + Send + Sync + 'static) -> Monitor {
-        let tell: monitor::Tell = Arc::new(tell);
-        let masters = self.inner.routes.iter().flat_map(|route| route.masters());
-        let asked = masters.map(|node| {
-            let tell = Arc::clone(&tell);
-            async move { (node.label.to_string(), monitor::listen(&node, tell).await) }
-        });
-        let (mut tasks, mut refused) = (Vec::new(), Vec::new());
-        for (node, listening) in join_all(asked).await {
-            match listening {
-                Ok(task) => tasks.push(task),
-                Err(error) => refused.push((node, error.message)),
-            }
-        }
-        Monitor::new(tasks, refused)
     }
 
     /// A lock of a kind by its name, which is the Redis key itself. Nothing is sent.

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use crate::topology::NodeError;
+use crate::topology::{CLOSED, NodeError, RESTARTED};
 
-/// The class of a [`LockError`].
+/// The class of a [`LockError`]. Its [name](ErrorKind::name) stays what it is over all versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -23,10 +23,30 @@ pub enum ErrorKind {
     Invalid,
 }
 
+impl ErrorKind {
+    /// `busy`, `not-held`, `failed`, `unknown`, `not-durable` or `invalid`.
+    pub fn name(self) -> &'static str {
+        match self {
+            ErrorKind::Busy => "busy",
+            ErrorKind::NotHeld => "not-held",
+            ErrorKind::Failed => "failed",
+            ErrorKind::Unknown => "unknown",
+            ErrorKind::NotDurable => "not-durable",
+            ErrorKind::Invalid => "invalid",
+        }
+    }
+}
+
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
 /// An error of a lock operation: the lock, the node, the attempt, and whether it is definite.
 ///
 /// Its text reads like `could not extend the lease on orders at 127.0.0.1:7002: no answer within 50 ms
-/// (attempt 2)`. Passwords never appear in it.
+/// (attempt 2)`. Passwords never appear in it. The text may change with any version; [`code`](LockError::code) does not.
 #[derive(Debug, Clone)]
 pub struct LockError {
     kind: ErrorKind,
@@ -34,6 +54,7 @@ pub struct LockError {
     lock: String,
     node: Option<String>,
     attempt: u32,
+    server_code: Option<String>,
     why: String,
 }
 
@@ -51,6 +72,7 @@ impl LockError {
             lock: lock.to_owned(),
             node: None,
             attempt: 0,
+            server_code: None,
             why: why.into(),
         }
     }
@@ -63,7 +85,7 @@ impl LockError {
         error: NodeError,
     ) -> Self {
         let mut why = error.message;
-        if let Some(code) = error.code.filter(|code| !why.contains(code)) {
+        if let Some(code) = error.code.as_ref().filter(|code| !why.contains(*code)) {
             why = format!("{code}: {why}");
         }
         // The node is said once.
@@ -79,6 +101,7 @@ impl LockError {
             lock: lock.to_owned(),
             node: error.node,
             attempt: error.attempt,
+            server_code: error.code.filter(|code| is_of_a_server(code)),
             why,
         }
     }
@@ -91,6 +114,22 @@ impl LockError {
             ErrorKind::Unknown
         };
         LockError::at_node(kind, action, lock, error)
+    }
+
+    /// As `asked`, for a question that changes nothing: without an answer it failed, and nothing about it is unknown.
+    pub(crate) fn looked(action: &'static str, lock: &str, error: NodeError) -> Self {
+        LockError::at_node(ErrorKind::Failed, action, lock, error)
+    }
+
+    /// The name of the [class](LockError::kind), for logs, metrics and other languages: `busy`, `not-held`, `failed`, `unknown`,
+    /// `not-durable` or `invalid`. New versions may add others, and never change these.
+    pub fn code(&self) -> &'static str {
+        self.kind.name()
+    }
+
+    /// The first word of the server's refusal, where a server refused: `NOREPLICAS`, `OOM`, `NOAUTH`, `READONLY` …
+    pub fn server_code(&self) -> Option<&str> {
+        self.server_code.as_deref()
     }
 
     /// The class.
@@ -117,6 +156,11 @@ impl LockError {
     pub fn attempt(&self) -> u32 {
         self.attempt
     }
+}
+
+/// Whether a server sends this code; the others are this crate's own, for errors that no server answered.
+fn is_of_a_server(code: &str) -> bool {
+    code != RESTARTED && code != CLOSED
 }
 
 impl fmt::Display for LockError {

@@ -61,6 +61,7 @@ pub enum GuardEvent {
 
 /// The events of one guard; ends after `Lost` or the release.
 #[derive(Debug)]
+#[must_use = "nobody else reads its events"]
 pub struct GuardEvents {
     hold: Arc<Hold>,
     receiver: mpsc::UnboundedReceiver<GuardEvent>,
@@ -95,6 +96,7 @@ pub enum Released {
 /// A guard says what the client knows. A process that is stopped and goes on after the lease believes in
 /// its guard for a moment longer: work that must not be done twice needs a fencing token as well.
 #[derive(Debug)]
+#[must_use = "dropping it gives the lock back at once"]
 pub struct Guard {
     hold: Arc<Hold>,
     released: bool,

@@ -1,6 +1,6 @@
 //! A latch by name: it counts down, and opens for everybody who waits.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use crate::{
     acquire::{LAST_LOOK, within},
@@ -103,7 +103,7 @@ impl Latch {
     /// What is left, by the word of the master; 0 is open.
     pub async fn count(&self) -> Result<u64, LockError> {
         let request = form::count(&self.inner.names);
-        let left = self.inner.subject().ask("look at", request, number).await?;
+        let left = self.inner.subject().look(request, number).await?;
         Ok(u64::try_from(left).unwrap_or(0))
     }
 
@@ -114,11 +114,21 @@ impl Latch {
         self.inner.subject().ask("open", request, yes).await
     }
 
+    /// Waits until it is open, for ever if need be; as [`wait_with`](Latch::wait_with).
+    pub async fn wait(&self) -> Result<(), LockError> {
+        self.wait_with(Wait::Forever).await.map(|_| ())
+    }
+
+    /// Waits for `timeout` at most; false if it was not open in that time. As [`wait_with`](Latch::wait_with).
+    pub async fn wait_timeout(&self, timeout: Duration) -> Result<bool, LockError> {
+        self.wait_with(Wait::AtMost(timeout)).await
+    }
+
     /// Waits until it is open; false if it was not within the wait. One that opened and was closed again between two looks
     /// may be missed.
     ///
     /// Errors: `Failed` where the last look had no answer or a refusal. Dropping the future leaves nothing behind.
-    pub async fn wait(&self, wait: Wait) -> Result<bool, LockError> {
+    pub async fn wait_with(&self, wait: Wait) -> Result<bool, LockError> {
         tokio::select! {
             biased;
             ended = self.wait_until_open(wait) => ended,
@@ -228,8 +238,7 @@ impl Inner {
         })
     }
 
-    /// A look has no effect, so nothing is unknown about it.
     fn failed(&self, error: NodeError) -> LockError {
-        LockError::at_node(ErrorKind::Failed, "wait for", &self.names.key, error)
+        LockError::looked("wait for", &self.names.key, error)
     }
 }

@@ -13,11 +13,13 @@ use crate::{
     client::Shared,
     clock::Instant,
     durability::Durability,
-    error::{ErrorKind, LockError},
+    error::LockError,
     guard::Guard,
     kind::{Form, Held, Kind},
     names::Names,
     servers::Servers,
+    short_forms::short_forms,
+    topology::NodeError,
 };
 
 /// Who holds. The same owner may hold a re-entrant lock several times.
@@ -43,6 +45,7 @@ impl Owner {
 
 /// How long an acquired lock lasts without a release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Lease {
     /// Renewed by the client until released.
     Renewed,
@@ -52,6 +55,7 @@ pub enum Lease {
 
 /// How long to wait for a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Wait {
     /// One try, bounded by the response timeout, and by the durability timeout besides where replicas are asked.
     Try,
@@ -64,6 +68,7 @@ pub enum Wait {
 /// How a lock is asked for. Default: wait for ever, renewed lease, a fresh owner, the client's durability.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
+#[must_use = "it does nothing until something is acquired with it"]
 pub struct Acquire {
     /// How long to wait.
     pub wait: Wait,
@@ -181,26 +186,7 @@ impl Lock {
         self.kind
     }
 
-    /// Waits until it is acquired, for ever if need be; renewed until released. As [`acquire_with`](Lock::acquire_with) by default.
-    pub async fn acquire(&self) -> Result<Guard, LockError> {
-        self.acquire_with(Acquire::default()).await
-    }
-
-    /// One try; `None` if another holds it. Renewed until released.
-    ///
-    /// Errors: as [`acquire_with`](Lock::acquire_with), but never `Busy`.
-    pub async fn try_acquire(&self) -> Result<Option<Guard>, LockError> {
-        let how = Acquire::default().wait(Wait::Try);
-        unless_busy(self.acquire_with(how).await)
-    }
-
-    /// Waits for `timeout` at most; `Busy` if another held it all that time. Renewed until released.
-    ///
-    /// Errors: as [`acquire_with`](Lock::acquire_with).
-    pub async fn acquire_timeout(&self, timeout: Duration) -> Result<Guard, LockError> {
-        let how = Acquire::default().wait(Wait::AtMost(timeout));
-        self.acquire_with(how).await
-    }
+    short_forms!(Guard);
 
     /// Acquires as `how` says; `ErrorKind::Busy` when the wait ran out while another held it.
     ///
@@ -212,11 +198,11 @@ impl Lock {
     }
 
     /// Whether anybody holds it, by the word of its master; of a redlock, by the word of a majority. A read lock is held by
-    /// who reads, a write lock by who writes.
+    /// who reads, a write lock by who writes. Errors: `Failed`, also where no answer came, as of everything that only looks.
     pub async fn is_locked(&self) -> Result<bool, LockError> {
         let deadline = Instant::now() + self.inner.client.options.response_timeout;
         let asked = self.inner.servers.is_locked(&self.inner, deadline).await;
-        asked.map_err(|error| self.failed("look at", error))
+        asked.map_err(|error| self.unseen(error))
     }
 
     /// Who holds it now, by the word of its master; of a redlock, whom a majority names; of several readers the one with the
@@ -224,7 +210,7 @@ impl Lock {
     pub async fn holder(&self) -> Result<Option<Holder>, LockError> {
         let deadline = Instant::now() + self.inner.client.options.response_timeout;
         let asked = self.inner.servers.holder(&self.inner, deadline).await;
-        let held = asked.map_err(|error| self.failed("look at", error))?;
+        let held = asked.map_err(|error| self.unseen(error))?;
         Ok(held.map(Holder::from))
     }
 
@@ -232,7 +218,7 @@ impl Lock {
     pub async fn holders(&self) -> Result<Vec<Holder>, LockError> {
         let deadline = Instant::now() + self.inner.client.options.response_timeout;
         let asked = self.inner.servers.holders(&self.inner, deadline).await;
-        let held = asked.map_err(|error| self.failed("look at", error))?;
+        let held = asked.map_err(|error| self.unseen(error))?;
         Ok(held.into_iter().map(Holder::from).collect())
     }
 
@@ -250,19 +236,12 @@ impl Lock {
     pub async fn force_release(&self) -> Result<bool, LockError> {
         let deadline = Instant::now() + self.inner.client.options.response_timeout;
         let asked = self.inner.servers.force_release(&self.inner, deadline);
-        asked.await.map_err(|error| self.failed("take away", error))
+        asked
+            .await
+            .map_err(|error| LockError::asked("take away", self.name(), error))
     }
 
-    fn failed(&self, action: &'static str, error: crate::topology::NodeError) -> LockError {
-        LockError::asked(action, self.name(), error)
-    }
-}
-
-/// What one try came to: nothing where it was another's.
-pub(crate) fn unless_busy<T>(tried: Result<T, LockError>) -> Result<Option<T>, LockError> {
-    match tried {
-        Ok(taken) => Ok(Some(taken)),
-        Err(error) if error.kind() == ErrorKind::Busy => Ok(None),
-        Err(error) => Err(error),
+    fn unseen(&self, error: NodeError) -> LockError {
+        LockError::looked("look at", self.name(), error)
     }
 }

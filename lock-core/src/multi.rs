@@ -9,8 +9,9 @@ use crate::{
     clock::Instant,
     error::{ErrorKind, LockError},
     guard::Guard,
-    lock::{Acquire, Lease, Lock, Wait, unless_busy},
+    lock::{Acquire, Lease, Lock, Wait},
     multi_guard::MultiGuard,
+    short_forms::short_forms,
 };
 
 const ACTION: &str = "acquire all of";
@@ -40,7 +41,7 @@ const PATIENCE_MS: std::ops::Range<u64> = 500..1500;
 /// let both = MultiLock::new([here.lock(Kind::Reentrant, "from")?, there.lock(Kind::Reentrant, "to")?])?;
 /// let guard = both.acquire().await?;
 /// tokio::select! {
-///     () = work() => { guard.release().await.whole()?; }
+///     () = work() => { guard.release().await?; }
 ///     lost = guard.lost() => eprintln!("stopped: {lost}"),
 /// }
 /// # Ok(()) }
@@ -89,22 +90,7 @@ impl MultiLock {
         &self.members
     }
 
-    /// Waits until all members are acquired; renewed until released. As [`acquire_with`](MultiLock::acquire_with) by default.
-    pub async fn acquire(&self) -> Result<MultiGuard, LockError> {
-        self.acquire_with(Acquire::default()).await
-    }
-
-    /// One try; `None` if another holds one of them. Renewed until released.
-    pub async fn try_acquire(&self) -> Result<Option<MultiGuard>, LockError> {
-        let how = Acquire::default().wait(Wait::Try);
-        unless_busy(self.acquire_with(how).await)
-    }
-
-    /// Waits for `timeout` at most; `Busy` if all could not be had in that time. Renewed until released.
-    pub async fn acquire_timeout(&self, timeout: Duration) -> Result<MultiGuard, LockError> {
-        let how = Acquire::default().wait(Wait::AtMost(timeout));
-        self.acquire_with(how).await
-    }
+    short_forms!(MultiGuard);
 
     /// Acquires all members, each as `how` says; the wait is that of all together.
     ///

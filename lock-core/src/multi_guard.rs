@@ -19,6 +19,7 @@ use crate::{
 
 /// A hold of several locks. Dropping it releases all in the background.
 #[derive(Debug)]
+#[must_use = "dropping it gives all locks back at once"]
 pub struct MultiGuard {
     members: Vec<Guard>,
     sent_at: clock::Instant,
@@ -96,8 +97,15 @@ impl MultiGuard {
         worst.map_or(Ok(()), Err)
     }
 
-    /// Gives every member back, side by side and whatever becomes of the others; as [`Guard::release`] for each.
-    pub async fn release(self) -> MultiReleased {
+    /// Gives every member back, side by side and whatever becomes of the others. One result for all: the worst error, `Unknown` before
+    /// others and `NotHeld` last; else `StillHeld` if the owner holds one still. [`release_each`](MultiGuard::release_each) tells them
+    /// apart.
+    pub async fn release(self) -> Result<Released, LockError> {
+        self.release_each().await.whole()
+    }
+
+    /// As [`release`](MultiGuard::release), with the result of each member; as [`Guard::release`] for each.
+    pub async fn release_each(self) -> MultiReleased {
         let names: Vec<_> = (self.members.iter())
             .map(|guard| guard.name().to_owned())
             .collect();
@@ -121,8 +129,7 @@ impl MultiReleased {
         (self.members.iter()).map(|(name, result)| (name.as_str(), result))
     }
 
-    /// One result for all: the worst error, `Unknown` before others and `NotHeld` last; else `StillHeld` if the owner holds one
-    /// still.
+    /// One result for all, as [`MultiGuard::release`] gives it.
     pub fn whole(self) -> Result<Released, LockError> {
         let mut all = Released::Freed;
         let mut worst: Option<LockError> = None;

@@ -4,7 +4,7 @@ use std::{
     collections::HashMap, fmt, net::SocketAddr, path::PathBuf, str::FromStr, time::Duration,
 };
 
-use crate::{durability::Durability, trace::Tracer};
+use crate::{diagnostics::Tracer, durability::Durability};
 
 /// Announced address to the address to dial instead (a proxy, a published port).
 pub type AddressMap = HashMap<(String, u16), SocketAddr>;
@@ -12,6 +12,7 @@ pub type AddressMap = HashMap<(String, u16), SocketAddr>;
 /// How TLS connections are made. What is not set here is taken from the target's URL.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
+#[must_use = "it does nothing until a client connects with it"]
 pub struct TlsOptions {
     /// PEM file of the authorities to trust; otherwise those of the operating system.
     pub ca_file: Option<PathBuf>,
@@ -131,6 +132,7 @@ impl FromStr for PubSub {
 /// How a client behaves; `Default` suits a lease of tens of seconds on a local network.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
+#[must_use = "it does nothing until a client connects with it"]
 pub struct ClientOptions {
     /// Longest wait for one reply before it counts as lost; also the bound of [`Wait::Try`](crate::Wait::Try).
     /// Default 1 s.

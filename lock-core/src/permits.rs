@@ -12,8 +12,9 @@ use crate::{
     guard::{Guard, GuardEvents, LostReason},
     hold::{ENDLESS, Who},
     kind::permits::{self as form, Change},
-    lock::Acquire,
+    lock::{Acquire, Wait},
     semaphore::{Counted, counted, delete},
+    short_forms::{short_forms, unless_busy},
 };
 
 /// Permits that one acquire takes at most, so that its script is over in a moment.
@@ -126,16 +127,43 @@ impl Permits {
         self.inner.subject().ask(action, request, yes).await
     }
 
-    /// Takes one permit; as [`acquire_many`](Permits::acquire_many).
+    short_forms!(PermitGuard);
+
+    /// Takes one permit; as [`acquire_many_with`](Permits::acquire_many_with).
     pub async fn acquire_with(&self, how: Acquire) -> Result<PermitGuard, LockError> {
-        self.acquire_many(1, how).await
+        self.acquire_many_with(1, how).await
+    }
+
+    /// Takes so many permits, and waits for them for ever if need be; as [`acquire_many_with`](Permits::acquire_many_with) by default.
+    pub async fn acquire_many(&self, permits: u32) -> Result<PermitGuard, LockError> {
+        self.acquire_many_with(permits, Acquire::default()).await
+    }
+
+    /// Takes so many permits if they are free now; `None` if not. As [`try_acquire`](Permits::try_acquire).
+    pub async fn try_acquire_many(&self, permits: u32) -> Result<Option<PermitGuard>, LockError> {
+        let how = Acquire::default().wait(Wait::Try);
+        unless_busy(self.acquire_many_with(permits, how).await)
+    }
+
+    /// Takes so many permits, and waits for `timeout` at most. As [`acquire_timeout`](Permits::acquire_timeout).
+    pub async fn acquire_many_timeout(
+        &self,
+        permits: u32,
+        timeout: Duration,
+    ) -> Result<PermitGuard, LockError> {
+        let how = Acquire::default().wait(Wait::AtMost(timeout));
+        self.acquire_many_with(permits, how).await
     }
 
     /// Takes so many permits, 1 to 4,096, all or none, with one lease. An owner and a token's life are `Invalid`: whoever knows
     /// an id holds that permit.
     ///
     /// Errors and bounds as [`Lock::acquire_with`](crate::Lock::acquire_with), and so when the future is dropped.
-    pub async fn acquire_many(&self, permits: u32, how: Acquire) -> Result<PermitGuard, LockError> {
+    pub async fn acquire_many_with(
+        &self,
+        permits: u32,
+        how: Acquire,
+    ) -> Result<PermitGuard, LockError> {
         let invalid = |why: String| {
             let name = self.name();
             Err(LockError::local(ErrorKind::Invalid, "acquire", name, why))
@@ -153,11 +181,24 @@ impl Permits {
         Ok(PermitGuard { guard, ids })
     }
 
-    /// Gives permits back by their ids, whoever took them; those that were not held (any more).
+    /// Gives permits back by their ids, whoever took them.
     ///
-    /// A lost answer is asked for again, and the repetition is recognised. After `Unknown`, and when the future is dropped,
-    /// it goes on in the background for 40 s.
-    pub async fn release(&self, ids: &[PermitId]) -> Result<Vec<PermitId>, LockError> {
+    /// Errors: `NotHeld` if some of them were not held (any more), and names those; the others are given back. A lost answer is asked
+    /// for again, and the repetition is recognised. After `Unknown`, and when the future is dropped, it goes on in the background for
+    /// 40 s.
+    pub async fn release(&self, ids: &[PermitId]) -> Result<(), LockError> {
+        let unknown = self.release_held(ids).await?;
+        if unknown.is_empty() {
+            return Ok(());
+        }
+        let unknown: Vec<_> = unknown.iter().map(PermitId::to_string).collect();
+        let why = format!("the server does not have {}", unknown.join(", "));
+        let name = self.name();
+        Err(LockError::local(ErrorKind::NotHeld, "release", name, why))
+    }
+
+    /// Gives back those permits that are held, and answers with the ids of the others; in all else as [`release`](Permits::release).
+    pub async fn release_held(&self, ids: &[PermitId]) -> Result<Vec<PermitId>, LockError> {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
@@ -207,13 +248,13 @@ impl Permits {
     /// Free and held, at one moment.
     async fn counts(&self) -> Result<(i64, i64), LockError> {
         let request = self.inner.lock.form.look(&self.inner.lock.names);
-        self.inner.subject().ask("look at", request, counts).await
+        self.inner.subject().look(request, counts).await
     }
 
     /// The permits that are held, the first to end first.
     pub async fn list(&self) -> Result<Vec<Permit>, LockError> {
         let request = form::list(&self.inner.lock.names);
-        self.inner.subject().ask("look at", request, listed).await
+        self.inner.subject().look(request, listed).await
     }
 
     /// Deletes them, held ones included; true if there were any. Holders learn at their next renewal, waiters go on waiting.
@@ -256,6 +297,7 @@ fn listed(value: &Value) -> Option<Vec<Permit>> {
 
 /// Permits that this client holds, with one lease. Dropping it gives them back in the background.
 #[derive(Debug)]
+#[must_use = "dropping it gives the permits back at once"]
 pub struct PermitGuard {
     guard: Guard,
     ids: Vec<PermitId>,

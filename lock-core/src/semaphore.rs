@@ -15,6 +15,7 @@ use crate::{
     lock::{Acquire, Lease, LockInner, Wait},
     names::Names,
     servers::Servers,
+    short_forms::unless_busy,
 };
 
 /// A number of permits under a name, in the wire format of RSemaphore. Cheap to clone.
@@ -117,12 +118,22 @@ impl Semaphore {
         self.inner.subject().ask(ACTION, once, yes).await
     }
 
+    /// Takes so many permits, all or none, and waits for them for ever if need be; as [`acquire_with`](Semaphore::acquire_with).
+    pub async fn acquire(&self, permits: u32) -> Result<(), LockError> {
+        self.acquire_with(permits, Wait::Forever).await
+    }
+
+    /// Takes so many permits, all or none, and waits for `timeout` at most; as [`acquire_with`](Semaphore::acquire_with).
+    pub async fn acquire_timeout(&self, permits: u32, timeout: Duration) -> Result<(), LockError> {
+        self.acquire_with(permits, Wait::AtMost(timeout)).await
+    }
+
     /// Takes so many permits, all or none; they stay taken until somebody gives as many back. None at all is granted at
     /// once, without a question.
     ///
     /// Errors: `Busy` when the wait ran out; else as [`Lock::acquire_with`](crate::Lock::acquire_with). After `Unknown`, and when the
     /// future is dropped, what may have been taken is given back in the background.
-    pub async fn acquire(&self, permits: u32, wait: Wait) -> Result<(), LockError> {
+    pub async fn acquire_with(&self, permits: u32, wait: Wait) -> Result<(), LockError> {
         if permits > 0 {
             self.take(permits, wait).await?;
         }
@@ -131,14 +142,11 @@ impl Semaphore {
 
     /// Takes so many permits if they are free now, all or none; false if not.
     pub async fn try_acquire(&self, permits: u32) -> Result<bool, LockError> {
-        match self.acquire(permits, Wait::Try).await {
-            Ok(()) => Ok(true),
-            Err(error) if error.kind() == ErrorKind::Busy => Ok(false),
-            Err(error) => Err(error),
-        }
+        let tried = unless_busy(self.acquire_with(permits, Wait::Try).await);
+        tried.map(|taken| taken.is_some())
     }
 
-    /// As [`acquire`](Semaphore::acquire), and they are given back when the guard is dropped. The server knows nothing of the
+    /// As [`acquire_with`](Semaphore::acquire_with), and they are given back when the guard is dropped. The server knows nothing of the
     /// guard: a process that dies takes the permits along. `Invalid` for none at all.
     pub async fn acquire_guarded(
         &self,
@@ -226,7 +234,7 @@ impl Semaphore {
     /// no such semaphore.
     pub async fn available(&self) -> Result<i64, LockError> {
         let request = self.inner.lock.form.look(&self.inner.lock.names);
-        self.inner.subject().ask("look at", request, number).await
+        self.inner.subject().look(request, number).await
     }
 
     /// Deletes it; true if it was there. Waiters go on waiting for another to begin.
@@ -243,6 +251,7 @@ pub(crate) async fn delete(inner: &Counted) -> Result<bool, LockError> {
 
 /// Permits of a [`Semaphore`] that are given back in the background when this is dropped, if there is such a semaphore still.
 #[derive(Debug)]
+#[must_use = "dropping it gives the permits back at once"]
 pub struct SemaphoreGuard {
     semaphore: Semaphore,
     permits: u32,

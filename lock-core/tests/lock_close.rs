@@ -11,7 +11,8 @@ use std::{
 
 use futures_util::future::join_all;
 use lock_core::{
-    Acquire, Client, ClientOptions, ErrorKind, Kind, Lease, LockError, MultiLock, Tracer, Wait,
+    Acquire, Client, ClientOptions, ErrorKind, Kind, Lease, LockError, MultiLock, Wait,
+    diagnostics::Tracer,
 };
 use lock_support::rival;
 use support::{PATIENCE, Server};
@@ -92,7 +93,7 @@ async fn every_wait_ends_with_its_client_and_gives_its_place_back() {
     }));
     let semaphore = ours.semaphore("counted").expect("a good name");
     waiters.push(waits("semaphore", async move {
-        semaphore.acquire(1, Wait::Forever).await.err()
+        semaphore.acquire_with(1, Wait::Forever).await.err()
     }));
     let permits = ours.permits("permits").expect("a good name");
     waiters.push(waits("permits", async move {
@@ -103,7 +104,7 @@ async fn every_wait_ends_with_its_client_and_gives_its_place_back() {
     for _ in 0..2 {
         let latch = latch.clone();
         waiters.push(waits("latch", async move {
-            latch.wait(Wait::Forever).await.err()
+            latch.wait_with(Wait::Forever).await.err()
         }));
     }
     server.wait_for(&["LLEN", "redisson_lock_queue:{fair}"], |places| {

@@ -2,7 +2,10 @@
 
 mod support;
 
-use lock_core::{Client, ClientOptions, Concern, ConcernKind, Durability, Severity};
+use lock_core::{
+    Client, ClientOptions, Durability,
+    diagnostics::{Concern, ConcernKind, Severity},
+};
 use support::{Server, cluster::Cluster};
 
 async fn client(url: &str, durability: Durability) -> Client {

@@ -255,7 +255,7 @@ async fn permits_step(
                 Wait::Try
             };
             let asked = permits[who]
-                .acquire_many(count, how(lease_s).wait(wait))
+                .acquire_many_with(count, how(lease_s).wait(wait))
                 .await;
             agrees(asked.is_ok() == granted, || {
                 format!("{step:?}: {asked:?}; {model:?}")
@@ -300,7 +300,7 @@ async fn permits_step(
             let nobodys: PermitId = "0".repeat(32).parse().expect("an id");
             let ids = [nobodys, held.guard.id()];
             let lost = world.lose(who, lost);
-            let unknown = permits[who].release(&ids).await.expect("answered");
+            let unknown = permits[who].release_held(&ids).await.expect("answered");
             let expected = model.give(&ids, lost);
             agrees(unknown == expected, || {
                 format!("{step:?}: {unknown:?}; {model:?}")
@@ -435,7 +435,7 @@ async fn semaphores_agree(
                 } else {
                     Wait::Try
                 };
-                let asked = semaphore.acquire(count, wait).await;
+                let asked = semaphore.acquire_with(count, wait).await;
                 agrees(asked.is_ok() == granted, || {
                     format!("{step:?}: {asked:?}; {model:?}")
                 })?;

@@ -63,9 +63,9 @@ impl Three {
     }
 
     async fn wait(&self) -> Result<(), LockError> {
-        self.semaphore.acquire(1, long()).await?;
+        self.semaphore.acquire_with(1, long()).await?;
         self.permits.acquire_with(minute()).await?.leave();
-        assert!(self.latch.wait(long()).await?);
+        assert!(self.latch.wait_with(long()).await?);
         Ok(())
     }
 }
@@ -90,7 +90,7 @@ async fn waiters_are_let_in(shape: &Deployed) {
     assert_eq!(ours.permits.acquired().await.expect("answered"), 2);
     let ids = ours.permits.list().await.expect("answered");
     let ids: Vec<_> = ids.into_iter().map(|permit| permit.id).collect();
-    let unknown = theirs.permits.release(&ids).await.expect("answered");
+    let unknown = theirs.permits.release_held(&ids).await.expect("answered");
     assert_eq!(unknown, []);
     ours.permits.delete().await.expect("answered");
     ours.semaphore.delete().await.expect("answered");
@@ -110,7 +110,7 @@ async fn lost_answers_do_nothing_twice(shape: &Deployed) {
     lose("s");
     three
         .semaphore
-        .acquire(2, long())
+        .acquire_with(2, long())
         .await
         .expect("asked again");
     lose("s");
@@ -121,7 +121,7 @@ async fn lost_answers_do_nothing_twice(shape: &Deployed) {
     let begun = three.permits.try_set_permits(3).await;
     assert!(begun.expect("asked again"));
     lose("p");
-    let guard = three.permits.acquire_many(2, minute()).await;
+    let guard = three.permits.acquire_many_with(2, minute()).await;
     let guard = guard.expect("asked again");
     lose("p");
     assert_eq!(three.permits.acquired().await.expect("asked again"), 2);
@@ -154,9 +154,9 @@ async fn bounds_are_kept(shape: &Deployed) {
     let began = Instant::now();
     let wait = Wait::AtMost(300 * MS);
     let (semaphore, permit, latch) = tokio::join!(
-        three.semaphore.acquire(1, wait),
+        three.semaphore.acquire_with(1, wait),
         three.permits.acquire_with(minute().wait(wait)),
-        three.latch.wait(wait),
+        three.latch.wait_with(wait),
     );
     assert_eq!(semaphore.expect_err("silence").kind(), ErrorKind::Unknown);
     assert_eq!(permit.expect_err("silence").kind(), ErrorKind::Unknown);
@@ -229,7 +229,7 @@ async fn a_failover_moves_holders_and_waiters() {
     let held = client.permits("held").expect("a good name");
     held.try_set_permits(2).await.expect("answered");
     let guard = held
-        .acquire_many(2, Acquire::default())
+        .acquire_many_with(2, Acquire::default())
         .await
         .expect("free");
     let mut events = guard.events();
@@ -238,10 +238,10 @@ async fn a_failover_moves_holders_and_waiters() {
         three.permits.clone(),
         three.latch.clone(),
     );
-    let semaphore = tokio::spawn(async move { semaphore.acquire(1, Wait::Forever).await });
+    let semaphore = tokio::spawn(async move { semaphore.acquire_with(1, Wait::Forever).await });
     let how = minute().wait(Wait::Forever);
     let permit = tokio::spawn(async move { permits.acquire_with(how).await });
-    let latch = tokio::spawn(async move { latch.wait(Wait::Forever).await });
+    let latch = tokio::spawn(async move { latch.wait_with(Wait::Forever).await });
     for channel in [
         "redisson_sc:{s}",
         "redisson_sc:{p}",
@@ -293,7 +293,7 @@ async fn permits_that_too_few_replicas_have_are_none() {
         .await
         .expect("answered");
     three.permits.try_set_permits(2).await.expect("answered");
-    let error = three.semaphore.acquire(1, long()).await;
+    let error = three.semaphore.acquire_with(1, long()).await;
     let error = error.expect_err("no replica");
     assert_eq!(error.kind(), ErrorKind::NotDurable, "{error}");
     let error = three

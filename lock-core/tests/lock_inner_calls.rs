@@ -374,7 +374,7 @@ impl Bench {
             self.server.ok(&["DEL", "n", "p", "{p}:timeout"]);
             semaphore.drain().await.expect("answered");
             semaphore.try_set_permits(5, None).await.expect("answered");
-            semaphore.acquire(1, Wait::Try).await.expect("free");
+            semaphore.acquire_with(1, Wait::Try).await.expect("free");
             semaphore.release(1).await.expect("answered");
             permits.try_set_permits(4).await.expect("answered");
             permits.set_permits(5).await.expect("answered");
@@ -386,7 +386,7 @@ impl Bench {
             assert!(again.expect("answered"));
             guard.release().await.expect("held");
             permits
-                .release(&["0".repeat(32).parse().expect("an id")])
+                .release_held(&["0".repeat(32).parse().expect("an id")])
                 .await
         };
         for _ in 0..2 {
@@ -395,7 +395,7 @@ impl Bench {
         match (script, when) {
             ("take_semaphore.lua", "free") => {
                 self.set_back();
-                semaphore.acquire(1, Wait::Try).await.expect("free");
+                semaphore.acquire_with(1, Wait::Try).await.expect("free");
             }
             ("take_semaphore.lua", _) => {
                 self.set_back();

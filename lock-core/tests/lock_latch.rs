@@ -40,7 +40,12 @@ async fn latch(url: &str) -> Latch {
 fn waiters(latch: &Latch, count: usize) -> Vec<JoinHandle<bool>> {
     let waiter = |_| {
         let latch = latch.clone();
-        tokio::spawn(async move { latch.wait(Wait::AtMost(PATIENCE)).await.expect("answered") })
+        tokio::spawn(async move {
+            latch
+                .wait_with(Wait::AtMost(PATIENCE))
+                .await
+                .expect("answered")
+        })
     };
     (0..count).map(waiter).collect()
 }
@@ -64,7 +69,7 @@ async fn it_counts_down_to_nothing_and_is_closed_again() {
     let server = Server::start(&[]);
     let latch = latch(&server.url()).await;
     assert!(
-        latch.wait(Wait::Forever).await.expect("answered"),
+        latch.wait_with(Wait::Forever).await.expect("answered"),
         "no count"
     );
     assert_eq!(latch.count_down().await.expect("answered"), 0);
@@ -73,17 +78,22 @@ async fn it_counts_down_to_nothing_and_is_closed_again() {
         assert!(latch.try_set_count(2).await.expect("answered"), "{round}");
         assert!(!latch.try_set_count(9).await.expect("answered"));
         assert_eq!(latch.count().await.expect("answered"), 2);
-        assert!(!latch.wait(Wait::Try).await.expect("answered"));
-        assert!(!latch.wait(Wait::AtMost(20 * MS)).await.expect("answered"));
+        assert!(!latch.wait_with(Wait::Try).await.expect("answered"));
+        assert!(
+            !latch
+                .wait_with(Wait::AtMost(20 * MS))
+                .await
+                .expect("answered")
+        );
         assert_eq!(latch.count_down().await.expect("answered"), 1);
         assert_eq!(latch.count_down().await.expect("answered"), 0);
-        assert!(latch.wait(Wait::Try).await.expect("answered"));
+        assert!(latch.wait_with(Wait::Try).await.expect("answered"));
         assert_eq!(server.ok(&["EXISTS", "n"]), "0");
     }
     assert!(latch.try_set_count(2).await.expect("answered"));
     assert!(latch.delete().await.expect("answered"));
     assert!(!latch.delete().await.expect("answered"));
-    assert!(latch.wait(Wait::Forever).await.expect("answered"));
+    assert!(latch.wait_with(Wait::Forever).await.expect("answered"));
     let error = latch.try_set_count(0).await.expect_err("no count");
     assert_eq!(error.kind(), ErrorKind::Invalid);
 }
@@ -232,7 +242,7 @@ async fn a_waiter_that_goes_leaves_the_others_waiting() {
     listened_to(&server, 1).await;
     let bounded = tokio::spawn({
         let latch = latch.clone();
-        async move { latch.wait(Wait::AtMost(300 * MS)).await }
+        async move { latch.wait_with(Wait::AtMost(300 * MS)).await }
     });
     tokio::task::yield_now().await;
     let rest = waiters(&latch, 3);
@@ -242,7 +252,7 @@ async fn a_waiter_that_goes_leaves_the_others_waiting() {
     all_pass(rest).await;
     // Closed again: what the line saw before is of no account for those who come now.
     latch.try_set_count(1).await.expect("answered");
-    let open = latch.wait(Wait::AtMost(50 * MS)).await;
+    let open = latch.wait_with(Wait::AtMost(50 * MS)).await;
     assert!(!open.expect("answered"));
 }
 
@@ -254,7 +264,7 @@ async fn the_callers_bound_is_kept_when_the_server_is_silent() {
     let frozen = server.freeze();
     for wait in [Wait::Try, Wait::AtMost(500 * MS)] {
         let began = Instant::now();
-        let error = latch.wait(wait).await.expect_err("silence");
+        let error = latch.wait_with(wait).await.expect_err("silence");
         assert_eq!(error.kind(), ErrorKind::Failed, "a look has no effect");
         assert!(error.to_string().contains("wait for n"), "{error}");
         assert!(began.elapsed() < PATIENCE / 2, "{:?}", began.elapsed());
@@ -277,7 +287,10 @@ async fn a_cluster_refuses_names_that_part_their_keys() {
         for name in ["{x}", "a{b}c"] {
             let semaphore = client.semaphore(name).expect("one slot");
             semaphore.try_set_permits(1, None).await.expect("one slot");
-            semaphore.acquire(1, Wait::Try).await.expect("one slot");
+            semaphore
+                .acquire_with(1, Wait::Try)
+                .await
+                .expect("one slot");
             semaphore.delete().await.expect("one slot");
             let permits = client.permits(name).expect("one slot");
             permits.try_set_permits(1).await.expect("one slot");

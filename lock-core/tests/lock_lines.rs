@@ -14,7 +14,8 @@ use std::{
 
 use futures_util::FutureExt;
 use lock_core::{
-    Acquire, Client, ClientOptions, ErrorKind, GuardEvent, Kind, Lease, Lock, Owner, Tracer, Wait,
+    Acquire, Client, ClientOptions, ErrorKind, GuardEvent, Kind, Lease, Lock, Owner, Wait,
+    diagnostics::Tracer,
 };
 use lock_support::{Loss, Relay, shapes::only_latches_and_tokens_stay};
 use support::{PATIENCE, Server};

@@ -83,10 +83,7 @@ async fn all_are_held_or_none_on_several_servers() {
         let left: u64 = server.ok(&["PTTL", "n"]).parse().expect("ms");
         assert!(left > 60_000, "{left}");
     }
-    assert_eq!(
-        guard.release().await.whole().expect("held"),
-        Released::Freed
-    );
+    assert_eq!(guard.release().await.expect("held"), Released::Freed);
 
     // One of them is another's: the other is not kept, and the wait is the caller's.
     servers[1].ok(&["HSET", "n", "stranger:1", "1"]);
@@ -138,7 +135,7 @@ async fn two_orders_do_not_wait_for_each_other() {
                 assert_eq!(others, 0, "two inside");
                 tokio::time::sleep(MS).await;
                 inside.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
-                guard.release().await.whole().expect("held");
+                guard.release().await.expect("held");
             }
         }));
     }
@@ -156,7 +153,7 @@ async fn a_release_tries_every_member_and_tells_of_each() {
     let lock = multi(&client, &["a", "b", "c"]);
     let guard = lock.acquire_with(Acquire::default()).await.expect("free");
     server.ok(&["DEL", "a"]);
-    let released = guard.release().await;
+    let released = guard.release_each().await;
     let members: Vec<_> = (released.members())
         .map(|(name, result)| (name, result.as_ref().map_err(|error| error.kind()).copied()))
         .collect();
@@ -201,7 +198,7 @@ async fn a_silent_member_keeps_nobody_beyond_the_wait_and_holds_nothing() {
     let (here, there) = (client(&servers[0].url()).await, client(&relay.url()).await);
     let both = MultiLock::new([lock(&here, "n"), lock(&there, "n")]).expect("two servers");
     let warm = both.acquire_with(minute()).await.expect("free");
-    warm.release().await.whole().expect("held");
+    warm.release().await.expect("held");
     relay.black_hole();
     let began = Instant::now();
     let how = Acquire::default().wait(Wait::AtMost(500 * MS));
@@ -224,14 +221,14 @@ async fn lost_answers_do_nothing_twice() {
     for loss in [Loss::Reset, Loss::Silence] {
         let how = minute().owner(Owner::numbered(1));
         let warm = both.acquire_with(how.clone()).await.expect("free");
-        warm.release().await.whole().expect("held");
+        warm.release().await.expect("held");
         relay.lose("EVALSHA", loss);
         let guard = both.acquire_with(how).await.expect("asked again");
         for server in &servers {
             assert_eq!(server.ok(&["HVALS", "n"]), "1");
         }
         relay.lose("EVALSHA", loss);
-        let released = guard.release().await.whole();
+        let released = guard.release().await;
         assert_eq!(released.expect("asked again"), Released::Freed);
     }
     assert_eq!(relay.lost(), 4);
@@ -262,7 +259,7 @@ async fn a_future_dropped_at_any_moment_leaves_nothing() {
                 let cycle = async {
                     let guard = lock.acquire_with(how).await.expect("in the end");
                     tokio::time::sleep(MS).await;
-                    guard.release().await.whole().expect("held")
+                    guard.release().await.expect("held")
                 };
                 let moment = Duration::from_micros(rand::random_range(0..8_000));
                 tokio::select! {
@@ -282,7 +279,6 @@ async fn a_future_dropped_at_any_moment_leaves_nothing() {
         .expect("free in the end")
         .release()
         .await
-        .whole()
         .expect("held");
     all_is_over(&server, LEASE).await;
 }
@@ -309,7 +305,7 @@ async fn clients_that_see_another_order_get_in_too() {
             let both = MultiLock::new([lock(&one, "n"), lock(&other, "n")]).expect("two servers");
             for _ in 0..5 {
                 let guard = both.acquire_with(minute()).await.expect("its turn");
-                guard.release().await.whole().expect("held");
+                guard.release().await.expect("held");
             }
         }));
     }

@@ -9,8 +9,8 @@ mod support;
 use std::time::Duration;
 
 use lock_core::{
-    Acquire, Client, ClientOptions, ErrorKind, Guard, Kind, Lease, Lock, PubSub, Released, Traced,
-    Tracer, Wait,
+    Acquire, Client, ClientOptions, ErrorKind, Guard, Kind, Lease, Lock, PubSub, Released, Wait,
+    diagnostics::{Traced, Tracer},
 };
 use lock_support::{Loss, Relay};
 use support::{PATIENCE, Server, newer_servers};

@@ -88,9 +88,9 @@ async fn permits_are_counted_named_and_listed() {
     assert_eq!(error.kind(), ErrorKind::Busy);
     assert!(permits.try_set_permits(3).await.expect("answered"));
     assert!(!permits.try_set_permits(9).await.expect("answered"));
-    let two = permits.acquire_many(2, once()).await.expect("free");
+    let two = permits.acquire_many_with(2, once()).await.expect("free");
     assert_eq!(two.ids().len(), 2);
-    let error = permits.acquire_many(2, once()).await;
+    let error = permits.acquire_many_with(2, once()).await;
     let error = error.expect_err("one is left").to_string();
     assert!(error.contains("too few permits"), "{error}");
     let short = once().lease(Lease::Fixed(30_000 * MS));
@@ -110,7 +110,7 @@ async fn permits_are_counted_named_and_listed() {
     let other = support_client(&server).await;
     let unknown: PermitId = "0".repeat(32).parse().expect("an id");
     let ids = [two.ids()[0], unknown, one.id()];
-    let left_over = other.release(&ids).await.expect("answered");
+    let left_over = other.release_held(&ids).await.expect("answered");
     assert_eq!(left_over, [unknown]);
     assert_eq!(counts(&server), are("2", "1"));
     // Of the two one is gone: that is said, and the other is given back.
@@ -140,7 +140,7 @@ async fn what_cannot_work_is_said_before_anything_is_sent() {
         (1, once().lease(Lease::Fixed(Duration::ZERO))),
         (1, too_long),
     ] {
-        let error = permits.acquire_many(count, how).await;
+        let error = permits.acquire_many_with(count, how).await;
         assert_eq!(error.expect_err("refused").kind(), ErrorKind::Invalid);
     }
     let id = "0".repeat(32).parse().expect("an id");
@@ -155,7 +155,7 @@ async fn what_cannot_work_is_said_before_anything_is_sent() {
 async fn the_number_changes_around_what_is_held() {
     let server = Server::start(&[]);
     let permits = with(&server.url(), 3).await;
-    let held = permits.acquire_many(3, once()).await.expect("free");
+    let held = permits.acquire_many_with(3, once()).await.expect("free");
     permits.set_permits(1).await.expect("answered");
     assert_eq!(permits.available().await.expect("answered"), -2);
     assert_eq!(permits.total().await.expect("answered"), 1);
@@ -165,7 +165,7 @@ async fn the_number_changes_around_what_is_held() {
     held.release().await.expect("held");
     assert_eq!(counts(&server), are("3", "0"));
     // What was held of one that is gone is of no count for the next.
-    let held = permits.acquire_many(2, once()).await.expect("free");
+    let held = permits.acquire_many_with(2, once()).await.expect("free");
     server.ok(&["DEL", "n"]);
     assert!(permits.try_set_permits(5).await.expect("answered"));
     let error = held.release().await.expect_err("of another one");
@@ -236,12 +236,12 @@ async fn no_lost_answer_takes_or_gives_twice() {
         let begun = permits.try_set_permits(5).await;
         assert!(begun.expect("asked again"), "{loss:?}: its own");
         lose();
-        let two = permits.acquire_many(2, minute()).await;
+        let two = permits.acquire_many_with(2, minute()).await;
         let two = two.expect("asked again");
         assert_eq!(counts(&server), are("3", "2"), "{loss:?}");
         // The repetition finds too few: those that the first time took.
         lose();
-        let three = permits.acquire_many(3, minute()).await;
+        let three = permits.acquire_many_with(3, minute()).await;
         let three = three.expect("asked again");
         assert_eq!(counts(&server), are("0", "5"), "{loss:?}");
         lose();
@@ -251,7 +251,7 @@ async fn no_lost_answer_takes_or_gives_twice() {
         assert_eq!(counts(&server), are("2", "3"), "{loss:?}");
         let ids = three.leave();
         lose();
-        let unknown = permits.release(&ids).await.expect("asked again");
+        let unknown = permits.release_held(&ids).await.expect("asked again");
         assert_eq!(unknown, [], "{loss:?}: its own");
         assert_eq!(counts(&server), are("5", "0"), "{loss:?}");
         lose();
@@ -292,9 +292,16 @@ async fn expired_permits_come_back_and_waiters_are_there() {
     let server = Server::start(&[]);
     let permits = with(&server.url(), 2).await;
     let short = once().lease(Lease::Fixed(300 * MS));
-    permits.acquire_many(2, short).await.expect("free").leave();
+    permits
+        .acquire_many_with(2, short)
+        .await
+        .expect("free")
+        .leave();
     let waiting = patient(&server).await;
-    let guard = waiting.acquire_many(2, minute()).await.expect("expired");
+    let guard = waiting
+        .acquire_many_with(2, minute())
+        .await
+        .expect("expired");
     assert_eq!(counts(&server), are("0", "2"));
     guard.release().await.expect("held");
     // Every call counts back what has expired.
@@ -324,7 +331,7 @@ async fn what_has_lapsed_is_not_revived() {
     assert!(guard.is_lost());
     assert_eq!(counts(&server), are("1", "1"), "nobody has looked yet");
     assert!(!permits.update_lease(id, MINUTE).await.expect("answered"));
-    assert_eq!(permits.release(&[id]).await.expect("answered"), [id]);
+    assert_eq!(permits.release_held(&[id]).await.expect("answered"), [id]);
     let error = guard.release().await.expect_err("lapsed");
     assert_eq!(error.kind(), ErrorKind::NotHeld);
     assert_eq!(counts(&server), are("2", "0"), "counted back once");
@@ -341,7 +348,7 @@ async fn renewed_permits_outlive_their_lease_and_die_with_their_client() {
     let renewed = || Acquire::default().wait(Wait::Try);
     // Several holds are renewed by one request, of one permit and of several.
     let one = permits.acquire_with(renewed()).await.expect("free");
-    let three = permits.acquire_many(3, renewed()).await.expect("free");
+    let three = permits.acquire_many_with(3, renewed()).await.expect("free");
     for guard in [&one, &three] {
         let mut events = guard.events();
         for _ in 0..3 {
@@ -360,14 +367,16 @@ async fn renewed_permits_outlive_their_lease_and_die_with_their_client() {
         // A look counts back what has expired.
         server.ok(&["ZCOUNT", HELD, "-inf", &now_ms(&server)]) == "1"
     });
-    assert_eq!(permits.release(&left).await.expect("answered"), left);
+    assert_eq!(permits.release_held(&left).await.expect("answered"), left);
     assert!(!three.is_lost());
     client.close().await;
     let waiting = patient(&server).await;
-    waiting
-        .acquire_many(5, minute())
-        .await
-        .expect("all expired");
+    drop(
+        waiting
+            .acquire_many_with(5, minute())
+            .await
+            .expect("all expired"),
+    );
     let reason = tokio::time::timeout(PATIENCE, three.lost()).await;
     assert_eq!(reason.expect("told"), LostReason::NotRenewed);
 }
@@ -414,7 +423,7 @@ async fn waiters_wake() {
         listened_to(&server).await;
         match way {
             "release" => {
-                let unknown = permits.release(&[id]).await;
+                let unknown = permits.release_held(&[id]).await;
                 assert_eq!(unknown.expect("answered"), []);
             }
             _ => {
@@ -446,7 +455,7 @@ async fn a_future_dropped_after_any_number_of_polls_keeps_the_count() {
         for polls in 0.. {
             let held = match free_at_first {
                 true => None,
-                false => Some(theirs.acquire_many(3, once()).await.expect("free")),
+                false => Some(theirs.acquire_many_with(3, once()).await.expect("free")),
             };
             let gives = async {
                 if let Some(held) = held {
@@ -456,7 +465,10 @@ async fn a_future_dropped_after_any_number_of_polls_keeps_the_count() {
             };
             let cycle = async {
                 let how = Acquire::default().wait(Wait::AtMost(PATIENCE));
-                let guard = ours.acquire_many(2, how).await.expect("its turn comes");
+                let guard = ours
+                    .acquire_many_with(2, how)
+                    .await
+                    .expect("its turn comes");
                 guard.extend(MINUTE).await.expect("held");
                 guard.release().await.expect("held");
             };
@@ -484,7 +496,7 @@ async fn never_more_inside_than_permits() {
         tasks.push(tokio::spawn(async move {
             for round in 0..20 {
                 let wanted = u32::try_from(1 + (task + round) % 3).expect("small");
-                let guard = permits.acquire_many(wanted, minute()).await;
+                let guard = permits.acquire_many_with(wanted, minute()).await;
                 let guard = guard.expect("its turn comes");
                 let now = inside.fetch_add(wanted.into(), Ordering::SeqCst) + i64::from(wanted);
                 assert!(now <= PERMITS, "{now} inside");
@@ -504,10 +516,16 @@ async fn never_more_inside_than_permits() {
 async fn a_full_server_takes_releases() {
     let server = Server::start(&[]);
     let permits = with(&server.url(), 4).await;
-    let guard = permits.acquire_many(2, once()).await.expect("free");
+    let guard = permits.acquire_many_with(2, once()).await.expect("free");
     let ids = permits.acquire_with(once()).await.expect("free").leave();
     server.ok(&["CONFIG", "SET", "maxmemory", "1"]);
     guard.release().await.expect("taken all the same");
-    assert_eq!(permits.release(&ids).await.expect("taken all the same"), []);
+    assert_eq!(
+        permits
+            .release_held(&ids)
+            .await
+            .expect("taken all the same"),
+        []
+    );
     assert_eq!(counts(&server), are("4", "0"));
 }

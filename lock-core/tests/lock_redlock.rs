@@ -402,11 +402,13 @@ async fn a_release_wakes_the_next_one() {
         );
     }
     guard.release().await.expect("held");
-    tokio::time::timeout(PATIENCE, waiting)
-        .await
-        .expect("woken")
-        .expect("no panic")
-        .expect("entered");
+    drop(
+        tokio::time::timeout(PATIENCE, waiting)
+            .await
+            .expect("woken")
+            .expect("no panic")
+            .expect("entered"),
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

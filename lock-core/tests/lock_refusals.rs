@@ -9,7 +9,8 @@ use std::{
 };
 
 use lock_core::{
-    Acquire, Client, ClientOptions, ErrorKind, Kind, Lease, Lock, Released, Tracer, Wait,
+    Acquire, Client, ClientOptions, ErrorKind, Kind, Lease, Lock, Released, Wait,
+    diagnostics::Tracer,
 };
 use lock_support::rival;
 use support::{PATIENCE, Server, cluster::Cluster};

@@ -75,7 +75,7 @@ async fn permits_are_counted_all_or_none() {
     assert!(!semaphore.try_acquire(4).await.expect("answered"));
     assert_eq!(semaphore.available().await.expect("answered"), 3);
     assert!(semaphore.try_acquire(2).await.expect("answered"));
-    let error = semaphore.acquire(2, Wait::AtMost(30 * MS)).await;
+    let error = semaphore.acquire_with(2, Wait::AtMost(30 * MS)).await;
     let error = error.expect_err("one is left");
     assert_eq!(error.kind(), ErrorKind::Busy);
     assert!(error.to_string().contains("too few permits"), "{error}");
@@ -98,7 +98,10 @@ async fn none_at_all_is_no_question() {
     let client = client(&server.url(), ClientOptions::default()).await;
     let semaphore = client.semaphore("n").expect("a good name");
     let before = client.stats().commands;
-    semaphore.acquire(0, Wait::Forever).await.expect("nothing");
+    semaphore
+        .acquire_with(0, Wait::Forever)
+        .await
+        .expect("nothing");
     assert!(semaphore.try_acquire(0).await.expect("nothing"));
     semaphore.release(0).await.expect("nothing");
     assert_eq!(client.stats().commands, before);
@@ -113,7 +116,7 @@ async fn an_end_is_kept() {
     let semaphore = semaphore(&server.url()).await;
     let begun = semaphore.try_set_permits(5, Some(MINUTE)).await;
     assert!(begun.expect("answered"));
-    semaphore.acquire(2, Wait::Try).await.expect("free");
+    semaphore.acquire_with(2, Wait::Try).await.expect("free");
     semaphore.release(1).await.expect("answered");
     semaphore.add_permits(3).await.expect("answered");
     semaphore.drain().await.expect("answered");
@@ -168,12 +171,12 @@ async fn the_wire_is_that_of_rsemaphore() {
     let semaphore = semaphore(&server.url()).await;
     // The first cycle loads the scripts.
     semaphore.try_set_permits(1, None).await.expect("answered");
-    semaphore.acquire(1, Wait::Try).await.expect("free");
+    semaphore.acquire_with(1, Wait::Try).await.expect("free");
     semaphore.release(1).await.expect("answered");
     server.ok(&["FLUSHALL"]);
     let mut monitor = Monitor::start(&server);
     semaphore.try_set_permits(7, None).await.expect("answered");
-    semaphore.acquire(2, Wait::Try).await.expect("free");
+    semaphore.acquire_with(2, Wait::Try).await.expect("free");
     semaphore.release(2).await.expect("answered");
     let all = monitor.until_echo(&server);
     let sent = sent(&all);
@@ -215,11 +218,17 @@ async fn no_lost_answer_takes_or_gives_twice() {
         assert!(begun.expect("asked again"), "{loss:?}: its own");
         let free = || server.ok(&["GET", "n"]);
         relay.lose("EVALSHA", loss);
-        semaphore.acquire(2, long()).await.expect("asked again");
+        semaphore
+            .acquire_with(2, long())
+            .await
+            .expect("asked again");
         assert_eq!(free(), "3", "{loss:?}");
         // The repetition finds too few: those that the first time took.
         relay.lose("EVALSHA", loss);
-        semaphore.acquire(3, long()).await.expect("asked again");
+        semaphore
+            .acquire_with(3, long())
+            .await
+            .expect("asked again");
         assert_eq!(free(), "0", "{loss:?}");
         relay.lose("EVALSHA", loss);
         semaphore.release(4).await.expect("asked again");
@@ -267,7 +276,10 @@ async fn a_release_of_several_wakes_as_many() {
     for number in 0..5 {
         let semaphore = if number % 2 == 0 { &ours } else { &theirs }.clone();
         waiters.push(tokio::spawn(async move {
-            semaphore.acquire(1, long()).await.expect("its turn comes");
+            semaphore
+                .acquire_with(1, long())
+                .await
+                .expect("its turn comes");
         }));
     }
     listened_to(&server, 2).await;
@@ -290,7 +302,7 @@ async fn a_lost_subscription_makes_the_waiters_look() {
     for _ in 0..3 {
         let semaphore = semaphore.clone();
         waiters.push(tokio::spawn(async move {
-            semaphore.acquire(1, long()).await.expect("it looks");
+            semaphore.acquire_with(1, long()).await.expect("it looks");
         }));
     }
     listened_to(&server, 1).await;
@@ -308,7 +320,7 @@ async fn without_any_message_a_waiter_looks_at_the_poll_bound() {
     let options = ClientOptions::default().poll_bound(200 * MS);
     let client = client(&server.url(), options).await;
     let semaphore = client.semaphore("n").expect("a good name");
-    let waiter = tokio::spawn(async move { semaphore.acquire(1, long()).await });
+    let waiter = tokio::spawn(async move { semaphore.acquire_with(1, long()).await });
     listened_to_once(&server).await;
     server.ok(&["SET", "n", "1"]);
     waiter.await.expect("no panic").expect("it looks");
@@ -329,7 +341,12 @@ async fn three_at_once_are_not_starved_by_ones() {
     semaphore.try_set_permits(2, None).await.expect("answered");
     let many = tokio::spawn({
         let semaphore = semaphore.clone();
-        async move { semaphore.acquire(3, long()).await.expect("its turn comes") }
+        async move {
+            semaphore
+                .acquire_with(3, long())
+                .await
+                .expect("its turn comes")
+        }
     });
     listened_to(&server, 1).await;
     let entered = Arc::new(AtomicI64::new(0));
@@ -337,7 +354,10 @@ async fn three_at_once_are_not_starved_by_ones() {
     for _ in 0..4 {
         let (semaphore, entered) = (semaphore.clone(), Arc::clone(&entered));
         ones.push(tokio::spawn(async move {
-            semaphore.acquire(1, long()).await.expect("its turn comes");
+            semaphore
+                .acquire_with(1, long())
+                .await
+                .expect("its turn comes");
             entered.fetch_add(1, Ordering::SeqCst);
         }));
     }
@@ -357,10 +377,13 @@ async fn three_at_once_are_not_starved_by_ones() {
     server.ok(&["SET", "n", "2"]);
     let gives_up = tokio::spawn({
         let semaphore = semaphore.clone();
-        async move { semaphore.acquire(3, Wait::AtMost(300 * MS)).await }
+        async move { semaphore.acquire_with(3, Wait::AtMost(300 * MS)).await }
     });
     listened_to_once(&server).await;
-    semaphore.acquire(2, long()).await.expect("let in at once");
+    semaphore
+        .acquire_with(2, long())
+        .await
+        .expect("let in at once");
     let error = gives_up.await.expect("no panic").expect_err("too few");
     assert_eq!(error.kind(), ErrorKind::Busy);
 }
@@ -371,7 +394,7 @@ async fn a_guard_gives_back_once_and_only_where_it_was_asked_for() {
     let semaphore = semaphore(&server.url()).await;
     semaphore.try_set_permits(4, None).await.expect("answered");
     let free = |count: &'static str| server.wait_for(&["GET", "n"], |free| free == count);
-    semaphore.acquire(1, Wait::Try).await.expect("free");
+    semaphore.acquire_with(1, Wait::Try).await.expect("free");
     free("3");
     let guard = semaphore.acquire_guarded(2, Wait::Try).await;
     let guard = guard.expect("free");
@@ -400,7 +423,7 @@ async fn a_future_dropped_after_any_number_of_polls_keeps_the_count() {
     for free_at_first in [true, false] {
         for polls in 0.. {
             if !free_at_first {
-                theirs.acquire(3, Wait::Try).await.expect("free");
+                theirs.acquire_with(3, Wait::Try).await.expect("free");
             }
             let gives = async {
                 if !free_at_first {
@@ -473,11 +496,14 @@ async fn a_full_server_takes_releases() {
     let server = Server::start(&[]);
     let semaphore = semaphore(&server.url()).await;
     semaphore.try_set_permits(5, None).await.expect("answered");
-    semaphore.acquire(3, Wait::Try).await.expect("free");
+    semaphore.acquire_with(3, Wait::Try).await.expect("free");
     server.ok(&["CONFIG", "SET", "maxmemory", "1"]);
     semaphore.release(2).await.expect("taken all the same");
     assert_eq!(server.ok(&["GET", "n"]), "4");
-    let error = semaphore.acquire(1, long()).await.expect_err("no memory");
+    let error = semaphore
+        .acquire_with(1, long())
+        .await
+        .expect_err("no memory");
     assert_eq!(error.kind(), ErrorKind::Failed, "{error}");
     assert!(error.to_string().contains("OOM"), "{error}");
     assert_eq!(server.ok(&["GET", "n"]), "4");
@@ -490,7 +516,7 @@ async fn latches_do_not_pile_up() {
     let semaphore = semaphore(&server.url()).await;
     semaphore.try_set_permits(1, None).await.expect("answered");
     for _ in 0..200 {
-        semaphore.acquire(1, Wait::Try).await.expect("free");
+        semaphore.acquire_with(1, Wait::Try).await.expect("free");
         semaphore.release(1).await.expect("answered");
     }
     // Of 401 those of the last requests, and of what was deleted meanwhile in the background.

@@ -215,7 +215,7 @@ async fn a_server_that_asks_for_a_certificate_gets_it() {
     let options = ClientOptions::default().tls(trusting.client_certificate(&cert, &key));
     let client = connect(&url, options).await.expect("let in");
     let lock = client.lock(Kind::Plain, "n").expect("a good name");
-    lock.acquire_with(how()).await.expect("free");
+    drop(lock.acquire_with(how()).await.expect("free"));
     let (ca, cert, key) = (authority.file("ca.pem"), cert.display(), key.display());
     let by_url = format!(
         "{url}?tls-ca={}&tls-cert={cert}&tls-key={key}",

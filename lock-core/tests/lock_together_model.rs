@@ -43,7 +43,7 @@ impl Hold {
     async fn release(self) -> Result<Released, LockError> {
         match self {
             Hold::One(guard) => guard.release().await,
-            Hold::Several(guard) => guard.release().await.whole(),
+            Hold::Several(guard) => guard.release().await,
         }
     }
 }

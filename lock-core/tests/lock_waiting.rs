@@ -65,11 +65,13 @@ async fn a_release_by_a_foreign_client_wakes_a_waiter() {
         "n",
         channel,
     ]);
-    tokio::time::timeout(PATIENCE, waiting)
-        .await
-        .expect("woken")
-        .expect("no panic")
-        .expect("entered");
+    drop(
+        tokio::time::timeout(PATIENCE, waiting)
+            .await
+            .expect("woken")
+            .expect("no panic")
+            .expect("entered"),
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -83,11 +85,13 @@ async fn without_any_message_a_waiter_looks_at_the_poll_bound() {
         |answer| answer.ends_with('1'),
     );
     server.ok(&["DEL", "n"]);
-    tokio::time::timeout(PATIENCE, waiting)
-        .await
-        .expect("it polls")
-        .expect("no panic")
-        .expect("entered");
+    drop(
+        tokio::time::timeout(PATIENCE, waiting)
+            .await
+            .expect("it polls")
+            .expect("no panic")
+            .expect("entered"),
+    );
 }
 
 #[tokio::test]
@@ -97,10 +101,12 @@ async fn a_waiter_enters_when_the_holders_lease_runs_out() {
     server.ok(&["PEXPIRE", "n", "300"]);
     let waiter = lock_with(&server, ClientOptions::default().poll_bound(MINUTE)).await;
     let waiting = waiter.acquire_with(for_a_minute());
-    tokio::time::timeout(PATIENCE, waiting)
-        .await
-        .expect("the lease ended")
-        .expect("entered");
+    drop(
+        tokio::time::timeout(PATIENCE, waiting)
+            .await
+            .expect("the lease ended")
+            .expect("entered"),
+    );
 }
 
 #[tokio::test]
@@ -160,7 +166,7 @@ async fn a_silent_server_keeps_nobody_beyond_the_bound() {
     );
     // What may have been taken is given back once the server goes on.
     server.wait_for(&["EXISTS", "n"], |answer| answer == "0");
-    lock.acquire_with(for_a_minute()).await.expect("free");
+    drop(lock.acquire_with(for_a_minute()).await.expect("free"));
 }
 
 /// Every await point of an acquire, of a release and of a wait is a place where the caller may go away.

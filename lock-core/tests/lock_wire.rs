@@ -379,7 +379,7 @@ async fn a_multi_lock_is_one_acquire_and_one_release_for_each_member() {
         .wait(Wait::AtMost(PATIENCE))
         .lease(Lease::Fixed(Duration::from_secs(10)));
     let warm = both.acquire_with(how.clone()).await.expect("free");
-    warm.release().await.whole().expect("held");
+    warm.release().await.expect("held");
     let mut monitor = Monitor::start(&server);
     let guard = both.acquire_with(how).await.expect("free");
     let owners: Vec<_> = guard
@@ -387,7 +387,7 @@ async fn a_multi_lock_is_one_acquire_and_one_release_for_each_member() {
         .iter()
         .map(|one| one.owner().to_owned())
         .collect();
-    guard.release().await.whole().expect("held");
+    guard.release().await.expect("held");
     let all = monitor.until_echo(&server);
     let mut said: Vec<_> = sent(&all)
         .iter()

@@ -64,7 +64,7 @@ impl Held {
     pub(super) async fn release(self) -> Result<(), LockError> {
         match self {
             Held::One(guard) => guard.release().await.map(|_| ()),
-            Held::Several(guard) => guard.release().await.whole().map(|_| ()),
+            Held::Several(guard) => guard.release().await.map(|_| ()),
             Held::Counted(guard) => guard.release().await,
         }
     }

@@ -1,6 +1,9 @@
 //! Turns `doctor TARGET` into what each server says about itself and what of it is dangerous for locks.
 
-use lock_core::{Client, ClientOptions, Concern, Durability, ServerReport, Severity};
+use lock_core::{
+    Client, ClientOptions, Durability,
+    diagnostics::{Concern, ServerReport, Severity},
+};
 use serde_json::{Value, json};
 
 use crate::args::Common;

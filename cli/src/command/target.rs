@@ -13,7 +13,7 @@ use cluster_config::{
     External, ExternalTarget, Handshake, Secret, SecureStream, Secured, Topology, TopologyKind,
     resolve_host,
 };
-use lock_core::{Endpoint, Shape, Target, TlsHandshake};
+use lock_core::{Endpoint, Shape, Target, diagnostics::TlsHandshake};
 use tokio::net::TcpStream;
 
 use super::bench::allow;

@@ -7,7 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use lock_core::{Acquire, Client, ClientOptions, Kind, Lease, LockError, Traced, Tracer, Wait};
+use lock_core::{
+    Acquire, Client, ClientOptions, Kind, Lease, LockError, Wait,
+    diagnostics::{Traced, Tracer},
+};
 use serde_json::{Value, json};
 
 use crate::args::Common;

@@ -23,8 +23,8 @@ use super::{conn::Conn, secure::Secure, wire::Socket};
 use crate::{
     AddressMap, ClientOptions,
     clock::Instant,
+    diagnostics::Tracer,
     target::{Endpoint, Target},
-    trace::Tracer,
 };
 
 /// Subscriptions that may wait in a connection's queue; the library's 50 would make hundreds of them lose their order.

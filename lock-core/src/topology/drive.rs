@@ -12,7 +12,7 @@ use super::{
 };
 use crate::clock::{Instant, sleep_until};
 
-use crate::trace::{Traced, reply};
+use crate::diagnostics::{Traced, reply};
 
 /// First and longest pause between attempts that were refused.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(50));

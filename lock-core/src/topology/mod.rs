@@ -24,8 +24,7 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use futures_util::{StreamExt, stream::FuturesUnordered};
 
-use self::attempt::CLOSED;
-pub(crate) use self::attempt::RESTARTED;
+pub(crate) use self::attempt::{CLOSED, RESTARTED};
 pub(crate) use self::request::{Replicas, Request, Script, WaitFor, What};
 pub(crate) use self::secure::Secure;
 pub use self::slot::slot;

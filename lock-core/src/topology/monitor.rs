@@ -12,7 +12,7 @@ use super::{
     node::Node,
     wire::Socket,
 };
-use crate::trace::Monitored;
+use crate::diagnostics::Monitored;
 
 /// Who is told.
 pub(crate) type Tell = Arc<dyn Fn(Monitored) + Send + Sync>;

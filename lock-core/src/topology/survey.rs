@@ -4,8 +4,8 @@ use std::sync::Arc;
 use redis::Value;
 
 use super::node::{Lease, Node, Purpose};
-use crate::ServerReport;
 use crate::clock::{Instant, timeout_at};
+use crate::diagnostics::ServerReport;
 
 /// Asks a server that is connected already; nothing if it is not, or does not answer.
 pub(crate) async fn ask_connected(node: &Node, deadline: Instant) -> Option<ServerReport> {

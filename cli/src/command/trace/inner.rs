@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use lock_core::{Monitored, Traced};
+use lock_core::diagnostics::{Monitored, Traced};
 
 /// Longest wait for what MONITOR has still to show at the end.
 const PATIENCE: Duration = Duration::from_secs(1);

@@ -1,0 +1,134 @@
+//! Turns a lock whose kind has a token into one whose guards have it for certain.
+
+use std::ops::Deref;
+
+use crate::{
+    client::Client,
+    error::{ErrorKind, LockError},
+    guard::{Guard, Released},
+    kind::Kind,
+    lock::{Acquire, Lock},
+    short_forms::short_forms,
+};
+
+/// A lock whose every hold has a fencing token: [`Client::fenced`] or [`Client::queued`]. Cheap to clone; in all else the [`Lock`] that it
+/// dereferences to.
+///
+/// ```
+/// # use lock_core::{Client, ClientOptions};
+/// # #[path = "../tests/support/mod.rs"]
+/// # mod support;
+/// /// A resource that several may write to, and that remembers the greatest token it has seen.
+/// #[derive(Default)]
+/// struct Ledger {
+///     entries: Vec<&'static str>,
+///     last_token: Option<u64>,
+/// }
+///
+/// impl Ledger {
+///     /// Refuses whoever has been overtaken, and an equal token as well: a failover may issue one again.
+///     fn write(&mut self, entry: &'static str, token: u64) -> Result<(), &'static str> {
+///         if self.last_token >= Some(token) {
+///             return Err("overtaken");
+///         }
+///         self.last_token = Some(token);
+///         self.entries.push(entry);
+///         Ok(())
+///     }
+/// }
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = support::Server::start(&[]);
+/// # let client = Client::connect(&server.url().parse()?, ClientOptions::default()).await?;
+/// # let mut ledger = Ledger::default();
+/// let lock = client.fenced("ledger")?;
+/// let sleeper = lock.acquire().await?;
+/// // Its process sleeps for longer than the lease, which here is taken away; meanwhile another writes.
+/// lock.force_release().await?;
+/// let other = lock.acquire().await?;
+/// ledger.write("by the other", other.token())?;
+/// other.release().await?;
+/// // The sleeper wakes and believes that it still holds the lock. The ledger knows better.
+/// assert_eq!(ledger.write("too late", sleeper.token()), Err("overtaken"));
+/// assert_eq!(ledger.entries, ["by the other"]);
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone)]
+pub struct FencedLock {
+    lock: Lock,
+}
+
+impl Client {
+    /// A [fenced](Kind::Fenced) lock by its name. Nothing is sent; errors as [`lock`](Client::lock).
+    pub fn fenced(&self, name: &str) -> Result<FencedLock, LockError> {
+        let lock = self.lock(Kind::Fenced, name)?;
+        Ok(FencedLock { lock })
+    }
+
+    /// A [queued](Kind::Queued) lock by its name. Nothing is sent; errors as [`lock`](Client::lock).
+    pub fn queued(&self, name: &str) -> Result<FencedLock, LockError> {
+        let lock = self.lock(Kind::Queued, name)?;
+        Ok(FencedLock { lock })
+    }
+}
+
+impl FencedLock {
+    short_forms!(FencedGuard);
+
+    /// As [`Lock::acquire_with`].
+    pub async fn acquire_with(&self, how: Acquire) -> Result<FencedGuard, LockError> {
+        let guard = self.lock.acquire_with(how).await?;
+        match guard.token() {
+            Some(token) => Ok(FencedGuard { guard, token }),
+            // Dropping the guard gives it back.
+            None => Err(LockError::local(
+                ErrorKind::Failed,
+                "acquire",
+                self.name(),
+                "the server granted it without a token",
+            )),
+        }
+    }
+}
+
+impl Deref for FencedLock {
+    type Target = Lock;
+
+    fn deref(&self) -> &Lock {
+        &self.lock
+    }
+}
+
+/// A hold with its fencing token; in all else the [`Guard`] that it dereferences to.
+#[derive(Debug)]
+#[must_use = "dropping it gives the lock back at once"]
+pub struct FencedGuard {
+    guard: Guard,
+    token: u64,
+}
+
+impl FencedGuard {
+    /// The token, as [`Guard::token`]. The resource must refuse it when it has seen an equal or a greater one.
+    pub fn token(&self) -> u64 {
+        self.token
+    }
+
+    /// Gives it back; as [`Guard::release`].
+    pub async fn release(self) -> Result<Released, LockError> {
+        self.guard.release().await
+    }
+
+    /// The same as the guard of any lock, for code that treats all alike.
+    pub fn into_guard(self) -> Guard {
+        self.guard
+    }
+}
+
+impl Deref for FencedGuard {
+    type Target = Guard;
+
+    fn deref(&self) -> &Guard {
+        &self.guard
+    }
+}
