@@ -165,6 +165,35 @@ impl Guard {
     }
 
     /// Its events from now on.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[path = "../tests/support/mod.rs"]
+    /// # mod support;
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = support::Server::start(&[]);
+    /// # use lock_core::{Client, Kind};
+    /// use lock_core::{ClientOptions, GuardEvent};
+    ///
+    /// let options = ClientOptions::default().watchdog_lease(Duration::from_millis(300));
+    /// # let client = Client::connect(&server.url().parse()?, options).await?;
+    /// let lock = client.lock(Kind::Reentrant, "orders")?;
+    /// let guard = lock.acquire().await?;
+    /// let mut events = guard.events();
+    /// let mut renewals = 0;
+    /// while let Some(event) = events.next().await {
+    ///     match event {
+    ///         GuardEvent::Extended { .. } => renewals += 1,
+    ///         GuardEvent::Lost { reason, .. } => println!("lost after {renewals} renewals: {reason}"),
+    ///         _ => {}
+    ///     }
+    ///     // Somebody takes it away, which the next renewal finds.
+    ///     lock.force_release().await?;
+    /// }
+    /// assert!(guard.is_lost() && renewals == 1);
+    /// # Ok(()) }
+    /// ```
     pub fn events(&self) -> GuardEvents {
         GuardEvents {
             receiver: self.hold.listen(),

@@ -33,6 +33,29 @@ pub(crate) struct Seat {
 /// It is open while there is no count, so also before the first one was set, and closed again by the next. A message that
 /// is lost keeps nobody waiting: the first of a client's waiters looks on every new subscription and after
 /// [`ClientOptions::poll_bound`](crate::ClientOptions::poll_bound) at the latest, for all of them.
+///
+/// ```
+/// # use lock_core::{Client, ClientOptions};
+/// # #[path = "../tests/support/mod.rs"]
+/// # mod support;
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = support::Server::start(&[]);
+/// # let client = Client::connect(&server.url().parse()?, ClientOptions::default()).await?;
+/// # use std::time::Duration;
+/// let started = client.latch("started")?;
+/// started.try_set_count(2).await?;
+/// assert!(!started.wait_timeout(Duration::from_millis(1)).await?);
+/// let waits = started.wait();
+/// let counts = async {
+///     started.count_down().await?;
+///     started.count_down().await
+/// };
+/// let (opened, left) = tokio::join!(waits, counts);
+/// opened?;
+/// assert_eq!(left?, 0);
+/// # Ok(()) }
+/// ```
 #[derive(Debug, Clone)]
 pub struct Latch {
     inner: Arc<Inner>,

@@ -6,7 +6,7 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use lock_core::{Acquire, Client, ClientOptions, Kind, Wait};
+//! use lock_core::{Client, ClientOptions, Kind};
 //!
 //! # #[path = "../tests/support/mod.rs"]
 //! # mod support;
@@ -17,7 +17,7 @@
 //! let target = url.parse()?; // such as redis://127.0.0.1:6379
 //! let client = Client::connect(&target, ClientOptions::default()).await?;
 //! let orders = client.lock(Kind::Reentrant, "orders")?;
-//! let guard = orders.acquire_with(Acquire::default().wait(Wait::AtMost(Duration::from_secs(5)))).await?;
+//! let guard = orders.acquire_timeout(Duration::from_secs(5)).await?;
 //! tokio::select! {
 //!     () = work() => { guard.release().await?; }
 //!     reason = guard.lost() => eprintln!("stopped: {reason}"),
@@ -55,7 +55,8 @@
 //!   that; [`Acquire::token_life`] survives the loss of the counter (a new one begins above all tokens before it), and a
 //!   queued lock does so without it, but not a replica that has an old one. The resource must refuse equal tokens as well as smaller ones.
 //! - **Belief is not contract.** A process that is paused in the middle of its work goes on after its lease believing that
-//!   it holds the lock. Where that matters, use [`Kind::Fenced`] and let the resource refuse older tokens.
+//!   it holds the lock. Where that matters, use [`Client::fenced`] and let the resource refuse older tokens. Time in which the
+//!   machine is suspended counts as far as its clocks know of it (`FAULTS.md` says when they do not).
 //! - Waiters of one client are served in their order; between clients there is no order, but for [`Kind::Queued`]
 //!   and [`Kind::Fair`].
 //!
@@ -74,8 +75,8 @@
 //! | a mutex beside Java clients, or with re-entry | [`Kind::Reentrant`] |
 //! | the same, and a mistake to enter twice | [`Kind::NonReentrant`] |
 //! | no subscriptions: very short holds, few waiters | [`Kind::Spin`] |
-//! | writes that must never be overtaken | [`Kind::Fenced`] |
-//! | first come, first served, with many waiters | [`Kind::Queued`] |
+//! | writes that must never be overtaken | [`Client::fenced`], which is [`Kind::Fenced`] |
+//! | first come, first served, with many waiters | [`Client::queued`], which is [`Kind::Queued`] |
 //! | first come, first served, beside Java clients or with re-entry | [`Kind::Fair`] |
 //! | many readers or one writer | [`ReadWrite`], which is [`Kind::Read`] and [`Kind::Write`] |
 //! | several locks, all of them or none | [`MultiLock`], of any kinds on any servers |
@@ -85,16 +86,27 @@
 //! | up to so many at once, and the permits of the dead come back | [`Client::permits`] |
 //! | to wait until so many things are done | [`Client::latch`] |
 //!
+//! [`Kind`] shows each in a few lines.
+//!
 //! # Where to read on
 //!
-//! `FAULTS.md` says what each kind promises under each fault, with the test that shows it.
+//! `FAULTS.md` says what each kind promises under each fault, with the test that shows it; `README.md` says what stays as it is from
+//! version to version, names and [codes](LockError::code) among it.
 //!
-//! `lock.rs` and `guard.rs` are what callers see. `acquire.rs` looks and waits, `gate.rs` and `line.rs` are the line of
-//! waiters in a client and `queue.rs` the one at the server, `release.rs` gives back, to one of `heirs.rs` where it can, `watchdog.rs` renews by the
-//! deadlines in `renewals.rs`, `hold.rs` is what they share. `servers.rs` asks one server set and
-//! `quorum.rs` several. A kind is a file under `kind/` (requests and replies, no network), its scripts under
-//! `scripts/` and a line in `kind/mod.rs`; `semaphore.rs` and `permits.rs` have many holders and go the same way, `latch.rs`
-//! has none and is asked through `asked.rs`; `topology/` finds the servers and never gives an answer twice.
+//! | files | what they do |
+//! |---|---|
+//! | `client.rs`, `options.rs`, `target.rs` | a client, how it behaves, and which servers it is for |
+//! | `lock.rs`, `guard.rs`, `fenced_lock.rs`, `read_write.rs`, `multi.rs` | what callers see of locks |
+//! | `semaphore.rs`, `permits.rs`, `latch.rs` | what callers see of the others; `asked.rs` asks their questions |
+//! | `acquire.rs` | looks and waits; `gate.rs` and `line.rs` are the line of waiters in a client, `queue.rs` the one at the server |
+//! | `release.rs` | gives back, to one of `heirs.rs` where it can |
+//! | `watchdog.rs` | renews, by the deadlines in `renewals.rs` |
+//! | `hold.rs` | what acquire, renewal and release share of one hold |
+//! | `servers.rs`, `quorum.rs` | ask one server set, or several |
+//! | `kind/`, `scripts/` | a file for each format on the wire: requests and replies, no network; a kind is a line in `kind/mod.rs` |
+//! | `topology/` | finds the servers, and never gives an answer twice |
+//! | `clock.rs` | says what time it is |
+//! | `diagnostics/` | for tools that look at locks |
 
 mod acquire;
 mod asked;

@@ -81,6 +81,31 @@ pub struct Permit {
 ///   given back, or comes back with its lease.
 /// - Waiters of one client are served in their order, as those of a [`Semaphore`](crate::Semaphore); they wake when permits are
 ///   given back, when the next one expires, and at the poll bound.
+///
+/// ```
+/// # use lock_core::{Client, ClientOptions};
+/// # #[path = "../tests/support/mod.rs"]
+/// # mod support;
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = support::Server::start(&[]);
+/// # let client = Client::connect(&server.url().parse()?, ClientOptions::default()).await?;
+/// let seats = client.permits("seats")?;
+/// seats.try_set_permits(3).await?;
+/// let mine = seats.acquire().await?; // renewed while it is held
+/// let two = seats.try_acquire_many(2).await?.expect("two are free");
+/// tokio::select! {
+///     () = work() => mine.release().await?,
+///     reason = mine.lost() => eprintln!("stopped: {reason}"),
+/// }
+/// // Handed on by their ids: not renewed any more, and given back by whoever has them.
+/// let ids = two.leave();
+/// seats.release(&ids).await?;
+/// assert!(seats.release(&ids).await.is_err(), "they are not held any more");
+/// # assert_eq!(seats.available().await?, 3);
+/// # async fn work() {}
+/// # Ok(()) }
+/// ```
 #[derive(Debug, Clone)]
 pub struct Permits {
     inner: Arc<Counted>,

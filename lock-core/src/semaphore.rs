@@ -32,6 +32,28 @@ use crate::{
 /// - A release wakes one waiter of each client, and each that finds room wakes the next. Without any message a waiter
 ///   looks after [`ClientOptions::poll_bound`](crate::ClientOptions::poll_bound), and on every new subscription.
 /// - A semaphore that has an end keeps it, whatever is taken, given or changed.
+///
+/// ```
+/// # use lock_core::{Client, ClientOptions, Wait};
+/// # #[path = "../tests/support/mod.rs"]
+/// # mod support;
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = support::Server::start(&[]);
+/// # let client = Client::connect(&server.url().parse()?, ClientOptions::default()).await?;
+/// # use std::time::Duration;
+/// let slots = client.semaphore("slots")?;
+/// slots.try_set_permits(3, None).await?;
+/// slots.acquire(2).await?;
+/// assert!(!slots.try_acquire(2).await?);
+/// assert_eq!(slots.available().await?, 1);
+/// slots.release(2).await?;
+/// // Given back when it is dropped, as long as the process lives:
+/// let guard = slots.acquire_guarded(3, Wait::AtMost(Duration::from_secs(5))).await?;
+/// guard.release().await?;
+/// # assert_eq!(slots.available().await?, 3);
+/// # Ok(()) }
+/// ```
 #[derive(Debug, Clone)]
 pub struct Semaphore {
     inner: Arc<Counted>,

@@ -19,7 +19,69 @@ pub(crate) use form::{
     Reply, Waiting,
 };
 
-/// A kind of lock. [`Kind::ALL`] is the registry.
+/// A kind of lock. [`Kind::ALL`] is the registry. Names of kinds stay what they are over all versions.
+///
+/// ```
+/// # use std::time::Duration;
+/// # #[path = "../../tests/support/mod.rs"]
+/// # mod support;
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = support::Server::start(&[]);
+/// # let client = Client::connect(&server.url().parse()?, ClientOptions::default()).await?;
+/// use lock_core::{Acquire, Client, ClientOptions, Kind, Owner};
+///
+/// // Mutual exclusion: plain, re-entrant, non-re-entrant and spin differ in what the server is asked.
+/// for kind in [Kind::Plain, Kind::Reentrant, Kind::NonReentrant, Kind::Spin] {
+///     let lock = client.lock(kind, kind.name())?;
+///     let guard = lock.acquire().await?;
+///     assert!(lock.try_acquire().await?.is_none(), "every acquire is an owner of its own");
+///     guard.release().await?;
+/// }
+///
+/// // Only an owner that the caller names enters again, and only where the kind lets it.
+/// let me = || Acquire::default().owner(Owner::numbered(7));
+/// let reentrant = client.lock(Kind::Reentrant, "again")?;
+/// let outer = reentrant.acquire_with(me()).await?;
+/// let inner = reentrant.acquire_with(me()).await?;
+/// inner.release().await?;
+/// outer.release().await?;
+/// let once = client.lock(Kind::NonReentrant, "once")?;
+/// let only = once.acquire_with(me()).await?;
+/// assert!(once.acquire_with(me()).await.is_err());
+/// only.release().await?;
+///
+/// // Tokens that rise, for a resource that refuses older ones; see `FencedLock`.
+/// let fenced = client.fenced("fenced")?.acquire().await?;
+/// println!("token {}", fenced.token());
+/// fenced.release().await?;
+///
+/// // In the order of arrival, across clients.
+/// for kind in [Kind::Fair, Kind::Queued] {
+///     let lock = client.lock(kind, kind.name())?;
+///     let first = lock.acquire().await?;
+///     let (released, second) = tokio::join!(first.release(), lock.acquire());
+///     released?;
+///     second?.release().await?;
+/// }
+///
+/// // Many readers or one writer.
+/// let prices = client.read_write("prices")?;
+/// let (one, other) = tokio::try_join!(prices.read().acquire(), prices.read().acquire())?;
+/// assert!(prices.write().try_acquire().await?.is_none());
+/// one.release().await?;
+/// other.release().await?;
+/// prices.write().acquire().await?.release().await?;
+///
+/// // A majority of independent masters.
+/// # let masters = [support::Server::start(&[]), support::Server::start(&[]), support::Server::start(&[])];
+/// # let places: Vec<_> = masters.iter().map(|master| master.address().to_string()).collect();
+/// let url = format!("redlock://{}", places.join(",")); // redlock://10.0.0.1,10.0.0.2,10.0.0.3
+/// let majority = Client::connect(&url.parse()?, ClientOptions::default()).await?;
+/// let guard = majority.lock(Kind::Redlock, "job")?.acquire_timeout(Duration::from_secs(5)).await?;
+/// guard.release().await?;
+/// # Ok(()) }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Kind {
