@@ -154,7 +154,8 @@ impl Guard {
     }
 
     /// Completes when the hold is lost, at [`valid_until`](Guard::valid_until) at the latest: before another can enter
-    /// by the lease's end. Cancel-safe.
+    /// by the lease's end. If the machine was suspended over that, within a second of the resume, and [`is_lost`](Guard::is_lost) says
+    /// it at once. Cancel-safe.
     pub async fn lost(&self) -> LostReason {
         loop {
             if let Some(reason) = self.hold.lost() {

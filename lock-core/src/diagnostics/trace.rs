@@ -47,6 +47,7 @@ pub struct Monitored {
 
 /// Listens to what the servers run until it is dropped; see [`Client::monitor`](crate::Client::monitor).
 #[derive(Debug)]
+#[must_use = "it listens until it is dropped"]
 pub struct Monitor {
     tasks: Vec<AbortHandle>,
     refused: Vec<(String, String)>,
