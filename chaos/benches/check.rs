@@ -21,7 +21,8 @@ fn history(operations: u64) -> History {
         let acquire = Acquire {
             client: format!("c{}", n % 8),
             owner: "t0".to_owned(),
-            locks: vec![format!("lock-{}", n % LOCKS)],
+            lock: Some(format!("lock-{}", n % LOCKS)),
+            locks: None,
             kind: "reentrant".to_owned(),
             lease_ms: Some(30_000),
             wait_ms: Some(500),

@@ -169,7 +169,8 @@ fn call(t_ns: u64, id: u64, owner: u8) -> Line {
     let call = Call::Acquire(Acquire {
         client: format!("c{owner}"),
         owner: "t0".to_owned(),
-        locks: vec!["a".to_owned()],
+        lock: Some("a".to_owned()),
+        locks: None,
         kind: "plain".to_owned(),
         lease_ms: None,
         wait_ms: None,
@@ -290,7 +291,8 @@ fn written(cycles: &[Cycle]) -> History {
         let call = Call::Acquire(Acquire {
             client: format!("c{}", cycle.client),
             owner: "t0".to_owned(),
-            locks: vec!["a".to_owned()],
+            lock: Some("a".to_owned()),
+            locks: None,
             kind: "fenced".to_owned(),
             lease_ms: Some(60_000),
             wait_ms: None,

@@ -1,4 +1,4 @@
-//! Turns history lines (`history.jsonl`) into typed values and back.
+//! The lines of a history (`history.jsonl`), as types that are also their form in the file.
 //!
 //! A history is the record of one scenario: operations in two lines (call, end) with one `id`, and events. It is in order
 //! of `t_ns`, nanoseconds on one monotonic clock. This module knows the form only; what it means is the checkers' work.
@@ -7,12 +7,9 @@
 //! - [`Line::to_json`] writes one line, and [`Line::parse`] reads it back to the same value.
 
 mod error;
-mod fields;
 mod line;
 mod parse;
-mod raw;
 mod sequence;
-mod write;
 
 use std::collections::BTreeMap;
 
@@ -53,7 +50,8 @@ pub enum Entry {
 }
 
 /// What an operation asked for.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Call {
     /// Ask for a lock.
@@ -65,6 +63,7 @@ pub enum Call {
         /// The lease asked for.
         lease_ms: u64,
         /// `Some("watchdog")` for a renewal of the library's own.
+        #[serde(skip_serializing_if = "Option::is_none")]
         by: Option<String>,
     },
     /// Give a hold back.
@@ -75,14 +74,18 @@ pub enum Call {
 }
 
 /// An acquire, as asked.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Acquire {
     /// The client process that asks.
     pub client: String,
     /// The caller inside the client.
     pub owner: String,
-    /// The locks asked for: one, but for `multi`.
-    pub locks: Vec<String>,
+    /// The lock asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lock: Option<String>,
+    /// The locks asked for, in place of `lock`: several, of `multi`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub locks: Option<Vec<String>>,
     /// The kind, by name (`reentrant`, `read`, `semaphore`, …).
     pub kind: String,
     /// The lease in milliseconds; `None` means renewed by the library.
@@ -90,22 +93,40 @@ pub struct Acquire {
     /// The longest wait in milliseconds; `None` means without bound.
     pub wait_ms: Option<u64>,
     /// Permits asked for, for `semaphore` and `permits`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub permits: Option<u32>,
 }
 
+impl Acquire {
+    /// The names of what was asked for: one, but for `multi`.
+    pub fn names(&self) -> &[String] {
+        let one = self.lock.as_ref().map(std::slice::from_ref);
+        one.or(self.locks.as_deref()).unwrap_or_default()
+    }
+}
+
 /// How an operation ended.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum End {
     /// It worked.
     Ok {
         /// The hold's name, on an acquire.
+        #[serde(skip_serializing_if = "Option::is_none")]
         grant: Option<String>,
         /// The fencing token, where the kind has one. 0 … 2^63−1.
+        #[serde(
+            skip_serializing_if = "Option::is_none",
+            default,
+            deserialize_with = "line::token"
+        )]
         token: Option<u64>,
         /// When the attempt that succeeded was sent, where known.
+        #[serde(skip_serializing_if = "Option::is_none")]
         sent_ns: Option<u64>,
         /// What was granted, on an acquire, if that is less than what was asked for.
+        #[serde(skip_serializing_if = "Option::is_none")]
         lease_ms: Option<u64>,
     },
     /// An acquire: certainly not acquired within the wait.
@@ -115,13 +136,24 @@ pub enum End {
     /// It certainly did not happen.
     Failed {
         /// Why.
+        #[serde(
+            skip_serializing_if = "Option::is_none",
+            default,
+            deserialize_with = "line::words"
+        )]
         error: Option<String>,
     },
     /// It may or may not have happened.
     Unknown {
         /// Why.
+        #[serde(
+            skip_serializing_if = "Option::is_none",
+            default,
+            deserialize_with = "line::words"
+        )]
         error: Option<String>,
         /// A grant that may exist; a later proof of it turns it into held.
+        #[serde(skip_serializing_if = "Option::is_none")]
         grant: Option<String>,
     },
 }
@@ -147,7 +179,8 @@ impl End {
 }
 
 /// Something that is not an operation.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Event {
     /// The library told its caller that the lock is gone.
@@ -155,8 +188,14 @@ pub enum Event {
         /// The hold.
         grant: String,
         /// Why, in the library's words.
+        #[serde(
+            skip_serializing_if = "Option::is_none",
+            default,
+            deserialize_with = "line::words"
+        )]
         reason: Option<String>,
         /// When it told, where that was before it could be written down: lines are in order of time. Never later than the line.
+        #[serde(skip_serializing_if = "Option::is_none")]
         at_ns: Option<u64>,
     },
     /// A holder wrote to the protected resource.
@@ -166,12 +205,19 @@ pub enum Event {
         /// The hold under which it was written.
         grant: String,
         /// The fencing token shown to the resource.
+        #[serde(
+            skip_serializing_if = "Option::is_none",
+            default,
+            deserialize_with = "line::token"
+        )]
         token: Option<u64>,
         /// Whether the resource took it.
         accepted: bool,
         /// The counter's value that the holder had read.
+        #[serde(skip_serializing_if = "Option::is_none")]
         read: Option<i64>,
         /// The counter's value that it wrote.
+        #[serde(skip_serializing_if = "Option::is_none")]
         wrote: Option<i64>,
     },
     /// A fault was injected or healed.
@@ -202,9 +248,11 @@ pub enum Event {
         /// The client.
         client: String,
         /// The lease that the library renews by itself, in milliseconds; `None` where it did not say.
+        #[serde(skip_serializing_if = "Option::is_none")]
         watchdog_ms: Option<u64>,
     },
     /// A line of a kind that this version does not know; kept as it was.
+    #[serde(skip)]
     Other(serde_json::Map<String, serde_json::Value>),
 }
 

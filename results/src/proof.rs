@@ -192,7 +192,7 @@ fn told(line: &str) -> String {
                     "{}/{} asks for {} ({}, lease {lease})  [{id}]",
                     ask.client,
                     ask.owner,
-                    ask.locks.join(", "),
+                    ask.names().join(", "),
                     ask.kind
                 )
             }

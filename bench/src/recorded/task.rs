@@ -108,12 +108,17 @@ async fn acquire(inner: &Inner, owner: &str, kind: &str, locks: &[String]) -> Op
     let shared = &inner.shared;
     let permits = matches!(kind, "semaphore" | "permits").then_some(shared.load.permits);
     let id = shared.id();
+    let (lock, several) = match locks {
+        [lock] if kind != "multi" => (Some(lock.clone()), None),
+        locks => (None, Some(locks.to_vec())),
+    };
     shared.sink.record(Entry::Call {
         id,
         call: Call::Acquire(Acquire {
             client: inner.name.clone(),
             owner: owner.to_owned(),
-            locks: locks.to_vec(),
+            lock,
+            locks: several,
             kind: kind.to_owned(),
             lease_ms: shared.load.lease.map(ms),
             wait_ms: shared.load.wait.map(ms),
@@ -123,7 +128,8 @@ async fn acquire(inner: &Inner, owner: &str, kind: &str, locks: &[String]) -> Op
     let end = inner
         .client
         .acquire(AcquireRequest {
-            locks: locks.to_vec(),
+            lock,
+            locks: several,
             kind: kind.to_owned(),
             owner: owner.to_owned(),
             wait: shared.load.wait,

@@ -141,7 +141,7 @@ impl Reader {
     fn acquire(&mut self, t_ns: u64, acquire: &Acquire) -> Pending {
         let client = self.client(&acquire.client);
         let owner = self.owner(client, &acquire.owner);
-        let mut locks: Vec<u32> = acquire.locks.iter().map(|lock| self.lock(lock)).collect();
+        let mut locks: Vec<u32> = acquire.names().iter().map(|lock| self.lock(lock)).collect();
         locks.sort_unstable();
         locks.dedup();
         let promise = *self

@@ -40,7 +40,7 @@ pub(super) fn units(history: &History) -> Vec<Unit> {
             Entry::Call { id, call } => {
                 unit.to_ns = u64::MAX;
                 match call {
-                    Call::Acquire(ask) => unit.locks.extend(ask.locks.iter().cloned()),
+                    Call::Acquire(ask) => unit.locks.extend(ask.names().iter().cloned()),
                     Call::Extend { grant, .. } | Call::Release { grant } => {
                         unit.locks = locks_of.get(grant).cloned().unwrap_or_default();
                         unit.grant = Some(grant.clone());

@@ -1,11 +1,14 @@
-//! Turns the text of one line into a typed line: straight where its form allows it, else field by field.
+//! Reads and writes one line: an object whose `op`, `end` or `event` names what its other fields are.
 
-use serde_json::{Map, Value};
+use std::borrow::Cow;
+
+use serde::de::value::StrDeserializer;
+use serde::de::{DeserializeSeed, Deserializer, EnumAccess, Error as _, VariantAccess, Visitor};
+use serde::{Deserialize, Serialize, de, forward_to_deserialize_any};
+use serde_json::{Error, Value};
 
 use super::error::shown;
-use super::fields::{ACQUIRE, END, EXTEND, RELEASE, Type, event_fields, typed};
-use super::raw::Raw;
-use super::{Entry, Event, HistoryError, Line};
+use super::{Call, Entry, Event, HistoryError, Line};
 
 impl Line {
     /// Reads one line by itself; pairing and order are [`History::parse`](super::History::parse)'s work.
@@ -19,83 +22,231 @@ impl Line {
     pub(super) fn parse_bytes(text: &[u8]) -> Result<Self, HistoryError> {
         // A list would be read into the struct by position.
         if !text.trim_ascii_start().starts_with(b"{") {
-            return closer(text);
+            let value = whole::<Value>(text)?;
+            return Err(HistoryError::new(shown(&value), "one JSON object per line"));
         }
-        match serde_json::from_slice::<Raw<'_>>(text) {
-            Ok(raw) if raw.is_plain() => raw.line(),
-            Err(error) if error.to_string().starts_with("duplicate field") => Err(not_json(&error)),
-            _ => closer(text),
+        let head: Head<'_> = whole(text)?;
+        let id = || head.id.ok_or_else(|| HistoryError::missing("id"));
+        let entry = match (&head.op, &head.end, &head.event) {
+            (Some(Word(op)), None, None) => {
+                let call = tagged(op, text)?;
+                check(&call)?;
+                Entry::Call { id: id()?, call }
+            }
+            (None, Some(Word(end)), None) => Entry::End {
+                end: tagged(end, text)?,
+                id: id()?,
+            },
+            (None, None, Some(Word(event))) => Entry::Event(happened(event, text)?),
+            _ => {
+                return Err(HistoryError::new(
+                    "none or more than one of `op`, `end` and `event`",
+                    "exactly one of them",
+                ));
+            }
+        };
+        let t_ns = head.t_ns;
+        Ok(Line { t_ns, entry })
+    }
+
+    /// This line as one JSON object, without a line feed; [`Line::parse`] reads it back to the same value.
+    ///
+    /// A renewed lease and a wait without bound are written as `null`.
+    pub fn to_json(&self) -> String {
+        let t_ns = self.t_ns;
+        match &self.entry {
+            Entry::Call { id, call } => {
+                joined(&format!("{{\"t_ns\":{t_ns},\"id\":{id},\"op\":"), call)
+            }
+            Entry::End { id, end } => {
+                joined(&format!("{{\"t_ns\":{t_ns},\"id\":{id},\"end\":"), end)
+            }
+            Entry::Event(Event::Other(fields)) => {
+                let mut fields = fields.clone();
+                fields.insert("t_ns".to_owned(), Value::from(t_ns));
+                Value::Object(fields).to_string()
+            }
+            Entry::Event(event) => joined(&format!("{{\"t_ns\":{t_ns},\"event\":"), event),
         }
     }
 }
 
-/// Reads a line that the fast path could not, or must not, read: with the name and type of each field that its kind has.
-fn closer(text: &[u8]) -> Result<Line, HistoryError> {
-    let value: Value = serde_json::from_slice(text).map_err(|error| not_json(&error))?;
-    let Value::Object(object) = value else {
-        return Err(HistoryError::new(shown(&value), "one JSON object per line"));
-    };
-    typed(&object, &[("t_ns", Type::Unsigned)])?;
-    let word = |name: &str| -> Result<Option<&str>, HistoryError> {
-        typed(&object, &[(field_name(name), Type::Text)])?;
-        Ok(object.get(name).and_then(Value::as_str))
-    };
-    let fields = match (word("op")?, word("end")?, word("event")?) {
-        (Some("extend"), None, None) => EXTEND,
-        (Some("release"), None, None) => RELEASE,
-        (Some(_), None, None) => ACQUIRE,
-        (None, None, Some(event)) => match event_fields(event) {
-            Some(fields) => fields,
-            None => return other(object),
-        },
-        _ => END,
-    };
-    // Events that only this program writes: somebody else's event of that name need not have our form.
-    if matches!(word("event")?, Some("probe" | "client")) && typed(&object, fields).is_err() {
-        return other(object);
-    }
-    typed(&object, fields)?;
-    let known = |name: &str| {
-        matches!(name, "t_ns" | "op" | "end" | "event")
-            || fields.iter().any(|(field, _)| *field == name)
-    };
-    let kept: Map<String, Value> = object
-        .iter()
-        .filter(|(name, _)| known(name))
-        .map(|(name, value)| (name.clone(), value.clone()))
-        .collect();
-    let kept = Value::Object(kept).to_string();
-    let raw: Raw<'_> = serde_json::from_str(&kept).map_err(|error| not_json(&error))?;
-    match raw.line() {
-        Err(_) if matches!(word("event")?, Some("probe" | "client")) => other(object),
-        line => line,
+/// Puts what serde makes of an enum, `{"lost":{"grant":"g9"}}` or `"busy"`, behind the beginning of a line.
+fn joined(begin: &str, said: &impl Serialize) -> String {
+    // Strings, numbers and lists of strings: none of them can fail.
+    let said = serde_json::to_string(said).unwrap_or_default();
+    match said.strip_prefix('{').and_then(|said| said.split_once(':')) {
+        Some((word, "{}}")) => format!("{begin}{word}}}"),
+        Some((word, fields)) => format!("{begin}{word},{}", &fields[1..fields.len() - 1]),
+        None => format!("{begin}{said}}}"),
     }
 }
 
-/// The same name with a static lifetime, for the three words that tell what a line is.
-fn field_name(name: &str) -> &'static str {
-    match name {
-        "op" => "op",
-        "end" => "end",
-        _ => "event",
+/// What tells the lines apart. Everything else is the named thing's own.
+#[derive(Deserialize)]
+struct Head<'a> {
+    t_ns: u64,
+    id: Option<u64>,
+    #[serde(borrow)]
+    op: Option<Word<'a>>,
+    #[serde(borrow)]
+    end: Option<Word<'a>>,
+    #[serde(borrow)]
+    event: Option<Word<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Word<'a>(#[serde(borrow)] Cow<'a, str>);
+
+/// The beginning of the error for a word that names nothing; no field's error begins so.
+const UNKNOWN: &str = "no such line: ";
+
+/// An event of this program's own, or one that is kept as it is.
+fn happened(event: &str, text: &[u8]) -> Result<Event, HistoryError> {
+    match tagged(event, text) {
+        // Events that only this program writes: somebody else's event of that name need not have our form.
+        Err(error) if error.found.contains(UNKNOWN) || matches!(event, "probe" | "client") => {
+            Ok(Event::Other(whole(text)?))
+        }
+        event => event,
     }
 }
 
-fn other(object: Map<String, Value>) -> Result<Line, HistoryError> {
-    let t_ns = object.get("t_ns").and_then(Value::as_u64);
-    Ok(Line {
-        t_ns: t_ns.ok_or_else(|| HistoryError::missing("t_ns"))?,
-        entry: Entry::Event(Event::Other(object)),
-    })
+fn check(call: &Call) -> Result<(), HistoryError> {
+    let Call::Acquire(acquire) = call else {
+        return Ok(());
+    };
+    match (&acquire.lock, acquire.locks.as_deref()) {
+        (Some(_), Some(_)) => Err(HistoryError::new(
+            "both `lock` and `locks`",
+            "one of the two",
+        )),
+        (None, None) => Err(HistoryError::missing("lock")),
+        (None, Some([])) => Err(HistoryError::new("`locks` is []", "at least one lock")),
+        _ => Ok(()),
+    }
 }
 
-fn not_json(error: &serde_json::Error) -> HistoryError {
+fn whole<'de, T: Deserialize<'de>>(text: &'de [u8]) -> Result<T, HistoryError> {
+    let at = Tagged { word: "", text };
+    serde_json::from_slice(text).map_err(|error| refused::<T>(&error, at))
+}
+
+/// The variant that a word names, with its fields out of the whole line.
+fn tagged<'de, T: Deserialize<'de>>(word: &'de str, text: &'de [u8]) -> Result<T, HistoryError> {
+    let at = Tagged { word, text };
+    T::deserialize(at).map_err(|error| refused::<T>(&error, at))
+}
+
+/// What serde says of a line, with the field that it means: that is found by reading once more.
+fn refused<'de, T: Deserialize<'de>>(error: &Error, at: Tagged<'de>) -> HistoryError {
+    let mut track = serde_path_to_error::Track::new();
+    let _ = T::deserialize(serde_path_to_error::Deserializer::new(at, &mut track));
+    let path = track.path();
+    let field = path.iter().last().map(ToString::to_string);
     let text = error.to_string();
-    let found = text.split(" at line ").next().unwrap_or(&text);
+    let text = text.split(" at line ").next().unwrap_or_default();
+    let (found, allowed) = text.split_once(", expected ").unwrap_or((text, ""));
+    let field = field
+        .filter(|field| !matches!(field.as_str(), "" | "." | "?") && !found.contains(" field `"));
     HistoryError {
         line: 1,
         column: (error.column() > 0).then(|| error.column()),
-        found: found.to_owned(),
-        allowed: "one JSON object per line, each field once".to_owned(),
+        found: match field {
+            Some(field) => format!("`{field}`: {found}"),
+            None => found.to_owned(),
+        },
+        allowed: match allowed {
+            "" => "one JSON object per line, each field once".to_owned(),
+            allowed => allowed.to_owned(),
+        },
+    }
+}
+
+/// A token is a number that fits a signed integer.
+pub(super) fn token<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+    let token = Option::<u64>::deserialize(from)?;
+    match token.filter(|token| i64::try_from(*token).is_err()) {
+        Some(token) => Err(D::Error::invalid_value(
+            de::Unexpected::Unsigned(token),
+            &"a whole number from 0 to 2^63-1",
+        )),
+        None => Ok(token),
+    }
+}
+
+/// Words, or any other JSON as it is written.
+pub(super) fn words<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    let said = Option::<Value>::deserialize(from)?;
+    Ok(said.map(|said| match said {
+        Value::String(text) => text,
+        said => said.to_string(),
+    }))
+}
+
+/// A line as serde's data: an enum whose variant is named by a word, and whose fields are those of the whole line. Serde's own
+/// tagged enums keep a copy of every field until they have seen the tag, and forget where an error was.
+#[derive(Clone, Copy)]
+struct Tagged<'de> {
+    word: &'de str,
+    text: &'de [u8],
+}
+
+impl<'de> Deserializer<'de> for Tagged<'de> {
+    type Error = Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        serde_json::Deserializer::from_slice(self.text).deserialize_any(visitor)
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        visitor.visit_enum(self)
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 u8 u16 u32 u64 f32 f64 char str string bytes byte_buf option unit unit_struct newtype_struct seq tuple
+        tuple_struct map struct identifier ignored_any
+    }
+}
+
+impl<'de> EnumAccess<'de> for Tagged<'de> {
+    type Error = Error;
+    type Variant = Self;
+
+    fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Self), Error> {
+        let word: StrDeserializer<'_, de::value::Error> =
+            de::IntoDeserializer::into_deserializer(self.word);
+        let variant = seed.deserialize(word);
+        let variant = variant.map_err(|error| Error::custom(format!("{UNKNOWN}{error}")))?;
+        Ok((variant, self))
+    }
+}
+
+impl<'de> VariantAccess<'de> for Tagged<'de> {
+    type Error = Error;
+
+    fn unit_variant(self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, Error> {
+        seed.deserialize(&mut serde_json::Deserializer::from_slice(self.text))
+    }
+
+    fn tuple_variant<V: Visitor<'de>>(self, _: usize, _: V) -> Result<V::Value, Error> {
+        Err(Error::custom("a line has no list of values"))
+    }
+
+    fn struct_variant<V: Visitor<'de>>(
+        self,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        self.deserialize_any(visitor)
     }
 }
