@@ -145,7 +145,7 @@ impl LoadRequest {
 impl LoadReport {
     pub(crate) fn to_body(&self) -> Value {
         let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        let text = |pairs: &[(u64, u64)]| results::hdr::compressed::encode(pairs);
+        let text = |pairs: &[(u64, u64)]| results::hdr::encode_compressed(pairs);
         let mut body = json!({
             "cycles": self.cycles,
             "failed": self.failed,
@@ -178,7 +178,7 @@ impl LoadReport {
                 .get(field)
                 .and_then(Value::as_str)
                 .ok_or_else(|| format!("`{field}` is missing, or no string"))?;
-            results::hdr::compressed::decode(text).map_err(|why| format!("`{field}`: {why}"))
+            results::hdr::decode_any(text).map_err(|why| format!("`{field}`: {why}"))
         };
         // Where nothing is handed on there is nothing to say of it.
         let maybe = |field: &str| match body.get(field) {

@@ -41,7 +41,6 @@ pub mod history;
 pub mod history_file;
 pub mod history_writer;
 pub mod intervals;
-mod json_path;
 pub mod measures;
 pub mod merge;
 pub mod over_time;

@@ -16,7 +16,6 @@ use serde::Deserialize;
 use crate::atomic;
 pub use crate::atomic::write as write_whole;
 use crate::history_writer::HistoryWriter;
-use crate::json_path;
 use crate::run::{BenchRow, Outcome, Run, SCHEMA, ScenarioResult};
 
 /// The file of a run directory that makes it one.
@@ -295,23 +294,6 @@ pub fn schema() -> String {
 
 /// A run from the contents of a `run.json`; `path` is only for the message.
 pub fn parse(path: &Path, bytes: &[u8]) -> Result<Run, StoreError> {
-    let damaged = |text: &str, error: &serde_json::Error| {
-        let message = error.to_string();
-        // The place is said once, in front, as compilers do.
-        let place = format!(" at line {} column {}", error.line(), error.column());
-        StoreError::Damaged {
-            path: path.to_owned(),
-            line: error.line().max(1),
-            column: error.column().max(1),
-            field: json_path::field_at(
-                text,
-                error.line(),
-                error.column(),
-                message.starts_with("missing field"),
-            ),
-            message: message.strip_suffix(&place).unwrap_or(&message).to_owned(),
-        }
-    };
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let valid = &bytes[..error.valid_up_to()];
         StoreError::Damaged {
@@ -328,7 +310,7 @@ pub fn parse(path: &Path, bytes: &[u8]) -> Result<Run, StoreError> {
         }
     })?;
     // The version first: a file of a later form is not damaged, whatever else is new in it.
-    let stated: Stated = serde_json::from_str(text).map_err(|error| damaged(text, &error))?;
+    let stated: Stated = read(path, text)?;
     if stated.schema > u64::from(SCHEMA) {
         return Err(StoreError::Newer {
             path: path.to_owned(),
@@ -336,7 +318,35 @@ pub fn parse(path: &Path, bytes: &[u8]) -> Result<Run, StoreError> {
             known: SCHEMA,
         });
     }
-    serde_json::from_str(text).map_err(|error| damaged(text, &error))
+    read(path, text)
+}
+
+fn read<T: serde::de::DeserializeOwned>(path: &Path, text: &str) -> Result<T, StoreError> {
+    let json = &mut serde_json::Deserializer::from_str(text);
+    let read = serde_path_to_error::deserialize(&mut *json).map_err(|error| {
+        let field = error.path().to_string();
+        (
+            if field == "." { String::new() } else { field },
+            error.into_inner(),
+        )
+    });
+    let whole = read.and_then(|run| {
+        json.end()
+            .map(|()| run)
+            .map_err(|error| (String::new(), error))
+    });
+    whole.map_err(|(field, error)| {
+        let message = error.to_string();
+        // The place is said once, in front, as compilers do.
+        let place = format!(" at line {} column {}", error.line(), error.column());
+        StoreError::Damaged {
+            path: path.to_owned(),
+            line: error.line().max(1),
+            column: error.column().max(1),
+            field,
+            message: message.strip_suffix(&place).unwrap_or(&message).to_owned(),
+        }
+    })
 }
 
 #[derive(Deserialize)]
