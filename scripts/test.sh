@@ -9,13 +9,11 @@ step format
 cargo fmt --all --check
 
 step clippy
-# With the parts that are not built by default.
-features='cli/tui'
-cargo clippy --locked --workspace --all-targets --features "$features" -- -D warnings
+cargo clippy --locked --workspace --all-targets -- -D warnings
 
 step docs
 # The examples are named so that dependencies have the features that they have for clippy, and are not checked anew.
-RUSTDOCFLAGS='-D warnings' cargo doc --locked --workspace --no-deps --document-private-items --lib --bins --examples --features "$features"
+RUSTDOCFLAGS='-D warnings' cargo doc --locked --workspace --no-deps --document-private-items --lib --bins --examples
 
 step tidy
 cargo run --locked --quiet -p xtask -- tidy

@@ -23,7 +23,6 @@ pub mod environment;
 pub mod exec;
 pub mod inside;
 mod links;
-pub mod live;
 mod monotonic;
 mod protocol;
 pub mod recorded;

@@ -54,6 +54,5 @@ impl Cancel {
 
 #[allow(clippy::exit)]
 fn end_now() -> ! {
-    crate::live::restore();
     std::process::exit(i32::from(exit::INTERRUPTED))
 }

@@ -4,7 +4,6 @@ mod args;
 mod cancel;
 mod command;
 mod exit;
-mod live;
 mod terminal;
 
 use std::process::ExitCode;
@@ -36,7 +35,6 @@ fn main() -> ExitCode {
         }
     }
     let done = command::run(cli, &terminal);
-    terminal.end_live();
     // Whoever reads the exit code alone must not take a result for whole that never arrived.
     let done = done.map(|code| match terminal.lost() {
         None => code,

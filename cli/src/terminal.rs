@@ -8,7 +8,6 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use results::report::text::TextOptions;
 
 use crate::args::{Color, Common};
-use crate::live::{Diverted, Live};
 
 /// Where a command writes. Cheap to clone.
 #[derive(Clone)]
@@ -17,8 +16,6 @@ pub(crate) struct Terminal {
     quiet: bool,
     verbose: bool,
     color: bool,
-    live: Arc<Mutex<Option<Arc<Live>>>>,
-    diverted: Diverted,
     /// A result that could not be written, and why.
     lost: Arc<Mutex<Option<std::io::Error>>>,
 }
@@ -43,37 +40,8 @@ impl Terminal {
             quiet: common.quiet,
             verbose: common.verbose > 0,
             color,
-            live: Arc::default(),
-            diverted: Diverted::default(),
             lost: Arc::default(),
         }
-    }
-
-    /// Gives standard error to a screen that follows the run, until it ends or has a result. What is noted meanwhile is said afterwards.
-    pub(crate) fn start_live(&self, title: &str) -> anyhow::Result<()> {
-        let live = Live::start(title, self.diverted.clone())?;
-        self.bars.set_draw_target(ProgressDrawTarget::hidden());
-        *self.lock() = Some(Arc::new(live));
-        Ok(())
-    }
-
-    /// The screen, if there is one.
-    pub(crate) fn live(&self) -> Option<Arc<Live>> {
-        self.lock().clone()
-    }
-
-    /// Takes standard error back.
-    pub(crate) fn end_live(&self) {
-        if let Some(live) = self.lock().take() {
-            live.end();
-        }
-        for line in self.diverted.end() {
-            self.stderr(&line);
-        }
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Arc<Live>>> {
-        self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How a summary looks here.
@@ -91,7 +59,6 @@ impl Terminal {
     /// A result: standard output. A closed pipe ends the output, not the program; anything else that keeps it from its reader is kept
     /// for [`Terminal::lost`].
     pub(crate) fn result(&self, text: &str) {
-        self.end_live();
         self.bars.suspend(|| {
             let mut out = std::io::stdout().lock();
             let end: &[u8] = if text.ends_with('\n') { b"" } else { b"\n" };
@@ -160,9 +127,6 @@ impl Terminal {
     }
 
     fn stderr(&self, line: &str) {
-        let Some(line) = self.diverted.take(line) else {
-            return;
-        };
         self.bars.suspend(|| {
             let _ = writeln!(std::io::stderr().lock(), "{line}");
         });

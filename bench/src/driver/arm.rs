@@ -248,8 +248,7 @@ pub(super) async fn run_round(
         pace: plan.pace,
         seed: seed(plan, round, 0),
     };
-    let live = hooks.live.as_deref();
-    let measured = round::run(load, &mut crew, servers, live, || hooks.cancelled()).await;
+    let measured = round::run(load, &mut crew, servers, || hooks.cancelled()).await;
     join_all(crew.clients.into_iter().filter_map(|client| {
         // Tasks are over, so nobody else has it.
         Arc::into_inner(client).map(|client| client.close())

@@ -13,7 +13,6 @@ use tokio::sync::watch;
 use crate::{
     exec,
     inside::LoadRequest,
-    live::LiveLoad,
     server_stats::ServerWatch,
     stats,
     subject::{Subject, SubjectError},
@@ -155,8 +154,6 @@ pub struct Hooks {
     pub progress: Option<OnProgress>,
     /// Ends the run when it turns true; what was measured is given.
     pub cancel: Option<watch::Receiver<bool>>,
-    /// Where somebody looks at the round that goes on.
-    pub live: Option<Arc<LiveLoad>>,
 }
 
 impl Hooks {

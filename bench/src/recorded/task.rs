@@ -128,8 +128,7 @@ async fn acquire(inner: &Inner, owner: &str, kind: &str, locks: &[String]) -> Op
     let end = inner
         .client
         .acquire(AcquireRequest {
-            lock,
-            locks: several,
+            locks: locks.to_vec(),
             kind: kind.to_owned(),
             owner: owner.to_owned(),
             wait: shared.load.wait,

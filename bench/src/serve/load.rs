@@ -53,7 +53,7 @@ pub(super) async fn run(
         clients: vec![client],
         events: Vec::new(),
     };
-    let round = round::run(load, &mut crew, None, None, || false).await;
+    let round = round::run(load, &mut crew, None, || false).await;
     if let Some(why) = round.cut_short {
         return Err(why);
     }

@@ -103,9 +103,6 @@ pub(crate) struct Options {
     /// Enter a network of its own first, where the kernel allows it: no port collides
     #[arg(long, conflicts_with = "target")]
     pub(crate) isolate: bool,
-    /// Show throughput, latency and holders as they are (a build with the feature `tui`)
-    #[arg(long)]
-    tui: bool,
     /// Measure through a proxy that adds this to the round trip, e.g. 0.2ms,1ms,5ms,20ms [default: direct]
     #[arg(long, value_delimiter = ',', value_parser = round_trip, conflicts_with_all = ["target", "sweep"], value_name = "D[,D]")]
     rtt: Vec<Duration>,
@@ -143,9 +140,6 @@ pub(crate) async fn run(
     if let Some(url) = &options.target {
         let target = crate::args::target(url)?;
         allow(&target, options.yes_this_is_mine)?;
-    }
-    if options.tui {
-        terminal.start_live("bench")?;
     }
     let mut keeper = Keeper::begin(common, "bench", "bench", seed)?;
     terminal.note(&format!("seed {seed}"));
@@ -452,15 +446,9 @@ pub(crate) async fn measure(
     let bar = terminal.bar(1, &plan.topology);
     let shown = bar.clone();
     let topology = plan.topology.clone();
-    let live = terminal.live();
     let hooks = Hooks {
         cancel: Some(cancel.flag()),
-        live: live.as_ref().map(|live| live.load()),
         progress: Some(Box::new(move |progress| {
-            if let Some(live) = &live {
-                let now = format!("{topology}, {}", progress.now);
-                live.progress(progress.done, progress.total, &now);
-            }
             shown.set_length(progress.total as u64);
             shown.set_position(progress.done as u64);
             shown.set_message(format!("{topology} {}", progress.now));

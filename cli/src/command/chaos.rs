@@ -64,9 +64,6 @@ pub(crate) struct Options {
     /// Keep a history of more than this as history.jsonl.zst, once it was judged; 0: every one
     #[arg(long, value_name = "SIZE", value_parser = crate::args::bytes)]
     compress_above: Option<u64>,
-    /// Show throughput, time to a grant, holders and faults as they happen (a build with the feature `tui`)
-    #[arg(long, conflicts_with = "dry_run")]
-    tui: bool,
     /// Print the plan and start nothing
     #[arg(long)]
     dry_run: bool,
@@ -112,9 +109,6 @@ pub(crate) async fn run(
     };
     let servers = external.as_ref().map(Servers::of);
     let mut planned = plans(&options, servers.as_ref(), seed, terminal)?;
-    if options.tui {
-        terminal.start_live("chaos")?;
-    }
     let cancel = Cancel::listen()?;
     let name = match planned.as_slice() {
         [one] => format!("chaos-{}", one.plan.name),
@@ -382,7 +376,6 @@ pub(crate) async fn run_all(
     let bar = terminal.bar(planned.len() as u64, "scenarios");
     let root = keeper.path();
     let total = planned.len();
-    let live = terminal.live();
     let runs = planned.into_iter().enumerate().map(|(index, planned)| {
         let dir = if several {
             format!(
@@ -404,12 +397,7 @@ pub(crate) async fn run_all(
         if let Some(bytes) = how.compress_above {
             options.plain_history_max_bytes = bytes;
         }
-        let live = live.clone();
         let run = async move {
-            if let Some(live) = &live {
-                live.follow(&planned.plan.name, &options.dir.join(HISTORY_FILE));
-                live.progress(index, total, &planned.plan.name);
-            }
             let result = run_scenario(&planned.plan, &options).await;
             (index, dir, planned.plan, result)
         };

@@ -24,7 +24,6 @@ use super::{
     record::{Samples, add},
 };
 use crate::{
-    live::LiveLoad,
     server_stats::{ServerCounts, ServerWatch},
     subject::ClientEvent,
 };
@@ -96,13 +95,9 @@ pub(crate) async fn run(
     load: Load,
     crew: &mut Crew,
     servers: Option<&ServerWatch>,
-    live: Option<&LiveLoad>,
     cancelled: impl Fn() -> bool,
 ) -> Round {
     let shared = Arc::new(Shared::new(load, crew.clients.len()));
-    if let Some(live) = live {
-        live.enter(&shared);
-    }
     let clients = &crew.clients;
     let idle = snapshot(&shared, clients, servers).await;
     let listeners = listen(&shared, std::mem::take(&mut crew.events));
