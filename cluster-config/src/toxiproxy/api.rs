@@ -4,10 +4,12 @@
 
 use std::collections::BTreeMap;
 
-use super::fields::Fields;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::body::{self, text};
 use super::metrics;
 use super::proxy::Proxy;
-use super::syntax::{Json, encode, first_value};
 use super::{ApiError, VERSION};
 
 /// What is asked for.
@@ -70,7 +72,7 @@ impl Response {
 
 impl From<ApiError> for Response {
     fn from(error: ApiError) -> Response {
-        Response::text(error.status, format!("{{{}}}\n", error.members()))
+        Response::text(error.status, text(&error) + "\n")
     }
 }
 
@@ -146,8 +148,7 @@ impl Api {
         }
         let answered = match route {
             Route::Version => {
-                let body = format!("{{\"version\": {}}}\n", encode(VERSION));
-                let mut response = Response::json(200, body);
+                let mut response = Response::json(200, text(&json!({ "version": VERSION })) + "\n");
                 response.content_type = Some("application/json;charset=utf-8");
                 Ok(response)
             }
@@ -183,12 +184,9 @@ impl Api {
     }
 
     fn list(&self) -> Response {
-        let all: Vec<String> = self
-            .proxies
-            .values()
-            .map(|proxy| format!("{}:{}", encode(&proxy.name), proxy.json()))
-            .collect();
-        Response::json(200, format!("{{{}}}", all.join(",")))
+        let all = self.proxies.iter();
+        let all: BTreeMap<_, _> = all.map(|(name, proxy)| (name, proxy.shown())).collect();
+        Response::json(200, text(&all))
     }
 
     async fn reset(&mut self) -> Result<Response, ApiError> {
@@ -200,21 +198,15 @@ impl Api {
     }
 
     async fn create(&mut self, body: &[u8]) -> Result<Response, ApiError> {
-        let mut wanted = Wanted {
-            enabled: true,
-            ..Wanted::default()
-        };
-        wanted.read(&parsed(body)?, "Proxy", "toxiproxy.Proxy")?;
-        wanted.complete("")?;
-        if self.proxies.contains_key(&wanted.name) {
+        let wanted: Wanted = body::read(body)?;
+        let mut proxy = wanted.proxy("")?;
+        if self.proxies.contains_key(&proxy.name) {
             return Err(ApiError::new(409, "proxy already exists"));
         }
-        let enabled = wanted.enabled;
-        let mut proxy = wanted.proxy();
-        if enabled {
+        if wanted.enabled != Some(false) {
             proxy.start().await?;
         }
-        let response = Response::json(201, proxy.json());
+        let response = Response::json(201, text(&proxy.shown()));
         self.proxies.insert(proxy.name.clone(), proxy);
         Ok(response)
     }
@@ -229,26 +221,21 @@ impl Api {
             }
             "GET" => {}
             _ => {
-                let mut wanted = Wanted {
-                    name: String::new(),
-                    listen: proxy.listen.clone(),
-                    upstream: proxy.upstream.clone(),
-                    enabled: proxy.is_enabled(),
-                };
-                wanted.read(&parsed(request.body)?, "Proxy", "toxiproxy.Proxy")?;
-                proxy
-                    .update(wanted.listen, wanted.upstream, wanted.enabled)
-                    .await?;
+                let wanted: Wanted = body::read(request.body)?;
+                let listen = wanted.listen.unwrap_or_else(|| proxy.listen.clone());
+                let upstream = wanted.upstream.unwrap_or_else(|| proxy.upstream.clone());
+                let enabled = wanted.enabled.unwrap_or(proxy.is_enabled());
+                proxy.update(listen, upstream, enabled).await?;
             }
         }
-        Ok(Response::json(200, proxy.json()))
+        Ok(Response::json(200, text(&proxy.shown())))
     }
 
     fn on_toxics(&mut self, name: &str, request: Request<'_>) -> Result<Response, ApiError> {
         let proxy = self.proxy(name)?;
         let body = match request.method {
-            "GET" => proxy.toxics_json(),
-            _ => proxy.add_toxic(&parsed(request.body)?)?.json(),
+            "GET" => text(&proxy.toxics()),
+            _ => text(&proxy.add_toxic(body::read(request.body)?)?.shown()),
         };
         Ok(Response::json(200, body))
     }
@@ -263,12 +250,16 @@ impl Api {
         // Looked for first: a bad body for a toxic that is not there is "not found".
         proxy.place(toxic)?;
         let body = match request.method {
-            "GET" => proxy.toxic(toxic)?.json(),
+            "GET" => text(&proxy.toxic(toxic)?.shown()),
             "DELETE" => {
                 proxy.remove_toxic(toxic)?;
                 return Ok(Response::empty(204));
             }
-            _ => proxy.update_toxic(toxic, &parsed(request.body)?)?.json(),
+            _ => text(
+                &proxy
+                    .update_toxic(toxic, body::read(request.body)?)?
+                    .shown(),
+            ),
         };
         Ok(Response::json(200, body))
     }
@@ -277,117 +268,66 @@ impl Api {
     pub(super) async fn populate(&mut self, body: &[u8]) -> Response {
         let mut made = Vec::new();
         let failed = self.populate_into(body, &mut made).await.err();
-        let mut proxies = Vec::new();
-        for name in &made {
-            proxies.extend(self.proxies.get(name).map(Proxy::json));
-        }
+        let made = made.iter().filter_map(|name| self.proxies.get(name));
+        let made: Vec<Value> = made.map(Proxy::shown).collect();
         // An empty list is Go's nil.
-        let list = match proxies[..] {
-            [] => "null".to_owned(),
-            _ => format!("[{}]", proxies.join(",")),
-        };
+        let proxies = Some(made).filter(|made| !made.is_empty());
         match failed {
-            None => Response::json(201, format!("{{\"proxies\":{list}}}")),
-            Some(error) => {
-                let body = format!("{{{},\"proxies\":{list}}}", error.members());
-                Response::json(error.status, body)
+            None => Response::json(201, text(&json!({ "proxies": proxies }))),
+            Some(ApiError { message, status }) => {
+                let answer = json!({ "error": message, "status": status, "proxies": proxies });
+                Response::json(status, text(&answer))
             }
         }
     }
 
     async fn populate_into(&mut self, body: &[u8], made: &mut Vec<String>) -> Result<(), ApiError> {
-        const ELEMENT: &str = "struct { toxiproxy.Proxy; Enabled *bool \"json:\\\"enabled\\\"\" }";
-        let list = match parsed(body)? {
-            Json::List(list) => list,
-            Json::Null => Vec::new(),
-            other => {
-                let kind = other.kind();
-                return Err(ApiError::bad_body(&format!(
-                    "json: cannot unmarshal {kind} into Go value of type []{ELEMENT}"
-                )));
-            }
-        };
-        let mut all = Vec::new();
-        let mut problem = None;
-        for element in &list {
-            let mut wanted = Wanted {
-                enabled: true,
-                ..Wanted::default()
-            };
-            let read = wanted.read(element, "", ELEMENT);
-            problem = problem.or(read.err());
-            all.push(wanted);
+        let list: Vec<Value> = body::read(body)?;
+        let all: Result<Vec<Wanted>, _> = list.into_iter().map(body::of).collect();
+        let mut all_new = Vec::new();
+        for (place, wanted) in (1..).zip(all?) {
+            let proxy = wanted.proxy(&format!(" at proxy {place}"))?;
+            all_new.push((proxy, wanted.enabled != Some(false)));
         }
-        if let Some(problem) = problem {
-            return Err(problem);
-        }
-        for (place, wanted) in (1..).zip(&all) {
-            wanted.complete(&format!(" at proxy {place}"))?;
-        }
-        for wanted in all {
-            if let Some(there) = self.proxies.get_mut(&wanted.name) {
-                if !there.differs(&wanted.listen, &wanted.upstream).await? {
-                    made.push(wanted.name);
+        for (mut proxy, enabled) in all_new {
+            made.push(proxy.name.clone());
+            if let Some(there) = self.proxies.get_mut(&proxy.name) {
+                if !there.differs(&proxy.listen, &proxy.upstream).await? {
                     continue;
                 }
                 there.stop().await;
             }
-            let (name, enabled) = (wanted.name.clone(), wanted.enabled);
-            let mut proxy = wanted.proxy();
             if enabled {
                 proxy.start().await?;
             }
-            self.proxies.insert(name.clone(), proxy);
-            made.push(name);
+            self.proxies.insert(proxy.name.clone(), proxy);
         }
         Ok(())
     }
 }
 
 /// A proxy as a body describes it.
-#[derive(Default)]
+#[derive(Default, Deserialize)]
 struct Wanted {
-    name: String,
-    listen: String,
-    upstream: String,
-    enabled: bool,
+    name: Option<String>,
+    listen: Option<String>,
+    upstream: Option<String>,
+    enabled: Option<bool>,
 }
 
 impl Wanted {
-    fn read(&mut self, value: &Json, go: &'static str, whole: &str) -> Result<(), ApiError> {
-        // In a list the fields are those of a struct inside a nameless one, except for the one that hides its own.
-        let path = |field: &str| match go {
-            "" => format!("Proxy.{field}"),
-            _ => field.to_owned(),
+    /// The proxy, if it has all that it needs; `place` is where it stands in a list.
+    fn proxy(&self, place: &str) -> Result<Proxy, ApiError> {
+        let need = |field: &str, value: &Option<String>| {
+            let value = value.clone().filter(|value| !value.is_empty());
+            let message = format!("missing required field: {field}{place}");
+            value.ok_or_else(|| ApiError::new(400, &message))
         };
-        let read = |wanted: &mut Wanted| {
-            let mut fields = Fields::of(value, go, whole)?;
-            fields.text("name", &path("name"), &mut wanted.name);
-            fields.text("listen", &path("listen"), &mut wanted.listen);
-            fields.text("upstream", &path("upstream"), &mut wanted.upstream);
-            fields.truth("enabled", &mut wanted.enabled);
-            fields.done()
-        };
-        read(self).map_err(|problem| ApiError::bad_body(&problem))
+        let name = need("name", &self.name)?;
+        let upstream = need("upstream", &self.upstream)?;
+        let listen = self.listen.clone().unwrap_or_default();
+        Ok(Proxy::new(name, listen, upstream))
     }
-
-    fn complete(&self, place: &str) -> Result<(), ApiError> {
-        for (field, value) in [("name", &self.name), ("upstream", &self.upstream)] {
-            if value.is_empty() {
-                let message = format!("missing required field: {field}{place}");
-                return Err(ApiError::new(400, &message));
-            }
-        }
-        Ok(())
-    }
-
-    fn proxy(self) -> Proxy {
-        Proxy::new(self.name, self.listen, self.upstream)
-    }
-}
-
-fn parsed(body: &[u8]) -> Result<Json, ApiError> {
-    first_value(body).map_err(|problem| ApiError::bad_body(&problem))
 }
 
 /// A path without its percent signs; one that makes no sense is left as it is.

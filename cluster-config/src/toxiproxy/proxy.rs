@@ -4,13 +4,13 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::ApiError;
 use super::address::resolve;
-use super::syntax::{Json, encode};
-use super::toxic::{Stream, Toxic};
+use super::toxic::{Asked, Stream, Toxic};
 use crate::Party;
 use crate::proxy::{LinkGuard, LinkTable, Passage, ToxicHarm, Traffic};
 
@@ -125,8 +125,8 @@ impl Proxy {
         }
     }
 
-    pub(super) fn add_toxic(&mut self, body: &Json) -> Result<&Toxic, ApiError> {
-        let toxic = Toxic::parse(body)?;
+    pub(super) fn add_toxic(&mut self, asked: Asked) -> Result<&Toxic, ApiError> {
+        let toxic = Toxic::new(asked)?;
         if self
             .toxics
             .iter()
@@ -145,10 +145,10 @@ impl Proxy {
         Ok(&self.toxics[place].toxic)
     }
 
-    pub(super) fn update_toxic(&mut self, name: &str, body: &Json) -> Result<&Toxic, ApiError> {
+    pub(super) fn update_toxic(&mut self, name: &str, asked: Asked) -> Result<&Toxic, ApiError> {
         let place = self.place(name)?;
         let placed = &mut self.toxics[place];
-        placed.toxic.update(body)?;
+        placed.toxic.update(&asked)?;
         if let (Some(guard), Some(harm)) = (&mut placed.guard, harm(&placed.toxic)) {
             guard.change(harm);
         }
@@ -173,28 +173,22 @@ impl Proxy {
     }
 
     /// Those on the way to the upstream first.
-    pub(super) fn toxics_json(&self) -> String {
-        let of = |stream| {
-            let toxics = self.toxics.iter().map(|placed| &placed.toxic);
-            toxics.filter(move |toxic| toxic.stream == stream)
-        };
-        let all: Vec<String> = of(Stream::Upstream)
-            .chain(of(Stream::Downstream))
-            .map(Toxic::json)
-            .collect();
-        format!("[{}]", all.join(","))
+    pub(super) fn toxics(&self) -> Vec<Value> {
+        let mut toxics: Vec<&Toxic> = self.toxics.iter().map(|placed| &placed.toxic).collect();
+        toxics.sort_by_key(|toxic| toxic.stream == Stream::Downstream);
+        toxics.into_iter().map(Toxic::shown).collect()
     }
 
     /// With the logger that the original lets slip out: a client that compares whole answers sees no difference.
-    pub(super) fn json(&self) -> String {
-        format!(
-            "{{\"name\":{},\"listen\":{},\"upstream\":{},\"enabled\":{},\"Logger\":{{}},\"toxics\":{}}}",
-            encode(&self.name),
-            encode(&self.listen),
-            encode(&self.upstream),
-            self.is_enabled(),
-            self.toxics_json()
-        )
+    pub(super) fn shown(&self) -> Value {
+        json!({
+            "name": self.name,
+            "listen": self.listen,
+            "upstream": self.upstream,
+            "enabled": self.is_enabled(),
+            "Logger": {},
+            "toxics": self.toxics(),
+        })
     }
 }
 
@@ -223,7 +217,7 @@ fn link(stream: Stream) -> (Party, Party) {
 
 /// What a toxic does to its link; nothing at all for `noop`.
 fn harm(toxic: &Toxic) -> Option<ToxicHarm> {
-    ToxicHarm::of(toxic.kind(), toxic.values(), toxic.toxicity)
+    ToxicHarm::of(toxic.kind(), toxic.values(), toxic.toxicity as f32)
 }
 
 async fn accept(listener: TcpListener, upstream: String, passage: Passage) {

@@ -1,8 +1,9 @@
-//! Turns the description of a toxic into its settings, and back into the JSON of Toxiproxy.
+//! One toxic: its type, its attributes, and how a client describes it.
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
 
 use super::ApiError;
-use super::fields::{Fields, float};
-use super::syntax::{Json, encode};
 
 /// Which way the bytes flow that a toxic harms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,57 +14,44 @@ pub(super) enum Stream {
     Downstream,
 }
 
-/// A type of toxic: its name, what Go calls it, and its attributes with their Go types.
+/// A type of toxic: its name, and its attributes, which are whole numbers.
 struct Kind {
     name: &'static str,
-    go: &'static str,
-    attributes: &'static [(&'static str, &'static str)],
+    attributes: &'static [&'static str],
 }
 
 /// The types, one line each. How each harms is in `proxy/fault/toxic.rs`.
 static KINDS: [Kind; 8] = [
     Kind {
         name: "latency",
-        go: "LatencyToxic",
-        attributes: &[("latency", "int64"), ("jitter", "int64")],
+        attributes: &["latency", "jitter"],
     },
     Kind {
         name: "bandwidth",
-        go: "BandwidthToxic",
-        attributes: &[("rate", "int64")],
+        attributes: &["rate"],
     },
     Kind {
         name: "slow_close",
-        go: "SlowCloseToxic",
-        attributes: &[("delay", "int64")],
+        attributes: &["delay"],
     },
     Kind {
         name: "timeout",
-        go: "TimeoutToxic",
-        attributes: &[("timeout", "int64")],
+        attributes: &["timeout"],
     },
     Kind {
         name: "reset_peer",
-        go: "ResetToxic",
-        attributes: &[("timeout", "int64")],
+        attributes: &["timeout"],
     },
     Kind {
         name: "slicer",
-        go: "SlicerToxic",
-        attributes: &[
-            ("average_size", "int"),
-            ("size_variation", "int"),
-            ("delay", "int"),
-        ],
+        attributes: &["average_size", "size_variation", "delay"],
     },
     Kind {
         name: "limit_data",
-        go: "LimitDataToxic",
-        attributes: &[("bytes", "int64")],
+        attributes: &["bytes"],
     },
     Kind {
         name: "noop",
-        go: "NoopToxic",
         attributes: &[],
     },
 ];
@@ -75,24 +63,25 @@ pub(super) struct Toxic {
     pub(super) stream: Stream,
     /// As written: upper and lower case are kept.
     stream_word: String,
-    pub(super) toxicity: f32,
+    pub(super) toxicity: f64,
     values: Vec<i64>,
 }
 
+/// A toxic as a body describes it.
+#[derive(Default, Deserialize)]
+pub(super) struct Asked {
+    name: Option<String>,
+    r#type: Option<String>,
+    stream: Option<String>,
+    toxicity: Option<f64>,
+    attributes: Option<Map<String, Value>>,
+}
+
 impl Toxic {
-    /// Reads a new toxic.
-    pub(super) fn parse(body: &Json) -> Result<Toxic, ApiError> {
-        let (mut name, mut kind) = (String::new(), String::new());
-        let mut stream_word = "downstream".to_owned();
-        let mut toxicity = 1.0;
-        let bad = |problem: String| ApiError::bad_body(&problem);
-        let mut fields = Fields::of(body, "ToxicWrapper", "toxics.ToxicWrapper").map_err(bad)?;
-        let attributes = fields.inner("attributes", "toxics.NoopToxic");
-        fields.text("name", "name", &mut name);
-        fields.text("type", "type", &mut kind);
-        fields.text("stream", "stream", &mut stream_word);
-        fields.fraction("toxicity", &mut toxicity);
-        fields.done().map_err(bad)?;
+    /// A new toxic.
+    pub(super) fn new(asked: Asked) -> Result<Toxic, ApiError> {
+        let kind = asked.r#type.as_deref().unwrap_or_default();
+        let stream_word = asked.stream.as_deref().unwrap_or("downstream").to_owned();
         let stream = match stream_word.to_lowercase().as_str() {
             "upstream" => Stream::Upstream,
             "downstream" => Stream::Downstream,
@@ -101,9 +90,8 @@ impl Toxic {
                 return Err(ApiError::new(400, message));
             }
         };
-        if name.is_empty() {
-            name = format!("{kind}_{stream_word}");
-        }
+        let name = asked.name.clone().filter(|name| !name.is_empty());
+        let name = name.unwrap_or_else(|| format!("{kind}_{stream_word}"));
         let Some(kind) = KINDS.iter().find(|known| known.name == kind) else {
             return Err(ApiError::new(400, "invalid toxic type"));
         };
@@ -112,33 +100,32 @@ impl Toxic {
             kind,
             stream,
             stream_word,
-            toxicity,
+            toxicity: 1.0,
             values: vec![0; kind.attributes.len()],
         };
-        toxic.read_attributes(attributes).map_err(bad)?;
+        toxic.update(&asked)?;
         Ok(toxic)
     }
 
-    /// Takes over attributes and toxicity; what fits is taken even if something else does not.
-    pub(super) fn update(&mut self, body: &Json) -> Result<(), ApiError> {
-        const WHOLE: &str = "struct { Attributes interface {} \"json:\\\"attributes\\\"\"; Toxicity float32 \"json:\\\"toxicity\\\"\" }";
-        let bad = |problem: String| ApiError::bad_body(&problem);
-        let mut fields = Fields::of(body, "", WHOLE).map_err(bad)?;
-        let attributes = fields.inner("attributes", &format!("toxics.{}", self.kind.go));
-        let mut toxicity = self.toxicity;
-        fields.fraction("toxicity", &mut toxicity);
-        let inside = self.read_attributes(attributes);
-        fields.done().and(inside).map_err(bad)?;
-        self.toxicity = toxicity;
-        Ok(())
-    }
-
-    fn read_attributes(&mut self, members: &[(String, Json)]) -> Result<(), String> {
-        let mut fields = Fields::at(members, self.kind.go, "attributes.");
-        for ((name, go), value) in self.kind.attributes.iter().zip(&mut self.values) {
-            fields.whole(name, go, value);
+    /// Takes over attributes and toxicity.
+    pub(super) fn update(&mut self, asked: &Asked) -> Result<(), ApiError> {
+        let mut values = self.values.clone();
+        for (name, value) in self.kind.attributes.iter().zip(&mut values) {
+            let asked = asked.attributes.as_ref().and_then(|all| all.get(*name));
+            if let Some(asked) = asked.filter(|asked| !asked.is_null()) {
+                *value = (asked.as_i64()).ok_or_else(|| {
+                    ApiError::bad_body(&format!(
+                        "attribute `{name}` is {asked}, not a whole number"
+                    ))
+                })?;
+            }
         }
-        fields.done()
+        if (asked.toxicity).is_some_and(|toxicity| !(toxicity as f32).is_finite()) {
+            return Err(ApiError::bad_body("a toxicity that is no float32"));
+        }
+        self.values = values;
+        self.toxicity = asked.toxicity.unwrap_or(self.toxicity);
+        Ok(())
     }
 
     pub(super) fn kind(&self) -> &'static str {
@@ -150,27 +137,23 @@ impl Toxic {
         &self.values
     }
 
-    pub(super) fn json(&self) -> String {
-        let attributes: Vec<String> = self
-            .kind
-            .attributes
-            .iter()
-            .zip(&self.values)
-            .map(|((name, _), value)| format!("\"{name}\":{value}"))
+    pub(super) fn shown(&self) -> Value {
+        let attributes = self.kind.attributes.iter().zip(&self.values);
+        let attributes: Map<String, Value> = attributes
+            .map(|(name, value)| ((*name).to_owned(), Value::from(*value)))
             .collect();
-        format!(
-            "{{\"attributes\":{{{}}},\"name\":{},\"type\":{},\"stream\":{},\"toxicity\":{}}}",
-            attributes.join(","),
-            encode(&self.name),
-            encode(self.kind.name),
-            encode(&self.stream_word),
-            float(self.toxicity)
-        )
+        json!({
+            "attributes": attributes,
+            "name": self.name,
+            "type": self.kind.name,
+            "stream": self.stream_word,
+            "toxicity": self.toxicity,
+        })
     }
 }
 
 impl std::fmt::Debug for Toxic {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.json())
+        f.write_str(&self.shown().to_string())
     }
 }
