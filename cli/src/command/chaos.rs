@@ -14,7 +14,6 @@ use clap::Args;
 use cluster_config::{External, Provisioner};
 use futures_util::StreamExt as _;
 use results::run::ScenarioResult;
-use results::store::HISTORY_FILE;
 use results::verdict::State;
 
 use super::provisioner::{self, ProvisionerArgs};

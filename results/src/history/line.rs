@@ -143,7 +143,7 @@ fn refused<'de, T: Deserialize<'de>>(error: &Error, at: Tagged<'de>) -> HistoryE
     let mut track = serde_path_to_error::Track::new();
     let _ = T::deserialize(serde_path_to_error::Deserializer::new(at, &mut track));
     let path = track.path();
-    let field = path.iter().last().map(ToString::to_string);
+    let field = path.iter().next_back().map(ToString::to_string);
     let text = error.to_string();
     let text = text.split(" at line ").next().unwrap_or_default();
     let (found, allowed) = text.split_once(", expected ").unwrap_or((text, ""));
