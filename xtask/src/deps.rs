@@ -51,6 +51,7 @@ const TWICE: &[(&str, &str)] = &[
         "schemars",
         "locked for an option of bollard's serde_with that is off; never built",
     ),
+    ("nom", "below a part of rcgen that is not built"),
     ("syn", "proc macros are moving from 2 to 3; build time only"),
     (
         "synstructure",

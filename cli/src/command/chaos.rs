@@ -374,7 +374,6 @@ pub(crate) async fn run_all(
     let several = planned.len() > 1;
     let bar = terminal.bar(planned.len() as u64, "scenarios");
     let root = keeper.path();
-    let total = planned.len();
     let runs = planned.into_iter().enumerate().map(|(index, planned)| {
         let dir = if several {
             format!(
