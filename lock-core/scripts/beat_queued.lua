@@ -14,7 +14,7 @@ if rest then
     keep()
 end
 local left = redis.call('pttl', lock)
-if left == -2 and pass(now, 0, tonumber(ARGV[5]), ARGV[4], nil, client) then
+if left == -2 and pass(now, tonumber(ARGV[5]), ARGV[4], nil, client) then
     left = redis.call('pttl', lock)
     rest = redis.call('hget', line, client)
 end

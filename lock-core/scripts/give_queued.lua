@@ -1,23 +1,19 @@
 -- Gives the lock, or the place in its line, back; the lock goes to the next in the line at once. 1: done; {token}: done, and the
 -- first heir has the lock for his whole lease; {token, 0}: this owner did not have it, and the first heir has; nil: this owner had
 -- neither.
--- ARGV: owner, life of the counter in ms or 0, publish command, longest unclaimed lease in ms, [client, how long it counts as alive
--- in ms, 1: it is subscribed, for each of up to two heirs, who wait in this client and came in this order: for how many us, lease
--- in ms, owner]. The lock stays in this client unless somebody of another came before the first heir; who is left of them has the
--- client's place.
-local life, client = tonumber(ARGV[2]), ARGV[5]
-local came, lease, heir
-local now = ARGV[10] and clock()
-if now then
-    came, lease, heir = now - ARGV[8], tonumber(ARGV[9]), ARGV[10]
-end
-local function stand(waited, ms, owner)
-    place(client, now - waited, now / 1000 + ARGV[6], ARGV[7], ms, owner)
+-- ARGV: owner, publish command, longest unclaimed lease in ms, [client, how long it counts as alive in ms, 1: it is subscribed, for
+-- each of up to two heirs, who wait in this client and came in this order: for how many us, terms, owner]. The lock stays in this
+-- client unless somebody of another came before the first heir; who is left of them has the client's place.
+local client, heir = ARGV[4], ARGV[9]
+local now = heir and clock()
+local came = heir and now - ARGV[7]
+local function stand(waited, terms, owner)
+    place(client, now - waited, now / 1000 + ARGV[5], ARGV[6], terms, owner)
 end
 -- The place is the second heir's now.
 local function inherit(placed)
-    if ARGV[13] then
-        stand(ARGV[11], ARGV[12], ARGV[13])
+    if ARGV[12] then
+        stand(ARGV[10], ARGV[11], ARGV[12])
         if not placed then
             keep()
         end
@@ -29,6 +25,7 @@ end
 if redis.call('hdel', lock, ARGV[1]) == 0 then
     if heir and redis.call('hexists', lock, heir) == 1 then
         -- A repetition, and the first time he got it; or this owner's lease was over, and he asked for himself.
+        local lease = tonumber(string.match(ARGV[8], '^%d+'))
         if redis.call('pttl', lock) < lease then
             redis.call('pexpire', lock, lease)
         end
@@ -41,20 +38,20 @@ if redis.call('hdel', lock, ARGV[1]) == 0 then
     return nil
 end
 if not heir then
-    pass(nil, life, tonumber(ARGV[4]), ARGV[3])
+    pass(nil, tonumber(ARGV[3]), ARGV[2])
     return 1
 end
 local placed, behind = ahead(client, came)
 if not behind then
-    local token = grant(heir, lease, life)
+    local token = grant(heir, ARGV[8])
     inherit(placed)
     return {token}
 end
 if standing(client) ~= heir then
-    stand(ARGV[8], ARGV[9], heir)
+    stand(ARGV[7], ARGV[8], heir)
     keep()
 end
-local called, token = pass(now, life, tonumber(ARGV[4]), ARGV[3], heir, client)
+local called, token = pass(now, tonumber(ARGV[3]), ARGV[2], heir, client)
 if called == heir then
     inherit(false)
     return {token}

@@ -1,8 +1,9 @@
 -- What the scripts of a queued lock share; put in front of each. KEYS: lock, token counter, line, order of the line.
 -- The lock is a hash {owner: 1}, as RLock's, so that each excludes the other. A client has one place in the line, for that of its
 -- owners who came first; the others wait in the client. The line is a hash:
---   <client>     "<server's ms until when it counts as alive> <1: it is subscribed> <lease in ms> <owner>"
--- and its order a sorted set of the same clients, by the server's us at which the owner in the place came.
+--   <client>     "<server's ms until when it counts as alive> <1: it is subscribed> <terms> <owner>"
+-- where the terms are "<lease in ms>" or "<lease in ms>:<life of the counter in ms>"; and its order a sorted set of the same
+-- clients, by the server's us at which the owner in the place came.
 -- A client listens on the channel <line>:<client>.
 local lock, counter, line, order = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 -- A line that nobody has touched for so long has no live waiter.
@@ -25,9 +26,9 @@ local function standing(client)
 end
 
 -- Puts an owner into his client's place.
-local function place(client, came, alive, subscribed, lease, owner)
+local function place(client, came, alive, subscribed, terms, owner)
     redis.call('zadd', order, string.format('%.0f', came), client)
-    redis.call('hset', line, client, string.format('%.0f %s %s %s', alive, subscribed, lease, owner))
+    redis.call('hset', line, client, string.format('%.0f %s %s %s', alive, subscribed, terms, owner))
 end
 
 local function vacate(client)
@@ -51,13 +52,16 @@ local function this_token()
     return tonumber(redis.call('get', counter) or nil) or clock()
 end
 
--- Gives a free lock to an owner, and says with which token. The counter is that of the fenced kind, which may have had an end: a new
--- one begins at the server's clock in microseconds, which is above every token issued before. With a life, in ms, it ends when nobody
--- has had the lock for so long.
-local function grant(owner, lease, life)
+-- Gives a free lock to an owner, for `window` ms at most if that is said; returns token and lease. The counter is that of the fenced
+-- kind, which may have had an end: a new one begins at the server's clock in microseconds, which is above every token issued before.
+-- With a life, in ms, it ends when nobody has had the lock for so long; the life is that of the owner's own terms, since whoever
+-- calls it may know of none.
+local function grant(owner, terms, window)
+    local lease, life = string.match(terms, '^(%d+):?(%d*)$')
+    lease, life = tonumber(lease), tonumber(life)
     -- The token first: without one there is to be no hold either.
     local token = redis.call('incr', counter)
-    life = life > 0 and math.max(life, lease) or nil
+    life = life and math.max(life, lease)
     if token == 1 then
         token = clock()
         redis.call('set', counter, string.format('%.0f', token))
@@ -71,9 +75,10 @@ local function grant(owner, lease, life)
             redis.call('pexpire', counter, life)
         end
     end
+    lease = window and math.min(lease, window) or lease
     redis.call('hset', lock, owner, 1)
     redis.call('pexpire', lock, lease)
-    return token
+    return token, lease
 end
 
 -- Whether somebody listens on a channel at this server.
@@ -86,7 +91,7 @@ end
 -- Gives a free lock to the first in the line who is there to take it, and says so on his client's channel. Nothing: nobody is.
 -- `window` is the longest lease of a hold that was not asked for just now: its holder has to claim the rest. `asker` asks
 -- himself and `client` hears the answer to this very script: they need no message to know. `now` is nil if nobody has looked.
-local function pass(now, life, window, publish, asker, client)
+local function pass(now, window, publish, asker, client)
     local kept, called, token, lease
     while not called do
         local head = redis.call('zpopmin', order)
@@ -96,19 +101,16 @@ local function pass(now, life, window, publish, asker, client)
         end
         now = now or clock()
         local entry = redis.call('hget', line, whose) or ''
-        local alive, ready, ms, owner = string.match(entry, '^(%d+) (%d) (%d+) (%S+)$')
+        local alive, ready, terms, owner = string.match(entry, '^(%d+) (%d) (%S+) (%S+)$')
         local channel = line .. ':' .. whose
         if not alive or tonumber(alive) * 1000 < now then
             redis.call('hdel', line, whose)
         elseif owner == asker or whose == client or ready == '0'
             or publish ~= 'SPUBLISH' and listens('numsub', channel)
             or publish ~= 'PUBLISH' and listens('shardnumsub', channel) then
-            called, lease = owner, tonumber(ms)
-            if owner ~= asker then
-                lease = math.min(lease, window)
-            end
+            called = owner
             redis.call('hdel', line, whose)
-            token = grant(owner, lease, life)
+            token, lease = grant(owner, terms, owner ~= asker and window)
             if owner ~= asker then
                 -- Only of what is so: a message also reaches those whom this server does not count, at another node of a cluster or
                 -- at a replica, and whoever is named in one holds the lock.

@@ -233,6 +233,11 @@ impl Hold {
         }
     }
 
+    /// How long the token counter is to last after its grant, if that is bounded.
+    pub(crate) fn token_life(&self) -> Option<Duration> {
+        self.token_life
+    }
+
     /// For how long somebody has waited for it.
     pub(crate) fn waited(&self) -> Duration {
         self.since.elapsed()

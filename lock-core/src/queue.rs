@@ -310,6 +310,7 @@ impl Post {
         let heir = |waiter: &Waiter| Heir {
             owner: waiter.owner.clone(),
             lease: waiter.hold.lease,
+            token_life: waiter.hold.token_life(),
             waited: waiter.hold.waited(),
         };
         first

@@ -145,7 +145,7 @@ fn an_heirs_question_writes_also_in_the_millisecond_of_its_grant() {
     let keys = ["n", "token:{n}", "line:{n}", "order:{n}"];
     let call = |lease: &str| {
         let eval = ["EVAL", &twice, "4"];
-        server.ok(&[&eval[..], &keys, &[lease, "c:1", "0", "PUBLISH", "2000"]].concat())
+        server.ok(&[&eval[..], &keys, &[lease, "c:1", "PUBLISH", "2000"]].concat())
     };
     assert_eq!(call("60000"), "1\n60000\n1");
     // Nor does a shorter lease shorten it.

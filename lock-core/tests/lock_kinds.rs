@@ -265,6 +265,59 @@ async fn the_counter_of_a_queued_lock_has_the_life_that_is_asked_for() {
     guard.release().await.expect("held");
 }
 
+/// What ends a hold whose counter has ended before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    /// Its holder is dead: a heartbeat of the waiter's client calls the waiter.
+    Lease,
+    /// Whoever takes it away has asked for no life.
+    Force,
+    /// So has the client that gives it back.
+    Release,
+}
+
+/// A waiter's counter has the life that the waiter asked for, whoever calls it: one without an end would refuse every later fenced
+/// acquire with a life.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_calls_a_queued_waiter_its_counter_has_the_life_that_it_asked_for() {
+    const COUNTER: &str = "redisson_lock_token:{n}";
+    for ending in [Ending::Lease, Ending::Force, Ending::Release] {
+        let server = Server::start(&[]);
+        let holder = lock(&server.url(), Kind::Queued).await;
+        let waiter = lock(&server.url(), Kind::Queued).await;
+        let life = Duration::from_secs(3600);
+        let how = match ending {
+            Ending::Release => wait(),
+            _ => wait().token_life(life),
+        };
+        let guard = holder.acquire_with(how).await.expect("free");
+        let next = tokio::spawn(async move { waiter.acquire_with(wait().token_life(life)).await });
+        server.wait_for(&["HLEN", "locklab_queue:{n}"], |places| places == "1");
+        // The hold is renewed for longer than its counter's life.
+        server.ok(&["DEL", COUNTER]);
+        match ending {
+            Ending::Lease => {
+                server.ok(&["PEXPIRE", "n", "1"]);
+            }
+            Ending::Force => assert!(holder.force_release().await.expect("answered")),
+            Ending::Release => {
+                guard.release().await.expect("held");
+            }
+        }
+        let next = next.await.expect("no panic").expect("its turn");
+        let ends: i64 = server.ok(&["PTTL", COUNTER]).parse().expect("a number");
+        assert!(
+            ends > 3_500_000,
+            "{ending:?}: the counter ends in {ends} ms"
+        );
+        next.release().await.expect("held");
+        let fenced = lock(&server.url(), Kind::Fenced).await;
+        let fenced = fenced.acquire_with(once().token_life(life)).await;
+        let fenced = fenced.unwrap_or_else(|error| panic!("{ending:?}: {error}"));
+        fenced.release().await.expect("held");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_spinning_waiter_needs_no_message() {
     let server = Server::start(&[]);

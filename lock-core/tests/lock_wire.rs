@@ -210,7 +210,7 @@ async fn every_kind_says_no_more_than_it_must() {
         let acquire = match kind {
             Kind::Plain => format!("SET n {owner} NX PX 30000"),
             Kind::Fenced => format!("EVALSHA 2 n redisson_lock_token:{{n}} 30000 {owner} 0"),
-            Kind::Queued => format!("EVALSHA 4 n {line} 30000 {owner} 0 PUBLISH 2000"),
+            Kind::Queued => format!("EVALSHA 4 n {line} 30000 {owner} PUBLISH 2000"),
             Kind::Fair => format!("EVALSHA 5 n {fair} {channel} 30000 {owner} PUBLISH 0"),
             Kind::Read | Kind::Write => {
                 format!("EVALSHA 2 n locklab_writers_latch:{{n}} 30000 {owner} 0")
@@ -220,7 +220,7 @@ async fn every_kind_says_no_more_than_it_must() {
         let release = match kind {
             // Nobody listens.
             Kind::Spin => format!("EVALSHA 1 n {owner} QUIET"),
-            Kind::Queued => format!("EVALSHA 4 n {line} {owner} 0 PUBLISH 2000"),
+            Kind::Queued => format!("EVALSHA 4 n {line} {owner} PUBLISH 2000"),
             Kind::Fair => format!("EVALSHA 5 n {fair} {channel} {owner} PUBLISH 0"),
             Kind::Read | Kind::Write => format!("EVALSHA 2 n {channel} {owner} PUBLISH"),
             // The channel is the script's own business.

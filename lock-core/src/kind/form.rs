@@ -56,6 +56,7 @@ pub(crate) struct Heir {
     /// As [`Line::owner`] calls it.
     pub(crate) owner: String,
     pub(crate) lease: Duration,
+    pub(crate) token_life: Option<Duration>,
     pub(crate) waited: Duration,
 }
 

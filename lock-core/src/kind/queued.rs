@@ -56,9 +56,8 @@ fn request(script: &'static Script, names: &Names) -> Request {
 impl Form for Queued {
     fn acquire(&self, ask: &Ask<'_>) -> Request {
         let request = request(&TAKE, ask.names)
-            .arg_ms(ask.lease)
-            .arg(hold(ask).as_bytes());
-        let request = with_life(request, ask)
+            .arg(terms(ask.lease, ask.token_life).as_bytes())
+            .arg(hold(ask).as_bytes())
             .arg(ask.publish.as_bytes())
             .arg_ms(UNCLAIMED);
         match ask.place {
@@ -88,8 +87,8 @@ impl Form for Queued {
     }
 
     fn release(&self, ask: &Ask<'_>) -> Request {
-        let request = request(&GIVE, ask.names).arg(hold(ask).as_bytes());
-        let mut request = with_life(request, ask)
+        let mut request = request(&GIVE, ask.names)
+            .arg(hold(ask).as_bytes())
             .arg(ask.publish.as_bytes())
             .arg_ms(UNCLAIMED);
         if let Some(place) = ask.place {
@@ -99,7 +98,7 @@ impl Form for Queued {
             }
             for heir in ask.heirs {
                 request = (request.arg_us(heir.waited))
-                    .arg_ms(heir.lease)
+                    .arg(terms(heir.lease, heir.token_life).as_bytes())
                     .arg(heir.owner.as_bytes());
             }
         }
@@ -236,11 +235,12 @@ fn hold<'a>(ask: &Ask<'a>) -> Cow<'a, str> {
     plain::value(ask)
 }
 
-/// Adds the life of the counter, or 0.
-fn with_life(request: Request, ask: &Ask<'_>) -> Request {
-    match ask.token_life {
-        Some(life) => request.arg_ms(life),
-        None => request.arg(b"0"),
+/// By what a hold is granted, whoever grants it: the lease in ms, and the life of the token counter in ms, if one is asked for.
+fn terms(lease: Duration, life: Option<Duration>) -> String {
+    let ms = |duration: Duration| duration.as_millis().max(1);
+    match life {
+        Some(life) => format!("{}:{}", ms(lease), ms(life)),
+        None => ms(lease).to_string(),
     }
 }
 

@@ -49,7 +49,6 @@ impl Rules for Queued {
         let args = [
             &lease,
             &asker.owner,
-            "0",
             "PUBLISH",
             UNCLAIMED,
             &asker.client,
@@ -68,7 +67,7 @@ impl Rules for Queued {
 
     fn give(&self, server: &mut Store, asker: &Asker, heirs: &[Asker]) -> News {
         let (lease, alive) = (lease(), ALIVE_MS.to_string());
-        let mut args = vec![&*asker.owner, "0", "PUBLISH", UNCLAIMED, &asker.client];
+        let mut args = vec![&*asker.owner, "PUBLISH", UNCLAIMED, &asker.client];
         if !heirs.is_empty() {
             args.extend([&*alive, flag(asker)]);
         }
