@@ -311,12 +311,14 @@ impl Search {
             seat.look_at = Instant::now();
         }
         loop {
+            let seat = &mut *seat;
             let wake = self.end.map_or(seat.look_at, |end| end.min(seat.look_at));
-            let rivals = seat.rivals > 0;
             if let Some(ears) = &mut seat.ears
                 && within(Some(wake), ears.hint()).await.is_some()
             {
-                settle(ears, &lock.servers, rivals).await;
+                // Until somebody has looked the message counts: a waiter that goes before it has leaves the look to the next.
+                seat.look_at = Instant::now();
+                settle(ears, &lock.servers, seat.rivals > 0).await;
             }
             if self.end.is_some_and(|end| Instant::now() >= end) {
                 return Err(self.give_up());

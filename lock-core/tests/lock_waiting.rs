@@ -207,6 +207,60 @@ async fn a_future_dropped_anywhere_leaves_nothing() {
     }
 }
 
+/// Two wait in one client, and the first hears of the release. It goes before it has looked: the message is the second one's then, which
+/// would else sleep for its poll bound.
+#[tokio::test]
+async fn a_waiter_that_goes_when_it_is_called_leaves_the_message_to_the_next() {
+    const BOUND: Duration = Duration::from_millis(300);
+    for kind in [Kind::Reentrant, Kind::Plain, Kind::Write, Kind::Redlock] {
+        for gives_up in [true, false] {
+            let server = Server::start(&[]);
+            let target = server.url().parse().expect("a good URL");
+            let lock = async |options| {
+                let client = Client::connect(&target, options).await;
+                client
+                    .expect("it answers")
+                    .lock(kind, "n")
+                    .expect("a good name")
+            };
+            let holder = lock(ClientOptions::default()).await;
+            let waiter = lock(ClientOptions::default().poll_bound(MINUTE)).await;
+            let guard = holder.acquire_with(for_a_minute()).await.expect("free");
+            // Nobody polls it but this test.
+            let mut first = Box::pin(waiter.acquire_with(match gives_up {
+                true => for_a_minute().wait(Wait::AtMost(BOUND)),
+                false => for_a_minute(),
+            }));
+            let mut poll = || first.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            let end = Instant::now() + BOUND;
+            while Instant::now() < end {
+                assert!(poll().is_pending(), "{kind}: another's");
+                tokio::time::sleep(5 * MS).await;
+                if server.ok(&["PUBSUB", "CHANNELS"]).lines().count() == 1 {
+                    break;
+                }
+            }
+            let mut second = Box::pin(waiter.acquire_with(for_a_minute()));
+            let polled = second
+                .as_mut()
+                .poll(&mut Context::from_waker(Waker::noop()));
+            assert!(polled.is_pending());
+            // The look after the subscription.
+            for _ in 0..5 {
+                tokio::time::sleep(5 * MS).await;
+                assert!(poll().is_pending(), "{kind}: another's");
+            }
+            guard.release().await.expect("held");
+            tokio::time::sleep_until((end + 50 * MS).into()).await;
+            assert_eq!(poll().is_ready(), gives_up, "{kind}");
+            drop(first);
+            let second = tokio::time::timeout(PATIENCE, second).await;
+            let second = second.unwrap_or_else(|_| panic!("{kind} {gives_up}: it sleeps"));
+            second.expect("entered").release().await.expect("held");
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiter_dropped_anywhere_leaves_nothing_and_hands_its_turn_on() {
     let server = Server::start(&[]);
