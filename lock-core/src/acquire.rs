@@ -11,7 +11,7 @@ use crate::{
     hold::{Hold, Who, bad_lease},
     kind::Line,
     lock::{Acquire, Lease, LockInner, Wait},
-    queue::Word,
+    queue::{Word, least_left},
     release::{Giving, Open},
     servers::{GiveBack, Servers, Tried, backoff, passes, release_at},
     topology::NodeError,
@@ -347,10 +347,12 @@ impl Search {
             let mut seat = client.posts.seat(&hold, line);
             // A release may give it the lock before it has asked.
             self.open.add_all();
+            // It was called, and asks whether it has the lock still.
+            let mut called = false;
             while Arc::ptr_eq(&hold, &self.hold) {
                 hold.stand_in_line(seat.is_subscribed());
                 let mut look_at = None;
-                if seat.asks() {
+                if std::mem::take(&mut called) || seat.asks() {
                     if let Some(guard) = self.look().await? {
                         return Ok(guard);
                     }
@@ -364,18 +366,22 @@ impl Search {
                 }
                 let wake = [self.end, look_at].into_iter().flatten().min();
                 match within(wake, seat.word()).await {
-                    // Replicas acknowledge to the one who asks them, so there one more look is needed.
-                    Some(Word::Called { token, lease, from })
-                        if self.hold.durability == Durability::None =>
-                    {
+                    Some(Word::Called { token, lease, from }) => {
                         let lease = lease.min(self.hold.lease);
                         self.hold.may_last(Instant::now(), lease);
-                        if self.hold.grant_for(Some(token), from, lease) {
+                        // Replicas acknowledge to the one who asks them, so there one more look is needed. So it is of a call of which
+                        // nobody knows how old it is, or of one that is too old: the server gives a holder that asks its whole lease, and
+                        // any other its place again.
+                        if self.hold.durability == Durability::None
+                            && let Some(from) = from
+                            && lease.saturating_sub(from.elapsed()) >= least_left(self.hold.lease)
+                            && self.hold.grant_for(Some(token), from, lease)
+                        {
                             return Ok(self.granted());
                         }
-                        self.start_anew();
+                        called = true;
                     }
-                    Some(Word::Called { .. } | Word::Again) => {}
+                    Some(Word::Again) => {}
                     None if self.end.is_some_and(|end| Instant::now() >= end) => {
                         return Err(self.give_up());
                     }

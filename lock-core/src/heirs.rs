@@ -72,7 +72,7 @@ impl Heirs {
                 if let Some(second) = self.said.get(1) {
                     post.placed(&second.owner);
                 }
-                if !post.call(&first.owner, token, first.lease, sent_at) {
+                if !post.call(&first.owner, token, first.lease, Some(sent_at)) {
                     give_back(&self.holds[0]);
                 }
             }

@@ -77,15 +77,15 @@ struct Stamp {
 }
 
 impl Stamp {
-    /// A moment that is surely not after the one when the server's clock showed `server_us`, as long as nobody sets it
-    /// forward. Clocks may differ by a hundredth.
-    fn not_after(&self, server_us: u64) -> Instant {
+    /// A moment that is surely not after the one when the server's clock showed `server_us`; none if that clock was set forward
+    /// since, so far that this shows, or back beyond what this machine knows. Clocks may differ by a hundredth.
+    fn not_after(&self, server_us: u64, now: Instant) -> Option<Instant> {
         let apart = Duration::from_micros(server_us.abs_diff(self.server_us));
         if server_us >= self.server_us {
-            self.sent_at + apart.mul_f64(0.99)
+            let from = self.sent_at + apart.mul_f64(0.99);
+            (from <= now).then_some(from)
         } else {
-            let before = self.sent_at.checked_sub(apart.mul_f64(1.01));
-            before.unwrap_or(self.sent_at)
+            self.sent_at.checked_sub(apart.mul_f64(1.01))
         }
     }
 }
@@ -96,11 +96,11 @@ type Beaten = (Vec<String>, Result<Sent, NodeError>);
 /// What a waiter is told.
 #[derive(Debug)]
 pub(crate) enum Word {
-    /// It has the lock for so long, at least from a moment on that is surely not after the server's.
+    /// It was given the lock for so long, from a moment on that is surely not after the server's; none if nobody knows when.
     Called {
         token: u64,
         lease: Duration,
-        from: Instant,
+        from: Option<Instant>,
     },
     /// Something may have been missed, or it is the first now: ask, if it is yours to ask.
     Again,
@@ -439,6 +439,7 @@ impl Post {
             names: &self.lock.names,
             client: client.id(),
             owners: &owners,
+            waited,
             subscribed,
             publish: client.publish_command(),
         });
@@ -497,8 +498,8 @@ impl Post {
         match news {
             News::Called(called) => {
                 let stamp = self.state().stamp;
-                let from = stamp.map_or(now, |stamp| stamp.not_after(called.server_us));
-                self.call(&called.owner, called.token, called.lease, from.min(now));
+                let from = stamp.and_then(|stamp| stamp.not_after(called.server_us, now));
+                self.call(&called.owner, called.token, called.lease, from);
             }
             // It stays placed: who asks and comes too late has his place still.
             News::Turn(owner) => {
@@ -511,7 +512,13 @@ impl Post {
     }
 
     /// Tells a waiter that it has the lock; false if nobody of that name waits.
-    pub(crate) fn call(&self, owner: &str, token: u64, lease: Duration, from: Instant) -> bool {
+    pub(crate) fn call(
+        &self,
+        owner: &str,
+        token: u64,
+        lease: Duration,
+        from: Option<Instant>,
+    ) -> bool {
         let mut word = Some(Word::Called { token, lease, from });
         let mut told = false;
         self.state().each(owner, |waiter| {
@@ -553,6 +560,11 @@ async fn heard(ears: &mut Option<Subscription>) -> bool {
 /// When to claim a hold that was given for `lease` only: soon, but not so soon that short work pays for it.
 pub(crate) fn claim_after(lease: Duration) -> Duration {
     (lease / 4).saturating_sub(drift(lease))
+}
+
+/// How much must be left of a call that is believed, if `lease` was asked for: enough to claim the rest, with lost answers.
+pub(crate) fn least_left(lease: Duration) -> Duration {
+    (lease / 2).min(Duration::from_secs(1))
 }
 
 #[cfg(test)]

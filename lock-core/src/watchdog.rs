@@ -40,7 +40,7 @@ impl Watchdog {
             background.spawn_uncounted(run(Arc::clone(&self.queue)));
         }
         let first = match hold.is_unclaimed() {
-            true => Instant::now() + claim_after(hold.granted_lease()),
+            true => hold.sent_at() + claim_after(hold.granted_lease()),
             false => hold.sent_at() + period(hold.lease),
         };
         self.queue.insert(hold, first);

@@ -12,72 +12,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-use futures_util::FutureExt;
 use lock_core::{
-    Acquire, Client, ClientOptions, ErrorKind, GuardEvent, Kind, Lease, Lock, Owner, Wait,
+    Client, ClientOptions, ErrorKind, GuardEvent, Kind, Lease, Lock, Owner, Wait,
     diagnostics::Tracer,
 };
-use lock_support::{Loss, Relay, shapes::only_latches_and_tokens_stay};
+use lock_support::{
+    Loss, Relay,
+    lines::{MINUTE, MS, client, listen, lock, minute, wait_for, wait_with, waits},
+    shapes::only_latches_and_tokens_stay,
+};
 use support::{PATIENCE, Server};
 
-const MS: Duration = Duration::from_millis(1);
-const MINUTE: Duration = Duration::from_secs(60);
 const KINDS: [Kind; 2] = [Kind::Queued, Kind::Fair];
-
-async fn client(url: &str) -> Client {
-    let target = url.parse().expect("a good URL");
-    Client::connect(&target, ClientOptions::default())
-        .await
-        .expect("it answers")
-}
-
-async fn lock(server: &Server, kind: Kind) -> Lock {
-    let client = client(&server.url()).await;
-    client.lock(kind, "q").expect("a good name")
-}
-
-fn minute() -> Acquire {
-    Acquire::default()
-        .wait(Wait::AtMost(PATIENCE))
-        .lease(Lease::Fixed(MINUTE))
-}
-
-/// Waits until so many have a place in the line: owners of a fair lock, clients of a queued one.
-fn waits(server: &Server, kind: Kind, places: usize) {
-    let question = match kind {
-        Kind::Fair => ["LLEN", "redisson_lock_queue:{q}"],
-        _ => ["HLEN", "locklab_queue:{q}"],
-    };
-    server.wait_for(&question, |length| length == places.to_string());
-}
-
-/// Waits until so many clients can be told something.
-fn listen(server: &Server, kind: Kind, clients: usize) {
-    if kind == Kind::Fair {
-        server.wait_for(&["PUBSUB", "NUMPAT"], |count| count == clients.to_string());
-    } else {
-        server.wait_for(&["PUBSUB", "CHANNELS"], |channels| {
-            channels.lines().count() == clients
-        });
-    }
-}
-
-fn wait_for(
-    lock: &Lock,
-) -> tokio::task::JoinHandle<Result<lock_core::Guard, lock_core::LockError>> {
-    wait_with(lock, minute())
-}
-
-fn wait_with(
-    lock: &Lock,
-    how: Acquire,
-) -> tokio::task::JoinHandle<Result<lock_core::Guard, lock_core::LockError>> {
-    let lock = lock.clone();
-    let mut acquire = Box::pin(async move { lock.acquire_with(how).await });
-    // Whoever was polled once has come, also if he only waits in his client.
-    assert!((&mut acquire).now_or_never().is_none(), "nobody holds it");
-    tokio::spawn(acquire)
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn waiters_of_several_clients_get_it_in_the_order_of_their_arrival() {

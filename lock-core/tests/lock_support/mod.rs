@@ -2,6 +2,7 @@
 // Each test program uses its own part of this.
 #![allow(dead_code, unreachable_pub)]
 
+pub mod lines;
 pub mod shapes;
 
 use std::{
