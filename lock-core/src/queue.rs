@@ -423,16 +423,20 @@ impl Post {
 
     /// One beat, with those who must have a place when it comes to the server.
     async fn beat(&self) -> Beaten {
-        let (owners, subscribed) = {
+        let (owners, waited, subscribed) = {
             let state = self.state();
             let mut owners: Vec<String> = Vec::new();
             let mut known = BTreeSet::new();
+            let mut waited = Duration::ZERO;
             for waiter in state.waiters.values().filter(|waiter| waiter.placed) {
+                if owners.is_empty() {
+                    waited = waiter.hold.waited();
+                }
                 if known.insert(waiter.owner.as_str()) {
                     owners.push(waiter.owner.clone());
                 }
             }
-            (owners, state.subscribed)
+            (owners, waited, state.subscribed)
         };
         let client = &self.lock.client;
         let request = self.line.beat(&Waiting {

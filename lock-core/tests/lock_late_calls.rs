@@ -32,7 +32,7 @@ fn heartbeat_of_another(server: &Server) {
         LINE,
         "locklab_queue_order:{q}",
     ];
-    let args = ["peer", "3000", "0", "PUBLISH", "2000"];
+    let args = ["peer", "3000", "0", "PUBLISH", "2000", "peer:1", "0"];
     server.ok(&[&["EVAL", script, "4"], &keys[..], &args].concat());
 }
 

@@ -267,7 +267,10 @@ pub(crate) enum Ears {
 pub(crate) struct Waiting<'a> {
     pub(crate) names: &'a Names,
     pub(crate) client: &'a str,
+    /// In the order in which they came.
     pub(crate) owners: &'a [String],
+    /// For how long the first of them has waited.
+    pub(crate) waited: Duration,
     /// The client hears what is said to it.
     pub(crate) subscribed: bool,
     pub(crate) publish: &'static str,

@@ -181,6 +181,8 @@ impl Line for Queued {
             .arg(flag(waiting.subscribed))
             .arg(waiting.publish.as_bytes())
             .arg_ms(UNCLAIMED)
+            .arg(waiting.owners.first().map_or("", String::as_str).as_bytes())
+            .arg_us(waiting.waited)
     }
 
     fn read_beat(&self, value: &Value) -> Option<Beat> {

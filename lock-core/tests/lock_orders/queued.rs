@@ -90,7 +90,16 @@ impl Rules for Queued {
 
     fn beat(&self, server: &mut Store, asker: &Asker) -> News {
         let alive = ALIVE_MS.to_string();
-        let args = [&asker.client, &*alive, flag(asker), "PUBLISH", UNCLAIMED];
+        let waited = asker.waited_us.to_string();
+        let args = [
+            &*asker.client,
+            &alive,
+            flag(asker),
+            "PUBLISH",
+            UNCLAIMED,
+            &asker.owner,
+            &waited,
+        ];
         let Answer::Many(parts) = run(server, &self.0.beat, &KEYS, &args) else {
             panic!("a beat is answered with a list");
         };
