@@ -2,17 +2,27 @@
 -- passed over. {server's ms, for how long it is another's in ms, -1 without end, -2: nobody's, the first in the line or '', 1: the lock is free,
 -- numbers from 1 on of owners who have no place ...}.
 -- ARGV: publish command, how long a place lasts in ms, the client's owners.
-local now, there, absent = clock(), {}, {}
+local now, place, there, absent = clock(), ARGV[2], {}, {}
 for i = 3, #ARGV do
-    if redis.call('zscore', deadlines, ARGV[i]) then
-        redis.call('zadd', deadlines, now + ARGV[2], ARGV[i])
-        there[#there + 1] = ARGV[i]
-    else
-        absent[#absent + 1] = i - 2
+    absent[ARGV[i]] = true
+end
+-- The line is read once, whatever the number of owners.
+local peers, peer, last = 0, nil, 0
+for _, owner in ipairs(redis.call('lrange', queue, 0, -1)) do
+    if absent[owner] then
+        if peer then
+            last, peer = tonumber(redis.call('zscore', deadlines, peer) or now), nil
+        end
+        redis.call('zadd', deadlines, until_when(now, place, last, peers, MOST_WAITS * peers), owner)
+        there[#there + 1] = owner
+        absent[owner] = nil
+    elseif not ours(owner) then
+        peers, peer = peers + 1, owner
     end
 end
 if there[1] then
-    keep(now)
+    local _, farthest_of_all = farthest(now)
+    keep(now, farthest_of_all)
 end
 local left, free = redis.call('pttl', lock), 0
 local head
@@ -26,7 +36,9 @@ else
     head = redis.call('lindex', queue, 0)
 end
 local answer = {now, left, head or '', free}
-for i, number in ipairs(absent) do
-    answer[4 + i] = number
+for i = 3, #ARGV do
+    if absent[ARGV[i]] then
+        answer[#answer + 1] = i - 2
+    end
 end
 return answer

@@ -8,6 +8,10 @@
 local lock, queue, deadlines, offer, channel = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 -- Who heard that he was called has so long to come; whom nobody heard for may be about to subscribe.
 local HEARD_MS, UNHEARD_MS = 1000, 100
+-- Whoever takes the lock by RFairLock's scripts, or gives up by them, takes its wait from the deadline of each that stays: 300 s if
+-- its caller names no other, here up to an hour. We take nothing from anybody. So one of ours needs so much in hand for each peer that is ahead
+-- of it, and nothing for ours; at the head it has what a place lasts, and leaves a peer no longer than that if its client dies.
+local WAIT_MS, MOST_WAITS = 300000, 12
 -- For so long the line outlasts the last deadline in it, however far away that is, up to ten years. RFairLock's scripts move no end: a
 -- line of peers alone that is never empty ends a day after the last deadline that one of us saw, and must not end sooner.
 local KEPT_MS, MOST_MS = 86400000, 315360000000
@@ -17,9 +21,25 @@ local function clock()
     return now[1] * 1000 + math.floor(now[2] / 1000)
 end
 
+-- The ids of our clients are UUIDs of version 8, those of RFairLock's of version 4.
+local function ours(owner)
+    return string.sub(owner, 15, 15) == '8'
+end
+
+-- Until when one of ours counts as waiting behind so many peers; the last of them counts until `last`, which says how long they wait.
+local function until_when(now, place, last, least, most)
+    local waits = math.ceil((last - now - place) / WAIT_MS)
+    return now + place + WAIT_MS * math.max(least, math.min(waits, most))
+end
+
+-- The owner with the last deadline in the line, and that deadline; nobody and now, if there is none.
+local function farthest(now)
+    local last = redis.call('zrange', deadlines, -1, -1, 'withscores')
+    return last[1] or '', tonumber(last[2] or now)
+end
+
 -- Lets the line end some time if nobody ever comes again.
-local function keep(now)
-    local last = tonumber(redis.call('zrange', deadlines, -1, -1, 'withscores')[2] or now)
+local function keep(now, last)
     local ms = string.format('%.0f', math.min(math.max(last - now, 0), MOST_MS) + KEPT_MS)
     redis.call('pexpire', queue, ms)
     redis.call('pexpire', deadlines, ms)

@@ -33,16 +33,24 @@ if free then
     end
     left = ms
 end
-if waits then
-    redis.call('zadd', deadlines, now + ARGV[4], owner)
-    -- The list decides about the order; the set alone would be no place.
-    if not redis.call('lpos', queue, owner) then
-        if not free then
-            -- Nobody is called any more; and who was a witness once and had left is none.
-            redis.call('del', offer)
-        end
-        redis.call('rpush', queue, owner)
-        keep(now)
+-- The list decides about the order; the set alone would be no place.
+if waits and redis.call('lpos', queue, owner) then
+    -- A beat knows better what is ahead.
+    redis.call('zadd', deadlines, 'gt', now + ARGV[4], owner)
+elseif waits then
+    if not free then
+        -- Nobody is called any more; and who was a witness once and had left is none.
+        redis.call('del', offer)
     end
+    local length = redis.call('rpush', queue, owner)
+    if length == 1 then
+        -- Whose list was lost has no place; RFairLock goes by the deadline alone, and would never put it into the line again.
+        redis.call('del', deadlines)
+    end
+    local tail, last = farthest(now)
+    local least = (tail == '' or ours(tail)) and 0 or 1
+    local mine = until_when(now, ARGV[4], last, least, MOST_WAITS * (length - 1))
+    redis.call('zadd', deadlines, mine, owner)
+    keep(now, math.max(last, mine))
 end
 return {0, left, now}

@@ -6,7 +6,7 @@ use std::{
 };
 
 use futures_util::future::join_all;
-use uuid::Uuid;
+use uuid::{Builder, Uuid, Version};
 
 pub use crate::options::{AddressMap, ClientOptions};
 use crate::{
@@ -129,7 +129,7 @@ impl Client {
         let concerns = concerns(&routes, &options).await;
         Ok(Client {
             inner: Arc::new(Shared {
-                id: Uuid::new_v4().to_string(),
+                id: fresh_id(),
                 options,
                 shape: target.shape(),
                 set: target.set(),
@@ -145,7 +145,8 @@ impl Client {
         })
     }
 
-    /// This client's identity, a UUID in lower case.
+    /// This client's identity, a UUID in lower case. It is of version 8, by which a fair lock tells our waiters from those of a Java
+    /// client, whose identity is of version 4.
     pub fn id(&self) -> &str {
         &self.inner.id
     }
@@ -290,6 +291,12 @@ impl Client {
             route.close().await;
         }
     }
+}
+
+fn fresh_id() -> String {
+    let random = Uuid::new_v4().into_bytes();
+    let id = Builder::from_bytes(random).with_version(Version::Custom);
+    id.into_uuid().to_string()
 }
 
 /// What is dangerous about the servers that are connected. Nobody is dialled, and nobody is waited for longer than for

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use lock_core::{Acquire, Client, ClientOptions, Kind, Lease, Lock, Wait};
 use support::{
     PATIENCE, Server,
-    java::{Fared, Peers, Wants},
+    fared::{Fared, all_had_their_share},
+    java::{Peers, Wants},
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -65,4 +66,39 @@ async fn threads_of_redisson_wait_for_our_hold_and_enter_after_it() {
             assert!(thread.longest < held + PATIENCE / 2, "{word}: {thread:?}");
         }
     }
+}
+
+/// Beside a waiter of ours, and it beside them: deadlines that one side gives and the other takes from are enough for both.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fair_lock_is_shared_evenly_with_threads_of_redisson() {
+    const HOLD: Duration = Duration::from_millis(20);
+    const RUN: Duration = Duration::from_secs(8);
+    let server = Server::start(&[]);
+    let Some(mut peers) = Peers::start(Wants {
+        url: &server.url(),
+        kind: "fair",
+        name: NAME,
+        threads: 4,
+        hold: HOLD,
+        run: RUN,
+    }) else {
+        return;
+    };
+    let lock = lock(&server, Kind::Fair).await;
+    let began = Instant::now();
+    peers.begin();
+    let mut ours = Fared::default();
+    while began.elapsed() < RUN {
+        let asked = Instant::now();
+        let guard = lock.acquire_with(patient()).await;
+        ours.waited(asked.elapsed());
+        // Nobody is to wait for so long; the verdict says who did.
+        let Ok(guard) = guard else { continue };
+        ours.grants += 1;
+        tokio::time::sleep(HOLD).await;
+        guard.release().await.expect("held");
+    }
+    let mut all = end(peers).await;
+    all.push(ours);
+    all_had_their_share(&all, RUN);
 }

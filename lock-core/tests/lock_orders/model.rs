@@ -176,7 +176,8 @@ impl State {
         let now_us = self.server.now_us;
         Asker {
             client: format!("c{}", party.client),
-            owner: format!("c{who}:{}", party.turn),
+            // A fair lock's scripts know owners of ours by their form.
+            owner: format!("00000000-0000-8000-8000-{who:012}:{}", party.turn),
             listens: party.listens,
             waited_us: now_us - party.came_us.unwrap_or(now_us),
         }

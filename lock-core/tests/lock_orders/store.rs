@@ -155,7 +155,10 @@ impl Store {
                 _ => return None,
             },
             ("SET", [key, value, rest @ ..]) => self.set(key, value, rest)?,
-            ("LINDEX" | "LPOP" | "RPUSH" | "LPUSH" | "LREM" | "LPOS", [key, rest @ ..]) => {
+            (
+                "LINDEX" | "LPOP" | "LRANGE" | "RPUSH" | "LPUSH" | "LREM" | "LPOS",
+                [key, rest @ ..],
+            ) => {
                 let Item::List(items) = self.made(key, Item::List(Vec::new())) else {
                     return None;
                 };
@@ -250,6 +253,7 @@ fn list(command: &str, items: &mut Vec<String>, args: &[&str]) -> Option<Answer>
         ("LINDEX", ["0"]) => items.first().cloned().map_or(Answer::Nil, text),
         ("LPOP", []) if items.is_empty() => Answer::Nil,
         ("LPOP", []) => text(items.remove(0)),
+        ("LRANGE", ["0", "-1"]) => Answer::Many(items.iter().map(text).collect()),
         ("RPUSH", [value]) => {
             items.push((*value).to_owned());
             Answer::Int(items.len() as i64)
@@ -275,6 +279,12 @@ fn sorted(command: &str, members: &mut BTreeMap<String, i64>, args: &[&str]) -> 
     Some(match (command, args) {
         ("ZADD", [score, member]) => {
             let before = members.insert((*member).to_owned(), number(score)?);
+            Answer::Int(before.is_none().into())
+        }
+        ("ZADD", [word, score, member]) if word.eq_ignore_ascii_case("gt") => {
+            let score = number(score)?;
+            let before = members.get(*member).copied();
+            members.insert((*member).to_owned(), before.unwrap_or(score).max(score));
             Answer::Int(before.is_none().into())
         }
         ("ZSCORE", [member]) => members

@@ -9,6 +9,7 @@ use std::{
 };
 
 use super::die_with;
+pub use super::fared::Fared;
 
 /// What the threads of a JVM want.
 #[derive(Debug, Clone, Copy)]
@@ -21,16 +22,6 @@ pub struct Wants<'a> {
     pub hold: Duration,
     /// After this nobody begins to wait any more.
     pub run: Duration,
-}
-
-/// How a thread fared.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Fared {
-    pub grants: u32,
-    /// The longest of its waits, one that goes on at the end included.
-    pub longest: Duration,
-    /// All of them.
-    pub waited: Duration,
 }
 
 /// A JVM that is connected, and waits for its start. Dropping it kills it.
@@ -94,7 +85,7 @@ impl Peers {
 
     /// Waits for the end of the run; how each thread fared. Blocks.
     pub fn end(mut self) -> Vec<Fared> {
-        (0..self.threads).map(|_| fared(&self.line())).collect()
+        (0..self.threads).map(|_| read(&self.line())).collect()
     }
 
     fn line(&mut self) -> String {
@@ -113,7 +104,7 @@ impl Drop for Peers {
 }
 
 /// What a line of Peers.java says.
-fn fared(line: &str) -> Fared {
+fn read(line: &str) -> Fared {
     let number = |name: &str| -> f64 {
         let (_, rest) = (line.split_once(&format!("\"{name}\":")))
             .unwrap_or_else(|| panic!("no {name} in {line}"));

@@ -3,6 +3,7 @@
 #![allow(dead_code, unreachable_pub)]
 
 pub mod cluster;
+pub mod fared;
 pub mod java;
 pub mod monitor;
 pub mod sentinel;
