@@ -40,6 +40,7 @@ pub static BUILTINS: &[Builtin] = &builtin![
     "failover-wait-all-cluster"
     "failover-min-replicas"
     "wait-one-other-promoted"
+    "forgotten-replica-wait-all"
     "split-brain"
     "split-brain-min-replicas"
     "crash-single-aof"

@@ -10,7 +10,7 @@ use crate::{
     guard::Guard,
     hold::{Hold, Who, bad_lease},
     kind::Line,
-    lock::{Acquire, Lease, LockInner, Wait},
+    lock::{Acquire, Lease, LockInner, Owner, Wait},
     queue::{Word, least_left},
     release::{Giving, Open},
     servers::{GiveBack, Servers, Tried, backoff, passes, release_at},
@@ -45,6 +45,11 @@ pub(crate) async fn acquire_for(
         return Err(LockError::local(ErrorKind::Invalid, ACTION, name, why));
     }
     let durability = how.durability.unwrap_or(options.durability);
+    let mistaken = durability.mistake().map(str::to_owned);
+    if let Some(why) = mistaken.or_else(|| how.owner.and_then(Owner::mistake)) {
+        let name = &lock.names.key;
+        return Err(LockError::local(ErrorKind::Invalid, ACTION, name, why));
+    }
     let began = Instant::now();
     let (once, end) = match how.wait {
         Wait::AtMost(wait) if !wait.is_zero() => (false, began.checked_add(wait)),

@@ -78,7 +78,7 @@ impl Shared {
         text.push_str(&self.id);
         text.push(':');
         // Writing to a string cannot fail.
-        let _ = write!(text, "{}", owner.0);
+        let _ = write!(text, "{}", owner.number());
         text
     }
 
@@ -105,9 +105,13 @@ impl Client {
     /// Connects and discovers the topology. Must be called on a Tokio runtime, which then carries the
     /// client's background work.
     ///
-    /// Errors: `Failed` if no server answered, for independent masters no majority; `Invalid` if the target cannot work.
+    /// Errors: `Failed` if no server answered, for independent masters no majority; `Invalid` if the target or a setting
+    /// cannot work.
     pub async fn connect(target: &Target, options: ClientOptions) -> Result<Self, LockError> {
         const ACTION: &str = "connect to";
+        options.check().map_err(|why| {
+            LockError::local(ErrorKind::Invalid, ACTION, &target.to_string(), why)
+        })?;
         let tls = match target.tls {
             false => None,
             true => Some(

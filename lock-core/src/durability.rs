@@ -17,11 +17,13 @@ pub enum Durability {
     /// The master's word is enough.
     #[default]
     None,
-    /// At least this many replicas.
+    /// At least this many replicas, 1 or more.
     Wait(u32),
-    /// Every replica that the topology knows of.
+    /// Every replica: as many as [`ClientOptions::replicas`](crate::ClientOptions::replicas) says, otherwise the most that this
+    /// client ever saw, by the word of the master, the sentinels or the cluster. The number never falls because one is not seen any
+    /// more, and where none was ever seen the acquire is refused as `NotDurable`, with nothing taken.
     WaitAll,
-    /// As many replicas as make, with the master, more than half of the servers that have the data.
+    /// As many replicas as make, with the master, more than half of the servers that have the data; of as many as `WaitAll` counts.
     WaitMajority,
     /// The disk of the master and the disks of this many replicas, by WAITAOF: servers of 7.2 or newer with an
     /// append-only file. Others refuse such an acquire before anything is taken.
@@ -38,10 +40,23 @@ impl Durability {
         format!("{acked} of {demanded} {who} acknowledged")
     }
 
+    /// Why nothing can be asked for so, if so.
+    pub(crate) fn mistake(self) -> Option<&'static str> {
+        (self == Durability::Wait(0)).then_some("wait:K asks for 1 replica or more")
+    }
+
+    /// How many acknowledgements that is of a master with `replicas`, where it depends on them.
+    pub(crate) fn demand(self, replicas: u32) -> Option<u32> {
+        match self.wait_for(Duration::ZERO)?.replicas {
+            all @ (Replicas::All | Replicas::Majority) => Some(all.of(replicas)),
+            Replicas::AtLeast(_) | Replicas::Disks(_) => None,
+        }
+    }
+
     /// What is asked of the server, with the time it may take.
     pub(crate) fn wait_for(self, timeout: Duration) -> Option<WaitFor> {
         let replicas = match self {
-            Durability::None | Durability::Wait(0) => return None,
+            Durability::None => return None,
             Durability::Wait(count) => Replicas::AtLeast(count),
             Durability::WaitAll => Replicas::All,
             Durability::WaitMajority => Replicas::Majority,

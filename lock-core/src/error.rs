@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::topology::{CLOSED, NodeError, RESTARTED};
+use crate::topology::{CLOSED, NodeError, RESTARTED, UNREPLICATED};
 
 /// The class of a [`LockError`]. Its [name](ErrorKind::name) stays what it is over all versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -16,8 +16,8 @@ pub enum ErrorKind {
     Failed,
     /// The answer was lost: it may or may not have been done.
     Unknown,
-    /// Fewer replicas acknowledged than asked for. What was taken has been given back, and that was
-    /// acknowledged: the lock is certainly not held.
+    /// Fewer replicas acknowledged than asked for, or all were asked for and none is known. What was taken has been given
+    /// back, and that was acknowledged: the lock is certainly not held.
     NotDurable,
     /// A name, option or URL that cannot work.
     Invalid,
@@ -84,6 +84,10 @@ impl LockError {
         lock: &str,
         error: NodeError,
     ) -> Self {
+        let kind = match error.code.as_deref() {
+            Some(UNREPLICATED) if kind == ErrorKind::Failed => ErrorKind::NotDurable,
+            _ => kind,
+        };
         let mut why = error.message;
         if let Some(code) = error.code.as_ref().filter(|code| !why.contains(*code)) {
             why = format!("{code}: {why}");
@@ -160,7 +164,7 @@ impl LockError {
 
 /// Whether a server sends this code; the others are this crate's own, for errors that no server answered.
 fn is_of_a_server(code: &str) -> bool {
-    code != RESTARTED && code != CLOSED
+    ![RESTARTED, CLOSED, UNREPLICATED].contains(&code)
 }
 
 impl fmt::Display for LockError {

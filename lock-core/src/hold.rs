@@ -28,9 +28,12 @@ pub(crate) fn drift(lease: Duration) -> Duration {
 /// A lease that nobody lives to see the end of: that of what has none, and the longest that can be asked for.
 pub(crate) const ENDLESS: Duration = Duration::from_secs(100 * 366 * 86_400);
 
+/// What is kept back for clocks that differ leaves something of it.
+pub(crate) const SHORTEST_LEASE: Duration = Duration::from_millis(3);
+
 /// Why nobody can have this lease, if so.
 pub(crate) fn bad_lease(lease: Duration) -> Option<&'static str> {
-    if lease < Duration::from_millis(3) {
+    if lease < SHORTEST_LEASE {
         return Some(
             "a lease is at least 3 ms, since 2 of them are kept back for clocks that differ",
         );

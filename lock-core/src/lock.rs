@@ -13,7 +13,7 @@ use crate::{
     client::Shared,
     clock::Instant,
     durability::Durability,
-    error::LockError,
+    error::{ErrorKind, LockError},
     guard::Guard,
     kind::{Form, Held, Kind},
     names::Names,
@@ -24,7 +24,10 @@ use crate::{
 
 /// Who holds. The same owner may hold a re-entrant lock several times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Owner(pub(crate) u64);
+pub struct Owner {
+    number: u64,
+    is_fresh: bool,
+}
 
 /// Fresh owners count from here, so that they never meet a caller's own numbers.
 const FIRST_FRESH: u64 = 1 << 63;
@@ -33,13 +36,40 @@ impl Owner {
     /// A fresh owner, never used before in this process.
     pub fn fresh() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(FIRST_FRESH);
-        Owner(NEXT.fetch_add(1, Ordering::Relaxed))
+        Owner {
+            number: NEXT.fetch_add(1, Ordering::Relaxed),
+            is_fresh: true,
+        }
     }
 
-    /// An owner that the caller numbers (`<client id>:<number>` on the wire), 0 to 2^63 − 1; the numbers
-    /// above are for fresh owners.
+    /// An owner that the caller numbers (`<client id>:<number>` on the wire), 0 to 2^63 − 1. The numbers above are those of fresh
+    /// owners, whose locks it would enter: whatever is asked for with one is refused as `Invalid`, and nothing is sent.
     pub fn numbered(n: u64) -> Self {
-        Owner(n)
+        Owner {
+            number: n,
+            is_fresh: false,
+        }
+    }
+
+    /// The owner of a hold, by the number that stands on the server.
+    pub(crate) fn of_hold(number: u64) -> Self {
+        Owner {
+            number,
+            is_fresh: number >= FIRST_FRESH,
+        }
+    }
+
+    /// Its number on the wire.
+    pub(crate) fn number(self) -> u64 {
+        self.number
+    }
+
+    /// Why nothing can be asked for with it, if so.
+    pub(crate) fn mistake(self) -> Option<String> {
+        (!self.is_fresh && self.number >= FIRST_FRESH).then(|| {
+            let (number, most) = (self.number, FIRST_FRESH - 1);
+            format!("owner {number} is no number of a caller's: 0 to {most} is allowed")
+        })
     }
 }
 
@@ -223,7 +253,13 @@ impl Lock {
     }
 
     /// How many times this client's `owner` holds it, by the word of the servers; 0 if another does or nobody.
+    ///
+    /// Errors: `Invalid` for a number that is no caller's, else as [`holder`](Lock::holder).
     pub async fn holds_of(&self, owner: Owner) -> Result<u64, LockError> {
+        if let Some(why) = owner.mistake() {
+            let kind = ErrorKind::Invalid;
+            return Err(LockError::local(kind, "look at", self.name(), why));
+        }
         let text = self.inner.client.owner_text(owner);
         let holders = self.holders().await?;
         let ours = holders.iter().find(|holder| holder.owner == text);

@@ -4,7 +4,20 @@ use std::{
     collections::HashMap, fmt, net::SocketAddr, path::PathBuf, str::FromStr, time::Duration,
 };
 
-use crate::{diagnostics::Tracer, durability::Durability};
+use crate::{
+    diagnostics::Tracer,
+    durability::Durability,
+    hold::{ENDLESS, SHORTEST_LEASE},
+    kind::LATCH_LIFE,
+    release::ANSWERS,
+};
+
+const MS: Duration = Duration::from_millis(1);
+/// A request is asked again for so many response timeouts, and the servers must know it still: their latches end after this.
+const LONGEST_ANSWER: Duration =
+    Duration::from_millis(LATCH_LIFE.as_millis() as u64 / ANSWERS as u64);
+/// What is waited for longer than a day is not waited for. A bound is needed, since instants have an end.
+const LONGEST_WAIT: Duration = Duration::from_secs(86_400);
 
 /// Announced address to the address to dial instead (a proxy, a published port).
 pub type AddressMap = HashMap<(String, u16), SocketAddr>;
@@ -130,37 +143,49 @@ impl FromStr for PubSub {
 }
 
 /// How a client behaves; `Default` suits a lease of tens of seconds on a local network.
+///
+/// [`Client::connect`](crate::Client::connect) refuses what cannot work as `Invalid`, before it dials anybody: it names the setting, its
+/// value and what is allowed.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 #[must_use = "it does nothing until a client connects with it"]
 pub struct ClientOptions {
     /// Longest wait for one reply before it counts as lost; also the bound of [`Wait::Try`](crate::Wait::Try).
-    /// Default 1 s.
+    /// 1 ms to 7.5 s: a request is asked again for four times as long, and a server knows it again for 30 s. Default 1 s.
     pub response_timeout: Duration,
-    /// Longest wait for a connection. Default 1 s.
+    /// Longest wait for a connection, 1 ms to a day. Default 1 s.
     pub connect_timeout: Duration,
-    /// Lease of a renewed lock; renewed each third of it. Default 30 s, as the Redisson family has it.
+    /// Lease of a renewed lock, 3 ms to a hundred years; renewed each third of it. Default 30 s, as the Redisson family has it.
     pub watchdog_lease: Duration,
-    /// A waiter looks at the lock at least this often, whatever messages it gets or misses. Default 1 s.
+    /// A waiter looks at the lock at least this often, whatever messages it gets or misses; 1 ms to a day. Default 1 s.
     pub poll_bound: Duration,
     /// Durability of every acquire that does not say otherwise. Default none.
     pub durability: Durability,
-    /// Longest wait for the replicas' acknowledgements; servers round it up to their tick (100 ms with
+    /// Longest wait for the replicas' acknowledgements, 1 ms to a day; servers round it up to their tick (100 ms with
     /// `hz 10`). Default 500 ms.
     pub durability_timeout: Duration,
-    /// Longest wait for one of several independent masters; `None` is a twentieth of the lease, at least
+    /// How many replicas each master has, 1 or more: what [`Durability::WaitAll`] and [`Durability::WaitMajority`] go by. What the
+    /// target's URL says (`?replicas=N`) is used where this is `None`.
+    ///
+    /// Without it they go by the most replicas that this client ever saw, and that number does not fall while the client lives:
+    /// a master that is cut off lists none. So a set that is made smaller grants nothing until its clients are made anew or are
+    /// given the number (sentinels list a replica that is gone until `SENTINEL RESET`, a cluster until `CLUSTER FORGET`), and a
+    /// replica that was never seen, since it was gone before a client of a single server came, is not asked for.
+    /// [`Client::concerns`](crate::Client::concerns) says which number is in force.
+    pub replicas: Option<u32>,
+    /// Longest wait for one of several independent masters, 1 ms to a day; `None` is a twentieth of the lease, at least
     /// 50 ms, at most `response_timeout` and half the lease. A silent minority never costs it.
     pub node_timeout: Option<Duration>,
     /// A server that has run for less than this grants nothing: what it had granted before may have been lost with its
     /// memory. As long as the longest lease, it makes Redlock safe over masters without persistence (antirez's delayed
-    /// restart). All clients of a lock must set it; releases and renewals go on. Default none.
+    /// restart). All clients of a lock must set it; releases and renewals go on. A hundred years at most. Default none.
     ///
     /// The server says itself since when it runs, by its own clock in whole seconds, so that it may be kept waiting a
     /// second longer; servers that were just installed are kept waiting too. Costs one INFO for each connection.
     pub restart_delay: Option<Duration>,
     /// Where to dial instead of announced addresses.
     pub address_map: AddressMap,
-    /// CLIENT SETNAME of each connection.
+    /// CLIENT SETNAME of each connection: printable ASCII without spaces, as servers want it.
     pub client_name: Option<String>,
     /// How connections to a `rediss` target are made.
     pub tls: TlsOptions,
@@ -187,6 +212,7 @@ impl Default for ClientOptions {
             poll_bound: Duration::from_secs(1),
             durability: Durability::None,
             durability_timeout: Duration::from_millis(500),
+            replicas: None,
             node_timeout: None,
             restart_delay: None,
             address_map: AddressMap::new(),
@@ -234,6 +260,12 @@ impl ClientOptions {
     /// Sets the longest wait for the replicas' acknowledgements.
     pub fn durability_timeout(mut self, timeout: Duration) -> Self {
         self.durability_timeout = timeout;
+        self
+    }
+
+    /// Sets how many replicas each master has.
+    pub fn replicas(mut self, replicas: u32) -> Self {
+        self.replicas = Some(replicas);
         self
     }
 
@@ -291,6 +323,59 @@ impl ClientOptions {
         self
     }
 
+    /// What cannot work: the setting, its value, what is allowed.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let durations = [
+            (
+                "response_timeout",
+                Some(self.response_timeout),
+                MS,
+                LONGEST_ANSWER,
+            ),
+            (
+                "connect_timeout",
+                Some(self.connect_timeout),
+                MS,
+                LONGEST_WAIT,
+            ),
+            (
+                "watchdog_lease",
+                Some(self.watchdog_lease),
+                SHORTEST_LEASE,
+                ENDLESS,
+            ),
+            ("poll_bound", Some(self.poll_bound), MS, LONGEST_WAIT),
+            (
+                "durability_timeout",
+                Some(self.durability_timeout),
+                MS,
+                LONGEST_WAIT,
+            ),
+            ("node_timeout", self.node_timeout, MS, LONGEST_WAIT),
+            ("restart_delay", self.restart_delay, Duration::ZERO, ENDLESS),
+        ];
+        for (name, value, least, most) in durations {
+            if let Some(value) = value.filter(|value| !(least..=most).contains(value)) {
+                return Err(format!(
+                    "{name} is {value:?}, and {least:?} to {most:?} is allowed"
+                ));
+            }
+        }
+        if let Some(why) = self.durability.mistake() {
+            return Err(format!("durability is {}: {why}", self.durability));
+        }
+        if self.replicas == Some(0) {
+            return Err("replicas is 0, and 1 or more is allowed".to_owned());
+        }
+        let name = self.client_name.as_deref().unwrap_or_default();
+        if !name.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(format!(
+                "client_name is {name:?}, and printable ASCII without spaces is allowed"
+            ));
+        }
+        Ok(())
+    }
+
     /// For how long a writer that has looked comes before new readers; longer than until it looks again.
     pub(crate) fn writers_first(&self) -> Option<Duration> {
         self.writer_preference.then(|| self.poll_bound * 3 / 2)
@@ -310,5 +395,30 @@ impl ClientOptions {
             .unwrap_or_else(|| (lease / 20).max(Duration::from_millis(50)))
             .min(self.response_timeout)
             .min(lease / 2)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_setting_is_named_with_its_value_and_what_is_allowed() {
+        let wrong = |set: fn(&mut ClientOptions)| {
+            let mut options = ClientOptions::default();
+            set(&mut options);
+            options.check().expect_err("it cannot work")
+        };
+        assert_eq!(ClientOptions::default().check(), Ok(()));
+        assert_eq!(
+            wrong(|options| options.poll_bound = Duration::ZERO),
+            "poll_bound is 0ns, and 1ms to 86400s is allowed"
+        );
+        assert_eq!(
+            wrong(|options| options.response_timeout = Duration::from_secs(31)),
+            "response_timeout is 31s, and 1ms to 7.5s is allowed"
+        );
+        // What is allowed overflows nothing.
+        let _ = crate::clock::Instant::now() + ENDLESS + LONGEST_WAIT * 4;
     }
 }

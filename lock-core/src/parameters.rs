@@ -3,9 +3,8 @@
 use std::fmt;
 
 use crate::{
-    TargetError,
     options::{PubSub, TlsOptions},
-    target::{bad, decode, encode},
+    target::{Fault, bad, decode, encode, refuse},
 };
 
 /// What a URL may say about the connections beside their addresses.
@@ -13,20 +12,32 @@ use crate::{
 pub(crate) struct Parameters {
     pub(crate) tls: TlsOptions,
     pub(crate) pub_sub: PubSub,
+    pub(crate) replicas: Option<u32>,
 }
 
-const KNOWN: &str = "tls-ca, tls-cert, tls-key, tls-server-name, tls-insecure, pubsub";
+const KNOWN: [&str; 7] = [
+    "tls-ca",
+    "tls-cert",
+    "tls-key",
+    "tls-server-name",
+    "tls-insecure",
+    "pubsub",
+    "replicas",
+];
 
 impl Parameters {
     /// Reads `name=value&…`; `tls` if the scheme asks for TLS.
-    pub(crate) fn read(text: &str, tls: bool) -> Result<Self, TargetError> {
+    pub(crate) fn read(text: &str, tls: bool) -> Result<Self, Fault> {
         let mut read = Parameters::default();
         let mut seen = Vec::new();
         for part in text.split('&') {
+            let known = || KNOWN.join(", ");
             let Some((name, value)) = part.split_once('=') else {
-                return bad(format!(
-                    "`{part}` after `?` is no name=value; known are {KNOWN}"
-                ));
+                let says = format!("after `?` is no name=value; known are {}", known());
+                return refuse(part, says);
+            };
+            let Some(name) = KNOWN.into_iter().find(|known| *known == name) else {
+                return refuse(name, format!("after `?` is unknown; known are {}", known()));
             };
             if seen.contains(&name) {
                 return bad(format!("`{name}` is given twice after `?`"));
@@ -50,15 +61,23 @@ impl Parameters {
                     read.tls.insecure = match value.as_str() {
                         "true" => true,
                         "false" => false,
-                        _ => return bad(format!("tls-insecure is true or false, not `{value}`")),
+                        _ => {
+                            return refuse(value, "is not what tls-insecure can be: true or false");
+                        }
                     }
                 }
-                "pubsub" => {
-                    read.pub_sub = value
-                        .parse()
-                        .or_else(|error| bad(format!("pubsub: {error}")))?;
-                }
-                _ => return bad(format!("`{name}` after `?` is unknown; known are {KNOWN}")),
+                "pubsub" => match value.parse() {
+                    Ok(way) => read.pub_sub = way,
+                    Err(_) => {
+                        let says = "is no way to publish; pubsub is auto, plain, sharded or both";
+                        return refuse(value, says);
+                    }
+                },
+                "replicas" => match value.parse() {
+                    Ok(count) if count > 0 => read.replicas = Some(count),
+                    _ => return refuse(value, "is no number of replicas: 1 or more is allowed"),
+                },
+                _ => unreachable!("{name} is known"),
             }
         }
         if read.tls.cert_file.is_some() != read.tls.key_file.is_some() {
@@ -87,6 +106,7 @@ impl fmt::Display for Parameters {
                 "pubsub",
                 said(self.pub_sub != PubSub::Auto, self.pub_sub.name()),
             ),
+            ("replicas", self.replicas.map(|count| count.to_string())),
         ];
         let given = values
             .into_iter()

@@ -82,7 +82,9 @@ impl ReadWrite {
             .rsplit(':')
             .next()
             .and_then(|number| number.parse().ok());
-        let owner = number.map(Owner).expect("an owner ends with a number");
+        let owner = number
+            .map(Owner::of_hold)
+            .expect("an owner ends with a number");
         self.read.acquire_with(how.owner(owner)).await
     }
 }

@@ -79,7 +79,7 @@ impl fmt::Display for Endpoint {
 /// | `redis+unix://[[user]:password@]/path` | one server by its Unix socket |
 ///
 /// `rediss`, `rediss-sentinel`, `rediss-cluster` and `redlocks` are the same with TLS. An IPv6 address stands in
-/// brackets. User and password are percent-encoded and belong to the data nodes; sentinels are asked without them first.
+/// brackets. User and password are percent-encoded (a password may have `@`, `:` and `,` as they are, but no `/`) and belong to the data nodes; sentinels are asked without them first.
 ///
 /// Each may end with settings, `?name=value&…`, that [`ClientOptions`] has too (and overrides):
 ///
@@ -90,6 +90,7 @@ impl fmt::Display for Endpoint {
 /// | `tls-server-name=NAME` | the servers' certificates are for this name, whatever their addresses are |
 /// | `tls-insecure=true` | trust whoever answers |
 /// | `pubsub=plain`, `sharded` or `both` | how releases are announced and heard: see [`PubSub`] |
+/// | `replicas=N` | each master has so many replicas: see [`ClientOptions::replicas`] |
 ///
 /// ```
 /// let target: lock_core::Target = "redis-sentinel://127.0.0.1:26379/m".parse()?;
@@ -186,64 +187,66 @@ impl FromStr for Target {
     type Err = TargetError;
 
     fn from_str(url: &str) -> Result<Self, TargetError> {
-        let Some((scheme, rest)) = url.split_once("://") else {
-            return bad(format!("a target is a URL that starts with {SCHEMES}"));
-        };
-        let (shape, tls) = match scheme {
-            "redis" => (Shape::Single, false),
-            "rediss" => (Shape::Single, true),
-            "redis-sentinel" => (Shape::Sentinel, false),
-            "rediss-sentinel" | "rediss+sentinel" => (Shape::Sentinel, true),
-            "redis-cluster" => (Shape::Cluster, false),
-            "rediss-cluster" => (Shape::Cluster, true),
-            "redlock" => (Shape::Masters, false),
-            "redlocks" | "rediss-redlock" => (Shape::Masters, true),
-            "redis+unix" => return unix(rest),
-            other => {
-                return bad(format!(
-                    "unknown scheme `{other}://`: allowed are {SCHEMES}"
-                ));
-            }
-        };
-        let (credentials, rest) = split_credentials(rest)?;
-        let (rest, parameters) = split_parameters(rest, tls)?;
-        let (hosts, path) = rest.split_once('/').unwrap_or((rest, ""));
-        let port = if shape == Shape::Sentinel {
-            SENTINEL_PORT
-        } else {
-            SERVER_PORT
-        };
-        let endpoints = hosts
-            .split(',')
-            .map(|host| endpoint(host, port))
-            .collect::<Result<Vec<_>, _>>()?;
-        if shape == Shape::Single && endpoints.len() > 1 {
-            return bad(
-                "redis:// takes one address; several belong to redis-sentinel://, redis-cluster:// or redlock://"
-                    .to_owned(),
-            );
-        }
-        let mut seen = BTreeSet::new();
-        if let Some(twice) = endpoints.iter().find(|endpoint| !seen.insert(*endpoint)) {
-            return bad(format!("the address {twice} is given twice"));
-        }
-        let (master_name, database) = path_parts(shape, path)?;
-        let (username, password) = credentials;
-        Ok(Target {
-            shape,
-            endpoints,
-            master_name,
-            username,
-            password,
-            database,
-            tls,
-            parameters,
+        read(url).map_err(|fault| TargetError {
+            message: fault.message(url),
         })
     }
 }
 
+fn read(url: &str) -> Result<Target, Fault> {
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return bad(format!("a target is a URL that starts with {SCHEMES}"));
+    };
+    let (shape, tls) = match scheme {
+        "redis" => (Shape::Single, false),
+        "rediss" => (Shape::Single, true),
+        "redis-sentinel" => (Shape::Sentinel, false),
+        "rediss-sentinel" | "rediss+sentinel" => (Shape::Sentinel, true),
+        "redis-cluster" => (Shape::Cluster, false),
+        "rediss-cluster" => (Shape::Cluster, true),
+        "redlock" => (Shape::Masters, false),
+        "redlocks" | "rediss-redlock" => (Shape::Masters, true),
+        "redis+unix" => return unix(rest),
+        other => return refuse(other, format!("is no scheme: allowed are {SCHEMES}")),
+    };
+    let (credentials, rest) = split_credentials(rest)?;
+    let (rest, parameters) = split_parameters(rest, tls)?;
+    let (hosts, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let port = if shape == Shape::Sentinel {
+        SENTINEL_PORT
+    } else {
+        SERVER_PORT
+    };
+    let endpoints = hosts
+        .split(',')
+        .map(|host| endpoint(host, port))
+        .collect::<Result<Vec<_>, _>>()?;
+    if shape == Shape::Single && endpoints.len() > 1 {
+        return bad(
+                "redis:// takes one address; several belong to redis-sentinel://, redis-cluster:// or redlock://"
+                    .to_owned(),
+            );
+    }
+    let mut seen = BTreeSet::new();
+    if let Some(twice) = endpoints.iter().find(|endpoint| !seen.insert(*endpoint)) {
+        return refuse(twice.to_string(), "is given twice");
+    }
+    let (master_name, database) = path_parts(shape, path)?;
+    let (username, password) = credentials;
+    Ok(Target {
+        shape,
+        endpoints,
+        master_name,
+        username,
+        password,
+        database,
+        tls,
+        parameters,
+    })
+}
+
 /// Splits `?name=value&…` off.
-fn split_parameters(rest: &str, tls: bool) -> Result<(&str, Parameters), TargetError> {
+fn split_parameters(rest: &str, tls: bool) -> Result<(&str, Parameters), Fault> {
     let (rest, parameters) = match rest.split_once('?') {
         None => (rest, Parameters::default()),
         Some((rest, text)) => (rest, Parameters::read(text, tls)?),
@@ -254,13 +257,49 @@ fn split_parameters(rest: &str, tls: bool) -> Result<(&str, Parameters), TargetE
     Ok((rest, parameters))
 }
 
-pub(crate) fn bad<T>(message: String) -> Result<T, TargetError> {
-    Err(TargetError { message })
+/// What is wrong with a URL, apart from the part of it that is.
+#[derive(Debug)]
+pub(crate) struct Fault {
+    part: Option<String>,
+    /// Never a word of the URL.
+    says: String,
+}
+
+impl Fault {
+    /// Of a URL that has an `@` no part is repeated, since any may be of a password that is written wrongly.
+    fn message(self, url: &str) -> String {
+        let Fault { part, says } = self;
+        match part {
+            _ if url.contains('@') && !says.contains(ENCODED) => {
+                let what = part.map_or(says.clone(), |_| format!("a part of the URL {says}"));
+                format!("{what}; {ENCODED}, and no part of such a URL is shown here")
+            }
+            Some(part) => format!("`{part}` {says}"),
+            None => says,
+        }
+    }
+}
+
+/// How a user and a password are written.
+const ENCODED: &str = "in a user and a password these are percent-encoded: / as %2F, ? as %3F, # as %23, @ as %40, % as %25, \
+    in a user also : as %3A";
+
+/// A fault of the URL as a whole.
+pub(crate) fn bad<T>(says: impl Into<String>) -> Result<T, Fault> {
+    let says = says.into();
+    Err(Fault { part: None, says })
+}
+
+/// A fault of a part, which stands before what is said of it.
+pub(crate) fn refuse<T>(part: impl Into<String>, says: impl Into<String>) -> Result<T, Fault> {
+    let part = Some(part.into());
+    let says = says.into();
+    Err(Fault { part, says })
 }
 
 type Credentials = (Option<String>, Option<String>);
 
-fn unix(rest: &str) -> Result<Target, TargetError> {
+fn unix(rest: &str) -> Result<Target, Fault> {
     let ((username, password), rest) = split_credentials(rest)?;
     let (path, parameters) = split_parameters(rest, false)?;
     if !path.starts_with('/') || path.len() < 2 {
@@ -281,9 +320,17 @@ fn unix(rest: &str) -> Result<Target, TargetError> {
 }
 
 /// Splits `user:password@` off; the last `@` before the path counts, so that a password may hold one.
-fn split_credentials(rest: &str) -> Result<(Credentials, &str), TargetError> {
+fn split_credentials(rest: &str) -> Result<(Credentials, &str), Fault> {
+    // The path of a socket that has neither user nor password.
+    if rest.starts_with('/') {
+        return Ok(((None, None), rest));
+    }
     let authority = rest.find('/').map_or(rest, |end| &rest[..end]);
-    let Some(at) = authority.rfind('@') else {
+    let at = authority.rfind('@');
+    if rest[at.map_or(0, |at| at + 1)..].contains('@') {
+        return bad(format!("an `@` stands behind the addresses; {ENCODED}"));
+    }
+    let Some(at) = at else {
         return Ok(((None, None), rest));
     };
     let Some((user, password)) = authority[..at].split_once(':') else {
@@ -303,31 +350,27 @@ fn split_credentials(rest: &str) -> Result<(Credentials, &str), TargetError> {
     Ok(((user, Some(decode(password, "password")?)), &rest[at + 1..]))
 }
 
-fn endpoint(text: &str, default_port: u16) -> Result<Endpoint, TargetError> {
+fn endpoint(text: &str, default_port: u16) -> Result<Endpoint, Fault> {
     let (host, port) = if let Some(inside) = text.strip_prefix('[') {
         let Some((host, after)) = inside.split_once(']') else {
-            return bad(format!(
-                "`{text}` has no closing bracket: an IPv6 address is written [::1]:6379"
-            ));
+            let says = "has no closing bracket: an IPv6 address is written [::1]:6379";
+            return refuse(text, says);
         };
         if host.parse::<Ipv6Addr>().is_err() {
-            return bad(format!("`{host}` in brackets is no IPv6 address"));
+            return refuse(host, "in brackets is no IPv6 address");
         }
         match after.strip_prefix(':') {
             Some(port) => (host, Some(port)),
             None if after.is_empty() => (host, None),
             None => {
-                return bad(format!(
-                    "`{after}` after the bracket in `{text}`: only :port may follow"
-                ));
+                return refuse(after, "stands after a bracket: only :port may follow");
             }
         }
     } else {
         match text.split_once(':') {
             Some((_, port)) if port.contains(':') => {
-                return bad(format!(
-                    "`{text}` has too many colons: an IPv6 address is written [::1]:6379"
-                ));
+                let says = "has too many colons: an IPv6 address is written [::1]:6379";
+                return refuse(text, says);
             }
             Some((host, port)) => (host, Some(port)),
             None => (text, None),
@@ -339,17 +382,16 @@ fn endpoint(text: &str, default_port: u16) -> Result<Endpoint, TargetError> {
         );
     }
     let allowed = |c: char| c.is_ascii_alphanumeric() || "-._:".contains(c);
-    if let Some(c) = host.chars().find(|&c| !allowed(c)) {
-        return bad(format!("{c:?} cannot stand in the host name `{host}`"));
+    if !host.chars().all(allowed) {
+        let says = "is no host name: letters, digits and - . _ can stand there";
+        return refuse(host, says);
     }
     let port = match port {
         None => default_port,
         Some(port) => match port.parse::<u16>() {
             Ok(number) if number > 0 && port.bytes().all(|b| b.is_ascii_digit()) => number,
             _ => {
-                return bad(format!(
-                    "`{port}` is no port of `{host}`: 1 to 65535 is allowed"
-                ));
+                return refuse(port, "is no port: 1 to 65535 is allowed");
             }
         },
     };
@@ -359,7 +401,7 @@ fn endpoint(text: &str, default_port: u16) -> Result<Endpoint, TargetError> {
     })
 }
 
-fn path_parts(shape: Shape, path: &str) -> Result<(Option<String>, u16), TargetError> {
+fn path_parts(shape: Shape, path: &str) -> Result<(Option<String>, u16), Fault> {
     match shape {
         Shape::Single => Ok((None, database(path)?)),
         Shape::Sentinel => {
@@ -373,31 +415,32 @@ fn path_parts(shape: Shape, path: &str) -> Result<(Option<String>, u16), TargetE
             Ok((Some(decode(name, "master name")?), database(rest)?))
         }
         Shape::Cluster | Shape::Masters if path.is_empty() => Ok((None, 0)),
-        Shape::Cluster => bad(format!(
-            "`/{path}` after the addresses: a cluster has no databases"
-        )),
-        Shape::Masters => bad(format!(
-            "`/{path}` after the addresses: redlock:// takes addresses only"
-        )),
+        Shape::Cluster => refuse(
+            path,
+            "stands after the addresses: a cluster has no databases",
+        ),
+        Shape::Masters => refuse(
+            path,
+            "stands after the addresses: redlock:// takes addresses only",
+        ),
     }
 }
 
-fn database(text: &str) -> Result<u16, TargetError> {
+fn database(text: &str) -> Result<u16, Fault> {
     if text.is_empty() {
         return Ok(0);
     }
     match text.parse() {
         Ok(number) if text.bytes().all(|b| b.is_ascii_digit()) => Ok(number),
-        _ => bad(format!(
-            "`{text}` is no database: a number from 0 to 65535 is allowed"
-        )),
+        _ => refuse(text, "is no database: a number from 0 to 65535 is allowed"),
     }
 }
 
 /// Undoes percent-encoding. The text is not repeated in the message: it may be a password.
-pub(crate) fn decode(text: &str, what: &str) -> Result<String, TargetError> {
-    let wrong = || TargetError {
-        message: format!(
+pub(crate) fn decode(text: &str, what: &'static str) -> Result<String, Fault> {
+    let wrong = || Fault {
+        part: None,
+        says: format!(
             "the {what} has a bad percent sign: write %XX with two hexadecimal digits, %25 for `%`"
         ),
     };
@@ -415,8 +458,9 @@ pub(crate) fn decode(text: &str, what: &str) -> Result<String, TargetError> {
         bytes.push(u8::try_from(value).map_err(|_| wrong())?);
         rest = tail;
     }
-    String::from_utf8(bytes).map_err(|_| TargetError {
-        message: format!("the {what} is not UTF-8 after decoding"),
+    String::from_utf8(bytes).map_err(|_| Fault {
+        part: None,
+        says: format!("the {what} is not UTF-8 after decoding"),
     })
 }
 
@@ -467,9 +511,9 @@ impl fmt::Debug for Target {
     }
 }
 
-/// A URL that is no target, with what is wrong and what would be right.
+/// A URL that is no target, with what is wrong and what would be right. Of a URL that has an `@` it repeats nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct TargetError {
-    pub(crate) message: String,
+    message: String,
 }

@@ -20,6 +20,8 @@ use tokio::task::JoinHandle;
 
 const MS: Duration = Duration::from_millis(1);
 const HOUR: Duration = Duration::from_secs(3600);
+/// The longest that a client takes.
+const LONGEST_ANSWER: Duration = Duration::from_millis(7_500);
 
 async fn client(server: &Server, options: ClientOptions) -> Client {
     let target = server.url().parse().expect("a good URL");
@@ -30,7 +32,7 @@ async fn client(server: &Server, options: ClientOptions) -> Client {
 fn slow() -> ClientOptions {
     ClientOptions::default()
         .poll_bound(HOUR)
-        .response_timeout(HOUR)
+        .response_timeout(LONGEST_ANSWER)
 }
 
 fn hour() -> Acquire {
@@ -118,7 +120,7 @@ async fn every_wait_ends_with_its_client_and_gives_its_place_back() {
     let after = ours.clone();
     let kept = ours.lock(Kind::Reentrant, "kept").expect("a good name");
     let kept = kept.acquire_with(hour()).await.expect("free");
-    let closed = tokio::time::timeout(PATIENCE, ours.close());
+    let closed = tokio::time::timeout(LONGEST_ANSWER, ours.close());
     closed.await.expect("everybody leaves");
     assert_eq!(server.ok(&["EXISTS", "redisson_lock_queue:{fair}"]), "0");
     assert_eq!(server.ok(&["EXISTS", "locklab_queue:{queued}"]), "0");

@@ -7,7 +7,7 @@ use std::time::Duration;
 use lock_core::{
     Acquire, Client, ClientOptions, Durability, ErrorKind, Kind, Lease, Lock, LostReason, Wait,
 };
-use support::Server;
+use support::{Server, cluster::Cluster, sentinel::Group};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -33,13 +33,53 @@ fn pair() -> (Server, Server) {
 }
 
 async fn lock(master: &Server, durability: Durability) -> Lock {
+    lock_at(&master.url(), durability).await
+}
+
+async fn lock_at(url: &str, durability: Durability) -> Lock {
     let options = ClientOptions::default().durability(durability);
     let options = options
         .durability_timeout(400 * MS)
         .watchdog_lease(900 * MS);
-    let target = master.url().parse().expect("a good URL");
+    let target = url.parse().expect("a good URL");
     let client = Client::connect(&target, options).await.expect("it answers");
     client.lock(Kind::Reentrant, "n").expect("a good name")
+}
+
+/// All that ask for replicas without saying how many.
+const UNNUMBERED: [Durability; 2] = [Durability::WaitAll, Durability::WaitMajority];
+
+/// Locks of clients that were there when the replica was, each granted once.
+async fn granted_once(url: &str) -> Vec<Lock> {
+    let mut locks = Vec::new();
+    for durability in UNNUMBERED {
+        let lock = lock_at(url, durability).await;
+        let patient = minute().wait(Wait::AtMost(support::PATIENCE));
+        let guard = lock.acquire_with(patient).await.expect("acknowledged");
+        guard.release().await.expect("held");
+        locks.push(lock);
+    }
+    locks
+}
+
+/// Of the one replica that is gone somebody knows still, so that each grant lacks its acknowledgement.
+async fn lacks_one_replica(locks: &[Lock], master: &Server) {
+    for lock in locks {
+        // Twice: what the first one finds may be news.
+        for _ in 0..2 {
+            let error = lock.acquire_with(minute()).await.expect_err("no replica");
+            assert_eq!(error.kind(), ErrorKind::NotDurable, "{error}");
+            assert!(error.to_string().contains("0 of 1 replicas"), "{error}");
+        }
+    }
+    assert_eq!(master.ok(&["EXISTS", "n"]), "0");
+}
+
+/// Waits until a master has forgotten its replica, which is after its `repl-timeout`.
+fn forgotten_by(master: &Server) {
+    master.wait_for(&["INFO", "replication"], |info| {
+        info.contains("connected_slaves:0")
+    });
 }
 
 fn minute() -> Acquire {
@@ -185,6 +225,151 @@ async fn a_paused_replica_makes_a_grant_none() {
     guard.release().await.expect("held");
 }
 
+/// A master that has forgotten its replica asks for it still, in clients that have seen it or are told of it. Where there never was
+/// one, or nobody knows of it, nothing is granted either, and nothing is taken.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replica_that_its_master_has_forgotten_is_asked_for_still() {
+    let (master, replica) = pair();
+    let before = granted_once(&master.url()).await;
+    master.ok(&["CONFIG", "SET", "repl-timeout", "1"]);
+    let _frozen = replica.freeze();
+    forgotten_by(&master);
+    lacks_one_replica(&before, &master).await;
+    for durability in UNNUMBERED {
+        let told = lock_at(&format!("{}?replicas=1", master.url()), durability).await;
+        lacks_one_replica(&[told], &master).await;
+        let late = lock(&master, durability).await;
+        let error = late.acquire_with(minute()).await.expect_err("no replica");
+        assert_eq!(error.kind(), ErrorKind::NotDurable, "{error}");
+        assert!(error.to_string().contains("ever seen"), "{error}");
+        assert_eq!(master.ok(&["EXISTS", "n"]), "0");
+    }
+}
+
+/// A set that was made smaller on purpose grants again for clients that are told so.
+#[tokio::test]
+async fn the_number_that_is_given_is_in_force() {
+    let (master, _replica) = pair();
+    let lock = |replicas: u32| {
+        let options = ClientOptions::default()
+            .durability(Durability::WaitAll)
+            .durability_timeout(400 * MS)
+            .replicas(replicas);
+        let target = master.url().parse().expect("a good URL");
+        async move {
+            let client = Client::connect(&target, options).await.expect("it answers");
+            client.lock(Kind::Reentrant, "n").expect("a good name")
+        }
+    };
+    let guard = lock(1).await.acquire_with(minute()).await;
+    guard.expect("acknowledged").release().await.expect("held");
+    let more = lock(3).await;
+    let error = more.acquire_with(minute()).await.expect_err("one of three");
+    assert!(error.to_string().contains("1 of 3 replicas"), "{error}");
+    let most = minute().durability(Durability::WaitMajority);
+    let error = more.acquire_with(most).await.expect_err("one of three");
+    assert!(error.to_string().contains("1 of 2 replicas"), "{error}");
+}
+
+/// Sentinels take a silent replica for down, and list it: it may be promoted when they find it again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replica_that_is_down_for_the_sentinels_is_asked_for_still() {
+    let group = Group::start(1);
+    let [master, replica] = [&group.data[0], &group.data[1]];
+    let before = granted_once(&group.url()).await;
+    master.ok(&["CONFIG", "SET", "repl-timeout", "1"]);
+    let _frozen = replica.freeze();
+    forgotten_by(master);
+    group.sentinels[0].wait_for(&["SENTINEL", "REPLICAS", "m"], |replicas| {
+        replicas.contains("s_down")
+    });
+    lacks_one_replica(&before, master).await;
+    for durability in UNNUMBERED {
+        lacks_one_replica(&[lock_at(&group.url(), durability).await], master).await;
+    }
+}
+
+/// A promoted replica has none of its own; the master that it takes the place of is one of the servers.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_promoted_replica_asks_for_the_master_it_replaces() {
+    let group = Group::start(1);
+    let [master, promoted] = [&group.data[0], &group.data[1]];
+    let before = granted_once(&group.url()).await;
+    let frozen = master.freeze();
+    promoted.wait_for(&["ROLE"], |role| role.starts_with("master"));
+    group.sentinels[0].wait_for(&["SENTINEL", "REPLICAS", "m"], |replicas| {
+        replicas.contains("s_down")
+    });
+    let mut locks = before;
+    for durability in UNNUMBERED {
+        locks.push(lock_at(&group.url(), durability).await);
+    }
+    for lock in &locks {
+        let patient = minute().wait(Wait::AtMost(support::PATIENCE));
+        let error = lock
+            .acquire_with(patient)
+            .await
+            .expect_err("nobody acknowledges");
+        assert_eq!(error.kind(), ErrorKind::NotDurable, "{error}");
+        assert!(error.to_string().contains("0 of 1 replicas"), "{error}");
+    }
+    // It comes back as a replica, counts once, and is enough.
+    drop(frozen);
+    master.wait_for(&["INFO", "replication"], |info| {
+        info.contains("master_link_status:up")
+    });
+    for lock in &locks {
+        let until = std::time::Instant::now() + support::PATIENCE;
+        loop {
+            match lock.acquire_with(minute()).await {
+                Ok(guard) => {
+                    guard.release().await.expect("held");
+                    break;
+                }
+                Err(error) => assert!(std::time::Instant::now() < until, "{error}"),
+            }
+        }
+    }
+}
+
+/// CLUSTER SLOTS leaves out who has failed, the master forgets it too, and it belongs to the shard all the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replica_that_has_failed_for_the_cluster_is_asked_for_still() {
+    // One master alone calls nobody failed.
+    let cluster = Cluster::start(3, true);
+    let slot: usize = cluster.nodes[0]
+        .ok(&["CLUSTER", "KEYSLOT", "n"])
+        .parse()
+        .expect("a slot");
+    let shard = slot * 3 / 16_384;
+    let [master, replica] = [&cluster.nodes[shard], &cluster.nodes[shard + 3]];
+    let before = granted_once(&cluster.url()).await;
+    let id = replica.ok(&["CLUSTER", "MYID"]);
+    master.ok(&["CONFIG", "SET", "repl-timeout", "1"]);
+    let _frozen = replica.freeze();
+    forgotten_by(master);
+    let port = replica.port.to_string();
+    master.wait_for(&["CLUSTER", "SLOTS"], |slots| {
+        !slots.lines().any(|line| line == port)
+    });
+    assert!(master.ok(&["CLUSTER", "NODES"]).contains(&id));
+    lacks_one_replica(&before, master).await;
+    let url = format!("redis-cluster://127.0.0.1:{}", master.port);
+    for durability in UNNUMBERED {
+        lacks_one_replica(&[lock_at(&url, durability).await], master).await;
+    }
+    // A user who may not see NODES is told of nobody, and is granted nothing.
+    let user = [
+        "ACL", "SETUSER", "app", "on", ">s3cret", "~*", "&*", "+@all",
+    ];
+    master.ok(&[&user[..], &["-cluster|nodes"]].concat());
+    let url = format!("redis-cluster://app:s3cret@127.0.0.1:{}", master.port);
+    let late = lock_at(&url, Durability::WaitAll).await;
+    let error = late.acquire_with(minute()).await.expect_err("no replica");
+    assert_eq!(error.kind(), ErrorKind::NotDurable, "{error}");
+    assert!(error.to_string().contains("ever seen"), "{error}");
+}
+
 /// With the master they are more than half already when one of two replicas has it.
 #[tokio::test]
 async fn a_majority_of_three_is_the_master_and_one_replica() {
@@ -243,8 +428,8 @@ async fn a_grant_waits_for_the_disks_where_the_server_can() {
             info.contains("aof_rewrite_in_progress:0") && info.contains("aof_rewrite_scheduled:0")
         });
     }
-    let options = ClientOptions::default().durability_timeout(support::PATIENCE / 2);
-    let options = options.response_timeout(support::PATIENCE);
+    let options = ClientOptions::default().durability_timeout(support::PATIENCE);
+    let options = options.response_timeout(7_500 * MS);
     let target = master.url().parse().expect("a good URL");
     let client = Client::connect(&target, options).await.expect("it answers");
     let lock = client.lock(Kind::Reentrant, "n").expect("a good name");

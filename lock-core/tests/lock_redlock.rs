@@ -259,7 +259,7 @@ async fn a_named_owner_who_waits_does_not_wait_for_a_silent_master() {
     let servers: Vec<_> = (0..3).map(|_| Server::start(&[])).collect();
     let theirs = lock(&servers).await;
     let options = ClientOptions::default()
-        .response_timeout(2 * PATIENCE)
+        .response_timeout(7_500 * MS)
         .node_timeout(50 * MS)
         .poll_bound(20 * MS);
     let ours = lock_with(&servers, options).await;

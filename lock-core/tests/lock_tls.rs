@@ -149,7 +149,7 @@ async fn a_burst_beyond_every_buffer_arrives_whole() {
     let authority = Authority::new();
     let (_server, port) = authority.server(&[]);
     let url = format!("rediss://127.0.0.1:{port}{}", authority.query());
-    let options = ClientOptions::default().response_timeout(PATIENCE);
+    let options = ClientOptions::default().response_timeout(Duration::from_millis(7_500));
     let client = connect(&url, options).await.expect("it answers");
     let long = "x".repeat(20_000);
     let tasks: Vec<_> = (0..200)

@@ -71,6 +71,72 @@ fn passwords_are_never_shown() {
     }
 }
 
+/// As base64 has a slash; and what else ends a part of a URL, before and behind it.
+#[test]
+fn no_message_has_a_part_of_a_password() {
+    for password in [
+        "s3cr/et",
+        "s3cr?et",
+        "s3cr#et",
+        "/s3cret",
+        "s3cr@et/x",
+        "s3c,ret/x",
+        "s3cret:1/2",
+        "1/s3cret",
+        "12345/7",
+        "1/s3cret=%zz",
+        "1?s3cret=1/",
+        "1/?tls-ca=s3cret",
+        "1/?s3cret=%zz",
+        "1/?pubsub=s3cret",
+        "1/?tls-insecure=s3cret",
+        "1/?replicas=s3cret",
+        "[s3cret/",
+        "[::1]s3cret/",
+        "s3c`ret/",
+        "s3cret,s3cret/",
+        "s3 cret/",
+        "%zz/s3cret",
+        "s3cret%",
+        "s3cret\n/",
+        "70000/s3cret",
+        "s3cret://x/",
+    ] {
+        for scheme in [
+            "redis",
+            "rediss",
+            "redis-sentinel",
+            "redis-cluster",
+            "redlock",
+            "redis+unix",
+            "s3cret",
+            "s3cret@redis",
+        ] {
+            for host in ["h", "h:1/0", "h,h2/m", "", "h:x", "[", "/run/x", "h?x=1"] {
+                let url = format!("{scheme}://bob:{password}@{host}");
+                let shown = match url.parse::<Target>() {
+                    Ok(target) => format!("{target} {target:?} {target:#?}"),
+                    Err(error) => format!("{error} {error:?} {error:#?}"),
+                };
+                for part in ["s3c", "ret", "12345", "70000", "bob:1"] {
+                    assert!(!shown.contains(part), "{url}: {shown}");
+                }
+            }
+        }
+    }
+    for url in [
+        "redis://bob:s3cr/et@host",
+        "redis-sentinel://bob:1234/x@h/0",
+    ] {
+        let message = refused(url);
+        assert!(message.contains("/ as %2F"), "{message}");
+    }
+    assert_eq!(
+        parse("redis://bob:s3cr%2Fet@host").password(),
+        Some("s3cr/et")
+    );
+}
+
 #[test]
 fn loopback_means_every_address() {
     assert!(parse("redlock://localhost,127.0.0.9:1,[::1]").is_loopback());
@@ -92,6 +158,8 @@ fn a_bad_url_says_what_is_allowed() {
         ("redis://::1", "[::1]"),
         ("redis://[::1", "bracket"),
         ("redis://[h]", "IPv6"),
+        ("redis://h?replicas=0", "1 or more"),
+        ("rediss://h?tls-ca=/a@b", "%40"),
         ("redis://bob@h", "password"),
         ("redis://bob:%4@h", "percent"),
         ("redis://h?db=1", "pubsub"),
@@ -124,6 +192,20 @@ fn host() -> impl Strategy<Value = String> {
 }
 
 proptest! {
+    #[test]
+    fn no_text_of_a_password_is_shown(password in "[A-Z/?#@:,%= `'\\[\\]]{4,12}", scheme in 0..3usize) {
+        let scheme = ["redis", "redis-sentinel", "redis-cluster"][scheme];
+        let url = format!("{scheme}://bob:{password}@h/m");
+        let shown = match url.parse::<Target>() {
+            Ok(target) => format!("{target:?}"),
+            Err(error) => error.to_string(),
+        };
+        let runs = password.split(|c: char| !c.is_ascii_uppercase());
+        for run in runs.filter(|run| run.len() > 3) {
+            prop_assert!(!shown.contains(run), "{}", shown);
+        }
+    }
+
     #[test]
     fn display_of_a_passwordless_target_parses_to_itself(
         shape in 0..4usize, tls in any::<bool>(), hosts in prop::collection::btree_set(host(), 1..5),

@@ -28,6 +28,8 @@ pub enum ConcernKind {
     UnguardedFailover,
     /// Every write is refused for want of replicas.
     TooFewReplicas,
+    /// How many replicas every grant waits for is not given but was seen, or is given and something else was seen.
+    Acknowledgements,
     /// The address belongs to a replica.
     Replica,
     /// The loss of one shard stops the locks of all.
@@ -47,6 +49,7 @@ impl ConcernKind {
             ConcernKind::ForgetsLatest => "forgets-latest",
             ConcernKind::UnguardedFailover => "unguarded-failover",
             ConcernKind::TooFewReplicas => "too-few-replicas",
+            ConcernKind::Acknowledgements => "acknowledgements",
             ConcernKind::Replica => "replica",
             ConcernKind::FullCoverage => "full-coverage",
             ConcernKind::Unread => "unread",
@@ -95,6 +98,10 @@ pub struct ServerReport {
     pub role: Option<String>,
     /// Replicas that are connected to it.
     pub replicas: Option<u32>,
+    /// The most replicas that the client ever saw there, also by the word of sentinels or the cluster.
+    pub most_replicas: u32,
+    /// How many replicas it has by the client's own settings.
+    pub given_replicas: Option<u32>,
     /// Whether it belongs to a cluster.
     pub clustered: bool,
     /// The [`SETTINGS`](ServerReport::SETTINGS) that it told, by name.
@@ -134,6 +141,7 @@ impl ServerReport {
         self.memory(&mut concerns);
         self.persistence(&mut concerns);
         self.replication(&mut concerns, durability);
+        self.acknowledgements(&mut concerns, durability);
         self.unread(&mut concerns);
         concerns
             .all
@@ -230,6 +238,38 @@ impl ServerReport {
                 "while one shard is down, the locks of all shards are refused with CLUSTERDOWN",
                 "CONFIG SET cluster-require-full-coverage no",
             );
+        }
+    }
+
+    /// Which number is in force where all replicas are asked for, or most.
+    fn acknowledgements(&self, concerns: &mut Concerns<'_>, durability: Durability) {
+        const KIND: ConcernKind = ConcernKind::Acknowledgements;
+        const GIVE: &str =
+            "give the number of replicas: ClientOptions::replicas, or ?replicas=N in the URL";
+        let seen = self.most_replicas;
+        let Some(demand) = durability.demand(self.given_replicas.unwrap_or(seen)) else {
+            return;
+        };
+        match self.given_replicas {
+            Some(given) if seen > given => concerns.danger(
+                KIND,
+                format!("{durability} asks for {demand}, of {given} replicas that are given; {seen} were seen"),
+                "one that is not asked for may be promoted, and does not know the grant",
+                GIVE,
+            ),
+            Some(_) => {}
+            None if seen == 0 => concerns.danger(
+                KIND,
+                format!("{durability}, and no replica was ever seen"),
+                "every acquire that asks for replicas is refused",
+                GIVE,
+            ),
+            None => concerns.caution(
+                KIND,
+                format!("{durability} asks for {demand}, of {seen} replicas that were seen"),
+                "one that was gone before is not asked for, and one that is gone for good is waited for in vain",
+                GIVE,
+            ),
         }
     }
 
@@ -337,6 +377,35 @@ mod tests {
         let whole = ("cluster-require-full-coverage", "yes");
         assert_eq!(kinds(0, false, &[whole]), []);
         assert_eq!(kinds(0, true, &[whole]), [FullCoverage]);
+    }
+
+    #[test]
+    fn the_number_in_force_is_said_where_it_is_not_certain() {
+        let said = |durability: &str, seen, given| {
+            let report = ServerReport {
+                most_replicas: seen,
+                given_replicas: given,
+                ..ServerReport::default()
+            };
+            let concerns = report.concerns(durability.parse().expect("a durability"));
+            let of_kind = |concern: &Concern| concern.kind == ConcernKind::Acknowledgements;
+            let mut said = concerns.into_iter().filter(of_kind);
+            said.next().map(|concern| (concern.severity, concern.found))
+        };
+        let caution = |found: &str| Some((Severity::Caution, found.to_owned()));
+        let danger = |found: &str| Some((Severity::Danger, found.to_owned()));
+        let all = "wait:all asks for 2, of 2 replicas that were seen";
+        assert_eq!(said("wait:all", 2, None), caution(all));
+        let most = "wait:majority asks for 1, of 2 replicas that were seen";
+        assert_eq!(said("wait:majority", 2, None), caution(most));
+        let none = "wait:all, and no replica was ever seen";
+        assert_eq!(said("wait:all", 0, None), danger(none));
+        let few = "wait:all asks for 1, of 1 replicas that are given; 2 were seen";
+        assert_eq!(said("wait:all", 2, Some(1)), danger(few));
+        for durability in ["none", "wait:1", "waitaof:1"] {
+            assert_eq!(said(durability, 2, Some(1)), None, "{durability}");
+        }
+        assert_eq!(said("wait:all", 1, Some(2)), None);
     }
 
     #[test]

@@ -193,12 +193,12 @@ pub(super) fn acquire_latch(names: &Names, ids: Ids) -> Vec<u8> {
 }
 
 /// A lease of an hour is no reason to keep a key for each acquire and release that long.
-const LATCH_MOST: Duration = Duration::from_secs(30);
+pub(crate) const LATCH_LIFE: Duration = Duration::from_secs(30);
 
 /// For how long a server keeps the answer to a release, and a late acquire out. A latch must outlive the repetitions of its request, and
 /// those end with the lease.
 pub(crate) fn latch_life(lease: Duration) -> Duration {
-    lease.clamp(Duration::from_secs(1), LATCH_MOST)
+    lease.clamp(Duration::from_secs(1), LATCH_LIFE)
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ pub(crate) use form::{
     Absent, Ask, Beat, Ears, Extended, Form, Given, Heir, Held, Ids, Line, News, Place as InLine,
     Reply, Waiting,
 };
+pub(crate) use hash::LATCH_LIFE;
 
 /// A kind of lock. [`Kind::ALL`] is the registry. Names of kinds stay what they are over all versions.
 ///

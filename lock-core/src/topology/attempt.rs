@@ -7,6 +7,7 @@ use super::{
     Replicas, Request, WaitFor, What,
     native::{Commands, CompareAndDelete},
     node::{Lease, Node},
+    replicas,
     wire::NoReply,
 };
 use crate::clock::{Instant, timeout_at};
@@ -145,7 +146,7 @@ async fn pipelined(
     request.write_to(&mut bytes);
     let mut count = position + 1;
     let mut blocked = Duration::ZERO;
-    if let Some((wait, wanted)) = wait.filter(|(_, wanted)| *wanted > 0) {
+    if let Some((wait, wanted)) = wait {
         // WAIT's own clock is coarse (a server tick), so it gets less than what is left; 0 would wait for ever.
         let left = deadline.saturating_duration_since(sent_at) * 3 / 4;
         let limit = wait.timeout.min(left).max(Duration::from_millis(1));
@@ -176,13 +177,9 @@ async fn pipelined(
     let mut answers = answers.into_iter().skip(position);
     let done = single(answers.next().unwrap_or(Value::Nil), sent_at);
     match (done, wait, answers.next()) {
-        (Answer::Done { value, .. }, Some((_, wanted)), acked) => match acked {
-            None => Answer::Done {
-                value,
-                acked: Some((0, wanted)),
-                sent_at,
-            },
-            Some(answer) => match acknowledged(&answer, wanted) {
+        (Answer::Done { value, .. }, Some((_, wanted)), acked) => {
+            let answer = acked.unwrap_or(Value::Nil);
+            match acknowledged(&answer, wanted) {
                 Some(count) => Answer::Done {
                     value,
                     acked: Some((count, wanted)),
@@ -192,8 +189,8 @@ async fn pipelined(
                 None => Answer::Lost {
                     message: format!("WAIT was answered {answer:?}"),
                 },
-            },
-        },
+            }
+        }
         (done, ..) => done,
     }
 }
@@ -253,7 +250,7 @@ fn silent(node: &Node, lease: &Lease<'_>, sent_at: Instant, blocked: Duration) -
     }
 }
 
-/// How many replicas must acknowledge. Asks the master if nobody has for a while; nothing is done if that fails.
+/// How many must acknowledge, never none. Asks the master where that is not known; nothing is done if that fails.
 async fn wanted(
     node: &Arc<Node>,
     lease: &Lease<'_>,
@@ -268,10 +265,9 @@ async fn wanted(
                 .await
                 .map(|()| count + 1),
         },
-        Replicas::All => replicas(node, lease, wait, deadline).await,
-        // Of one master and `all` replicas more than half, less the master itself.
-        Replicas::Majority => {
-            (replicas(node, lease, wait, deadline).await).map(|all| all.div_ceil(2))
+        Replicas::All | Replicas::Majority => {
+            let all = replicas::all(node, lease, wait, deadline).await?;
+            Ok(wait.replicas.of(all))
         }
     }
 }
@@ -302,57 +298,6 @@ async fn has_disk(
             lease.conn.suspect(patience);
             let message = "whether there is an append-only file was not answered in time";
             Err(refused("TRYAGAIN", message.to_owned()))
-        }
-    }
-}
-
-/// How many replicas there are, by the master's own list where that is fresh.
-async fn replicas(
-    node: &Arc<Node>,
-    lease: &Lease<'_>,
-    wait: WaitFor,
-    deadline: Instant,
-) -> Result<u32, Answer> {
-    if let Some(count) = node.replicas() {
-        return Ok(count);
-    }
-    let asked_at = Instant::now();
-    let refused = |message: String| Answer::Refused {
-        code: "TRYAGAIN".to_owned(),
-        message,
-    };
-    let patience = node.dialer.response_timeout + wait.timeout * lease.busy();
-    let limit = deadline.min(asked_at + patience);
-    let info = redis::cmd("INFO").arg("replication").take();
-    match timeout_at(limit, lease.conn.command(&info)).await {
-        Ok(Ok(Value::BulkString(text))) => {
-            let listed = String::from_utf8_lossy(&text).lines().find_map(|line| {
-                line.strip_prefix("connected_slaves:")
-                    .and_then(|count| count.trim().parse().ok())
-            });
-            match listed {
-                Some(count) => {
-                    node.listed_replicas(count);
-                    Ok(node.replicas().unwrap_or(count))
-                }
-                None => Err(refused(
-                    "INFO replication names no number of replicas".to_owned(),
-                )),
-            }
-        }
-        Ok(Ok(Value::ServerError(error))) => Err(Answer::Refused {
-            code: error.code().to_owned(),
-            message: error.to_string(),
-        }),
-        Ok(Ok(other)) => Err(refused(format!("INFO replication was answered {other:?}"))),
-        Ok(Err(error)) => Err(refused(format!(
-            "the replicas could not be counted: {error}"
-        ))),
-        Err(_) => {
-            lease.conn.suspect(patience);
-            Err(refused(
-                "the replicas could not be counted in time".to_owned(),
-            ))
         }
     }
 }

@@ -83,6 +83,8 @@ pub(crate) struct Dialer {
     address_map: AddressMap,
     client_name: Option<String>,
     restart_delay: Option<Duration>,
+    /// How many replicas each master has, where the caller says so.
+    pub(crate) replicas: Option<u32>,
     pub(crate) tracer: Option<Tracer>,
     pub(crate) connect_timeout: Duration,
     pub(crate) response_timeout: Duration,
@@ -100,6 +102,7 @@ impl Dialer {
             address_map: options.address_map.clone(),
             client_name: options.client_name.clone(),
             restart_delay: options.restart_delay,
+            replicas: options.replicas.or(target.parameters.replicas),
             tracer: options.tracer.clone(),
             connect_timeout: options.connect_timeout,
             response_timeout: options.response_timeout,
@@ -118,6 +121,7 @@ impl Dialer {
             address_map: self.address_map.clone(),
             client_name: self.client_name.clone(),
             restart_delay: None,
+            replicas: None,
             // Sentinels are asked for masters, not for locks.
             tracer: None,
             connect_timeout: self.connect_timeout,

@@ -9,6 +9,7 @@ pub(crate) mod monitor;
 mod native;
 mod node;
 mod pubsub;
+mod replicas;
 mod request;
 mod secure;
 mod sentinel;
@@ -25,6 +26,7 @@ use async_trait::async_trait;
 use futures_util::{StreamExt, stream::FuturesUnordered};
 
 pub(crate) use self::attempt::{CLOSED, RESTARTED};
+pub(crate) use self::replicas::UNREPLICATED;
 pub(crate) use self::request::{Replicas, Request, Script, WaitFor, What};
 pub(crate) use self::secure::Secure;
 pub use self::slot::slot;

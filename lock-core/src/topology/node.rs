@@ -2,7 +2,7 @@
 use std::{
     fmt,
     sync::{
-        Arc, Mutex, PoisonError, RwLock,
+        Arc, Mutex, MutexGuard, PoisonError, RwLock,
         atomic::{AtomicBool, AtomicU32, Ordering},
     },
     time::Duration,
@@ -15,6 +15,7 @@ use super::{
     dial::{DialError, Dialer, Proof},
     flight::Flight,
     native::Commands,
+    replicas::Sightings,
 };
 use crate::clock::{Instant, timeout_at};
 use crate::target::Endpoint;
@@ -24,8 +25,6 @@ use crate::target::Endpoint;
 const WAIT_LINES: usize = 4;
 /// First and longest pause before a node that could not be reached is dialled again.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(200));
-/// For how long the replicas that a master listed are believed to be all.
-const REPLICAS_FRESH: Duration = Duration::from_secs(1);
 
 /// What a connection of a node is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,8 +43,7 @@ pub(crate) struct Node {
     command: Line,
     wait: [Line; WAIT_LINES],
     closed: AtomicBool,
-    replicas: Mutex<Option<(Instant, u32)>>,
-    known_replicas: AtomicU32,
+    replicas: Mutex<Sightings>,
     has_disk: AtomicBool,
     pub(super) commands: Commands,
 }
@@ -60,8 +58,7 @@ impl Node {
             command: Line::new(),
             wait: std::array::from_fn(|_| Line::new()),
             closed: AtomicBool::new(false),
-            replicas: Mutex::new(None),
-            known_replicas: AtomicU32::new(0),
+            replicas: Mutex::default(),
             has_disk: AtomicBool::new(false),
             commands: Commands::new(),
         })
@@ -134,7 +131,7 @@ impl Node {
                 // Whoever answers now may be another incarnation, with other replicas and another configuration.
                 self.has_disk.store(false, Ordering::Relaxed);
                 self.commands.forget();
-                *self.replicas.lock().unwrap_or_else(PoisonError::into_inner) = None;
+                self.sightings().age();
                 if self.closed.load(Ordering::Acquire) {
                     conn.kill();
                 }
@@ -194,20 +191,29 @@ impl Node {
         std::iter::once(&self.command).chain(&self.wait)
     }
 
-    /// How many replicas all of them are: those the master listed a moment ago, or more if more are known elsewhere.
+    /// How many replicas all of them are: as the caller says, or the most that were ever seen; `None` if somebody is to be asked
+    /// first.
     pub(crate) fn replicas(&self) -> Option<u32> {
-        let known = self.known_replicas.load(Ordering::Relaxed);
-        let listed = *self.replicas.lock().unwrap_or_else(PoisonError::into_inner);
-        listed
-            .filter(|(at, _)| at.elapsed() < REPLICAS_FRESH)
-            .map(|(_, count)| count.max(known))
+        self.dialer.replicas.or_else(|| self.sightings().fresh())
     }
 
-    /// Keeps what the master listed. Answers whether it lists fewer than are known.
-    pub(crate) fn listed_replicas(&self, count: u32) -> bool {
-        *self.replicas.lock().unwrap_or_else(PoisonError::into_inner) =
-            Some((Instant::now(), count));
-        count < self.known_replicas.load(Ordering::Relaxed)
+    /// The most replicas that were ever seen, whatever the caller says.
+    pub(crate) fn most_replicas(&self) -> u32 {
+        self.sightings().most()
+    }
+
+    /// Keeps how many the master lists.
+    pub(crate) fn listed_replicas(&self, count: u32) {
+        self.sightings().list(count);
+    }
+
+    /// Keeps how many replicas the sentinels or the cluster count.
+    pub(crate) fn known_replicas(&self, count: u32) {
+        self.sightings().count_elsewhere(count);
+    }
+
+    fn sightings(&self) -> MutexGuard<'_, Sightings> {
+        self.replicas.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether its master is known to keep an append-only file that WAITAOF can wait for.
@@ -218,12 +224,6 @@ impl Node {
     /// It has said so; believed until the next connection.
     pub(crate) fn found_disk(&self) {
         self.has_disk.store(true, Ordering::Relaxed);
-    }
-
-    /// Keeps how many replicas the sentinels or the cluster count: one that is detached from its master is missing from
-    /// the master's list and may still be promoted.
-    pub(crate) fn known_replicas(&self, count: u32) {
-        self.known_replicas.store(count, Ordering::Relaxed);
     }
 }
 

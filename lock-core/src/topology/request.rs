@@ -54,13 +54,25 @@ pub(crate) struct WaitFor {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Replicas {
     AtLeast(u32),
-    /// As many as the master lists, or as the sentinels or the cluster count if those are more. May be none at all:
-    /// then the reply says `Some((0, 0))`.
+    /// As many as the caller says there are; otherwise the most that the master ever listed, or the sentinels or the cluster
+    /// ever counted. Where none was ever seen the request is refused, and nothing is sent.
     All,
     /// Of as many as `All` says, those that make more than half together with the master.
     Majority,
     /// The master's disk and those of so many replicas, by WAITAOF: one more than replicas are demanded.
     Disks(u32),
+}
+
+impl Replicas {
+    /// How many replicas that is where there are `all`.
+    pub(crate) fn of(self, all: u32) -> u32 {
+        match self {
+            Replicas::AtLeast(count) | Replicas::Disks(count) => count,
+            Replicas::All => all,
+            // Of one master and `all` replicas more than half, less the master itself.
+            Replicas::Majority => all.div_ceil(2),
+        }
+    }
 }
 
 /// One request; all keys lie in one slot. Keys come first, then arguments.

@@ -21,6 +21,8 @@ impl Single {
     /// Nothing is dialled before the first request or subscription.
     pub(crate) fn new(endpoint: Endpoint, dialer: Arc<Dialer>, way: PubSub) -> Self {
         let node = Node::new(endpoint, dialer, Proof::Answers);
+        // There is nobody else to ask.
+        node.known_replicas(0);
         let channels = Channels::new(Arc::new(OneNode(node.clone())), way);
         Single { node, channels }
     }

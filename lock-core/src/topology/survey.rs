@@ -1,9 +1,12 @@
 //! Turns a server's INFO and CONFIG GET into a report; a refusal makes a gap in it, never an error.
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use redis::Value;
 
-use super::node::{Lease, Node, Purpose};
+use super::{
+    node::{Lease, Node, Purpose},
+    replicas,
+};
 use crate::clock::{Instant, timeout_at};
 use crate::diagnostics::ServerReport;
 
@@ -31,7 +34,15 @@ async fn ask(node: &Node, lease: &Lease<'_>, deadline: Instant) -> ServerReport 
     }
     let asked = lease.conn.pipeline(&questions, questions.len());
     match timeout_at(deadline, asked).await {
-        Ok(Ok(answers)) => read(node, &answers),
+        Ok(Ok(answers)) => {
+            let mut report = read(node, &answers);
+            if let Some(count) = info(&answers).and_then(|info| replicas::listed(&info)) {
+                node.listed_replicas(count);
+            }
+            report.most_replicas = node.most_replicas();
+            report.given_replicas = node.dialer.replicas;
+            report
+        }
         Ok(Err(error)) => silent(node, error.to_string()),
         Err(_) => silent(node, "no answer in time".to_owned()),
     }
@@ -45,14 +56,20 @@ fn silent(node: &Node, why: String) -> ServerReport {
     }
 }
 
+/// The answer to INFO, if it was answered.
+fn info(answers: &[Value]) -> Option<Cow<'_, str>> {
+    match answers.first() {
+        Some(Value::BulkString(info)) => Some(String::from_utf8_lossy(info)),
+        _ => None,
+    }
+}
+
 fn read(node: &Node, answers: &[Value]) -> ServerReport {
     let mut report = ServerReport {
         node: node.label.to_string(),
         ..ServerReport::default()
     };
-    let mut answers = answers.iter();
-    if let Some(Value::BulkString(info)) = answers.next() {
-        let info = String::from_utf8_lossy(info);
+    if let Some(info) = info(answers) {
         let field = |name: &str| {
             let mut lines = info.lines();
             lines.find_map(|line| {
@@ -82,7 +99,7 @@ fn read(node: &Node, answers: &[Value]) -> ServerReport {
             }
         }
     }
-    for (name, answer) in ServerReport::SETTINGS.iter().zip(answers) {
+    for (name, answer) in ServerReport::SETTINGS.iter().zip(answers.iter().skip(1)) {
         if let Value::Array(pair) = answer
             && let [_, Value::BulkString(value)] = pair.as_slice()
         {

@@ -12,7 +12,7 @@ use std::{
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use tokio::{sync::watch, time::timeout};
 
-use super::map::{Shard, View};
+use super::map::{Members, Shard, View};
 use crate::{
     clock::{Instant, timeout_at},
     target::Endpoint,
@@ -40,6 +40,7 @@ pub(super) struct State {
     seeds: Vec<Endpoint>,
     nodes: Mutex<BTreeMap<Endpoint, Arc<Node>>>,
     map: RwLock<Arc<Map>>,
+    members: Mutex<Members>,
     refresh: Refresh,
     turns: AtomicUsize,
     version: watch::Sender<u64>,
@@ -68,6 +69,7 @@ impl State {
             seeds,
             nodes: Mutex::default(),
             map: RwLock::new(Arc::new(empty)),
+            members: Mutex::default(),
             refresh: Refresh::new(HOLD_OFF),
             turns: AtomicUsize::new(0),
             version: watch::Sender::new(0),
@@ -159,9 +161,11 @@ impl State {
         let deadline = Instant::now() + self.dialer.connect_timeout;
         let lease = node.dialled(Purpose::Command, deadline).await.ok()?;
         let mut pipe = redis::pipe();
-        pipe.cmd("CLUSTER").arg("SLOTS").cmd("CLUSTER").arg("INFO");
-        match timeout(self.dialer.response_timeout, lease.conn.pipeline(&pipe, 2)).await {
-            Ok(Ok(answers)) => View::read(answers.first()?, answers.get(1)?, &node.endpoint),
+        for question in ["SLOTS", "INFO", "NODES"] {
+            pipe.cmd("CLUSTER").arg(question);
+        }
+        match timeout(self.dialer.response_timeout, lease.conn.pipeline(&pipe, 3)).await {
+            Ok(Ok(answers)) => View::read(&answers, &node.endpoint),
             Ok(Err(_)) => None,
             Err(_) => {
                 lease.conn.suspect(self.dialer.response_timeout);
@@ -187,9 +191,11 @@ impl State {
             .iter()
             .map(|shard| self.node(shard.master.clone()))
             .collect();
-        for (shard, master) in view.shards.iter().zip(&masters) {
-            master.known_replicas(shard.replicas);
+        let mut members = self.members.lock().unwrap_or_else(PoisonError::into_inner);
+        for (count, master) in members.see(&view.shards).into_iter().zip(&masters) {
+            master.known_replicas(count);
         }
+        drop(members);
         let same = old.shards == view.shards;
         if same && old.rank == rank {
             return;

@@ -1,5 +1,5 @@
 //! Turns what the sentinels say into the addresses that may be the master's, the likeliest first.
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use redis::Value;
 
@@ -11,7 +11,8 @@ pub(super) struct Report {
     pub(super) master: Endpoint,
     /// Rises with every failover.
     pub(super) epoch: u64,
-    /// Replicas that this sentinel can reach: each may be promoted.
+    /// Replicas that this sentinel has not been made to forget, reachable or not: whom one sentinel takes for down may be promoted by
+    /// others, and takes itself for a master if it is cut off together with them.
     pub(super) replicas: u32,
 }
 
@@ -25,31 +26,36 @@ impl Report {
             return None;
         };
         let master = fields(master);
-        let replicas = match replicas {
-            Value::Array(replicas) => replicas.iter().filter(|replica| is_up(replica)).count(),
-            _ => 0,
+        let replicas: &[Value] = match replicas {
+            Value::Array(replicas) => replicas,
+            _ => &[],
         };
+        // One process may stand there by two addresses, also by one beside its own as the master.
+        let mut runs = BTreeSet::from([run_id(&master)]);
+        let mut count = 0;
+        for replica in replicas {
+            let Value::Array(replica) = replica else {
+                continue;
+            };
+            let run = run_id(&fields(replica));
+            if run.is_none() || runs.insert(run) {
+                count += 1;
+            }
+        }
         Some(Report {
             master: Endpoint::Tcp {
                 host: text(host)?.to_owned(),
                 port: text(port)?.parse().ok()?,
             },
             epoch: master.get("config-epoch")?.parse().ok()?,
-            replicas: u32::try_from(replicas).ok()?,
+            replicas: count,
         })
     }
 }
 
-/// A replica that a sentinel takes for down is not promoted by it.
-fn is_up(replica: &Value) -> bool {
-    let Value::Array(replica) = replica else {
-        return false;
-    };
-    let replica = fields(replica);
-    let flags = replica.get("flags").copied().unwrap_or("");
-    !flags
-        .split(',')
-        .any(|flag| ["s_down", "o_down", "disconnected"].contains(&flag))
+/// Which process it is; `None` for one that this sentinel has never reached.
+fn run_id<'a>(server: &BTreeMap<&str, &'a str>) -> Option<&'a str> {
+    server.get("runid").copied().filter(|id| !id.is_empty())
 }
 
 fn fields(flat: &[Value]) -> BTreeMap<&str, &str> {
@@ -112,6 +118,32 @@ mod tests {
             host: "h".to_owned(),
             port,
         }
+    }
+
+    #[test]
+    fn a_replica_counts_once_whatever_its_state() {
+        let texts = |texts: &[&str]| {
+            let text = |text: &&str| Value::BulkString(text.as_bytes().to_vec());
+            Value::Array(texts.iter().map(text).collect())
+        };
+        let replica = |run: &str, flags: &str| texts(&["runid", run, "flags", flags]);
+        let count = |replicas: &[Value]| {
+            let master = texts(&["runid", "m", "config-epoch", "3"]);
+            let replicas = Value::Array(replicas.to_vec());
+            let report = Report::read(&[texts(&["h", "1"]), master, replicas]);
+            report.expect("a good answer").replicas
+        };
+        let down = replica("a", "s_down,slave,disconnected");
+        assert_eq!(count(&[]), 0);
+        assert_eq!(count(&[down.clone(), replica("b", "slave")]), 2);
+        let twice = [down, replica("a", "slave"), replica("m", "slave")];
+        assert_eq!(
+            count(&twice),
+            1,
+            "by two addresses, and the master by its old one"
+        );
+        let never_reached = [replica("", "s_down,slave"), replica("", "s_down,slave")];
+        assert_eq!(count(&never_reached), 2);
     }
 
     #[test]

@@ -3,7 +3,7 @@ use std::{
     fmt,
     sync::{
         Arc, Mutex, PoisonError, RwLock, Weak,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -36,6 +36,8 @@ pub(super) struct State {
     label: String,
     master: RwLock<Option<Arc<Node>>>,
     epoch: AtomicU64,
+    /// The most replicas that any of the masters so far had.
+    replicas: AtomicU32,
     search: Refresh,
     why_none: Mutex<String>,
     version: watch::Sender<u64>,
@@ -57,6 +59,7 @@ impl State {
             label,
             master: RwLock::new(None),
             epoch: AtomicU64::new(0),
+            replicas: AtomicU32::new(0),
             search: Refresh::new(HOLD_OFF),
             why_none: Mutex::new("nobody was asked".to_owned()),
             version: watch::Sender::new(0),
@@ -138,6 +141,10 @@ impl State {
             return;
         };
         let old = self.last_master();
+        let before = old.as_ref().map(|old| old.most_replicas());
+        let counts = reports.iter().map(|report| report.replicas);
+        let count = counts.chain(before).max().unwrap_or(0);
+        let most = self.replicas.fetch_max(count, Ordering::AcqRel).max(count);
         if let Some(old) = &old
             && epoch > seen
             && !endpoints.contains(&old.endpoint)
@@ -161,10 +168,7 @@ impl State {
                 .await
             {
                 Ok(_) => {
-                    let replicas = reports
-                        .iter()
-                        .filter(|report| report.master == node.endpoint);
-                    node.known_replicas(replicas.map(|report| report.replicas).max().unwrap_or(0));
+                    node.known_replicas(most);
                     self.epoch.store(epoch, Ordering::Release);
                     self.settle(Some(node.clone()));
                     if let Some(old) = old.filter(|old| !Arc::ptr_eq(old, &node)) {

@@ -1,0 +1,201 @@
+//! Turns what a master, its sentinels or its cluster say about replicas into how many must acknowledge. That number never falls
+//! because a replica is not listed any more: a master that is cut off from its replicas forgets them, and they are promoted.
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use redis::Value;
+
+use super::{
+    WaitFor,
+    attempt::Answer,
+    node::{Lease, Node},
+};
+use crate::clock::{Instant, timeout_at};
+
+/// The code of a refusal of our own: nothing was sent, since acknowledgements of replicas were asked for and none is known.
+pub(crate) const UNREPLICATED: &str = "UNREPLICATED";
+
+/// For how long the replicas that a master listed are believed to be all.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// What has been seen of a master's replicas.
+#[derive(Debug, Default)]
+pub(super) struct Sightings {
+    /// When the master was asked last.
+    listed_at: Option<Instant>,
+    /// The most that it listed at once.
+    listed: u32,
+    /// As many as the sentinels or the cluster know of; `None` until they have been asked.
+    elsewhere: Option<u32>,
+}
+
+impl Sightings {
+    /// The most ever seen.
+    pub(super) fn most(&self) -> u32 {
+        self.listed.max(self.elsewhere.unwrap_or(0))
+    }
+
+    /// The same, if both sources were asked; the master a moment ago.
+    pub(super) fn fresh(&self) -> Option<u32> {
+        self.elsewhere?;
+        let fresh = self.listed_at.is_some_and(|at| at.elapsed() < FRESH);
+        fresh.then(|| self.most())
+    }
+
+    /// Keeps what the master lists.
+    pub(super) fn list(&mut self, count: u32) {
+        self.listed_at = Some(Instant::now());
+        self.listed = self.listed.max(count);
+    }
+
+    /// The master is to be asked again.
+    pub(super) fn age(&mut self) {
+        self.listed_at = None;
+    }
+
+    /// Keeps how many the sentinels or the cluster count. They count fewer than before only where one was seen to belong to
+    /// another master since.
+    pub(super) fn count_elsewhere(&mut self, count: u32) {
+        if self.elsewhere.is_some_and(|before| count < before) {
+            self.listed = 0;
+        }
+        self.elsewhere = Some(count);
+    }
+}
+
+/// How many replicas INFO lists. A replica that came back stands there twice until its old connection times out, and what takes
+/// a copy without being a replica has no port.
+pub(super) fn listed(info: &str) -> Option<u32> {
+    let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name));
+    let count = field("connected_slaves:")?.trim().parse().ok()?;
+    let mut addresses = BTreeSet::new();
+    let mut described = false;
+    for line in info.lines() {
+        let numbered = line
+            .strip_prefix("slave")
+            .and_then(|rest| rest.split_once(":ip="));
+        let Some((_, address)) = numbered else {
+            continue;
+        };
+        described = true;
+        let address: Vec<_> = address.split(',').take(2).collect();
+        if address.get(1) != Some(&"port=0") {
+            addresses.insert(address);
+        }
+    }
+    match described {
+        true => u32::try_from(addresses.len()).ok(),
+        false => Some(count),
+    }
+}
+
+/// How many replicas there are. Asks the master if nobody has for a while; nothing is done if that fails, or if none is known.
+pub(super) async fn all(
+    node: &Arc<Node>,
+    lease: &Lease<'_>,
+    wait: WaitFor,
+    deadline: Instant,
+) -> Result<u32, Answer> {
+    let count = match node.replicas() {
+        Some(count) => count,
+        None => {
+            ask(node, lease, wait, deadline).await?;
+            let unknown = "its place among the others, and so its replicas, are not known yet";
+            node.replicas()
+                .ok_or_else(|| try_again(unknown.to_owned()))?
+        }
+    };
+    if count == 0 {
+        return Err(Answer::Refused {
+            code: UNREPLICATED.to_owned(),
+            message: "acknowledgements of replicas are asked for, and no replica was ever seen; where there are \
+                some, give their number (ClientOptions::replicas)"
+                .to_owned(),
+        });
+    }
+    Ok(count)
+}
+
+/// Asks the master to list its replicas.
+async fn ask(
+    node: &Arc<Node>,
+    lease: &Lease<'_>,
+    wait: WaitFor,
+    deadline: Instant,
+) -> Result<(), Answer> {
+    let patience = node.dialer.response_timeout + wait.timeout * lease.busy();
+    let limit = deadline.min(Instant::now() + patience);
+    let info = redis::cmd("INFO").arg("replication").take();
+    match timeout_at(limit, lease.conn.command(&info)).await {
+        Ok(Ok(Value::BulkString(text))) => match listed(&String::from_utf8_lossy(&text)) {
+            Some(count) => {
+                node.listed_replicas(count);
+                Ok(())
+            }
+            None => Err(try_again(
+                "INFO replication names no number of replicas".to_owned(),
+            )),
+        },
+        Ok(Ok(Value::ServerError(error))) => Err(Answer::Refused {
+            code: error.code().to_owned(),
+            message: error.to_string(),
+        }),
+        Ok(Ok(other)) => Err(try_again(format!(
+            "INFO replication was answered {other:?}"
+        ))),
+        Ok(Err(error)) => Err(try_again(format!(
+            "the replicas could not be counted: {error}"
+        ))),
+        Err(_) => {
+            lease.conn.suspect(patience);
+            Err(try_again(
+                "the replicas could not be counted in time".to_owned(),
+            ))
+        }
+    }
+}
+
+fn try_again(message: String) -> Answer {
+    Answer::Refused {
+        code: "TRYAGAIN".to_owned(),
+        message,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_replica_counts_once_and_a_copy_not_at_all() {
+        let info =
+            |lines: &str| format!("role:master\r\nconnected_slaves:3\r\n{lines}repl_offset:1\r\n");
+        let one = "slave0:ip=10.0.0.2,port=6379,state=online,offset=9,lag=0\r\n";
+        let stale = "slave1:ip=10.0.0.2,port=6379,state=online,offset=5,lag=40\r\n";
+        let copy = "slave2:ip=10.0.0.3,port=0,state=wait_bgsave,offset=0,lag=0\r\n";
+        let other = "slave2:ip=10.0.0.2,port=6380,state=online,offset=9,lag=0\r\n";
+        assert_eq!(listed(&info(&[one, stale, copy].concat())), Some(1));
+        assert_eq!(listed(&info(&[one, stale, other].concat())), Some(2));
+        assert_eq!(listed(&info("")), Some(3), "a server that describes none");
+        assert_eq!(listed("role:master\r\n"), None);
+    }
+
+    #[test]
+    fn the_number_falls_only_where_a_replica_was_seen_elsewhere() {
+        let mut seen = Sightings::default();
+        seen.list(2);
+        assert_eq!(
+            (seen.fresh(), seen.most()),
+            (None, 2),
+            "nobody else was asked"
+        );
+        seen.count_elsewhere(1);
+        seen.list(0);
+        assert_eq!(seen.fresh(), Some(2));
+        seen.age();
+        assert_eq!((seen.fresh(), seen.most()), (None, 2));
+        seen.count_elsewhere(3);
+        seen.list(3);
+        seen.count_elsewhere(2);
+        assert_eq!(seen.most(), 2);
+    }
+}
