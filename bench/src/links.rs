@@ -114,7 +114,12 @@ pub(crate) struct Links {
 impl Links {
     /// Reads the URL; connects to nothing yet.
     pub(crate) fn parse(target: &str, response_timeout: Duration) -> Result<Self, SubjectError> {
-        let bad = |what: &str| SubjectError::usage(format!("target `{target}`: {what}"));
+        let bad = |what: &str| SubjectError::usage(format!("the target's URL: {what}"));
+        if !target.starts_with("unix://") {
+            // What it means is said in one place, which also knows what may be said of one with a password.
+            let read = target.parse::<lock_core::Target>();
+            read.map_err(|error| bad(&error.to_string()))?;
+        }
         let (scheme, rest) = target
             .split_once("://")
             .ok_or_else(|| bad("no scheme; write e.g. redis://127.0.0.1:6379"))?;
@@ -551,4 +556,42 @@ impl Links {
 /// Finding the server failed: the command was not sent.
 fn refused(error: RedisError) -> Trouble {
     Trouble::Refused(format!("cannot tell which server has it: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{driver::BenchPlan, subject::ConnectTo};
+
+    #[test]
+    fn no_part_of_a_password_is_said() {
+        for url in [
+            "redis://bob:s3cr/et@h",
+            "redis://bob:s3cret@h:x",
+            "redis-sentinel://bob:s3cret@h",
+            "bob:s3cret@h",
+            "s3cret@redis://h",
+            "redis-cluster://bob:s3 cret@h/1",
+        ] {
+            let error = Links::parse(url, Duration::from_secs(1)).err().expect(url);
+            let plan = BenchPlan::new(url);
+            let to = ConnectTo {
+                target: url.to_owned(),
+                client: "c1".to_owned(),
+                seed: 1,
+                durability: String::new(),
+                watchdog: None,
+                log: None,
+                env: Vec::new(),
+            };
+            let mut shown = vec![error.to_string()];
+            // What is no URL of servers cannot be told from any other word.
+            if url.starts_with("redis") {
+                shown.extend([format!("{plan:?}"), format!("{to:#?}")]);
+            }
+            for shown in shown {
+                assert!(!shown.contains("s3") && !shown.contains("cret"), "{shown}");
+            }
+        }
+    }
 }

@@ -1,6 +1,8 @@
 //! The seam between a lock and whoever tries it: ours, a peer's, a naive one, a broken one, a driver in any language.
 use async_trait::async_trait;
+use results::secrets::redact;
 use std::{
+    fmt,
     path::PathBuf,
     time::{Duration, Instant},
 };
@@ -22,8 +24,8 @@ pub trait Subject: Send + Sync {
     async fn connect(&self, to: &ConnectTo) -> Result<Connected, SubjectError>;
 }
 
-/// Where and as whom to connect.
-#[derive(Debug, Clone)]
+/// Where and as whom to connect. Shown without the target's password.
+#[derive(Clone)]
 pub struct ConnectTo {
     /// The target URL.
     pub target: String,
@@ -39,6 +41,15 @@ pub struct ConnectTo {
     pub log: Option<PathBuf>,
     /// Variables that a driver process finds in its environment besides ours.
     pub env: Vec<(String, String)>,
+}
+
+impl fmt::Debug for ConnectTo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConnectTo")
+            .field("target", &redact(&self.target))
+            .field("client", &self.client)
+            .finish_non_exhaustive()
+    }
 }
 
 /// A connected client and what it reports unasked.

@@ -168,10 +168,22 @@ pub(crate) fn durability(text: &str) -> Result<String, String> {
     }
 }
 
-/// A target URL; an error names it, without its password.
+/// A target URL; an error names it where it can have no password.
 pub(crate) fn target(url: &str) -> anyhow::Result<lock_core::Target> {
+    let named = |error: lock_core::TargetError| match url.contains('@') {
+        true => format!("the target's URL: {error}"),
+        false => format!("{url}: {error}"),
+    };
     url.parse()
-        .map_err(|error| crate::exit::usage(format!("{}: {error}", results::secrets::redact(url))))
+        .map_err(|error| crate::exit::usage(named(error)))
+}
+
+/// What a client that cannot be connected is to the user: wrong usage if what was asked for cannot work, else something missing.
+pub(crate) fn unconnected(error: lock_core::LockError) -> anyhow::Error {
+    match error.kind() {
+        lock_core::ErrorKind::Invalid => crate::exit::usage(error),
+        _ => crate::exit::missing(error),
+    }
 }
 
 /// A share such as `10%`, from 0 to 1.
@@ -208,6 +220,21 @@ mod tests {
         assert_eq!(duration("0"), Ok(Duration::ZERO));
         assert!(duration("soon").is_err());
         assert!(duration("10").is_err());
+    }
+
+    #[test]
+    fn a_target_with_a_password_is_not_repeated() {
+        let refused = |url: &str| format!("{:#}", target(url).expect_err("a bad URL"));
+        for url in [
+            "redis://bob:s3cr/et@h",
+            "s3cret@h",
+            "redis://bob:s3 cret@h/x",
+        ] {
+            let said = refused(url);
+            assert!(!said.contains("s3") && !said.contains("cret"), "{said}");
+            assert!(said.contains("%2F"), "{said}");
+        }
+        assert!(refused("redis://h:x").contains("redis://h:x"));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! All nodes share one port, cluster buses the next. With proxied links a node is *announced* as the same last octet in
 //! `127.0.1.0/24`, same port, where its fault proxy listens; the source address of a connection then tells its link.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
@@ -21,8 +21,8 @@ const SENTINEL_DOWN_AFTER_MS: u32 = 1000;
 const DATA_OCTET: u8 = 10;
 const SENTINEL_OCTET: u8 = 100;
 
-/// Where every node of a topology lives and how it is configured.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Where every node of a topology lives and how it is configured. Shown without passwords.
+#[derive(Clone, PartialEq, Eq)]
 pub struct Layout {
     /// Masters first, then replicas, then sentinels.
     pub nodes: Vec<PlannedNode>,
@@ -34,8 +34,17 @@ pub struct Layout {
     pub(crate) tls: Option<TlsFiles>,
 }
 
-/// One node before it is started.
-#[derive(Debug, Clone, PartialEq, Eq)]
+impl fmt::Debug for Layout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Layout")
+            .field("url", &self.shown_url)
+            .field("nodes", &self.nodes)
+            .finish_non_exhaustive()
+    }
+}
+
+/// One node before it is started. Shown without its configuration, in which passwords stand.
+#[derive(Clone, PartialEq, Eq)]
 pub struct PlannedNode {
     /// `n1`…, `s1`….
     pub name: String,
@@ -59,6 +68,18 @@ pub struct PlannedNode {
     pub log: PathBuf,
     /// How the harness reaches it.
     pub dial: Dial,
+}
+
+impl fmt::Debug for PlannedNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PlannedNode")
+            .field("name", &self.name)
+            .field("role", &self.role)
+            .field("address", &self.address)
+            .field("announced", &self.announced)
+            .field("dir", &self.dir)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Layout {
@@ -523,6 +544,8 @@ mod tests {
         let sentinel = &layout.nodes[3].conf;
         assert!(sentinel.contains(&format!("sentinel auth-pass locklab {}", password.reveal())));
         assert!(layout.nodes.iter().all(|node| !node.conf.contains("{{")));
+        let shown = format!("{layout:?}");
+        assert!(!shown.contains(password.reveal()), "{shown}");
     }
 
     #[test]

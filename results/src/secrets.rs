@@ -1,42 +1,48 @@
 //! Turns a command line into one that can be kept: passwords inside URLs become `***`.
 
-/// `argument` with the password of every URL in it replaced by `***`; the user's name stays.
+/// `argument` with the password of every URL in it replaced by `***`; the user's name stays, where there is one.
 ///
-/// Every `scheme://user:password@host` is found, also inside a longer argument (`--target=redis://…`) and in lists with
-/// commas. A password given in another way, as an argument by itself, cannot be told from any other word and stays.
+/// Every `scheme://user:password@host` is found, also inside a longer argument (`--target=redis://…`). A password may be written
+/// wrongly, with characters that end an address, so all that stands before the last `@` of a URL counts as one. A password given in
+/// another way, as an argument by itself, cannot be told from any other word and stays.
 pub fn redact(argument: &str) -> String {
     let mut out = String::with_capacity(argument.len());
     let mut rest = argument;
     while let Some(start) = rest.find("://") {
         let (before, after) = rest.split_at(start + 3);
         out.push_str(before);
-        let end = after
-            .find(|c: char| {
-                c == '/' || c == '?' || c == '#' || c.is_whitespace() || c == '"' || c == '\''
-            })
-            .unwrap_or(after.len());
-        // A raw password may hold any of these ends itself, so the last `@` before the next URL is decisive, not the first end.
-        let reach = after.find("://").map_or(after.len(), |next| {
-            after[..next]
-                .rfind(|c: char| c.is_whitespace() || c == ',')
-                .unwrap_or(0)
-        });
-        let end = match after[..reach].rfind('@') {
-            Some(at)
-                if at >= end
-                    && after[..at].contains(':')
-                    && !after[..at].contains(char::is_whitespace) =>
-            {
-                at + 1
+        let (url, tail) = after.split_at(next_url(after).unwrap_or(after.len()));
+        match url.rsplit_once('@') {
+            Some((credentials, hosts)) => {
+                if let Some((user, _)) = credentials.split_once(':') {
+                    out.push_str(user);
+                    out.push(':');
+                }
+                out.push_str("***@");
+                out.push_str(hosts);
             }
-            _ => end,
-        };
-        let (authority, tail) = after.split_at(end);
-        out.push_str(&redact_authority(authority));
+            None => out.push_str(url),
+        }
         rest = tail;
     }
     out.push_str(rest);
     out
+}
+
+/// Where another URL of servers begins. Nothing less ends the one before, whatever its password looks like.
+fn next_url(text: &str) -> Option<usize> {
+    let separators = text.match_indices(|c: char| c.is_whitespace() || ",;\"'=".contains(c));
+    let starts = separators.map(|(at, separator)| at + separator.len());
+    let mut urls = starts.filter(|&at| {
+        let scheme = text[at..].split_once("://").map(|(scheme, _)| scheme);
+        scheme.is_some_and(|scheme| {
+            let name = scheme.starts_with("redis") || scheme.starts_with("redlock");
+            name && scheme
+                .bytes()
+                .all(|c| c.is_ascii_lowercase() || b"+-".contains(&c))
+        })
+    });
+    urls.next()
 }
 
 /// Every argument of a command line through [`redact`].
@@ -45,39 +51,6 @@ pub fn redact_all<S: AsRef<str>>(arguments: impl IntoIterator<Item = S>) -> Vec<
         .into_iter()
         .map(|argument| redact(argument.as_ref()))
         .collect()
-}
-
-/// `user:password@host:port,user:password@host:port`: what stands before each `@`, behind its first colon, goes.
-fn redact_authority(authority: &str) -> String {
-    let Some(last_at) = authority.rfind('@') else {
-        return authority.to_owned();
-    };
-    let mut out = String::new();
-    // Between two `@` stand a host and the next entry's credentials, apart by a comma.
-    let mut rest = &authority[..=last_at];
-    while let Some(at) = rest.find('@') {
-        let part = &rest[..at];
-        let (host, credentials) = match (out.is_empty(), part.find(',')) {
-            (false, Some(comma)) => part.split_at(comma + 1),
-            _ => ("", part),
-        };
-        out.push_str(host);
-        match credentials.split_once(':') {
-            Some((user, _)) => {
-                out.push_str(user);
-                out.push_str(":***@");
-            }
-            // Behind an `@` without a comma stands the rest of a password that holds an `@`: it goes too.
-            None if !out.is_empty() && host.is_empty() => {}
-            None => {
-                out.push_str(credentials);
-                out.push('@');
-            }
-        }
-        rest = &rest[at + 1..];
-    }
-    out.push_str(&authority[last_at + 1..]);
-    out
 }
 
 #[cfg(test)]
@@ -94,11 +67,12 @@ mod tests {
                 "--target=redis://ann:pw@h:1/2",
                 "--target=redis://ann:***@h:1/2",
             ),
+            ("redlock://a:1@h1:1,b:2@h2:2/0", "redlock://a:***@h2:2/0"),
+            ("redis://ann@h:1", "redis://***@h:1"),
             (
-                "redlock://a:1@h1:1,b:2@h2:2/0",
-                "redlock://a:***@h1:1,b:***@h2:2/0",
+                "exec:go run x redis://u:pw@h:1/0 redis://h:2",
+                "exec:go run x redis://u:***@h:1/0 redis://h:2",
             ),
-            ("redis://ann@h:1", "redis://ann@h:1"),
             ("redis://h:1 redis://:x@h:2", "redis://h:1 redis://:***@h:2"),
             ("redis+unix:///tmp/a.sock", "redis+unix:///tmp/a.sock"),
             ("mail@example.org", "mail@example.org"),
@@ -111,7 +85,21 @@ mod tests {
 
     #[test]
     fn an_odd_password_never_shows() {
-        for password in ["a/b", "a@b", "p?q#r", "x:y:z", "semi'quote", "a@b/c"] {
+        for password in [
+            "a/b",
+            "a@b",
+            "p?q#r",
+            "x:y:z",
+            "semi'quote",
+            "a@b/c",
+            "a@b,c/d",
+            "a b/c",
+            "a://b",
+            "a ://b",
+            "a,b://c@d",
+            "a\"b=c",
+            "a@h,x@b",
+        ] {
             let kept = redact(&format!("redis://ann:{password}@h:1/0"));
             assert!(!kept.contains(password), "{kept}");
             assert!(kept.ends_with("h:1/0"), "{kept}");
@@ -119,6 +107,12 @@ mod tests {
     }
 
     proptest::proptest! {
+        #[test]
+        fn whatever_a_password_is_made_of_none_of_it_stays(password in "[A-Z/?#@:,;'\" =%\\[\\]]{1,12}") {
+            let kept = redact(&format!("--target=redis://bob:{password}@h:1/0"));
+            proptest::prop_assert_eq!(kept, "--target=redis://bob:***@h:1/0");
+        }
+
         #[test]
         fn any_text_passes_through_without_a_panic(text in "\\PC*") {
             let _ = redact(&text);

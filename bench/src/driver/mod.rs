@@ -5,9 +5,12 @@ mod compare;
 mod order;
 mod rows;
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
-use results::run::{BenchRow, Comparison};
+use results::{
+    run::{BenchRow, Comparison},
+    secrets::redact,
+};
 use tokio::sync::watch;
 
 use crate::{
@@ -37,8 +40,8 @@ pub enum Leasing {
     Renewed,
 }
 
-/// What is to be measured on one target.
-#[derive(Debug, Clone)]
+/// What is to be measured on one target. Shown without the target's password.
+#[derive(Clone)]
 #[non_exhaustive]
 pub struct BenchPlan {
     /// The target URL.
@@ -89,6 +92,17 @@ pub struct BenchPlan {
     pub seed: u64,
     /// What every key begins with, e.g. `locklab:<run>:`.
     pub key_prefix: String,
+}
+
+impl fmt::Debug for BenchPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BenchPlan")
+            .field("target", &redact(&self.target))
+            .field("topology", &self.topology)
+            .field("subjects", &self.subjects)
+            .field("workloads", &self.workloads)
+            .finish_non_exhaustive()
+    }
 }
 
 impl BenchPlan {

@@ -65,7 +65,7 @@ impl Subject for Rslock {
             _ => {
                 return Err(SubjectError::usage(format!(
                     "peer:rslock takes redis:// and redlock:// targets, not `{}`",
-                    to.target
+                    results::secrets::redact(&to.target)
                 )));
             }
         };
@@ -92,13 +92,13 @@ impl Subject for Rslock {
 fn servers(urls: Vec<String>) -> Result<LockManager, SubjectError> {
     let mut clients = Vec::new();
     for url in urls {
-        clients.push(redis::Client::open(url.as_str()).map_err(|e| unusable(&url, &e))?);
+        clients.push(redis::Client::open(url.as_str()).map_err(|e| unusable(&e))?);
     }
     Ok(LockManager::from_clients(clients))
 }
 
-fn unusable(target: &str, error: &redis::RedisError) -> SubjectError {
-    SubjectError::usage(format!("target `{target}`: {error}"))
+fn unusable(error: &redis::RedisError) -> SubjectError {
+    SubjectError::usage(format!("the target's URL: {error}"))
 }
 
 struct Client {

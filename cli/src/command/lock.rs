@@ -72,7 +72,7 @@ pub(crate) async fn run(
     }
     let client = Client::connect(&target, ClientOptions::default().durability(durability))
         .await
-        .map_err(exit::missing)?;
+        .map_err(crate::args::unconnected)?;
     for concern in client.concerns() {
         terminal.detail(&concern.to_string());
     }

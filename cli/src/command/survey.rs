@@ -15,7 +15,7 @@ pub(crate) async fn run(target: &str, common: &Common, terminal: &Terminal) -> a
     let target = crate::args::target(target)?;
     let client = Client::connect(&target, ClientOptions::default())
         .await
-        .map_err(exit::missing)?;
+        .map_err(crate::args::unconnected)?;
     let reports = client.survey().await;
     client.close().await;
     if reports.iter().all(|report| report.silence.is_some()) {

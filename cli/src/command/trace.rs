@@ -111,8 +111,8 @@ pub(crate) async fn run(
         let connected = connected.poll_bound(PATIENCE).tracer(record.tracer(client));
         Client::connect(&target, connected)
     };
-    let holder = connect("holder").await.map_err(exit::missing)?;
-    let waiter = connect("waiter").await.map_err(exit::missing)?;
+    let holder = connect("holder").await.map_err(crate::args::unconnected)?;
+    let waiter = connect("waiter").await.map_err(crate::args::unconnected)?;
     let name = match &options.name {
         Some(name) => name.clone(),
         None => format!("locklab:trace:{}", holder.id()),

@@ -5,6 +5,7 @@ mod leftovers;
 mod owners;
 mod secured;
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -66,8 +67,8 @@ pub async fn resolve_host(host: &str) -> Result<SocketAddr, ClusterError> {
 }
 
 /// Somebody else's servers. Nothing is started, ended, flushed or configured; what faults may do is decided by whoever plans
-/// them. Every key that the harness itself writes begins with the prefix.
-#[derive(Debug, Clone)]
+/// them. Every key that the harness itself writes begins with the prefix. Shown without the password.
+#[derive(Clone)]
 pub struct External {
     target: ExternalTarget,
     url: String,
@@ -76,6 +77,15 @@ pub struct External {
     topology: Topology,
     found: Vec<Found>,
     version: String,
+}
+
+impl fmt::Debug for External {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("External")
+            .field("url", &self.shown_url)
+            .field("topology", &self.topology)
+            .finish_non_exhaustive()
+    }
 }
 
 impl External {

@@ -6,14 +6,16 @@
 mod raw;
 mod steps;
 
-use std::{path::PathBuf, time::Duration};
+use std::{fmt, path::PathBuf, time::Duration};
+
+use results::secrets::{redact, redact_all};
 
 use crate::subject::ConnectTo;
 
 pub use steps::STEPS;
 
-/// How a driver is to be tried.
-#[derive(Debug, Clone)]
+/// How a driver is to be tried. Shown without the target's password.
+#[derive(Clone)]
 pub struct ConformOptions {
     /// The program and its arguments.
     pub command: Vec<String>,
@@ -29,6 +31,15 @@ pub struct ConformOptions {
     pub may_flush: bool,
     /// Where the drivers' standard error goes.
     pub log: Option<PathBuf>,
+}
+
+impl fmt::Debug for ConformOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConformOptions")
+            .field("command", &redact_all(&self.command))
+            .field("target", &redact(&self.target))
+            .finish_non_exhaustive()
+    }
 }
 
 /// How a step came out.
