@@ -9,7 +9,12 @@ if left == -2 then
         return -3
     end
     redis.call('hset', KEYS[1], ARGV[2], 1)
-    redis.call('pexpire', KEYS[1], ARGV[1])
+    local kept = redis.pcall('pexpire', KEYS[1], ARGV[1])
+    if kept ~= 1 then
+        -- A user who may not: no lock stays without an end.
+        redis.call('del', KEYS[1])
+        return kept
+    end
     return nil
 end
 if redis.call('hexists', KEYS[1], ARGV[2]) == 0 then

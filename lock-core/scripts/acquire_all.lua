@@ -35,7 +35,14 @@ for i = 1, count do
         redis.call('hincrby', KEYS[i], owner, 1)
     end
     if lefts[i] < lease then
-        redis.call('pexpire', KEYS[i], lease)
+        local kept = redis.pcall('pexpire', KEYS[i], lease)
+        if kept ~= 1 then
+            -- A user who may not: no lock stays without an end.
+            if lefts[i] == -2 then
+                redis.call('del', KEYS[i])
+            end
+            return redis.call('pexpire', KEYS[i], lease)
+        end
     end
 end
 return nil

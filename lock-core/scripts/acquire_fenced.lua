@@ -34,7 +34,12 @@ if left == -2 then
     -- The token first: without one there is to be no hold either.
     local token = next_token()
     redis.call('hset', KEYS[1], ARGV[2], 1)
-    redis.call('pexpire', KEYS[1], ARGV[1])
+    local kept = redis.pcall('pexpire', KEYS[1], ARGV[1])
+    if kept ~= 1 then
+        -- A user who may not: no lock stays without an end.
+        redis.call('del', KEYS[1])
+        return kept
+    end
     return {token}
 end
 local lasts = math.max(tonumber(ARGV[1]), left)

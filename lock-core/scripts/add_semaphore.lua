@@ -1,23 +1,23 @@
 -- Adds permits to a semaphore that is a number, or takes some away, and keeps its end if it has one. The new number.
--- KEYS: semaphore, channel, latch.  ARGV: permits, PUBLISH or SPUBLISH or BOTH, latch in ms, ['there': begins none].
+-- KEYS: semaphore, latch.  ARGV: permits, PUBLISH or SPUBLISH or BOTH, channel, latch in ms, ['there': begins none].
 -- The latch keeps the answer for a repetition. A message is a hint: a user who may not publish adds all the same.
-local said = redis.call('get', KEYS[3])
+local said = redis.call('get', KEYS[2])
 if said then
     return tonumber(said)
 end
-if ARGV[4] and redis.call('exists', KEYS[1]) == 0 then
+if ARGV[5] and redis.call('exists', KEYS[1]) == 0 then
     return 0
 end
 -- A server without memory takes what follows a first write that needs none.
-redis.call('del', KEYS[3])
+redis.call('del', KEYS[2])
 local free = redis.call('incrby', KEYS[1], ARGV[1])
-redis.call('set', KEYS[3], free, 'px', ARGV[3])
+redis.call('set', KEYS[2], free, 'px', ARGV[4])
 if free > 0 then
     if ARGV[2] ~= 'SPUBLISH' then
-        redis.pcall('publish', KEYS[2], free)
+        redis.pcall('publish', ARGV[3], free)
     end
     if ARGV[2] ~= 'PUBLISH' then
-        redis.pcall('spublish', KEYS[2], free)
+        redis.pcall('spublish', ARGV[3], free)
     end
 end
 return free

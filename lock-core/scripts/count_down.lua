@@ -1,7 +1,7 @@
 -- Counts a latch down by one; at nothing it is gone, and opens. What is left; 0 also where there is none.
--- KEYS: latch, channel, answer latch.  ARGV: PUBLISH or SPUBLISH or BOTH, answer latch in ms.
+-- KEYS: latch, answer latch.  ARGV: PUBLISH or SPUBLISH or BOTH, channel, answer latch in ms.
 -- The answer latch keeps the answer for a repetition. A message is a hint: a user who may not publish counts all the same.
-local said = redis.call('get', KEYS[3])
+local said = redis.call('get', KEYS[2])
 if said then
     return tonumber(said)
 end
@@ -12,17 +12,17 @@ if left <= 0 then
 end
 left = left - 1
 -- A server without memory takes what follows a first write that needs none.
-redis.call('del', KEYS[left == 0 and 1 or 3])
+redis.call('del', KEYS[left == 0 and 1 or 2])
 if left > 0 then
     redis.call('decr', KEYS[1])
 end
-redis.call('set', KEYS[3], left, 'px', ARGV[2])
+redis.call('set', KEYS[2], left, 'px', ARGV[3])
 if left == 0 then
     if ARGV[1] ~= 'SPUBLISH' then
-        redis.pcall('publish', KEYS[2], '0')
+        redis.pcall('publish', ARGV[2], '0')
     end
     if ARGV[1] ~= 'PUBLISH' then
-        redis.pcall('spublish', KEYS[2], '0')
+        redis.pcall('spublish', ARGV[2], '0')
     end
 end
 return left

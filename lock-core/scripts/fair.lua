@@ -41,8 +41,16 @@ end
 -- Lets the line end some time if nobody ever comes again.
 local function keep(now, last)
     local ms = string.format('%.0f', math.min(math.max(last - now, 0), MOST_MS) + KEPT_MS)
-    redis.call('pexpire', queue, ms)
-    redis.call('pexpire', deadlines, ms)
+    local kept, dated = redis.pcall('pexpire', queue, ms), redis.pcall('pexpire', deadlines, ms)
+    if type(kept) == 'table' or type(dated) == 'table' then
+        -- A user who may not: no line stays without an end. Who stood in it queues again.
+        for _, key in ipairs({queue, deadlines}) do
+            if redis.call('pttl', key) == -1 then
+                redis.call('del', key)
+            end
+        end
+        redis.call('pexpire', deadlines, ms)
+    end
 end
 
 -- Takes an owner out of the line; how often he was in it.

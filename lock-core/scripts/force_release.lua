@@ -1,16 +1,16 @@
 -- Takes a lock away from whoever holds it. 1: somebody did; 0: nobody.
--- KEYS: lock, channel, [what goes with the lock].  ARGV: PUBLISH or SPUBLISH or BOTH.
+-- KEYS: lock, [what goes with the lock].  ARGV: PUBLISH or SPUBLISH or BOTH, channel.
 -- A message is a hint: a user who may not publish gives back all the same.
 if redis.call('del', KEYS[1]) == 0 then
     return 0
 end
-if KEYS[3] then
-    redis.call('del', KEYS[3])
+if KEYS[2] then
+    redis.call('del', KEYS[2])
 end
 if ARGV[1] ~= 'SPUBLISH' then
-    redis.pcall('publish', KEYS[2], '0')
+    redis.pcall('publish', ARGV[2], '0')
 end
 if ARGV[1] ~= 'PUBLISH' then
-    redis.pcall('spublish', KEYS[2], '0')
+    redis.pcall('spublish', ARGV[2], '0')
 end
 return 1

@@ -1,14 +1,14 @@
 -- Takes several locks away from whoever holds them. How many were held.
--- KEYS: locks, their channels.  ARGV: PUBLISH or SPUBLISH or BOTH.
-local count, held = #KEYS / 2, 0
-for i = 1, count do
+-- KEYS: locks.  ARGV: PUBLISH or SPUBLISH or BOTH, their channels.
+local held = 0
+for i = 1, #KEYS do
     if redis.call('del', KEYS[i]) == 1 then
         held = held + 1
         if ARGV[1] ~= 'SPUBLISH' then
-            redis.pcall('publish', KEYS[count + i], '0')
+            redis.pcall('publish', ARGV[i + 1], '0')
         end
         if ARGV[1] ~= 'PUBLISH' then
-            redis.pcall('spublish', KEYS[count + i], '0')
+            redis.pcall('spublish', ARGV[i + 1], '0')
         end
     end
 end

@@ -1,20 +1,22 @@
 -- Gives back one hold, and calls the next if the lock is free then. 1: freed; 0: held still; nil: this owner has it no more.
--- KEYS: and [unlock latch, acquire latch].  ARGV: owner, publish command, '1' to give up a place too, [latch in ms].
--- Latches as in release_counted.lua.
+-- KEYS: and [acquire latch].  ARGV: owner, publish command, '1' to give up a place too, [latch in ms].
+-- The latch as in release_counted.lua.
 -- Who gives up moves nobody else's deadline.
 local owner, publish, latch = ARGV[1], ARGV[2], KEYS[6]
 local said = latch and redis.call('get', latch)
-if said then
-    return tonumber(said)
-end
-if latch then
-    -- A server without memory refuses a script's first write if that may need some, and takes what follows a first write.
-    redis.call('del', latch)
+if said == 'freed' or said == 'kept' then
+    return said == 'freed' and 1 or 0
 end
 local now = clock()
-local never = latch and redis.call('get', KEYS[7]) ~= '1'
+local never = latch and said ~= '1'
 if latch then
-    redis.call('set', KEYS[7], '0', 'px', ARGV[4])
+    -- A server without memory refuses a script's first write if that may need some, and takes what follows a first write.
+    if said then
+        redis.pcall('pexpire', latch, ARGV[4])
+    else
+        redis.call('del', latch)
+    end
+    redis.call('set', latch, '0', 'px', ARGV[4])
 end
 local count = redis.call('hget', lock, owner)
 if never or not count then
@@ -28,12 +30,12 @@ if never or not count then
 end
 if tonumber(count) > 1 then
     redis.call('hincrby', lock, owner, -1)
-    redis.call('set', latch, '0', 'px', ARGV[4])
+    redis.call('set', latch, 'kept', 'px', ARGV[4])
     return 0
 end
 redis.call('hdel', lock, owner)
 if latch then
-    redis.call('set', latch, '1', 'px', ARGV[4])
+    redis.call('set', latch, 'freed', 'px', ARGV[4])
 end
 redis.call('del', offer)
 call(now, publish)

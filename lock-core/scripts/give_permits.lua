@@ -1,7 +1,7 @@
 -- Gives permits back by their ids. For each 1: given; 0: not held (any more).
 -- KEYS: ..., [latch].  ARGV: PUBLISH or SPUBLISH or BOTH, the ids in one, [latch in ms].
 -- The latch keeps the answer for a repetition, which would find nothing.
-local said = KEYS[4] and redis.call('get', KEYS[4])
+local said = KEYS[3] and redis.call('get', KEYS[3])
 if said then
     return said
 end
@@ -14,7 +14,7 @@ for at = 1, #ids, 16 do
 end
 answer = table.concat(answer)
 add(given, ARGV[1])
-if KEYS[4] then
-    redis.call('set', KEYS[4], answer, 'px', ARGV[3])
+if KEYS[3] then
+    redis.call('set', KEYS[3], answer, 'px', ARGV[3])
 end
 return answer

@@ -1,17 +1,20 @@
 -- Gives back one read hold. 1: its owner reads no more; 0: it reads still; nil: it did not.
--- KEYS: lock, channel, [unlock latch, acquire latch].  ARGV: owner, PUBLISH or SPUBLISH or BOTH, [latch in ms].
--- Latches as in release_counted.lua.
-local lock, channel, latch, owner = KEYS[1], KEYS[2], KEYS[3], ARGV[1]
+-- KEYS: lock, [acquire latch].  ARGV: owner, PUBLISH or SPUBLISH or BOTH, channel, [latch in ms].
+-- The latch as in release_counted.lua.
+local lock, latch, owner, channel = KEYS[1], KEYS[2], ARGV[1], ARGV[3]
 if latch then
     local said = redis.call('get', latch)
-    if said then
-        return tonumber(said)
+    if said == 'freed' or said == 'kept' then
+        return said == 'freed' and 1 or 0
     end
-    -- As a first write it opens the way for others at a server without memory.
-    redis.call('del', latch)
-    local known = redis.call('get', KEYS[4]) == '1'
-    redis.call('set', KEYS[4], '0', 'px', ARGV[3])
-    if not known then
+    -- The first write opens the way for others at a server without memory.
+    if said then
+        redis.pcall('pexpire', latch, ARGV[4])
+    else
+        redis.call('del', latch)
+    end
+    redis.call('set', latch, '0', 'px', ARGV[4])
+    if said ~= '1' then
         return nil
     end
 end
@@ -25,7 +28,7 @@ if left ~= -2 and tonumber(count) > 1 then
     redis.call('del', ending(lock, owner, count))
     redis.call('hincrby', lock, owner, -1)
     if latch then
-        redis.call('set', latch, '0', 'px', ARGV[3])
+        redis.call('set', latch, 'kept', 'px', ARGV[4])
     end
     return 0
 end
@@ -59,6 +62,6 @@ if left == -2 then
     return nil
 end
 if latch then
-    redis.call('set', latch, '1', 'px', ARGV[3])
+    redis.call('set', latch, 'freed', 'px', ARGV[4])
 end
 return 1

@@ -1,6 +1,7 @@
 -- Shared by the scripts of permits with ids, and put before each of them. RPermitExpirableSemaphore's format:
--- KEYS: free permits {number}, held permits {id of 16 bytes: end in ms of the epoch}, channel, ...
+-- KEYS: free permits {number}, held permits {id of 16 bytes: end in ms of the epoch}, ...  ARGV: ..., channel.
 -- Every time is the server's. A number that is not there is a semaphore that has ended: nothing is counted back to it.
+local channel = ARGV[#ARGV]
 local clock = redis.call('time')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local free = redis.call('get', KEYS[1])
@@ -9,10 +10,10 @@ free = free and tonumber(free)
 -- A message is a hint: a user who may not publish does his work all the same.
 local function tell(publish, payload)
     if publish ~= 'SPUBLISH' then
-        redis.pcall('publish', KEYS[3], payload)
+        redis.pcall('publish', channel, payload)
     end
     if publish ~= 'PUBLISH' then
-        redis.pcall('spublish', KEYS[3], payload)
+        redis.pcall('spublish', channel, payload)
     end
 end
 

@@ -16,8 +16,16 @@ end
 
 -- Keeps the line; whoever waits does so by his beats.
 local function keep()
-    redis.call('pexpire', line, LINE_MS)
-    redis.call('pexpire', order, LINE_MS)
+    local kept, ranked = redis.pcall('pexpire', line, LINE_MS), redis.pcall('pexpire', order, LINE_MS)
+    if type(kept) == 'table' or type(ranked) == 'table' then
+        -- A user who may not: no line stays without an end. Who stood in it asks again.
+        for _, key in ipairs({line, order}) do
+            if redis.call('pttl', key) == -1 then
+                redis.call('del', key)
+            end
+        end
+        redis.call('pexpire', order, LINE_MS)
+    end
 end
 
 -- The owner in a client's place, if there is one.
@@ -27,8 +35,13 @@ end
 
 -- Puts an owner into his client's place.
 local function place(client, came, alive, subscribed, terms, owner)
-    redis.call('zadd', order, string.format('%.0f', came), client)
     redis.call('hset', line, client, string.format('%.0f %s %s %s', alive, subscribed, terms, owner))
+    local rank = string.format('%.0f', came)
+    if type(redis.pcall('zadd', order, rank, client)) == 'table' then
+        -- A user who may not: a place without a rank is none, and might stay without an end.
+        redis.call('hdel', line, client)
+        redis.call('zadd', order, rank, client)
+    end
 end
 
 local function vacate(client)
@@ -64,9 +77,16 @@ local function grant(owner, terms, window)
     life = life and math.max(life, lease)
     if token == 1 then
         token = clock()
-        redis.call('set', counter, string.format('%.0f', token))
+        local text, put = string.format('%.0f', token), nil
         if life then
-            redis.call('pexpire', counter, life)
+            put = redis.pcall('set', counter, text, 'px', life)
+        else
+            put = redis.pcall('set', counter, text)
+        end
+        if type(put) == 'table' and put.err then
+            -- A user who may not: no counter stays that began at 1, or that has no end and should.
+            redis.call('del', counter)
+            redis.call('set', counter, text)
         end
     elseif life then
         local ends = redis.call('pttl', counter)
@@ -77,7 +97,11 @@ local function grant(owner, terms, window)
     end
     lease = window and math.min(lease, window) or lease
     redis.call('hset', lock, owner, 1)
-    redis.call('pexpire', lock, lease)
+    if redis.pcall('pexpire', lock, lease) ~= 1 then
+        -- A user who may not: no lock stays without an end.
+        redis.call('del', lock)
+        redis.call('pexpire', lock, lease)
+    end
     return token, lease
 end
 

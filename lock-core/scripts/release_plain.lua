@@ -1,5 +1,5 @@
 -- Gives back a lock that is a string. 1: freed; nil: this owner has it no more.
--- KEYS: lock, [channel].  ARGV: owner, [PUBLISH or SPUBLISH or BOTH].
+-- KEYS: lock.  ARGV: owner, [PUBLISH or SPUBLISH or BOTH, channel].
 -- Neither channel nor way are sent where they are as usual, and so need not be read.
 -- A message is a hint: a user who may not publish gives back all the same.
 if redis.call('get', KEYS[1]) ~= ARGV[1] then
@@ -11,9 +11,9 @@ if not ARGV[2] then
     return 1
 end
 if ARGV[2] ~= 'SPUBLISH' then
-    redis.pcall('publish', KEYS[2], '0')
+    redis.pcall('publish', ARGV[3], '0')
 end
 if ARGV[2] ~= 'PUBLISH' then
-    redis.pcall('spublish', KEYS[2], '0')
+    redis.pcall('spublish', ARGV[3], '0')
 end
 return 1

@@ -1,18 +1,18 @@
 -- Closes a latch that is open, with a count. 1: done; 0: it is closed already.
--- KEYS: latch, channel, answer latch.  ARGV: count, PUBLISH or SPUBLISH or BOTH, answer latch in ms.
+-- KEYS: latch, answer latch.  ARGV: count, PUBLISH or SPUBLISH or BOTH, channel, answer latch in ms.
 -- The answer latch keeps the answer for a repetition, which would find its own count.
-local said = redis.call('get', KEYS[3])
+local said = redis.call('get', KEYS[2])
 if said then
     return tonumber(said)
 end
 local done = redis.call('set', KEYS[1], ARGV[1], 'nx') and 1 or 0
-redis.call('set', KEYS[3], done, 'px', ARGV[3])
+redis.call('set', KEYS[2], done, 'px', ARGV[4])
 if done == 1 then
     if ARGV[2] ~= 'SPUBLISH' then
-        redis.pcall('publish', KEYS[2], '1')
+        redis.pcall('publish', ARGV[3], '1')
     end
     if ARGV[2] ~= 'PUBLISH' then
-        redis.pcall('spublish', KEYS[2], '1')
+        redis.pcall('spublish', ARGV[3], '1')
     end
 end
 return done

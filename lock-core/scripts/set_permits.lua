@@ -2,7 +2,7 @@
 -- KEYS: ..., latch.  ARGV: PUBLISH or SPUBLISH or BOTH, latch in ms, 'begin' or 'set' or 'add', number.
 -- The latch keeps the answer for a repetition. What is held stays held: fewer permits than that leave a number of free
 -- ones below zero. What was held of a semaphore that has ended is of no count for a new one.
-local said = redis.call('get', KEYS[4])
+local said = redis.call('get', KEYS[3])
 if said then
     return tonumber(said)
 end
@@ -20,5 +20,5 @@ elseif ARGV[3] == 'set' then
 else
     done = 0
 end
-redis.call('set', KEYS[4], done, 'px', ARGV[2])
+redis.call('set', KEYS[3], done, 'px', ARGV[2])
 return done

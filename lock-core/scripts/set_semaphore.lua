@@ -1,24 +1,24 @@
 -- Begins a semaphore that is a number, if there is none. 1: begun; 0: there is one.
--- KEYS: semaphore, channel, latch.  ARGV: permits, PUBLISH or SPUBLISH or BOTH, latch in ms, [end in ms].
+-- KEYS: semaphore, latch.  ARGV: permits, PUBLISH or SPUBLISH or BOTH, channel, latch in ms, [end in ms].
 -- The latch keeps the answer for a repetition, which would find its own semaphore.
-local said = redis.call('get', KEYS[3])
+local said = redis.call('get', KEYS[2])
 if said then
     return tonumber(said)
 end
 local begun
-if ARGV[4] then
-    begun = redis.call('set', KEYS[1], ARGV[1], 'px', ARGV[4], 'nx')
+if ARGV[5] then
+    begun = redis.call('set', KEYS[1], ARGV[1], 'px', ARGV[5], 'nx')
 else
     begun = redis.call('set', KEYS[1], ARGV[1], 'nx')
 end
-redis.call('set', KEYS[3], begun and 1 or 0, 'px', ARGV[3])
+redis.call('set', KEYS[2], begun and 1 or 0, 'px', ARGV[4])
 if not begun then
     return 0
 end
 if ARGV[2] ~= 'SPUBLISH' then
-    redis.pcall('publish', KEYS[2], ARGV[1])
+    redis.pcall('publish', ARGV[3], ARGV[1])
 end
 if ARGV[2] ~= 'PUBLISH' then
-    redis.pcall('spublish', KEYS[2], ARGV[1])
+    redis.pcall('spublish', ARGV[3], ARGV[1])
 end
 return 1

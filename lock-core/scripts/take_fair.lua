@@ -26,7 +26,12 @@ if free then
         end
         -- The hold first: a server without memory refuses it as long as the script has written nothing else.
         redis.call('hset', lock, owner, 1)
-        redis.call('pexpire', lock, lease)
+        local kept = redis.pcall('pexpire', lock, lease)
+        if kept ~= 1 then
+            -- A user who may not: no lock stays without an end.
+            redis.call('del', lock)
+            return kept
+        end
         leave(owner)
         redis.call('del', offer)
         return nil

@@ -3,16 +3,22 @@
 -- A repetition finds its ids: it takes nothing more, and its lease begins anew.
 count_back(ARGV[2])
 local ids = ARGV[3]
-local wanted = #ids / 16
+local wanted, taken = #ids / 16, 0
 if not redis.call('zscore', KEYS[2], string.sub(ids, 1, 16)) then
     if not free or free < wanted then
         local first = redis.call('zrange', KEYS[2], 0, 0, 'withscores')
         return first[2] and tonumber(first[2]) - now or -1
     end
     free = redis.call('decrby', KEYS[1], wanted)
+    taken = wanted
 end
 for at = 1, #ids, 16 do
-    redis.call('zadd', KEYS[2], now + tonumber(ARGV[1]), string.sub(ids, at, at + 15))
+    local put = redis.pcall('zadd', KEYS[2], now + tonumber(ARGV[1]), string.sub(ids, at, at + 15))
+    if type(put) == 'table' then
+        -- A user who may not: what has no id is not held, and could not be given back by one.
+        add(taken, ARGV[2])
+        return put
+    end
 end
 local left = redis.call('pttl', KEYS[1])
 if left > 0 then

@@ -57,6 +57,11 @@ if mode then
     lengthen(lock, lease)
 else
     redis.call('hset', lock, 'mode', 'read', owner, 1)
-    redis.call('pexpire', lock, lease)
+    local kept = redis.pcall('pexpire', lock, lease)
+    if kept ~= 1 then
+        -- A user who may not: no lock stays without an end.
+        redis.call('del', lock)
+        return kept
+    end
 end
 return nil

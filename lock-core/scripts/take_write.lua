@@ -36,7 +36,11 @@ if mode then
         now = now[1] * 1000 + math.floor(now[2] / 1000)
         redis.call('zremrangebyscore', KEYS[2], '-inf', now)
         redis.call('zadd', KEYS[2], now + ARGV[3], owner)
-        redis.call('pexpire', KEYS[2], ARGV[3])
+        local kept = redis.pcall('pexpire', KEYS[2], ARGV[3])
+        if kept ~= 1 then
+            redis.call('zrem', KEYS[2], owner)
+            return kept
+        end
     end
     return redis.call('pttl', lock)
 end
@@ -44,7 +48,12 @@ if latch and not redis.call('set', latch, '1', 'px', lease, 'nx') then
     return -3
 end
 redis.call('hset', lock, 'mode', 'write', mine, 1)
-redis.call('pexpire', lock, lease)
+local kept = redis.pcall('pexpire', lock, lease)
+if kept ~= 1 then
+    -- A user who may not: no lock stays without an end.
+    redis.call('del', lock)
+    return kept
+end
 if ARGV[3] ~= '0' then
     redis.call('zrem', KEYS[2], owner)
 end

@@ -13,7 +13,7 @@ use crate::{
     lock::{Acquire, Lease, LockInner, Owner, Wait},
     queue::{Word, least_left},
     release::{Giving, Open},
-    servers::{GiveBack, Servers, Tried, backoff, passes, release_at},
+    servers::{GiveBack, Need, Servers, Tried, backoff, passes, release_at},
     topology::NodeError,
 };
 
@@ -44,6 +44,10 @@ pub(crate) async fn acquire_for(
         let name = &lock.names.key;
         return Err(LockError::local(ErrorKind::Invalid, ACTION, name, why));
     }
+    let background = &lock.client.background;
+    if background.has_no_runtime() {
+        return Err(without_runtime(lock, ErrorKind::Failed));
+    }
     let durability = how.durability.unwrap_or(options.durability);
     let mistaken = durability.mistake().map(str::to_owned);
     if let Some(why) = mistaken.or_else(|| how.owner.and_then(Owner::mistake)) {
@@ -71,7 +75,6 @@ pub(crate) async fn acquire_for(
             return Err(search.give_up());
         }
     }
-    let background = &lock.client.background;
     if background.is_closed() {
         return Err(search.closed());
     }
@@ -87,10 +90,20 @@ pub(crate) async fn acquire_for(
             // The end first: who leaves makes the next one ask, and what a client gets while it closes nobody could give back later.
             biased;
             () = background.closed() => None,
+            () = background.runtime_ended() => None,
             ended = waits => Some(ended),
         }
     };
-    ended.unwrap_or_else(|| Err(search.closed()))
+    ended.unwrap_or_else(|| match background.is_closed() {
+        true => Err(search.closed()),
+        false => Err(without_runtime(lock, search.how_certain())),
+    })
+}
+
+/// The error of a client whose runtime has ended: it would renew nothing, and hear no message.
+fn without_runtime(lock: &LockInner, kind: ErrorKind) -> LockError {
+    let why = "the runtime that its client was made in has ended";
+    LockError::local(kind, ACTION, &lock.names.key, why)
 }
 
 /// One acquire on its way. Dropping it gives back whatever may have been taken.
@@ -199,7 +212,7 @@ impl Search {
                 }
                 self.last = Seen::Taken { left };
             }
-            Ok(Tried::Split) => self.last = Seen::Split,
+            Ok(Tried::Split | Tried::Late) => self.last = Seen::Split,
             Ok(Tried::Settled) => {
                 self.open.close_all();
                 self.unknown = None;
@@ -217,7 +230,7 @@ impl Search {
             }
             Err(error) if error.definite => {
                 self.nothing_taken();
-                if !passes(&error) {
+                if !passes(&error, Need::Answer) {
                     let kind = match self.unknown {
                         Some(_) => ErrorKind::Unknown,
                         None => ErrorKind::Failed,
@@ -227,6 +240,11 @@ impl Search {
                 self.last = Seen::Trouble(error);
             }
             Err(error) => {
+                // What broke off at one server, and could not be undone, breaks off again.
+                if !majority && !passes(&error, Need::Answer) {
+                    let name = &lock.names.key;
+                    return Err(LockError::at_node(ErrorKind::Unknown, ACTION, name, error));
+                }
                 // Of a failed vote the next attempt knows nothing: it has an identity of its own.
                 if !majority {
                     self.hold.unsettle();
@@ -440,12 +458,16 @@ impl Search {
 
     /// The error when the client closes. What an attempt may have taken is given back; that is not waited for here.
     fn closed(&self) -> LockError {
-        let kind = match self.hold.was_asking() || self.unknown.is_some() {
+        let name = &self.hold.lock.names.key;
+        LockError::at_node(self.how_certain(), ACTION, name, NodeError::closed())
+    }
+
+    /// What is known when it is cut off.
+    fn how_certain(&self) -> ErrorKind {
+        match self.hold.was_asking() || self.unknown.is_some() {
             true => ErrorKind::Unknown,
             false => ErrorKind::Failed,
-        };
-        let name = &self.hold.lock.names.key;
-        LockError::at_node(kind, ACTION, name, NodeError::closed())
+        }
     }
 }
 

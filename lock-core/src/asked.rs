@@ -1,6 +1,7 @@
 //! Turns a request that is safe to repeat into its answer, read, with the caller waiting or going on in the background.
 
 use std::{
+    collections::BTreeMap,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -14,41 +15,52 @@ use crate::{
     error::{ErrorKind, LockError},
     names::Names,
     release::ANSWERS,
-    servers::{ask_again, not_an_answer},
-    topology::{NodeError, Request, Route, What},
+    servers::{Need, ask_again, not_an_answer},
+    topology::{NodeError, Request, Route, What, slot},
 };
 
 /// For how long something that must be done is tried in the background: well within the time in which a server knows a
 /// repetition, since later it could be done twice.
-const LONGEST: Duration = Duration::from_secs(40);
+const LONGEST: Duration = Duration::from_secs(3600);
 
 /// So many latches are deleted together.
 const SPENT: usize = 64;
 
 /// Latches that nobody will ask for again, since their requests were answered and none of them was sent twice. They would end
-/// by themselves; deleting them keeps a busy semaphore from having a minute's worth of them.
+/// by themselves; deleting them keeps a busy client from having a day's worth of them.
 #[derive(Debug, Default)]
 pub(crate) struct Spent(Mutex<Vec<Vec<u8>>>);
 
 impl Spent {
     /// One more; those of the last requests are deleted when there are many.
-    pub(crate) fn add(&self, subject: &Subject<'_>, latch: Vec<u8>) {
+    pub(crate) fn add(&self, client: &Arc<Shared>, latch: Vec<u8>) {
         let mut latches = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         latches.push(latch);
-        if latches.len() < SPENT {
-            return;
+        if latches.len() >= SPENT {
+            drop(latches);
+            self.forget(client);
         }
-        let latches = std::mem::take(&mut *latches);
-        let request = Request::new(What::Command("UNLINK"));
-        let request = latches
-            .iter()
-            .fold(request, |request, latch| request.key(latch));
-        let (client, route) = (Arc::clone(subject.client), Arc::clone(subject.route));
-        subject.client.background.spawn(async move {
-            let deadline = Instant::now() + client.options.response_timeout;
-            // If it does not come to that, they end by themselves.
-            let _ = route.send(&request, deadline).await;
-        });
+    }
+
+    /// Deletes them in the background. If it does not come to that, they end by themselves.
+    pub(crate) fn forget(&self, client: &Arc<Shared>) {
+        let latches = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        let is_sharded = client.route().is_sharded();
+        // One request reaches one slot.
+        let mut together: BTreeMap<u16, Request> = BTreeMap::new();
+        for latch in latches {
+            let slot = if is_sharded { slot(&latch) } else { 0 };
+            let request = together.remove(&slot);
+            let request = request.unwrap_or_else(|| Request::new(What::Command("UNLINK")));
+            together.insert(slot, request.key(&latch));
+        }
+        for request in together.into_values() {
+            let (of, client) = (Arc::clone(client), Arc::clone(client));
+            of.background.spawn(async move {
+                let deadline = Instant::now() + client.options.response_timeout;
+                let _ = client.route().send(&request, deadline).await;
+            });
+        }
     }
 }
 
@@ -74,7 +86,6 @@ pub(crate) struct Subject<'a> {
     pub(crate) client: &'a Arc<Shared>,
     pub(crate) route: &'a Arc<dyn Route>,
     pub(crate) names: &'a Names,
-    pub(crate) spent: &'a Spent,
 }
 
 impl Subject<'_> {
@@ -107,7 +118,7 @@ impl Subject<'_> {
         request: &Request,
         read: impl Fn(&Value) -> Option<T>,
     ) -> Result<Answer<T>, NodeError> {
-        let until = Instant::now() + self.patience();
+        let until = (Instant::now() + self.patience(), Need::Answer);
         ask(&**self.route, self.client, request, until, read).await
     }
 
@@ -147,7 +158,7 @@ impl Subject<'_> {
                 tokio::time::sleep(one_answer * 2).await;
             };
             tokio::select! {
-                answer = ask(&*route, &client, &request, until, read) => {
+                answer = ask(&*route, &client, &request, (until, Need::Deed), read) => {
                     // Whoever asked may have gone.
                     let _ = tell.send(answer);
                 }
@@ -165,7 +176,7 @@ impl Subject<'_> {
     ) -> Result<T, LockError> {
         let answer = asked.map_err(|error| LockError::asked(action, &self.names.key, error))?;
         if let Some(latch) = latch.filter(|_| !answer.doubtful) {
-            self.spent.add(self, latch);
+            self.client.spent.add(self.client, latch);
         }
         Ok(answer.said)
     }
@@ -186,11 +197,11 @@ async fn ask<T>(
     route: &dyn Route,
     client: &Shared,
     request: &Request,
-    until: Instant,
+    (until, need): (Instant, Need),
     read: impl Fn(&Value) -> Option<T>,
 ) -> Result<Answer<T>, NodeError> {
     let one_answer = client.options.response_timeout;
-    let asked = ask_again(route, request, one_answer, until).await?;
+    let asked = ask_again(route, request, one_answer, until, need).await?;
     let said = read(&asked.sent.value).ok_or_else(|| not_an_answer(&asked.sent))?;
     Ok(Answer {
         said,

@@ -17,6 +17,8 @@ pub(crate) struct Background {
     runtime: Handle,
     running: Arc<Running>,
     closed: watch::Sender<bool>,
+    /// Its sender lives on the runtime, in a task that ends no sooner than this does.
+    carried: watch::Receiver<()>,
 }
 
 #[derive(Debug, Default)]
@@ -40,20 +42,43 @@ impl Drop for Ticket {
 impl Background {
     /// Work runs on the runtime that this is called on.
     pub(crate) fn new() -> Self {
+        let closed = watch::Sender::new(false);
+        let (carrier, carried) = watch::channel(());
+        let mut of_the_client = closed.subscribe();
+        let runtime = Handle::current();
+        runtime.spawn(async move {
+            while of_the_client.changed().await.is_ok() {}
+            drop(carrier);
+        });
         Background {
-            runtime: Handle::current(),
+            runtime,
             running: Arc::default(),
-            closed: watch::Sender::new(false),
+            closed,
+            carried,
         }
     }
 
-    /// Starts a task that `finish` waits for. May be called outside of a runtime.
+    /// Starts a task that `finish` waits for. May be called outside of a runtime. Once the client's runtime has ended it runs on the
+    /// caller's, if there is one.
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         let ticket = self.ticket();
-        self.runtime.spawn(async move {
+        let other = (self.has_no_runtime()).then(|| Handle::try_current().ok());
+        let runtime = other.flatten().unwrap_or_else(|| self.runtime.clone());
+        runtime.spawn(async move {
             work.await;
             drop(ticket);
         });
+    }
+
+    /// Whether the runtime has ended: nothing is renewed any more.
+    pub(crate) fn has_no_runtime(&self) -> bool {
+        self.carried.has_changed().is_err()
+    }
+
+    /// Completes when the runtime has ended.
+    pub(crate) async fn runtime_ended(&self) {
+        let mut carried = self.carried.clone();
+        while carried.changed().await.is_ok() {}
     }
 
     /// Until it is dropped, `finish` waits for whoever has it. He is to end when the client closes.

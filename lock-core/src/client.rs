@@ -10,6 +10,7 @@ use uuid::{Builder, Uuid, Version};
 
 pub use crate::options::{AddressMap, ClientOptions};
 use crate::{
+    asked::Spent,
     background::Background,
     clock::Instant,
     diagnostics::Concern,
@@ -22,6 +23,7 @@ use crate::{
     queue::Posts,
     read_write::ReadWrite,
     returns::Returns,
+    server_clock::ServerClock,
     servers::Servers,
     target::{Shape, Target},
     topology::{self, Route, Secure, survey},
@@ -59,6 +61,8 @@ pub(crate) struct Shared {
     pub(crate) watchdog: Watchdog,
     pub(crate) background: Background,
     pub(crate) returns: Arc<Returns>,
+    pub(crate) server_clock: ServerClock,
+    pub(crate) spent: Spent,
 }
 
 /// Every guard, lock and hold has it, so that it says no more than which client it is.
@@ -92,6 +96,11 @@ impl Shared {
         &self.set
     }
 
+    /// Where everything of one server set lives.
+    pub(crate) fn route(&self) -> &Arc<dyn Route> {
+        &self.routes[0]
+    }
+
     /// How a release speaks on this topology.
     pub(crate) fn publish_command(&self) -> &'static str {
         self.routes[0].publish_command()
@@ -103,7 +112,8 @@ const MOST_MASTERS: usize = 64;
 
 impl Client {
     /// Connects and discovers the topology. Must be called on a Tokio runtime, which then carries the
-    /// client's background work.
+    /// client's background work. Once that runtime has ended, an acquire is refused with `Failed`, whatever waits for one is cut off,
+    /// and holds that are renewed are [lost](crate::LostReason::RuntimeEnded); what is held can still be released from another.
     ///
     /// Errors: `Failed` if no server answered, for independent masters no majority; `Invalid` if the target or a setting
     /// cannot work.
@@ -145,6 +155,8 @@ impl Client {
                 watchdog: Watchdog::default(),
                 background: Background::new(),
                 returns: Arc::default(),
+                server_clock: ServerClock::default(),
+                spent: Spent::default(),
             }),
         })
     }
@@ -289,6 +301,7 @@ impl Client {
     /// cannot end, and delays the closing by its bound. What is asked for afterwards is refused with `Failed`, and nothing is sent.
     pub async fn close(self) {
         self.inner.watchdog.close();
+        self.inner.spent.forget(&self.inner);
         let longest = self.inner.options.response_timeout * 2;
         self.inner.background.finish(longest).await;
         for route in self.inner.routes.iter() {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::topology::{CLOSED, NodeError, RESTARTED, UNREPLICATED};
+use crate::topology::{CLOSED, MAX_CLIENTS, NodeError, RESTARTED, UNREPLICATED};
 
 /// The class of a [`LockError`]. Its [name](ErrorKind::name) stays what it is over all versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -164,7 +164,7 @@ impl LockError {
 
 /// Whether a server sends this code; the others are this crate's own, for errors that no server answered.
 fn is_of_a_server(code: &str) -> bool {
-    ![RESTARTED, CLOSED, UNREPLICATED].contains(&code)
+    ![CLOSED, MAX_CLIENTS, RESTARTED, UNREPLICATED].contains(&code)
 }
 
 impl fmt::Display for LockError {

@@ -13,7 +13,7 @@ use crate::{
     error::{ErrorKind, LockError},
     hold::{Hold, bad_extension},
     release::{self, ANSWERS},
-    servers::{Lengthened, backoff, passes},
+    servers::{Lengthened, Need, backoff, passes},
     topology::NodeError,
 };
 
@@ -27,6 +27,8 @@ pub enum LostReason {
     NotRenewed,
     /// A fixed lease ran out.
     Expired,
+    /// The runtime that its client was made in has ended, and with it the renewals. The server may have it until the lease ends.
+    RuntimeEnded,
 }
 
 impl fmt::Display for LostReason {
@@ -35,6 +37,7 @@ impl fmt::Display for LostReason {
             LostReason::Missing => "the server no longer had it",
             LostReason::NotRenewed => "it could not be renewed before its end",
             LostReason::Expired => "its lease ran out",
+            LostReason::RuntimeEnded => "the runtime that renewed it has ended",
         })
     }
 }
@@ -230,7 +233,7 @@ impl Guard {
                 Err(error) => {
                     doubtful |= !error.definite;
                     let pause = backoff(attempt);
-                    if !passes(&error) || clock::Instant::now() + pause >= bound {
+                    if !passes(&error, Need::Answer) || clock::Instant::now() + pause >= bound {
                         let definite = !doubtful;
                         break Err(NodeError {
                             attempt,

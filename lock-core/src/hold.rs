@@ -70,7 +70,6 @@ impl Who {
     fn identity(self, client: &Shared) -> (String, Option<Ids>) {
         let ids = || Ids {
             acquire: rand::random(),
-            release: rand::random(),
         };
         match self {
             Who::Owner(owner) => {
@@ -232,6 +231,7 @@ impl Hold {
                 waited: self.waited(),
             }),
             writers_first: self.lock.client.options.writers_first(),
+            not_after: None,
             heirs: &[],
         }
     }
@@ -463,6 +463,7 @@ impl Hold {
         let until = self.valid_until();
         tokio::select! {
             () = changed => {}
+            () = self.client().background.runtime_ended(), if self.renewed => {}
             () = sleep_until(until) => {}
         }
     }
@@ -482,9 +483,12 @@ impl Renewable for Hold {
     }
 }
 
-/// Raises the lost-signal if the validity has run out: time itself ends a hold, whoever looks first says so.
+/// Raises the lost-signal if the validity has run out, or if nobody renews it any more: time itself ends a hold, whoever looks first
+/// says so.
 fn check(hold: &Hold, state: &mut State) {
-    if state.phase == Phase::Held && Instant::now() >= state.valid_until {
+    if hold.renewed && hold.client().background.has_no_runtime() {
+        lose(hold, state, LostReason::RuntimeEnded);
+    } else if state.phase == Phase::Held && Instant::now() >= state.valid_until {
         let reason = if hold.renewed {
             LostReason::NotRenewed
         } else {

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     acquire::{LAST_LOOK, within},
-    asked::{Spent, Subject, number, yes},
+    asked::{Subject, number, yes},
     client::{Client, Shared},
     clock::Instant,
     error::{ErrorKind, LockError},
@@ -13,7 +13,7 @@ use crate::{
     line,
     lock::Wait,
     names::Names,
-    servers::{backoff, not_an_answer, passes},
+    servers::{Need, backoff, not_an_answer, passes},
     topology::{NodeError, Route, Sent},
 };
 
@@ -66,7 +66,6 @@ struct Inner {
     client: Arc<Shared>,
     names: Names,
     route: Arc<dyn Route>,
-    spent: Spent,
 }
 
 impl Client {
@@ -82,7 +81,6 @@ impl Client {
                 client,
                 names,
                 route,
-                spent: Spent::default(),
             }),
         })
     }
@@ -114,7 +112,7 @@ impl Latch {
     /// Counts down by one, never below zero; what is left.
     ///
     /// A lost answer is asked for again, and nothing is counted twice. After `Unknown`, and when the future is dropped, it
-    /// goes on in the background for 40 s.
+    /// goes on in the background for an hour.
     pub async fn count_down(&self) -> Result<u64, LockError> {
         let publish = self.inner.client.publish_command();
         let request = form::count_down(&self.inner.names, publish, rand::random());
@@ -197,7 +195,7 @@ impl Latch {
                     failures = 0;
                     None
                 }
-                Err(error) if !passes(&error) => return Err(inner.failed(error)),
+                Err(error) if !passes(&error, Need::Answer) => return Err(inner.failed(error)),
                 Err(error) => {
                     failures += 1;
                     Some(error)
@@ -240,7 +238,6 @@ impl Inner {
             client: &self.client,
             route: &self.route,
             names: &self.names,
-            spent: &self.spent,
         }
     }
 

@@ -105,7 +105,7 @@
 //! | `servers.rs`, `quorum.rs` | ask one server set, or several |
 //! | `kind/`, `scripts/` | a file for each format on the wire: requests and replies, no network; a kind is a line in `kind/mod.rs` |
 //! | `topology/` | finds the servers, and never gives an answer twice |
-//! | `clock.rs` | says what time it is |
+//! | `clock.rs`, `server_clock.rs` | say what time it is, here and at the servers |
 //! | `diagnostics/` | for tools that look at locks |
 
 mod acquire;
@@ -138,6 +138,7 @@ mod release;
 mod renewals;
 mod returns;
 mod semaphore;
+mod server_clock;
 mod servers;
 mod short_forms;
 mod sync;

@@ -144,8 +144,8 @@ mod tests {
         );
         assert_eq!(Names::new("a{b}c").channel, "redisson_lock__channel:a{b}c");
         assert_eq!(
-            Names::new("n").latch("redisson_unlock_latch", 255),
-            b"redisson_unlock_latch:{n}:000000000000000000000000000000ff"
+            Names::new("n").latch("redisson_acquire_latch", 255),
+            b"redisson_acquire_latch:{n}:000000000000000000000000000000ff"
         );
     }
 

@@ -17,7 +17,8 @@ use crate::{
     kind::{Form, Given, Held},
     release::{Giving, Open},
     servers::{
-        GiveBack, Lengthened, Tried, acquire_at, extend_at, holder_at, passes, release_at, yes_at,
+        GiveBack, Lengthened, Need, Tried, acquire_at, extend_at, holder_at, passes, release_at,
+        yes_at,
     },
     topology::{NodeError, Request, Route},
 };
@@ -70,7 +71,7 @@ impl Tally {
                 self.taken.push((index, true));
             }
             Ok(Tried::Busy { left } | Tried::Queued { left, .. }) => self.refused.push(left),
-            Ok(Tried::Split) => self.refused.push(None),
+            Ok(Tried::Split | Tried::Late) => self.refused.push(None),
             Ok(Tried::Settled) => self.settled = true,
             Ok(Tried::Own) => self.refused.push(None),
             Err(error) => {
@@ -113,7 +114,10 @@ impl Tally {
         // What was granted and is given back is settled; a lost request may still arrive.
         let granted = self.granted.saturating_sub(given_back);
         let definite = granted + self.doubtful < majority;
-        let code = self.errors.iter().find(|error| !passes(error));
+        let code = self
+            .errors
+            .iter()
+            .find(|error| !passes(error, Need::Answer));
         Err(NodeError {
             node: None,
             definite,

@@ -11,7 +11,7 @@ use crate::{
     hold::Hold,
     kind::{Ask, Given},
     quorum,
-    servers::{GiveBack, Servers, passes, release_at},
+    servers::{GiveBack, Need, Servers, passes, release_at},
     topology::Request,
 };
 
@@ -127,7 +127,7 @@ pub(crate) async fn release(hold: &Arc<Hold>) -> Result<Released, LockError> {
                 }
             }
         }
-        Err(error) if error.definite && !passes(&error) => {
+        Err(error) if error.definite && !passes(&error, Need::Deed) => {
             open.close_all();
             Err(LockError::at_node(ErrorKind::Failed, ACTION, name, error))
         }
@@ -197,7 +197,7 @@ async fn compensate(hold: &Hold, giving: Giving, index: usize) {
                     return;
                 }
             }
-            Err(error) if !passes(&error) => return,
+            Err(error) if !passes(&error, Need::Deed) => return,
             Err(error) => repeat |= may_come_late && dropped && !error.definite,
             Ok(_) => {}
         }

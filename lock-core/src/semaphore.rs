@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     acquire::acquire_for,
-    asked::{Once, Spent, Subject, number, yes},
+    asked::{Once, Subject, number, yes},
     client::Client,
     error::{ErrorKind, LockError},
     hold::{ENDLESS, Who},
@@ -25,7 +25,9 @@ use crate::{
 /// and leases.
 ///
 /// - An acquire takes all that it asks for or nothing, and a lost answer takes nothing twice and gives nothing twice: a
-///   repetition within a minute is known.
+///   repetition within a day is known. What an acquire took whose answer never came is given back for as long; and a request that a
+///   network keeps takes nothing once its caller has waited for it in vain and five seconds more have passed by the server's clock. A
+///   failover to a server whose clock is slower makes that later by as much; beyond a minute of it such a request can take permits along.
 /// - **Order.** Those who wait in one client are served in the order in which they came, so three at once are not starved
 ///   by ones of the same client. [`try_acquire`](Semaphore::try_acquire) does not wait and overtakes them. Between clients
 ///   there is no order.
@@ -69,11 +71,10 @@ impl Client {
     }
 }
 
-/// What holds of permits share, and the latches of their requests.
+/// What holds of permits share.
 #[derive(Debug)]
 pub(crate) struct Counted {
     pub(crate) lock: Arc<LockInner>,
-    spent: Spent,
 }
 
 /// Permits of either sort, by their name.
@@ -91,8 +92,7 @@ pub(crate) fn counted(
         form,
         servers: Servers::One(route),
     });
-    let spent = Spent::default();
-    Ok(Arc::new(Counted { lock, spent }))
+    Ok(Arc::new(Counted { lock }))
 }
 
 impl Counted {
@@ -102,7 +102,6 @@ impl Counted {
             client: &self.lock.client,
             route: &self.lock.servers.routes()[0],
             names: &self.lock.names,
-            spent: &self.spent,
         }
     }
 
@@ -195,10 +194,10 @@ impl Semaphore {
     async fn take(&self, permits: u32, wait: Wait) -> Result<(), LockError> {
         let how = Acquire::default().wait(wait).lease(Lease::Fixed(ENDLESS));
         let guard = acquire_for(&self.inner.lock, Who::Count(permits), how).await?;
-        let subject = self.inner.subject();
         if let Some(id) = guard.settled_id() {
+            let client = &self.inner.lock.client;
             let latch = form::latch_of_taking(&self.inner.lock.names, id);
-            self.inner.spent.add(&subject, latch);
+            client.spent.add(client, latch);
         }
         // They belong to nobody from now on.
         guard.leave();
@@ -215,7 +214,7 @@ impl Semaphore {
     /// is given without a question.
     ///
     /// A lost answer is asked for again, and nothing is given twice. After `Unknown`, and when the future is dropped, it goes
-    /// on in the background for 40 s: later the server might not know a repetition any more.
+    /// on in the background for an hour, as long as the client lives.
     pub async fn release(&self, permits: u32) -> Result<(), LockError> {
         self.give_back(permits, Absent::Begins).await
     }

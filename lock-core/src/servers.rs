@@ -5,13 +5,14 @@ use std::{sync::Arc, time::Duration};
 use redis::Value;
 
 use crate::{
+    acquire::LAST_LOOK,
     clock::Instant,
     durability::Durability,
     hold::Hold,
-    kind::{Extended, Form, Given, Held, Reply},
+    kind::{Ask, Extended, Form, Given, Held, Reply},
     lock::LockInner,
     quorum,
-    topology::{NodeError, RESTARTED, Request, Route, Script, Sent, What, slot},
+    topology::{MAX_CLIENTS, NodeError, RESTARTED, Request, Route, Script, Sent, What, slot},
 };
 
 /// Who decides over a lock.
@@ -42,6 +43,8 @@ pub(crate) enum Tried {
     Split,
     /// This attempt's identity is used up: ask with a new one.
     Settled,
+    /// It took nothing, since it came too late by the server's clock, which is known now.
+    Late,
     /// The owner has it already, and the kind does not give it to him again.
     Own,
     /// Taken, but too few replicas have it: to be given back.
@@ -72,12 +75,31 @@ impl Servers {
         deadline: Instant,
     ) -> Result<Tried, NodeError> {
         hold.may_last(deadline, hold.lease);
-        let mut request = hold.lock.form.acquire(&hold.ask(hold.lease));
-        request.wait = wait_for(hold, deadline);
-        request.grants = true;
-        match self {
-            Servers::One(route) => acquire_at(&**route, hold, &request, deadline).await,
-            Servers::Majority(routes) => quorum::acquire(routes, hold, request, deadline).await,
+        let clock = &hold.client().server_clock;
+        let mut late = 0;
+        loop {
+            let ask = Ask {
+                not_after: clock.after(deadline),
+                ..hold.ask(hold.lease)
+            };
+            let mut request = hold.lock.form.acquire(&ask);
+            request.wait = wait_for(hold, deadline);
+            request.grants = true;
+            let tried = match self {
+                Servers::One(route) => acquire_at(&**route, hold, &request, deadline).await,
+                Servers::Majority(routes) => quorum::acquire(routes, hold, request, deadline).await,
+            };
+            late += 1;
+            match tried {
+                // The clock was not known, or another server's.
+                Ok(Tried::Late) if late < 4 && Instant::now() < deadline => {}
+                Ok(Tried::Late) => {
+                    return Err(NodeError::local(
+                        "it came too late to the server, by whose clock nobody waited for it any more",
+                    ));
+                }
+                tried => return tried,
+            }
         }
     }
 
@@ -180,12 +202,20 @@ pub(crate) async fn acquire_at(
     request: &Request,
     deadline: Instant,
 ) -> Result<Tried, NodeError> {
-    let sent = route.send(request, deadline).await?;
+    let sent = match route.send(request, deadline).await {
+        Err(error) if !error.definite && error.code.is_some() => {
+            return Err(taken_back(route, hold, error, deadline).await);
+        }
+        sent => sent?,
+    };
     let reply = hold.lock.form.read_acquire(&sent.value);
     Ok(match reply.ok_or_else(|| not_an_answer(&sent))? {
         Reply::Granted { token } => granted(&sent, token),
-        Reply::Admitted { more } => {
+        Reply::Admitted { more, server_ms } => {
             hold.leave_room(more);
+            if let Some(server_ms) = server_ms {
+                hold.client().server_clock.showed(sent.sent_at, server_ms);
+            }
             granted(&sent, None)
         }
         Reply::Busy { left } => Tried::Busy { left },
@@ -194,9 +224,39 @@ pub(crate) async fn acquire_at(
             server_us,
             sent_at: sent.sent_at,
         },
+        Reply::Late { server_ms } => {
+            hold.client().server_clock.showed(sent.sent_at, server_ms);
+            Tried::Late
+        }
         Reply::Settled => Tried::Settled,
         Reply::Own => Tried::Own,
     })
+}
+
+/// A script broke off, and may have taken the lock: only when its undo is acknowledged it is certain that it is not held.
+async fn taken_back(
+    route: &dyn Route,
+    hold: &Hold,
+    error: NodeError,
+    deadline: Instant,
+) -> NodeError {
+    let undo = hold.lock.form.undo(&hold.ask(hold.lease));
+    match route
+        .send(&undo, deadline.max(Instant::now() + LAST_LOOK))
+        .await
+    {
+        Ok(_) => NodeError {
+            definite: true,
+            ..error
+        },
+        Err(refused) => NodeError {
+            message: format!(
+                "{}; it could not be undone, so that {} or a key beside it may stay without an end: {}",
+                error.message, hold.lock.names.key, refused.message
+            ),
+            ..error
+        },
+    }
 }
 
 /// A grant, if enough replicas have it.
@@ -301,7 +361,7 @@ pub(crate) async fn release_at(
     how: GiveBack,
 ) -> Result<(Given, Instant), NodeError> {
     let one_answer = hold.client().options.response_timeout;
-    let asked = ask_again(route, request, one_answer, how.deadline).await?;
+    let asked = ask_again(route, request, one_answer, how.deadline, Need::Deed).await?;
     let given = hold.lock.form.read_release(&asked.sent.value);
     let given = given.ok_or_else(|| not_an_answer(&asked.sent))?;
     let done_before = asked.doubtful && how.valid && !hold.has_latches();
@@ -321,12 +381,13 @@ pub(crate) struct Asked {
     pub(crate) doubtful: bool,
 }
 
-/// Asks at one server set, and again after lost answers until the deadline; the request must be safe to repeat.
+/// Asks at one server set, and again after lost answers and passing refusals until the deadline; the request must be safe to repeat.
 pub(crate) async fn ask_again(
     route: &dyn Route,
     request: &Request,
     one_answer: Duration,
     until: Instant,
+    need: Need,
 ) -> Result<Asked, NodeError> {
     let mut doubtful = false;
     let mut attempt = 0;
@@ -341,7 +402,7 @@ pub(crate) async fn ask_again(
         error.definite = !doubtful;
         error.attempt = error.attempt.max(attempt);
         let pause = backoff(attempt);
-        if !passes(&error) || Instant::now() + pause >= until {
+        if !passes(&error, need) || Instant::now() + pause >= until {
             return Err(error);
         }
         tokio::time::sleep(pause).await;
@@ -384,24 +445,45 @@ pub(crate) fn not_an_answer(sent: &Sent) -> NodeError {
     }
 }
 
-/// Whether the trouble may pass by itself: no answer, no connection, or a server that says that it is not ready.
-/// Anything else that a server says, as that it has no memory or that the key is of another type, is for the caller.
-pub(crate) fn passes(error: &NodeError) -> bool {
-    const PASSING: &[&str] = &[
-        "ASK",
-        "BUSY",
-        "CLUSTERDOWN",
-        "LOADING",
-        "MASTERDOWN",
-        "MOVED",
-        "NOSCRIPT",
-        "READONLY",
-        RESTARTED,
-        "TRYAGAIN",
-        "UNBLOCKED",
+/// What a request is for, which decides after which refusals it is sent again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// An answer: the caller learns of a refusal at once, and decides.
+    Answer,
+    /// A deed, as giving back: until it is done, something stays taken that nobody uses.
+    Deed,
+}
+
+/// Whether the trouble may pass by itself: no answer, no connection, or a server that says that it is not ready. A deed is also
+/// tried again after what somebody has to correct at the server: replicas, disk, memory, connections, users. Anything else that a
+/// server says, as that the key is of another type, stays so.
+pub(crate) fn passes(error: &NodeError, need: Need) -> bool {
+    use Need::{Answer, Deed};
+    const PASSING: &[(&str, Need)] = &[
+        ("ASK", Answer),
+        ("BUSY", Answer),
+        ("CLUSTERDOWN", Answer),
+        ("DENIED", Deed),
+        ("LOADING", Answer),
+        ("MASTERDOWN", Answer),
+        (MAX_CLIENTS, Deed),
+        ("MISCONF", Deed),
+        ("MOVED", Answer),
+        ("NOAUTH", Deed),
+        ("NOPERM", Deed),
+        ("NOREPLICAS", Deed),
+        ("NOSCRIPT", Answer),
+        ("OOM", Deed),
+        ("READONLY", Answer),
+        (RESTARTED, Answer),
+        ("TRYAGAIN", Answer),
+        ("UNBLOCKED", Answer),
+        ("WRONGPASS", Deed),
     ];
     match &error.code {
-        Some(code) => PASSING.contains(&code.as_str()),
+        Some(code) => {
+            (PASSING.iter()).any(|(passing, of)| code == passing && (*of == Answer || need == Deed))
+        }
         None => true,
     }
 }

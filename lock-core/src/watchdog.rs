@@ -137,7 +137,7 @@ async fn renew(queue: &Queue<Hold>, batch: Vec<Arc<Hold>>) {
                 return;
             }
             // Nobody can tell whose fault it was: each is asked for itself, at once.
-            Err(error) if error.definite => {}
+            Err(error) if error.code.is_some() => {}
             Err(_) => {
                 for hold in &batch {
                     retry(queue, hold);

@@ -11,8 +11,8 @@ use std::{
 
 use futures_util::future::join_all;
 use lock_core::{
-    Acquire, Client, ClientOptions, ErrorKind, Kind, Lease, LockError, MultiLock, Wait,
-    diagnostics::Tracer,
+    Acquire, Client, ClientOptions, ErrorKind, Kind, Lease, LockError, LostReason, MultiLock,
+    Released, Wait, diagnostics::Tracer,
 };
 use lock_support::rival;
 use support::{PATIENCE, Server};
@@ -189,4 +189,69 @@ async fn a_closed_client_is_forgotten_whatever_waited_last() {
             }
         }
     }
+}
+
+/// A client in a static, say, of which each test or each start makes a runtime of its own.
+#[test]
+fn a_client_that_outlives_its_runtime_refuses_and_its_renewed_holds_are_lost() {
+    let server = Server::start(&[]);
+    let runtime = || tokio::runtime::Runtime::new().expect("threads");
+    let (first, second) = (runtime(), runtime());
+    let (client, [renewed, fixed, dropped]) = first.block_on(async {
+        let client = client(&server, ClientOptions::default()).await;
+        let held = async |name: &str, how: Acquire| {
+            let lock = client.lock(Kind::Reentrant, name).expect("a good name");
+            lock.acquire_with(how).await.expect("free")
+        };
+        let guards = [
+            held("renewed", Acquire::default()).await,
+            held("fixed", hour()).await,
+            held("dropped", hour()).await,
+        ];
+        (client, guards)
+    });
+    let mut waiting = Vec::new();
+    for kind in [Kind::Reentrant, Kind::Spin, Kind::Fair, Kind::Queued] {
+        let lock = client.lock(kind, "fixed").expect("a good name");
+        let wait = async move { lock.acquire().await.expect_err("no runtime") };
+        waiting.push((kind, second.spawn(wait)));
+    }
+    let listening = second.spawn(async move { (renewed.lost().await, renewed) });
+    let until = Instant::now() + PATIENCE;
+    while client.stats().commands < 15 {
+        assert!(Instant::now() < until, "nobody waits");
+        std::thread::sleep(5 * MS);
+    }
+    drop(first);
+    second.block_on(async {
+        // Long before the lease of half a minute ends.
+        let lost = tokio::time::timeout(PATIENCE, listening).await;
+        let (lost, renewed) = lost.expect("told at once").expect("no panic");
+        assert_eq!(lost, LostReason::RuntimeEnded);
+        for (kind, wait) in waiting {
+            let error = tokio::time::timeout(PATIENCE, wait).await.expect("cut off");
+            let error = error.expect("no panic");
+            assert!(error.to_string().contains("runtime"), "{kind}: {error}");
+        }
+        for &kind in Kind::ALL {
+            let lock = client.lock(kind, "free").expect("a good name");
+            let error = lock.acquire().await.expect_err("no runtime");
+            assert_eq!(error.kind(), ErrorKind::Failed, "{kind}: {error}");
+            assert!(error.to_string().contains("runtime"), "{kind}: {error}");
+            assert_eq!(
+                server.ok(&["EXISTS", "free"]),
+                "0",
+                "{kind}: nothing is sent"
+            );
+        }
+        assert!(!fixed.is_lost(), "nobody has to renew it");
+        assert_eq!(fixed.release().await.expect("held"), Released::Freed);
+        assert_eq!(renewed.release().await.expect("held"), Released::Freed);
+        drop(dropped);
+        let until = Instant::now() + PATIENCE;
+        while server.ok(&["EXISTS", "dropped"]) != "0" {
+            assert!(Instant::now() < until, "it stays for its lease");
+            tokio::time::sleep(5 * MS).await;
+        }
+    });
 }

@@ -236,7 +236,7 @@ async fn a_release_that_was_asked_twice_leaves_the_outer_hold_renewed() {
             warm.release().await.expect("held");
             let outer = lock.acquire_with(mine.clone()).await.expect("free");
             let inner = lock.acquire_with(mine).await.expect("mine");
-            relay.lose("redisson_unlock_latch", Loss::Silence);
+            relay.lose("PUBLISH", Loss::Silence);
             assert_eq!(
                 inner.release().await.expect("asked again"),
                 Released::StillHeld,

@@ -117,14 +117,14 @@ async fn the_wire_is_that_of_rcountdownlatch() {
         .collect();
     assert_eq!(scripts.len(), 3, "{all:?}");
     for words in &scripts {
-        assert_eq!(words[2..5], ["3", "n", CHANNEL]);
+        assert_eq!(words[2..4], ["2", "n"]);
         assert!(
-            words[5].starts_with("locklab_answer_latch:{n}:"),
+            words[4].starts_with("locklab_answer_latch:{n}:"),
             "{words:?}"
         );
     }
-    assert_eq!(scripts[0][6..], ["2", "PUBLISH", "60000"]);
-    assert_eq!(scripts[1][6..], ["PUBLISH", "60000"]);
+    assert_eq!(scripts[0][5..], ["2", "PUBLISH", CHANNEL, "86400000"]);
+    assert_eq!(scripts[1][5..], ["PUBLISH", CHANNEL, "86400000"]);
     let told: Vec<_> = all
         .iter()
         .filter(|(inner, words)| *inner && words[0].eq_ignore_ascii_case("publish"))

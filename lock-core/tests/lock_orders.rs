@@ -117,8 +117,8 @@ fn a_queued_lock_that_nobody_passes_on_after_a_crash_is_convicted() {
 
 #[test]
 fn a_queued_lock_that_gives_without_a_lease_is_convicted() {
-    let piece = "redis.call('pexpire', lock, lease)\n    return token";
-    convict(&Queued::new().with(piece, "return token"), PROGRESS);
+    let piece = "redis.pcall('pexpire', lock, lease) ~= 1";
+    convict(&Queued::new().with(piece, "false"), PROGRESS);
 }
 
 #[test]
@@ -185,8 +185,8 @@ fn a_fair_lock_that_serves_the_last_one_first_is_convicted() {
 
 #[test]
 fn a_fair_lock_whose_dead_stay_for_ever_is_convicted() {
-    let piece = "redis.call('pexpire', queue, ms)";
-    convict(&Fair::new().with(piece, ""), PROGRESS);
+    let piece = "redis.pcall('pexpire', queue, ms)";
+    convict(&Fair::new().with(piece, "1"), PROGRESS);
 }
 
 /// What a command of the scripts may look like: words, and sets of words to choose from.

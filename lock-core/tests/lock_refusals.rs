@@ -12,7 +12,7 @@ use lock_core::{
     Acquire, Client, ClientOptions, ErrorKind, Kind, Lease, Lock, Released, Wait,
     diagnostics::Tracer,
 };
-use lock_support::rival;
+use lock_support::{Loss, Relay, rival};
 use support::{PATIENCE, Server, cluster::Cluster};
 
 const MS: Duration = Duration::from_millis(1);
@@ -168,7 +168,7 @@ async fn a_cluster_that_is_down_or_moves_is_waited_for() {
     let mend = move || redis_call(address)(&["CLUSTER", "ADDSLOTS", missing]);
     passes(&lock, "CLUSTERDOWN", mend).await;
 
-    // A held lock moves with its slot: ASK for who comes new, TRYAGAIN for the release's two keys, MOVED afterwards.
+    // A held lock moves with its slot: ASK for who comes new and for the release, MOVED afterwards.
     let guard = lock.acquire_with(minute()).await.expect("free");
     cluster.begin_migration(slot, from, to);
     let port = cluster.nodes[to].port.to_string();
@@ -211,6 +211,142 @@ async fn what_does_not_pass_is_said_at_once() {
                 "{kind}: {code} was waited out"
             );
             assert_eq!(server.ok(&["EXISTS", "n"]), "0", "{kind}: {code}");
+        }
+    }
+}
+
+/// What a server can be told to refuse writes by: a code, what brings it about and what ends it.
+const WRITES_REFUSED: [(&str, [&str; 4], [&str; 4]); 2] = [
+    (
+        "NOREPLICAS",
+        ["CONFIG", "SET", "min-replicas-to-write", "1"],
+        ["CONFIG", "SET", "min-replicas-to-write", "0"],
+    ),
+    (
+        "MISCONF",
+        ["CONFIG", "SET", "stop-writes-on-bgsave-error", "yes"],
+        ["CONFIG", "SET", "stop-writes-on-bgsave-error", "no"],
+    ),
+];
+
+/// A server whose last attempt to write its data to disk failed.
+fn server_without_a_disk() -> Server {
+    let server = Server::start(&["--stop-writes-on-bgsave-error", "no"]);
+    // Nothing can be renamed to a directory with something in it.
+    let directory = server.ok(&["CONFIG", "GET", "dir"]);
+    let directory = directory.lines().nth(1).expect("a path");
+    let in_the_way = std::path::Path::new(directory).join("dump.rdb/file");
+    std::fs::create_dir_all(in_the_way).expect("a directory of ours");
+    server.ok(&["CONFIG", "SET", "save", "3600 1000000"]);
+    server.ok(&["BGSAVE"]);
+    server.wait_for(&["INFO", "persistence"], |info| {
+        info.contains("rdb_last_bgsave_status:err")
+    });
+    server
+}
+
+/// What is given back is free soon after the refusal ends, long before the lease does.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_given_back_is_given_again_until_the_server_takes_it() {
+    let mut kinds = Vec::new();
+    for &kind in Kind::ALL {
+        kinds.push(tokio::spawn(async move {
+            let server = server_without_a_disk();
+            let relay = Relay::start(server.address()).await;
+            let target = relay.url().parse().expect("a good URL");
+            let options = ClientOptions::default().response_timeout(PATIENCE / 4);
+            let client = Client::connect(&target, options).await.expect("it answers");
+            let lock = client.lock(kind, "n").expect("a good name");
+            let warm = lock.acquire_with(minute()).await.expect("free");
+            warm.release().await.expect("held");
+            // A spawned task waits for the thread that spawned it, unless that is given away.
+            let exists = |wanted: &str| {
+                tokio::task::block_in_place(|| {
+                    server.wait_for(&["EXISTS", "n"], |answer| answer == wanted);
+                });
+            };
+            for (code, harm, cure) in WRITES_REFUSED {
+                let refused = || {
+                    let counted = format!("errorstat_{code}:");
+                    tokio::task::block_in_place(|| {
+                        server.wait_for(&["INFO", "errorstats"], |stats| stats.contains(&counted));
+                    });
+                    server.ok(&cure);
+                    server.ok(&["CONFIG", "RESETSTAT"]);
+                };
+                server.ok(&["CONFIG", "RESETSTAT"]);
+                let guard = lock.acquire_with(minute()).await.expect("free");
+                server.ok(&harm);
+                let releasing = tokio::spawn(guard.release());
+                refused();
+                let released = releasing.await.expect("no panic");
+                assert_eq!(released.expect("held"), Released::Freed, "{kind}: {code}");
+                exists("0");
+
+                let guard = lock.acquire_with(minute()).await.expect("free");
+                server.ok(&harm);
+                drop(guard);
+                refused();
+                exists("0");
+
+                let word = match kind {
+                    Kind::Plain => "SET",
+                    _ => "EVALSHA",
+                };
+                relay.lose(word, Loss::Late(2_000 * MS));
+                let asking = lock.clone();
+                let asking = tokio::spawn(async move { asking.acquire_with(minute()).await });
+                exists("1");
+                server.ok(&harm);
+                asking.abort();
+                asking.await.expect_err("no answer yet");
+                refused();
+                exists("0");
+            }
+        }));
+    }
+    for kind in kinds {
+        kind.await.expect("no panic");
+    }
+}
+
+/// A release that needs a new connection where the server takes none, for longer than one answer may take.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_waits_for_a_connection_to_a_server_that_takes_no_more() {
+    let server = Server::start(&[]);
+    let mut calls = std::net::TcpStream::connect(server.address()).expect("a server");
+    let mut admin = move |words: &str| {
+        use std::io::{Read, Write};
+        calls
+            .write_all(format!("{words}\r\n").as_bytes())
+            .expect("written");
+        let mut answer = [0; 65_536];
+        let read = calls.read(&mut answer).expect("an answer");
+        String::from_utf8_lossy(&answer[..read]).into_owned()
+    };
+    let one_answer = PATIENCE / 20;
+    for dropped in [false, true] {
+        let target = server.url().parse().expect("a good URL");
+        let options = ClientOptions::default().response_timeout(one_answer);
+        let client = Client::connect(&target, options).await.expect("it answers");
+        let lock = client.lock(Kind::Reentrant, "n").expect("a good name");
+        let guard = lock.acquire_with(minute()).await.expect("free");
+        admin("CONFIG SET maxclients 1");
+        admin("CLIENT KILL TYPE normal SKIPME yes");
+        let releasing = tokio::spawn(async move {
+            match dropped {
+                true => drop(guard),
+                false => assert_eq!(guard.release().await.expect("held"), Released::Freed),
+            }
+        });
+        tokio::time::sleep(one_answer * 3 / 2).await;
+        assert_eq!(admin("EXISTS n"), ":1\r\n");
+        admin("CONFIG SET maxclients 1000");
+        releasing.await.expect("no panic");
+        let until = Instant::now() + PATIENCE;
+        while admin("EXISTS n") != ":0\r\n" {
+            assert!(Instant::now() < until, "dropped: {dropped}: it stays");
+            tokio::time::sleep(5 * MS).await;
         }
     }
 }

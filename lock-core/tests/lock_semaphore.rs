@@ -8,7 +8,7 @@ use std::{
         Arc,
         atomic::{AtomicI64, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use lock_core::{Client, ClientOptions, ErrorKind, Semaphore, Wait};
@@ -158,7 +158,16 @@ async fn a_repetition_is_a_write_too() {
     };
     for _ in 0..2 {
         let before = written();
-        server.ok(&["EVAL", take, "2", "n", "latch", "2", "60000"]);
+        server.ok(&[
+            "EVAL",
+            take,
+            "2",
+            "n",
+            "latch",
+            "2",
+            "60000",
+            "9999999999999",
+        ]);
         assert!(written() > before);
         assert_eq!(server.ok(&["GET", "n"]), "3", "taken once");
     }
@@ -188,15 +197,21 @@ async fn the_wire_is_that_of_rsemaphore() {
             "{word}"
         );
     };
-    assert_eq!(sent[0][2..5], ["3", "n", CHANNEL]);
-    latch(&sent[0][5], "locklab_answer_latch:{n}:");
-    assert_eq!(sent[0][6..], ["7", "PUBLISH", "60000"]);
+    assert_eq!(sent[0][2..4], ["2", "n"]);
+    latch(&sent[0][4], "locklab_answer_latch:{n}:");
+    assert_eq!(sent[0][5..], ["7", "PUBLISH", CHANNEL, "86400000"]);
     assert_eq!(sent[1][2..4], ["2", "n"]);
     latch(&sent[1][4], "redisson_acquire_latch:{n}:");
-    assert_eq!(sent[1][5..], ["2", "60000"]);
-    assert_eq!(sent[2][2..5], ["3", "n", CHANNEL]);
-    latch(&sent[2][5], "locklab_answer_latch:{n}:");
-    assert_eq!(sent[2][6..], ["2", "PUBLISH", "60000"]);
+    assert_eq!(sent[1][5..7], ["2", "86400000"]);
+    // By the server's clock: soon after the caller gives up.
+    let not_after: u64 = sent[1][7].parse().expect("ms");
+    let now = server.ok(&["TIME"]);
+    let now: u64 = now.lines().next().and_then(|s| s.parse().ok()).expect("s");
+    let left = (not_after / 1000).saturating_sub(now);
+    assert!((1..20).contains(&left), "{left}");
+    assert_eq!(sent[2][2..4], ["2", "n"]);
+    latch(&sent[2][4], "locklab_answer_latch:{n}:");
+    assert_eq!(sent[2][5..], ["2", "PUBLISH", CHANNEL, "86400000"]);
     let told: Vec<_> = all
         .iter()
         .filter(|(inner, words)| *inner && words[0].eq_ignore_ascii_case("publish"))
@@ -525,4 +540,82 @@ async fn latches_do_not_pile_up() {
         assert_ne!(server.ok(&["PTTL", latch]), "-1", "{latch} stays for ever");
     }
     assert_eq!(server.ok(&["GET", "n"]), "1");
+}
+
+/// A semaphore of five behind a relay, the scripts known to the server.
+async fn five_behind_a_relay(server: &Server) -> (Relay, Semaphore) {
+    let relay = Relay::start(server.address()).await;
+    let target = relay.url().parse().expect("a good URL");
+    let options = ClientOptions::default().response_timeout(200 * MS);
+    let client = Client::connect(&target, options).await.expect("it answers");
+    let semaphore = client.semaphore("n").expect("a good name");
+    let begun = semaphore.try_set_permits(5, None).await;
+    assert!(begun.expect("answered"));
+    let warm = semaphore.acquire_guarded(1, Wait::Try).await.expect("free");
+    warm.release().await.expect("answered");
+    (relay, semaphore)
+}
+
+/// A take that the network keeps until nobody remembers that it was undone. Deleting what remembers it stands for the end of its life.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_take_that_comes_when_its_undo_is_forgotten_takes_nothing() {
+    let server = Server::start(&[]);
+    let (relay, semaphore) = five_behind_a_relay(&server).await;
+    for latch in server.ok(&["KEYS", "*latch*"]).lines() {
+        server.ok(&["DEL", latch]);
+    }
+    relay.lose("EVALSHA", Loss::Stranded);
+    let asking = tokio::spawn(async move { semaphore.acquire_with(2, Wait::Try).await });
+    let error = asking.await.expect("no panic").expect_err("kept");
+    assert!(!error.is_definite(), "{error}");
+    let undone = server.wait_for(&["KEYS", "redisson_acquire_latch*"], |keys| {
+        !keys.is_empty()
+    });
+    assert_eq!(
+        server.ok(&["GET", &undone]),
+        "0",
+        "it is kept out for a while"
+    );
+    server.ok(&["DEL", &undone]);
+    let given_up = server.ok(&["TIME"]);
+    let s = |time: &str| {
+        time.lines()
+            .next()
+            .and_then(|s| s.parse::<u64>().ok())
+            .expect("s")
+    };
+    let late = s(&given_up) + 7;
+    while s(&server.ok(&["TIME"])) < late {
+        tokio::time::sleep(100 * MS).await;
+    }
+    let before = scripts_run(&server);
+    relay.mend();
+    let until = Instant::now() + PATIENCE;
+    while scripts_run(&server) == before {
+        assert!(Instant::now() < until, "it never comes");
+        tokio::time::sleep(5 * MS).await;
+    }
+    assert_eq!(server.ok(&["GET", "n"]), "5", "taken for ever");
+}
+
+/// Nobody can be reached for longer than a minute, and then what was taken is given back. Shortening what remembers it by a minute stands
+/// for the wait.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_taken_behind_a_long_partition_is_given_back() {
+    let server = Server::start(&[]);
+    let (relay, semaphore) = five_behind_a_relay(&server).await;
+    for latch in server.ok(&["KEYS", "*latch*"]).lines() {
+        server.ok(&["DEL", latch]);
+    }
+    relay.lose("EVALSHA", Loss::Late(PATIENCE));
+    let asking = tokio::spawn(async move { semaphore.acquire_with(2, Wait::Try).await });
+    server.wait_for(&["GET", "n"], |free| free == "3");
+    relay.black_hole();
+    let error = asking.await.expect("no panic").expect_err("no answer");
+    assert!(!error.is_definite(), "{error}");
+    let taken = server.ok(&["KEYS", "redisson_acquire_latch*"]);
+    let left: i64 = server.ok(&["PTTL", &taken]).parse().expect("ms");
+    server.ok(&["PEXPIRE", &taken, &(left - 61_000).to_string()]);
+    relay.mend();
+    server.wait_for(&["GET", "n"], |free| free == "5");
 }

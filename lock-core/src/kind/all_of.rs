@@ -4,7 +4,7 @@ use redis::Value;
 
 use super::{
     form::{Ask, Extended, Form, Given, Held, Reply},
-    hash::{LOOK, REENTRANT, acquire_latch, latch, latch_life},
+    hash::{LOOK, REENTRANT, latch, latch_life},
 };
 use crate::{
     names::Names,
@@ -31,7 +31,7 @@ fn with_keys(mut request: Request, names: &Names) -> Request {
 
 fn with_channels(mut request: Request, names: &Names) -> Request {
     for each in names.all() {
-        request = request.key(each.channel.as_bytes());
+        request = request.arg(each.channel.as_bytes());
     }
     request
 }
@@ -45,15 +45,15 @@ fn count(names: &Names) -> String {
 }
 
 fn give(ask: &Ask<'_>) -> Request {
-    let mut request = with_channels(call(&RELEASE, ask.names), ask.names);
-    if let Some(ids) = ask.ids {
-        request = request.key(&ask.names.latch("redisson_unlock_latch", ids.release));
-        request = request.key(&acquire_latch(ask.names, ids));
+    let mut request = call(&RELEASE, ask.names);
+    if let Some(latch) = latch(ask) {
+        request = request.key(&latch);
     }
     request = request
         .arg(ask.owner.as_bytes())
         .arg(ask.publish.as_bytes())
         .arg(count(ask.names).as_bytes());
+    request = with_channels(request, ask.names);
     match ask.ids {
         Some(_) => request.arg_ms(latch_life(ask.lease)),
         None => request,
@@ -136,7 +136,7 @@ impl Form for AllOf {
     }
 
     fn force_release(&self, names: &Names, publish: &'static str) -> Request {
-        with_channels(call(&FORCE_RELEASE, names), names).arg(publish.as_bytes())
+        with_channels(call(&FORCE_RELEASE, names).arg(publish.as_bytes()), names)
     }
 
     fn channels<'a>(&self, names: &'a Names) -> Vec<&'a str> {

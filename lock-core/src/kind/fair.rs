@@ -9,7 +9,7 @@ use super::{
         Absent, Ask, Beat, Ears, Extended, Form, Given, Held, Line, News, Reply, Waiting, left,
         line_script,
     },
-    hash::{REENTRANT, acquire_latch, latch, latch_life},
+    hash::{REENTRANT, latch, latch_life},
 };
 use crate::{
     names::{Names, companion},
@@ -43,9 +43,8 @@ fn request(script: &'static Script, names: &Names) -> Request {
 
 fn give(ask: &Ask<'_>, undo: bool) -> Request {
     let mut request = request(&GIVE, ask.names);
-    if let Some(ids) = ask.ids {
-        request = request.key(&ask.names.latch("redisson_unlock_latch", ids.release));
-        request = request.key(&acquire_latch(ask.names, ids));
+    if let Some(latch) = latch(ask) {
+        request = request.key(&latch);
     }
     // Who asked for no place gives none up: one that stands there is somebody else's of the same name.
     let leaves = undo && ask.place.is_some();

@@ -29,6 +29,8 @@ pub(crate) struct Ask<'a> {
     pub(crate) place: Option<Place<'a>>,
     /// Writers who wait come before new readers, each for so long after it has asked.
     pub(crate) writers_first: Option<Duration>,
+    /// By the server's clock in ms, when nobody waits for an answer any more; `None` if the clock is not known. For what has no lease.
+    pub(crate) not_after: Option<u64>,
     /// Who of the same client waits, as far as a release has to know.
     pub(crate) heirs: &'a [Heir],
 }
@@ -60,11 +62,10 @@ pub(crate) struct Heir {
     pub(crate) waited: Duration,
 }
 
-/// What tells one acquire and one release of an owner from its others, over all their repetitions.
+/// What tells one acquire of an owner and its release from the others, over all their repetitions.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ids {
     pub(crate) acquire: u128,
-    pub(crate) release: u128,
 }
 
 /// The answer to an acquire.
@@ -77,6 +78,12 @@ pub(crate) enum Reply {
     Admitted {
         /// There may be room for another.
         more: bool,
+        /// The server's clock when it said so, in ms.
+        server_ms: Option<u64>,
+    },
+    /// The request came later than it asked to be taken, by this clock of the server in ms, and took nothing.
+    Late {
+        server_ms: u64,
     },
     /// Another holds it, for so long at least if nothing is done.
     Busy {
@@ -338,9 +345,13 @@ pub(crate) fn held(value: &redis::Value) -> Option<Option<Held>> {
     }
 }
 
-/// For how long a server knows a repetition of a request that has no lease. One that was sent again only after that, since
-/// no server could be reached for so long, could be done twice.
-pub(super) const ANSWER_LIFE: Duration = Duration::from_secs(60);
+/// For how long a server knows a repetition of a request that has no lease, and what an acquire took. One that was sent again, or
+/// undone, only after that, since no server could be reached for so long, could be done twice or not be found. What was answered the
+/// first time is forgotten much sooner, since nobody asks for it again (`asked::Spent`).
+pub(super) const ANSWER_LIFE: Duration = Duration::from_secs(86_400);
+
+/// For how long a server keeps out an acquire that was undone. It takes nothing later than a few seconds after somebody waited for it.
+pub(super) const UNDONE_LIFE: Duration = Duration::from_secs(60);
 
 /// A request with a latch of its own: the key that remembers the answer to it.
 pub(super) fn with_latch(names: &Names, id: u128, request: impl FnOnce(&[u8]) -> Request) -> Once {
@@ -358,13 +369,11 @@ static FORCE_RELEASE: Script = Script::new(
 
 /// Deletes a lock and what goes with it, and says so.
 pub(super) fn delete(names: &Names, with: Option<&str>, publish: &'static str) -> Request {
-    let mut request = Request::new(What::Script(&FORCE_RELEASE))
-        .key(names.key.as_bytes())
-        .key(names.channel.as_bytes());
+    let mut request = Request::new(What::Script(&FORCE_RELEASE)).key(names.key.as_bytes());
     if let Some(with) = with {
         request = request.key(with.as_bytes());
     }
-    request.arg(publish.as_bytes())
+    (request.arg(publish.as_bytes())).arg(names.channel.as_bytes())
 }
 
 /// PTTL as a waiter's hint: nothing for a key without an end.

@@ -155,30 +155,26 @@ impl Hash {
             let request = lock_alone(&RELEASE, ask.names);
             return request.arg(ask.owner.as_bytes()).arg(b"QUIET");
         }
-        let request = lock_and_channel(&RELEASE, ask.names);
-        request
+        lock_alone(&RELEASE, ask.names)
             .arg(ask.owner.as_bytes())
             .arg(ask.publish.as_bytes())
+            .arg(ask.names.channel.as_bytes())
             .tells_by_rule(ask.tells_by_rule())
     }
 }
 
 /// An owner with several holds is rare where waiters spin; it speaks there too, to nobody.
 fn release_counted(ask: &Ask<'_>, ids: Ids) -> Request {
-    lock_and_channel(&RELEASE_COUNTED, ask.names)
-        .key(&ask.names.latch("redisson_unlock_latch", ids.release))
+    lock_alone(&RELEASE_COUNTED, ask.names)
         .key(&acquire_latch(ask.names, ids))
         .arg(ask.owner.as_bytes())
         .arg(ask.publish.as_bytes())
+        .arg(ask.names.channel.as_bytes())
         .arg_ms(latch_life(ask.lease))
 }
 
 fn lock_alone(script: &'static Script, names: &Names) -> Request {
     Request::new(What::Script(script)).key(names.key.as_bytes())
-}
-
-fn lock_and_channel(script: &'static Script, names: &Names) -> Request {
-    lock_alone(script, names).key(names.channel.as_bytes())
 }
 
 /// What a server keeps of the acquire of an owner that may have several holds. By it alone a hold is given back and lengthened: a
@@ -217,6 +213,7 @@ mod tests {
             repeated: false,
             place: None,
             writers_first: None,
+            not_after: None,
             heirs: &[],
         }
     }
@@ -227,11 +224,20 @@ mod tests {
         let (keys, args) = REENTRANT.acquire(&ask(&names, None)).parts();
         assert_eq!(keys, ["n"]);
         assert_eq!(args, ["30000", "u:7"]);
-        let (keys, _) = REENTRANT.release(&ask(&names, None)).parts();
-        assert_eq!(keys, ["n"], "the script knows the channel");
+        let (keys, args) = REENTRANT.release(&ask(&names, None)).parts();
+        assert_eq!(
+            (keys, args),
+            (vec!["n".into()], vec!["u:7".into()]),
+            "the script knows the channel"
+        );
         let braced = Names::new("a{b}");
-        let (keys, _) = REENTRANT.release(&ask(&braced, None)).parts();
-        assert_eq!(keys, ["a{b}", "redisson_lock__channel:a{b}"]);
+        let (keys, args) = REENTRANT.release(&ask(&braced, None)).parts();
+        assert_eq!(
+            keys,
+            ["a{b}"],
+            "a channel is no key, which would have to exist"
+        );
+        assert_eq!(args, ["u:7", "PUBLISH", "redisson_lock__channel:a{b}"]);
         assert!(include_str!("../../scripts/release.lua").contains(&rule(&names)));
         assert!(include_str!("../../scripts/release_plain.lua").contains(&rule(&names)));
     }
@@ -245,18 +251,15 @@ mod tests {
     #[test]
     fn a_repeated_request_of_a_counted_owner_is_the_same_request() {
         let names = Names::new("n");
-        let ids = Ids {
-            acquire: 1,
-            release: 2,
-        };
+        let ids = Ids { acquire: 1 };
         let (first, again) = (
             REENTRANT.release(&ask(&names, Some(ids))),
             REENTRANT.release(&ask(&names, Some(ids))),
         );
         assert_eq!(first.parts(), again.parts());
         assert_eq!(
-            first.parts().0[2],
-            "redisson_unlock_latch:{n}:00000000000000000000000000000002"
+            first.parts().0[1],
+            "redisson_acquire_latch:{n}:00000000000000000000000000000001"
         );
     }
 

@@ -16,6 +16,7 @@ pub(crate) fn set(names: &Names, count: u32, publish: &'static str, id: u128) ->
         with_keys(&SET, names, latch)
             .arg(count.to_string().as_bytes())
             .arg(publish.as_bytes())
+            .arg(names.channel.as_bytes())
             .arg_ms(ANSWER_LIFE)
     })
 }
@@ -25,6 +26,7 @@ pub(crate) fn count_down(names: &Names, publish: &'static str, id: u128) -> Once
     with_latch(names, id, |latch| {
         with_keys(&COUNT_DOWN, names, latch)
             .arg(publish.as_bytes())
+            .arg(names.channel.as_bytes())
             .arg_ms(ANSWER_LIFE)
     })
 }
@@ -42,6 +44,5 @@ pub(crate) fn delete(names: &Names, publish: &'static str) -> Request {
 fn with_keys(script: &'static Script, names: &Names, latch: &[u8]) -> Request {
     Request::new(What::Script(script))
         .key(names.key.as_bytes())
-        .key(names.channel.as_bytes())
         .key(latch)
 }

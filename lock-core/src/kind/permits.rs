@@ -49,12 +49,16 @@ impl Form for Permits {
             .arg_ms(ask.lease)
             .arg(ask.publish.as_bytes())
             .arg(&raw(ask.owner))
+            .arg(ask.names.channel.as_bytes())
     }
 
     fn read_acquire(&self, value: &Value) -> Option<Reply> {
         match value {
             Value::Array(free) => match free.as_slice() {
-                [Value::Int(free)] => Some(Reply::Admitted { more: *free > 0 }),
+                [Value::Int(free)] => Some(Reply::Admitted {
+                    more: *free > 0,
+                    server_ms: None,
+                }),
                 _ => None,
             },
             Value::Int(ends_ms) => Some(Reply::Busy {
@@ -68,6 +72,7 @@ impl Form for Permits {
         with_keys(&GIVE, ask.names)
             .arg(ask.publish.as_bytes())
             .arg(&raw(ask.owner))
+            .arg(ask.names.channel.as_bytes())
     }
 
     fn undo(&self, ask: &Ask<'_>) -> Request {
@@ -103,7 +108,9 @@ impl Form for Permits {
     }
 
     fn look(&self, names: &Names) -> Request {
-        with_keys(&COUNT, names).arg(EVERYBODY)
+        with_keys(&COUNT, names)
+            .arg(EVERYBODY)
+            .arg(names.channel.as_bytes())
     }
 
     fn force_release(&self, names: &Names, publish: &'static str) -> Request {
@@ -128,6 +135,7 @@ pub(crate) fn give(names: &Names, permits: &[PermitId], publish: &'static str, i
             .arg(publish.as_bytes())
             .arg(&ids)
             .arg_ms(ANSWER_LIFE)
+            .arg(names.channel.as_bytes())
     })
 }
 
@@ -142,6 +150,7 @@ pub(crate) fn lease(
         .arg(publish.as_bytes())
         .arg_ms(lease)
         .arg(&permit.0)
+        .arg(names.channel.as_bytes())
 }
 
 /// Changes the number of permits once, however often it is sent with this `id`.
@@ -158,12 +167,15 @@ pub(crate) fn change(names: &Names, change: Change, publish: &'static str, id: u
             .arg_ms(ANSWER_LIFE)
             .arg(how.as_bytes())
             .arg(number.to_string().as_bytes())
+            .arg(names.channel.as_bytes())
     })
 }
 
 /// Asks for the ids of all held permits.
 pub(crate) fn list(names: &Names) -> Request {
-    with_keys(&LIST, names).arg(EVERYBODY)
+    with_keys(&LIST, names)
+        .arg(EVERYBODY)
+        .arg(names.channel.as_bytes())
 }
 
 /// The key of the held permits.
@@ -175,7 +187,6 @@ fn with_keys(script: &'static Script, names: &Names) -> Request {
     Request::new(What::Script(script))
         .key(names.key.as_bytes())
         .key(held_key(names).as_bytes())
-        .key(names.channel.as_bytes())
 }
 
 /// The ids as a server has them: 16 bytes each.

@@ -81,9 +81,9 @@ impl Form for Plain {
 
     fn release(&self, ask: &Ask<'_>) -> Request {
         lock(What::Script(&RELEASE), ask.names)
-            .key(ask.names.channel.as_bytes())
             .arg(value(ask).as_bytes())
             .arg(ask.publish.as_bytes())
+            .arg(ask.names.channel.as_bytes())
             .compares_and_deletes()
             .tells_by_rule(ask.tells_by_rule())
     }

@@ -6,7 +6,7 @@ use redis::Value;
 
 use super::{
     form::{Ask, Extended, Form, Given, Held, Reply, left, line_script},
-    hash::{REENTRANT, acquire_latch, latch, latch_life},
+    hash::{REENTRANT, latch, latch_life},
 };
 use crate::{
     names::{Names, companion},
@@ -44,14 +44,14 @@ impl Side {
             Side::Read => &GIVE_READ,
             Side::Write => &GIVE_WRITE,
         };
-        let mut request = lock_and(script, ask.names, &ask.names.channel);
-        if let Some(ids) = ask.ids {
-            request = request.key(&ask.names.latch("redisson_unlock_latch", ids.release));
-            request = request.key(&acquire_latch(ask.names, ids));
+        let mut request = lock_alone(script, ask.names);
+        if let Some(latch) = latch(ask) {
+            request = request.key(&latch);
         }
         request = request
             .arg(ask.owner.as_bytes())
-            .arg(ask.publish.as_bytes());
+            .arg(ask.publish.as_bytes())
+            .arg(ask.names.channel.as_bytes());
         match ask.ids {
             Some(_) => request.arg_ms(latch_life(ask.lease)),
             None => request,
@@ -59,10 +59,8 @@ impl Side {
     }
 }
 
-fn lock_and(script: &'static Script, names: &Names, other: &str) -> Request {
-    Request::new(What::Script(script))
-        .key(names.key.as_bytes())
-        .key(other.as_bytes())
+fn lock_alone(script: &'static Script, names: &Names) -> Request {
+    Request::new(What::Script(script)).key(names.key.as_bytes())
 }
 
 /// The key that ends with an owner's first read hold.
@@ -78,7 +76,7 @@ impl Form for Side {
             Side::Read => &TAKE_READ,
             Side::Write => &TAKE_WRITE,
         };
-        let mut request = lock_and(script, ask.names, &writers);
+        let mut request = lock_alone(script, ask.names).key(writers.as_bytes());
         if let Some(latch) = latch(ask) {
             request = request.key(&latch);
         }
@@ -178,8 +176,9 @@ impl Form for Side {
     }
 
     fn force_release(&self, names: &Names, publish: &'static str) -> Request {
-        lock_and(&FORCE_RELEASE, names, &names.channel)
+        lock_alone(&FORCE_RELEASE, names)
             .arg(publish.as_bytes())
+            .arg(names.channel.as_bytes())
             .arg(self.mode())
     }
 

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use redis::Value;
 
-use super::form::{ANSWER_LIFE, Ask, Extended, Form, Given, Reply, delete, with_latch};
+use super::form::{
+    ANSWER_LIFE, Ask, Extended, Form, Given, Reply, UNDONE_LIFE, delete, with_latch,
+};
 use crate::{
     asked::Once,
     names::Names,
@@ -46,11 +48,10 @@ pub(crate) struct Semaphore;
 
 impl Form for Semaphore {
     fn acquire(&self, ask: &Ask<'_>) -> Request {
-        let request = Request::new(What::Script(&TAKE))
-            .key(ask.names.key.as_bytes())
-            .key(&taken_latch(ask))
+        let request = with_latch_key(&TAKE, ask.names, &taken_latch(ask))
             .arg(ask.count.to_string().as_bytes())
-            .arg_ms(ANSWER_LIFE);
+            .arg_ms(ANSWER_LIFE)
+            .arg(ask.not_after.unwrap_or(0).to_string().as_bytes());
         match ask.repeated {
             true => request.arg(b"again"),
             false => request,
@@ -59,8 +60,14 @@ impl Form for Semaphore {
 
     fn read_acquire(&self, value: &Value) -> Option<Reply> {
         match value {
-            Value::Array(left) => match left.as_slice() {
-                [Value::Int(left)] => Some(Reply::Admitted { more: *left > 0 }),
+            Value::Array(parts) => match parts.as_slice() {
+                [Value::Int(left), Value::Int(now)] => Some(Reply::Admitted {
+                    more: *left > 0,
+                    server_ms: u64::try_from(*now).ok(),
+                }),
+                [Value::Int(now)] => Some(Reply::Late {
+                    server_ms: u64::try_from(*now).ok()?,
+                }),
                 _ => None,
             },
             Value::Int(SETTLED) => Some(Reply::Settled),
@@ -75,10 +82,11 @@ impl Form for Semaphore {
     }
 
     fn undo(&self, ask: &Ask<'_>) -> Request {
-        with_channel(&UNDO, ask.names, &taken_latch(ask))
+        with_latch_key(&UNDO, ask.names, &taken_latch(ask))
             .arg(ask.count.to_string().as_bytes())
             .arg(ask.publish.as_bytes())
-            .arg_ms(ANSWER_LIFE)
+            .arg(ask.names.channel.as_bytes())
+            .arg_ms(UNDONE_LIFE)
     }
 
     fn read_release(&self, value: &Value) -> Option<Given> {
@@ -145,9 +153,10 @@ pub(crate) fn add(
     id: u128,
 ) -> Once {
     with_latch(names, id, |latch| {
-        let request = with_channel(&ADD, names, latch)
+        let request = with_latch_key(&ADD, names, latch)
             .arg(count.to_string().as_bytes())
             .arg(publish.as_bytes())
+            .arg(names.channel.as_bytes())
             .arg_ms(ANSWER_LIFE);
         match absent {
             Absent::Begins => request,
@@ -165,9 +174,10 @@ pub(crate) fn set(
     id: u128,
 ) -> Once {
     with_latch(names, id, |latch| {
-        let request = with_channel(&SET, names, latch)
+        let request = with_latch_key(&SET, names, latch)
             .arg(count.to_string().as_bytes())
             .arg(publish.as_bytes())
+            .arg(names.channel.as_bytes())
             .arg_ms(ANSWER_LIFE);
         match life {
             Some(life) => request.arg_ms(life),
@@ -179,16 +189,12 @@ pub(crate) fn set(
 /// Takes what there is once, however often it is sent with this id.
 pub(crate) fn drain(names: &Names, id: u128) -> Once {
     with_latch(names, id, |latch| {
-        Request::new(What::Script(&DRAIN))
-            .key(names.key.as_bytes())
-            .key(latch)
-            .arg_ms(ANSWER_LIFE)
+        with_latch_key(&DRAIN, names, latch).arg_ms(ANSWER_LIFE)
     })
 }
 
-fn with_channel(script: &'static Script, names: &Names, latch: &[u8]) -> Request {
+fn with_latch_key(script: &'static Script, names: &Names, latch: &[u8]) -> Request {
     Request::new(What::Script(script))
         .key(names.key.as_bytes())
-        .key(names.channel.as_bytes())
         .key(latch)
 }

@@ -15,6 +15,9 @@ use crate::clock::{Instant, timeout_at};
 /// The code of a refusal of our own: nothing was sent, since the server lost its memory too short a while ago.
 pub(crate) const RESTARTED: &str = "RESTARTED";
 
+/// The code that this client gives to "max number of clients reached", for which a server has none.
+pub(crate) const MAX_CLIENTS: &str = "MAXCLIENTS";
+
 /// The code of another: the client was closed.
 pub(crate) const CLOSED: &str = "CLOSED";
 
@@ -228,13 +231,22 @@ fn acknowledged(answer: &Value, wanted: u32) -> Option<u32> {
 
 fn single(answer: Value, sent_at: Instant) -> Answer {
     match answer {
-        Value::ServerError(error) => Answer::Refused {
-            code: error.code().to_owned(),
-            message: match error.details() {
-                Some(details) => format!("{} {details}", error.code()),
-                None => error.code().to_owned(),
-            },
-        },
+        Value::ServerError(error) => {
+            let details = error.details().unwrap_or_default();
+            // Inside a script an access rule has no code of its own: the texts of Redis 7.0, and of later ones and Valkey.
+            let forbidden = [
+                "The user executing the script can't",
+                "ACL failure in script",
+            ];
+            let code = match forbidden.iter().any(|text| details.contains(text)) {
+                true => "NOPERM",
+                false => error.code(),
+            };
+            Answer::Refused {
+                code: code.to_owned(),
+                message: format!("{code} {details}").trim_end().to_owned(),
+            }
+        }
         value => Answer::Done {
             value,
             acked: None,

@@ -19,7 +19,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::{conn::Conn, secure::Secure, wire::Socket};
+use super::{attempt::MAX_CLIENTS, conn::Conn, secure::Secure, wire::Socket};
 use crate::{
     AddressMap, ClientOptions,
     clock::Instant,
@@ -52,7 +52,11 @@ impl DialError {
 
 impl From<RedisError> for DialError {
     fn from(error: RedisError) -> Self {
-        let code = error.code().map(str::to_owned);
+        let code = match error.detail() {
+            Some(detail) if detail.starts_with("max number of clients") => Some(MAX_CLIENTS),
+            _ => error.code(),
+        };
+        let code = code.map(str::to_owned);
         let refused = code
             .as_deref()
             .is_some_and(|code| ["WRONGPASS", "NOAUTH", "NOPERM"].contains(&code));
@@ -259,7 +263,8 @@ impl Dialer {
             {
                 let mut error = DialError::from(RedisError::from(error.clone()));
                 // Asked again with the same password, the server says the same again.
-                error.fatal |= position == 0 && self.password.is_some();
+                let too_many = error.code.as_deref() == Some(MAX_CLIENTS);
+                error.fatal |= position == 0 && self.password.is_some() && !too_many;
                 return Err(error);
             }
         }

@@ -244,12 +244,16 @@ async fn drive<R: Router>(
             // A command that this user may not have, or that takes other arguments than was thought.
             "NOPERM" | "ERR" if words.native().is_some() => node.commands.give_up(),
             _ => {
+                let definite = !breaks_off(&code, &message);
                 let reason = Reason {
                     node: Some(node.label.to_string()),
                     code: Some(code),
                     message,
                 };
-                return Err(surface(reason, attempt));
+                return Err(NodeError {
+                    definite,
+                    ..surface(reason, attempt)
+                });
             }
         }
         reason = Reason {
@@ -258,6 +262,13 @@ async fn drive<R: Router>(
             message,
         };
     }
+}
+
+/// Whether a refusal came from inside a script, which may have written something before: by an access rule, say. What a server refuses
+/// for its own state it refuses before a script's first write, and the first command of each that writes finds a wrong type.
+fn breaks_off(code: &str, message: &str) -> bool {
+    const BEFORE: &[&str] = &["MISCONF", "NOREPLICAS", "OOM", "WRONGTYPE"];
+    message.contains("user_script") && !BEFORE.contains(&code)
 }
 
 /// What was asked and answered, for whoever watches.

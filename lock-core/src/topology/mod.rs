@@ -25,7 +25,7 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use futures_util::{StreamExt, stream::FuturesUnordered};
 
-pub(crate) use self::attempt::{CLOSED, RESTARTED};
+pub(crate) use self::attempt::{CLOSED, MAX_CLIENTS, RESTARTED};
 pub(crate) use self::replicas::UNREPLICATED;
 pub(crate) use self::request::{Replicas, Request, Script, WaitFor, What};
 pub(crate) use self::secure::Secure;
@@ -53,7 +53,7 @@ pub(crate) struct Sent {
 #[derive(Debug, Clone)]
 pub(crate) struct NodeError {
     pub(crate) node: Option<String>,
-    /// Certainly no effect, of this and of every earlier attempt of the same `send`.
+    /// Certainly no effect, of this and of every earlier attempt of the same `send`. With a code and not so: a script broke off.
     pub(crate) definite: bool,
     /// Server error code (`NOSCRIPT`, `OOM`, …) if the server answered one.
     pub(crate) code: Option<String>,
@@ -216,6 +216,11 @@ async fn masters(
 }
 
 impl NodeError {
+    /// Nothing came of it, for certain.
+    pub(crate) fn local(message: &str) -> Self {
+        NodeError::unreached(message.to_owned())
+    }
+
     /// Nothing was sent.
     fn unreached(message: String) -> Self {
         NodeError {

@@ -140,19 +140,19 @@ impl Request {
         self
     }
 
-    /// The script deletes its first key if the value is the first argument, and then says `0` on its second key by the way that the
-    /// second argument names; nothing else. Where a server has a command for the former, that may be said instead; the
+    /// The script deletes its key if the value is the first argument, and then says `0` by the way that the second argument names on
+    /// the channel that is the third; nothing else. Where a server has a command for the former, that may be said instead; the
     /// answer is then 1, or 0 if there was nothing to delete.
     pub(crate) fn compares_and_deletes(mut self) -> Self {
-        debug_assert_eq!((self.keys, self.parts), (2, 4), "two keys, two arguments");
+        debug_assert_eq!((self.keys, self.parts), (1, 4), "a key, three arguments");
         self.has_native = true;
         self
     }
 
-    /// The script says on its second key by the way that the second argument names that its first key is free, and knows both by itself
-    /// where they are as usual: then they are not sent. Reading them would cost the server a tenth of a release.
+    /// The script says by the way that the second argument names on the channel that is the third that its key is free, and knows both by
+    /// itself where they are as usual: then they are not sent. Reading them would cost the server a tenth of a release.
     pub(crate) fn tells_by_rule(mut self, as_usual: bool) -> Self {
-        debug_assert_eq!((self.keys, self.parts), (2, 4), "two keys, two arguments");
+        debug_assert_eq!((self.keys, self.parts), (1, 4), "a key, three arguments");
         self.tells_by_rule = as_usual;
         self
     }
@@ -187,7 +187,7 @@ impl Request {
             self.write_to(out);
             return 1;
         };
-        let [key, channel, value, way] = self.written();
+        let [key, value, way, channel] = self.written();
         native.write(key, value, out);
         let words = publish_words(way);
         for word in words {
@@ -204,13 +204,13 @@ impl Request {
         &self,
         native: CompareAndDelete,
     ) -> Vec<(&'static str, Vec<String>, Vec<String>)> {
-        let way = self.written()[3];
+        let way = self.written()[2];
         let (keys, args) = self.all_parts();
         let mut delete = vec![args[0].clone()];
         delete.splice(0..0, native.condition().map(str::to_owned));
-        let mut said = vec![(native.name(), vec![keys[0].clone()], delete)];
+        let mut said = vec![(native.name(), keys, delete)];
         for word in publish_words(way) {
-            said.push((word, vec![keys[1].clone()], vec!["0".to_owned()]));
+            said.push((word, vec![args[2].clone()], vec!["0".to_owned()]));
         }
         said
     }
@@ -233,18 +233,18 @@ impl Request {
         let mut digits = Digits::new();
         out.reserve(self.body.len() + 96);
         out.push(b'*');
-        let (keys, parts) = match self.tells_by_rule {
-            true => (1, 2),
-            false => (self.keys, self.parts),
+        let parts = match self.tells_by_rule {
+            true => 2,
+            false => self.parts,
         };
         match self.what {
             What::Script(script) => {
                 out.extend_from_slice(digits.of(u64::from(parts) + 3));
                 out.extend_from_slice(b"\r\n$7\r\nEVALSHA\r\n");
                 bulk(out, script.digest().as_bytes());
-                bulk(out, digits.of(u64::from(keys)));
+                bulk(out, digits.of(u64::from(self.keys)));
                 if self.tells_by_rule {
-                    let [key, _, owner, _] = self.written();
+                    let [key, owner, ..] = self.written();
                     out.extend_from_slice(key);
                     out.extend_from_slice(owner);
                     return;
@@ -261,9 +261,8 @@ impl Request {
 
     /// Keys and arguments as they are sent, as text.
     pub(crate) fn parts(&self) -> (Vec<String>, Vec<String>) {
-        let (mut keys, mut args) = self.all_parts();
+        let (keys, mut args) = self.all_parts();
         if self.tells_by_rule {
-            keys.truncate(1);
             args.truncate(1);
         }
         (keys, args)
@@ -343,8 +342,8 @@ mod tests {
     #[test]
     fn what_a_script_knows_by_itself_is_not_sent() {
         static SCRIPT: Script = Script::new("release", "return 1");
-        let request = Request::new(What::Script(&SCRIPT)).key(b"k").key(b"c");
-        let request = request.arg(b"v").arg(b"PUBLISH").tells_by_rule(true);
+        let request = Request::new(What::Script(&SCRIPT)).key(b"k").arg(b"v");
+        let request = request.arg(b"PUBLISH").arg(b"c").tells_by_rule(true);
         let mut ours = Vec::new();
         request.write_to(&mut ours);
         let mut theirs = redis::cmd("EVALSHA");
@@ -373,8 +372,8 @@ mod tests {
                 "DELIFEQ k v, PUBLISH c 0, SPUBLISH c 0",
             ),
         ] {
-            let request = Request::new(What::Script(&SCRIPT)).key(b"k").key(b"c");
-            let request = request.arg(b"v").arg(way.as_bytes()).compares_and_deletes();
+            let request = Request::new(What::Script(&SCRIPT)).key(b"k").arg(b"v");
+            let request = request.arg(way.as_bytes()).arg(b"c").compares_and_deletes();
             let (mut ours, mut theirs) = (Vec::new(), redis::pipe());
             let replies = request.write_as(Some(native), &mut ours);
             let mut count = 0;

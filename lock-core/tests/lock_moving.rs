@@ -1,0 +1,146 @@
+//! Turns a slot that is being moved from one node to another into tests: what can be done in the middle is done, the rest is done as
+//! soon as the move is over.
+//!
+//! In such a slot the old node has the keys that were not moved yet and makes no new ones, and the new node takes a request of several
+//! keys only when it has all of them. So what names only keys that are there is done at either place.
+
+mod support;
+
+use std::time::Duration;
+
+use lock_core::{
+    Acquire, Client, ClientOptions, ErrorKind, Kind, Lease, Lock, Owner, Released, Wait, slot,
+};
+use support::{PATIENCE, cluster::Cluster};
+
+/// How far the move of a slot has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// Every key is at the old node still.
+    Begun,
+    /// Every key is at the new one, which does not own the slot yet.
+    Moved,
+}
+
+/// A slot that moves.
+struct Move<'a> {
+    cluster: &'a Cluster,
+    slot: u16,
+    from: usize,
+    to: usize,
+}
+
+impl<'a> Move<'a> {
+    fn begin(cluster: &'a Cluster, name: &str) -> Self {
+        let slot = slot(name.as_bytes());
+        let (from, to) = if slot < 8192 { (0, 1) } else { (1, 0) };
+        cluster.begin_migration(slot, from, to);
+        Move {
+            cluster,
+            slot,
+            from,
+            to,
+        }
+    }
+
+    fn keys(&self) {
+        let node = &self.cluster.nodes[self.from];
+        let keys = node.ok(&["CLUSTER", "GETKEYSINSLOT", &self.slot.to_string(), "100"]);
+        if keys.is_empty() {
+            return;
+        }
+        let port = self.cluster.nodes[self.to].port.to_string();
+        let to = ["MIGRATE", "127.0.0.1", &port, "", "0", "5000", "KEYS"];
+        node.ok(&to.into_iter().chain(keys.lines()).collect::<Vec<_>>());
+    }
+
+    fn finish(self) {
+        self.keys();
+        self.cluster.finish_migration(self.slot, self.to);
+    }
+}
+
+fn minute(owner: Option<Owner>) -> Acquire {
+    let how = Acquire::default()
+        .wait(Wait::AtMost(PATIENCE))
+        .lease(Lease::Fixed(Duration::from_secs(60)));
+    match owner {
+        Some(owner) => how.owner(owner),
+        None => how,
+    }
+}
+
+/// A lock by a name of its own, so that each case has a slot of its own.
+fn lock(client: &Client, kind: Option<Kind>, name: &str) -> Lock {
+    let lock = match kind {
+        Some(kind) => client.lock(kind, name),
+        None => client.all_of(&[name, &format!("{{{name}}}2")]),
+    };
+    lock.expect("a good name")
+}
+
+/// Whether all that a hold needs is there as long as it is held, and nothing else is named when it is given back. A line's keys are
+/// there only while somebody waits.
+fn is_given_back_on_the_way(kind: Option<Kind>) -> bool {
+    !matches!(kind, Some(Kind::Fair | Kind::Queued))
+}
+
+/// Whether a lock that nobody holds is taken by naming one key.
+fn is_taken_on_the_way(kind: Option<Kind>, owner: Option<Owner>) -> bool {
+    match kind {
+        Some(Kind::Plain) => true,
+        Some(Kind::Reentrant | Kind::NonReentrant | Kind::Spin) => owner.is_none(),
+        _ => false,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn in_the_middle_of_a_move_every_kind_is_lengthened_and_given_back() {
+    let cluster = Cluster::start(2, false);
+    let target = cluster.url().parse().expect("a good URL");
+    // A release has four of them until it gives up.
+    let options = ClientOptions::default().response_timeout(PATIENCE / 4);
+    let client = Client::connect(&target, options).await.expect("it answers");
+    let kinds = Kind::ALL.iter().filter(|kind| **kind != Kind::Redlock);
+    for kind in kinds.map(|kind| Some(*kind)).chain([None]) {
+        for (owner, stage) in [
+            (None, Stage::Begun),
+            (None, Stage::Moved),
+            (Some(Owner::numbered(1)), Stage::Begun),
+            (Some(Owner::numbered(1)), Stage::Moved),
+        ] {
+            let case = format!("{kind:?} {owner:?} {stage:?}");
+            let name = case.replace(['{', '}', '(', ')', ' '], "-");
+            let lock = lock(&client, kind, &name);
+            let guard = lock.acquire_with(minute(owner)).await.expect(&case);
+            let moves = Move::begin(&cluster, &name);
+            if stage == Stage::Moved {
+                moves.keys();
+            }
+            guard.extend(Duration::from_secs(90)).await.expect(&case);
+            if is_given_back_on_the_way(kind) {
+                let released = guard.release().await.expect(&case);
+                assert_eq!(released, Released::Freed, "{case}");
+                for node in &cluster.nodes {
+                    let there = node.call(&["EXISTS", &name]);
+                    assert!(there == "0" || there.starts_with('-'), "{case}: {there}");
+                }
+                if is_taken_on_the_way(kind, owner) {
+                    let guard = lock.acquire_with(minute(owner)).await.expect(&case);
+                    let other = lock.acquire_with(minute(None).wait(Wait::Try)).await;
+                    assert_eq!(other.expect_err("held").kind(), ErrorKind::Busy, "{case}");
+                    let released = guard.release().await.expect(&case);
+                    assert_eq!(released, Released::Freed, "{case}");
+                }
+                moves.finish();
+            } else {
+                let releasing = tokio::spawn(guard.release());
+                moves.finish();
+                let released = releasing.await.expect("no panic").expect(&case);
+                assert_eq!(released, Released::Freed, "{case}");
+            }
+            let guard = lock.acquire_with(minute(owner)).await.expect(&case);
+            guard.release().await.expect(&case);
+        }
+    }
+}
