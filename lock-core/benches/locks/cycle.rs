@@ -116,9 +116,7 @@ pub(crate) async fn run() -> Result<(), Failure> {
     }
     for (tasks, lease, pairs) in all {
         let name = |what: &str| format!("{what} against a bare loop, {tasks} tasks, {lease:?}");
-        if tasks == 1 {
-            goals::ratio(&name("cycles"), pairs.rate(), Bound::AtLeast(1.0));
-        }
+        goals::ratio(&name("cycles"), pairs.rate(), Bound::AtLeast(1.0));
         let client = name("client's processor time per cycle");
         goals::ratio(&client, pairs.client(), Bound::AtMost(1.15));
         let server = name("server's processor time per cycle");

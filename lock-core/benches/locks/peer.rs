@@ -60,19 +60,12 @@ async fn beside(program: &str) -> Result<(), Failure> {
         all.push((tasks, pairs));
     }
     for (tasks, pairs) in all {
-        let name = |what: &str| {
-            format!("{what} per cycle against rslock, {tasks} tasks, server {version}")
-        };
-        goals::ratio(
-            &name("client's processor time"),
-            pairs.client(),
-            Bound::AtMost(1.0),
-        );
-        goals::ratio(
-            &name("server's processor time"),
-            pairs.server(),
-            Bound::AtMost(1.0),
-        );
+        let name = |what: &str| format!("{what} against rslock, {tasks} tasks, server {version}");
+        goals::ratio(&name("cycles"), pairs.rate(), Bound::AtLeast(1.0));
+        let client = name("client's processor time per cycle");
+        goals::ratio(&client, pairs.client(), Bound::AtMost(1.0));
+        let server = name("server's processor time per cycle");
+        goals::ratio(&server, pairs.server(), Bound::AtMost(1.0));
     }
     client.close().await;
     Ok(())

@@ -3,7 +3,7 @@ use std::{
     future::{Future, poll_fn},
     io::ErrorKind,
     mem::MaybeUninit,
-    pin::Pin,
+    pin::{Pin, pin},
     sync::Arc,
     task::{Context, Poll, Waker, ready},
     time::Instant,
@@ -119,6 +119,7 @@ impl Driver {
             self.input.drain(..used);
         }
         queue.busy = count > 1 || !queue.owed.is_empty();
+        queue.split(self.wakers.len());
         drop(queue);
         self.wakers.drain(..).for_each(Waker::wake);
         Ok(())
@@ -161,6 +162,7 @@ impl Driver {
                 }
                 self.written = 0;
                 let mut queue = self.wire.queue();
+                queue.writing = false;
                 if queue.out.is_empty() {
                     queue.driver_woken = false;
                     match &mut queue.driver {
@@ -175,13 +177,16 @@ impl Driver {
                     };
                 }
                 if queue.busy && !std::mem::replace(&mut self.waited, true) {
-                    // The tasks that were just woken ask first; then all of it leaves in one write.
+                    // The tasks that were just woken ask first; then what they left leaves in one write. To yield wakes no other
+                    // worker of the runtime, as to wake oneself does.
                     queue.driver_woken = true;
                     drop(queue);
-                    context.waker().wake_by_ref();
+                    let _ = pin!(tokio::task::yield_now()).poll(context);
                     return Poll::Pending;
                 }
                 self.waited = false;
+                queue.writing = true;
+                queue.unsent = 0;
                 std::mem::swap(&mut queue.out, &mut self.output);
             }
             match self.wire.socket.try_write(&self.output[self.written..]) {

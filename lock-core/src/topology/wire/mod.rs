@@ -2,8 +2,8 @@
 //!
 //! A connection of the client library costs a queue of messages, a channel for each reply, a timer for each request
 //! and two changes of task on the way out. Here a request is written straight into the connection's buffer; everything
-//! that was asked in one turn of the scheduler leaves in one write; a request on an idle line is written by its own
-//! task; and one timer for each connection looks after all deadlines.
+//! that was asked in one turn of the scheduler leaves in one write, or in a few where the server would wait for it; a request
+//! on an idle line is written by its own task; and one timer for each connection looks after all deadlines.
 mod driver;
 mod frame;
 mod session;
@@ -26,6 +26,12 @@ use redis::Value;
 
 pub(super) use self::socket::Socket;
 use self::{driver::Driver, socket::WriteHalf};
+
+/// So many tasks that ask again at once do it in parts; more or fewer do not.
+const SPLIT_FROM: u32 = 6;
+const SPLIT_TO: u32 = 128;
+/// In so many.
+const PARTS: u32 = 8;
 
 /// Why there is no reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,6 +65,11 @@ struct Queue {
     driver_woken: bool,
     /// Several requests are under way: others are about to ask too, so that waiting a turn saves writes.
     busy: bool,
+    /// The driver has taken bytes that it has not written yet.
+    writing: bool,
+    /// Requests since the last write began, and how many make a part that leaves at once; 0: they leave together.
+    unsent: u32,
+    part: u32,
     end: Option<Arc<str>>,
 }
 
@@ -200,6 +211,20 @@ impl Queue {
         true
     }
 
+    /// Decides in which parts the requests of those leave who have just been answered and are about to ask again.
+    ///
+    /// With nothing left to do the server would sleep until all have asked, and then all would wait for it: client and server
+    /// would take turns. So it gets the first requests while the others are written. A longer burst is more than it
+    /// reads at once, so that they overlap anyway.
+    fn split(&mut self, answered: usize) {
+        let under_way = self.owed.len().saturating_sub(self.unsent as usize);
+        let surplus = answered.saturating_sub(under_way);
+        self.part = match u32::try_from(surplus) {
+            Ok(surplus @ SPLIT_FROM..=SPLIT_TO) => surplus.div_ceil(PARTS),
+            _ => 0,
+        };
+    }
+
     /// Tells those whose time is over, and finds out when to look again.
     fn sweep(&mut self, now: Instant, wakers: &mut Vec<Waker>) {
         let mut next = None;
@@ -306,7 +331,10 @@ impl Wire {
         let idle = queue.owed.is_empty() && !queue.busy;
         let replies = write(&mut queue.out);
         let index = queue.place(replies, deadline, context.waker().clone());
-        if idle {
+        queue.unsent += 1;
+        let leaves = idle || queue.unsent == queue.part && !queue.writing;
+        if leaves {
+            queue.unsent = 0;
             match self.socket.try_write(&queue.out) {
                 Ok(written) => drop(queue.out.drain(..written)),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
@@ -321,7 +349,7 @@ impl Wire {
         if sooner {
             queue.look_at = deadline;
         }
-        let left = !queue.out.is_empty() || idle && self.socket.owes();
+        let left = !queue.out.is_empty() || leaves && self.socket.owes();
         let unseen = left && !queue.driver_woken;
         let waker = if sooner || unseen {
             queue.driver_woken |= unseen;
