@@ -6,7 +6,7 @@ use crate::{
     clock::{Instant, timeout_at},
     durability::Durability,
     error::{ErrorKind, LockError},
-    gate::{Ears, RIVALS, settle},
+    gate::{Ears, RIVALS, doubt, settle},
     guard::Guard,
     hold::{Hold, Who, bad_lease},
     kind::Line,
@@ -340,8 +340,11 @@ impl Search {
                 && within(Some(wake), ears.hint()).await.is_some()
             {
                 // Until somebody has looked the message counts: a waiter that goes before it has leaves the look to the next.
-                seat.look_at = Instant::now();
-                settle(ears, &lock.servers, seat.rivals > 0).await;
+                let planned = std::mem::replace(&mut seat.look_at, Instant::now());
+                if !settle(ears, &lock.servers, seat.rivals > 0).await {
+                    seat.look_at = planned.min(Instant::now() + doubt());
+                    continue;
+                }
             }
             if self.end.is_some_and(|end| Instant::now() >= end) {
                 return Err(self.give_up());

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use futures_util::{StreamExt, stream::FuturesUnordered};
+use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
 
 use crate::{
     clock::Instant,
@@ -77,7 +77,22 @@ pub(crate) struct Ears {
     subscriptions: Vec<Subscription>,
     /// How many must be acknowledged before a release cannot be missed.
     enough: usize,
+    /// What each has said since the last look, and until when one that owes its word is late.
+    words: Vec<Word>,
+    late_until: Instant,
 }
+
+/// What a subscription has to do with the release that is heard of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Word {
+    Silent,
+    Spoken,
+    /// Enough of the others have spoken of the release before; its next message is of that one too.
+    Late,
+}
+
+/// What is to come of a release comes within this time after the others' messages.
+const LATE: Duration = Duration::from_millis(50);
 
 impl Ears {
     pub(crate) fn new(lock: &LockInner) -> Self {
@@ -94,6 +109,8 @@ impl Ears {
             subscriptions.extend(each.map(|route| route.subscribe(key.as_bytes(), tune)));
         }
         Ears {
+            words: vec![Word::Silent; subscriptions.len()],
+            late_until: Instant::now(),
             subscriptions,
             enough: channels.len() * majority(routes.len()),
         }
@@ -106,37 +123,91 @@ impl Ears {
         let _: Vec<()> = all.take(self.enough).collect().await;
     }
 
-    /// Completes on the next hint; never if there is nothing to hear.
+    /// Completes on the next hint; never if there is nothing to hear. What comes late of a release that was looked at is no hint.
     pub(crate) async fn hint(&mut self) {
-        match self.subscriptions.as_mut_slice() {
-            [] => std::future::pending().await,
-            [one] => one.inner.hint().await,
-            many => {
-                let mut any: FuturesUnordered<_> =
-                    many.iter_mut().map(|one| one.inner.hint()).collect();
-                any.next().await;
+        loop {
+            let who = match self.subscriptions.as_mut_slice() {
+                [] => std::future::pending().await,
+                [one] => {
+                    one.inner.hint().await;
+                    Some(0)
+                }
+                many => {
+                    let each = many.iter_mut().enumerate();
+                    let mut any: FuturesUnordered<_> = each
+                        .map(|(who, one)| async move {
+                            one.inner.hint().await;
+                            who
+                        })
+                        .collect();
+                    any.next().await
+                }
+            };
+            if who.is_none_or(|who| self.has_spoken(who)) {
+                return;
             }
         }
     }
 
-    /// Completes when as many have spoken, after the first, as are enough.
+    /// Notes that one has spoken; false if that was late.
+    fn has_spoken(&mut self, who: usize) -> bool {
+        let is_late = self.words[who] == Word::Late && Instant::now() < self.late_until;
+        self.words[who] = if is_late { Word::Silent } else { Word::Spoken };
+        !is_late
+    }
+
+    /// Whether as many have spoken as are enough.
+    fn have_spoken(&self) -> bool {
+        let spoken = self.words.iter().filter(|word| **word == Word::Spoken);
+        spoken.count() >= self.enough
+    }
+
+    /// Completes when as many have spoken as are enough.
     async fn rest(&mut self) {
-        let all = self.subscriptions.iter_mut();
-        let all: FuturesUnordered<_> = all.map(|one| one.inner.hint()).collect();
-        let _: Vec<()> = all.take(self.enough.saturating_sub(1)).collect().await;
+        while !self.have_spoken() {
+            self.hint().await;
+        }
+    }
+
+    /// Takes in what has been said by now, and answers whether that is enough for a look, which all of it is then worth.
+    fn conclude(&mut self) -> bool {
+        for who in 0..self.subscriptions.len() {
+            let spoken = self.subscriptions[who].inner.hint().now_or_never();
+            if spoken.is_some() {
+                self.has_spoken(who);
+            }
+        }
+        let enough = self.have_spoken();
+        for word in &mut self.words {
+            *word = match *word {
+                Word::Silent if enough => Word::Late,
+                _ => Word::Silent,
+            };
+        }
+        self.late_until = Instant::now() + LATE;
+        enough
     }
 }
 
 /// A release on several masters is heard from the fastest first; looking then would find the others still taken. So it is to be heard
-/// from a majority, or some time to pass. Where other clients are about to look too, a random pause keeps them from splitting the vote.
-pub(crate) async fn settle(ears: &mut Ears, servers: &Servers, rivals: bool) {
-    if let Servers::Majority(_) = servers {
-        let pause = Duration::from_micros(rand::random_range(1_000..5_000));
-        if rivals {
-            tokio::time::sleep(pause).await;
-        } else {
-            // Too late is only slow.
-            let _ = tokio::time::timeout(pause, ears.rest()).await;
-        }
+/// from a majority. Where other clients are about to look too, a random pause keeps them from splitting the vote.
+///
+/// Answers whether to look now. Fewer speak where a failed vote is given back: to look then would fail too, and be heard by
+/// the others in its turn. They also do where one does not hear: so there is something to see a while later.
+pub(crate) async fn settle(ears: &mut Ears, servers: &Servers, rivals: bool) -> bool {
+    let Servers::Majority(_) = servers else {
+        return true;
+    };
+    let pause = Duration::from_micros(rand::random_range(1_000..5_000));
+    if rivals {
+        tokio::time::sleep(pause).await;
+    } else {
+        let _ = tokio::time::timeout(pause, ears.rest()).await;
     }
+    ears.conclude()
+}
+
+/// When to look if fewer have spoken than are enough.
+pub(crate) fn doubt() -> Duration {
+    Duration::from_millis(rand::random_range(20..50))
 }

@@ -26,13 +26,17 @@ async fn lock_with(servers: &[Server], options: ClientOptions) -> Lock {
 }
 
 async fn lock_at(addresses: &[SocketAddr], options: ClientOptions) -> Lock {
+    let client = client_at(addresses, options).await;
+    client.lock(Kind::Redlock, "n").expect("a good name")
+}
+
+async fn client_at(addresses: &[SocketAddr], options: ClientOptions) -> Client {
     let addresses: Vec<_> = addresses.iter().map(SocketAddr::to_string).collect();
     let target = format!("redlock://{}", addresses.join(","));
     let target = target.parse().expect("a good URL");
-    let client = Client::connect(&target, options)
+    Client::connect(&target, options)
         .await
-        .expect("a majority answers");
-    client.lock(Kind::Redlock, "n").expect("a good name")
+        .expect("a majority answers")
 }
 
 async fn lock(servers: &[Server]) -> Lock {
@@ -414,6 +418,50 @@ async fn a_release_wakes_the_next_one() {
             .expect("no panic")
             .expect("entered"),
     );
+}
+
+/// Commands for each of the hand-offs between tasks of so many clients that hold a lock over five masters for 10 ms each.
+async fn commands_per_hand_off(clients: usize) -> f64 {
+    const TASKS: usize = 4;
+    const TURNS: usize = 25;
+    let servers = five();
+    let addresses: Vec<_> = servers.iter().map(Server::address).collect();
+    let mut all = Vec::new();
+    for _ in 0..clients {
+        all.push(client_at(&addresses, ClientOptions::default()).await);
+    }
+    let mut tasks = Vec::new();
+    for client in all.iter().cycle().take(TASKS) {
+        let lock = client.lock(Kind::Redlock, "n").expect("a good name");
+        tasks.push(tokio::spawn(async move {
+            for _ in 0..TURNS {
+                let guard = lock.acquire_with(fixed(60_000 * MS)).await.expect("free");
+                tokio::time::sleep(10 * MS).await;
+                guard.release().await.expect("held");
+            }
+        }));
+    }
+    for task in tasks {
+        task.await.expect("served");
+    }
+    nothing_left(&servers);
+    let commands: u64 = all.iter().map(|client| client.stats().commands).sum();
+    commands as f64 / (TASKS * TURNS) as f64
+}
+
+/// Each master speaks of a release for itself, and the waiter may hear the last of them when it has looked already.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_that_every_master_speaks_of_is_worth_one_look() {
+    let commands = commands_per_hand_off(1).await;
+    // A release and an acquire at each master, and a look of those who come first.
+    assert!(commands < 12.0, "{commands} commands for each hand-off");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_vote_seldom_leads_to_another() {
+    let commands = commands_per_hand_off(2).await;
+    // A look of the other client too, and what that took before it saw that the lock was gone: 17, and a few times another look.
+    assert!(commands < 30.0, "{commands} commands for each hand-off");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
