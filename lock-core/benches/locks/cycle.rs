@@ -26,6 +26,8 @@ pub(crate) const TASKS: [usize; 4] = [1, 16, 64, 256];
 
 /// What a round came to.
 pub(crate) struct Round {
+    #[cfg(feature = "peer")]
+    pub(crate) cycles: f64,
     pub(crate) cycles_per_s: f64,
     client_us: f64,
     server_us: f64,
@@ -238,6 +240,8 @@ where
     let cycles = count.done.load(Ordering::Relaxed) as f64;
     let us = |from: Duration, to: Duration| to.saturating_sub(from).as_secs_f64() * 1e6 / cycles;
     Ok(Round {
+        #[cfg(feature = "peer")]
+        cycles,
         cycles_per_s: cycles / took.as_secs_f64(),
         client_us: us(before.0, after.0),
         server_us: us(before.1, after.1),

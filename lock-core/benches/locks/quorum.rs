@@ -163,7 +163,9 @@ async fn in_contention(masters: usize) -> Result<(), Failure> {
     println!("\none redlock over {masters} masters that {TASKS} tasks want");
     cycle::heading("rslock");
     let mut pairs = Pairs::default();
+    let mut commands = 0;
     for _ in 0..ROUNDS {
+        let before = client.stats().commands;
         let ours = |_: usize, count: Arc<Count>| {
             let how = Acquire::default().lease(Lease::Fixed(LEASE));
             let lock = lock.clone();
@@ -172,6 +174,7 @@ async fn in_contention(masters: usize) -> Result<(), Failure> {
         pairs
             .ours
             .push(cycle::round(&servers[0], TASKS, ours).await?);
+        commands += client.stats().commands - before;
         let theirs = |_: usize, count: Arc<Count>| {
             let manager = manager.clone();
             async move { peer::cycles(&manager, "peer".to_owned(), &count).await }
@@ -180,7 +183,9 @@ async fn in_contention(masters: usize) -> Result<(), Failure> {
             .theirs
             .push(cycle::round(&servers[0], TASKS, theirs).await?);
     }
-    pairs.print(TASKS, "");
+    let cycles: f64 = pairs.ours.iter().map(|ours| ours.cycles).sum();
+    let each = format!("{:.1} commands for each hand-off", commands as f64 / cycles);
+    pairs.print(TASKS, &each);
     let name = format!(
         "cycles of one redlock over {masters} masters that {TASKS} tasks want, against rslock"
     );
