@@ -86,6 +86,10 @@ pub struct Passing {
     pub inversions: f64,
     /// Tasks that asked in the window and got nothing in it, over all rounds.
     pub starved: u64,
+    /// The share of the client that got least: its grants per task over the mean of all, 1 is even, the median of rounds; `null` with one
+    /// client.
+    #[serde(default)]
+    pub share_min: Option<f64>,
     /// Longest wait over median wait.
     pub longest_over_median: Option<f64>,
     /// Share of the window in which the lock was free although somebody waited, 0 to 1; of permits, the mean over all of them.

@@ -25,6 +25,9 @@ pub struct OverTime {
     pub grants: Vec<u32>,
     /// Grants by `client/owner`; those of further owners stand under `others`.
     pub owners: BTreeMap<String, u32>,
+    /// The share of the client that got least: its grants over what it would have if all had the same, 1 is even; `None` with one client.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share_min: Option<f64>,
     /// From the call of an acquire to its grant; `None` in runs that were kept before there was any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acquire: Option<Intervals>,
@@ -72,6 +75,7 @@ impl OverTime {
         Some(Self {
             part_ns,
             grants,
+            share_min: share_min(&clients(&owners)),
             owners: together(owners),
             acquire: Intervals::of(end_ns, took),
         })
@@ -88,6 +92,31 @@ impl OverTime {
         let squares: f64 = counts.iter().map(|count| count * count).sum();
         (squares > 0.0).then(|| sum * sum / (counts.len() as f64 * squares))
     }
+}
+
+/// Of clients with so many grants and so many that asked for them, the least grants per asker over the mean of all: 1 is even, 0 is a client
+/// that got nothing. `None` with fewer than two clients, and where nobody got anything.
+pub fn share_min(clients: &[(u64, u32)]) -> Option<f64> {
+    let (grants, askers) = clients.iter().fold((0, 0), |(grants, askers), client| {
+        (grants + client.0, askers + client.1)
+    });
+    if clients.len() < 2 || grants == 0 {
+        return None;
+    }
+    let even = grants as f64 / f64::from(askers);
+    let shares = clients.iter();
+    let shares = shares.map(|(grants, askers)| *grants as f64 / f64::from(*askers) / even);
+    Some(shares.fold(f64::INFINITY, f64::min))
+}
+
+/// The grants of each client's owners; clients count alike, whatever the number of their owners.
+fn clients(owners: &BTreeMap<String, u32>) -> Vec<(u64, u32)> {
+    let mut clients: BTreeMap<&str, u64> = BTreeMap::new();
+    for (owner, grants) in owners {
+        let client = owner.split('/').next().unwrap_or_default();
+        *clients.entry(client).or_default() += u64::from(*grants);
+    }
+    clients.into_values().map(|grants| (grants, 1)).collect()
 }
 
 fn together(owners: BTreeMap<String, u32>) -> BTreeMap<String, u32> {
@@ -131,6 +160,18 @@ mod tests {
         assert_eq!(took.histograms, [[(0, 3)]]);
         let jain = over.jain().expect("owners");
         assert!((jain - 0.9).abs() < 1e-12, "{jain}");
+    }
+
+    #[test]
+    fn the_least_share_is_that_of_a_client() {
+        assert_eq!(share_min(&[(30, 1), (10, 1)]), Some(0.5));
+        assert_eq!(share_min(&[(30, 3), (10, 1)]), Some(1.0));
+        assert_eq!(share_min(&[(30, 1), (0, 1)]), Some(0.0));
+        assert_eq!(share_min(&[(30, 1)]), None);
+        assert_eq!(share_min(&[(0, 1), (0, 1)]), None);
+        let owners = [("c1/t0", 4), ("c1/t1", 5), ("c2/t0", 1), ("c2/t1", 2)];
+        let owners = owners.map(|(owner, grants)| (owner.to_owned(), grants));
+        assert_eq!(share_min(&clients(&owners.into())), Some(0.5));
     }
 
     #[test]

@@ -243,6 +243,12 @@ fn passing(plan: &BenchPlan, arm: &Arm) -> Passing {
         most_bypasses: passed.most_bypasses,
         inversions: passed.inversions as f64 / passed.grants.max(1) as f64,
         starved: arm.rounds.iter().map(|r| r.starved).sum(),
+        share_min: arm
+            .rounds
+            .iter()
+            .map(|r| r.share_min)
+            .collect::<Option<Vec<_>>>()
+            .map(|each| stats::median(&each)),
         longest_over_median: (p50 > 0).then(|| acquire.max() as f64 / p50 as f64),
         // With several locks the times of all would be added up, and that is no share of anything.
         idle: if spread.is_nan() {

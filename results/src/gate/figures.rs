@@ -67,7 +67,7 @@ const fn of_row(name: &'static str, unit: Unit, of: fn(&BenchRow) -> Option<Esti
 }
 
 /// All figures. CPU is kept in microseconds and gated as a time.
-pub(super) static FIGURES: [Figure; 18] = [
+pub(super) static FIGURES: [Figure; 19] = [
     of_row("cycles", Unit::Rate, |row| Some(row.cycles_per_s)),
     of_row("commands", Unit::Number, |row| {
         row.commands_per_cycle.map(point)
@@ -88,6 +88,9 @@ pub(super) static FIGURES: [Figure; 18] = [
     of_row("censored", Unit::Number, |row| counted(row.censored)),
     of_row("starved", Unit::Number, |row| {
         counted(row.measures.passing.as_ref()?.starved)
+    }),
+    of_row("share_min", Unit::Number, |row| {
+        row.measures.passing.as_ref()?.share_min.map(point)
     }),
     of_row("lost_wakeups", Unit::Number, |row| {
         counted(row.measures.passing.as_ref()?.lost_wakeups)

@@ -403,9 +403,12 @@ pub(super) fn fairness(run: &Run) -> Option<Chart> {
         .filter_map(|result| {
             let over = result.over_time.as_ref()?;
             let empty = over.owners.values().filter(|count| **count == 0).count();
-            let jain = over.jain().map_or(String::new(), |jain| {
+            let mut jain = over.jain().map_or(String::new(), |jain| {
                 format!("Jain {}", units::figure(jain))
             });
+            if let Some(least) = over.share_min {
+                jain += &format!(", least client {}", units::figure(least));
+            }
             Some(Stack {
                 label: result.name.clone(),
                 detail: result.place(),

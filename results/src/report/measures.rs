@@ -114,11 +114,12 @@ fn passed(passing: &Passing) -> Vec<String> {
             figure(passing.wasted_commands_per_grant),
         ),
         format!(
-            "fairness: at most {} later callers first, {} % of grants out of order, {} tasks starved, longest wait {} × the median; \
-             free though waited for: {} % of the time, at most {}, {} lost wake-ups",
+            "fairness: at most {} later callers first, {} % of grants out of order, {} tasks starved, least client {} of its share, longest wait {} × the \
+             median;              free though waited for: {} % of the time, at most {}, {} lost wake-ups",
             units::count(passing.most_bypasses),
             units::figure(100.0 * passing.inversions),
             units::count(passing.starved),
+            figure(passing.share_min),
             figure(passing.longest_over_median),
             units::figure(100.0 * passing.idle),
             units::duration(passing.longest_idle_ns),

@@ -48,6 +48,8 @@ pub(crate) struct Round {
     pub(crate) cycles: u64,
     pub(crate) elapsed: Duration,
     pub(crate) per_task: Vec<u64>,
+    /// See [`results::over_time::share_min`].
+    pub(crate) share_min: Option<f64>,
     pub(crate) samples: Samples,
     pub(crate) passed: Passed,
     pub(crate) offered: Option<Offered>,
@@ -346,11 +348,17 @@ fn collect(
         .iter()
         .filter(|state| state.asked.load(Relaxed) > 0 && state.in_window.load(Relaxed) == 0)
         .count() as u64;
+    let mut clients = vec![(0, 0); per_task.len().min(shared.clients as usize)];
+    for (number, grants) in per_task.iter().enumerate() {
+        let client = &mut clients[number % shared.clients as usize];
+        *client = (client.0 + grants, client.1 + 1);
+    }
     let cycles = per_task.iter().sum();
     let mut round = Round {
         cycles,
         elapsed: Duration::from_nanos(to_ns.saturating_sub(from_ns)),
         per_task,
+        share_min: results::over_time::share_min(&clients),
         passed: books.ledger.finish(),
         offered: None,
         renewed: shared.renewals.take(),

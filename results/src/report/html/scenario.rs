@@ -187,6 +187,11 @@ fn facts(result: &ScenarioResult) -> Vec<Fact> {
         ("Expected", cells::expected(result)),
         ("Load", length(result.load_ns)),
         ("Grants per second", units::figure(result.grants_per_s)),
+        (
+            "Least client, of an even share",
+            (result.over_time.as_ref().and_then(|over| over.share_min))
+                .map_or(String::new(), units::figure),
+        ),
         ("First grant after the fault", cells::recovery(result)),
         ("Seed", result.seed.to_string()),
         ("Records", result.dir.clone()),

@@ -24,6 +24,9 @@ pub(super) fn verdict_table(run: &Run, width: u16) -> String {
             printable(&scenario.place()),
             printable(&cells::faults(&scenario.faults)),
         )];
+        if let Some(least) = scenario.over_time.as_ref().and_then(|over| over.share_min) {
+            row[0] += &format!("\nleast client {}", units::figure(least));
+        }
         row.extend(
             scenario
                 .verdicts
