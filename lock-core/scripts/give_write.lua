@@ -1,4 +1,5 @@
--- Gives back one write hold. 1: its owner writes no more, and what it reads it reads on; 0: it writes still; nil: it did not.
+-- Gives back one write hold. 1 and how many listen: its owner writes no more, and what it reads it reads on; 0: it writes still; nil:
+-- it did not.
 -- KEYS: lock, [acquire latch].  ARGV: owner, PUBLISH or SPUBLISH or BOTH, channel, [latch in ms].
 -- The latch as in release_counted.lua.
 local lock, latch, owner, channel = KEYS[1], KEYS[2], ARGV[1], ARGV[3]
@@ -34,11 +35,11 @@ if holds and tonumber(count) > 1 then
 end
 -- RReadWriteLock says nothing when a writer goes on as a reader, and those who wait to read wait on.
 downgrade(lock, owner, reads)
-speak(channel, ARGV[2], '1')
+local heard = speak(channel, ARGV[2], '1')
 if not holds then
     return nil
 end
 if latch then
     redis.call('set', latch, 'freed', 'px', ARGV[4])
 end
-return 1
+return 1 + heard

@@ -1,5 +1,5 @@
--- Gives back one hold of several locks. 1: all are freed; 0: its owner has some still; nil: it had not all of them, and those that it
--- had are given back.
+-- Gives back one hold of several locks. 1 and how many listen to the first of them: all are freed; 0: its owner has some still; nil: it
+-- had not all of them, and those that it had are given back.
 -- KEYS: locks, [acquire latch].  ARGV: owner, PUBLISH or SPUBLISH or BOTH, how many locks, their channels, [latch in ms].
 -- The latch as in release_counted.lua.
 local owner, count = ARGV[1], tonumber(ARGV[3])
@@ -16,7 +16,7 @@ if latch then
     end
     redis.pcall('pexpire', latch, life)
 end
-local answer, missing = 1, false
+local answer, missing, heard = 1, false, 0
 for i = 1, count do
     local holds = tonumber(redis.call('hget', KEYS[i], owner) or 0)
     if holds > 1 then
@@ -25,11 +25,15 @@ for i = 1, count do
     elseif holds == 1 then
         redis.call('hdel', KEYS[i], owner)
         -- A message is a hint: a user who may not publish gives back all the same.
+        local plain, sharded
         if ARGV[2] ~= 'SPUBLISH' then
-            redis.pcall('publish', ARGV[i + 3], '0')
+            plain = redis.pcall('publish', ARGV[i + 3], '0')
         end
         if ARGV[2] ~= 'PUBLISH' then
-            redis.pcall('spublish', ARGV[i + 3], '0')
+            sharded = redis.pcall('spublish', ARGV[i + 3], '0')
+        end
+        if i == 1 then
+            heard = math.max(tonumber(plain) or 0, tonumber(sharded) or 0)
         end
     else
         missing = true
@@ -38,4 +42,7 @@ end
 if latch then
     redis.call('set', latch, missing and '0' or answer == 1 and 'freed' or 'kept', 'px', life)
 end
-return not missing and answer or nil
+if missing then
+    return nil
+end
+return answer == 1 and 1 + heard or answer

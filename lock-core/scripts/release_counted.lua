@@ -1,4 +1,5 @@
--- Gives back one hold of an owner that may have several. 1: freed; 0: held still; nil: this owner has it no more.
+-- Gives back one hold of an owner that may have several. 1 and how many listen: freed; 0: held still; nil: this owner has it no
+-- more.
 -- KEYS: lock, acquire latch.  ARGV: owner, PUBLISH or SPUBLISH or BOTH, channel, latch in ms.
 -- The latch says whether the hold is that of this acquire: where nothing is remembered of it, what the owner has now is another hold.
 -- If the acquire has not run, 0 makes sure that it never will count. Once the hold is given back the latch keeps the answer for a
@@ -27,11 +28,12 @@ if tonumber(count) > 1 then
     return 0
 end
 redis.call('hdel', KEYS[1], ARGV[1])
+local plain, sharded
 if ARGV[2] ~= 'SPUBLISH' then
-    redis.pcall('publish', ARGV[3], '0')
+    plain = redis.pcall('publish', ARGV[3], '0')
 end
 if ARGV[2] ~= 'PUBLISH' then
-    redis.pcall('spublish', ARGV[3], '0')
+    sharded = redis.pcall('spublish', ARGV[3], '0')
 end
 redis.call('set', KEYS[2], 'freed', 'px', ARGV[4])
-return 1
+return 1 + math.max(tonumber(plain) or 0, tonumber(sharded) or 0)

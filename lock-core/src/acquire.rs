@@ -66,7 +66,8 @@ pub(crate) async fn acquire_for(
     let mut search = Search::new(hold, end);
     let line = lock.form.line().filter(|_| !once);
     // Behind others of this client there is nothing to see; but an owner that may hold it already must not queue.
-    let looks = once || how.owner.is_some() || !lock.client.gates.is_waited_for(lock);
+    let waits = !once && how.owner.is_none() && lock.client.gates.is_waited_for(lock);
+    let looks = once || !waits && search.hold_back().is_none();
     if looks && line.is_none() {
         if let Some(guard) = search.look().await? {
             return Ok(guard);
@@ -121,6 +122,8 @@ struct Search {
     failures: u32,
     /// When a place in the line was asked for, and the server's clock when it was given.
     placed: Option<(Instant, u64)>,
+    /// Others were let go first before the last look, until the time for that was over.
+    held_back: bool,
 }
 
 /// What the last look saw.
@@ -144,6 +147,7 @@ impl Search {
             looks: 0,
             failures: 0,
             placed: None,
+            held_back: false,
         }
     }
 
@@ -260,6 +264,7 @@ impl Search {
     fn granted(&mut self) -> Guard {
         self.open.close_all();
         let client = self.hold.client();
+        client.turns.had(&self.hold.lock, self.held_back);
         if self.hold.renewed || self.hold.is_unclaimed() {
             client.watchdog.add(&self.hold, &client.background);
         }
@@ -324,18 +329,21 @@ impl Search {
             // The one before has left, perhaps without having seen what there is room for.
             seat.look_at = Instant::now();
         }
+        let mut lets_go_first = self.hold_back();
         if seat.ears.is_none() {
             let mut ears = Ears::new(lock);
             // Without an acknowledgement the line lives by polling.
             let bound = Instant::now() + options.response_timeout;
-            let bound = self.end.map_or(bound, |end| end.min(bound));
-            within(Some(bound), ears.ready()).await;
+            let bounds = [self.end, lets_go_first].into_iter().flatten();
+            within(Some(bounds.fold(bound, Instant::min)), ears.ready()).await;
             seat.ears = Some(ears);
             seat.look_at = Instant::now();
         }
         loop {
             let seat = &mut *seat;
-            let wake = self.end.map_or(seat.look_at, |end| end.min(seat.look_at));
+            let look_at = lets_go_first.unwrap_or(seat.look_at);
+            let wake = self.end.map_or(look_at, |end| end.min(look_at));
+            self.held_back = lets_go_first.is_some();
             if let Some(ears) = &mut seat.ears
                 && within(Some(wake), ears.hint()).await.is_some()
             {
@@ -345,6 +353,11 @@ impl Search {
                     seat.look_at = planned.min(Instant::now() + doubt());
                     continue;
                 }
+                lets_go_first = self.hold_back();
+                self.held_back = false;
+                if lets_go_first.is_some() {
+                    continue;
+                }
             }
             if self.end.is_some_and(|end| Instant::now() >= end) {
                 return Err(self.give_up());
@@ -352,6 +365,7 @@ impl Search {
             self.hold.stand_in_line(true);
             let found = self.look().await?;
             seat.look_at = Instant::now() + self.pause(options.poll_bound);
+            lets_go_first = None;
             if matches!(self.last, Seen::Split) {
                 seat.rivals = RIVALS;
             }
@@ -362,6 +376,14 @@ impl Search {
                 return Ok(guard);
             }
         }
+    }
+
+    /// Until when to let others look first. A caller who has little time looks at once.
+    fn hold_back(&self) -> Option<Instant> {
+        const LITTLE: Duration = Duration::from_millis(100);
+        let until = self.hold.client().turns.hold_back(&self.hold.lock)?;
+        let is_soon = self.end.is_some_and(|end| end < Instant::now() + LITTLE);
+        (!is_soon).then_some(until)
     }
 
     /// Asks for a place in the line at the server and waits until it is called.

@@ -27,6 +27,7 @@ use crate::{
     servers::Servers,
     target::{Shape, Target},
     topology::{self, Route, Secure, survey},
+    turns::Turns,
     watchdog::Watchdog,
 };
 
@@ -56,6 +57,7 @@ pub(crate) struct Shared {
     concerns: Vec<Concern>,
     pub(crate) routes: Arc<[Arc<dyn Route>]>,
     pub(crate) gates: Gates,
+    pub(crate) turns: Turns,
     pub(crate) latches: latch::Lines,
     pub(crate) posts: Posts,
     pub(crate) watchdog: Watchdog,
@@ -150,6 +152,7 @@ impl Client {
                 concerns,
                 routes: routes.into(),
                 gates: Gates::default(),
+                turns: Turns::default(),
                 latches: latch::Lines::new(),
                 posts: Posts::default(),
                 watchdog: Watchdog::default(),

@@ -19,7 +19,8 @@ pub(crate) struct Gates {
     lines: Lines<Key, Seat>,
 }
 
-type Key = (&'static str, String);
+/// What is waited for.
+pub(crate) type Key = (&'static str, String);
 
 /// A place in a line.
 pub(crate) type Place<'a> = line::Place<'a, Key, Seat>;
@@ -67,7 +68,7 @@ impl Gates {
     }
 }
 
-fn key(lock: &LockInner) -> Key {
+pub(crate) fn key(lock: &LockInner) -> Key {
     (lock.word, lock.names.line())
 }
 

@@ -58,7 +58,9 @@
 //!   it holds the lock. Where that matters, use [`Client::fenced`] and let the resource refuse older tokens. Time in which the
 //!   machine is suspended counts as far as its clocks know of it (`FAULTS.md` says when they do not).
 //! - Waiters of one client are served in their order; between clients there is no order, but for [`Kind::Queued`]
-//!   and [`Kind::Fair`].
+//!   and [`Kind::Fair`]. Of a lock whose release says how many listen (plain, re-entrant, fenced, write, and several in one call) a client
+//!   that has had it lets as many others look first as listened, for 20 ms at most: who waits farther away gets its share too. A
+//!   caller of [`Wait::Try`], or with less than 100 ms left, looks at once. Readers, semaphores, permits and [`Kind::Spin`] know no such thing.
 //!
 //! # Servers
 //!
@@ -99,7 +101,7 @@
 //! | `lock.rs`, `guard.rs`, `fenced_lock.rs`, `read_write.rs`, `multi.rs` | what callers see of locks |
 //! | `semaphore.rs`, `permits.rs`, `latch.rs` | what callers see of the others; `asked.rs` asks their questions |
 //! | `acquire.rs` | looks and waits; `gate.rs` and `line.rs` are the line of waiters in a client, `queue.rs` the one at the server |
-//! | `release.rs` | gives back, to one of `heirs.rs` where it can |
+//! | `release.rs` | gives back, to one of `heirs.rs` where it can; `turns.rs` lets other clients look first then |
 //! | `watchdog.rs` | renews, by the deadlines in `renewals.rs` |
 //! | `hold.rs` | what acquire, renewal and release share of one hold |
 //! | `servers.rs`, `quorum.rs` | ask one server set, or several |
@@ -144,6 +146,7 @@ mod short_forms;
 mod sync;
 mod target;
 mod topology;
+mod turns;
 mod watchdog;
 
 pub use client::{AddressMap, Client, ClientOptions, ClientStats};

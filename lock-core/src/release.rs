@@ -184,11 +184,15 @@ async fn compensate(hold: &Hold, giving: Giving, index: usize) {
     let until = hold.server_until() + client.options.response_timeout;
     let mut pause = Duration::from_millis(20);
     let mut first = true;
+    client.turns.giving(&hold.lock);
     loop {
         let deadline = Instant::now() + client.options.response_timeout;
         match route.send(&request, deadline).await {
             Ok(sent) if !repeat => {
                 let given = hold.lock.form.read_release(&sent.value);
+                if let Some(given) = given {
+                    client.turns.gave(&hold.lock, given, &sent.value);
+                }
                 if let (Some(heirs), Some(given)) = (heirs.take(), given) {
                     heirs.tell(given, sent.sent_at);
                 }

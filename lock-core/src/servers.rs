@@ -361,9 +361,12 @@ pub(crate) async fn release_at(
     how: GiveBack,
 ) -> Result<(Given, Instant), NodeError> {
     let one_answer = hold.client().options.response_timeout;
+    let turns = &hold.client().turns;
+    turns.giving(&hold.lock);
     let asked = ask_again(route, request, one_answer, how.deadline, Need::Deed).await?;
     let given = hold.lock.form.read_release(&asked.sent.value);
     let given = given.ok_or_else(|| not_an_answer(&asked.sent))?;
+    turns.gave(&hold.lock, given, &asked.sent.value);
     let done_before = asked.doubtful && how.valid && !hold.has_latches();
     let given = match given {
         Given::Absent if done_before => Given::Freed,

@@ -2,7 +2,7 @@
 //! beside redis-benchmark, and per lock held.
 //!
 //! `cargo bench -p lock-core` · `-- --million` holds 1,000,000 locks instead of 100,000 · `-- cycle`, `-- reference`,
-//! `-- pairs`, `-- quorum`, `-- chain` and `-- renewal` run one part · `--features peer` measures beside rslock (`-- peer`, `-- quorum`). Ratios are medians over
+//! `-- pairs`, `-- quorum`, `-- chain`, `-- share` and `-- renewal` run one part · `--features peer` measures beside rslock (`-- peer`, `-- quorum`). Ratios are medians over
 //! rounds in which the two sides take turns, since a machine's pace drifts; absolute figures are of this machine, now.
 //! Each goal of the library is a line that begins with `goal:` and says whether it is reached.
 
@@ -22,6 +22,7 @@ mod peer;
 mod quorum;
 mod reference;
 mod renewal;
+mod share;
 #[path = "../../tests/support/mod.rs"]
 mod support;
 mod usage;
@@ -39,6 +40,7 @@ fn main() -> Result<(), Failure> {
         "pairs",
         "renewal",
         "chain",
+        "share",
     ]
     .into_iter()
     .any(asks);
@@ -63,6 +65,9 @@ fn main() -> Result<(), Failure> {
     }
     if all || asks("chain") {
         runtime.block_on(chain::run())?;
+    }
+    if all || asks("share") {
+        runtime.block_on(share::run())?;
     }
     if all || asks("renewal") {
         let locks = if asks("--million") {

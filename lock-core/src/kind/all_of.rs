@@ -89,6 +89,10 @@ impl Form for AllOf {
         REENTRANT.read_release(value)
     }
 
+    fn listeners(&self, value: &Value) -> u32 {
+        REENTRANT.listeners(value)
+    }
+
     fn extend_script(&self) -> &'static Script {
         REENTRANT.extend_script()
     }

@@ -148,6 +148,10 @@ pub(crate) trait Form: fmt::Debug + Send + Sync {
     fn undo(&self, ask: &Ask<'_>) -> Request;
     /// Reads the answer to `release` and `undo`.
     fn read_release(&self, value: &redis::Value) -> Option<Given>;
+    /// How many have heard the message of a release that was answered so, as far as the server knows: those who listen.
+    fn listeners(&self, _value: &redis::Value) -> u32 {
+        0
+    }
     /// The script that lengthens leases; never shortens one and never makes a hold. Its keys are what `extend_keys` adds for each
     /// hold, its arguments the lease and what `extend_arg` adds for each; it answers for each.
     fn extend_script(&self) -> &'static Script;
@@ -374,6 +378,14 @@ pub(super) fn delete(names: &Names, with: Option<&str>, publish: &'static str) -
         request = request.key(with.as_bytes());
     }
     (request.arg(publish.as_bytes())).arg(names.channel.as_bytes())
+}
+
+/// What a release answers that freed the lock: 1, and as many more as listened.
+pub(super) fn listeners(value: &redis::Value) -> u32 {
+    match value {
+        redis::Value::Int(answer) => u32::try_from(*answer).map_or(0, |n| n.saturating_sub(1)),
+        _ => 0,
+    }
 }
 
 /// PTTL as a waiter's hint: nothing for a key without an end.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redis::Value;
 
-use super::form::{Ask, Extended, Form, Given, Held, Ids, Reply, delete, held, left};
+use super::form::{Ask, Extended, Form, Given, Held, Ids, Reply, delete, held, left, listeners};
 use crate::{
     names::Names,
     topology::{Request, Script, What},
@@ -94,9 +94,13 @@ impl Form for Hash {
         match value {
             Value::Nil => Some(Given::Absent),
             Value::Int(0) => Some(Given::Kept),
-            Value::Int(1) => Some(Given::Freed),
+            Value::Int(1..) => Some(Given::Freed),
             _ => None,
         }
+    }
+
+    fn listeners(&self, value: &Value) -> u32 {
+        listeners(value)
     }
 
     fn extend_script(&self) -> &'static Script {

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use redis::Value;
 
-use super::form::{Ask, Extended, Form, Given, Held, Reply, held, left};
+use super::form::{Ask, Extended, Form, Given, Held, Reply, held, left, listeners};
 use crate::{
     names::Names,
     topology::{Request, Script, What},
@@ -96,9 +96,13 @@ impl Form for Plain {
         match value {
             // The script says nil, a server's own command 0.
             Value::Nil | Value::Int(0) => Some(Given::Absent),
-            Value::Int(1) => Some(Given::Freed),
+            Value::Int(1..) => Some(Given::Freed),
             _ => None,
         }
+    }
+
+    fn listeners(&self, value: &Value) -> u32 {
+        listeners(value)
     }
 
     fn extend_script(&self) -> &'static Script {

@@ -5,7 +5,7 @@ use std::{borrow::Cow, time::Duration};
 use redis::Value;
 
 use super::{
-    form::{Ask, Extended, Form, Given, Held, Reply, left, line_script},
+    form::{Ask, Extended, Form, Given, Held, Reply, left, line_script, listeners},
     hash::{REENTRANT, latch, latch_life},
 };
 use crate::{
@@ -103,6 +103,13 @@ impl Form for Side {
 
     fn read_release(&self, value: &Value) -> Option<Given> {
         REENTRANT.read_release(value)
+    }
+
+    fn listeners(&self, value: &Value) -> u32 {
+        match self {
+            Side::Read => 0,
+            Side::Write => listeners(value),
+        }
     }
 
     fn extend_script(&self) -> &'static Script {

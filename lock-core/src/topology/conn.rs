@@ -15,7 +15,7 @@ use tokio::{task::AbortHandle, time::timeout};
 use super::{
     Request,
     dial::Dialer,
-    native::CompareAndDelete,
+    native::{self, CompareAndDelete},
     wire::{NoReply, Replies, Socket, Wire},
 };
 use crate::clock::Instant;
@@ -121,7 +121,7 @@ impl Conn {
                 };
                 match wire.ask(write, Some(deadline.std())).await? {
                     Replies::One(value) => Ok(value),
-                    Replies::All(values) => Ok(values.into_iter().next().unwrap_or_default()),
+                    Replies::All(values) => Ok(native::answer(&values)),
                 }
             }
             Carrier::Pushes(_) => Err(NoReply::Cut("it carries subscriptions only".into())),

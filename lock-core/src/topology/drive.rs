@@ -4,7 +4,7 @@ use std::{fmt, future::Future, sync::Arc, time::Duration};
 use async_trait::async_trait;
 
 use super::{
-    NodeError, Request, Route, Sent, Subscription, Tune, What,
+    Heard, NodeError, Request, Route, Sent, Subscription, Tune, What,
     attempt::{Answer, Before, Words, attempt as try_once},
     dial::Dialer,
     node::{Node, Purpose},
@@ -51,6 +51,9 @@ impl<R: Router> Route for R {
     }
     fn subscribe(&self, key: &[u8], tune: Tune<'_>) -> Subscription {
         self.channels().subscribe(key, tune)
+    }
+    fn heard(&self, channel: &str) -> Option<Heard> {
+        self.channels().heard(channel)
     }
     fn publish_command(&self) -> &'static str {
         self.channels().publish_command()

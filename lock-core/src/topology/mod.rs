@@ -26,6 +26,7 @@ use async_trait::async_trait;
 use futures_util::{StreamExt, stream::FuturesUnordered};
 
 pub(crate) use self::attempt::{CLOSED, MAX_CLIENTS, RESTARTED};
+pub(crate) use self::pubsub::Heard;
 pub(crate) use self::replicas::UNREPLICATED;
 pub(crate) use self::request::{Replicas, Request, Script, WaitFor, What};
 pub(crate) use self::secure::Secure;
@@ -84,6 +85,8 @@ pub(crate) trait Route: std::fmt::Debug + Send + Sync {
     /// Subscribes to a lock's channel at the node that owns `key`; shared by all waiters of this client on that channel; ends on drop.
     /// Must be called within a runtime.
     fn subscribe(&self, key: &[u8], tune: Tune<'_>) -> Subscription;
+    /// What this client has heard on a lock's channel, if it listens there.
+    fn heard(&self, channel: &str) -> Option<Heard>;
     /// `PUBLISH`, `SPUBLISH` or `BOTH`: what release scripts must use here.
     fn publish_command(&self) -> &'static str;
     /// Whether a pattern of channels can be subscribed.

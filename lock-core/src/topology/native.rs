@@ -62,6 +62,19 @@ const NONE: u8 = 2;
 const DELEX: u8 = 3;
 const DELIFEQ: u8 = 4;
 
+/// What a script would answer: 1 and how many listen if there was something to delete; else what was answered.
+pub(super) fn answer(replies: &[Value]) -> Value {
+    let listeners = replies.iter().skip(1).filter_map(|reply| match reply {
+        Value::Int(count) => Some(*count),
+        _ => None,
+    });
+    match replies.first() {
+        Some(Value::Int(1)) => Value::Int(1 + listeners.max().unwrap_or(0)),
+        Some(first) => first.clone(),
+        None => Value::Nil,
+    }
+}
+
 /// What is known of a server's commands. Whoever answers a new connection may be another server.
 pub(super) struct Commands(AtomicU8);
 

@@ -142,7 +142,7 @@ impl Request {
 
     /// The script deletes its key if the value is the first argument, and then says `0` by the way that the second argument names on
     /// the channel that is the third; nothing else. Where a server has a command for the former, that may be said instead; the
-    /// answer is then 1, or 0 if there was nothing to delete.
+    /// answer is then 1 and how many listen, or 0 if there was nothing to delete.
     pub(crate) fn compares_and_deletes(mut self) -> Self {
         debug_assert_eq!((self.keys, self.parts), (1, 4), "a key, three arguments");
         self.has_native = true;
@@ -181,7 +181,7 @@ impl Request {
         (self.keys > 0).then(|| &self.body[range])
     }
 
-    /// Writes it for a server, by its own command if it has one; answers how many replies that gets. The first counts.
+    /// Writes it for a server, by its own command if it has one; answers how many replies that gets; see [`native::answer`](super::native::answer).
     pub(super) fn write_as(&self, native: Option<CompareAndDelete>, out: &mut Vec<u8>) -> u32 {
         let Some(native) = native else {
             self.write_to(out);

@@ -4,6 +4,7 @@
 
 pub mod lines;
 pub mod shapes;
+pub mod shares;
 
 use std::{
     future::{Future, poll_fn},
@@ -23,7 +24,7 @@ use tokio::{
         TcpListener, TcpStream,
         tcp::{OwnedReadHalf, OwnedWriteHalf},
     },
-    sync::{Notify, watch},
+    sync::{Notify, mpsc, watch},
     task::JoinHandle,
 };
 
@@ -122,7 +123,7 @@ impl Relay {
         *self.plan.next.lock().expect("no panic") = Some((word, how));
     }
 
-    /// Every answer comes so much later from now on, so that a request is under way for a while.
+    /// Every answer and every message comes so much later from now on, as from a server that is half as far away in each direction.
     pub fn delay(&self, by: Duration) {
         let us = u64::try_from(by.as_micros()).expect("a short delay");
         self.plan.delay_us.store(us, Ordering::SeqCst);
@@ -204,14 +205,20 @@ async fn commands(way: Arc<Way>, mut from: OwnedReadHalf, mut to: OwnedWriteHalf
     }
 }
 
-async fn answers(way: Arc<Way>, mut from: OwnedReadHalf, mut to: OwnedWriteHalf) {
+async fn answers(way: Arc<Way>, mut from: OwnedReadHalf, to: OwnedWriteHalf) {
     let mut bytes = vec![0; 65_536];
+    // What is under way delays nothing that is behind it.
+    let (under_way, arriving) = mpsc::unbounded_channel();
+    let mut delivery = Delivery(tokio::spawn(deliver(Arc::clone(&way), arriving, to)));
     loop {
         let read = tokio::select! {
             read = from.read(&mut bytes) => read,
             () = way.cut.notified() => return,
+            _ = &mut delivery.0 => return,
         };
         let Ok(read @ 1..) = read else {
+            drop(under_way);
+            let _ = (&mut delivery.0).await;
             return;
         };
         let how = *way.loss.lock().expect("no panic");
@@ -225,11 +232,33 @@ async fn answers(way: Arc<Way>, mut from: OwnedReadHalf, mut to: OwnedWriteHalf)
             }
         }
         let delay_us = way.plan.delay_us.load(Ordering::SeqCst);
-        if delay_us > 0 {
-            tokio::time::sleep(Duration::from_micros(delay_us)).await;
+        let due = Instant::now() + Duration::from_micros(delay_us);
+        if under_way.send((due, bytes[..read].to_vec())).is_err() {
+            return;
+        }
+    }
+}
+
+/// Ends with whoever reads for it.
+struct Delivery(JoinHandle<()>);
+
+impl Drop for Delivery {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+async fn deliver(
+    way: Arc<Way>,
+    mut arriving: mpsc::UnboundedReceiver<(Instant, Vec<u8>)>,
+    mut to: OwnedWriteHalf,
+) {
+    while let Some((due, bytes)) = arriving.recv().await {
+        if due > Instant::now() {
+            tokio::time::sleep_until(due.into()).await;
         }
         way.plan.passable(way.number).await;
-        if to.write_all(&bytes[..read]).await.is_err() {
+        if to.write_all(&bytes).await.is_err() {
             return;
         }
     }

@@ -10,6 +10,14 @@ use crate::{
     topology::{Hints, Message, Reader, Tune},
 };
 
+/// What has come on a channel since this client began to listen to it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Heard {
+    pub(crate) messages: u64,
+    /// When the last one came.
+    pub(crate) at: Option<Instant>,
+}
+
 /// A channel and its waiters.
 #[derive(Debug)]
 pub(super) struct Channel {
@@ -22,6 +30,7 @@ pub(super) struct Channel {
     waiters: AtomicUsize,
     idle_since: Mutex<Instant>,
     hints: watch::Sender<u64>,
+    heard: Mutex<Heard>,
     acknowledged: watch::Sender<bool>,
     /// Who reads the messages, if anybody does.
     reader: Mutex<Option<Read>>,
@@ -38,6 +47,7 @@ impl Channel {
             waiters: AtomicUsize::new(0),
             idle_since: Mutex::new(Instant::now()),
             hints: watch::Sender::new(0),
+            heard: Mutex::new(Heard::default()),
             acknowledged: watch::Sender::new(false),
             reader: Mutex::new(None),
         }
@@ -83,7 +93,18 @@ impl Channel {
             *reader = None;
         }
         drop(reader);
+        {
+            // Before the hint, so that nobody is woken by a message that does not count yet.
+            let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+            heard.messages += 1;
+            heard.at = Some(Instant::now());
+        }
         self.hint();
+    }
+
+    /// What has come so far.
+    pub(super) fn heard(&self) -> Heard {
+        *self.heard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn hint(&self) {

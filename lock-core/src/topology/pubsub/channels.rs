@@ -7,7 +7,7 @@ use futures_util::future::join;
 use super::{Hub, Places};
 use crate::{
     PubSub,
-    topology::{Hints, Reader, Subscription, Tune},
+    topology::{Heard, Hints, Reader, Subscription, Tune},
 };
 
 /// The subscriptions of one route.
@@ -43,6 +43,12 @@ impl Channels {
                 }),
             },
         }
+    }
+
+    /// What was heard on a channel, if it is listened to; of both ways the plain one, since a message comes in both.
+    pub(crate) fn heard(&self, channel: &str) -> Option<Heard> {
+        let (Channels::One(hub) | Channels::Both { plain: hub, .. }) = self;
+        hub.heard(channel)
     }
 
     /// The word by which scripts know how to announce.

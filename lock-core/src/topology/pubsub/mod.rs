@@ -15,6 +15,7 @@ use tokio::sync::{
     watch,
 };
 
+pub(crate) use self::channel::Heard;
 pub(crate) use self::channels::Channels;
 use self::{
     board::Board,
@@ -85,6 +86,12 @@ impl Hub {
         Subscription {
             inner: Box::new(Waiter::join(channel)),
         }
+    }
+
+    /// What was heard on a channel, if it is listened to.
+    pub(crate) fn heard(&self, name: &str) -> Option<Heard> {
+        let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        registry.get(name).map(|channel| channel.heard())
     }
 
     /// Ends every subscription; waiters hear nothing more.

@@ -1,0 +1,345 @@
+//! Turns what a release says of its listeners into moments at which this client lets others look first.
+//!
+//! Of a kind without order the first look after a release wins, and the client that gives the lock back has the shortest way: it knows
+//! without a message. So a client that has just had the lock waits a moment before it looks again, for as long as fewer others have had
+//! it since than listened when it gave the lock back. Who has waited longer looks at once: a hand-off between two that wait costs
+//! nothing, and where nobody listens nobody is waited for.
+//!
+//! Nobody says how far the others are. The moment doubles when it was in vain and shrinks when it was not, so that it finds their
+//! distance. Some who listen want nothing: after a few moments in vain as many as did not come are left out of account for a while.
+
+use std::{collections::HashMap, time::Duration};
+
+use redis::Value;
+
+use crate::{
+    clock::Instant,
+    gate::{Key, key},
+    kind::Given,
+    lock::LockInner,
+    servers::Servers,
+    sync::{AtomicUsize, Mutex, MutexGuard, Ordering, PoisonError},
+    topology::Heard,
+};
+
+/// The shortest and the longest moment. A look comes a way there and a way back after the release; timers are exact to 1 ms.
+const MOMENT: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(20));
+/// A moment that was not in vain is so much shorter the next time.
+const SHRINK: f64 = 0.8;
+/// A client that has not had the lock for so long waits for nobody; until then the less the longer.
+const OWES: Duration = Duration::from_millis(500);
+/// After so many moments in vain, one for each grant, those who did not come are left out of account for so long.
+const VAIN: u32 = 8;
+const LEFT_OUT: Duration = Duration::from_secs(2);
+/// What was not used for so long is forgotten.
+const KEPT: Duration = Duration::from_secs(5);
+
+/// The locks that others listened to when this client gave them back.
+#[derive(Debug)]
+pub(crate) struct Turns {
+    turns: Mutex<Table>,
+    /// How many there are, so that nobody needs the table while nobody listens.
+    count: AtomicUsize,
+}
+
+#[derive(Debug)]
+struct Table {
+    of: HashMap<Key, Turn>,
+    swept_at: Instant,
+}
+
+/// One lock, since this client had it last.
+#[derive(Debug)]
+struct Turn {
+    /// When it was given back; nothing while this client has it.
+    since: Option<Instant>,
+    used_at: Instant,
+    /// How many others listened then.
+    rivals: u32,
+    /// How many messages there were then, with that of the release itself.
+    messages: u64,
+    moment: Duration,
+    vain: u32,
+    /// So many do not come, as it seems, until then.
+    absent: Option<(u32, Instant)>,
+}
+
+impl Default for Turns {
+    fn default() -> Self {
+        Turns {
+            turns: Mutex::new(Table {
+                of: HashMap::new(),
+                swept_at: Instant::now(),
+            }),
+            count: AtomicUsize::new(0),
+        }
+    }
+}
+
+impl Turns {
+    /// A release is about to be sent. Its message may come before its answer, which says how many listen now.
+    pub(crate) fn giving(&self, lock: &LockInner) {
+        if self.is_empty() {
+            return;
+        }
+        if let Some(turn) = self.table(Instant::now()).of.get_mut(&key(lock)) {
+            turn.give(heard(lock).as_ref());
+        }
+    }
+
+    /// The release was answered. Those who have heard it are counted there, this client among them if it listens.
+    pub(crate) fn gave(&self, lock: &LockInner, given: Given, answer: &Value) {
+        let freed = given == Given::Freed;
+        let listeners = if freed {
+            lock.form.listeners(answer)
+        } else {
+            0
+        };
+        if listeners == 0 && self.is_empty() {
+            return;
+        }
+        let heard = heard(lock);
+        let rivals = listeners.saturating_sub(heard.is_some().into());
+        if rivals == 0 && self.is_empty() {
+            return;
+        }
+        let now = Instant::now();
+        let mut table = self.table(now);
+        if !freed {
+            // Its owner has another hold.
+            if let Some(turn) = table.of.get_mut(&key(lock)) {
+                turn.since = None;
+            }
+        } else if rivals == 0 {
+            table.of.remove(&key(lock));
+        } else {
+            let turn = table.of.entry(key(lock)).or_insert_with(|| {
+                let mut turn = Turn::new(now);
+                turn.give(heard.as_ref());
+                turn
+            });
+            turn.rivals = rivals;
+            turn.since = Some(now);
+        }
+        self.count.store(table.of.len(), Ordering::Relaxed);
+    }
+
+    /// Until when to let others look first; drawn anew each time.
+    pub(crate) fn hold_back(&self, lock: &LockInner) -> Option<Instant> {
+        if self.is_empty() {
+            return None;
+        }
+        let now = Instant::now();
+        let table = self.table(now);
+        let turn = table.of.get(&key(lock))?;
+        let heard = heard(lock);
+        let until = turn.until(heard.as_ref(), now, rand::random_range(0.5..=1.0))?;
+        (until > now).then_some(until)
+    }
+
+    /// This client has the lock; `in_vain` if it had held back, and nobody else had come.
+    pub(crate) fn had(&self, lock: &LockInner, in_vain: bool) {
+        if self.is_empty() {
+            return;
+        }
+        let now = Instant::now();
+        if let Some(turn) = self.table(now).of.get_mut(&key(lock)) {
+            turn.had(heard(lock).as_ref(), in_vain, now);
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.count.load(Ordering::Relaxed) == 0
+    }
+
+    fn table(&self, now: Instant) -> MutexGuard<'_, Table> {
+        let mut table = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        if now.saturating_duration_since(table.swept_at) > KEPT {
+            table.swept_at = now;
+            (table.of).retain(|_, turn| now.saturating_duration_since(turn.used_at) <= KEPT);
+            self.count.store(table.of.len(), Ordering::Relaxed);
+        }
+        table
+    }
+}
+
+/// What was heard on the lock's channel, if this client listens. A majority has pauses of its own.
+fn heard(lock: &LockInner) -> Option<Heard> {
+    match &lock.servers {
+        Servers::One(route) => route.heard(&lock.names.channel),
+        Servers::Majority(_) => None,
+    }
+}
+
+impl Turn {
+    fn new(now: Instant) -> Self {
+        Turn {
+            since: None,
+            used_at: now,
+            rivals: 0,
+            messages: 0,
+            moment: MOMENT.0,
+            vain: 0,
+            absent: None,
+        }
+    }
+
+    fn give(&mut self, heard: Option<&Heard>) {
+        let now = Instant::now();
+        self.since = Some(now);
+        self.used_at = now;
+        self.messages = heard.map_or(0, |heard| heard.messages + 1);
+    }
+
+    /// How many others have had it since, as far as was heard.
+    fn passed(&self, heard: Option<&Heard>) -> u64 {
+        match heard {
+            // Who begins to listen anew counts anew, and hears nothing of its own release.
+            Some(heard) if heard.messages + 1 < self.messages => heard.messages,
+            Some(heard) => heard.messages.saturating_sub(self.messages),
+            None => 0,
+        }
+    }
+
+    /// How many are still to have it before this client.
+    fn owed(&self, heard: Option<&Heard>, now: Instant) -> u32 {
+        let absent = self.absent.filter(|(_, until)| now < *until);
+        let rivals = self.rivals - absent.map_or(0, |(absent, _)| absent.min(self.rivals));
+        let passed = u32::try_from(self.passed(heard)).unwrap_or(u32::MAX);
+        rivals.saturating_sub(passed)
+    }
+
+    fn until(&self, heard: Option<&Heard>, now: Instant, part: f64) -> Option<Instant> {
+        let since = self.since?;
+        let owes = 1.0 - now.saturating_duration_since(since).div_duration_f64(OWES);
+        if self.owed(heard, now) == 0 || owes <= 0.0 {
+            return None;
+        }
+        let released_at = heard
+            .and_then(|heard| heard.at)
+            .map_or(since, |at| at.max(since));
+        Some(released_at + self.moment.mul_f64(part * owes))
+    }
+
+    fn had(&mut self, heard: Option<&Heard>, in_vain: bool, now: Instant) {
+        self.since = None;
+        self.used_at = now;
+        if !in_vain {
+            self.moment = self.moment.mul_f64(SHRINK).max(MOMENT.0);
+            self.vain = 0;
+            return;
+        }
+        self.moment = (self.moment * 2).min(MOMENT.1);
+        self.vain += 1;
+        if self.vain == VAIN {
+            self.vain = 0;
+            let absent = self.owed(heard, now);
+            self.absent = Some((absent, now + LEFT_OUT));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Acquire, Client, ClientOptions, Kind, topology::tests::support::Server};
+
+    fn heard(messages: u64) -> Option<Heard> {
+        Some(Heard { messages, at: None })
+    }
+
+    /// Given back after five messages, with so many others who listen.
+    fn turn(rivals: u32) -> Turn {
+        let mut turn = Turn::new(Instant::now());
+        turn.give(heard(5).as_ref());
+        turn.rivals = rivals;
+        turn
+    }
+
+    fn lets_go_first(turn: &Turn, heard: Option<Heard>) -> bool {
+        turn.until(heard.as_ref(), Instant::now(), 1.0).is_some()
+    }
+
+    #[test]
+    fn as_many_go_first_as_listened() {
+        let turn = turn(2);
+        for messages in [5, 6, 7] {
+            assert!(lets_go_first(&turn, heard(messages)), "{messages}");
+        }
+        assert!(!lets_go_first(&turn, heard(8)));
+        // Who did not listen hears nothing of its own release, and who begins anew counts anew.
+        assert!(lets_go_first(&turn, None));
+        assert!(lets_go_first(&turn, heard(1)));
+        assert!(!lets_go_first(&turn, heard(2)));
+    }
+
+    #[test]
+    fn who_has_it_or_has_not_had_it_for_long_waits_for_nobody() {
+        let mut turn = turn(1);
+        turn.had(heard(6).as_ref(), false, Instant::now());
+        assert!(!lets_go_first(&turn, heard(6)));
+        let mut turn = self::turn(1);
+        turn.since = turn.since.and_then(|since| since.checked_sub(OWES));
+        assert!(!lets_go_first(&turn, heard(6)));
+    }
+
+    #[test]
+    fn moments_in_vain_are_longer_and_then_none() {
+        let now = Instant::now();
+        let mut turn = turn(2);
+        for vain in 1..VAIN {
+            turn.had(heard(7).as_ref(), true, now);
+            assert_eq!(turn.moment, (MOMENT.0 * 2_u32.pow(vain)).min(MOMENT.1));
+            turn.give(heard(5).as_ref());
+        }
+        assert_eq!(turn.owed(heard(7).as_ref(), now), 1);
+        turn.had(heard(7).as_ref(), true, now);
+        turn.give(heard(5).as_ref());
+        // One came each time, and for that one it waits as before.
+        assert_eq!(turn.owed(heard(6).as_ref(), now), 1);
+        assert_eq!(turn.owed(heard(7).as_ref(), now), 0);
+        assert_eq!(turn.owed(heard(7).as_ref(), now + LEFT_OUT), 1);
+        for _ in 0..50 {
+            turn.had(heard(7).as_ref(), false, now);
+        }
+        assert_eq!(turn.moment, MOMENT.0);
+    }
+
+    /// Several tasks of one client listen for each other, and none of them is a rival.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn one_client_alone_waits_for_nobody() {
+        let server = Server::start(&[]);
+        let target = server.url().parse().expect("a good URL");
+        let connect = || Client::connect(&target, ClientOptions::default());
+        let client = connect().await.expect("it answers");
+        for kind in [Kind::Plain, Kind::Reentrant, Kind::Fenced, Kind::Write] {
+            let tasks = (0..4).map(|_| {
+                let lock = client.lock(kind, kind.name()).expect("a good name");
+                tokio::spawn(async move {
+                    for _ in 0..50 {
+                        let guard = lock.acquire().await.expect("entered");
+                        tokio::task::yield_now().await;
+                        guard.release().await.expect("held");
+                        assert!(lock.inner.client.turns.is_empty(), "{kind}");
+                    }
+                })
+            });
+            for task in tasks.collect::<Vec<_>>() {
+                task.await.expect("no rival");
+            }
+        }
+        // Another that waits is one.
+        let lock = client.lock(Kind::Reentrant, "n").expect("a good name");
+        let guard = lock.acquire().await.expect("free");
+        let other = connect().await.expect("it answers");
+        let theirs = other.lock(Kind::Reentrant, "n").expect("a good name");
+        let waiter = tokio::spawn(async move { theirs.acquire_with(Acquire::default()).await });
+        let channel = ["PUBSUB", "NUMSUB", &lock.inner.names.channel];
+        server.wait_for(&channel, |answer| answer.ends_with('1'));
+        guard.release().await.expect("held");
+        assert!(!lock.inner.client.turns.is_empty());
+        let guard = waiter.await.expect("no panic").expect("entered");
+        guard.release().await.expect("held");
+        client.close().await;
+    }
+}
