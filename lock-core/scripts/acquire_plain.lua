@@ -1,4 +1,4 @@
--- Asks again for a lock that is a string, after an answer was lost. -3: held; else what is left of another's lease.
+-- Asks for a lock that is a string for somebody who waits, or again after an answer was lost. -3: held; else what is left of another's lease.
 -- KEYS: lock.  ARGV: lease in ms, owner.
 local left = redis.call('pttl', KEYS[1])
 if left == -2 then

@@ -109,6 +109,29 @@ async fn a_waiter_enters_when_the_holders_lease_runs_out() {
     );
 }
 
+/// Of a plain lock too, whose native command does not say when the lease ends.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiter_of_a_plain_lock_enters_at_the_leases_end_as_others_do() {
+    let server = Server::start(&[]);
+    let target = server.url().parse().expect("a good URL");
+    let options = ClientOptions::default().poll_bound(8_000 * MS);
+    let client = Client::connect(&target, options).await.expect("it answers");
+    server.ok(&["HSET", "reentrant", "stranger:1", "1"]);
+    server.ok(&["PEXPIRE", "reentrant", "700"]);
+    server.ok(&["SET", "plain", "stranger", "PX", "700"]);
+    let began = Instant::now();
+    let waits = async |kind: Kind| {
+        let lock = client.lock(kind, kind.name()).expect("a good name");
+        let guard = lock.acquire_with(for_a_minute()).await.expect("it ends");
+        let waited = began.elapsed();
+        guard.release().await.expect("held");
+        waited
+    };
+    let (plain, reentrant) = tokio::join!(waits(Kind::Plain), waits(Kind::Reentrant));
+    assert!(plain >= 600 * MS, "before the lease's end: {plain:?}");
+    assert!(plain < reentrant * 4, "{plain:?} against {reentrant:?}");
+}
+
 #[tokio::test]
 async fn the_callers_bound_ends_the_wait() {
     let server = Server::start(&[]);

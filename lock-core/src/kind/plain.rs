@@ -53,9 +53,10 @@ pub(super) fn read_numbered_holder(value: &Value) -> Option<Option<Held>> {
 }
 
 impl Form for Plain {
-    /// One native command; only after a lost answer a script, which knows its own value again.
+    /// One native command. A script asks only for who waits, since it says when the lease ends, which SET does not, and after a lost
+    /// answer, since it knows its own value again.
     fn acquire(&self, ask: &Ask<'_>) -> Request {
-        if ask.repeated {
+        if ask.repeated || ask.place.is_some() {
             let request = lock(What::Script(&ACQUIRE), ask.names);
             return request.arg_ms(ask.lease).arg(value(ask).as_bytes());
         }
