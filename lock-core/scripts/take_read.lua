@@ -1,5 +1,6 @@
 -- Takes a read hold. nil: held; what is left of a writer's lease in ms, -1 without end; -3: this acquire was settled before.
--- KEYS: lock, waiting writers, [acquire latch].  ARGV: lease in ms, owner, 1: writers who wait come first.
+-- KEYS: lock, waiting writers, [acquire latch].  ARGV: lease in ms, owner, 1: writers who wait come first; 2:
+-- only where somebody reads.
 -- An owner that may hold several times counts each acquire once, told by its latch, as in acquire.lua. An owner that writes may read too.
 local lock, latch, lease, owner = KEYS[1], KEYS[3], tonumber(ARGV[1]), ARGV[2]
 local found = redis.call('hmget', lock, 'mode', owner, owner .. ':write')
@@ -34,11 +35,11 @@ if not under_write then
     if mode == 'write' then
         return ends
     end
-    if ARGV[3] == '1' then
+    local last = (ARGV[3] == '1' or ARGV[3] == '2' and mode) and redis.call('zrange', KEYS[2], -1, -1, 'withscores')[2]
+    if last then
         local now = redis.call('time')
         now = now[1] * 1000 + math.floor(now[2] / 1000)
-        local last = redis.call('zrange', KEYS[2], -1, -1, 'withscores')[2]
-        if last and tonumber(last) > now then
+        if tonumber(last) > now then
             return math.floor(tonumber(last) - now)
         end
     end

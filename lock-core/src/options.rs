@@ -197,9 +197,12 @@ pub struct ClientOptions {
     pub tracer: Option<Tracer>,
     /// How releases are announced and heard. Default `Auto`.
     pub pub_sub: PubSub,
-    /// Of a read-write lock, writers who wait come before new readers; who reads or writes already may always read again.
-    /// A writer counts as waiting for one and a half poll bounds after it has looked, also when it gives up. Clients that
-    /// do not ask for it, Java peers among them, neither keep readers out for it nor are kept out. Default false.
+    /// Of a read-write lock, writers who wait come before new readers; an owner who reads or writes already may always read again, but
+    /// not as another owner, who would wait behind the writer that waits for it.
+    /// A writer counts as waiting for one and a half poll bounds after it has looked, also when it gives up. A reader that has stood
+    /// back for as long takes a lock that is free like any writer, so that a stream of writers keeps no reader out for ever. Clients that
+    /// do not ask for it, Java peers among them, neither keep readers out for it nor are kept out. Default true: else readers who
+    /// overlap keep every writer out for ever. Beside Java peers it costs nothing but that our readers let our writers pass.
     pub writer_preference: bool,
 }
 
@@ -221,7 +224,7 @@ impl Default for ClientOptions {
             retag_names: false,
             tracer: None,
             pub_sub: PubSub::Auto,
-            writer_preference: false,
+            writer_preference: true,
         }
     }
 }

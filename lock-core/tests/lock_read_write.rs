@@ -6,7 +6,7 @@ mod support;
 use std::time::{Duration, Instant};
 
 use lock_core::{
-    Acquire, Client, ClientOptions, ErrorKind, Guard, Lease, LostReason, Owner, ReadWrite,
+    Acquire, Client, ClientOptions, ErrorKind, Guard, Kind, Lease, LostReason, Owner, ReadWrite,
     Released, Wait,
 };
 use lock_support::{all_is_over, shapes::only_latches_and_tokens_stay};
@@ -342,13 +342,12 @@ async fn only_who_writes_may_read_under_it() {
 
 /// With the preference a writer gets in between readers that never let the lock go; without it they are shared for ever.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn writers_come_first_where_that_is_asked_for() {
+async fn writers_come_first_unless_that_is_refused() {
     let server = Server::start(&[]);
     let options = || ClientOptions::default().poll_bound(200 * MS);
-    let preferring = || options().writer_preference(true);
-    let ours = lock(&server, preferring()).await;
-    let theirs = lock(&server, preferring()).await;
-    let indifferent = lock(&server, options()).await;
+    let ours = lock(&server, options()).await;
+    let theirs = lock(&server, options()).await;
+    let indifferent = lock(&server, options().writer_preference(false)).await;
     let mine = minute().owner(Owner::numbered(1));
     let first = ours.read().acquire_with(mine.clone()).await.expect("free");
     let writing = tokio::spawn({
@@ -401,6 +400,51 @@ async fn writers_come_first_where_that_is_asked_for() {
     let remembered: u64 = remembered.parse().expect("a number");
     assert!(remembered < WRITERS * 3 / 4, "{remembered} are remembered");
     first.release().await.expect("held");
+}
+
+/// Two clients whose readers overlap, so that somebody reads at every moment: a writer gets in all the same. And two whose writers take
+/// turns: so does a reader.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn neither_side_is_starved_by_a_stream_of_the_other() {
+    for stream in [Kind::Read, Kind::Write] {
+        let server = Server::start(&[]);
+        let options = || ClientOptions::default().poll_bound(300 * MS);
+        let ours = lock(&server, options()).await;
+        let side = |lock: &ReadWrite, kind| match kind {
+            Kind::Read => lock.read().clone(),
+            _ => lock.write().clone(),
+        };
+        let mut many = Vec::new();
+        for client in 0..2 {
+            let theirs = lock(&server, options()).await;
+            for phase in 0..2 {
+                let lock = side(&theirs, stream);
+                many.push(tokio::spawn(async move {
+                    tokio::time::sleep(20 * MS * (client * 2 + phase)).await;
+                    loop {
+                        let guard = lock.acquire_with(minute()).await.expect("its turn");
+                        tokio::time::sleep(80 * MS).await;
+                        guard.release().await.expect("held");
+                    }
+                }));
+            }
+        }
+        server.wait_for(&["EXISTS", "n"], |answer| answer == "1");
+        tokio::time::sleep(200 * MS).await;
+        let other = match stream {
+            Kind::Read => Kind::Write,
+            _ => Kind::Read,
+        };
+        for _ in 0..3 {
+            let waits = minute().wait(Wait::AtMost(10_000 * MS));
+            let guard = side(&ours, other).acquire_with(waits).await;
+            let guard = guard.unwrap_or_else(|error| panic!("a stream of {stream}: {error}"));
+            guard.release().await.expect("held");
+        }
+        for one in many {
+            one.abort();
+        }
+    }
 }
 
 /// Keys as a Java peer leaves them.

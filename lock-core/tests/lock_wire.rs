@@ -212,7 +212,8 @@ async fn every_kind_says_no_more_than_it_must() {
             Kind::Queued => format!("EVALSHA 4 n {line} 30000 {owner} PUBLISH 2000"),
             Kind::Fair => format!("EVALSHA 5 n {fair} {channel} 30000 {owner} PUBLISH 0"),
             Kind::Read | Kind::Write => {
-                format!("EVALSHA 2 n locklab_writers_latch:{{n}} 30000 {owner} 0")
+                let stands_back = u8::from(kind == Kind::Read);
+                format!("EVALSHA 2 n locklab_writers_latch:{{n}} 30000 {owner} {stands_back}")
             }
             _ => format!("EVALSHA 1 n 30000 {owner}"),
         };
@@ -342,9 +343,9 @@ async fn a_downgrade_goes_by_the_keys_and_the_channel_of_rreadwritelock() {
     assert_eq!(scripts.len(), 6, "{all:?}");
     for (words, (keys, args)) in scripts.iter().zip([
         ("n locklab_writers_latch:{n}", "30000 OWNER 0"),
-        ("n locklab_writers_latch:{n}", "30000 OWNER 0"),
+        ("n locklab_writers_latch:{n}", "30000 OWNER 1"),
         ("n", "OWNER PUBLISH redisson_rwlock:{n} 30000"),
-        ("n locklab_writers_latch:{n}", "30000 OWNER 0"),
+        ("n locklab_writers_latch:{n}", "30000 OWNER 1"),
         ("n", "OWNER PUBLISH redisson_rwlock:{n} 30000"),
         ("n", "OWNER PUBLISH redisson_rwlock:{n} 30000"),
     ]) {

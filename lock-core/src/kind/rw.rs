@@ -82,7 +82,10 @@ impl Form for Side {
         }
         request = request.arg_ms(ask.lease).arg(ask.owner.as_bytes());
         request = match (self, ask.writers_first) {
-            (Side::Read, Some(_)) => request.arg(b"1"),
+            (Side::Read, Some(first)) => {
+                let patient = ask.place.is_none_or(|place| place.waited < first);
+                request.arg(if patient { b"1" } else { b"2" })
+            }
             (Side::Write, Some(first)) if ask.place.is_some() => request.arg_ms(first),
             _ => request.arg(b"0"),
         };
