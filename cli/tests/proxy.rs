@@ -46,7 +46,7 @@ fn a_proxy_of_the_configuration_file_carries_redis_until_ctrl_c() {
         .read_line(&mut address)
         .unwrap();
     let address = address.trim_end();
-    assert!(ask(address, "GET /version").contains("\"version\": \"2.12.0\""));
+    assert!(ask(address, "GET /version").contains("\"version\":\"2.12.0\""));
     assert!(ask(address, "GET /proxies/redis").contains(&format!("127.0.0.1:{port}")));
     let mut client = TcpStream::connect(("127.0.0.1", port)).unwrap();
     client.write_all(b"PING\r\n").unwrap();

@@ -56,7 +56,8 @@ fn a_trace_shows_a_locks_life_in_the_format_of_the_reference() {
     let release = find("release", "holder", "release");
     // Where the channel is as usual the script knows it.
     assert_eq!(release["keys"], serde_json::json!(["orders"]));
-    assert_eq!(release["reply"], "1");
+    // Freed, and one client listens.
+    assert_eq!(release["reply"], "2");
     assert_eq!(
         find("release", "waiter", "message")["args"],
         serde_json::json!(["0"])
