@@ -39,7 +39,7 @@ async fn the_callers_bound_is_kept_whatever_is_silent() {
     let deployed = Deployed::single().await;
     let options = || {
         ClientOptions::default()
-            .response_timeout(10_000 * MS)
+            .response_timeout(7_000 * MS)
             .connect_timeout(10_000 * MS)
     };
     let (server, relay) = (&deployed.servers[0], &deployed.relays[0]);
