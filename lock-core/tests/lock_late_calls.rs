@@ -76,7 +76,7 @@ async fn called_unheard(server: &Server, relay: &Relay) -> (Waiting, Waiting) {
     let guard = holder.acquire_with(minute()).await.expect("free");
     let target = relay.url().parse().expect("a good URL");
     // Silence is not to be taken for the end of a connection.
-    let options = ClientOptions::default().response_timeout(PATIENCE);
+    let options = ClientOptions::default().response_timeout(7 * UNCLAIMED / 2);
     let late = Client::connect(&target, options).await.expect("it answers");
     let first = wait_for(&late.lock(Kind::Queued, "q").expect("a good name"));
     let place = ["HGET", LINE, late.id()];
