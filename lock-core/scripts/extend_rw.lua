@@ -1,42 +1,45 @@
 -- Lengthens the leases of holds; never shortens one and never makes one. For each 1: held; 0: not; one alone as a number.
--- KEYS: locks, and after one that is read the key that ends with its reader's first hold, [acquire latch, of one hold alone].  ARGV:
--- lease in ms, for each the owner who reads, or <owner>:write.  The latch as in extend.lua.
+-- KEYS: locks, and after one that is read the key that ends with its reader's first hold; of an owner that may hold several times one
+-- lock alone, and behind it the owner's list and the acquire latch.  ARGV: lease in ms, for each the owner who reads, or
+-- <owner>:write.
 local lease = tonumber(ARGV[1])
-local function extend(lock, field)
+local function extend(lock, field, list, latch)
     local owner = string.match(field, '^(.*):write$')
     local found = redis.call('hmget', lock, field, owner or field)
     local count, reads = found[1], found[2]
     if not count then
         return 0
     end
-    if owner then
-        if reads then
-            if write_left(lock, owner, reads) == -2 then
-                return 0
-            end
-            lengthen(ending(lock, field, 1), lease)
-        end
-    else
-        if read_left(lock, field, count) == -2 then
-            return 0
-        end
-        for number = 1, tonumber(count) do
-            lengthen(ending(lock, field, number), lease)
-        end
+    if latch and (redis.call('get', latch) ~= '1' or not rest_of(list, id_of(latch))) then
+        return 0
     end
-    lengthen(lock, lease)
+    local left
+    if not owner then
+        left = read_left(lock, field, count)
+    elseif reads or latch then
+        left = write_left(lock, owner, reads)
+    end
+    if left == -2 then
+        return 0
+    end
+    local longest, all = lease, nil
+    if latch then
+        -- The first write of all is one that a server without memory takes.
+        redis.call('pexpire', latch, math.max(redis.call('pttl', latch), lease))
+        longest, all = count_in(lock, field, list, id_of(latch), lease, left)
+    end
+    if all and not owner then
+        number_endings(lock, field, all, count)
+    elseif not owner or reads then
+        lengthen(ending(lock, field, 1), longest)
+    end
+    lengthen(lock, longest)
     return 1
 end
 local held, key = {}, 1
-local latch = not ARGV[3] and KEYS[string.find(ARGV[2], ':write', -6, true) and 2 or 3]
-if latch and redis.call('get', latch) ~= '1' then
-    return 0
-end
 for at = 2, #ARGV do
-    held[at - 1] = extend(KEYS[key], ARGV[at])
-    key = key + (string.find(ARGV[at], ':write', -6, true) and 1 or 2)
-end
-if latch and held[1] == 1 then
-    lengthen(latch, lease)
+    local keys = string.find(ARGV[at], ':write', -6, true) and 1 or 2
+    held[at - 1] = extend(KEYS[key], ARGV[at], KEYS[key + keys], not ARGV[3] and KEYS[key + keys + 1] or nil)
+    key = key + keys
 end
 return held[2] and held or held[1]

@@ -1,36 +1,43 @@
 -- Gives back one read hold. 1: its owner reads no more; 0: it reads still; nil: it did not.
--- KEYS: lock, [acquire latch].  ARGV: owner, PUBLISH or SPUBLISH or BOTH, channel, [latch in ms].
--- The latch as in release_counted.lua.
-local lock, latch, owner, channel = KEYS[1], KEYS[2], ARGV[1], ARGV[3]
+-- KEYS: lock, [the owner's list, acquire latch].  ARGV: owner, PUBLISH or SPUBLISH or BOTH, channel, [how long the answer is kept
+-- in ms].
+local lock, list, latch, owner, channel, life = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[3], ARGV[4]
+local said, live, mine, holds, text, kept = nil, true, true, 0, nil, nil
 if latch then
-    local said = redis.call('get', latch)
-    if said == 'freed' or said == 'kept' then
-        return said == 'freed' and 1 or 0
+    said = redis.call('get', latch)
+    if said and said ~= '1' then
+        return tonumber(string.sub(said, 2))
     end
-    -- The first write opens the way for others at a server without memory.
-    if said then
-        redis.pcall('pexpire', latch, ARGV[4])
-    else
-        redis.call('del', latch)
-    end
-    redis.call('set', latch, '0', 'px', ARGV[4])
-    if said ~= '1' then
-        return nil
-    end
+    live, mine, holds, text, kept = said, rest_of(list, id_of(latch))
 end
 local found = redis.call('hmget', lock, 'mode', owner)
 local mode, count = found[1], found[2]
 local left = -2
-if count then
+if count and mine then
     left = read_left(lock, owner, count)
 end
-if left ~= -2 and tonumber(count) > 1 then
-    redis.call('del', ending(lock, owner, count))
-    redis.call('hincrby', lock, owner, -1)
-    if latch then
-        redis.call('set', latch, 'kept', 'px', ARGV[4])
+if holds > 0 and left ~= -2 then
+    redis.call('pexpire', list, kept)
+    redis.call('set', list, text, 'px', kept)
+    -- What its owner writes lasts as long as it would without this hold.
+    local writes = mode == 'write' and write_left(lock, owner, count)
+    number_endings(lock, owner, text, count)
+    redis.call('hset', lock, owner, holds)
+    if writes and writes ~= -1 then
+        redis.call('pexpire', lock, math.max(writes, kept))
+    elseif not writes and left + 1 >= redis.call('pttl', lock) then
+        local longest = sweep_readers(lock)
+        if longest ~= -1 then
+            redis.call('pexpire', lock, longest)
+        end
     end
-    return 0
+    return settle(latch, said, live and 0 or nil, life)
+end
+if not live or not mine then
+    return settle(latch, said, nil, life)
+end
+if latch then
+    redis.pcall('del', list)
 end
 if mode == 'write' and count then
     -- Its own write hold goes on, for as long as it would have without this one.
@@ -58,10 +65,5 @@ else
         end
     end
 end
-if left == -2 then
-    return nil
-end
-if latch then
-    redis.call('set', latch, 'freed', 'px', ARGV[4])
-end
-return 1
+local given = left ~= -2 and 1 or nil
+return latch and settle(latch, said, given, life) or given

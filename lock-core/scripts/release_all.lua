@@ -1,30 +1,30 @@
 -- Gives back one hold of several locks. 1 and how many listen to the first of them: all are freed; 0: its owner has some still; nil: it
 -- had not all of them, and those that it had are given back.
--- KEYS: locks, [acquire latch].  ARGV: owner, PUBLISH or SPUBLISH or BOTH, how many locks, their channels, [latch in ms].
--- The latch as in release_counted.lua.
+-- KEYS: locks, [the owner's list of each, acquire latch].  ARGV: owner, PUBLISH or SPUBLISH or BOTH, how many locks, their channels,
+-- [how long the answer is kept in ms].
+-- There is no key but those that a hold has, so that in a slot that moves all of them are found in one place.
+-- A message is a hint: a user who may not publish gives back all the same.
 local owner, count = ARGV[1], tonumber(ARGV[3])
-local latch, life = KEYS[count + 1], ARGV[count + 4]
+local latch, said = KEYS[2 * count + 1], nil
 if latch then
-    local said = redis.call('get', latch)
-    if said == 'freed' or said == 'kept' then
-        return said == 'freed' and 1 or 0
+    said = redis.call('get', latch)
+    if said and said ~= '1' then
+        return tonumber(string.sub(said, 2))
     end
-    if said ~= '1' then
-        redis.call('del', latch)
-        redis.call('set', latch, '0', 'px', life)
-        return nil
-    end
-    redis.pcall('pexpire', latch, life)
 end
 local answer, missing, heard = 1, false, 0
 for i = 1, count do
-    local holds = tonumber(redis.call('hget', KEYS[i], owner) or 0)
-    if holds > 1 then
+    local given
+    if latch then
+        given = give(KEYS[i], owner, KEYS[count + i], id_of(latch), said)
+    elseif redis.call('hdel', KEYS[i], owner) == 1 then
+        given = 1
+    end
+    if not given then
+        missing = true
+    elseif given == 0 then
         answer = 0
-        redis.call('hincrby', KEYS[i], owner, -1)
-    elseif holds == 1 then
-        redis.call('hdel', KEYS[i], owner)
-        -- A message is a hint: a user who may not publish gives back all the same.
+    else
         local plain, sharded
         if ARGV[2] ~= 'SPUBLISH' then
             plain = redis.pcall('publish', ARGV[i + 3], '0')
@@ -35,14 +35,11 @@ for i = 1, count do
         if i == 1 then
             heard = math.max(tonumber(plain) or 0, tonumber(sharded) or 0)
         end
-    else
-        missing = true
     end
 end
-if latch then
-    redis.call('set', latch, missing and '0' or answer == 1 and 'freed' or 'kept', 'px', life)
-end
 if missing then
-    return nil
+    answer = nil
+elseif answer == 1 then
+    answer = 1 + heard
 end
-return answer == 1 and 1 + heard or answer
+return latch and settle(latch, said, answer, ARGV[count + 4]) or answer

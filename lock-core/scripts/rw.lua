@@ -43,6 +43,24 @@ local function lengthen(key, lease)
     end
 end
 
+-- Gives each of the read holds in the list of an owner (counted.lua) a key that ends with it, of as many keys as there were before. The
+-- first ends last, since it says what else there is.
+local function number_endings(lock, owner, text, before)
+    local now, all = clock_ms(), {}
+    for ends in string.gmatch(text, ' (%d+) ') do
+        all[#all + 1] = tonumber(ends)
+    end
+    table.sort(all)
+    local value = redis.call('get', ending(lock, owner, 1)) or PLAIN
+    for number = 1, #all do
+        redis.call('set', ending(lock, owner, number), value, 'px', math.max(all[#all + 1 - number] - now, 1))
+        value = PLAIN
+    end
+    for number = #all + 1, tonumber(before or 0) do
+        redis.call('del', ending(lock, owner, number))
+    end
+end
+
 -- Wakes: '0' from the last reader, '1' from a writer. How many listen. A message is a hint: a user who may not publish gives back all
 -- the same.
 local function speak(channel, publish, payload)

@@ -1,18 +1,17 @@
 -- Takes the lock, or a place in its line. nil: held; {0, for how long it is another's in ms, -1 without end, server's ms}: not; -3:
 -- this acquire was settled before.
--- KEYS: and [acquire latch].  ARGV: lease in ms, owner, publish command, how long a place lasts in ms or 0 for a try.
--- An owner that may hold several times counts each acquire once, told by its latch, as in acquire.lua.
-local lease, owner, latch = tonumber(ARGV[1]), ARGV[2], KEYS[6]
+-- KEYS: and [the owner's list, acquire latch].  ARGV: lease in ms, owner, publish command, how long a place lasts in ms or 0 for a
+-- try.
+local lease, owner, list, latch = tonumber(ARGV[1]), ARGV[2], KEYS[6], KEYS[7]
 local now = clock()
 local left = redis.call('pttl', lock)
 if left ~= -2 and redis.call('hexists', lock, owner) == 1 then
-    local life = math.max(lease, left)
-    if latch and redis.call('set', latch, '1', 'px', life, 'nx') then
-        redis.call('hincrby', lock, owner, 1)
-    elseif latch and redis.call('pttl', latch) < life then
-        redis.call('pexpire', latch, life)
-    end
-    if left < lease then
+    if latch then
+        if not opens(latch, lease, false) then
+            return -3
+        end
+        redis.call('pexpire', lock, (count_in(lock, owner, list, id_of(latch), lease, left)))
+    elseif left < lease then
         redis.call('pexpire', lock, lease)
     end
     return nil
@@ -21,11 +20,15 @@ local free, waits = left == -2, ARGV[4] ~= '0'
 if free then
     local called, ms = call(now, ARGV[3], owner, waits and {owner})
     if not called or called == owner then
-        if latch and not redis.call('set', latch, '1', 'px', ARGV[1], 'nx') then
+        if latch and not opens(latch, lease, true) then
             return -3
         end
         -- The hold first: a server without memory refuses it as long as the script has written nothing else.
-        redis.call('hset', lock, owner, 1)
+        if latch then
+            count_in(lock, owner, list, id_of(latch), lease, -2)
+        else
+            redis.call('hset', lock, owner, 1)
+        end
         local kept = redis.pcall('pexpire', lock, lease)
         if kept ~= 1 then
             -- A user who may not: no lock stays without an end.

@@ -1,8 +1,8 @@
 -- Takes a read hold. nil: held; what is left of a writer's lease in ms, -1 without end; -3: this acquire was settled before.
--- KEYS: lock, waiting writers, [acquire latch].  ARGV: lease in ms, owner, 1: writers who wait come first; 2:
--- only where somebody reads.
--- An owner that may hold several times counts each acquire once, told by its latch, as in acquire.lua. An owner that writes may read too.
-local lock, latch, lease, owner = KEYS[1], KEYS[3], tonumber(ARGV[1]), ARGV[2]
+-- KEYS: lock, waiting writers, [the owner's list, acquire latch].  ARGV: lease in ms, owner, 1: writers who wait come first;
+-- 2: only where somebody reads.
+-- An owner that writes may read too.
+local lock, list, latch, lease, owner = KEYS[1], KEYS[3], KEYS[4], tonumber(ARGV[1]), ARGV[2]
 local found = redis.call('hmget', lock, 'mode', owner, owner .. ':write')
 local mode, count, writes = found[1], found[2], found[3]
 local left = -2
@@ -10,18 +10,15 @@ if count then
     left = read_left(lock, owner, count)
 end
 if left ~= -2 then
-    local life = math.max(lease, left)
-    if latch and redis.call('set', latch, '1', 'px', life, 'nx') then
-        count = redis.call('hincrby', lock, owner, 1)
-        -- A hold is as long as the longest that its owner asked for, whichever of them is given back first.
-        redis.call('set', ending(lock, owner, count), PLAIN, 'px', life)
-    elseif latch then
-        lengthen(latch, life)
-    end
-    if left < lease then
-        for number = 1, tonumber(count) do
-            lengthen(ending(lock, owner, number), lease)
+    if latch then
+        if not opens(latch, lease, false) then
+            return -3
         end
+        local longest, all = count_in(lock, owner, list, id_of(latch), lease, left)
+        number_endings(lock, owner, all, count)
+        lengthen(lock, longest)
+    elseif left < lease then
+        lengthen(ending(lock, owner, 1), lease)
         lengthen(lock, lease)
     end
     return nil
@@ -44,8 +41,11 @@ if not under_write then
         end
     end
 end
-if latch and not redis.call('set', latch, '1', 'px', lease, 'nx') then
-    return -3
+if latch then
+    if not opens(latch, lease, true) then
+        return -3
+    end
+    redis.call('set', list, id_of(latch), 'px', lease)
 end
 if under_write and ends ~= -1 then
     redis.call('set', ending(lock, owner .. ':write', 1), PLAIN, 'px', math.max(ends, 1))

@@ -1,18 +1,18 @@
 -- Takes a write hold. nil: held; how long at most others hold it in ms, -1 without end; -3: this acquire was settled before; -4: the
 -- owner reads, and a reader becomes no writer.
--- KEYS: lock, waiting writers, [acquire latch].  ARGV: lease in ms, owner, how long it is to come before new readers in ms or 0.
--- An owner that may hold several times counts each acquire once, told by its latch, as in acquire.lua.
-local lock, latch, lease, owner = KEYS[1], KEYS[3], tonumber(ARGV[1]), ARGV[2]
+-- KEYS: lock, waiting writers, [the owner's list, acquire latch].  ARGV: lease in ms, owner, how long it is to come before new readers
+-- in ms or 0.
+local lock, list, latch, lease, owner = KEYS[1], KEYS[3], KEYS[4], tonumber(ARGV[1]), ARGV[2]
 local mine = owner .. ':write'
 local found = redis.call('hmget', lock, 'mode', mine, owner)
 local mode, count, reads = found[1], found[2], found[3]
 local left = count and write_left(lock, owner, reads) or -2
 if left ~= -2 then
-    local life = math.max(lease, left)
-    if latch and redis.call('set', latch, '1', 'px', life, 'nx') then
-        redis.call('hincrby', lock, mine, 1)
-    elseif latch then
-        lengthen(latch, life)
+    if latch then
+        if not opens(latch, lease, false) then
+            return -3
+        end
+        lease = count_in(lock, mine, list, id_of(latch), lease, left)
     end
     if reads then
         lengthen(ending(lock, mine, 1), lease)
@@ -44,8 +44,11 @@ if mode then
     end
     return redis.call('pttl', lock)
 end
-if latch and not redis.call('set', latch, '1', 'px', lease, 'nx') then
-    return -3
+if latch then
+    if not opens(latch, lease, true) then
+        return -3
+    end
+    redis.call('set', list, id_of(latch), 'px', lease)
 end
 redis.call('hset', lock, 'mode', 'write', mine, 1)
 local kept = redis.pcall('pexpire', lock, lease)

@@ -15,7 +15,7 @@ use crate::{
     clock::{Instant, sleep_until},
     durability::Durability,
     guard::{GuardEvent, LostReason},
-    kind::{Ask, Ids, InLine},
+    kind::{Ask, InLine},
     lock::{Lease, LockInner, Owner},
     renewals::{Place, Renewable},
 };
@@ -67,16 +67,13 @@ pub(crate) enum Who {
 
 impl Who {
     /// How the servers know it, and what tells its requests from others of the same name.
-    fn identity(self, client: &Shared) -> (String, Option<Ids>) {
-        let ids = || Ids {
-            acquire: rand::random(),
-        };
+    fn identity(self, client: &Shared) -> (String, Option<u128>) {
         match self {
             Who::Owner(owner) => {
                 let text = client.owner_text(owner.unwrap_or_else(Owner::fresh));
-                (text, owner.map(|_| ids()))
+                (text, owner.map(|_| rand::random()))
             }
-            Who::Count(_) => (client.owner_text(Owner::fresh()), Some(ids())),
+            Who::Count(_) => (client.owner_text(Owner::fresh()), Some(rand::random())),
             Who::Ids(count) => {
                 let ids = (0..count).map(|_| format!("{:032x}", rand::random::<u128>()));
                 (ids.collect(), None)
@@ -100,7 +97,7 @@ pub(crate) struct Hold {
     pub(crate) owner: String,
     /// Who asked. An owner that the caller named may hold several times.
     who: Who,
-    ids: Option<Ids>,
+    id: Option<u128>,
     /// The lease that was asked for; of a renewed hold, the one that each renewal sets.
     pub(crate) lease: Duration,
     pub(crate) renewed: bool,
@@ -162,12 +159,12 @@ impl Hold {
             Lease::Fixed(lease) => (false, lease),
         };
         let now = Instant::now();
-        let (owner, ids) = who.identity(&lock.client);
+        let (owner, id) = who.identity(&lock.client);
         Arc::new(Hold {
             owner,
             lock: Arc::clone(lock),
             who,
-            ids,
+            id,
             lease,
             renewed,
             since: now,
@@ -221,7 +218,7 @@ impl Hold {
             owner: &self.owner,
             lease,
             count: self.who.count(),
-            ids: self.ids,
+            id: self.id,
             token_life: self.token_life,
             publish: self.lock.client.publish_command(),
             repeated: self.is_unsettled(),
@@ -248,8 +245,7 @@ impl Hold {
 
     /// What tells its acquire from others, if no answer of it was lost.
     pub(crate) fn settled_id(&self) -> Option<u128> {
-        let ids = self.ids.filter(|_| !self.is_unsettled());
-        ids.map(|ids| ids.acquire)
+        self.id.filter(|_| !self.is_unsettled())
     }
 
     /// Whether the caller named its owner, who may therefore ask again under the same name.

@@ -106,7 +106,8 @@ pub struct Acquire {
     pub lease: Lease,
     /// Who holds; `None` is a fresh owner, which nobody else can be and which costs the server least.
     /// An equal owner that holds the lock already gets it again, at once, and has to release as often. Each of its holds has its own
-    /// lease: one that ran out before it was released counts until the lock ends.
+    /// lease: one that runs out is over, whether it was released or not, and the lock lasts as long as the longest of the others. The
+    /// [count of holds](Lock::holds_of) follows when the owner takes, lengthens or releases the next one.
     pub owner: Option<Owner>,
     /// How many replicas must have it; `None` is the client's setting.
     pub durability: Option<Durability>,
@@ -266,9 +267,8 @@ impl Lock {
         Ok(ours.map_or(0, |holder| holder.holds))
     }
 
-    /// Takes it away from whoever holds it; true if somebody did. The holder learns at its next renewal, extension or release. Until
-    /// then a guard of a named owner counts as one of that owner's: if he takes the lock anew meanwhile, releasing the old guard gives
-    /// the new hold back.
+    /// Takes it away from whoever holds it; true if somebody did. The holder learns at its next renewal, extension or release; also
+    /// where its owner has taken the lock anew meanwhile, which the old guard does not touch.
     pub async fn force_release(&self) -> Result<bool, LockError> {
         let deadline = Instant::now() + self.inner.client.options.response_timeout;
         let asked = self.inner.servers.force_release(&self.inner, deadline);

@@ -33,13 +33,13 @@ fn reenters(kind: Kind) -> bool {
     !matches!(kind, Kind::Plain | Kind::NonReentrant | Kind::Queued)
 }
 
-/// The bound is the caller's, whatever keeps silent: with a reply timeout of 10 s nothing else can explain 100 ms.
+/// The bound is the caller's, whatever keeps silent: with a reply timeout of 7.5 s nothing else can explain 100 ms.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_callers_bound_is_kept_whatever_is_silent() {
     let deployed = Deployed::single().await;
     let options = || {
         ClientOptions::default()
-            .response_timeout(7_000 * MS)
+            .response_timeout(7_500 * MS)
             .connect_timeout(10_000 * MS)
     };
     let (server, relay) = (&deployed.servers[0], &deployed.relays[0]);

@@ -6,7 +6,9 @@ mod support;
 
 use std::{collections::BTreeSet, time::Duration};
 
-use lock_core::{Acquire, Client, ClientOptions, Kind, Lease, Lock, LockError, Owner, Wait};
+use lock_core::{
+    Acquire, Client, ClientOptions, Kind, Lease, Lock, LockError, Owner, Released, Wait,
+};
 use support::{PATIENCE, Server};
 
 const MS: Duration = Duration::from_millis(1);
@@ -133,6 +135,40 @@ async fn a_lock_whose_script_breaks_off_stays_not_without_an_end() {
         }
     }
     assert!(refused > 100, "{refused}");
+}
+
+/// What an owner had before stays its own: neither the lock nor the list of its holds is left without an end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_inner_hold_whose_script_breaks_off_leaves_nothing_without_an_end() {
+    let gate = Gate::start().await;
+    let mut refused = 0;
+    for (kind, lock) in locks(&gate.client) {
+        if ["plain", "non-reentrant", "queued"].contains(&kind.as_str()) {
+            continue;
+        }
+        let minute = minute().owner(Owner::numbered(1));
+        let longer = minute.clone().lease(Lease::Fixed(90_000 * MS));
+        for command in [None].into_iter().chain(commands().into_iter().map(Some)) {
+            gate.server.ok(&["FLUSHALL"]);
+            let outer = lock.acquire_with(minute.clone()).await.expect("free");
+            // The first time teaches the server the scripts.
+            gate.forbid(command.as_slice());
+            let tried = lock.acquire_with(longer.clone()).await;
+            let case = format!("{kind} without {command:?}: {tried:?}");
+            assert_eq!(gate.endless(&TOKENS), [""; 0], "{case}");
+            refused += usize::from(tried.is_err());
+            gate.open();
+            if let Ok(inner) = tried {
+                let released = inner.release().await.expect("held");
+                assert_eq!(released, Released::StillHeld, "{case}");
+            }
+            outer.release().await.expect(&case);
+            // What was counted is undone in the background.
+            gate.server
+                .wait_for(&["EXISTS", "n", "{n}2"], |answer| answer == "0");
+        }
+    }
+    assert!(refused > 20, "{refused}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -157,19 +157,19 @@ impl Bench {
             (script, _) if script.contains("fair") => Kind::Fair,
             _ => Kind::Reentrant,
         };
-        let lock = match script.contains("_all") {
+        let lock = match when.ends_with(", two") {
             true => self.ours.all_of(&["n", "{n}2"]).expect("one slot"),
             false => self.lock(kind),
         };
-        let named = when.contains("again") || script.contains("counted");
+        let named = when.contains("again") || script.contains("alone") || when == "inner hold";
         let owner = |how: Acquire| match named {
             true => how.owner(Owner::numbered(1)),
             false => how,
         };
         let counting_life = when.contains("life");
         match script {
-            "acquire.lua" | "acquire_fenced.lua" | "take_queued.lua" | "take_read.lua"
-            | "acquire_all.lua" | "take_write.lua" | "take_fair.lua"
+            "acquire.lua" | "acquire_alone.lua" | "acquire_fenced.lua" | "take_queued.lua"
+            | "take_read.lua" | "acquire_all.lua" | "take_write.lua" | "take_fair.lua"
                 if when.starts_with("free") =>
             {
                 let how = match counting_life {
@@ -202,7 +202,7 @@ impl Bench {
                 held.release().await.expect("held");
                 calls
             }
-            "acquire.lua" => {
+            "acquire_all.lua" => {
                 let outer = take(&lock, again()).await;
                 let warm = take(&lock, again()).await;
                 self.set_back();
@@ -221,7 +221,7 @@ impl Bench {
                 guard.release().await.expect_err("not held");
                 self.calls()
             }
-            "release_counted.lua" if when == "inner hold" => {
+            "release_all.lua" if when == "inner hold" => {
                 let outer = take(&lock, again()).await;
                 take(&lock, again()).await.release().await.expect("held");
                 let inner = take(&lock, again()).await;
@@ -258,14 +258,8 @@ impl Bench {
                 held.release().await.expect("held");
                 calls
             }
-            "release.lua"
-            | "release_counted.lua"
-            | "release_plain.lua"
-            | "give_queued.lua"
-            | "give_fair.lua"
-            | "give_read.lua"
-            | "give_write.lua"
-            | "release_all.lua" => {
+            "release.lua" | "release_alone.lua" | "release_plain.lua" | "give_queued.lua"
+            | "give_fair.lua" | "give_read.lua" | "give_write.lua" | "release_all.lua" => {
                 let how = owner(minute());
                 take(&lock, how.clone())
                     .await
@@ -278,7 +272,7 @@ impl Bench {
                 guard.release().await.expect("held");
                 self.calls()
             }
-            "extend.lua" | "extend_plain.lua" | "extend_rw.lua" => {
+            "extend.lua" | "extend_counted.lua" | "extend_plain.lua" | "extend_rw.lua" => {
                 let guard = take(&lock, owner(minute())).await;
                 guard.extend(60_000 * MS).await.expect("held");
                 let lease = if when.starts_with("longer") || when.ends_with("longer") {

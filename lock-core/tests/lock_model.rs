@@ -5,7 +5,7 @@ mod support;
 use std::time::Duration;
 
 use lock_core::{
-    Acquire, Client, ClientOptions, ErrorKind, Guard, Kind, Lease, Owner, Released, Wait,
+    Acquire, Client, ClientOptions, ErrorKind, Guard, Kind, Lease, Lock, Owner, Released, Wait,
 };
 use proptest::prelude::*;
 use support::Server;
@@ -19,9 +19,10 @@ const OWNERS: usize = 3;
 #[derive(Debug, Clone)]
 enum Step {
     Acquire(usize, Duration),
-    Release(usize),
-    Extend(usize, Duration),
-    /// So much of the lease of whoever holds passes, perhaps all of it.
+    /// One of the holds of an owner, whichever.
+    Release(usize, usize),
+    Extend(usize, usize, Duration),
+    /// So much of the leases of whoever holds passes, perhaps all of it.
     Pass(Duration),
 }
 
@@ -32,8 +33,9 @@ fn lease() -> impl Strategy<Value = Duration> {
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => (0..OWNERS, lease()).prop_map(|(owner, lease)| Step::Acquire(owner, lease)),
-        3 => (0..OWNERS).prop_map(Step::Release),
-        1 => (0..OWNERS, lease()).prop_map(|(owner, lease)| Step::Extend(owner, lease)),
+        3 => (0..OWNERS, 0..9usize).prop_map(|(owner, which)| Step::Release(owner, which)),
+        2 => (0..OWNERS, 0..9usize, lease())
+            .prop_map(|(owner, which, lease)| Step::Extend(owner, which, lease)),
         1 => lease().prop_map(Step::Pass),
     ]
 }
@@ -42,104 +44,80 @@ fn reenters(kind: Kind) -> bool {
     !matches!(kind, Kind::Plain | Kind::NonReentrant | Kind::Queued)
 }
 
-/// Who holds, how often, and what is left of the lease: all that a lock is.
-type Model = Option<(usize, usize, Duration)>;
-
-async fn agree(server: &Server, client: &Client, kind: Kind, name: &str, steps: &[Step]) {
-    let lock = client.lock(kind, name).expect("a good name");
-    let mut model: Model = None;
-    let mut guards: Vec<Vec<Guard>> = (0..OWNERS).map(|_| Vec::new()).collect();
+/// All keys of the lock have `tag` in their names.
+async fn agree(server: &Server, lock: &Lock, tag: &str, steps: &[Step]) {
+    let (kind, name) = (lock.kind(), lock.name());
+    // The model: of each owner what it holds, and what is left of each. All that a lock is.
+    let mut held: Vec<Vec<(Guard, Duration)>> = (0..OWNERS).map(|_| Vec::new()).collect();
     let mut token = 0;
     for step in steps {
+        let holder = held.iter().position(|holds| !holds.is_empty());
         match *step {
             Step::Acquire(owner, lease) => {
                 let mine = Owner::numbered(u64::try_from(owner).expect("small"));
                 let how = Acquire::default().wait(Wait::Try).owner(mine);
                 let asked = lock.acquire_with(how.lease(Lease::Fixed(lease))).await;
-                let granted = match model {
-                    None => Some((1, lease)),
-                    Some((holder, count, left)) if holder == owner && reenters(kind) => {
-                        Some((count + 1, left.max(lease)))
-                    }
-                    Some(_) => None,
-                };
-                assert_eq!(
-                    asked.is_ok(),
-                    granted.is_some(),
-                    "{kind} {step:?} {model:?}"
-                );
-                if let (Ok(guard), Some((count, left))) = (asked, granted) {
+                let granted = holder.is_none_or(|holder| holder == owner && reenters(kind));
+                assert_eq!(asked.is_ok(), granted, "{kind} {step:?} {held:?}");
+                if let Ok(guard) = asked {
                     if kind == Kind::Fenced {
                         let next = guard.token().expect("a fenced lock has one");
                         assert!(next > token, "{next} after {token}");
                         token = next;
                     }
-                    model = Some((owner, count, left));
-                    guards[owner].push(guard);
+                    held[owner].push((guard, lease));
                 }
             }
-            Step::Release(owner) => {
-                let Some(guard) = guards[owner].pop() else {
+            Step::Release(owner, which) => {
+                if held[owner].is_empty() {
                     continue;
-                };
-                let released = guard.release().await;
-                match model {
-                    // A guard from before an expiry speaks for its owner, and a counted lock counts it.
-                    Some((holder, count, left)) if holder == owner => {
-                        let expected = if count > 1 {
-                            Released::StillHeld
-                        } else {
-                            Released::Freed
-                        };
-                        assert_eq!(released.expect("held"), expected, "{kind}");
-                        model = (count > 1).then_some((owner, count - 1, left));
-                    }
-                    _ => {
-                        let error = released.expect_err("not held");
-                        assert_eq!(error.kind(), ErrorKind::NotHeld, "{kind}: {error}");
-                    }
                 }
+                let which = which % held[owner].len();
+                let (guard, _) = held[owner].remove(which);
+                let released = guard.release().await.expect("held");
+                let expected = match held[owner].is_empty() {
+                    true => Released::Freed,
+                    false => Released::StillHeld,
+                };
+                assert_eq!(released, expected, "{kind}");
             }
-            Step::Extend(owner, lease) => {
-                let Some(guard) = guards[owner].last() else {
+            Step::Extend(owner, which, lease) => {
+                if held[owner].is_empty() {
                     continue;
-                };
-                let extended = guard.extend(lease).await;
-                let holds = model.is_some_and(|(holder, ..)| holder == owner);
-                assert_eq!(extended.is_ok(), holds, "{kind} {extended:?} {model:?}");
-                if let Some((_, _, left)) = model.as_mut().filter(|_| holds) {
-                    *left = lease.max(*left);
                 }
+                let which = which % held[owner].len();
+                let (guard, left) = &mut held[owner][which];
+                guard.extend(lease).await.expect("held");
+                *left = lease.max(*left);
             }
             Step::Pass(time) => {
-                let left = model.map_or(Duration::ZERO, |(.., left)| left.saturating_sub(time));
-                let left_ms = left.as_millis().to_string();
-                server.ok(&["PEXPIRE", name, &left_ms]);
-                if let Some(model) = model.as_mut().filter(|_| !left.is_zero()) {
-                    model.2 = left;
-                    continue;
-                }
-                model = None;
-                // Whoever held releases what is not there any more; that touches nobody.
-                for guard in guards.iter_mut().flat_map(|guards| guards.drain(..)) {
+                server.pass(tag, time);
+                let holds = std::mem::take(&mut held[holder.unwrap_or_default()]);
+                for (guard, left) in holds {
+                    if left > time {
+                        held[holder.unwrap_or_default()].push((guard, left - time));
+                        continue;
+                    }
+                    // Whoever held releases what is not there any more; that touches nobody.
                     let error = guard.release().await.expect_err("it ran out");
                     assert_eq!(error.kind(), ErrorKind::NotHeld, "{kind}: {error}");
                 }
             }
         }
-        let there = match model {
+        let holds = held.iter().find(|holds| !holds.is_empty());
+        let there = match holds {
             None => String::new(),
-            Some((_, count, _)) if kind != Kind::Plain => count.to_string(),
+            Some(holds) if kind != Kind::Plain => holds.len().to_string(),
             Some(_) => "1".to_owned(),
         };
-        let found = match (kind, &model) {
-            (Kind::Plain, _) => server.ok(&["EXISTS", name]).replace('0', ""),
+        let found = match kind {
+            Kind::Plain => server.ok(&["EXISTS", name]).replace('0', ""),
             // Its mode, and what the owner of the model's only hold has.
-            (Kind::Write, _) => server.ok(&["HVALS", name]).replace("write\n", ""),
+            Kind::Write => server.ok(&["HVALS", name]).replace("write\n", ""),
             _ => server.ok(&["HVALS", name]),
         };
         assert_eq!(found, there, "{kind} after {step:?}");
-        if let Some((.., left)) = model {
+        if let Some(left) = holds.and_then(|holds| holds.iter().map(|(_, left)| *left).max()) {
             let found = server.ok(&["PTTL", name]).parse().expect("ms");
             let found = Duration::from_millis(found);
             assert!(
@@ -148,7 +126,7 @@ async fn agree(server: &Server, client: &Client, kind: Kind, name: &str, steps: 
             );
         }
     }
-    for guard in guards.into_iter().flatten() {
+    for (guard, _) in held.into_iter().flatten() {
         let _ = guard.release().await;
     }
 }
@@ -168,8 +146,14 @@ fn every_kind_does_what_a_small_model_does() {
         // Readers share: `lock_read_write_model` is about them.
         for kind in Kind::ALL.iter().copied().filter(|kind| !kind.is_shared()) {
             round.set(round.get() + 1);
-            let name = format!("{kind}:{}", round.get());
-            runtime.block_on(agree(&server, &client, kind, &name, &steps));
+            let name = format!("{kind}:{}:", round.get());
+            let lock = client.lock(kind, &name).expect("a good name");
+            runtime.block_on(agree(&server, &lock, &name, &steps));
         }
+        let tag = format!("{{all:{}:}}", round.get());
+        let names = ["a", "b"].map(|name| format!("{tag}:{name}"));
+        let several = client.all_of(&names.each_ref().map(String::as_str));
+        let several = several.expect("one slot");
+        runtime.block_on(agree(&server, &several, &tag, &steps));
     });
 }

@@ -33,8 +33,9 @@ enum Side {
 #[derive(Debug, Clone)]
 enum Step {
     Acquire(Side, usize, Duration),
-    Release(Side, usize),
-    Extend(Side, usize, Duration),
+    /// One of the holds of an owner, whichever.
+    Release(Side, usize, usize),
+    Extend(Side, usize, usize, Duration),
     /// So much of every lease passes.
     Pass(Duration),
 }
@@ -50,8 +51,9 @@ fn lease() -> impl Strategy<Value = Duration> {
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         5 => (side(), 0..OWNERS, lease()).prop_map(|(side, owner, lease)| Step::Acquire(side, owner, lease)),
-        4 => (side(), 0..OWNERS).prop_map(|(side, owner)| Step::Release(side, owner)),
-        2 => (side(), 0..OWNERS, lease()).prop_map(|(side, owner, lease)| Step::Extend(side, owner, lease)),
+        4 => (side(), 0..OWNERS, 0..9usize).prop_map(|(side, owner, which)| Step::Release(side, owner, which)),
+        2 => (side(), 0..OWNERS, 0..9usize, lease())
+            .prop_map(|(side, owner, which, lease)| Step::Extend(side, owner, which, lease)),
         1 => prop::sample::select(vec![200, 300, 500]).prop_map(|secs| Step::Pass(Duration::from_secs(secs))),
     ];
     prop::collection::vec(step, 1..30)
@@ -73,17 +75,19 @@ enum Fault {
     CountsOnce,
     /// The only reader may go on as a writer.
     Upgrades,
+    /// Each hold of an owner lasts as long as the longest that it ever had.
+    LongestForAll,
 }
 
-/// How often an owner holds a side, and what is left of it.
-type Hold = (u64, Duration);
+/// What is left of each hold that an owner has of a side, in the order of its guards.
+type Holds = Vec<Duration>;
 
 /// All that a read-write lock is.
 #[derive(Debug, Clone)]
 struct Model {
     fault: Fault,
-    read: BTreeMap<usize, Hold>,
-    write: Option<(usize, Hold)>,
+    read: BTreeMap<usize, Holds>,
+    write: Option<(usize, Holds)>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -94,31 +98,38 @@ enum Asked {
 }
 
 impl Model {
-    fn side(&self, side: Side, owner: usize) -> Option<Hold> {
+    fn side(&self, side: Side, owner: usize) -> Option<&Holds> {
         match side {
-            Side::Read => self.read.get(&owner).copied(),
-            Side::Write => self
-                .write
-                .and_then(|(writer, hold)| (writer == owner).then_some(hold)),
+            Side::Read => self.read.get(&owner),
+            Side::Write => (self.write.as_ref())
+                .and_then(|(writer, holds)| (*writer == owner).then_some(holds)),
         }
     }
 
-    fn set(&mut self, side: Side, owner: usize, hold: Option<Hold>) {
-        match (side, hold) {
-            (Side::Read, Some(hold)) => {
-                self.read.insert(owner, hold);
+    fn set(&mut self, side: Side, owner: usize, mut holds: Holds) {
+        let longest = holds.iter().max().copied();
+        if self.fault == Fault::LongestForAll {
+            holds.fill(longest.unwrap_or_default());
+        }
+        match (side, longest) {
+            (Side::Read, Some(_)) => {
+                self.read.insert(owner, holds);
             }
             (Side::Read, None) => {
                 self.read.remove(&owner);
             }
-            (Side::Write, hold) => self.write = hold.map(|hold| (owner, hold)),
+            (Side::Write, longest) => self.write = longest.map(|_| (owner, holds)),
         }
     }
 
     fn acquire(&mut self, side: Side, owner: usize, lease: Duration) -> Asked {
-        let again = self.side(side, owner);
+        let again = self.side(side, owner).cloned();
         if again.is_none() {
-            if self.write.is_some_and(|(writer, _)| writer != owner) {
+            if self
+                .write
+                .as_ref()
+                .is_some_and(|(writer, _)| *writer != owner)
+            {
                 return Asked::Busy;
             }
             if side == Side::Write && !self.read.is_empty() {
@@ -130,63 +141,67 @@ impl Model {
                 }
             }
         }
-        let hold = match again {
-            None => (1, lease),
-            Some((count, left)) if side == Side::Write => match self.fault {
-                Fault::LeasesAdd => (count + 1, left + lease),
-                Fault::CountsOnce => (count, left.max(lease)),
-                _ => (count + 1, left.max(lease)),
-            },
-            Some((count, left)) => (count + 1, left.max(lease)),
-        };
-        self.set(side, owner, Some(hold));
+        let mut holds = again.unwrap_or_default();
+        match (holds.iter().max().copied(), self.fault) {
+            (Some(longest), Fault::LeasesAdd) if side == Side::Write => holds.push(longest + lease),
+            (Some(_), Fault::CountsOnce) if side == Side::Write => holds[0] = holds[0].max(lease),
+            _ => holds.push(lease),
+        }
+        self.set(side, owner, holds);
         Asked::Granted
     }
 
-    fn release(&mut self, side: Side, owner: usize) -> Option<Released> {
-        let (count, left) = self.side(side, owner)?;
-        if count > 1 {
-            self.set(side, owner, Some((count - 1, left)));
-            return Some(Released::StillHeld);
+    fn release(&mut self, side: Side, owner: usize, which: usize) -> Option<Released> {
+        let mut holds = self.side(side, owner)?.clone();
+        holds.remove(which.min(holds.len() - 1));
+        let released = match holds.is_empty() {
+            true => Released::Freed,
+            false => Released::StillHeld,
+        };
+        self.set(side, owner, holds);
+        let both = self.fault == Fault::OneEndForBothSides && side == Side::Read;
+        if both && released == Released::Freed {
+            self.write.take_if(|(writer, _)| *writer == owner);
         }
-        self.set(side, owner, None);
-        if self.fault == Fault::OneEndForBothSides && side == Side::Read {
-            self.set(Side::Write, owner, None);
-        }
-        Some(Released::Freed)
+        Some(released)
     }
 
-    fn extend(&mut self, side: Side, owner: usize, lease: Duration) -> bool {
-        let Some((count, left)) = self.side(side, owner) else {
+    fn extend(&mut self, side: Side, owner: usize, which: usize, lease: Duration) -> bool {
+        let Some(mut holds) = self.side(side, owner).cloned() else {
             return false;
         };
-        self.set(side, owner, Some((count, left.max(lease))));
+        let which = which.min(holds.len() - 1);
+        holds[which] = holds[which].max(lease);
+        self.set(side, owner, holds);
         if self.fault == Fault::RenewalShortens && side == Side::Read {
-            for (_, left) in self.read.values_mut() {
+            for left in self.read.values_mut().flatten() {
                 *left = lease;
             }
         }
         true
     }
 
-    fn pass(&mut self, time: Duration) {
-        let longest = self.read.values().map(|(_, left)| *left).max();
-        let together = self.fault == Fault::HoldsLiveTogether;
-        self.read.retain(|_, (_, left)| {
-            let counts = if together {
-                longest.unwrap_or(*left)
-            } else {
-                *left
-            };
-            *left = counts.saturating_sub(time);
-            !left.is_zero()
-        });
-        if let Some((_, (_, left))) = &mut self.write {
-            *left = left.saturating_sub(time);
-            if left.is_zero() {
-                self.write = None;
+    /// So much of every lease passes; the numbers of the holds that have ended by it, last first, of each side and owner.
+    fn pass(&mut self, time: Duration) -> Vec<(Side, usize, usize)> {
+        let longest = self.read.values().flatten().max().copied();
+        if self.fault == Fault::HoldsLiveTogether {
+            let all = self.read.values_mut().flatten();
+            all.for_each(|left| *left = longest.unwrap_or_default());
+        }
+        let mut ended = Vec::new();
+        for side in [Side::Read, Side::Write] {
+            for owner in 0..OWNERS {
+                let Some(holds) = self.side(side, owner).cloned() else {
+                    continue;
+                };
+                let all = holds.iter().enumerate().rev();
+                let over = all.filter(|(_, left)| **left <= time);
+                ended.extend(over.map(|(which, _)| (side, owner, which)));
+                let rest = holds.iter().filter(|left| **left > time);
+                self.set(side, owner, rest.map(|left| *left - time).collect());
             }
         }
+        ended
     }
 }
 
@@ -211,17 +226,6 @@ impl Real<'_> {
         self.guards.entry(key).or_default()
     }
 
-    /// Every key of the lock loses so much of its life; what a request has to remember does not.
-    fn pass(&self, time: Duration) {
-        let pattern = format!("*{}*", self.lock.name());
-        let keys = self.server.ok(&["KEYS", &pattern]);
-        for key in keys.lines().filter(|key| !key.contains("latch")) {
-            let left_ms: i64 = self.server.call(&["PTTL", key]).parse().expect("ms");
-            let left_ms = left_ms.saturating_sub(time.as_millis() as i64).max(0);
-            self.server.ok(&["PEXPIRE", key, &left_ms.to_string()]);
-        }
-    }
-
     async fn step(&mut self, model: &mut Model, step: &Step) -> Result<(), TestCaseError> {
         match *step {
             Step::Acquire(side, owner, lease) => {
@@ -238,39 +242,34 @@ impl Real<'_> {
                 self.guards(side, owner).extend(asked);
                 prop_assert_eq!(answer, model.acquire(side, owner, lease), "{:?}", step);
             }
-            Step::Release(side, owner) => {
-                let Some(guard) = self.guards(side, owner).pop() else {
+            Step::Release(side, owner, which) => {
+                let guards = self.guards(side, owner);
+                if guards.is_empty() {
                     return Ok(());
-                };
-                let released = guard.release().await;
-                let not_held = (released.as_ref().err()).map(lock_core::LockError::kind);
-                match model.release(side, owner) {
-                    Some(expected) => prop_assert_eq!(released.ok(), Some(expected)),
-                    None => prop_assert_eq!(not_held, Some(ErrorKind::NotHeld)),
                 }
+                let which = which % guards.len();
+                let released = guards.remove(which).release().await;
+                let expected = model.release(side, owner, which);
+                prop_assert_eq!(released.ok(), expected);
             }
-            Step::Extend(side, owner, lease) => {
-                let Some(guard) = self.guards(side, owner).last() else {
+            Step::Extend(side, owner, which, lease) => {
+                let guards = self.guards(side, owner);
+                if guards.is_empty() {
                     return Ok(());
-                };
-                let extended = guard.extend(lease).await;
-                prop_assert_eq!(extended.is_ok(), model.extend(side, owner, lease));
+                }
+                let which = which % guards.len();
+                let extended = guards[which].extend(lease).await;
+                prop_assert_eq!(extended.is_ok(), model.extend(side, owner, which, lease));
             }
             Step::Pass(time) => {
-                self.pass(time);
-                model.pass(time);
-                for side in [Side::Read, Side::Write] {
-                    for owner in 0..OWNERS {
-                        if model.side(side, owner).is_some() {
-                            continue;
-                        }
-                        // Whoever held it gives back what is there no more; that touches nobody.
-                        for guard in std::mem::take(self.guards(side, owner)) {
-                            let error = guard.release().await.err();
-                            let kind = error.map(|error| error.kind());
-                            prop_assert_eq!(kind, Some(ErrorKind::NotHeld));
-                        }
-                    }
+                self.server.pass(self.lock.name(), time);
+                for (side, owner, which) in model.pass(time) {
+                    let guards = self.guards(side, owner);
+                    prop_assert!(which < guards.len());
+                    // Whoever held it gives back what is there no more; that touches nobody.
+                    let error = guards.remove(which).release().await.err();
+                    let kind = error.map(|error| error.kind());
+                    prop_assert_eq!(kind, Some(ErrorKind::NotHeld));
                 }
             }
         }
@@ -286,9 +285,16 @@ impl Real<'_> {
             for holder in holders {
                 let owner = (0..OWNERS)
                     .find(|owner| holder.owner == format!("{}:{owner}", self.client.id()));
-                let hold = model.side(side, owner.expect("one of ours"));
-                let (count, left) = hold.unwrap_or_default();
-                prop_assert_eq!(holder.holds, count, "{:?} of {:?}", side, holder);
+                let holds = model.side(side, owner.expect("one of ours"));
+                let holds = holds.cloned().unwrap_or_default();
+                let left = holds.iter().max().copied().unwrap_or_default();
+                prop_assert_eq!(
+                    holder.holds,
+                    holds.len() as u64,
+                    "{:?} of {:?}",
+                    side,
+                    holder
+                );
                 let found = holder.remaining.expect("a lease");
                 prop_assert!(
                     found <= left && found + SLACK > left,
@@ -300,8 +306,9 @@ impl Real<'_> {
                 );
             }
         }
-        let left = model.read.values().map(|(_, left)| *left);
-        let longest = left.chain(model.write.map(|(_, (_, left))| left)).max();
+        let read = model.read.values().flatten();
+        let write = model.write.iter().flat_map(|(_, holds)| holds);
+        let longest = read.chain(write).max().copied();
         let found_ms: i64 = self
             .server
             .call(&["PTTL", self.lock.name()])
@@ -386,6 +393,7 @@ fn a_model_with_a_fault_is_told_from_the_server() {
         Fault::RenewalShortens,
         Fault::CountsOnce,
         Fault::Upgrades,
+        Fault::LongestForAll,
     ] {
         let difference = compare(fault, 300);
         assert!(difference.is_err(), "{fault:?} was not noticed");

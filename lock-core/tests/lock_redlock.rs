@@ -157,9 +157,9 @@ async fn a_release_that_comes_after_the_lease_leaves_the_owners_next_hold_alone(
     assert_eq!(last.ok(&["HGET", "n", &owner]), "1");
 }
 
-/// What an owner holds a second time is remembered for as long as the lock lasts, also where the second lease is the shorter one.
+/// A hold that has ended by itself is counted no more once it is given back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_inner_hold_that_lapsed_is_given_back_all_the_same() {
+async fn an_inner_hold_that_lapsed_is_counted_no_more() {
     let servers = five();
     let lock = lock(&servers).await;
     let outer = lock.acquire_with(once().owner(Owner::numbered(3))).await;
@@ -182,26 +182,30 @@ async fn an_inner_hold_that_lapsed_is_given_back_all_the_same() {
 #[test]
 fn an_undo_that_comes_twice_leaves_the_owners_next_hold_alone() {
     let server = Server::start(&[]);
-    let undo = include_str!("../scripts/release_counted.lua");
-    let undo = |acquire_latch: &str| {
-        let said = ["n", acquire_latch, "owner", "PUBLISH", "channel", "30000"];
-        server.ok(&[&["EVAL", undo, "2"], &said[..]].concat())
-    };
-    assert_eq!(undo("lost"), "", "its acquire has not come");
-    server.ok(&["HSET", "n", "owner", "1"]);
-    assert_eq!(undo("lost"), "", "this hold is of another acquire");
-    assert_eq!(server.ok(&["HGET", "n", "owner"]), "1");
-    server.ok(&["SET", "come", "1"]);
-    assert_eq!(undo("come"), "1", "this hold is of that acquire");
-    assert_eq!(server.ok(&["EXISTS", "n"]), "0");
-    assert_eq!(
-        server.ok(&["GET", "come"]),
-        "freed",
-        "and never counts again"
+    let undo = concat!(
+        include_str!("../scripts/release_alone.lua"),
+        include_str!("../scripts/counted.lua"),
+        include_str!("../scripts/release_all.lua")
     );
+    let (lost, come) = (format!("{:032x}", 1), format!("{:032x}", 2));
+    let undo = |id: &str| {
+        let keys = ["EVAL", undo, "3", "n", "list", id];
+        let said = ["owner", "PUBLISH", "1", "channel", "30000"];
+        server.ok(&[&keys[..], &said].concat())
+    };
+    assert_eq!(undo(&lost), "", "its acquire has not come");
     server.ok(&["HSET", "n", "owner", "1"]);
-    assert_eq!(undo("come"), "1", "as the first time");
+    server.ok(&["SET", "list", &come]);
+    server.ok(&["SET", &come, "1"]);
+    assert_eq!(undo(&lost), "", "this hold is of another acquire");
     assert_eq!(server.ok(&["HGET", "n", "owner"]), "1");
+    assert_eq!(undo(&come), "1", "this hold is of that acquire");
+    assert_eq!(server.ok(&["EXISTS", "n", "list"]), "0");
+    assert_eq!(undo(&come), "1", "and the answer is kept");
+    server.ok(&["HSET", "n", "owner", "1"]);
+    assert_eq!(undo(&come), "1");
+    assert_eq!(server.ok(&["HGET", "n", "owner"]), "1");
+    assert_eq!(server.ok(&["GET", &come]), "01", "and never counts again");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -94,22 +94,32 @@ async fn an_owner_that_may_come_again_brings_latches() {
     let sent = sent(&all);
     assert_eq!(sent.len(), 2, "{all:?}");
     let owner = format!("{}:5", client.id());
-    assert_eq!(sent[0][2..4], ["2", "n"]);
-    assert!(
-        sent[0][4].starts_with("redisson_acquire_latch:{n}:"),
-        "{:?}",
-        sent[0]
-    );
-    assert_eq!(sent[0][5..], ["10000", &owner]);
-    let id = sent[0][4].rsplit(':').next().expect("an id");
+    let list = format!("locklab_holds_latch:{{n}}:{owner}");
+    let latch = sent[0][5].clone();
+    let id = latch.strip_prefix("redisson_acquire_latch:{n}:");
+    let id = id.expect("an acquire latch");
     assert!(
         id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit()),
         "{id}"
     );
-    assert_eq!(sent[1][2..4], ["2", "n"]);
-    assert_eq!(sent[1][4], sent[0][4], "the acquire that it gives back");
-    let channel = "redisson_lock__channel:{n}";
-    assert_eq!(sent[1][5..], [&owner, "PUBLISH", channel, "10000"]);
+    assert_eq!(
+        sent[0][2..],
+        ["3", "n", &list, &latch, "10000", &owner, "1"]
+    );
+    assert_eq!(
+        sent[1][2..],
+        [
+            "3",
+            "n",
+            &list,
+            &latch,
+            &owner,
+            "PUBLISH",
+            "1",
+            "redisson_lock__channel:{n}",
+            "10000"
+        ]
+    );
 }
 
 #[tokio::test]

@@ -4,15 +4,13 @@ use redis::Value;
 
 use super::{
     form::{Ask, Extended, Form, Given, Held, Reply},
-    hash::{LOOK, REENTRANT, latch, latch_life},
+    hash::{LOOK, REENTRANT, acquire_all, extend_counted, release_all, with_channels, with_keys},
 };
 use crate::{
     names::Names,
     topology::{Request, Script, What},
 };
 
-static ACQUIRE: Script = Script::new("acquire_all", include_str!("../../scripts/acquire_all.lua"));
-static RELEASE: Script = Script::new("release_all", include_str!("../../scripts/release_all.lua"));
 static FORCE_RELEASE: Script = Script::new(
     "force_release_all",
     include_str!("../../scripts/force_release_all.lua"),
@@ -22,55 +20,13 @@ static FORCE_RELEASE: Script = Script::new(
 #[derive(Debug)]
 pub(crate) struct AllOf;
 
-fn with_keys(mut request: Request, names: &Names) -> Request {
-    for each in names.all() {
-        request = request.key(each.key.as_bytes());
-    }
-    request
-}
-
-fn with_channels(mut request: Request, names: &Names) -> Request {
-    for each in names.all() {
-        request = request.arg(each.channel.as_bytes());
-    }
-    request
-}
-
 fn call(script: &'static Script, names: &Names) -> Request {
     with_keys(Request::new(What::Script(script)), names)
 }
 
-fn count(names: &Names) -> String {
-    names.all().count().to_string()
-}
-
-fn give(ask: &Ask<'_>) -> Request {
-    let mut request = call(&RELEASE, ask.names);
-    if let Some(latch) = latch(ask) {
-        request = request.key(&latch);
-    }
-    request = request
-        .arg(ask.owner.as_bytes())
-        .arg(ask.publish.as_bytes())
-        .arg(count(ask.names).as_bytes());
-    request = with_channels(request, ask.names);
-    match ask.ids {
-        Some(_) => request.arg_ms(latch_life(ask.lease)),
-        None => request,
-    }
-}
-
 impl Form for AllOf {
     fn acquire(&self, ask: &Ask<'_>) -> Request {
-        let mut request = call(&ACQUIRE, ask.names);
-        if let Some(latch) = latch(ask) {
-            request = request.key(&latch);
-        }
-        request = request
-            .arg_ms(ask.lease)
-            .arg(ask.owner.as_bytes())
-            .arg(count(ask.names).as_bytes());
-        request
+        acquire_all(ask)
     }
 
     fn read_acquire(&self, value: &Value) -> Option<Reply> {
@@ -78,7 +34,7 @@ impl Form for AllOf {
     }
 
     fn release(&self, ask: &Ask<'_>) -> Request {
-        give(ask)
+        release_all(ask)
     }
 
     fn undo(&self, ask: &Ask<'_>) -> Request {
@@ -119,8 +75,8 @@ impl Form for AllOf {
         })
     }
 
-    fn latch(&self, ask: &Ask<'_>) -> Option<Vec<u8>> {
-        latch(ask)
+    fn extend_counted(&self, ask: &Ask<'_>) -> Option<Request> {
+        extend_counted(ask)
     }
 
     fn renews_alone(&self, _ask: &Ask<'_>) -> bool {

@@ -6,10 +6,10 @@ use redis::Value;
 
 use super::{
     form::{
-        Absent, Ask, Beat, Ears, Extended, Form, Given, Held, Line, News, Reply, Waiting, left,
-        line_script,
+        Absent, Ask, Beat, Counting, Ears, Extended, Form, Given, Held, Line, News, Reply, Waiting,
+        counting, left, script_of,
     },
-    hash::{REENTRANT, latch, latch_life},
+    hash::{REENTRANT, extend_counted, with_holds, with_latch_life},
 };
 use crate::{
     names::{Names, companion},
@@ -22,18 +22,18 @@ use crate::{
 /// came and is back.
 const PLACE: Duration = Duration::from_secs(30);
 
-static TAKE: Script = line_script!("take_fair", "fair.lua", "take_fair.lua");
-static GIVE: Script = line_script!("give_fair", "fair.lua", "give_fair.lua");
-static BEAT: Script = line_script!("beat_fair", "fair.lua", "beat_fair.lua");
+static TAKE: Counting = counting!("take_fair", "fair.lua", "take_fair.lua");
+static GIVE: Counting = counting!("give_fair", "fair.lua", "give_fair.lua");
+static BEAT: Script = script_of!("beat_fair", "fair.lua", "beat_fair.lua");
 static FORCE_RELEASE: Script =
-    line_script!("force_release_fair", "fair.lua", "force_release_fair.lua");
+    script_of!("force_release_fair", "fair.lua", "force_release_fair.lua");
 
 /// RFairLock's format.
 #[derive(Debug)]
 pub(crate) struct Fair;
 
-fn request(script: &'static Script, names: &Names) -> Request {
-    Request::new(What::Script(script))
+fn request(script: What, names: &Names) -> Request {
+    Request::new(script)
         .key(names.key.as_bytes())
         .key(companion("redisson_lock_queue", &names.key).as_bytes())
         .key(companion("redisson_lock_timeout", &names.key).as_bytes())
@@ -42,37 +42,26 @@ fn request(script: &'static Script, names: &Names) -> Request {
 }
 
 fn give(ask: &Ask<'_>, undo: bool) -> Request {
-    let mut request = request(&GIVE, ask.names);
-    if let Some(latch) = latch(ask) {
-        request = request.key(&latch);
-    }
+    let request = with_holds(request(GIVE.of(ask), ask.names), ask, ask.owner);
     // Who asked for no place gives none up: one that stands there is somebody else's of the same name.
     let leaves = undo && ask.place.is_some();
-    request = request
+    let request = request
         .arg(ask.owner.as_bytes())
         .arg(ask.publish.as_bytes())
         .arg(if leaves { b"1" } else { b"0" });
-    match ask.ids {
-        Some(_) => request.arg_ms(latch_life(ask.lease)),
-        None => request,
-    }
+    with_latch_life(request, ask)
 }
 
 impl Form for Fair {
     fn acquire(&self, ask: &Ask<'_>) -> Request {
-        let mut request = request(&TAKE, ask.names);
-        if let Some(latch) = latch(ask) {
-            request = request.key(&latch);
-        }
-        request = request
+        let request = with_holds(request(TAKE.of(ask), ask.names), ask, ask.owner)
             .arg_ms(ask.lease)
             .arg(ask.owner.as_bytes())
             .arg(ask.publish.as_bytes());
-        request = match ask.place {
+        match ask.place {
             Some(_) => request.arg_ms(PLACE),
             None => request.arg(b"0"),
-        };
-        request
+        }
     }
 
     fn read_acquire(&self, value: &Value) -> Option<Reply> {
@@ -108,8 +97,8 @@ impl Form for Fair {
         REENTRANT.extend_arg(ask, request)
     }
 
-    fn latch(&self, ask: &Ask<'_>) -> Option<Vec<u8>> {
-        latch(ask)
+    fn extend_counted(&self, ask: &Ask<'_>) -> Option<Request> {
+        extend_counted(ask)
     }
 
     fn read_extend(&self, value: &Value) -> Option<Extended> {
@@ -125,7 +114,7 @@ impl Form for Fair {
     }
 
     fn force_release(&self, names: &Names, publish: &'static str) -> Request {
-        request(&FORCE_RELEASE, names).arg(publish.as_bytes())
+        request(What::Script(&FORCE_RELEASE), names).arg(publish.as_bytes())
     }
 
     fn line(&self) -> Option<&dyn Line> {
@@ -147,7 +136,7 @@ impl Line for Fair {
     }
 
     fn beat(&self, waiting: &Waiting<'_>) -> Request {
-        let request = request(&BEAT, waiting.names)
+        let request = request(What::Script(&BEAT), waiting.names)
             .arg(waiting.publish.as_bytes())
             .arg_ms(PLACE);
         let owners = waiting.owners.iter();

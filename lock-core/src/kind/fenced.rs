@@ -3,18 +3,15 @@
 use redis::Value;
 
 use super::{
-    form::{Ask, Extended, Form, Given, Held, Reply},
+    form::{Ask, Counting, Extended, Form, Given, Held, Reply, counting, script_of},
     hash::{self, REENTRANT},
 };
 use crate::{
     names::{Names, companion},
-    topology::{Request, Script, What},
+    topology::{Request, Script},
 };
 
-static ACQUIRE: Script = Script::new(
-    "acquire_fenced",
-    include_str!("../../scripts/acquire_fenced.lua"),
-);
+static ACQUIRE: Counting = counting!("acquire_fenced", "acquire_fenced.lua");
 
 /// RFencedLock's format. The counter has no end, as Redisson's, unless the caller gives it one.
 #[derive(Debug)]
@@ -23,13 +20,12 @@ pub(crate) struct Fenced;
 impl Form for Fenced {
     fn acquire(&self, ask: &Ask<'_>) -> Request {
         let counter = companion("redisson_lock_token", &ask.names.key);
-        let mut request = Request::new(What::Script(&ACQUIRE))
+        let request = Request::new(ACQUIRE.of(ask))
             .key(ask.names.key.as_bytes())
             .key(counter.as_bytes());
-        if let Some(latch) = hash::latch(ask) {
-            request = request.key(&latch);
-        }
-        request = request.arg_ms(ask.lease).arg(ask.owner.as_bytes());
+        let request = hash::with_holds(request, ask, ask.owner)
+            .arg_ms(ask.lease)
+            .arg(ask.owner.as_bytes());
         // A counter that ends before the lease would start over under its holder.
         match ask.token_life {
             Some(life) => request.arg_ms(life.max(ask.lease)),
@@ -74,8 +70,8 @@ impl Form for Fenced {
         REENTRANT.extend_arg(ask, request)
     }
 
-    fn latch(&self, ask: &Ask<'_>) -> Option<Vec<u8>> {
-        hash::latch(ask)
+    fn extend_counted(&self, ask: &Ask<'_>) -> Option<Request> {
+        hash::extend_counted(ask)
     }
 
     fn read_extend(&self, value: &Value) -> Option<Extended> {

@@ -17,8 +17,9 @@ pub(crate) struct Ask<'a> {
     pub(crate) lease: Duration,
     /// How many permits, where a kind counts them.
     pub(crate) count: u32,
-    /// Set if the owner may hold several times; a fresh owner holds once, which costs the server less.
-    pub(crate) ids: Option<Ids>,
+    /// What tells one acquire of an owner that may hold several times from its others, over all repetitions of it and of its release; a
+    /// fresh owner holds once, which costs the server less.
+    pub(crate) id: Option<u128>,
     /// How long a counter of tokens outlives its last use; `None` is for ever.
     pub(crate) token_life: Option<Duration>,
     /// `PUBLISH`, `SPUBLISH` or `BOTH`.
@@ -60,12 +61,6 @@ pub(crate) struct Heir {
     pub(crate) lease: Duration,
     pub(crate) token_life: Option<Duration>,
     pub(crate) waited: Duration,
-}
-
-/// What tells one acquire of an owner and its release from the others, over all their repetitions.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Ids {
-    pub(crate) acquire: u128,
 }
 
 /// The answer to an acquire.
@@ -163,12 +158,16 @@ pub(crate) trait Form: fmt::Debug + Send + Sync {
     fn extend_arg(&self, ask: &Ask<'_>, request: Request) -> Request;
     /// Lengthens the lease of one hold to `ask.lease` from now.
     fn extend(&self, ask: &Ask<'_>) -> Request {
-        let request = Request::new(What::Script(self.extend_script()));
-        let mut request = self.extend_keys(ask, request);
-        if let Some(latch) = self.latch(ask) {
-            request = request.key(&latch);
+        if let Some(request) = self.extend_counted(ask) {
+            return request;
         }
+        let request = Request::new(What::Script(self.extend_script()));
+        let request = self.extend_keys(ask, request);
         self.extend_arg(ask, request.arg_ms(ask.lease))
+    }
+    /// As `extend`, of an owner that may have several holds, each told by its acquire; `None` where its owner tells it.
+    fn extend_counted(&self, _ask: &Ask<'_>) -> Option<Request> {
+        None
     }
     /// Reads the answer for one hold.
     fn read_extend(&self, value: &redis::Value) -> Option<Extended>;
@@ -176,13 +175,9 @@ pub(crate) trait Form: fmt::Debug + Send + Sync {
     fn extend_key<'a>(&self, names: &'a Names) -> Cow<'a, str> {
         Cow::Borrowed(&names.key)
     }
-    /// The key by which the servers tell this hold from others of its owner, also where it is lengthened.
-    fn latch(&self, _ask: &Ask<'_>) -> Option<Vec<u8>> {
-        None
-    }
-    /// Whether a renewal of one hold is a request of its own. The script that renews many has no place for latches.
+    /// Whether a renewal of one hold is a request of its own. The script that renews many knows holds by their owners alone.
     fn renews_alone(&self, ask: &Ask<'_>) -> bool {
-        self.latch(ask).is_some()
+        self.extend_counted(ask).is_some()
     }
     /// Asks how it stands: who holds it, or how much is free.
     fn look(&self, names: &Names) -> Request;
@@ -207,7 +202,7 @@ pub(crate) trait Form: fmt::Debug + Send + Sync {
     /// Whether the server keeps the answers to this hold's acquire and release, so that a repetition is told
     /// from a first time, and a late acquire is kept out.
     fn has_latches(&self, ask: &Ask<'_>) -> bool {
-        ask.ids.is_some()
+        ask.id.is_some()
     }
     /// The channels that a release speaks on; none where waiters only poll.
     fn channels<'a>(&self, names: &'a Names) -> Vec<&'a str> {
@@ -393,16 +388,40 @@ pub(crate) fn left(pttl_ms: i64) -> Option<Duration> {
     u64::try_from(pttl_ms).ok().map(Duration::from_millis)
 }
 
-/// A script of a kind with a line: what all of the kind's scripts share, and its own text.
-macro_rules! line_script {
-    ($name:literal, $shared:literal, $own:literal) => {
+/// A script of several texts: what it shares with others, and its own.
+macro_rules! script_of {
+    ($name:expr, $($text:literal),+) => {
         Script::new(
             $name,
-            concat!(
-                include_str!(concat!("../../scripts/", $shared)),
-                include_str!(concat!("../../scripts/", $own))
-            ),
+            concat!($(include_str!(concat!("../../scripts/", $text))),+),
         )
     };
 }
-pub(super) use line_script;
+pub(super) use script_of;
+
+/// A script for owners that hold once, and for those that may hold several times, in front of which stands how their holds are counted.
+#[derive(Debug)]
+pub(super) struct Counting {
+    pub(super) once: Script,
+    pub(super) several: Script,
+}
+
+impl Counting {
+    pub(super) fn of(&'static self, ask: &Ask<'_>) -> What {
+        What::Script(match ask.id {
+            None => &self.once,
+            Some(_) => &self.several,
+        })
+    }
+}
+
+/// A script for both sorts of owner.
+macro_rules! counting {
+    ($name:literal, $($text:literal),+) => {
+        $crate::kind::form::Counting {
+            once: script_of!($name, $($text),+),
+            several: script_of!(concat!($name, "_counted"), "counted.lua", $($text),+),
+        }
+    };
+}
+pub(super) use counting;

@@ -4,18 +4,32 @@ use std::time::Duration;
 
 use redis::Value;
 
-use super::form::{Ask, Extended, Form, Given, Held, Ids, Reply, delete, held, left, listeners};
+use super::form::{
+    Ask, Counting, Extended, Form, Given, Held, Reply, counting, delete, held, left, listeners,
+    script_of,
+};
 use crate::{
-    names::Names,
+    names::{Names, companion},
     topology::{Request, Script, What},
 };
 
 static ACQUIRE: Script = Script::new("acquire", include_str!("../../scripts/acquire.lua"));
 static RELEASE: Script = Script::new("release", include_str!("../../scripts/release.lua"));
-static RELEASE_COUNTED: Script = Script::new(
-    "release_counted",
-    include_str!("../../scripts/release_counted.lua"),
+static ACQUIRE_ALL: Counting = counting!("acquire_all", "acquire_all.lua");
+static RELEASE_ALL: Counting = counting!("release_all", "release_all.lua");
+static ACQUIRE_COUNTED: Script = script_of!(
+    "acquire_counted",
+    "acquire_alone.lua",
+    "counted.lua",
+    "acquire_all.lua"
 );
+static RELEASE_COUNTED: Script = script_of!(
+    "release_counted",
+    "release_alone.lua",
+    "counted.lua",
+    "release_all.lua"
+);
+static EXTEND_COUNTED: Script = script_of!("extend_counted", "counted.lua", "extend_counted.lua");
 static EXTEND: Script = Script::new("extend", include_str!("../../scripts/extend.lua"));
 pub(super) static LOOK: Script = Script::new("look", include_str!("../../scripts/look.lua"));
 
@@ -53,14 +67,11 @@ const SPIN_PAUSE_MS: (u64, u64) = (1, 128);
 
 impl Form for Hash {
     fn acquire(&self, ask: &Ask<'_>) -> Request {
-        let Some(ids) = ask.ids else {
+        if ask.id.is_none() {
             let request = lock_alone(&ACQUIRE, ask.names);
             return request.arg_ms(ask.lease).arg(ask.owner.as_bytes());
-        };
-        let request = lock_alone(&ACQUIRE, ask.names)
-            .key(&acquire_latch(ask.names, ids))
-            .arg_ms(ask.lease)
-            .arg(ask.owner.as_bytes());
+        }
+        let request = acquire_by(What::Script(&ACQUIRE_COUNTED), ask);
         match self.reentrant {
             false => request.arg(b"once"),
             true => request,
@@ -80,9 +91,10 @@ impl Form for Hash {
     }
 
     fn release(&self, ask: &Ask<'_>) -> Request {
-        match ask.ids {
+        match ask.id {
             None => self.release_single(ask),
-            Some(ids) => release_counted(ask, ids),
+            // Such an owner is rare where waiters spin; it speaks there too, to nobody.
+            Some(_) => release_by(What::Script(&RELEASE_COUNTED), ask),
         }
     }
 
@@ -111,8 +123,8 @@ impl Form for Hash {
         request.arg(ask.owner.as_bytes())
     }
 
-    fn latch(&self, ask: &Ask<'_>) -> Option<Vec<u8>> {
-        latch(ask)
+    fn extend_counted(&self, ask: &Ask<'_>) -> Option<Request> {
+        extend_counted(ask)
     }
 
     fn read_extend(&self, value: &Value) -> Option<Extended> {
@@ -167,29 +179,74 @@ impl Hash {
     }
 }
 
-/// An owner with several holds is rare where waiters spin; it speaks there too, to nobody.
-fn release_counted(ask: &Ask<'_>, ids: Ids) -> Request {
-    lock_alone(&RELEASE_COUNTED, ask.names)
-        .key(&acquire_latch(ask.names, ids))
+/// Takes several locks as one.
+pub(super) fn acquire_all(ask: &Ask<'_>) -> Request {
+    acquire_by(ACQUIRE_ALL.of(ask), ask)
+}
+
+fn acquire_by(script: What, ask: &Ask<'_>) -> Request {
+    let request = with_keys(Request::new(script), ask.names);
+    with_holds(request, ask, ask.owner)
+        .arg_ms(ask.lease)
+        .arg(ask.owner.as_bytes())
+        .arg(ask.names.all().count().to_string().as_bytes())
+}
+
+/// Gives them back.
+pub(super) fn release_all(ask: &Ask<'_>) -> Request {
+    release_by(RELEASE_ALL.of(ask), ask)
+}
+
+fn release_by(script: What, ask: &Ask<'_>) -> Request {
+    let request = with_keys(Request::new(script), ask.names);
+    let request = with_holds(request, ask, ask.owner)
         .arg(ask.owner.as_bytes())
         .arg(ask.publish.as_bytes())
-        .arg(ask.names.channel.as_bytes())
-        .arg_ms(latch_life(ask.lease))
+        .arg(ask.names.all().count().to_string().as_bytes());
+    with_latch_life(with_channels(request, ask.names), ask)
+}
+
+/// Lengthens one hold of an owner that may have several. By its own acquire alone such a hold is given back and lengthened: a release
+/// that comes late, from a server that was silent or from a network that kept it, is no release of the owner's next hold.
+pub(super) fn extend_counted(ask: &Ask<'_>) -> Option<Request> {
+    ask.id?;
+    let request = with_keys(Request::new(What::Script(&EXTEND_COUNTED)), ask.names);
+    let request = with_holds(request, ask, ask.owner);
+    Some(request.arg_ms(ask.lease).arg(ask.owner.as_bytes()))
+}
+
+pub(super) fn with_keys(request: Request, names: &Names) -> Request {
+    let keys = names.all().map(|each| each.key.as_bytes());
+    keys.fold(request, Request::key)
+}
+
+pub(super) fn with_channels(request: Request, names: &Names) -> Request {
+    let channels = names.all().map(|each| each.channel.as_bytes());
+    channels.fold(request, Request::arg)
+}
+
+/// Adds what a server keeps of an owner that may have several holds: for each lock the list of them, which it counts in `field`, and
+/// the latch of this one.
+pub(super) fn with_holds(request: Request, ask: &Ask<'_>, field: &str) -> Request {
+    let Some(id) = ask.id else {
+        return request;
+    };
+    let list = |each: &Names| format!("{}:{field}", companion("locklab_holds_latch", &each.key));
+    let lists = ask.names.all().map(list);
+    let request = lists.fold(request, |request, list| request.key(list.as_bytes()));
+    request.key(&ask.names.latch("redisson_acquire_latch", id))
+}
+
+/// Adds for how long the answer to a release is kept, where it is.
+pub(super) fn with_latch_life(request: Request, ask: &Ask<'_>) -> Request {
+    match ask.id {
+        Some(_) => request.arg_ms(latch_life(ask.lease)),
+        None => request,
+    }
 }
 
 fn lock_alone(script: &'static Script, names: &Names) -> Request {
     Request::new(What::Script(script)).key(names.key.as_bytes())
-}
-
-/// What a server keeps of the acquire of an owner that may have several holds. By it alone a hold is given back and lengthened: a
-/// release that comes late, from a server that was silent or from a network that kept it, is no release of the owner's next hold.
-pub(super) fn latch(ask: &Ask<'_>) -> Option<Vec<u8>> {
-    ask.ids.map(|ids| acquire_latch(ask.names, ids))
-}
-
-/// The key that remembers one acquire.
-pub(super) fn acquire_latch(names: &Names, ids: Ids) -> Vec<u8> {
-    names.latch("redisson_acquire_latch", ids.acquire)
 }
 
 /// A lease of an hour is no reason to keep a key for each acquire and release that long.
@@ -205,13 +262,13 @@ pub(crate) fn latch_life(lease: Duration) -> Duration {
 mod tests {
     use super::*;
 
-    fn ask(names: &Names, ids: Option<Ids>) -> Ask<'_> {
+    fn ask(names: &Names, id: Option<u128>) -> Ask<'_> {
         Ask {
             names,
             owner: "u:7",
             lease: Duration::from_secs(30),
             count: 1,
-            ids,
+            id,
             token_life: None,
             publish: "PUBLISH",
             repeated: false,
@@ -255,15 +312,18 @@ mod tests {
     #[test]
     fn a_repeated_request_of_a_counted_owner_is_the_same_request() {
         let names = Names::new("n");
-        let ids = Ids { acquire: 1 };
         let (first, again) = (
-            REENTRANT.release(&ask(&names, Some(ids))),
-            REENTRANT.release(&ask(&names, Some(ids))),
+            REENTRANT.release(&ask(&names, Some(1))),
+            REENTRANT.release(&ask(&names, Some(1))),
         );
         assert_eq!(first.parts(), again.parts());
+        let (keys, _) = first.parts();
         assert_eq!(
-            first.parts().0[1],
-            "redisson_acquire_latch:{n}:00000000000000000000000000000001"
+            keys[1..],
+            [
+                "locklab_holds_latch:{n}:u:7",
+                "redisson_acquire_latch:{n}:00000000000000000000000000000001"
+            ]
         );
     }
 

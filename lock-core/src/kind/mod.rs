@@ -15,8 +15,8 @@ pub(crate) mod semaphore;
 use std::{fmt, str::FromStr};
 
 pub(crate) use form::{
-    Absent, Ask, Beat, Ears, Extended, Form, Given, Heir, Held, Ids, Line, News, Place as InLine,
-    Reply, Waiting,
+    Absent, Ask, Beat, Ears, Extended, Form, Given, Heir, Held, Line, News, Place as InLine, Reply,
+    Waiting,
 };
 pub(crate) use hash::LATCH_LIFE;
 

@@ -5,7 +5,7 @@ use std::{borrow::Cow, time::Duration};
 use redis::Value;
 
 use super::form::{
-    ANSWER_LIFE, Ask, Extended, Form, Given, Reply, delete, left, line_script, with_latch,
+    ANSWER_LIFE, Ask, Extended, Form, Given, Reply, delete, left, script_of, with_latch,
 };
 use crate::{
     asked::Once,
@@ -14,12 +14,12 @@ use crate::{
     topology::{Request, Script, What},
 };
 
-static TAKE: Script = line_script!("take_permits", "permits.lua", "take_permits.lua");
-static GIVE: Script = line_script!("give_permits", "permits.lua", "give_permits.lua");
-static LEASE: Script = line_script!("lease_permit", "permits.lua", "lease_permit.lua");
-static SET: Script = line_script!("set_permits", "permits.lua", "set_permits.lua");
-static COUNT: Script = line_script!("count_permits", "permits.lua", "count_permits.lua");
-static LIST: Script = line_script!("list_permits", "permits.lua", "list_permits.lua");
+static TAKE: Script = script_of!("take_permits", "permits.lua", "take_permits.lua");
+static GIVE: Script = script_of!("give_permits", "permits.lua", "give_permits.lua");
+static LEASE: Script = script_of!("lease_permit", "permits.lua", "lease_permit.lua");
+static SET: Script = script_of!("set_permits", "permits.lua", "set_permits.lua");
+static COUNT: Script = script_of!("count_permits", "permits.lua", "count_permits.lua");
+static LIST: Script = script_of!("list_permits", "permits.lua", "list_permits.lua");
 static EXTEND: Script = Script::new(
     "extend_permits",
     include_str!("../../scripts/extend_permits.lua"),

@@ -31,9 +31,9 @@ pub(crate) struct Plain;
 
 /// The value of one hold: the owner, and where the owner may come again, what tells this time from the others.
 pub(super) fn value<'a>(ask: &Ask<'a>) -> Cow<'a, str> {
-    match ask.ids {
+    match ask.id {
         None => ask.owner.into(),
-        Some(ids) => format!("{}:{:032x}", ask.owner, ids.acquire).into(),
+        Some(id) => format!("{}:{id:032x}", ask.owner).into(),
     }
 }
 

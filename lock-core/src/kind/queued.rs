@@ -8,7 +8,7 @@ use redis::Value;
 use super::{
     form::{
         Absent, Ask, Beat, Called, Ears, Extended, Form, Given, Held, Line, News, Reply, Waiting,
-        left, line_script,
+        left, script_of,
     },
     hash::REENTRANT,
     plain,
@@ -27,10 +27,10 @@ const ALIVE: Duration = Duration::from_secs(3);
 /// The next one, and the one who has the place after it.
 const HEIRS: usize = 2;
 
-static TAKE: Script = line_script!("take_queued", "queue.lua", "take_queued.lua");
-static GIVE: Script = line_script!("give_queued", "queue.lua", "give_queued.lua");
-static BEAT: Script = line_script!("beat_queued", "queue.lua", "beat_queued.lua");
-static FORCE_RELEASE: Script = line_script!(
+static TAKE: Script = script_of!("take_queued", "queue.lua", "take_queued.lua");
+static GIVE: Script = script_of!("give_queued", "queue.lua", "give_queued.lua");
+static BEAT: Script = script_of!("beat_queued", "queue.lua", "beat_queued.lua");
+static FORCE_RELEASE: Script = script_of!(
     "force_release_queued",
     "queue.lua",
     "force_release_queued.lua"

@@ -5,21 +5,23 @@ use std::{borrow::Cow, time::Duration};
 use redis::Value;
 
 use super::{
-    form::{Ask, Extended, Form, Given, Held, Reply, left, line_script, listeners},
-    hash::{REENTRANT, latch, latch_life},
+    form::{
+        Ask, Counting, Extended, Form, Given, Held, Reply, counting, left, listeners, script_of,
+    },
+    hash::{REENTRANT, with_holds, with_latch_life},
 };
 use crate::{
     names::{Names, companion},
     topology::{Request, Script, What},
 };
 
-static TAKE_READ: Script = line_script!("take_read", "rw.lua", "take_read.lua");
-static TAKE_WRITE: Script = line_script!("take_write", "rw.lua", "take_write.lua");
-static GIVE_READ: Script = line_script!("give_read", "rw.lua", "give_read.lua");
-static GIVE_WRITE: Script = line_script!("give_write", "rw.lua", "give_write.lua");
-static EXTEND: Script = line_script!("extend_rw", "rw.lua", "extend_rw.lua");
-static LOOK: Script = line_script!("look_rw", "rw.lua", "look_rw.lua");
-static FORCE_RELEASE: Script = line_script!("force_release_rw", "rw.lua", "force_release_rw.lua");
+static TAKE_READ: Counting = counting!("take_read", "rw.lua", "take_read.lua");
+static TAKE_WRITE: Counting = counting!("take_write", "rw.lua", "take_write.lua");
+static GIVE_READ: Counting = counting!("give_read", "rw.lua", "give_read.lua");
+static GIVE_WRITE: Counting = counting!("give_write", "rw.lua", "give_write.lua");
+static EXTEND: Counting = counting!("extend_rw", "rw.lua", "extend_rw.lua");
+static LOOK: Script = script_of!("look_rw", "rw.lua", "look_rw.lua");
+static FORCE_RELEASE: Script = script_of!("force_release_rw", "rw.lua", "force_release_rw.lua");
 
 /// One side of RReadWriteLock.
 #[derive(Debug)]
@@ -44,23 +46,25 @@ impl Side {
             Side::Read => &GIVE_READ,
             Side::Write => &GIVE_WRITE,
         };
-        let mut request = lock_alone(script, ask.names);
-        if let Some(latch) = latch(ask) {
-            request = request.key(&latch);
-        }
-        request = request
+        let request = lock_alone(script.of(ask), ask.names);
+        let request = with_holds(request, ask, &self.field(ask))
             .arg(ask.owner.as_bytes())
             .arg(ask.publish.as_bytes())
             .arg(ask.names.channel.as_bytes());
-        match ask.ids {
-            Some(_) => request.arg_ms(latch_life(ask.lease)),
-            None => request,
+        with_latch_life(request, ask)
+    }
+
+    /// Where the lock counts the holds of an owner.
+    fn field<'a>(&self, ask: &Ask<'a>) -> Cow<'a, str> {
+        match self {
+            Side::Read => Cow::Borrowed(ask.owner),
+            Side::Write => Cow::Owned(format!("{}:write", ask.owner)),
         }
     }
 }
 
-fn lock_alone(script: &'static Script, names: &Names) -> Request {
-    Request::new(What::Script(script)).key(names.key.as_bytes())
+fn lock_alone(script: What, names: &Names) -> Request {
+    Request::new(script).key(names.key.as_bytes())
 }
 
 /// The key that ends with an owner's first read hold.
@@ -76,20 +80,18 @@ impl Form for Side {
             Side::Read => &TAKE_READ,
             Side::Write => &TAKE_WRITE,
         };
-        let mut request = lock_alone(script, ask.names).key(writers.as_bytes());
-        if let Some(latch) = latch(ask) {
-            request = request.key(&latch);
-        }
-        request = request.arg_ms(ask.lease).arg(ask.owner.as_bytes());
-        request = match (self, ask.writers_first) {
+        let request = lock_alone(script.of(ask), ask.names).key(writers.as_bytes());
+        let request = with_holds(request, ask, &self.field(ask))
+            .arg_ms(ask.lease)
+            .arg(ask.owner.as_bytes());
+        match (self, ask.writers_first) {
             (Side::Read, Some(first)) => {
                 let patient = ask.place.is_none_or(|place| place.waited < first);
                 request.arg(if patient { b"1" } else { b"2" })
             }
             (Side::Write, Some(first)) if ask.place.is_some() => request.arg_ms(first),
             _ => request.arg(b"0"),
-        };
-        request
+        }
     }
 
     fn read_acquire(&self, value: &Value) -> Option<Reply> {
@@ -116,7 +118,7 @@ impl Form for Side {
     }
 
     fn extend_script(&self) -> &'static Script {
-        &EXTEND
+        &EXTEND.once
     }
 
     fn extend_keys(&self, ask: &Ask<'_>, request: Request) -> Request {
@@ -129,15 +131,14 @@ impl Form for Side {
     }
 
     fn extend_arg(&self, ask: &Ask<'_>, request: Request) -> Request {
-        let field = match self {
-            Side::Read => Cow::Borrowed(ask.owner),
-            Side::Write => Cow::Owned(format!("{}:write", ask.owner)),
-        };
-        request.arg(field.as_bytes())
+        request.arg(self.field(ask).as_bytes())
     }
 
-    fn latch(&self, ask: &Ask<'_>) -> Option<Vec<u8>> {
-        latch(ask)
+    fn extend_counted(&self, ask: &Ask<'_>) -> Option<Request> {
+        ask.id?;
+        let request = self.extend_keys(ask, Request::new(EXTEND.of(ask)));
+        let request = with_holds(request, ask, &self.field(ask));
+        Some(self.extend_arg(ask, request.arg_ms(ask.lease)))
     }
 
     fn read_extend(&self, value: &Value) -> Option<Extended> {
@@ -186,7 +187,7 @@ impl Form for Side {
     }
 
     fn force_release(&self, names: &Names, publish: &'static str) -> Request {
-        lock_alone(&FORCE_RELEASE, names)
+        lock_alone(What::Script(&FORCE_RELEASE), names)
             .arg(publish.as_bytes())
             .arg(names.channel.as_bytes())
             .arg(self.mode())

@@ -127,7 +127,7 @@ impl Form for Semaphore {
 }
 
 fn taken_latch(ask: &Ask<'_>) -> Vec<u8> {
-    latch_of_taking(ask.names, ask.ids.map_or(0, |ids| ids.acquire))
+    latch_of_taking(ask.names, ask.id.unwrap_or_default())
 }
 
 /// The key that remembers one acquire.
