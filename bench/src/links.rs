@@ -17,16 +17,9 @@ use redis::{
     aio::MultiplexedConnection,
 };
 
-use crate::subject::SubjectError;
+use lock_core::TopologyKind;
 
-/// The shape of a target, as its scheme says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Shape {
-    Single,
-    Sentinel,
-    Cluster,
-    Masters,
-}
+use crate::subject::SubjectError;
 
 /// What a server without the script says: it did not run, and can be sent in full.
 const NO_SCRIPT: &str = "the server does not have the script";
@@ -96,7 +89,7 @@ pub(crate) struct Alone {
 
 /// Connections to a target.
 pub(crate) struct Links {
-    shape: Shape,
+    shape: TopologyKind,
     /// `host:port`, or the path of a socket.
     endpoints: Vec<String>,
     /// `redis://user:password@` as the URL gives it.
@@ -124,19 +117,19 @@ impl Links {
             .split_once("://")
             .ok_or_else(|| bad("no scheme; write e.g. redis://127.0.0.1:6379"))?;
         let (shape, tls) = match scheme {
-            "redis" => (Shape::Single, false),
-            "rediss" => (Shape::Single, true),
+            "redis" => (TopologyKind::Single, false),
+            "rediss" => (TopologyKind::Single, true),
             "redis+unix" | "unix" => {
-                let mut links = Self::empty(Shape::Single, response_timeout);
+                let mut links = Self::empty(TopologyKind::Single, response_timeout);
                 links.prefix = "redis+unix://".into();
                 links.endpoints = vec![rest.to_owned()];
                 return Ok(links);
             }
-            "redis-sentinel" => (Shape::Sentinel, false),
-            "redis-cluster" => (Shape::Cluster, false),
-            "redlock" => (Shape::Masters, false),
-            "rediss-sentinel" => (Shape::Sentinel, true),
-            "rediss-cluster" => (Shape::Cluster, true),
+            "redis-sentinel" => (TopologyKind::Sentinel, false),
+            "redis-cluster" => (TopologyKind::Cluster, false),
+            "redlock" => (TopologyKind::Masters, false),
+            "rediss-sentinel" => (TopologyKind::Sentinel, true),
+            "rediss-cluster" => (TopologyKind::Cluster, true),
             _ => {
                 return Err(bad(
                     "unknown scheme; known are redis, redis+unix, redis-sentinel, redis-cluster, redlock",
@@ -159,19 +152,19 @@ impl Links {
             return Err(bad("no address"));
         }
         match shape {
-            Shape::Sentinel if path.is_empty() => {
+            TopologyKind::Sentinel if path.is_empty() => {
                 return Err(bad(
                     "no master name; write redis-sentinel://host:port/mymaster",
                 ));
             }
-            Shape::Sentinel => links.master_name = path.to_owned(),
+            TopologyKind::Sentinel => links.master_name = path.to_owned(),
             _ if path.is_empty() => {}
             _ => links.suffix = format!("/{path}"),
         }
         Ok(links)
     }
 
-    fn empty(shape: Shape, response_timeout: Duration) -> Self {
+    fn empty(shape: TopologyKind, response_timeout: Duration) -> Self {
         Links {
             shape,
             endpoints: Vec::new(),
@@ -185,7 +178,7 @@ impl Links {
         }
     }
 
-    pub(crate) fn shape(&self) -> Shape {
+    pub(crate) fn topology_kind(&self) -> TopologyKind {
         self.shape
     }
 
@@ -335,8 +328,8 @@ impl Links {
     /// Every server that stores data: masters and replicas.
     pub(crate) async fn data_nodes(&self) -> Result<Vec<String>, RedisError> {
         match self.shape {
-            Shape::Single | Shape::Masters => Ok(self.endpoints.clone()),
-            Shape::Sentinel => {
+            TopologyKind::Single | TopologyKind::Masters => Ok(self.endpoints.clone()),
+            TopologyKind::Sentinel => {
                 let mut nodes = vec![self.find_master().await?];
                 let mut cmd = redis::cmd("SENTINEL");
                 cmd.arg("REPLICAS").arg(&self.master_name);
@@ -349,7 +342,7 @@ impl Links {
                 );
                 Ok(nodes)
             }
-            Shape::Cluster => {
+            TopologyKind::Cluster => {
                 let ranges = self.slot_ranges().await?;
                 let mut nodes: Vec<String> = ranges.into_iter().flat_map(|(_, _, n)| n).collect();
                 nodes.sort();
@@ -435,14 +428,14 @@ impl Links {
 
     async fn owner_of(&self, key: &str) -> Result<String, RedisError> {
         match self.shape {
-            Shape::Single | Shape::Masters => Ok(self.endpoints[0].clone()),
-            Shape::Sentinel => {
+            TopologyKind::Single | TopologyKind::Masters => Ok(self.endpoints[0].clone()),
+            TopologyKind::Sentinel => {
                 if let Some(master) = &self.known.read().expect("no panic").master {
                     return Ok(master.clone());
                 }
                 self.find_master().await
             }
-            Shape::Cluster => {
+            TopologyKind::Cluster => {
                 let slot = lock_core::slot(key.as_bytes());
                 if let Some(owner) = self.slot_owner(slot) {
                     return Ok(owner);
@@ -521,7 +514,7 @@ impl Links {
     /// The first answer that is no error, asking the URL's addresses in turn, then those that are known.
     async fn first_answer(&self, cmd: &Cmd) -> Result<Value, RedisError> {
         let mut addresses = self.endpoints.clone();
-        if self.shape == Shape::Cluster {
+        if self.shape == TopologyKind::Cluster {
             let known = self.known.read().expect("no panic");
             let others = known
                 .connections

@@ -7,7 +7,7 @@
 
 use std::{error::Error, time::Duration};
 
-use lock_core::{Acquire, Client, ClientOptions, Kind, Shape, Target, Wait};
+use lock_core::{Acquire, Client, ClientOptions, Kind, Target, TopologyKind, Wait};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -18,8 +18,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let target: Target = url.parse()?;
     let client = Client::connect(&target, ClientOptions::default()).await?;
-    let kind = match target.shape() {
-        Shape::Masters => Kind::Redlock,
+    let kind = match target.topology_kind() {
+        TopologyKind::Masters => Kind::Redlock,
         _ => Kind::Reentrant,
     };
     let wait = Wait::AtMost(Duration::from_secs(60));

@@ -25,7 +25,7 @@ use crate::{
     returns::Returns,
     server_clock::ServerClock,
     servers::Servers,
-    target::{Shape, Target},
+    target::{Target, TopologyKind},
     topology::{self, Route, Secure, survey},
     turns::Turns,
     watchdog::Watchdog,
@@ -51,7 +51,7 @@ pub struct Client {
 pub(crate) struct Shared {
     id: String,
     pub(crate) options: ClientOptions,
-    shape: Shape,
+    shape: TopologyKind,
     /// Which servers, named alike by clients that name them alike.
     set: String,
     concerns: Vec<Concern>,
@@ -147,7 +147,7 @@ impl Client {
             inner: Arc::new(Shared {
                 id: fresh_id(),
                 options,
-                shape: target.shape(),
+                shape: target.topology_kind(),
                 set: target.set(),
                 concerns,
                 routes: routes.into(),
@@ -192,7 +192,7 @@ impl Client {
         let names = self.names(name, kind.form().naming()).map_err(invalid)?;
         let servers = match kind.place() {
             Place::Majority => Servers::Majority(Arc::clone(&self.inner.routes)),
-            Place::OneSet if self.inner.shape == Shape::Masters => {
+            Place::OneSet if self.inner.shape == TopologyKind::Masters => {
                 return Err(invalid(format!(
                     "a {kind} lock lives in one server set, and redlock:// is several; redlock is the kind for those"
                 )));
@@ -219,7 +219,7 @@ impl Client {
         of: fn(&str) -> Names,
     ) -> Result<(Names, Arc<dyn Route>), LockError> {
         let invalid = |why: String| LockError::local(ErrorKind::Invalid, "use", name, why);
-        if self.inner.shape == Shape::Masters {
+        if self.inner.shape == TopologyKind::Masters {
             let why = format!("a {word} lives in one server set, and redlock:// is several");
             return Err(invalid(why));
         }
@@ -266,7 +266,7 @@ impl Client {
             return Err("it needs a name".to_owned());
         }
         let names = of(name);
-        if self.inner.shape != Shape::Cluster {
+        if self.inner.shape != TopologyKind::Cluster {
             return Ok(names);
         }
         let Some(why) = names.split_slots() else {

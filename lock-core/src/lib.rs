@@ -163,5 +163,5 @@ pub use options::{PubSub, TlsOptions, UnknownPubSub};
 pub use permits::{Permit, PermitGuard, PermitId, Permits, UnknownPermitId};
 pub use read_write::ReadWrite;
 pub use semaphore::{Semaphore, SemaphoreGuard};
-pub use target::{Endpoint, Shape, Target, TargetError};
+pub use target::{Endpoint, Target, TargetError, TopologyKind};
 pub use topology::slot;

@@ -17,10 +17,9 @@ const SENTINEL_PORT: u16 = 26379;
 const SCHEMES: &str = "redis://, redis-sentinel://, redis-cluster://, redlock://, the same with TLS \
     (rediss://, rediss-sentinel://, rediss-cluster://, redlocks://), or redis+unix://";
 
-/// The shape of a deployment, as its URL's scheme says.
+/// The shape of a deployment, as its URL's scheme says. Exhaustive: who adds one has to look at every place that tells them apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Shape {
+pub enum TopologyKind {
     /// `redis://`, `rediss://`, `redis+unix://`
     Single,
     /// `redis-sentinel://`
@@ -100,7 +99,7 @@ impl fmt::Display for Endpoint {
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct Target {
-    pub(crate) shape: Shape,
+    pub(crate) shape: TopologyKind,
     pub(crate) endpoints: Vec<Endpoint>,
     pub(crate) master_name: Option<String>,
     pub(crate) username: Option<String>,
@@ -112,7 +111,7 @@ pub struct Target {
 
 impl Target {
     /// The shape.
-    pub fn shape(&self) -> Shape {
+    pub fn topology_kind(&self) -> TopologyKind {
         self.shape
     }
 
@@ -170,15 +169,15 @@ impl Target {
     fn scheme(&self) -> &'static str {
         let unix = matches!(self.endpoints.first(), Some(Endpoint::Unix(_)));
         match (self.shape, self.tls) {
-            (Shape::Single, _) if unix => "redis+unix",
-            (Shape::Single, false) => "redis",
-            (Shape::Single, true) => "rediss",
-            (Shape::Sentinel, false) => "redis-sentinel",
-            (Shape::Sentinel, true) => "rediss-sentinel",
-            (Shape::Cluster, false) => "redis-cluster",
-            (Shape::Cluster, true) => "rediss-cluster",
-            (Shape::Masters, false) => "redlock",
-            (Shape::Masters, true) => "redlocks",
+            (TopologyKind::Single, _) if unix => "redis+unix",
+            (TopologyKind::Single, false) => "redis",
+            (TopologyKind::Single, true) => "rediss",
+            (TopologyKind::Sentinel, false) => "redis-sentinel",
+            (TopologyKind::Sentinel, true) => "rediss-sentinel",
+            (TopologyKind::Cluster, false) => "redis-cluster",
+            (TopologyKind::Cluster, true) => "rediss-cluster",
+            (TopologyKind::Masters, false) => "redlock",
+            (TopologyKind::Masters, true) => "redlocks",
         }
     }
 }
@@ -198,21 +197,21 @@ fn read(url: &str) -> Result<Target, Fault> {
         return bad(format!("a target is a URL that starts with {SCHEMES}"));
     };
     let (shape, tls) = match scheme {
-        "redis" => (Shape::Single, false),
-        "rediss" => (Shape::Single, true),
-        "redis-sentinel" => (Shape::Sentinel, false),
-        "rediss-sentinel" | "rediss+sentinel" => (Shape::Sentinel, true),
-        "redis-cluster" => (Shape::Cluster, false),
-        "rediss-cluster" => (Shape::Cluster, true),
-        "redlock" => (Shape::Masters, false),
-        "redlocks" | "rediss-redlock" => (Shape::Masters, true),
+        "redis" => (TopologyKind::Single, false),
+        "rediss" => (TopologyKind::Single, true),
+        "redis-sentinel" => (TopologyKind::Sentinel, false),
+        "rediss-sentinel" | "rediss+sentinel" => (TopologyKind::Sentinel, true),
+        "redis-cluster" => (TopologyKind::Cluster, false),
+        "rediss-cluster" => (TopologyKind::Cluster, true),
+        "redlock" => (TopologyKind::Masters, false),
+        "redlocks" | "rediss-redlock" => (TopologyKind::Masters, true),
         "redis+unix" => return unix(rest),
         other => return refuse(other, format!("is no scheme: allowed are {SCHEMES}")),
     };
     let (credentials, rest) = split_credentials(rest)?;
     let (rest, parameters) = split_parameters(rest, tls)?;
     let (hosts, path) = rest.split_once('/').unwrap_or((rest, ""));
-    let port = if shape == Shape::Sentinel {
+    let port = if shape == TopologyKind::Sentinel {
         SENTINEL_PORT
     } else {
         SERVER_PORT
@@ -221,7 +220,7 @@ fn read(url: &str) -> Result<Target, Fault> {
         .split(',')
         .map(|host| endpoint(host, port))
         .collect::<Result<Vec<_>, _>>()?;
-    if shape == Shape::Single && endpoints.len() > 1 {
+    if shape == TopologyKind::Single && endpoints.len() > 1 {
         return bad(
                 "redis:// takes one address; several belong to redis-sentinel://, redis-cluster:// or redlock://"
                     .to_owned(),
@@ -308,7 +307,7 @@ fn unix(rest: &str) -> Result<Target, Fault> {
         );
     }
     Ok(Target {
-        shape: Shape::Single,
+        shape: TopologyKind::Single,
         endpoints: vec![Endpoint::Unix(PathBuf::from(decode(path, "path")?))],
         master_name: None,
         username,
@@ -401,10 +400,10 @@ fn endpoint(text: &str, default_port: u16) -> Result<Endpoint, Fault> {
     })
 }
 
-fn path_parts(shape: Shape, path: &str) -> Result<(Option<String>, u16), Fault> {
+fn path_parts(shape: TopologyKind, path: &str) -> Result<(Option<String>, u16), Fault> {
     match shape {
-        Shape::Single => Ok((None, database(path)?)),
-        Shape::Sentinel => {
+        TopologyKind::Single => Ok((None, database(path)?)),
+        TopologyKind::Sentinel => {
             let (name, rest) = path.split_once('/').unwrap_or((path, ""));
             if name.is_empty() {
                 return bad(
@@ -414,12 +413,12 @@ fn path_parts(shape: Shape, path: &str) -> Result<(Option<String>, u16), Fault> 
             }
             Ok((Some(decode(name, "master name")?), database(rest)?))
         }
-        Shape::Cluster | Shape::Masters if path.is_empty() => Ok((None, 0)),
-        Shape::Cluster => refuse(
+        TopologyKind::Cluster | TopologyKind::Masters if path.is_empty() => Ok((None, 0)),
+        TopologyKind::Cluster => refuse(
             path,
             "stands after the addresses: a cluster has no databases",
         ),
-        Shape::Masters => refuse(
+        TopologyKind::Masters => refuse(
             path,
             "stands after the addresses: redlock:// takes addresses only",
         ),

@@ -1,5 +1,5 @@
 //! Turns target URLs, good and bad, into targets or one clear message.
-use lock_core::{Endpoint, Shape, Target};
+use lock_core::{Endpoint, Target, TopologyKind};
 use proptest::prelude::*;
 
 fn parse(url: &str) -> Target {
@@ -20,11 +20,17 @@ fn tcp(host: &str, port: u16) -> Endpoint {
 
 #[test]
 fn each_scheme_has_its_shape() {
-    assert_eq!(parse("redis://h").shape(), Shape::Single);
-    assert_eq!(parse("rediss://h").shape(), Shape::Single);
+    assert_eq!(parse("redis://h").topology_kind(), TopologyKind::Single);
+    assert_eq!(parse("rediss://h").topology_kind(), TopologyKind::Single);
     assert!(parse("rediss-cluster://h").tls());
-    assert_eq!(parse("redis-cluster://a,b").shape(), Shape::Cluster);
-    assert_eq!(parse("redlock://a,b,c").shape(), Shape::Masters);
+    assert_eq!(
+        parse("redis-cluster://a,b").topology_kind(),
+        TopologyKind::Cluster
+    );
+    assert_eq!(
+        parse("redlock://a,b,c").topology_kind(),
+        TopologyKind::Masters
+    );
     let sentinel = parse("redis-sentinel://a,b:1/my%2Fmaster/3");
     assert_eq!(sentinel.master_name(), Some("my/master"));
     assert_eq!(sentinel.database(), 3);

@@ -13,7 +13,7 @@ use std::{
 use async_trait::async_trait;
 use lock_core::{
     Acquire, Client, ClientOptions, Durability, ErrorKind, Guard, GuardEvent, Kind, Lease,
-    LockError, MultiLock, Owner, Shape, Target, UnknownDurability, Wait,
+    LockError, MultiLock, Owner, Target, TopologyKind, UnknownDurability, Wait,
 };
 use tokio::sync::mpsc;
 
@@ -118,7 +118,7 @@ impl Subject for Engine {
             .target
             .parse()
             .map_err(|e| SubjectError::usage(format!("{e}")))?;
-        let masters = target.shape() == Shape::Masters;
+        let masters = target.topology_kind() == TopologyKind::Masters;
         if masters != self.kind.is_quorum() {
             return Err(SubjectError::usage(if masters {
                 format!(

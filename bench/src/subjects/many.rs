@@ -19,8 +19,10 @@ use super::{
     recipe::SET_NX_PX,
     steps::{Steps, cmd},
 };
+use lock_core::TopologyKind;
+
 use crate::{
-    links::{Links, Shape, Trouble},
+    links::{Links, Trouble},
     subject::{
         AcquireEnd, AcquireRequest, ConnectTo, Connected, LockClient, ReleaseEnd, Subject,
         SubjectError,
@@ -82,7 +84,7 @@ impl Subject for Many {
 
     async fn connect(&self, to: &ConnectTo) -> Result<Connected, SubjectError> {
         let links = Links::parse(&to.target, RESPONSE)?;
-        if links.shape() == Shape::Masters {
+        if links.topology_kind() == TopologyKind::Masters {
             return Err(SubjectError::usage(format!(
                 "{} lives in one deployment, not behind redlock://",
                 self.name

@@ -20,8 +20,10 @@ use super::{
     recipe::{Begins, Enters, Recipe, Renewal, Sides, Silence, Take, Tokens, Waits},
     steps::{Steps, cmd},
 };
+use lock_core::TopologyKind;
+
 use crate::{
-    links::{Links, Shape, Trouble},
+    links::{Links, Trouble},
     subject::{
         AcquireEnd, AcquireRequest, ConnectTo, Connected, LockClient, ReleaseEnd, Subject,
         SubjectError,
@@ -62,7 +64,7 @@ impl Subject for Naive {
     async fn connect(&self, to: &ConnectTo) -> Result<Connected, SubjectError> {
         let name = self.recipe.name;
         let links = Links::parse(&to.target, RESPONSE)?;
-        if links.shape() == Shape::Masters {
+        if links.topology_kind() == TopologyKind::Masters {
             return Err(SubjectError::usage(format!(
                 "{name} is a lock on one key: it takes redis://, redis-sentinel:// and redis-cluster:// targets, not redlock://"
             )));

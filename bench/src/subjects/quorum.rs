@@ -19,8 +19,10 @@ use super::{
     naive::{identity, no_grant, poll_pause},
     steps::cmd,
 };
+use lock_core::TopologyKind;
+
 use crate::{
-    links::{Links, Script, Shape, Trouble},
+    links::{Links, Script, Trouble},
     protocol::whole_ms,
     subject::{
         AcquireEnd, AcquireRequest, ConnectTo, Connected, LockClient, ReleaseEnd, Subject,
@@ -108,7 +110,7 @@ impl Subject for Quorum {
 
     async fn connect(&self, to: &ConnectTo) -> Result<Connected, SubjectError> {
         let links = Links::parse(&to.target, RESPONSE)?;
-        if links.shape() != Shape::Masters {
+        if links.topology_kind() != TopologyKind::Masters {
             return Err(SubjectError::usage(format!(
                 "{} takes several independent masters: a redlock:// target",
                 self.recipe.name

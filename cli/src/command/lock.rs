@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use lock_core::{
     Acquire, Client, ClientOptions, Durability, ErrorKind, Guard, Kind, Lease, Lock, LockError,
-    Shape, Target, Wait,
+    Target, TopologyKind, Wait,
 };
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -181,7 +181,7 @@ async fn acquire(lock: &Lock, options: &Options, terminal: &Terminal) -> Result<
 }
 
 pub(super) fn kind_of(asked: Option<&str>, target: &Target) -> anyhow::Result<Kind> {
-    let masters = target.shape() == Shape::Masters;
+    let masters = target.topology_kind() == TopologyKind::Masters;
     match asked {
         None if masters => Ok(Kind::Redlock),
         None => Ok(Kind::Reentrant),

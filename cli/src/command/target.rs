@@ -13,7 +13,7 @@ use cluster_config::{
     External, ExternalTarget, Handshake, Secret, SecureStream, Secured, Topology, TopologyKind,
     resolve_host,
 };
-use lock_core::{Endpoint, Shape, Target, diagnostics::TlsHandshake};
+use lock_core::{Endpoint, Target, diagnostics::TlsHandshake};
 use tokio::net::TcpStream;
 
 use super::bench::allow;
@@ -115,11 +115,11 @@ async fn found(url: &str, target: &Target, mine: bool) -> anyhow::Result<Externa
 }
 
 fn kind_of(target: &Target) -> TopologyKind {
-    match target.shape() {
-        Shape::Sentinel => TopologyKind::Sentinel,
-        Shape::Cluster => TopologyKind::Cluster,
-        Shape::Masters => TopologyKind::Masters,
-        _ => TopologyKind::Single,
+    match target.topology_kind() {
+        lock_core::TopologyKind::Sentinel => TopologyKind::Sentinel,
+        lock_core::TopologyKind::Cluster => TopologyKind::Cluster,
+        lock_core::TopologyKind::Masters => TopologyKind::Masters,
+        lock_core::TopologyKind::Single => TopologyKind::Single,
     }
 }
 

@@ -35,7 +35,7 @@ use self::{cluster::Cluster, dial::Dialer, node::Node, sentinel::Sentinel, singl
 use crate::{
     ClientOptions,
     clock::Instant,
-    target::{Shape, Target},
+    target::{Target, TopologyKind},
 };
 
 /// A reply. `value` never is a server error: those are [`NodeError`]s, also the ones that a script raises on purpose.
@@ -154,12 +154,14 @@ pub(crate) async fn connect(
     // A dial that takes all of its time has a moment left to say why.
     let deadline = Instant::now() + options.connect_timeout + Duration::from_millis(20);
     match target.shape {
-        Shape::Single | Shape::Masters => masters(target, options, tls, deadline).await,
-        Shape::Sentinel => {
+        TopologyKind::Single | TopologyKind::Masters => {
+            masters(target, options, tls, deadline).await
+        }
+        TopologyKind::Sentinel => {
             let sentinel = Sentinel::connect(target, options, tls, deadline).await?;
             Ok(vec![Arc::new(sentinel)])
         }
-        Shape::Cluster => {
+        TopologyKind::Cluster => {
             let dialer = Arc::new(Dialer::new(target, options, tls));
             let cluster = Cluster::connect(
                 target.endpoints.clone(),
