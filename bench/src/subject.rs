@@ -197,14 +197,14 @@ pub enum ClientEvent {
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{message}")]
 pub struct SubjectError {
-    /// What, and the mend.
+    /// What, and the remedy.
     pub message: String,
     /// No server answered (exit 69).
     pub unreachable: bool,
 }
 
 impl SubjectError {
-    /// Something the user has to mend: a name, a URL, a kind on the wrong target.
+    /// Something the user has to fix: a name, a URL, a kind on the wrong target.
     pub fn usage(message: impl Into<String>) -> Self {
         SubjectError {
             message: message.into(),

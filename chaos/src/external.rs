@@ -1,4 +1,4 @@
-//! Holds a scenario against somebody else's servers: what can be asked of them, and what cannot, by whom and how it is mended.
+//! Holds a scenario against somebody else's servers: what can be asked of them, and what cannot, by whom and what can be done about it.
 
 use cluster_config::{Role, Topology, TopologyKind};
 

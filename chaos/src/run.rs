@@ -119,11 +119,11 @@ pub enum Progress<'a> {
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{message}")]
 pub struct RunError {
-    /// What, and the mend.
+    /// What, and the remedy.
     pub message: String,
     /// A server, a package or an engine is missing, or no server answered (exit 69).
     pub missing: bool,
-    /// The user must mend an input (exit 65).
+    /// The user must fix an input (exit 65).
     pub usage: bool,
 }
 

@@ -92,7 +92,7 @@ proptest! {
         parsed(&text.into_iter().collect::<String>())?;
     }
 
-    /// Lines of small histories, put together as chance will have it: times are mended so that most can be read.
+    /// Lines of small histories, put together as chance will have it: times are corrected so that most can be read.
     #[test]
     fn any_history_is_judged_and_what_is_violated_is_proven(picks in prop::collection::vec((0..40_usize, 0..4_u64), 1..40)) {
         const FILES: [&str; 3] = [

@@ -272,7 +272,7 @@ fn only_name_and_kind_are_required() {
 
 #[test]
 fn a_lock_that_cannot_be_on_the_topology_is_refused_where_it_stands() {
-    for (topology, subject, mend) in [
+    for (topology, subject, remedy) in [
         ("masters", "lock-core:reentrant", "lock-core:redlock"),
         ("masters", "baseline:set-nx-px", "lock-core:redlock"),
         ("single", "lock-core:redlock", "kind = \"masters\""),
@@ -285,7 +285,7 @@ fn a_lock_that_cannot_be_on_the_topology_is_refused_where_it_stands() {
         let errors = errors.to_string();
         assert!(errors.starts_with("x.toml:5:11: "), "{errors}");
         assert!(
-            errors.contains(subject) && errors.contains(mend),
+            errors.contains(subject) && errors.contains(remedy),
             "{errors}"
         );
     }

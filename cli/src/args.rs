@@ -95,9 +95,9 @@ pub(crate) enum Command {
     Proxy(command::proxy::Options),
     /// What a lock says to its server, command by command, while it is taken, waited for and given back
     Trace(command::trace::Options),
-    /// Whether a driver of a lock library keeps to the driver protocol, step by step, and what to mend
+    /// Whether a driver of a lock library keeps to the driver protocol, step by step, and what to fix
     Conform(command::conform::Options),
-    /// What this machine, or a target, has, what it lacks, how to mend it
+    /// What this machine, or a target, has, what it lacks, how to fix it
     Doctor(command::doctor::Options),
     /// A completion script for a shell
     Completions(command::completions::Options),

@@ -1,4 +1,4 @@
-//! `conform` tells drivers that keep to the protocol from those that do not quite, and says what to mend.
+//! `conform` tells drivers that keep to the protocol from those that do not quite, and says what to fix.
 
 mod support;
 
@@ -71,7 +71,7 @@ fn each_way_of_being_wrong_is_found_where_it_is() {
             .iter()
             .find(|step| step["outcome"] == "broken")
             .expect("a broken step");
-        assert_ne!(step["mend"], "", "{mode}");
+        assert_ne!(step["remedy"], "", "{mode}");
     }
     // These go wrong in so many steps that it is enough to find the first one.
     for (mode, step) in [("wrong-id", "acquire"), ("deaf", "held")] {
@@ -117,7 +117,7 @@ fn the_report_is_written_as_markdown_and_junit() {
         &["conform", &driver, "--markdown", "c.md", "--junit", "c.xml"],
     );
     assert_eq!(code(&output), 1, "{}", stderr(&output));
-    assert!(stdout(&output).contains("mend   "), "{}", stdout(&output));
+    assert!(stdout(&output).contains("remedy  "), "{}", stdout(&output));
     let read = |name: &str| std::fs::read_to_string(dir.path().join(name)).expect(name);
     assert!(
         read("c.md").contains("| bye | broken | it exited with code 3 |"),

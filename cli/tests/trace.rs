@@ -137,7 +137,7 @@ fn doctor_judges_a_servers_settings() {
     assert_eq!(node["concerns"][0]["kind"], "forgets");
     assert_eq!(node["settings"]["maxmemory-policy"], "noeviction");
     let text = stdout(&run(dir.path(), &["doctor", &url]));
-    assert!(text.contains("mend: CONFIG SET appendonly yes"), "{text}");
+    assert!(text.contains("remedy: CONFIG SET appendonly yes"), "{text}");
 
     server.cli(&["CONFIG", "SET", "appendonly", "yes"]);
     let output = run(dir.path(), &["doctor", &url, "--json"]);

@@ -1,4 +1,4 @@
-//! Turns what went wrong with servers into one message: which node, what, the end of its log, and the mend.
+//! Turns what went wrong with servers into one message: which node, what, the end of its log, and the remedy.
 
 /// An error of a provisioner or of a running deployment.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

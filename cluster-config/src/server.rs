@@ -34,7 +34,7 @@ impl Server {
         if let Some((flavour, version)) = wanted_version(server) {
             return newest(server, flavour, version);
         }
-        let (path, mend) = match server {
+        let (path, remedy) = match server {
             "redis" | "valkey" => (named_or_in_path(server), package(server)),
             other if other.contains('/') => (
                 Some(PathBuf::from(other)).filter(|path| path.is_file()),
@@ -48,15 +48,15 @@ impl Server {
         };
         let Some(path) = path else {
             return Err(ClusterError::missing(format!(
-                "the server {server:?} was not found; {mend}"
+                "the server {server:?} was not found; {remedy}"
             )));
         };
         let found = ask_version(&path).map_err(|why| {
-            ClusterError::missing(format!("{} --version: {why}; {mend}", path.display()))
+            ClusterError::missing(format!("{} --version: {why}; {remedy}", path.display()))
         })?;
         if major_minor(&found.version).is_none_or(|found| found < OLDEST) {
             return Err(ClusterError::missing(format!(
-                "{} is version {}; {}.{} or newer is needed; {mend}",
+                "{} is version {}; {}.{} or newer is needed; {remedy}",
                 path.display(),
                 found.version,
                 OLDEST.0,
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn an_absent_server_names_the_mend_and_counts_as_missing() {
+    fn an_absent_server_names_the_remedy_and_counts_as_missing() {
         let error = Server::find("/nowhere/redis-server").unwrap_err();
         assert!(error.missing);
         assert!(error.message.contains("/nowhere/redis-server"), "{error}");

@@ -258,7 +258,7 @@ async fn proxied_links_are_refused_where_no_link_passes_this_machine() {
 }
 
 #[tokio::test]
-async fn an_image_that_nobody_has_is_named_with_the_mend() {
+async fn an_image_that_nobody_has_is_named_with_the_remedy() {
     if !engine::answers("containers an_image_that_nobody_has").await {
         return;
     }

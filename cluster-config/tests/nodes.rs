@@ -119,7 +119,7 @@ async fn own_configuration_lines_reach_every_data_node() {
 }
 
 #[tokio::test]
-async fn a_wished_port_is_used_and_one_in_use_is_named_with_the_mend() {
+async fn a_wished_port_is_used_and_one_in_use_is_named_with_the_remedy() {
     let free = lab_of(TopologyKind::Single, Links::Direct).await.nodes()[0]
         .address
         .port();
@@ -151,7 +151,7 @@ async fn a_bad_configuration_line_shows_the_end_of_the_log_and_leaves_nothing() 
         .await
         .unwrap_err();
     assert!(error.message.contains("maxmemory plenty"), "{error}");
-    assert!(error.message.contains("mend:"), "{error}");
+    assert!(error.message.contains("remedy:"), "{error}");
     assert!(!error.missing);
     assert!(dir.path().join("logs/n1.log").exists());
     assert!(!dir.path().join("nodes").exists());
@@ -165,7 +165,7 @@ async fn one_nodes_bad_line_names_that_node_and_takes_the_others_down() {
     far.config.insert("maxmemory".into(), "plenty".into());
     topology.nodes.push(far);
     let message = up_fails(&topology, None).await.message;
-    for part in ["far (127.0.0.12:", "logs/far.log", "maxmemory", "mend: "] {
+    for part in ["far (127.0.0.12:", "logs/far.log", "maxmemory", "remedy: "] {
         assert!(message.contains(part), "{part} is not in {message}");
     }
     let own = ProcessId::own().unwrap();

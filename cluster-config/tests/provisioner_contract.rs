@@ -117,7 +117,7 @@ async fn a_node_dies_sleeps_and_comes_back(name: &str) {
     lab.down().await.unwrap();
 }
 
-/// A line that the server refuses: which node, the end of its log, the mend; nothing stays.
+/// A line that the server refuses: which node, the end of its log, the remedy; nothing stays.
 async fn a_start_that_fails_says_why(name: &str) {
     let mut topology = topology(name, TopologyKind::Masters);
     topology.config.insert("maxmemory".into(), "plenty".into());
@@ -127,7 +127,7 @@ async fn a_start_that_fails_says_why(name: &str) {
         .await
         .unwrap_err();
     assert!(failed.message.contains("maxmemory plenty"), "{failed}");
-    assert!(failed.message.contains("mend:"), "{failed}");
+    assert!(failed.message.contains("remedy:"), "{failed}");
     assert!(!failed.missing);
     assert!(!dir.path().join("nodes").exists());
 }

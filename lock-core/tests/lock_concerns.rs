@@ -46,7 +46,7 @@ async fn a_server_that_forgets_and_evicts_is_said_to_be_dangerous_at_connect() {
         server.ok(&["CONFIG", "SET", setting, value]);
     }
     let good = client(&server.url(), Durability::None).await;
-    assert_eq!(good.concerns(), [], "mended");
+    assert_eq!(good.concerns(), [], "fixed");
     // What was found at connect stays; a survey asks anew.
     assert_eq!(bad.concerns().len(), 2);
     let reports = bad.survey().await;

@@ -68,7 +68,7 @@ async fn the_callers_bound_is_kept_whatever_is_silent() {
         relay.black_hole();
         let error = ask(&lock, "a black hole").await;
         assert_eq!(error.kind(), ErrorKind::Unknown, "{kind}: {error}");
-        relay.mend();
+        relay.heal();
         server.wait_for(&["EXISTS", kind.name()], |answer| answer == "0");
 
         let frozen = server.freeze();
@@ -83,7 +83,7 @@ async fn the_callers_bound_is_kept_whatever_is_silent() {
         server.ok(&["CLIENT", "KILL", "TYPE", "normal"]);
         relay.black_hole();
         ask(&lock, "nobody to connect to").await;
-        relay.mend();
+        relay.heal();
         server.wait_for(&["EXISTS", kind.name()], |answer| answer == "0");
     }
 }
@@ -117,7 +117,7 @@ async fn an_acquire_that_arrives_after_its_undo_is_undone_too() {
                 assert!(Instant::now() < until, "{name}: nothing is undone");
                 tokio::time::sleep(5 * MS).await;
             }
-            relay.mend();
+            relay.heal();
             // It may take a moment to arrive, so the lock must be free for a while.
             let mut free_since = Instant::now();
             let until = Instant::now() + PATIENCE;
@@ -174,7 +174,7 @@ async fn a_late_release_leaves_the_next_hold_alone(
     server.wait_for(&["KEYS", &latches], str::is_empty);
     let next = lock.acquire_with(mine).await.expect("free");
     let before = scripts_run(server);
-    relay.mend();
+    relay.heal();
     let until = Instant::now() + PATIENCE;
     while scripts_run(server) == before {
         assert!(Instant::now() < until, "{name}: it never arrived");
@@ -281,7 +281,7 @@ async fn a_holder_that_cannot_renew_is_told_before_another_enters() {
         }
         assert_eq!(told, 1, "{kind}");
         next.release().await.expect("held");
-        relay.mend();
+        relay.heal();
         drop(guard);
         server.wait_for(&["EXISTS", kind.name()], |answer| answer == "0");
     }

@@ -163,7 +163,7 @@ async fn bounds_are_kept(shape: &Deployed) {
     assert_eq!(latch.expect_err("silence").kind(), ErrorKind::Failed);
     assert!(began.elapsed() < PATIENCE / 4, "{:?}", began.elapsed());
     for relay in &shape.relays {
-        relay.mend();
+        relay.heal();
     }
     // What may have been taken comes back.
     let until = Instant::now() + PATIENCE;

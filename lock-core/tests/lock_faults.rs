@@ -49,13 +49,13 @@ async fn one_of_each(client: &Client) -> Vec<Guard> {
     guards
 }
 
-/// Renewals fail until `mend`; then each hold is renewed again and none was lost.
-async fn recovers(guards: &[Guard], mend: impl FnOnce()) {
+/// Renewals fail until `heal`; then each hold is renewed again and none was lost.
+async fn recovers(guards: &[Guard], heal: impl FnOnce()) {
     let mut events: Vec<_> = guards.iter().map(Guard::events).collect();
     let failing_since = Instant::now();
     // The first renewals, due after a third of the lease, fail.
     tokio::time::sleep(LEASE / 2).await;
-    mend();
+    heal();
     for (guard, events) in guards.iter().zip(&mut events) {
         loop {
             let event = tokio::time::timeout(PATIENCE, events.next()).await;
@@ -94,7 +94,7 @@ async fn a_renewal_that_fails_in_mid_lease_recovers() {
     let client = client(&relay.url(), options()).await;
     let guards = one_of_each(&client).await;
     relay.black_hole();
-    recovers(&guards, || relay.mend()).await;
+    recovers(&guards, || relay.heal()).await;
     all_released(guards).await;
 }
 

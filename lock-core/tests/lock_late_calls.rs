@@ -97,7 +97,7 @@ async fn a_call_that_is_nearly_over_is_claimed_before_it_is_believed() {
     let relay = Relay::start(server.address()).await;
     let (first, behind) = called_unheard(&server, &relay).await;
     tokio::time::sleep(UNCLAIMED - 350 * MS).await;
-    relay.mend();
+    relay.heal();
     let guard = first.await.expect("no panic").expect("its turn");
     let left = guard.valid_until() - Instant::now();
     assert!(left > MINUTE / 2, "{left:?} is left");
@@ -117,7 +117,7 @@ async fn a_call_that_is_over_costs_no_rank() {
     let holder = behind.await.expect("no panic").expect("its turn");
     let last = wait_for(&lock(&server, Kind::Queued).await);
     waits(&server, Kind::Queued, 1);
-    relay.mend();
+    relay.heal();
     // The first has read its call, and has a place again.
     waits(&server, Kind::Queued, 2);
     assert!(!first.is_finished(), "two at once");

@@ -219,7 +219,7 @@ async fn a_waiter_whose_connections_are_gone_is_passed_over() {
             assert!(guard.owner().starts_with(&holder[..36]), "{holder}");
         }
         let before = place_until(&server, kind, dead.id());
-        relay.mend();
+        relay.heal();
         // The next beat is not before the last one's answer: what was said before the second of these it has heard.
         let mut last = before;
         for _ in 0..3 {
@@ -575,7 +575,7 @@ async fn an_heir_of_a_release_whose_answer_is_lost_has_the_lock() {
                 first.abort();
             }
             release.await.expect("no panic").expect("held");
-            relay.mend();
+            relay.heal();
             if !leaves {
                 let guard = first.await.expect("no panic").expect("its turn");
                 guard.release().await.expect("held");

@@ -206,7 +206,7 @@ async fn a_silent_member_keeps_nobody_beyond_the_wait_and_holds_nothing() {
     assert!(!error.is_definite(), "{error}");
     assert!(began.elapsed() < PATIENCE / 2, "{:?}", began.elapsed());
     servers[0].wait_for(&["EXISTS", "n"], |answer| answer == "0");
-    relay.mend();
+    relay.heal();
     all_is_over(&servers[0], LEASE).await;
     all_is_over(&servers[1], LEASE).await;
 }

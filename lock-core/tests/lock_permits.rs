@@ -279,7 +279,7 @@ async fn one_try_that_is_lost_is_unknown_and_given_back() {
         if loss == Loss::Stranded {
             // It comes after its undo, which therefore is repeated.
             tokio::time::sleep(100 * MS).await;
-            relay.mend();
+            relay.heal();
             server.wait_for(&["ZCARD", HELD], |held| held == "1");
         }
         server.wait_for(&["GET", "n"], |free| free == "1");

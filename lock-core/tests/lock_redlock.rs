@@ -150,7 +150,7 @@ async fn a_release_that_comes_after_the_lease_leaves_the_owners_next_hold_alone(
     guard.release().await.expect("four of five have it");
     last.wait_for(&["EXISTS", "n"], |answer| answer == "0");
     last.ok(&["HSET", "n", &owner, "1"]);
-    relay.mend();
+    relay.heal();
     // When the release has come, the acquire is kept out for good.
     let latches = "for _, key in ipairs(redis.call('keys', '*acquire_latch*')) do return redis.call('get', key) end";
     last.wait_for(&["EVAL", latches, "0"], |answer| answer == "0");

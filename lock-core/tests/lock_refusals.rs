@@ -165,8 +165,8 @@ async fn a_cluster_that_is_down_or_moves_is_waited_for() {
         info.contains("cluster_state:fail")
     });
     let address = cluster.nodes[from].address();
-    let mend = move || redis_call(address)(&["CLUSTER", "ADDSLOTS", missing]);
-    passes(&lock, "CLUSTERDOWN", mend).await;
+    let heal = move || redis_call(address)(&["CLUSTER", "ADDSLOTS", missing]);
+    passes(&lock, "CLUSTERDOWN", heal).await;
 
     // A held lock moves with its slot: ASK for who comes new and for the release, MOVED afterwards.
     let guard = lock.acquire_with(minute()).await.expect("free");

@@ -273,7 +273,7 @@ async fn one_try_that_is_lost_is_unknown_and_given_back() {
             server.wait_for(&["KEYS", "redisson_acquire_latch*"], |latches| {
                 latches.lines().count() == 2
             });
-            relay.mend();
+            relay.heal();
             tokio::time::sleep(100 * MS).await;
         }
         server.wait_for(&["GET", "n"], |free| free == "4");
@@ -589,7 +589,7 @@ async fn a_take_that_comes_when_its_undo_is_forgotten_takes_nothing() {
         tokio::time::sleep(100 * MS).await;
     }
     let before = scripts_run(&server);
-    relay.mend();
+    relay.heal();
     let until = Instant::now() + PATIENCE;
     while scripts_run(&server) == before {
         assert!(Instant::now() < until, "it never comes");
@@ -616,6 +616,6 @@ async fn what_was_taken_behind_a_long_partition_is_given_back() {
     let taken = server.ok(&["KEYS", "redisson_acquire_latch*"]);
     let left: i64 = server.ok(&["PTTL", &taken]).parse().expect("ms");
     server.ok(&["PEXPIRE", &taken, &(left - 61_000).to_string()]);
-    relay.mend();
+    relay.heal();
     server.wait_for(&["GET", "n"], |free| free == "5");
 }

@@ -100,7 +100,7 @@ async fn a_silent_shard_delays_no_lock_and_no_renewal_on_another() {
     for guard in &held_on_bad {
         assert_eq!(guard.lost().await, LostReason::NotRenewed);
     }
-    deployed.relays[0].mend();
+    deployed.relays[0].heal();
     assert_eq!(kept.release().await.expect("held"), Released::Freed);
     // The shard is served again, also for whom it had lost.
     let again = lock(&bad).acquire_with(minute()).await.expect("it is back");
@@ -138,7 +138,7 @@ async fn silent_masters_keep_nobody_beyond_the_bound() {
         // Waiting for one of the silent would take the response timeout, 5 s.
         assert!(waited < 4000 * MS, "{silent} silent: waited {waited:?}");
         for relay in &deployed.relays {
-            relay.mend();
+            relay.heal();
         }
         deployed.only_latches_and_tokens_stay("n");
     }
@@ -183,7 +183,7 @@ async fn an_acquire_that_reaches_a_master_late_stays_on_none() {
             tokio::time::sleep(300 * MS).await;
             deployed.only_latches_and_tokens_stay("n");
             for relay in &deployed.relays {
-                relay.mend();
+                relay.heal();
             }
             let mut free_since = Instant::now();
             let until = Instant::now() + PATIENCE;

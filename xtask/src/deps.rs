@@ -124,7 +124,7 @@ pub(crate) fn check(metadata: &Metadata) -> Findings {
     for (name, versions) in versions {
         if versions.len() > 1 && !TWICE.iter().any(|(known, _)| *known == name) {
             findings.push(format!(
-                "{name} stands in the tree {} times ({}); mend it or give the reason in xtask/src/deps.rs",
+                "{name} stands in the tree {} times ({}); fix it or give the reason in xtask/src/deps.rs",
                 versions.len(),
                 versions.join(", ")
             ));

@@ -64,7 +64,7 @@ struct Slow {
 }
 
 impl Slow {
-    fn mend(&self) -> Vec<String> {
+    fn undo(&self) -> Vec<String> {
         self.since
             .iter()
             .filter_map(|(target, _)| {
@@ -91,7 +91,7 @@ impl FaultGuard for Slow {
     }
 
     async fn heal(self: Box<Self>) -> Healed {
-        let failed = self.mend();
+        let failed = self.undo();
         Healed {
             proof: self.proof(),
             failed: (!failed.is_empty()).then(|| failed.join("; ")),
@@ -101,6 +101,6 @@ impl FaultGuard for Slow {
 
 impl Drop for Slow {
     fn drop(&mut self) {
-        self.mend();
+        self.undo();
     }
 }

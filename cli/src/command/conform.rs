@@ -1,4 +1,4 @@
-//! Turns a driver program into a list of what it keeps of the driver protocol, and what is to be mended.
+//! Turns a driver program into a list of what it keeps of the driver protocol, and what to fix.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -171,8 +171,8 @@ fn text(driver: &str, found: &Conformity) -> String {
     }
     for step in broken(found) {
         out.push_str(&format!(
-            "\n{}\n  rule   {}\n  found  {}\n  mend   {}\n",
-            step.name, step.rule, step.found, step.mend
+            "\n{}\n  rule    {}\n  found   {}\n  remedy  {}\n",
+            step.name, step.rule, step.found, step.remedy
         ));
     }
     out.push_str(&format!("\n{}\n", summary(found)));
@@ -199,8 +199,8 @@ fn markdown(driver: &str, found: &Conformity) -> String {
     }
     for step in broken(found) {
         out.push_str(&format!(
-            "\n## {}\n\nRule: {}\n\nFound: {}\n\nMend: {}\n",
-            step.name, step.rule, step.found, step.mend
+            "\n## {}\n\nRule: {}\n\nFound: {}\n\nRemedy: {}\n",
+            step.name, step.rule, step.found, step.remedy
         ));
     }
     out
@@ -213,7 +213,7 @@ fn json(driver: &str, found: &Conformity) -> serde_json::Value {
         .iter()
         .map(|step| {
             serde_json::json!({
-                "name": step.name, "rule": step.rule, "outcome": word(step.outcome), "found": step.found, "mend": step.mend,
+                "name": step.name, "rule": step.rule, "outcome": word(step.outcome), "found": step.found, "remedy": step.remedy,
             })
         })
         .collect();
@@ -229,7 +229,7 @@ fn junit(driver: &str, found: &Conformity) -> anyhow::Result<String> {
         failure: (step.outcome == Outcome::Broken).then(|| {
             format!(
                 "rule: {}\nfound: {}\nmend: {}",
-                step.rule, step.found, step.mend
+                step.rule, step.found, step.remedy
             )
         }),
         skipped: (step.outcome == Outcome::Skipped).then(|| step.found.clone()),

@@ -1,4 +1,4 @@
-//! Turns this machine, or a target, into a list of what it has, what it lacks and how to mend it.
+//! Turns this machine, or a target, into a list of what it has, what it lacks and how to fix it.
 
 use std::net::TcpListener;
 use std::process::Command;
@@ -26,7 +26,7 @@ struct Finding {
     state: &'static str,
     found: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    mend: Option<String>,
+    remedy: Option<String>,
 }
 
 pub(crate) async fn run(
@@ -66,16 +66,16 @@ pub(crate) async fn run(
         }))?);
     } else {
         for finding in &findings {
-            let mend = finding
-                .mend
+            let remedy = finding
+                .remedy
                 .as_ref()
-                .map(|mend| format!("\n           {mend}"));
+                .map(|remedy| format!("\n           {remedy}"));
             terminal.result(&format!(
                 "{:<9}  {}: {}{}",
                 finding.state,
                 finding.what,
                 finding.found,
-                mend.unwrap_or_default()
+                remedy.unwrap_or_default()
             ));
         }
     }
@@ -97,13 +97,13 @@ fn server() -> Finding {
                 server.path.display(),
                 if server.has_tls() { "with" } else { "without" }
             ),
-            mend: None,
+            remedy: None,
         },
         Err(error) => Finding {
             what: "redis-server",
             state: "missing",
             found: error.to_string(),
-            mend: Some("`make setup` installs it, or: apt-get install redis-server".to_owned()),
+            remedy: Some("`make setup` installs it, or: apt-get install redis-server".to_owned()),
         },
     }
 }
@@ -111,7 +111,7 @@ fn server() -> Finding {
 /// What `--provisioner container` needs.
 #[cfg(feature = "containers")]
 async fn engine() -> Finding {
-    let (state, found, mend) = match cluster_config::engine().await {
+    let (state, found, remedy) = match cluster_config::engine().await {
         Ok(version) => ("ok", version, None),
         Err(error) => {
             let found = "none answers".to_owned();
@@ -128,7 +128,7 @@ async fn engine() -> Finding {
         what: "container engine",
         state,
         found,
-        mend,
+        remedy,
     }
 }
 
@@ -138,7 +138,9 @@ async fn engine() -> Finding {
         what: "container engine",
         state: "optional",
         found: "not asked for".to_owned(),
-        mend: Some("optional: this locklab was built without the feature `containers`".to_owned()),
+        remedy: Some(
+            "optional: this locklab was built without the feature `containers`".to_owned(),
+        ),
     }
 }
 
@@ -149,13 +151,13 @@ fn loopback() -> Finding {
             what: "loopback addresses",
             state: "ok",
             found: "127.0.0.x and 127.0.1.x can be listened on".to_owned(),
-            mend: None,
+            remedy: None,
         },
         Err(error) => Finding {
             what: "loopback addresses",
             state: "missing",
             found: format!("127.0.0.11 or 127.0.1.11 cannot be listened on: {error}"),
-            mend: Some(
+            remedy: Some(
                 "Linux has them; elsewhere add aliases to the loopback interface".to_owned(),
             ),
         },
@@ -168,7 +170,7 @@ fn cores() -> Finding {
         what: "cores",
         state: "ok",
         found: cores.to_string(),
-        mend: (cores < 2).then(|| {
+        remedy: (cores < 2).then(|| {
             "with one core, clients and servers take turns: read latencies with care".to_owned()
         }),
     }
@@ -181,25 +183,25 @@ fn open_files() -> Finding {
         what: "open files",
         state: "ok",
         found: format!("limit {soft}"),
-        mend: (soft < 1024)
+        remedy: (soft < 1024)
             .then(|| "raise it (ulimit -n 4096) before a run with many connections".to_owned()),
     }
 }
 
-fn optional(program: &'static str, args: &[&str], mend: &str) -> Finding {
+fn optional(program: &'static str, args: &[&str], remedy: &str) -> Finding {
     let answer = Command::new(program).args(args).output();
     match answer {
         Ok(output) if output.status.success() => Finding {
             what: program,
             state: "ok",
             found: String::from_utf8_lossy(&output.stdout).trim().to_owned(),
-            mend: None,
+            remedy: None,
         },
         _ => Finding {
             what: program,
             state: "optional",
             found: "not here".to_owned(),
-            mend: Some(mend.to_owned()),
+            remedy: Some(remedy.to_owned()),
         },
     }
 }

@@ -76,7 +76,7 @@ fn node_json(report: &ServerReport, concerns: &[Concern]) -> Value {
                 "severity": word(concern.severity),
                 "found": concern.found,
                 "why": concern.why,
-                "mend": concern.mend,
+                "remedy": concern.remedy,
             })
         })
         .collect();
@@ -119,11 +119,11 @@ fn node_text(report: &ServerReport, concerns: &[Concern]) -> String {
     }
     for concern in concerns {
         text.push_str(&format!(
-            "\n  {:<7}  {}\n             {}\n             mend: {}",
+            "\n  {:<7}  {}\n             {}\n             remedy: {}",
             word(concern.severity),
             concern.found,
             concern.why,
-            concern.mend
+            concern.remedy
         ));
     }
     text

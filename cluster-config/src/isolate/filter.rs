@@ -129,7 +129,7 @@ impl PacketGuard {
         for rule in std::mem::take(&mut self.rules) {
             let args: Vec<String> = ["-D".to_owned()].into_iter().chain(rule.spec()).collect();
             iptables(&args).map_err(|why| {
-                ClusterError::new(format!("cannot mend {} -> {}: {why}", rule.from, rule.to))
+                ClusterError::new(format!("cannot heal {} -> {}: {why}", rule.from, rule.to))
             })?;
         }
         Ok(())

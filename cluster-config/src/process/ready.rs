@@ -44,7 +44,7 @@ impl Patience {
             if let Some(status) = fleet.ended(&node.name) {
                 return Err(ClusterError::new(format!(
                     "{} ({}) ended while it was starting: {status}; {}\n\
-                     mend: correct the line that the log complains about, or free what it names as taken",
+                     remedy: correct the line that the log complains about, or free what it names as taken",
                     node.name,
                     node.address,
                     log_end(&node.log)
@@ -57,7 +57,7 @@ impl Patience {
             if Instant::now() > self.until {
                 return Err(ClusterError::new(format!(
                     "{} ({}) was not ready within {:?}: {missing}; {}\n\
-                     mend: give it more time, or fewer nodes, if this machine is loaded",
+                     remedy: give it more time, or fewer nodes, if this machine is loaded",
                     node.name,
                     node.address,
                     self.timeout,

@@ -1,4 +1,4 @@
-//! Turns what a server says about itself into what is dangerous for locks there, why, and how to mend it. Pure.
+//! Turns what a server says about itself into what is dangerous for locks there, why, and how to fix it. Pure.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -73,7 +73,7 @@ pub struct Concern {
     /// What can happen.
     pub why: &'static str,
     /// What to do about it.
-    pub mend: &'static str,
+    pub remedy: &'static str,
 }
 
 impl fmt::Display for Concern {
@@ -81,7 +81,7 @@ impl fmt::Display for Concern {
         write!(
             f,
             "{}: {}: {}; {}",
-            self.node, self.found, self.why, self.mend
+            self.node, self.found, self.why, self.remedy
         )
     }
 }
@@ -298,12 +298,24 @@ struct Concerns<'a> {
 }
 
 impl Concerns<'_> {
-    fn danger(&mut self, kind: ConcernKind, found: String, why: &'static str, mend: &'static str) {
-        self.add(Severity::Danger, kind, found, why, mend);
+    fn danger(
+        &mut self,
+        kind: ConcernKind,
+        found: String,
+        why: &'static str,
+        remedy: &'static str,
+    ) {
+        self.add(Severity::Danger, kind, found, why, remedy);
     }
 
-    fn caution(&mut self, kind: ConcernKind, found: String, why: &'static str, mend: &'static str) {
-        self.add(Severity::Caution, kind, found, why, mend);
+    fn caution(
+        &mut self,
+        kind: ConcernKind,
+        found: String,
+        why: &'static str,
+        remedy: &'static str,
+    ) {
+        self.add(Severity::Caution, kind, found, why, remedy);
     }
 
     fn add(
@@ -312,7 +324,7 @@ impl Concerns<'_> {
         kind: ConcernKind,
         found: String,
         why: &'static str,
-        mend: &'static str,
+        remedy: &'static str,
     ) {
         self.all.push(Concern {
             kind,
@@ -320,7 +332,7 @@ impl Concerns<'_> {
             node: self.node.to_owned(),
             found,
             why,
-            mend,
+            remedy,
         });
     }
 }

@@ -77,7 +77,7 @@ impl Secure {
             let alert = error.get_ref().and_then(|inner| inner.downcast_ref());
             DialError {
                 code: None,
-                // A peer that speaks plain Redis or refuses us says so the same way each time; a cut link may mend.
+                // A peer that speaks plain Redis or refuses us says so the same way each time; a cut link may recover.
                 fatal: matches!(
                     alert,
                     Some(Error::InvalidCertificate(_) | Error::InvalidMessage(_))

@@ -41,7 +41,7 @@ pub enum Loss {
     Reset,
     /// It is delivered so much later, and what is behind it waits.
     Late(Duration),
-    /// The connection is closed to the client, and the command reaches the server only when the relay is mended.
+    /// The connection is closed to the client, and the command reaches the server only when the relay is healed.
     Stranded,
 }
 
@@ -60,8 +60,8 @@ struct Plan {
     connections: AtomicU64,
     /// Connections below this number deliver nothing, in neither direction; what they took in they keep.
     held_below: watch::Sender<u64>,
-    /// Tells that the relay was mended.
-    mended: watch::Sender<()>,
+    /// Tells that the relay was healed.
+    healed: watch::Sender<()>,
     /// Every answer comes so much later.
     delay_us: AtomicU64,
 }
@@ -82,7 +82,7 @@ impl Relay {
             lost: AtomicUsize::new(0),
             connections: AtomicU64::new(0),
             held_below: watch::Sender::new(0),
-            mended: watch::Sender::new(()),
+            healed: watch::Sender::new(()),
             delay_us: AtomicU64::new(0),
         });
         let accepting = tokio::spawn({
@@ -150,9 +150,9 @@ impl Relay {
     }
 
     /// What was held is delivered, also for those who have gone away meanwhile.
-    pub fn mend(&self) {
+    pub fn heal(&self) {
         self.plan.held_below.send_replace(0);
-        self.plan.mended.send_replace(());
+        self.plan.healed.send_replace(());
     }
 }
 
@@ -174,7 +174,7 @@ struct Way {
 
 async fn commands(way: Arc<Way>, mut from: OwnedReadHalf, mut to: OwnedWriteHalf) {
     let plan = &way.plan;
-    let mut mended = plan.mended.subscribe();
+    let mut healed = plan.healed.subscribe();
     let mut bytes = vec![0; 65_536];
     while let Ok(read) = from.read(&mut bytes).await
         && read > 0
@@ -189,10 +189,10 @@ async fn commands(way: Arc<Way>, mut from: OwnedReadHalf, mut to: OwnedWriteHalf
             *way.loss.lock().expect("no panic") = Some(how);
             plan.lost.fetch_add(1, Ordering::SeqCst);
             if how == Loss::Stranded {
-                mended.mark_unchanged();
+                healed.mark_unchanged();
                 way.cut.notify_one();
                 drop(from);
-                let _ = mended.changed().await;
+                let _ = healed.changed().await;
                 let _ = to.write_all(&bytes[..read]).await;
                 // The server is to read it before it sees the end of the connection.
                 tokio::time::sleep(Duration::from_secs(1)).await;

@@ -328,7 +328,7 @@ fn compare(reader: &mut Reader<'_>) -> Result<(Compare, usize), GrammarError> {
         .find(|compare| compare.words() == sign.text)
         .map(|compare| (compare, sign.column))
         .ok_or_else(|| {
-            let mend = if sign.text == "=" {
+            let remedy = if sign.text == "=" {
                 "; did you mean `==`?"
             } else {
                 ""
@@ -336,7 +336,7 @@ fn compare(reader: &mut Reader<'_>) -> Result<(Compare, usize), GrammarError> {
             error(
                 sign.column,
                 format!(
-                    "`{}` is no comparison{mend}; there are <, <=, >, >=, ==, !=",
+                    "`{}` is no comparison{remedy}; there are <, <=, >, >=, ==, !=",
                     sign.text
                 ),
             )

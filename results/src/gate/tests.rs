@@ -144,7 +144,7 @@ fn a_lock_that_never_came_back_has_no_good_recovery() {
 }
 
 #[test]
-fn every_error_has_its_place_and_a_mend() {
+fn every_error_has_its_place_and_a_remedy() {
     for (condition, column, words) in [
         ("", 1, "p99(acquire) < 5ms"),
         ("cycels > 5", 1, "did you mean `cycles`?"),

@@ -1,4 +1,4 @@
-//! Turns a driver program into a list of steps, each kept or not, with what came instead and how to mend it.
+//! Turns a driver program into a list of steps, each kept or not, with what came instead and how to fix it.
 //!
 //! Two processes of the driver talk to one target, and what one is told is checked against what the other one got. Nothing is asked that
 //! the protocol does not have; a step that a driver says it cannot do is skipped and says so.
@@ -64,8 +64,8 @@ pub struct Step {
     pub outcome: Outcome,
     /// What was found: figures where it was kept, what came instead where it was not, or why it was skipped.
     pub found: String,
-    /// What to mend; empty where there is nothing.
-    pub mend: &'static str,
+    /// What to fix; empty where there is nothing.
+    pub remedy: &'static str,
 }
 
 /// What was found of a driver.

@@ -140,21 +140,21 @@ impl<'a> Trial<'a> {
 
     fn note(
         &mut self,
-        (name, rule, mend): Rule,
+        (name, rule, remedy): Rule,
         found: Result<String, Result<NotAsked, String>>,
         told: &mut impl FnMut(&Step),
     ) {
-        let (outcome, found, mend) = match found {
+        let (outcome, found, remedy) = match found {
             Ok(remark) => (Outcome::Kept, remark, ""),
             Err(Ok(NotAsked(why))) => (Outcome::Skipped, why, ""),
-            Err(Err(wrong)) => (Outcome::Broken, wrong, mend),
+            Err(Err(wrong)) => (Outcome::Broken, wrong, remedy),
         };
         let step = Step {
             name,
             rule,
             outcome,
             found,
-            mend,
+            remedy,
         };
         told(&step);
         self.result.steps.push(step);

@@ -1,9 +1,9 @@
-//! What each step asks of a driver, and what to mend where it is not kept.
+//! What each step asks of a driver, and what to fix where it is not kept.
 
-/// A rule: its name, what it asks, and what to mend.
+/// A rule: its name, what it asks, and what to fix.
 pub(super) type Rule = (&'static str, &'static str, &'static str);
 
-/// Every step: its name, what a driver has to do, and what to mend if it does not.
+/// Every step: its name, what a driver has to do, and what to fix if it does not.
 pub const STEPS: &[Rule] = &[
     HELLO,
     VERSION,
