@@ -13,7 +13,8 @@ use crate::process::fleet::{Fleet, lose_data};
 use crate::process::ready::{Patience, hurry_sentinel};
 use crate::proxy::Proxies;
 use crate::{
-    ClusterError, Data, LinkFault, LinkHarm, LinkTable, Node, Party, Role, Topology, registry, wire,
+    ClusterError, Data, LinkFault, LinkFaultGuard, LinkTable, Node, Party, Role, Topology,
+    registry, wire,
 };
 
 /// Longest wait for one node's answer to ROLE; a node that is slower counts as unreachable.
@@ -269,19 +270,19 @@ impl Deployment {
     }
 
     /// Puts a fault on the bytes that flow over each of these links (from, to), on open connections and on later ones: by the embedded
-    /// proxies, or by the Toxiproxy server through which links were led. The harms are in the order of the links.
+    /// proxies, or by the Toxiproxy server through which links were led. The faults are in the order of the links.
     ///
     /// # Errors
     /// Links are direct; or the Toxiproxy server cannot do this ([`LinkFault::by_toxiproxy`]) or does not answer, and then nothing of it stays.
-    pub async fn harm(
+    pub async fn apply(
         &self,
         links: &[(Party, Party)],
         fault: &LinkFault,
-    ) -> Result<Vec<LinkHarm>, ClusterError> {
+    ) -> Result<Vec<LinkFaultGuard>, ClusterError> {
         let table = self.links()?;
         if let Some(relay) = self.proxies.as_ref().and_then(Proxies::relay) {
-            let guards = relay.harm(links.to_vec(), fault).await?;
-            return Ok(guards.into_iter().map(LinkHarm::from).collect());
+            let guards = relay.apply(links.to_vec(), fault).await?;
+            return Ok(guards.into_iter().map(LinkFaultGuard::from).collect());
         }
         let apply = |(from, to): &(Party, Party)| table.apply(from, to, fault.clone()).into();
         Ok(links.iter().map(apply).collect())

@@ -58,7 +58,7 @@ pub use process::Process;
 pub use provisioner::{Links, Provisioner, UpOptions};
 pub use proxy::{LinkEffect, LinkFault, LinkGuard, LinkTable, MessageWatch, Pattern};
 pub use registry::{Running, RunningNode, Swept, down_by_id, own_dir, running, sweep};
-pub use relay::LinkHarm;
+pub use relay::LinkFaultGuard;
 pub use server::Server;
 pub use slot::slot_of;
 pub use state_dir::state_dir;

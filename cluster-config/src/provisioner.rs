@@ -25,7 +25,7 @@ pub struct UpOptions {
     pub dir: PathBuf,
     /// Whether faults on links will be wanted.
     pub links: Links,
-    /// The API of a Toxiproxy server on this machine that harms proxied links in the embedded proxies' place, as far as it can
+    /// The API of a Toxiproxy server on this machine that faults proxied links in the embedded proxies' place, as far as it can
     /// ([`LinkFault::by_toxiproxy`](crate::LinkFault::by_toxiproxy)).
     pub toxiproxy: Option<SocketAddr>,
     /// Longest wait for readiness. Default 30 s.

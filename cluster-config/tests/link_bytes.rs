@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use cluster_config::LinkFault;
 use support::PATIENCE;
-use support::wire::{STRANGER, Wire, harm, node, proxied_single};
+use support::wire::{STRANGER, Wire, fault, node, proxied_single};
 use tokio::io::AsyncReadExt;
 use tokio::time::timeout;
 
@@ -14,7 +14,7 @@ use tokio::time::timeout;
 async fn a_thin_pipe_makes_bytes_wait_for_each_other() {
     let (lab, announced) = proxied_single().await;
     let mut client = Wire::to(announced).await;
-    let pipe = harm(
+    let pipe = fault(
         &lab,
         &STRANGER,
         &node("n1"),
@@ -40,7 +40,7 @@ async fn a_thin_pipe_makes_bytes_wait_for_each_other() {
 async fn a_pipe_of_no_width_holds_everything_until_the_heal() {
     let (lab, announced) = proxied_single().await;
     let mut client = Wire::to(announced).await;
-    let pipe = harm(
+    let pipe = fault(
         &lab,
         &STRANGER,
         &node("n1"),
@@ -55,7 +55,7 @@ async fn a_pipe_of_no_width_holds_everything_until_the_heal() {
 #[tokio::test]
 async fn an_early_end_lets_exactly_its_bytes_pass() {
     let (lab, announced) = proxied_single().await;
-    let close = harm(
+    let close = fault(
         &lab,
         &node("n1"),
         &STRANGER,
@@ -80,7 +80,7 @@ async fn slices_arrive_whole_and_one_after_the_other() {
     let (lab, announced) = proxied_single().await;
     let mut client = Wire::to(announced).await;
     let delay = Duration::from_millis(30);
-    let slice = harm(
+    let slice = fault(
         &lab,
         &node("n1"),
         &STRANGER,
@@ -98,7 +98,7 @@ async fn slices_arrive_whole_and_one_after_the_other() {
 async fn corrupted_bytes_are_other_bytes_and_as_many() {
     let (lab, announced) = proxied_single().await;
     let mut client = Wire::to(announced).await;
-    let corrupt = harm(
+    let corrupt = fault(
         &lab,
         &node("n1"),
         &STRANGER,
@@ -127,12 +127,12 @@ async fn a_lost_packet_is_a_late_one_and_what_is_always_lost_waits_for_the_heal(
     let (lab, announced) = proxied_single().await;
     let mut client = Wire::to(announced).await;
     let loss = |rate| LinkFault::Loss { rate, burst: 1 };
-    let all = harm(&lab, &STRANGER, &node("n1"), loss(1.0));
+    let all = fault(&lab, &STRANGER, &node("n1"), loss(1.0));
     client.send("PING").await;
     assert!(client.is_silent().await);
     assert_eq!(all.heal().bytes, 6);
     client.expect("+PONG\r\n").await;
-    let some = harm(&lab, &node("n1"), &STRANGER, loss(0.5));
+    let some = fault(&lab, &node("n1"), &STRANGER, loss(0.5));
     // By luck alone a thousand in a row would have to pass before this failed.
     for _ in 0..1000 {
         let started = Instant::now();

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use cluster_config::{LinkFault, LinkGuard, Links, Party, TopologyKind};
-use support::wire::{SILENCE, STRANGER, Wire, harm, new_connection_ends, node, proxied_single};
+use support::wire::{SILENCE, STRANGER, Wire, fault, new_connection_ends, node, proxied_single};
 use support::{Lab, PATIENCE, eventually, lab_of, masters};
 use tokio::io::AsyncReadExt;
 use tokio::time::timeout;
@@ -25,7 +25,7 @@ async fn a_delay_holds_up_a_burst_once_and_not_each_of_its_pieces() {
     let mut client = Wire::to(announced).await;
     client.send("PING").await;
     client.expect("+PONG\r\n").await;
-    let delay = harm(&lab, &STRANGER, &node("n1"), late(100));
+    let delay = fault(&lab, &STRANGER, &node("n1"), late(100));
     let started = Instant::now();
     for _ in 0..100 {
         client.send("PING").await;
@@ -53,7 +53,7 @@ async fn a_healed_delay_sets_free_what_it_held() {
     let (lab, announced) = proxied_single().await;
     let mut client = Wire::to(announced).await;
     // Longer than any wait of this test.
-    let delay = harm(&lab, &node("n1"), &STRANGER, late(600_000));
+    let delay = fault(&lab, &node("n1"), &STRANGER, late(600_000));
     client.send("PING").await;
     assert!(client.is_silent().await);
     drop(delay);
@@ -64,13 +64,13 @@ async fn a_healed_delay_sets_free_what_it_held() {
 async fn delays_on_one_link_add_up_and_a_cut_wins() {
     let (lab, announced) = proxied_single().await;
     let mut client = Wire::to(announced).await;
-    let _one = harm(&lab, &STRANGER, &node("n1"), late(60));
-    let _two = harm(&lab, &STRANGER, &node("n1"), late(70));
+    let _one = fault(&lab, &STRANGER, &node("n1"), late(60));
+    let _two = fault(&lab, &STRANGER, &node("n1"), late(70));
     let started = Instant::now();
     client.send("PING").await;
     client.expect("+PONG\r\n").await;
     assert!(started.elapsed() >= Duration::from_millis(130));
-    let cut = harm(&lab, &STRANGER, &node("n1"), LinkFault::Cut);
+    let cut = fault(&lab, &STRANGER, &node("n1"), LinkFault::Cut);
     client.send("PING").await;
     assert!(client.is_silent().await);
     drop(cut);
@@ -83,7 +83,7 @@ async fn a_cut_holds_bytes_and_new_connections_closes_nothing_and_heals() {
     let mut old = Wire::to(announced).await;
     old.send("PING").await;
     old.expect("+PONG\r\n").await;
-    let cut = harm(&lab, &STRANGER, &node("n1"), LinkFault::Cut);
+    let cut = fault(&lab, &STRANGER, &node("n1"), LinkFault::Cut);
     old.send("INCR k").await;
     let mut new = Wire::to(announced).await;
     new.send("INCR k").await;
@@ -106,7 +106,7 @@ async fn a_cut_holds_bytes_and_new_connections_closes_nothing_and_heals() {
 async fn a_cut_answer_leaves_a_command_that_took_effect() {
     let (lab, announced) = proxied_single().await;
     let mut client = Wire::to(announced).await;
-    let cut = harm(&lab, &node("n1"), &STRANGER, LinkFault::Cut);
+    let cut = fault(&lab, &node("n1"), &STRANGER, LinkFault::Cut);
     client.send("SET k v").await;
     eventually("the write arrives", async || {
         lab.command("n1", &["EXISTS", "k"]).await.unwrap() == "1"
@@ -139,7 +139,7 @@ async fn a_close_travels_through_the_proxy_but_not_through_a_cut() {
     .await;
 
     let client = named().await;
-    let cut = harm(&lab, &STRANGER, &node("n1"), LinkFault::Cut);
+    let cut = fault(&lab, &STRANGER, &node("n1"), LinkFault::Cut);
     drop(client);
     tokio::time::sleep(SILENCE).await;
     assert_eq!(server_sees(&lab, "lab").await, 1);
@@ -164,14 +164,14 @@ async fn a_server_that_is_gone_ends_its_connections_and_new_ones() {
 #[tokio::test]
 async fn refuse_and_reset_end_connections_until_they_heal() {
     let (lab, announced) = proxied_single().await;
-    for fault in [LinkFault::Refuse, LinkFault::Reset] {
+    for kind in [LinkFault::Refuse, LinkFault::Reset] {
         let mut old = Wire::to(announced).await;
         old.send("PING").await;
         old.expect("+PONG\r\n").await;
-        let guard = harm(&lab, &STRANGER, &node("n1"), fault.clone());
-        assert!(old.has_ended().await, "{fault:?}");
-        assert!(new_connection_ends(announced).await, "{fault:?}");
-        assert!(guard.heal().connections >= 2, "{fault:?}");
+        let guard = fault(&lab, &STRANGER, &node("n1"), kind.clone());
+        assert!(old.has_ended().await, "{kind:?}");
+        assert!(new_connection_ends(announced).await, "{kind:?}");
+        assert!(guard.heal().connections >= 2, "{kind:?}");
         let mut new = Wire::to(announced).await;
         new.send("PING").await;
         new.expect("+PONG\r\n").await;
@@ -184,7 +184,7 @@ async fn an_existing_connection_is_reset_and_not_merely_closed() {
     let mut client = Wire::to(announced).await;
     client.send("PING").await;
     client.expect("+PONG\r\n").await;
-    let _reset = harm(&lab, &STRANGER, &node("n1"), LinkFault::Reset);
+    let _reset = fault(&lab, &STRANGER, &node("n1"), LinkFault::Reset);
     let read = timeout(PATIENCE, client.0.read_u8()).await.unwrap();
     assert_eq!(
         read.unwrap_err().kind(),
@@ -203,7 +203,7 @@ async fn a_cut_replication_link_fails_wait_while_clients_are_served() {
         );
     }
     let cuts: Vec<LinkGuard> = ["n2", "n3"]
-        .map(|replica| harm(&lab, &node("n1"), &node(replica), LinkFault::Cut))
+        .map(|replica| fault(&lab, &node("n1"), &node(replica), LinkFault::Cut))
         .into();
     let mut client = Wire::to(lab.nodes()[0].announced).await;
     client.send("SET k v").await;
@@ -225,8 +225,8 @@ async fn an_isolated_master_is_replaced_and_steps_down_after_the_heal() {
     let mut cuts = Vec::new();
     for other in lab.nodes().iter().skip(1) {
         let other = node(&other.name);
-        cuts.push(harm(&lab, &isolated, &other, LinkFault::Cut));
-        cuts.push(harm(&lab, &other, &isolated, LinkFault::Cut));
+        cuts.push(fault(&lab, &isolated, &other, LinkFault::Cut));
+        cuts.push(fault(&lab, &other, &isolated, LinkFault::Cut));
     }
     // Both call themselves master: asked past the proxies, so the cut does not hide the old one.
     eventually("there are two masters", async || {
@@ -317,7 +317,7 @@ async fn clients_are_told_apart_by_the_process_that_owns_the_connection() {
 
     for (harmed, other) in [(1, "two"), (2, "one")] {
         let before = counter(other).await;
-        let cut = harm(&lab, &Party::Client(harmed), &node("n1"), LinkFault::Cut);
+        let cut = fault(&lab, &Party::Client(harmed), &node("n1"), LinkFault::Cut);
         one.increments("one");
         two.increments("two");
         eventually("the other client is served", async || {

@@ -3,7 +3,7 @@
 mod support;
 
 use cluster_config::{LinkFault, Links, Party, Pattern, TopologyKind};
-use support::wire::{STRANGER, Wire, harm, node, proxied_single};
+use support::wire::{STRANGER, Wire, fault, node, proxied_single};
 use support::{PATIENCE, eventually, lab_of};
 use tokio::time::timeout;
 
@@ -30,7 +30,7 @@ fn lost(words: &str, nth: u64, count: u64) -> LinkFault {
 #[tokio::test]
 async fn the_reply_to_the_third_command_that_matches_is_held_and_then_arrives() {
     let (lab, announced) = proxied_single().await;
-    let hold = harm(&lab, &node("n1"), &STRANGER, held("INCR k", 3, 1));
+    let hold = fault(&lab, &node("n1"), &STRANGER, held("INCR k", 3, 1));
     let mut client = Wire::to(announced).await;
     let mut other = Wire::to(announced).await;
     // In one burst, so that the replies come in few pieces.
@@ -50,7 +50,7 @@ async fn the_reply_to_the_third_command_that_matches_is_held_and_then_arrives() 
 #[tokio::test]
 async fn a_held_command_has_not_happened_until_the_heal() {
     let (lab, announced) = proxied_single().await;
-    let hold = harm(&lab, &STRANGER, &node("n1"), held("SET", 1, 1));
+    let hold = fault(&lab, &STRANGER, &node("n1"), held("SET", 1, 1));
     let mut client = Wire::to(announced).await;
     client.send("PING").await;
     client.expect("+PONG\r\n").await;
@@ -69,7 +69,7 @@ async fn a_held_command_has_not_happened_until_the_heal() {
 #[tokio::test]
 async fn a_lost_reply_leaves_an_effect_and_no_other_reply_takes_its_place() {
     let (lab, announced) = proxied_single().await;
-    let drop = harm(&lab, &node("n1"), &STRANGER, lost("INCR", 2, 1));
+    let drop = fault(&lab, &node("n1"), &STRANGER, lost("INCR", 2, 1));
     let mut client = Wire::to(announced).await;
     client.send("INCR k").await;
     client.expect(":1\r\n").await;
@@ -88,7 +88,7 @@ async fn a_lost_reply_leaves_an_effect_and_no_other_reply_takes_its_place() {
 #[tokio::test]
 async fn a_lost_command_never_happens_and_neither_does_what_follows_it() {
     let (lab, announced) = proxied_single().await;
-    let _drop = harm(&lab, &STRANGER, &node("n1"), lost("DEL", 1, 1));
+    let _drop = fault(&lab, &STRANGER, &node("n1"), lost("DEL", 1, 1));
     let mut client = Wire::to(announced).await;
     client.send("SET k v").await;
     client.expect("+OK\r\n").await;
@@ -102,7 +102,7 @@ async fn a_lost_command_never_happens_and_neither_does_what_follows_it() {
 #[tokio::test]
 async fn a_lost_message_of_a_channel_is_all_that_is_lost() {
     let (lab, announced) = proxied_single().await;
-    let drop = harm(&lab, &node("n1"), &STRANGER, lost("message news*", 1, 1));
+    let drop = fault(&lab, &node("n1"), &STRANGER, lost("message news*", 1, 1));
     for hello in ["PING", "HELLO 3"] {
         let mut subscriber = Wire::to(announced).await;
         subscriber.send(hello).await;
@@ -135,7 +135,7 @@ async fn a_lost_message_of_a_channel_is_all_that_is_lost() {
 #[tokio::test]
 async fn the_answer_to_a_command_in_a_transaction_is_that_of_the_transaction() {
     let (lab, announced) = proxied_single().await;
-    let hold = harm(&lab, &node("n1"), &STRANGER, held("INCR", 1, 1));
+    let hold = fault(&lab, &node("n1"), &STRANGER, held("INCR", 1, 1));
     let mut client = Wire::to(announced).await;
     client.send("MULTI\r\nINCR k\r\nEXEC").await;
     client.expect("+OK\r\n+QUEUED\r\n").await;
@@ -147,7 +147,7 @@ async fn the_answer_to_a_command_in_a_transaction_is_that_of_the_transaction() {
 #[tokio::test]
 async fn a_write_can_be_held_on_its_way_to_a_replica() {
     let lab = lab_of(TopologyKind::Sentinel, Links::Proxied).await;
-    let hold = harm(&lab, &node("n1"), &node("n2"), held("SET held", 1, 1));
+    let hold = fault(&lab, &node("n1"), &node("n2"), held("SET held", 1, 1));
     let mut client = Wire::to(lab.nodes()[0].announced).await;
     client.send("SET passes v").await;
     client.expect("+OK\r\n").await;

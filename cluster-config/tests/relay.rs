@@ -5,8 +5,8 @@ mod support;
 use std::time::{Duration, Instant};
 
 use cluster_config::{
-    Deployment, LinkFault, LinkHarm, Links, Party, Process, Provisioner, Topology, TopologyKind,
-    UpOptions,
+    Deployment, LinkFault, LinkFaultGuard, Links, Party, Process, Provisioner, Topology,
+    TopologyKind, UpOptions,
 };
 use support::toxiproxy::Api;
 use support::wire::{STRANGER, Wire, new_connection_ends, node};
@@ -24,9 +24,9 @@ async fn through(api: &Api, kind: TopologyKind) -> (Deployment, TempDir) {
     (deployment, dir)
 }
 
-async fn harm(lab: &Deployment, from: &Party, to: &Party, fault: LinkFault) -> LinkHarm {
+async fn fault(lab: &Deployment, from: &Party, to: &Party, fault: LinkFault) -> LinkFaultGuard {
     let links = [(from.clone(), to.clone())];
-    lab.harm(&links, &fault).await.unwrap().remove(0)
+    lab.apply(&links, &fault).await.unwrap().remove(0)
 }
 
 /// How many proxies of ours the server has. Long lists come in chunks, so that the text is searched and not parsed.
@@ -44,7 +44,7 @@ async fn a_cut_holds_what_is_said_and_closes_nothing() {
         let mut old = Wire::to(announced).await;
         old.send("INCR k").await;
         old.expect(":1\r\n").await;
-        let cut = harm(&lab, &STRANGER, &server, LinkFault::Cut).await;
+        let cut = fault(&lab, &STRANGER, &server, LinkFault::Cut).await;
         old.send("INCR k").await;
         let mut new = Wire::to(announced).await;
         new.send("INCR k").await;
@@ -65,7 +65,7 @@ async fn a_cut_holds_what_is_said_and_closes_nothing() {
 
         // The other way: the command takes effect, and its answer waits.
         let mut client = Wire::to(announced).await;
-        let cut = harm(&lab, &server, &STRANGER, LinkFault::Cut).await;
+        let cut = fault(&lab, &server, &STRANGER, LinkFault::Cut).await;
         client.send("SET k v").await;
         eventually("the answer is held", async || cut.effect().bytes == 5).await;
         assert!(client.is_silent().await);
@@ -76,7 +76,7 @@ async fn a_cut_holds_what_is_said_and_closes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn delays_add_up_and_a_dropped_harm_heals() {
+async fn delays_add_up_and_a_dropped_fault_heals() {
     for api in Api::both().await {
         let (lab, _dir) = through(&api, TopologyKind::Single).await;
         let late = |ms| LinkFault::Delay {
@@ -84,15 +84,15 @@ async fn delays_add_up_and_a_dropped_harm_heals() {
             jitter: Duration::ZERO,
         };
         let mut client = Wire::to(lab.nodes()[0].announced).await;
-        let one = harm(&lab, &STRANGER, &node("n1"), late(60)).await;
-        let two = harm(&lab, &STRANGER, &node("n1"), late(70)).await;
+        let one = fault(&lab, &STRANGER, &node("n1"), late(60)).await;
+        let two = fault(&lab, &STRANGER, &node("n1"), late(70)).await;
         let started = Instant::now();
         client.send("PING").await;
         client.expect("+PONG\r\n").await;
         assert!(started.elapsed() >= Duration::from_millis(130));
         assert_eq!((one.effect().bytes, two.effect().bytes), (6, 6));
         drop((one, two));
-        let long = harm(&lab, &STRANGER, &node("n1"), late(600_000)).await;
+        let long = fault(&lab, &STRANGER, &node("n1"), late(600_000)).await;
         client.send("PING").await;
         assert!(client.is_silent().await);
         drop(long);
@@ -108,14 +108,14 @@ async fn connections_end_at_a_refusal_and_after_their_last_byte() {
         let mut client = Wire::to(announced).await;
         client.send("PING").await;
         client.expect("+PONG\r\n").await;
-        let refused = harm(&lab, &STRANGER, &node("n1"), LinkFault::Refuse).await;
+        let refused = fault(&lab, &STRANGER, &node("n1"), LinkFault::Refuse).await;
         assert!(client.has_ended().await);
         assert!(new_connection_ends(announced).await);
         assert_eq!(refused.heal().await.unwrap().connections, 2);
 
         let mut client = Wire::to(announced).await;
         let closed = LinkFault::CloseAfter { bytes: 10 };
-        let closed = harm(&lab, &node("n1"), &STRANGER, closed).await;
+        let closed = fault(&lab, &node("n1"), &STRANGER, closed).await;
         client.send("PING").await;
         client.expect("+PONG\r\n").await;
         client.send("PING").await;
@@ -135,7 +135,7 @@ async fn links_of_servers_are_told_apart_and_nothing_stays_at_the_server() {
         let write: [&[&str]; 2] = [&["SET", "k", "v"], &["WAIT", "2", "300"]];
         let patience = Duration::from_secs(20);
         // One replica's acknowledgements, and neither the other's nor any client.
-        let cut = harm(&lab, &node("n2"), &node("n1"), LinkFault::Cut).await;
+        let cut = fault(&lab, &node("n2"), &node("n1"), LinkFault::Cut).await;
         let answers = lab.commands("n1", &write, patience).await.unwrap();
         assert_eq!(answers, ["OK", "1"], "{}", api.name());
         assert!(cut.effect().bytes > 0);
@@ -161,7 +161,7 @@ async fn what_a_toxiproxy_cannot_do_is_refused_and_its_absence_named() {
     let api = Api::ours().await;
     let (lab, _dir) = through(&api, TopologyKind::Single).await;
     let links = [(STRANGER, node("n1"))];
-    let error = lab.harm(&links, &LinkFault::Reset).await.unwrap_err();
+    let error = lab.apply(&links, &LinkFault::Reset).await.unwrap_err();
     assert!(error.message.contains("reset_peer"), "{error}");
     let dir = scratch();
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

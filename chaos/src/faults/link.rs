@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use cluster_config::{LinkFault, LinkHarm, Party};
+use cluster_config::{LinkFault, LinkFaultGuard, Party};
 use futures_util::future::join_all;
 
 use super::packets;
@@ -59,12 +59,12 @@ pub(super) const PARTITION: FaultKind = FaultKind {
     fault: &packets::Cut,
 };
 
-/// A fault that puts one harm of the proxies on every link it names.
+/// A fault that puts one fault of the proxies on every link it names.
 pub(super) struct OnLinks(pub(super) fn(&Injection) -> LinkFault);
 
 /// What is said of harmed links on which nothing was harmed: where messages are chosen, others may well have passed.
-fn untouched(harm: &LinkFault) -> String {
-    match harm {
+fn untouched(fault: &LinkFault) -> String {
+    match fault {
         LinkFault::Drop { nth, .. } | LinkFault::Hold { nth, .. } => format!(
             "no message on these links matched while it lasted{}",
             match nth {
@@ -105,10 +105,10 @@ impl Fault for OnLinks {
                 "it names no link between two parties".to_owned(),
             ));
         }
-        let harm = (self.0)(injection);
-        let guards = world.deployment.harm(&links, &harm).await?;
+        let fault = (self.0)(injection);
+        let guards = world.deployment.apply(&links, &fault).await?;
         Ok(Box::new(Linked {
-            untouched: untouched(&harm),
+            untouched: untouched(&fault),
             names: injection.targets.iter().map(Target::to_string).collect(),
             guards,
         }))
@@ -118,7 +118,7 @@ impl Fault for OnLinks {
 struct Linked {
     names: Vec<String>,
     untouched: String,
-    guards: Vec<LinkHarm>,
+    guards: Vec<LinkFaultGuard>,
 }
 
 #[async_trait]
@@ -159,7 +159,7 @@ impl FaultGuard for Linked {
 
     async fn heal(self: Box<Self>) -> Healed {
         let proof = self.proof();
-        let healed = join_all(self.guards.into_iter().map(LinkHarm::heal)).await;
+        let healed = join_all(self.guards.into_iter().map(LinkFaultGuard::heal)).await;
         Healed {
             proof,
             failed: healed

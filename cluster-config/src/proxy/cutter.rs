@@ -1,4 +1,4 @@
-//! Turns what is read from one direction of a connection into parcels, and loses the messages that harms lose.
+//! Turns what is read from one direction of a connection into parcels, and loses the messages that faults lose.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use super::parcel::{Content, Parcel};
 use super::resp::{Dialogue, Marks, Piece, Said, Side, Splitter};
 use super::table::{Direction, Ends, Flow};
 
-/// A message up to this size is kept together while harms look for messages; a longer one passes as it comes.
+/// A message up to this size is kept together while faults look for messages; a longer one passes as it comes.
 const MESSAGE_MOST: usize = 1024 * 1024;
 
 /// One direction of one connection, from its beginning.
@@ -61,7 +61,7 @@ impl Cutter {
         }
     }
 
-    /// Cuts what was read into parcels that have seen the link's harms. After a [`Content::Reset`] nothing may follow.
+    /// Cuts what was read into parcels that have seen the link's faults. After a [`Content::Reset`] nothing may follow.
     pub(super) fn cut(&mut self, bytes: &[u8], flow: &Flow, opposite: &mut Flow) -> Vec<Parcel> {
         let mut parcels = Vec::new();
         let ends = Arc::clone(&self.ends);
@@ -142,7 +142,7 @@ impl Cutter {
         parcels
     }
 
-    /// The harms that mean the message that has just ended, and whether the receiver counts on it.
+    /// The faults that mean the message that has just ended, and whether the receiver counts on it.
     fn meaning(
         &self,
         first: u8,

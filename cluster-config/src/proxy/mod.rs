@@ -29,7 +29,7 @@ use crate::relay::Relay;
 use crate::{ClusterError, Party};
 use fault::Ending;
 pub use fault::LinkFault;
-pub(crate) use fault::ToxicHarm;
+pub(crate) use fault::ToxicFault;
 pub(crate) use passage::Passage;
 pub use resp::Pattern;
 pub(crate) use table::{Direction, Ends};
@@ -245,7 +245,7 @@ impl Proxy {
     }
 }
 
-/// Waits while a cut holds the way to the node; an error if a harm lets no connection live.
+/// Waits while a cut holds the way to the node; an error if a fault lets no connection live.
 async fn admitted(out: &mut Flow, mut back: Flow) -> Result<(), Ending> {
     loop {
         if let Some(ending) = out.ending().or(back.ending()) {

@@ -1,4 +1,4 @@
-//! Something on its way through a link, and what the link's harms have decided about it.
+//! Something on its way through a link, and what the link's faults have decided about it.
 
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
@@ -18,9 +18,9 @@ pub(super) enum Content {
 pub(super) struct Parcel {
     pub(super) content: Content,
     pub(super) read_at: Instant,
-    /// What harms have decided about it. Each decides once, so that looking again does not move it.
+    /// What faults have decided about it. Each decides once, so that looking again does not move it.
     pub(super) treatments: Treatments,
-    /// The harms that mean it, if it is a message.
+    /// The faults that mean it, if it is a message.
     marks: Marks,
     /// Its part of what may be under way.
     pub(super) room: Option<OwnedSemaphorePermit>,
@@ -37,7 +37,7 @@ impl Parcel {
         }
     }
 
-    /// Bytes that end where a message ends which these harms mean.
+    /// Bytes that end where a message ends which these faults mean.
     pub(super) fn message(bytes: Vec<u8>, marks: Marks) -> Parcel {
         Parcel {
             marks,

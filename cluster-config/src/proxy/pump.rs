@@ -1,7 +1,7 @@
 //! Carries the bytes of one connection both ways, each chunk when its link lets it.
 //!
-//! While no harm concerns a link, a chunk is written as soon as it is read. Else it is stamped when it is read and delivered
-//! in order at that moment plus the delay that holds *then*; so a burst is late once, a harm that goes sets free what it
+//! While no fault concerns a link, a chunk is written as soon as it is read. Else it is stamped when it is read and delivered
+//! in order at that moment plus the delay that holds *then*; so a burst is late once, a fault that goes sets free what it
 //! held, and one that comes hits what is on its way.
 
 use std::io;
@@ -58,7 +58,7 @@ impl Queue {
     }
 }
 
-/// Runs until both directions have ended, one was reset, or a harm ends the connection.
+/// Runs until both directions have ended, one was reset, or a fault ends the connection.
 pub(super) async fn carry(
     table: &LinkTable,
     ends: &Arc<Ends>,
@@ -122,7 +122,7 @@ pub(super) async fn carry(
     Ok(())
 }
 
-/// Returns when a harm on either direction ends the connection.
+/// Returns when a fault on either direction ends the connection.
 async fn ending(mut out: Flow, mut back: Flow) -> Ending {
     loop {
         if let Some(ending) = out.ending().or(back.ending()) {
@@ -240,7 +240,7 @@ impl Writer {
         }
     }
 
-    /// Hands bytes on, in pieces for as long as a harm asks for them.
+    /// Hands bytes on, in pieces for as long as a fault asks for them.
     async fn deliver(
         &mut self,
         to: &TcpStream,
@@ -298,7 +298,7 @@ impl Slices {
 
 /// Delivers parcels in order, each when its link lets it.
 ///
-/// If the receiver turns out to be gone, a reset travels the other way, through that link's own harms, and what still
+/// If the receiver turns out to be gone, a reset travels the other way, through that link's own faults, and what still
 /// comes is thrown away, as a network would.
 async fn write(
     mut writer: Writer,

@@ -11,7 +11,9 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::clients;
-use super::fault::{Chunk, Ending, Harm, LinkFault, Slices, ToxicHarm, Treatment, Watched};
+use super::fault::{
+    Chunk, Ending, FaultBehaviour, LinkFault, Slices, ToxicFault, Treatment, Watched,
+};
 use super::resp::{Dialogue, Marks, Pattern, Words};
 use super::traffic::Traffic;
 use crate::Party;
@@ -24,28 +26,28 @@ pub struct LinkTable {
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// Every harm in force. One value for all links: changes are rare, and each connection picks what concerns it.
-    harms: watch::Sender<Vec<Arc<Active>>>,
+    /// Every fault in force. One value for all links: changes are rare, and each connection picks what concerns it.
+    faults: watch::Sender<Vec<Arc<Active>>>,
     next_id: AtomicU64,
     clients: Mutex<Arc<BTreeMap<u32, u32>>>,
     connections: Mutex<BTreeMap<u64, Weak<Ends>>>,
 }
 
-/// A harm in force.
+/// A fault in force.
 #[derive(Debug)]
 struct Active {
-    /// Of this form of the harm: what an earlier form decided about a chunk is void.
+    /// Of this form of the fault: what an earlier form decided about a chunk is void.
     id: u64,
-    /// Of the harm, whatever its form.
+    /// Of the fault, whatever its form.
     place: u64,
     /// Nobody in particular: anybody.
     from: Option<Party>,
     to: Option<Party>,
-    harm: Box<dyn Harm>,
+    fault: Box<dyn FaultBehaviour>,
     done: Arc<Done>,
 }
 
-/// What a harm has done.
+/// What a fault has done.
 #[derive(Debug, Default)]
 struct Done {
     bytes: AtomicU64,
@@ -109,7 +111,7 @@ impl LinkTable {
     /// Puts a fault on the bytes that flow `from -> to`, whoever dialled; at once on open connections, and on those opened
     /// later. Several faults on one link add up, and a cut wins. Undone by the guard's `heal` or drop.
     pub fn apply(&self, from: &Party, to: &Party, fault: LinkFault) -> LinkGuard {
-        self.put(Some(from.clone()), Some(to.clone()), fault.harm())
+        self.put(Some(from.clone()), Some(to.clone()), fault.behaviour())
     }
 
     /// Counts the messages that the pattern means and that flow `from -> to`, `None` being anybody, as each is handed to its
@@ -126,30 +128,35 @@ impl LinkTable {
         pattern: Pattern,
     ) -> MessageWatch {
         let (passed, count) = watch::channel(0);
-        let harm = Box::new(Watched { pattern, passed });
+        let fault = Box::new(Watched { pattern, passed });
         MessageWatch {
-            _guard: self.put(from.cloned(), to.cloned(), harm),
+            _guard: self.put(from.cloned(), to.cloned(), fault),
             count,
         }
     }
 
     /// Puts a toxic on a link, as `apply` does with a fault.
-    pub(crate) fn put_toxic(&self, from: &Party, to: &Party, toxic: ToxicHarm) -> LinkGuard {
+    pub(crate) fn put_toxic(&self, from: &Party, to: &Party, toxic: ToxicFault) -> LinkGuard {
         self.put(Some(from.clone()), Some(to.clone()), toxic.0)
     }
 
-    fn put(&self, from: Option<Party>, to: Option<Party>, harm: Box<dyn Harm>) -> LinkGuard {
+    fn put(
+        &self,
+        from: Option<Party>,
+        to: Option<Party>,
+        fault: Box<dyn FaultBehaviour>,
+    ) -> LinkGuard {
         let id = self.shared.next_id.fetch_add(1, Ordering::Relaxed);
         let active = Arc::new(Active {
             id,
             place: id,
             from,
             to,
-            harm,
+            fault,
             done: Arc::default(),
         });
         let listed = Arc::clone(&active);
-        self.shared.harms.send_modify(|harms| harms.push(listed));
+        self.shared.faults.send_modify(|faults| faults.push(listed));
         LinkGuard {
             shared: Arc::clone(&self.shared),
             active,
@@ -170,7 +177,7 @@ impl LinkTable {
             self.name(&ends);
         }
         // Wakes every connection, which then looks at its ends again.
-        self.shared.harms.send_modify(|_| ());
+        self.shared.faults.send_modify(|_| ());
     }
 
     /// Lists a new connection for as long as the returned value lives. `dialler` is the node that dialled; without one it
@@ -218,10 +225,10 @@ impl LinkTable {
         }
     }
 
-    /// One direction of a connection, as its harms see it.
+    /// One direction of a connection, as its faults see it.
     pub(super) fn flow(&self, ends: &Arc<Ends>, direction: Direction) -> Flow {
         let mut flow = Flow {
-            harms: self.shared.harms.subscribe(),
+            faults: self.shared.faults.subscribe(),
             ends: Arc::clone(ends),
             direction,
             active: Vec::new(),
@@ -246,25 +253,25 @@ pub(crate) enum Direction {
     Back,
 }
 
-/// One direction of one connection: which harms concern it now.
+/// One direction of one connection: which faults concern it now.
 #[derive(Debug)]
 pub(super) struct Flow {
-    harms: watch::Receiver<Vec<Arc<Active>>>,
+    faults: watch::Receiver<Vec<Arc<Active>>>,
     ends: Arc<Ends>,
     direction: Direction,
     active: Vec<Arc<Active>>,
-    /// How a harm that was lifted ends the connection.
+    /// How a fault that was lifted ends the connection.
     lifted: Option<Ending>,
 }
 
-/// What the harms on a link together do to a chunk.
+/// What the faults on a link together do to a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Verdict {
-    /// Some harm holds it; then nothing else matters yet.
+    /// Some fault holds it; then nothing else matters yet.
     pub(super) hold: bool,
     /// All delays together, from the moment of reading.
     pub(super) late: Duration,
-    /// The smallest pieces that a harm asks for, and the pause after each.
+    /// The smallest pieces that a fault asks for, and the pause after each.
     pub(super) slice: Option<Slices>,
     /// The connection is closed after so many of its bytes.
     pub(super) last: Option<usize>,
@@ -274,14 +281,14 @@ pub(super) struct Verdict {
     pub(super) ends: Option<(Duration, Ending)>,
 }
 
-/// Which harms have treated a chunk, and how.
+/// Which faults have treated a chunk, and how.
 pub(super) type Treatments = Vec<(u64, Treatment)>;
 
 impl Flow {
-    /// Takes note of harms that came or went.
+    /// Takes note of faults that came or went.
     pub(super) fn refresh(&mut self) {
         // An error means that the table is gone; then nothing changes any more.
-        if self.harms.has_changed().unwrap_or(false) {
+        if self.faults.has_changed().unwrap_or(false) {
             self.select();
         }
     }
@@ -292,41 +299,41 @@ impl Flow {
             Direction::Out => (&dialler, &self.ends.node),
             Direction::Back => (&self.ends.node, &dialler),
         };
-        let harms = self.harms.borrow_and_update();
-        let concerned = harms
+        let faults = self.faults.borrow_and_update();
+        let concerned = faults
             .iter()
             .filter(|active| is(&active.from, from) && is(&active.to, to));
         let active: Vec<Arc<Active>> = concerned.cloned().collect();
         for old in &self.active {
             if !active.iter().any(|new| new.place == old.place) {
-                self.lifted = self.lifted.or(old.harm.ends_when_lifted(self.ends.id));
+                self.lifted = self.lifted.or(old.fault.ends_when_lifted(self.ends.id));
             }
         }
         self.active = active;
     }
 
-    /// Whether no harm concerns it now.
+    /// Whether no fault concerns it now.
     pub(super) fn is_quiet(&self) -> bool {
         self.active.is_empty()
     }
 
-    /// Whether some harm is about messages.
+    /// Whether some fault is about messages.
     pub(super) fn reads_messages(&self) -> bool {
         self.active
             .iter()
-            .any(|active| active.harm.pattern().is_some())
+            .any(|active| active.fault.pattern().is_some())
     }
 
-    /// The harms that mean a message of these words.
+    /// The faults that mean a message of these words.
     pub(super) fn marks(&self, words: &Words) -> Marks {
         let meant = self.active.iter().filter(|active| {
-            let pattern = active.harm.pattern();
+            let pattern = active.fault.pattern();
             pattern.is_some_and(|pattern| pattern.matches(words))
         });
         meant.map(|active| active.id).collect()
     }
 
-    /// Those of the harms that still concern it.
+    /// Those of the faults that still concern it.
     pub(super) fn in_force(&self, mut marks: Marks) -> Marks {
         marks.retain(|mark| self.active.iter().any(|active| active.id == *mark));
         marks
@@ -338,22 +345,22 @@ impl Flow {
             if *treatment == Treatment::Noted
                 && let Some(active) = self.active.iter().find(|active| active.id == *id)
             {
-                active.harm.delivered();
+                active.fault.delivered();
             }
         }
     }
 
-    /// Returns when harms may have come or gone.
+    /// Returns when faults may have come or gone.
     pub(super) async fn changed(&mut self) {
-        if self.harms.changed().await.is_ok() {
+        if self.faults.changed().await.is_ok() {
             self.select();
         } else {
             std::future::pending::<()>().await;
         }
     }
 
-    /// Lets every harm that has not seen the chunk yet treat it, and counts what they do.
-    /// `marks` are the harms that mean it, if it is a message.
+    /// Lets every fault that has not seen the chunk yet treat it, and counts what they do.
+    /// `marks` are the faults that mean it, if it is a message.
     pub(super) fn treat(
         &self,
         mut bytes: Option<&mut [u8]>,
@@ -368,7 +375,7 @@ impl Flow {
             }
             let bytes = bytes.as_deref_mut().unwrap_or_default();
             let length = bytes.len() as u64;
-            let treatment = active.harm.treat(Chunk {
+            let treatment = active.fault.treat(Chunk {
                 bytes,
                 read_at,
                 connection: self.ends.id,
@@ -385,7 +392,7 @@ impl Flow {
         }
     }
 
-    /// What the harms still in force have decided about a chunk: a hold wins, delays add up.
+    /// What the faults still in force have decided about a chunk: a hold wins, delays add up.
     pub(super) fn verdict(&self, treatments: &Treatments) -> Verdict {
         let mut verdict = Verdict {
             hold: false,
@@ -424,11 +431,11 @@ impl Flow {
         verdict
     }
 
-    /// Whether a harm keeps this new connection waiting, which counts as its effect.
+    /// Whether a fault keeps this new connection waiting, which counts as its effect.
     pub(super) fn holds_connection(&self) -> bool {
         let mut held = false;
         for active in &self.active {
-            if active.harm.holds_connections() {
+            if active.fault.holds_connections() {
                 active.done.connections.lock().unwrap().insert(self.ends.id);
                 held = true;
             }
@@ -436,26 +443,26 @@ impl Flow {
         held
     }
 
-    /// The largest chunk that a harm wants to see.
+    /// The largest chunk that a fault wants to see.
     pub(super) fn piece(&self) -> usize {
-        let wanted = self.active.iter().filter_map(|active| active.harm.piece());
+        let wanted = self.active.iter().filter_map(|active| active.fault.piece());
         wanted.min().unwrap_or(usize::MAX)
     }
 
-    /// When a harm ends this connection, and how.
+    /// When a fault ends this connection, and how.
     pub(super) fn deadline(&self) -> Option<(Instant, Ending)> {
         let deadlines = self
             .active
             .iter()
-            .filter_map(|active| active.harm.ends_at(self.ends.id, self.ends.opened));
+            .filter_map(|active| active.fault.ends_at(self.ends.id, self.ends.opened));
         deadlines.min_by_key(|(at, _)| *at)
     }
 
-    /// Whether a harm ends this connection, which counts as its effect; the oldest harm says how.
+    /// Whether a fault ends this connection, which counts as its effect; the oldest fault says how.
     pub(super) fn ending(&self) -> Option<Ending> {
         let mut first = self.lifted;
         for active in &self.active {
-            if let Some(ending) = active.harm.ending() {
+            if let Some(ending) = active.fault.ending() {
                 active.done.connections.lock().unwrap().insert(self.ends.id);
                 first = first.or(Some(ending));
             }
@@ -497,7 +504,7 @@ pub struct LinkGuard {
 }
 
 impl LinkGuard {
-    /// Bytes and connections harmed so far: the proof that it bit.
+    /// Bytes and connections affected so far: the evidence that the fault took effect.
     pub fn effect(&self) -> LinkEffect {
         let done = &self.active.done;
         LinkEffect {
@@ -515,22 +522,22 @@ impl LinkGuard {
 
     fn lift(&self) {
         self.shared
-            .harms
-            .send_modify(|harms| harms.retain(|active| active.place != self.active.place));
+            .faults
+            .send_modify(|faults| faults.retain(|active| active.place != self.active.place));
     }
 
     /// Gives a toxic other settings, in its place among the others; what it decided with the old ones is void.
-    pub(crate) fn change(&mut self, toxic: ToxicHarm) {
+    pub(crate) fn change(&mut self, toxic: ToxicFault) {
         let changed = Arc::new(Active {
             id: self.shared.next_id.fetch_add(1, Ordering::Relaxed),
             place: self.active.place,
             from: self.active.from.clone(),
             to: self.active.to.clone(),
-            harm: toxic.0,
+            fault: toxic.0,
             done: Arc::clone(&self.active.done),
         });
-        self.shared.harms.send_modify(|harms| {
-            for active in harms
+        self.shared.faults.send_modify(|faults| {
+            for active in faults
                 .iter_mut()
                 .filter(|active| active.place == changed.place)
             {
@@ -552,7 +559,7 @@ impl fmt::Debug for LinkGuard {
         f.debug_struct("LinkGuard")
             .field("from", &self.active.from)
             .field("to", &self.active.to)
-            .field("harm", &self.active.harm)
+            .field("fault", &self.active.fault)
             .field("effect", &self.effect())
             .finish()
     }

@@ -1,4 +1,4 @@
-//! A harm on a link, wherever it is made: what it did so far, and its undo.
+//! A fault on a link, wherever it is made: what it did so far, and its undo.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::{ClusterError, LinkEffect, LinkGuard};
 /// The undo of a fault on one link, made by the embedded proxies or by a Toxiproxy server. Dropping it heals.
 #[derive(Debug)]
 #[must_use = "the fault heals when this is dropped"]
-pub struct LinkHarm(Place);
+pub struct LinkFaultGuard(Place);
 
 #[derive(Debug)]
 enum Place {
@@ -17,20 +17,20 @@ enum Place {
     There(RelayGuard),
 }
 
-impl From<LinkGuard> for LinkHarm {
+impl From<LinkGuard> for LinkFaultGuard {
     fn from(guard: LinkGuard) -> Self {
-        LinkHarm(Place::Here(guard))
+        LinkFaultGuard(Place::Here(guard))
     }
 }
 
-impl From<RelayGuard> for LinkHarm {
+impl From<RelayGuard> for LinkFaultGuard {
     fn from(guard: RelayGuard) -> Self {
-        LinkHarm(Place::There(guard))
+        LinkFaultGuard(Place::There(guard))
     }
 }
 
-impl LinkHarm {
-    /// Bytes and connections harmed so far: the proof that it bit. A Toxiproxy server tells no pieces: there `chunks` is 0.
+impl LinkFaultGuard {
+    /// Bytes and connections affected so far: the evidence that the fault took effect. A Toxiproxy server tells no pieces: there `chunks` is 0.
     pub fn effect(&self) -> LinkEffect {
         match &self.0 {
             Place::Here(guard) => guard.effect(),
@@ -53,7 +53,7 @@ impl LinkHarm {
     }
 }
 
-/// A harm at a Toxiproxy server.
+/// A fault at a Toxiproxy server.
 pub(crate) struct RelayGuard {
     relay: Arc<Relay>,
     id: u64,

@@ -11,8 +11,8 @@ use tokio::task::AbortHandle;
 use crate::Party;
 use crate::proxy::{Direction, LinkTable, Passage, Traffic};
 
-/// A harm, and the direction of a connection that it concerns.
-pub(super) type Bite = (u64, Direction);
+/// A fault, and the direction of a connection that it concerns.
+pub(super) type ToxicKey = (u64, Direction);
 
 /// A proxy of the server that carries one connection at a time.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub(super) struct Hop {
     /// Whether it is switched on.
     pub(super) enabled: bool,
     /// The toxics on it.
-    pub(super) toxics: BTreeSet<Bite>,
+    pub(super) toxics: BTreeSet<ToxicKey>,
     pub(super) exit: Exit,
 }
 

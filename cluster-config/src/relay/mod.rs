@@ -24,9 +24,9 @@ use tokio::runtime::Handle;
 use crate::proxy::{Direction, Ends, Traffic};
 use crate::{ClusterError, LinkEffect, LinkFault, Party, ProcessId};
 use client::Client;
-pub use guard::LinkHarm;
+pub use guard::LinkFaultGuard;
 pub(crate) use guard::RelayGuard;
-use hop::{Bite, Exit, Hop};
+use hop::{Exit, Hop, ToxicKey};
 use toxic::Toxic;
 
 /// Every name of ours at the server begins so; then the process that owns it.
@@ -55,7 +55,7 @@ struct State {
     idle: BTreeMap<SocketAddr, Vec<Hop>>,
     /// Hops with one.
     busy: BTreeMap<u64, Busy>,
-    harms: BTreeMap<u64, Harm>,
+    faults: BTreeMap<u64, ActiveFault>,
 }
 
 /// A hop and the connection that it carries.
@@ -67,7 +67,7 @@ struct Busy {
     /// Counts what is received from the node before the server sees it.
     back: Arc<Traffic>,
     /// What had been counted when a toxic came.
-    since: BTreeMap<Bite, u64>,
+    since: BTreeMap<ToxicKey, u64>,
 }
 
 impl Busy {
@@ -79,15 +79,15 @@ impl Busy {
         }
     }
 
-    fn bitten(&self, bite: &Bite) -> u64 {
-        let since = self.since.get(bite).copied();
-        since.map_or(0, |since| self.entered(bite.1).saturating_sub(since))
+    fn affected(&self, key: &ToxicKey) -> u64 {
+        let since = self.since.get(key).copied();
+        since.map_or(0, |since| self.entered(key.1).saturating_sub(since))
     }
 }
 
 /// A fault in force on one directed link.
 #[derive(Debug)]
-struct Harm {
+struct ActiveFault {
     from: Party,
     to: Party,
     toxic: Toxic,
@@ -98,7 +98,7 @@ struct Harm {
     connections: u64,
 }
 
-impl Harm {
+impl ActiveFault {
     /// The direction of this connection that it concerns.
     fn concerns(&self, dialler: &Party, node: &Party) -> Option<Direction> {
         if self.lifted {
@@ -186,8 +186,8 @@ impl Relay {
             let mut state = self.state.lock().unwrap();
             let id = state.next;
             state.next += 1;
-            // What is on it from the connection before bites this one from its first byte.
-            let since = hop.toxics.iter().map(|bite| (*bite, 0)).collect();
+            // What is on it from the connection before affects this one from its first byte.
+            let since = hop.toxics.iter().map(|key| (*key, 0)).collect();
             let busy = Busy {
                 hop,
                 ends: Arc::clone(ends),
@@ -237,28 +237,28 @@ impl Relay {
         })
     }
 
-    /// Gives a hop the toxics that the harms in force call for, and takes the others away.
+    /// Gives a hop the toxics that the faults in force call for, and takes the others away.
     async fn adjust(&self, id: u64, new: bool) -> Result<(), ClusterError> {
         let Some(change) = self.state.lock().unwrap().change(id, new) else {
             return Ok(());
         };
         let proxy = format!("/proxies/{}", change.name);
-        for bite in change.gone {
+        for key in change.gone {
             self.client
-                .remove(&format!("{proxy}/toxics/{}", toxic_name(bite)))
+                .remove(&format!("{proxy}/toxics/{}", toxic_name(key)))
                 .await?;
-            self.state.lock().unwrap().gone(id, bite);
+            self.state.lock().unwrap().gone(id, key);
         }
-        for (bite, kind, attributes) in change.come {
-            let stream = stream(bite.1);
+        for (key, kind, attributes) in change.come {
+            let stream = stream(key.1);
             let toxic = json!({
-                "name": toxic_name(bite), "type": kind, "stream": stream, "toxicity": 1.0, "attributes": attributes,
+                "name": toxic_name(key), "type": kind, "stream": stream, "toxicity": 1.0, "attributes": attributes,
             });
             self.client
                 .ask(Method::POST, &format!("{proxy}/toxics"), Some(toxic))
                 .await?;
             // Only now: a byte that came in before may have passed unharmed, and proves nothing.
-            self.state.lock().unwrap().came(id, bite);
+            self.state.lock().unwrap().came(id, key);
         }
         if let Some(enabled) = change.enabled {
             self.client
@@ -279,7 +279,7 @@ impl Relay {
     }
 
     /// Puts a fault on the bytes that flow over each of these links, on open connections and on later ones.
-    pub(crate) async fn harm(
+    pub(crate) async fn apply(
         self: &Arc<Relay>,
         links: Vec<(Party, Party)>,
         fault: &LinkFault,
@@ -293,9 +293,9 @@ impl Relay {
                 let mut state = relay.state.lock().unwrap();
                 let id = state.next;
                 state.next += 1;
-                state.harms.insert(
+                state.faults.insert(
                     id,
-                    Harm {
+                    ActiveFault {
                         from,
                         to,
                         toxic: toxic.clone(),
@@ -317,14 +317,14 @@ impl Relay {
         let relay = Arc::clone(&self);
         self.run(async move {
             let _turn = relay.turn.lock().await;
-            if let Some(harm) = relay.state.lock().unwrap().harms.get_mut(&id) {
-                harm.lifted = true;
+            if let Some(fault) = relay.state.lock().unwrap().faults.get_mut(&id) {
+                fault.lifted = true;
             }
             let lifted = relay.adjust_all().await;
             let mut state = relay.state.lock().unwrap();
             let effect = state.effect(id);
             if lifted.is_ok() {
-                state.harms.remove(&id);
+                state.faults.remove(&id);
             }
             lifted.map(|()| effect)
         })
@@ -385,8 +385,8 @@ impl Relay {
 /// What a hop lacks and has too much of.
 struct Change {
     name: String,
-    gone: Vec<Bite>,
-    come: Vec<(Bite, &'static str, Value)>,
+    gone: Vec<ToxicKey>,
+    come: Vec<(ToxicKey, &'static str, Value)>,
     /// To be switched on or off.
     enabled: Option<bool>,
 }
@@ -397,70 +397,70 @@ impl State {
         let (dialler, node) = busy.ends.parties();
         let mut wanted = BTreeMap::new();
         let mut enabled = true;
-        for (harm_id, harm) in &mut self.harms {
-            let Some(direction) = harm.concerns(&dialler, &node) else {
+        for (fault_id, fault) in &mut self.faults {
+            let Some(direction) = fault.concerns(&dialler, &node) else {
                 continue;
             };
-            match &harm.toxic {
+            match &fault.toxic {
                 Toxic::On(kind, attributes) => {
-                    wanted.insert((*harm_id, direction), (*kind, attributes.clone()));
+                    wanted.insert((*fault_id, direction), (*kind, attributes.clone()));
                 }
                 Toxic::Off => {
                     enabled = false;
                     // It ends an open connection once, and each new one.
                     if busy.hop.enabled || new {
-                        harm.connections += 1;
+                        fault.connections += 1;
                     }
                 }
             }
         }
         let present = &busy.hop.toxics;
-        let gone = present.iter().filter(|bite| !wanted.contains_key(bite));
+        let gone = present.iter().filter(|key| !wanted.contains_key(key));
         Some(Change {
             name: busy.hop.name.clone(),
             gone: gone.copied().collect(),
             enabled: (busy.hop.enabled != enabled).then_some(enabled),
             come: wanted
                 .iter()
-                .filter(|(bite, _)| !present.contains(bite))
-                .map(|(bite, (kind, attributes))| (*bite, *kind, attributes.clone()))
+                .filter(|(key, _)| !present.contains(key))
+                .map(|(key, (kind, attributes))| (*key, *kind, attributes.clone()))
                 .collect(),
         })
     }
 
-    fn came(&mut self, id: u64, bite: Bite) {
+    fn came(&mut self, id: u64, key: ToxicKey) {
         if let Some(busy) = self.busy.get_mut(&id) {
-            busy.hop.toxics.insert(bite);
-            let entered = busy.entered(bite.1);
-            busy.since.insert(bite, entered);
+            busy.hop.toxics.insert(key);
+            let entered = busy.entered(key.1);
+            busy.since.insert(key, entered);
         }
     }
 
-    fn gone(&mut self, id: u64, bite: Bite) {
+    fn gone(&mut self, id: u64, key: ToxicKey) {
         if let Some(busy) = self.busy.get_mut(&id) {
-            let bitten = busy.bitten(&bite);
-            busy.hop.toxics.remove(&bite);
-            busy.since.remove(&bite);
-            self.keep(bite, bitten);
+            let affected = busy.affected(&key);
+            busy.hop.toxics.remove(&key);
+            busy.since.remove(&key);
+            self.keep(key, affected);
         }
     }
 
-    /// Remembers what a harm did to a connection that it does not concern any more.
-    fn keep(&mut self, (harm, _): Bite, bytes: u64) {
-        if let Some(harm) = self.harms.get_mut(&harm)
+    /// Remembers what a fault did to a connection that it does not concern any more.
+    fn keep(&mut self, (fault, _): ToxicKey, bytes: u64) {
+        if let Some(fault) = self.faults.get_mut(&fault)
             && bytes > 0
         {
-            harm.bytes += bytes;
-            harm.connections += 1;
+            fault.bytes += bytes;
+            fault.connections += 1;
         }
     }
 
     /// The connection has ended; its hop waits for the next.
     fn ended(&mut self, id: u64) {
         if let Some(busy) = self.busy.remove(&id) {
-            for bite in busy.since.keys() {
-                let bitten = busy.bitten(bite);
-                self.keep(*bite, bitten);
+            for key in busy.since.keys() {
+                let affected = busy.affected(key);
+                self.keep(*key, affected);
             }
             self.idle.entry(busy.node).or_default().push(busy.hop);
         }
@@ -468,15 +468,15 @@ impl State {
 
     fn effect(&self, id: u64) -> LinkEffect {
         let mut effect = LinkEffect::default();
-        if let Some(harm) = self.harms.get(&id) {
-            effect.bytes = harm.bytes;
-            effect.connections = harm.connections;
+        if let Some(fault) = self.faults.get(&id) {
+            effect.bytes = fault.bytes;
+            effect.connections = fault.connections;
         }
         for busy in self.busy.values() {
             for direction in [Direction::Out, Direction::Back] {
-                let bitten = busy.bitten(&(id, direction));
-                effect.bytes += bitten;
-                effect.connections += u64::from(bitten > 0);
+                let affected = busy.affected(&(id, direction));
+                effect.bytes += affected;
+                effect.connections += u64::from(affected > 0);
             }
         }
         effect
@@ -498,8 +498,8 @@ impl Drop for HopLease {
     }
 }
 
-fn toxic_name((harm, direction): Bite) -> String {
-    format!("{harm}-{}", stream(direction))
+fn toxic_name((fault, direction): ToxicKey) -> String {
+    format!("{fault}-{}", stream(direction))
 }
 
 fn stream(direction: Direction) -> &'static str {

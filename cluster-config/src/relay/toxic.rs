@@ -66,7 +66,7 @@ impl Toxic {
 }
 
 impl LinkFault {
-    /// Whether a Toxiproxy server can do this harm as it is meant (see [`UpOptions::toxiproxy`](crate::UpOptions::toxiproxy)). There a
+    /// Whether a Toxiproxy server can do this fault as it is meant (see [`UpOptions::toxiproxy`](crate::UpOptions::toxiproxy)). There a
     /// bandwidth is each connection's own, which a server cannot share out over a link.
     ///
     /// # Errors

@@ -12,7 +12,7 @@ use super::ApiError;
 use super::address::resolve;
 use super::toxic::{Asked, Stream, Toxic};
 use crate::Party;
-use crate::proxy::{LinkGuard, LinkTable, Passage, ToxicHarm, Traffic};
+use crate::proxy::{LinkGuard, LinkTable, Passage, ToxicFault, Traffic};
 
 /// The upstream's name on the links of a proxy's own table.
 const UPSTREAM: &str = "upstream";
@@ -135,7 +135,7 @@ impl Proxy {
             return Err(ApiError::new(409, "toxic already exists"));
         }
         let (from, to) = link(toxic.stream);
-        let guard = harm(&toxic).map(|harm| self.table.put_toxic(&from, &to, harm));
+        let guard = fault(&toxic).map(|fault| self.table.put_toxic(&from, &to, fault));
         self.toxics.push(Placed { toxic, guard });
         Ok(&self.toxics[self.toxics.len() - 1].toxic)
     }
@@ -149,8 +149,8 @@ impl Proxy {
         let place = self.place(name)?;
         let placed = &mut self.toxics[place];
         placed.toxic.update(&asked)?;
-        if let (Some(guard), Some(harm)) = (&mut placed.guard, harm(&placed.toxic)) {
-            guard.change(harm);
+        if let (Some(guard), Some(fault)) = (&mut placed.guard, fault(&placed.toxic)) {
+            guard.change(fault);
         }
         Ok(&self.toxics[place].toxic)
     }
@@ -216,8 +216,8 @@ fn link(stream: Stream) -> (Party, Party) {
 }
 
 /// What a toxic does to its link; nothing at all for `noop`.
-fn harm(toxic: &Toxic) -> Option<ToxicHarm> {
-    ToxicHarm::of(toxic.kind(), toxic.values(), toxic.toxicity as f32)
+fn fault(toxic: &Toxic) -> Option<ToxicFault> {
+    ToxicFault::of(toxic.kind(), toxic.values(), toxic.toxicity as f32)
 }
 
 async fn accept(listener: TcpListener, upstream: String, passage: Passage) {

@@ -53,7 +53,7 @@ impl Toxiproxy {
     pub async fn listen(address: SocketAddr) -> Result<Toxiproxy, ClusterError> {
         if !address.ip().is_loopback() {
             return Err(ClusterError::new(format!(
-                "{address} is not a loopback address: whoever reaches the API can harm what runs here; listen on 127.0.0.1"
+                "{address} is not a loopback address: whoever reaches the API can fault what runs here; listen on 127.0.0.1"
             )));
         }
         let failed = |error| {

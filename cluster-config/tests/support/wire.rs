@@ -64,7 +64,7 @@ pub(crate) fn node(name: &str) -> Party {
     Party::Node(name.into())
 }
 
-pub(crate) fn harm(lab: &Lab, from: &Party, to: &Party, fault: LinkFault) -> LinkGuard {
+pub(crate) fn fault(lab: &Lab, from: &Party, to: &Party, fault: LinkFault) -> LinkGuard {
     lab.links().unwrap().apply(from, to, fault)
 }
 

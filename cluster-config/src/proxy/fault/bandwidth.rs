@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Chunk, Harm, Treatment};
+use super::{Chunk, FaultBehaviour, Treatment};
 
 #[derive(Debug)]
 pub(super) struct Bandwidth {
@@ -35,7 +35,7 @@ impl Bandwidth {
     }
 }
 
-impl Harm for Bandwidth {
+impl FaultBehaviour for Bandwidth {
     fn treat(&self, chunk: Chunk<'_>) -> Treatment {
         if self.bytes_per_s == 0 {
             return Treatment::Hold;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use super::{Chunk, Harm, Treatment};
+use super::{Chunk, FaultBehaviour, Treatment};
 
 #[derive(Debug)]
 pub(super) struct CloseAfter {
@@ -20,7 +20,7 @@ impl CloseAfter {
     }
 }
 
-impl Harm for CloseAfter {
+impl FaultBehaviour for CloseAfter {
     fn treat(&self, chunk: Chunk<'_>) -> Treatment {
         let mut passed = self.passed.lock().unwrap();
         let passed = passed.entry(chunk.connection).or_default();

@@ -2,14 +2,14 @@
 
 use rand::RngExt;
 
-use super::{Chunk, Harm, Treatment};
+use super::{Chunk, FaultBehaviour, Treatment};
 
 #[derive(Debug)]
 pub(super) struct Corrupt {
     pub(super) rate: f64,
 }
 
-impl Harm for Corrupt {
+impl FaultBehaviour for Corrupt {
     fn treat(&self, chunk: Chunk<'_>) -> Treatment {
         let mut random = rand::rng();
         let mut treatment = Treatment::Pass;

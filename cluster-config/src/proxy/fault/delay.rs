@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Chunk, Harm, Treatment};
+use super::{Chunk, FaultBehaviour, Treatment};
 
 #[derive(Debug)]
 pub(super) struct Delay {
@@ -18,7 +18,7 @@ impl Delay {
     }
 }
 
-impl Harm for Delay {
+impl FaultBehaviour for Delay {
     fn treat(&self, _chunk: Chunk<'_>) -> Treatment {
         Treatment::Late(self.late(rand::random()))
     }

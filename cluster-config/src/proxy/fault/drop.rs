@@ -1,13 +1,13 @@
 //! Drop: loses certain messages for good.
 
 use super::counted::Counted;
-use super::{Chunk, Harm, Treatment};
+use super::{Chunk, FaultBehaviour, Treatment};
 use crate::proxy::resp::Pattern;
 
 #[derive(Debug)]
 pub(super) struct Drop(pub(super) Counted);
 
-impl Harm for Drop {
+impl FaultBehaviour for Drop {
     fn treat(&self, chunk: Chunk<'_>) -> Treatment {
         if self.0.hits(&chunk) {
             Treatment::Lost

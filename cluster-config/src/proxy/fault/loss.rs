@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rand::RngExt;
 
-use super::{Chunk, Harm, Treatment};
+use super::{Chunk, FaultBehaviour, Treatment};
 
 const FIRST_TIMEOUT: Duration = Duration::from_millis(200);
 /// Linux gives up after 15; before that many the heal comes in any run.
@@ -46,7 +46,7 @@ impl Loss {
     }
 }
 
-impl Harm for Loss {
+impl FaultBehaviour for Loss {
     fn treat(&self, _chunk: Chunk<'_>) -> Treatment {
         let mut random = rand::rng();
         if !self.next_is_lost(random.random()) {

@@ -1,4 +1,4 @@
-//! The harms that a link can suffer: one file each, and one line each in the table below.
+//! The faults that a link can suffer: one file each, and one line each in the table below.
 
 mod bandwidth;
 mod close_after;
@@ -25,10 +25,10 @@ use tokio::time::Instant;
 
 use super::resp::Pattern;
 pub(super) use slice::Slices;
-pub(crate) use toxic::ToxicHarm;
+pub(crate) use toxic::ToxicFault;
 pub(super) use watched::Watched;
 
-/// A harm to one directed link.
+/// A fault to one directed link.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum LinkFault {
@@ -105,7 +105,7 @@ pub enum LinkFault {
     },
 }
 
-/// What a harm does to a chunk that it saw for the first time.
+/// What a fault does to a chunk that it saw for the first time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Treatment {
     /// Nothing, or nothing any more.
@@ -134,7 +134,7 @@ pub(super) struct Chunk<'a> {
     pub(super) bytes: &'a mut [u8],
     pub(super) read_at: Instant,
     pub(super) connection: u64,
-    /// Whether it is a message that the harm's pattern means.
+    /// Whether it is a message that the fault's pattern means.
     pub(super) meant: bool,
     /// Whether it is no bytes but the end of them.
     pub(super) ends: bool,
@@ -153,7 +153,7 @@ impl<'a> Chunk<'a> {
         }
     }
 
-    /// A message read now that the harm means.
+    /// A message read now that the fault means.
     pub(super) fn message(bytes: &'a mut [u8]) -> Chunk<'a> {
         Chunk {
             meant: true,
@@ -162,7 +162,7 @@ impl<'a> Chunk<'a> {
     }
 }
 
-/// How a harm ends a connection.
+/// How a fault ends a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ending {
     /// Closed in order: what arrived is read, then end of stream.
@@ -171,8 +171,8 @@ pub(super) enum Ending {
     Reset,
 }
 
-/// One kind of harm, with its settings.
-pub(super) trait Harm: fmt::Debug + Send + Sync {
+/// One kind of fault, with its settings: what it does to chunks and connections.
+pub(super) trait FaultBehaviour: fmt::Debug + Send + Sync {
     /// What happens to a chunk; asked once per chunk, in the order in which they were read. By default nothing.
     fn treat(&self, _chunk: Chunk<'_>) -> Treatment {
         Treatment::Pass
@@ -193,7 +193,7 @@ pub(super) trait Harm: fmt::Debug + Send + Sync {
         None
     }
 
-    /// How a connection ends when the harm is lifted. By default it does not.
+    /// How a connection ends when the fault is lifted. By default it does not.
     fn ends_when_lifted(&self, _connection: u64) -> Option<Ending> {
         None
     }
@@ -213,8 +213,8 @@ pub(super) trait Harm: fmt::Debug + Send + Sync {
 }
 
 impl LinkFault {
-    /// The table: one line per harm.
-    pub(super) fn harm(self) -> Box<dyn Harm> {
+    /// The table: one line per fault.
+    pub(super) fn behaviour(self) -> Box<dyn FaultBehaviour> {
         match self {
             LinkFault::Delay { latency, jitter } => Box::new(delay::Delay { latency, jitter }),
             LinkFault::Bandwidth { bytes_per_s } => {

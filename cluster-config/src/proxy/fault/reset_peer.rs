@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use super::{Chunk, Ending, Harm, Treatment};
+use super::{Chunk, Ending, FaultBehaviour, Treatment};
 
 #[derive(Debug)]
 pub(super) struct ResetPeer {
     pub(super) after: Duration,
 }
 
-impl Harm for ResetPeer {
+impl FaultBehaviour for ResetPeer {
     fn treat(&self, _chunk: Chunk<'_>) -> Treatment {
         Treatment::EndsAfter(self.after, Ending::Reset)
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Chunk, Harm, Treatment};
+use super::{Chunk, FaultBehaviour, Treatment};
 
 /// How a chunk is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub(in crate::proxy) struct Slices {
 #[derive(Debug)]
 pub(super) struct Slice(pub(super) Slices);
 
-impl Harm for Slice {
+impl FaultBehaviour for Slice {
     fn treat(&self, _chunk: Chunk<'_>) -> Treatment {
         Treatment::Slice(self.0)
     }

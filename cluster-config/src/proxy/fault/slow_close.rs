@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use super::{Chunk, Harm, Treatment};
+use super::{Chunk, FaultBehaviour, Treatment};
 
 #[derive(Debug)]
 pub(super) struct SlowClose {
     pub(super) delay: Duration,
 }
 
-impl Harm for SlowClose {
+impl FaultBehaviour for SlowClose {
     fn treat(&self, chunk: Chunk<'_>) -> Treatment {
         if chunk.ends {
             Treatment::Late(self.delay)

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Chunk, Ending, Harm, Treatment};
+use super::{Chunk, Ending, FaultBehaviour, Treatment};
 
 #[derive(Debug)]
 pub(super) struct Timeout {
@@ -22,7 +22,7 @@ impl Timeout {
     }
 }
 
-impl Harm for Timeout {
+impl FaultBehaviour for Timeout {
     fn treat(&self, chunk: Chunk<'_>) -> Treatment {
         if chunk.ends {
             Treatment::Pass

@@ -1,24 +1,24 @@
-//! Turns a toxic's type, attributes and toxicity into a harm: one line per type of Toxiproxy.
+//! Turns a toxic's type, attributes and toxicity into a fault: one line per type of Toxiproxy.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::slice::Slices;
-use super::{Chunk, Ending, Harm, Treatment};
+use super::{Chunk, Ending, FaultBehaviour, Treatment};
 use super::{bandwidth, close_after, delay, reset_peer, slice, slow_close, timeout};
 
 /// What a toxic does to the connections that it hits.
 #[derive(Debug)]
-pub(crate) struct ToxicHarm(pub(in crate::proxy) Box<dyn Harm>);
+pub(crate) struct ToxicFault(pub(in crate::proxy) Box<dyn FaultBehaviour>);
 
-impl ToxicHarm {
-    /// The harm of a type, its attributes in the order in which Toxiproxy prints them. `toxicity` is the share of the connections
+impl ToxicFault {
+    /// The fault of a type, its attributes in the order in which Toxiproxy prints them. `toxicity` is the share of the connections
     /// that it hits. Nothing for `noop` and for types that nobody knows. Values below zero count as zero.
-    pub(crate) fn of(kind: &str, values: &[i64], toxicity: f32) -> Option<ToxicHarm> {
+    pub(crate) fn of(kind: &str, values: &[i64], toxicity: f32) -> Option<ToxicFault> {
         let value = |place: usize| values.get(place).copied().unwrap_or(0).max(0) as u64;
         let millis = |place| Duration::from_millis(value(place).min(LONGEST_MS));
-        let harm: Box<dyn Harm> = match kind {
+        let fault: Box<dyn FaultBehaviour> = match kind {
             "latency" => Box::new(delay::Delay {
                 latency: millis(0),
                 jitter: millis(1),
@@ -39,10 +39,10 @@ impl ToxicHarm {
             _ => return None,
         };
         if toxicity >= 1.0 {
-            return Some(ToxicHarm(harm));
+            return Some(ToxicFault(fault));
         }
-        Some(ToxicHarm(Box::new(Partial {
-            harm,
+        Some(ToxicFault(Box::new(Partial {
+            fault,
             toxicity,
             salt: rand::random(),
         })))
@@ -52,10 +52,10 @@ impl ToxicHarm {
 /// A year; longer waits would overflow the clock.
 const LONGEST_MS: u64 = 365 * 24 * 3600 * 1000;
 
-/// A harm that hits a share of the connections.
+/// A fault that hits a share of the connections.
 #[derive(Debug)]
 struct Partial {
-    harm: Box<dyn Harm>,
+    fault: Box<dyn FaultBehaviour>,
     toxicity: f32,
     salt: u64,
 }
@@ -74,27 +74,27 @@ impl Partial {
     }
 }
 
-impl Harm for Partial {
+impl FaultBehaviour for Partial {
     fn treat(&self, chunk: Chunk<'_>) -> Treatment {
         if self.hits(chunk.connection) {
-            self.harm.treat(chunk)
+            self.fault.treat(chunk)
         } else {
             Treatment::Pass
         }
     }
 
     fn piece(&self) -> Option<usize> {
-        self.harm.piece()
+        self.fault.piece()
     }
 
     fn ends_at(&self, connection: u64, opened: Instant) -> Option<(Instant, Ending)> {
-        self.harm
+        self.fault
             .ends_at(connection, opened)
             .filter(|_| self.hits(connection))
     }
 
     fn ends_when_lifted(&self, connection: u64) -> Option<Ending> {
-        self.harm
+        self.fault
             .ends_when_lifted(connection)
             .filter(|_| self.hits(connection))
     }
@@ -107,9 +107,9 @@ mod tests {
     #[test]
     fn toxicity_is_the_share_of_the_connections() {
         for toxicity in [0.0, 0.3] {
-            let ToxicHarm(harm) = ToxicHarm::of("timeout", &[0], toxicity).unwrap();
+            let ToxicFault(fault) = ToxicFault::of("timeout", &[0], toxicity).unwrap();
             let hit =
-                |connection: &u64| harm.treat(Chunk::of(&mut [0], *connection)) == Treatment::Lost;
+                |connection: &u64| fault.treat(Chunk::of(&mut [0], *connection)) == Treatment::Lost;
             let hits = (0..10_000).filter(hit).count();
             let expected = 10_000.0 * f64::from(toxicity);
             assert!((hits as f64 - expected).abs() <= 300.0, "{hits}");
@@ -129,14 +129,14 @@ mod tests {
             "limit_data",
         ] {
             for value in [i64::MIN, -1, 0, i64::MAX] {
-                let ToxicHarm(harm) = ToxicHarm::of(kind, &[value; 3], 1.0).unwrap();
+                let ToxicFault(fault) = ToxicFault::of(kind, &[value; 3], 1.0).unwrap();
                 let mut bytes = [0; 9];
                 let chunk = Chunk::of(&mut bytes, 1);
                 let read_at = chunk.read_at;
-                if let Treatment::Late(late) | Treatment::EndsAfter(late, _) = harm.treat(chunk) {
+                if let Treatment::Late(late) | Treatment::EndsAfter(late, _) = fault.treat(chunk) {
                     assert!(read_at.checked_add(late).is_some());
                 }
-                let _ = harm.ends_at(1, read_at);
+                let _ = fault.ends_at(1, read_at);
             }
         }
     }

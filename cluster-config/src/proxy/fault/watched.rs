@@ -2,7 +2,7 @@
 
 use tokio::sync::watch;
 
-use super::{Chunk, Harm, Treatment};
+use super::{Chunk, FaultBehaviour, Treatment};
 use crate::proxy::resp::Pattern;
 
 #[derive(Debug)]
@@ -11,7 +11,7 @@ pub(crate) struct Watched {
     pub(crate) passed: watch::Sender<u64>,
 }
 
-impl Harm for Watched {
+impl FaultBehaviour for Watched {
     fn treat(&self, chunk: Chunk<'_>) -> Treatment {
         if chunk.meant {
             Treatment::Noted

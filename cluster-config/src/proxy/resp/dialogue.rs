@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use super::frame::Words;
 
-/// Numbers of the harms that mean a command.
+/// Numbers of the faults that mean a command.
 pub(crate) type Marks = Vec<u64>;
 
 /// What a message on its way back to the client is.
