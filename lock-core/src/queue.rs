@@ -345,7 +345,7 @@ impl Post {
         let mut ears = self.ears();
         let mut beats: FuturesUnordered<BoxFuture<'_, Beaten>> = FuturesUnordered::new();
         let mut beat_at = Instant::now() + BEAT;
-        let mut missing = 0;
+        let mut missing = Vec::new();
         loop {
             let waits = self.state().waiters.values().any(|waiter| waiter.placed);
             let wake = if waits {
@@ -463,7 +463,11 @@ impl Post {
     }
 
     /// Takes in how the line stands, and says when to ask again.
-    fn take_in(&self, beat: Beat, asked: &[String], missing: &mut u32) -> Duration {
+    fn take_in(&self, beat: Beat, asked: &[String], missing: &mut Vec<String>) -> Duration {
+        // Before the news: a waiter that is called leaves, and the next one asks unless the server is known to have its place.
+        if let Absent::AllBut(Some(there)) = &beat.absent {
+            self.state().each(there, |waiter| waiter.placed = true);
+        }
         if let Some(news) = beat.news {
             self.tell(news);
         }
@@ -473,18 +477,20 @@ impl Post {
                     self.ask_again(owner);
                 }
             }
-            // A call may be on its way to the one who is missing; if he still is a beat later, something was lost.
-            Absent::AllBut(there) if asked.iter().any(|owner| Some(owner) != there.as_ref()) => {
-                *missing += 1;
-                if *missing > 1 {
-                    *missing = 0;
-                    for owner in asked {
-                        self.ask_again(owner);
-                    }
+            Absent::AllBut(there) => {
+                let absent = asked.iter().filter(|owner| Some(*owner) != there.as_ref());
+                let (twice, once): (Vec<_>, Vec<_>) =
+                    (absent.cloned()).partition(|owner| missing.contains(owner));
+                // A call may be on its way to a waiter that is missing. If the same one still is a beat later, something was lost.
+                for owner in &twice {
+                    self.ask_again(owner);
                 }
-                return BEAT / 10;
+                let is_complete = once.is_empty() && twice.is_empty();
+                *missing = once;
+                if !is_complete {
+                    return BEAT / 10;
+                }
             }
-            Absent::AllBut(_) => *missing = 0,
         }
         match beat.left {
             // Nobody is called when a lease ends: the first who asks after that calls the next.

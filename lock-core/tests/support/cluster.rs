@@ -72,7 +72,23 @@ impl Cluster {
     }
 
     /// Hands the slot over; the keys must have been moved before.
+    ///
+    /// The new owner takes a configuration epoch above every one that it knows of. One that has not heard yet of the old owner's epoch
+    /// would claim the slot with a lower one, and lose it again to a gossip packet that the old owner sent before it knew: from then on
+    /// each of them says MOVED to the other, for ever. So the epochs come first.
     pub fn finish_migration(&self, slot: u16, to: usize) {
+        for node in &self.nodes {
+            let (id, info) = (node.ok(&["CLUSTER", "MYID"]), node.ok(&["CLUSTER", "INFO"]));
+            let epoch = (info.lines()).find_map(|line| line.strip_prefix("cluster_my_epoch:"));
+            let epoch = epoch.expect("a node knows its epoch");
+            // `<id> <address> <flags> <id of its master> <sent> <received> <epoch> …`
+            self.nodes[to].wait_for(&["CLUSTER", "NODES"], |nodes| {
+                let mut lines = nodes
+                    .lines()
+                    .map(|line| line.split(' ').collect::<Vec<_>>());
+                lines.any(|words| words[0] == id && words.get(6) == Some(&epoch))
+            });
+        }
         let id = self.nodes[to].ok(&["CLUSTER", "MYID"]);
         // The new owner first, so that there always is one.
         self.nodes[to].ok(&["CLUSTER", "SETSLOT", &slot.to_string(), "NODE", &id]);
