@@ -308,7 +308,7 @@ impl Client {
         let longest = self.inner.options.response_timeout * 2;
         self.inner.background.finish(longest).await;
         for route in self.inner.routes.iter() {
-            route.close().await;
+            route.close();
         }
     }
 }

@@ -3,18 +3,15 @@
 use redis::Value;
 
 use super::{
-    form::{Ask, Extended, Form, Given, Held, Reply},
-    hash::{LOOK, REENTRANT, acquire_all, extend_counted, release_all, with_channels, with_keys},
+    form::{Ask, Extended, Form, LOOK, script},
+    hash::{REENTRANT, acquire_all, extend_counted, release_all, with_channels, with_keys},
 };
 use crate::{
     names::Names,
     topology::{Request, Script, What},
 };
 
-static FORCE_RELEASE: Script = Script::new(
-    "force_release_all",
-    include_str!("../../scripts/force_release_all.lua"),
-);
+static FORCE_RELEASE: Script = script!("force_release_all");
 
 /// All locks of the names, as one hold.
 #[derive(Debug)]
@@ -29,28 +26,8 @@ impl Form for AllOf {
         acquire_all(ask)
     }
 
-    fn read_acquire(&self, value: &Value) -> Option<Reply> {
-        REENTRANT.read_acquire(value)
-    }
-
     fn release(&self, ask: &Ask<'_>) -> Request {
         release_all(ask)
-    }
-
-    fn undo(&self, ask: &Ask<'_>) -> Request {
-        self.release(ask)
-    }
-
-    fn read_release(&self, value: &Value) -> Option<Given> {
-        REENTRANT.read_release(value)
-    }
-
-    fn listeners(&self, value: &Value) -> u32 {
-        REENTRANT.listeners(value)
-    }
-
-    fn extend_script(&self) -> &'static Script {
-        REENTRANT.extend_script()
     }
 
     fn extend_keys(&self, ask: &Ask<'_>, request: Request) -> Request {
@@ -85,10 +62,6 @@ impl Form for AllOf {
 
     fn look(&self, names: &Names) -> Request {
         call(&LOOK, names)
-    }
-
-    fn read_holder(&self, value: &Value) -> Option<Option<Held>> {
-        REENTRANT.read_holder(value)
     }
 
     fn count(&self, names: &Names) -> Option<Request> {

@@ -6,10 +6,10 @@ use redis::Value;
 
 use super::{
     form::{
-        Absent, Ask, Beat, Counting, Ears, Extended, Form, Given, Held, Line, News, Reply, Waiting,
-        counting, left, script_of,
+        Absent, Ask, Beat, Counting, Ears, Form, Line, News, Reply, Waiting, acquired, counting,
+        left, script,
     },
-    hash::{REENTRANT, extend_counted, with_holds, with_latch_life},
+    hash::{extend_counted, with_holds, with_latch_life},
 };
 use crate::{
     names::{Names, companion},
@@ -22,11 +22,10 @@ use crate::{
 /// came and is back.
 const PLACE: Duration = Duration::from_secs(30);
 
-static TAKE: Counting = counting!("take_fair", "fair.lua", "take_fair.lua");
-static GIVE: Counting = counting!("give_fair", "fair.lua", "give_fair.lua");
-static BEAT: Script = script_of!("beat_fair", "fair.lua", "beat_fair.lua");
-static FORCE_RELEASE: Script =
-    script_of!("force_release_fair", "fair.lua", "force_release_fair.lua");
+static TAKE: Counting = counting!("take_fair", "fair");
+static GIVE: Counting = counting!("give_fair", "fair");
+static BEAT: Script = script!("beat_fair", "fair");
+static FORCE_RELEASE: Script = script!("force_release_fair", "fair");
 
 /// RFairLock's format.
 #[derive(Debug)]
@@ -73,7 +72,7 @@ impl Form for Fair {
                 }),
                 _ => None,
             },
-            other => REENTRANT.read_acquire(other),
+            other => acquired(other),
         }
     }
 
@@ -85,32 +84,8 @@ impl Form for Fair {
         give(ask, true)
     }
 
-    fn read_release(&self, value: &Value) -> Option<Given> {
-        REENTRANT.read_release(value)
-    }
-
-    fn extend_script(&self) -> &'static Script {
-        REENTRANT.extend_script()
-    }
-
-    fn extend_arg(&self, ask: &Ask<'_>, request: Request) -> Request {
-        REENTRANT.extend_arg(ask, request)
-    }
-
     fn extend_counted(&self, ask: &Ask<'_>) -> Option<Request> {
         extend_counted(ask)
-    }
-
-    fn read_extend(&self, value: &Value) -> Option<Extended> {
-        REENTRANT.read_extend(value)
-    }
-
-    fn look(&self, names: &Names) -> Request {
-        REENTRANT.look(names)
-    }
-
-    fn read_holder(&self, value: &Value) -> Option<Option<Held>> {
-        REENTRANT.read_holder(value)
     }
 
     fn force_release(&self, names: &Names, publish: &'static str) -> Request {

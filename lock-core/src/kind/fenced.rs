@@ -3,15 +3,12 @@
 use redis::Value;
 
 use super::{
-    form::{Ask, Counting, Extended, Form, Given, Held, Reply, counting, script_of},
+    form::{Ask, Counting, Form, Reply, acquired, counting, script},
     hash::{self, REENTRANT},
 };
-use crate::{
-    names::{Names, companion},
-    topology::{Request, Script},
-};
+use crate::{names::companion, topology::Request};
 
-static ACQUIRE: Counting = counting!("acquire_fenced", "acquire_fenced.lua");
+static ACQUIRE: Counting = counting!("acquire_fenced");
 
 /// RFencedLock's format. The counter has no end, as Redisson's, unless the caller gives it one.
 #[derive(Debug)]
@@ -42,7 +39,7 @@ impl Form for Fenced {
                 _ => None,
             },
             Value::Nil => None,
-            other => REENTRANT.read_acquire(other),
+            other => acquired(other),
         }
     }
 
@@ -50,43 +47,7 @@ impl Form for Fenced {
         REENTRANT.release(ask)
     }
 
-    fn undo(&self, ask: &Ask<'_>) -> Request {
-        REENTRANT.undo(ask)
-    }
-
-    fn read_release(&self, value: &Value) -> Option<Given> {
-        REENTRANT.read_release(value)
-    }
-
-    fn listeners(&self, value: &Value) -> u32 {
-        REENTRANT.listeners(value)
-    }
-
-    fn extend_script(&self) -> &'static Script {
-        REENTRANT.extend_script()
-    }
-
-    fn extend_arg(&self, ask: &Ask<'_>, request: Request) -> Request {
-        REENTRANT.extend_arg(ask, request)
-    }
-
     fn extend_counted(&self, ask: &Ask<'_>) -> Option<Request> {
         hash::extend_counted(ask)
-    }
-
-    fn read_extend(&self, value: &Value) -> Option<Extended> {
-        REENTRANT.read_extend(value)
-    }
-
-    fn read_holder(&self, value: &Value) -> Option<Option<Held>> {
-        REENTRANT.read_holder(value)
-    }
-
-    fn look(&self, names: &Names) -> Request {
-        REENTRANT.look(names)
-    }
-
-    fn force_release(&self, names: &Names, publish: &'static str) -> Request {
-        REENTRANT.force_release(names, publish)
     }
 }

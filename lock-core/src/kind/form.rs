@@ -2,11 +2,27 @@
 
 use std::{borrow::Cow, fmt, time::Duration};
 
+use redis::Value;
+
 use crate::{
     asked::Once,
     names::Names,
     topology::{Message, Request, Script, What},
 };
+
+/// A script by its name, which is its file's too, and the names of the texts in front of its own; or by a name and all of its texts.
+macro_rules! script {
+    ($name:expr; $($text:expr),+) => {
+        $crate::topology::Script::new(
+            $name,
+            concat!($(include_str!(concat!("../../scripts/", $text, ".lua"))),+),
+        )
+    };
+    ($name:literal $(, $before:literal)*) => {
+        script!($name; $($before,)* $name)
+    };
+}
+pub(super) use script;
 
 /// What every request of a hold is made of.
 #[derive(Debug, Clone, Copy)]
@@ -130,32 +146,46 @@ pub(crate) struct Held {
     pub(crate) left: Option<Duration>,
 }
 
-/// A kind of lock on one server set. All requests must be safe to repeat: the same request again, with the
+/// A kind of lock on one server set; what it does not say itself is as RLock has it. All requests must be safe to repeat: the same request again, with the
 /// same ids, is answered alike and changes nothing more, whatever became of the first one's reply.
 pub(crate) trait Form: fmt::Debug + Send + Sync {
     /// Takes the lock, or says for how long it is another's.
     fn acquire(&self, ask: &Ask<'_>) -> Request;
     /// Reads the answer to `acquire`; `None` if it is none.
-    fn read_acquire(&self, value: &redis::Value) -> Option<Reply>;
+    fn read_acquire(&self, value: &Value) -> Option<Reply> {
+        acquired(value)
+    }
     /// Gives the lock back.
     fn release(&self, ask: &Ask<'_>) -> Request;
     /// Gives back what `acquire` may have taken, and nothing else.
-    fn undo(&self, ask: &Ask<'_>) -> Request;
+    fn undo(&self, ask: &Ask<'_>) -> Request {
+        self.release(ask)
+    }
     /// Reads the answer to `release` and `undo`.
-    fn read_release(&self, value: &redis::Value) -> Option<Given>;
-    /// How many have heard the message of a release that was answered so, as far as the server knows: those who listen.
-    fn listeners(&self, _value: &redis::Value) -> u32 {
-        0
+    fn read_release(&self, value: &Value) -> Option<Given> {
+        released(value)
+    }
+    /// How many have heard the message of a release that was answered so, as far as the server knows: those who listen. Such an
+    /// answer is 1, and as many more as listened.
+    fn listeners(&self, value: &Value) -> u32 {
+        match value {
+            Value::Int(answer) => u32::try_from(*answer).map_or(0, |n| n.saturating_sub(1)),
+            _ => 0,
+        }
     }
     /// The script that lengthens leases; never shortens one and never makes a hold. Its keys are what `extend_keys` adds for each
     /// hold, its arguments the lease and what `extend_arg` adds for each; it answers for each.
-    fn extend_script(&self) -> &'static Script;
+    fn extend_script(&self) -> &'static Script {
+        &EXTEND
+    }
     /// Adds the keys of one hold to `extend_script`.
     fn extend_keys(&self, ask: &Ask<'_>, request: Request) -> Request {
         request.key(self.extend_key(ask.names).as_bytes())
     }
     /// Adds what identifies one hold to `extend_script`.
-    fn extend_arg(&self, ask: &Ask<'_>, request: Request) -> Request;
+    fn extend_arg(&self, ask: &Ask<'_>, request: Request) -> Request {
+        request.arg(ask.owner.as_bytes())
+    }
     /// Lengthens the lease of one hold to `ask.lease` from now.
     fn extend(&self, ask: &Ask<'_>) -> Request {
         if let Some(request) = self.extend_counted(ask) {
@@ -170,7 +200,13 @@ pub(crate) trait Form: fmt::Debug + Send + Sync {
         None
     }
     /// Reads the answer for one hold.
-    fn read_extend(&self, value: &redis::Value) -> Option<Extended>;
+    fn read_extend(&self, value: &Value) -> Option<Extended> {
+        match value {
+            Value::Int(1) => Some(Extended::Held),
+            Value::Int(0) => Some(Extended::Missing),
+            _ => None,
+        }
+    }
     /// What a renewal names the hold by, where that is one key.
     fn extend_key<'a>(&self, names: &'a Names) -> Cow<'a, str> {
         Cow::Borrowed(&names.key)
@@ -180,25 +216,29 @@ pub(crate) trait Form: fmt::Debug + Send + Sync {
         self.extend_counted(ask).is_some()
     }
     /// Asks how it stands: who holds it, or how much is free.
-    fn look(&self, names: &Names) -> Request;
-    /// Reads who holds it from the answer to `look`; that of a kind with many holders names nobody.
-    fn read_holder(&self, _value: &redis::Value) -> Option<Option<Held>> {
-        None
+    fn look(&self, names: &Names) -> Request {
+        of_lock(What::Script(&LOOK), names)
+    }
+    /// Reads who holds it from the answer to `look`; that of permits names nobody.
+    fn read_holder(&self, value: &Value) -> Option<Option<Held>> {
+        held(value)
     }
     /// Reads all holders out of the answer to `look`.
-    fn read_holders(&self, value: &redis::Value) -> Option<Vec<Held>> {
+    fn read_holders(&self, value: &Value) -> Option<Vec<Held>> {
         Some(self.read_holder(value)?.into_iter().collect())
     }
     /// Asks whether anybody holds it, answered by a number; `None` where only `look` can tell.
     fn count(&self, names: &Names) -> Option<Request> {
-        Some(Request::new(What::Command("EXISTS")).key(names.key.as_bytes()))
+        Some(of_lock(What::Command("EXISTS"), names))
     }
     /// Why an owner who has it is refused.
     fn why_own(&self) -> &'static str {
         "holds it already, and this kind of lock is not re-entrant"
     }
     /// Takes it away from whoever holds it; answered 1 if somebody did.
-    fn force_release(&self, names: &Names, publish: &'static str) -> Request;
+    fn force_release(&self, names: &Names, publish: &'static str) -> Request {
+        delete(names, None, publish)
+    }
     /// Whether the server keeps the answers to this hold's acquire and release, so that a repetition is told
     /// from a first time, and a late acquire is kept out.
     fn has_latches(&self, ask: &Ask<'_>) -> bool {
@@ -256,7 +296,7 @@ pub(crate) trait Line: fmt::Debug + Send + Sync {
     /// Says that a client's waiters are alive, and asks how things stand.
     fn beat(&self, waiting: &Waiting<'_>) -> Request;
     /// Reads the answer to `beat`.
-    fn read_beat(&self, value: &redis::Value) -> Option<Beat>;
+    fn read_beat(&self, value: &Value) -> Option<Beat>;
     /// Reads a message; `None` if it is none of ours.
     fn read_message(&self, names: &Names, message: &Message) -> Option<News>;
 }
@@ -323,23 +363,57 @@ pub(crate) enum Absent {
     These(Vec<usize>),
 }
 
+/// A request about one lock, by its key.
+pub(super) fn of_lock(what: What, names: &Names) -> Request {
+    Request::new(what).key(names.key.as_bytes())
+}
+
+/// The answer to an acquire in RLock's format.
+pub(super) fn acquired(value: &Value) -> Option<Reply> {
+    match value {
+        Value::Nil => Some(Reply::Granted { token: None }),
+        // It was settled before.
+        Value::Int(-3) => Some(Reply::Settled),
+        // The owner has the lock already, where that is not re-entry.
+        Value::Int(-4) => Some(Reply::Own),
+        Value::Int(pttl_ms) => Some(Reply::Busy {
+            left: left(*pttl_ms),
+        }),
+        _ => None,
+    }
+}
+
+/// The answer to a release in RLock's format.
+pub(super) fn released(value: &Value) -> Option<Given> {
+    match value {
+        Value::Nil => Some(Given::Absent),
+        Value::Int(0) => Some(Given::Kept),
+        Value::Int(1..) => Some(Given::Freed),
+        _ => None,
+    }
+}
+
 /// The answer of the scripts that look at a lock: `{time left in ms, owner, count}`, or nothing.
-pub(crate) fn held(value: &redis::Value) -> Option<Option<Held>> {
-    use redis::Value;
+pub(super) fn held(value: &Value) -> Option<Option<Held>> {
     match value {
         Value::Nil => Some(None),
-        Value::Array(parts) => match parts.as_slice() {
-            [
-                Value::Int(pttl_ms),
-                Value::BulkString(owner),
-                Value::Int(count),
-            ] => Some(Some(Held {
-                owner: String::from_utf8_lossy(owner).into_owned(),
-                count: u64::try_from(*count).ok()?,
-                left: left(*pttl_ms),
-            })),
-            _ => None,
-        },
+        Value::Array(parts) => Some(Some(holder(parts)?)),
+        _ => None,
+    }
+}
+
+/// One holder in such an answer.
+pub(super) fn holder(parts: &[Value]) -> Option<Held> {
+    match parts {
+        [
+            Value::Int(pttl_ms),
+            Value::BulkString(owner),
+            Value::Int(count),
+        ] => Some(Held {
+            owner: String::from_utf8_lossy(owner).into_owned(),
+            count: u64::try_from(*count).ok()?,
+            left: left(*pttl_ms),
+        }),
         _ => None,
     }
 }
@@ -361,43 +435,23 @@ pub(super) fn with_latch(names: &Names, id: u128, request: impl FnOnce(&[u8]) ->
     }
 }
 
-static FORCE_RELEASE: Script = Script::new(
-    "force_release",
-    include_str!("../../scripts/force_release.lua"),
-);
+static EXTEND: Script = script!("extend");
+pub(super) static LOOK: Script = script!("look");
+static FORCE_RELEASE: Script = script!("force_release");
 
 /// Deletes a lock and what goes with it, and says so.
 pub(super) fn delete(names: &Names, with: Option<&str>, publish: &'static str) -> Request {
-    let mut request = Request::new(What::Script(&FORCE_RELEASE)).key(names.key.as_bytes());
+    let mut request = of_lock(What::Script(&FORCE_RELEASE), names);
     if let Some(with) = with {
         request = request.key(with.as_bytes());
     }
     (request.arg(publish.as_bytes())).arg(names.channel.as_bytes())
 }
 
-/// What a release answers that freed the lock: 1, and as many more as listened.
-pub(super) fn listeners(value: &redis::Value) -> u32 {
-    match value {
-        redis::Value::Int(answer) => u32::try_from(*answer).map_or(0, |n| n.saturating_sub(1)),
-        _ => 0,
-    }
-}
-
 /// PTTL as a waiter's hint: nothing for a key without an end.
 pub(crate) fn left(pttl_ms: i64) -> Option<Duration> {
     u64::try_from(pttl_ms).ok().map(Duration::from_millis)
 }
-
-/// A script of several texts: what it shares with others, and its own.
-macro_rules! script_of {
-    ($name:expr, $($text:literal),+) => {
-        Script::new(
-            $name,
-            concat!($(include_str!(concat!("../../scripts/", $text))),+),
-        )
-    };
-}
-pub(super) use script_of;
 
 /// A script for owners that hold once, and for those that may hold several times, in front of which stands how their holds are counted.
 #[derive(Debug)]
@@ -415,12 +469,12 @@ impl Counting {
     }
 }
 
-/// A script for both sorts of owner.
+/// A script for both sorts of owner, by its name and the texts in front of its own.
 macro_rules! counting {
-    ($name:literal, $($text:literal),+) => {
+    ($name:literal $(, $before:literal)*) => {
         $crate::kind::form::Counting {
-            once: script_of!($name, $($text),+),
-            several: script_of!(concat!($name, "_counted"), "counted.lua", $($text),+),
+            once: script!($name $(, $before)*),
+            several: script!(concat!($name, "_counted"); "counted" $(, $before)*, $name),
         }
     };
 }

@@ -2,41 +2,21 @@
 
 use std::time::Duration;
 
-use redis::Value;
-
-use super::form::{
-    Ask, Counting, Extended, Form, Given, Held, Reply, counting, delete, held, left, listeners,
-    script_of,
-};
+use super::form::{Ask, Counting, Form, counting, of_lock, script};
 use crate::{
     names::{Names, companion},
     topology::{Request, Script, What},
 };
 
-static ACQUIRE: Script = Script::new("acquire", include_str!("../../scripts/acquire.lua"));
-static RELEASE: Script = Script::new("release", include_str!("../../scripts/release.lua"));
-static ACQUIRE_ALL: Counting = counting!("acquire_all", "acquire_all.lua");
-static RELEASE_ALL: Counting = counting!("release_all", "release_all.lua");
-static ACQUIRE_COUNTED: Script = script_of!(
-    "acquire_counted",
-    "acquire_alone.lua",
-    "counted.lua",
-    "acquire_all.lua"
-);
-static RELEASE_COUNTED: Script = script_of!(
-    "release_counted",
-    "release_alone.lua",
-    "counted.lua",
-    "release_all.lua"
-);
-static EXTEND_COUNTED: Script = script_of!("extend_counted", "counted.lua", "extend_counted.lua");
-static EXTEND: Script = Script::new("extend", include_str!("../../scripts/extend.lua"));
-pub(super) static LOOK: Script = Script::new("look", include_str!("../../scripts/look.lua"));
-
-/// What the acquire script answers for an acquire that was settled before.
-const SETTLED: i64 = -3;
-/// What it answers for an owner that has the lock already, where that is not re-entry.
-const OWN: i64 = -4;
+static ACQUIRE: Script = script!("acquire");
+static RELEASE: Script = script!("release");
+static ACQUIRE_ALL: Counting = counting!("acquire_all");
+static RELEASE_ALL: Counting = counting!("release_all");
+static ACQUIRE_COUNTED: Script =
+    script!("acquire_counted"; "acquire_alone", "counted", "acquire_all");
+static RELEASE_COUNTED: Script =
+    script!("release_counted"; "release_alone", "counted", "release_all");
+static EXTEND_COUNTED: Script = script!("extend_counted", "counted");
 
 /// RLock's format.
 #[derive(Debug)]
@@ -68,25 +48,13 @@ const SPIN_PAUSE_MS: (u64, u64) = (1, 128);
 impl Form for Hash {
     fn acquire(&self, ask: &Ask<'_>) -> Request {
         if ask.id.is_none() {
-            let request = lock_alone(&ACQUIRE, ask.names);
+            let request = of_lock(What::Script(&ACQUIRE), ask.names);
             return request.arg_ms(ask.lease).arg(ask.owner.as_bytes());
         }
         let request = acquire_by(What::Script(&ACQUIRE_COUNTED), ask);
         match self.reentrant {
             false => request.arg(b"once"),
             true => request,
-        }
-    }
-
-    fn read_acquire(&self, value: &Value) -> Option<Reply> {
-        match value {
-            Value::Nil => Some(Reply::Granted { token: None }),
-            Value::Int(SETTLED) => Some(Reply::Settled),
-            Value::Int(OWN) => Some(Reply::Own),
-            Value::Int(pttl_ms) => Some(Reply::Busy {
-                left: left(*pttl_ms),
-            }),
-            _ => None,
         }
     }
 
@@ -98,53 +66,8 @@ impl Form for Hash {
         }
     }
 
-    fn undo(&self, ask: &Ask<'_>) -> Request {
-        self.release(ask)
-    }
-
-    fn read_release(&self, value: &Value) -> Option<Given> {
-        match value {
-            Value::Nil => Some(Given::Absent),
-            Value::Int(0) => Some(Given::Kept),
-            Value::Int(1..) => Some(Given::Freed),
-            _ => None,
-        }
-    }
-
-    fn listeners(&self, value: &Value) -> u32 {
-        listeners(value)
-    }
-
-    fn extend_script(&self) -> &'static Script {
-        &EXTEND
-    }
-
-    fn extend_arg(&self, ask: &Ask<'_>, request: Request) -> Request {
-        request.arg(ask.owner.as_bytes())
-    }
-
     fn extend_counted(&self, ask: &Ask<'_>) -> Option<Request> {
         extend_counted(ask)
-    }
-
-    fn read_extend(&self, value: &Value) -> Option<Extended> {
-        match value {
-            Value::Int(1) => Some(Extended::Held),
-            Value::Int(0) => Some(Extended::Missing),
-            _ => None,
-        }
-    }
-
-    fn look(&self, names: &Names) -> Request {
-        lock_alone(&LOOK, names)
-    }
-
-    fn read_holder(&self, value: &Value) -> Option<Option<Held>> {
-        held(value)
-    }
-
-    fn force_release(&self, names: &Names, publish: &'static str) -> Request {
-        delete(names, None, publish)
     }
 
     fn channels<'a>(&self, names: &'a Names) -> Vec<&'a str> {
@@ -168,10 +91,10 @@ impl Hash {
     fn release_single(&self, ask: &Ask<'_>) -> Request {
         if !self.speaks {
             // No way to tell it by: it is told to nobody.
-            let request = lock_alone(&RELEASE, ask.names);
+            let request = of_lock(What::Script(&RELEASE), ask.names);
             return request.arg(ask.owner.as_bytes()).arg(b"QUIET");
         }
-        lock_alone(&RELEASE, ask.names)
+        of_lock(What::Script(&RELEASE), ask.names)
             .arg(ask.owner.as_bytes())
             .arg(ask.publish.as_bytes())
             .arg(ask.names.channel.as_bytes())
@@ -245,10 +168,6 @@ pub(super) fn with_latch_life(request: Request, ask: &Ask<'_>) -> Request {
     }
 }
 
-fn lock_alone(script: &'static Script, names: &Names) -> Request {
-    Request::new(What::Script(script)).key(names.key.as_bytes())
-}
-
 /// A lease of an hour is no reason to keep a key for each acquire and release that long.
 pub(crate) const LATCH_LIFE: Duration = Duration::from_secs(30);
 
@@ -260,6 +179,9 @@ pub(crate) fn latch_life(lease: Duration) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use redis::Value;
+
+    use super::super::form::{Given, Reply};
     use super::*;
 
     fn ask(names: &Names, id: Option<u128>) -> Ask<'_> {

@@ -1,14 +1,14 @@
 //! The RCountDownLatch format: a number that is gone when it is nothing. Requests alone: nobody holds a latch.
 
-use super::form::{ANSWER_LIFE, delete as delete_any, with_latch};
+use super::form::{ANSWER_LIFE, delete as delete_any, of_lock, script, with_latch};
 use crate::{
     asked::Once,
     names::Names,
     topology::{Request, Script, What},
 };
 
-static SET: Script = Script::new("set_latch", include_str!("../../scripts/set_latch.lua"));
-static COUNT_DOWN: Script = Script::new("count_down", include_str!("../../scripts/count_down.lua"));
+static SET: Script = script!("set_latch");
+static COUNT_DOWN: Script = script!("count_down");
 
 /// Closes an open latch once, however often it is sent with this id.
 pub(crate) fn set(names: &Names, count: u32, publish: &'static str, id: u128) -> Once {
@@ -33,7 +33,7 @@ pub(crate) fn count_down(names: &Names, publish: &'static str, id: u128) -> Once
 
 /// Asks for what is left.
 pub(crate) fn count(names: &Names) -> Request {
-    Request::new(What::Command("GET")).key(names.key.as_bytes())
+    of_lock(What::Command("GET"), names)
 }
 
 /// Opens it by taking it away.
@@ -42,7 +42,5 @@ pub(crate) fn delete(names: &Names, publish: &'static str) -> Request {
 }
 
 fn with_keys(script: &'static Script, names: &Names, latch: &[u8]) -> Request {
-    Request::new(What::Script(script))
-        .key(names.key.as_bytes())
-        .key(latch)
+    of_lock(What::Script(script), names).key(latch)
 }

@@ -5,7 +5,7 @@ use std::{borrow::Cow, time::Duration};
 use redis::Value;
 
 use super::form::{
-    ANSWER_LIFE, Ask, Extended, Form, Given, Reply, delete, left, script_of, with_latch,
+    ANSWER_LIFE, Ask, Form, Given, Held, Reply, delete, left, of_lock, script, with_latch,
 };
 use crate::{
     asked::Once,
@@ -14,16 +14,13 @@ use crate::{
     topology::{Request, Script, What},
 };
 
-static TAKE: Script = script_of!("take_permits", "permits.lua", "take_permits.lua");
-static GIVE: Script = script_of!("give_permits", "permits.lua", "give_permits.lua");
-static LEASE: Script = script_of!("lease_permit", "permits.lua", "lease_permit.lua");
-static SET: Script = script_of!("set_permits", "permits.lua", "set_permits.lua");
-static COUNT: Script = script_of!("count_permits", "permits.lua", "count_permits.lua");
-static LIST: Script = script_of!("list_permits", "permits.lua", "list_permits.lua");
-static EXTEND: Script = Script::new(
-    "extend_permits",
-    include_str!("../../scripts/extend_permits.lua"),
-);
+static TAKE: Script = script!("take_permits", "permits");
+static GIVE: Script = script!("give_permits", "permits");
+static LEASE: Script = script!("lease_permit", "permits");
+static SET: Script = script!("set_permits", "permits");
+static COUNT: Script = script!("count_permits", "permits");
+static LIST: Script = script!("list_permits", "permits");
+static EXTEND: Script = script!("extend_permits");
 
 /// A look that finds expired permits tells those who listen in either way.
 const EVERYBODY: &[u8] = b"BOTH";
@@ -75,10 +72,6 @@ impl Form for Permits {
             .arg(ask.names.channel.as_bytes())
     }
 
-    fn undo(&self, ask: &Ask<'_>) -> Request {
-        self.release(ask)
-    }
-
     fn read_release(&self, value: &Value) -> Option<Given> {
         match value {
             Value::BulkString(each) if each.contains(&b'0') => Some(Given::Absent),
@@ -99,18 +92,14 @@ impl Form for Permits {
         request.arg(&raw(ask.owner))
     }
 
-    fn read_extend(&self, value: &Value) -> Option<Extended> {
-        match value {
-            Value::Int(1) => Some(Extended::Held),
-            Value::Int(0) => Some(Extended::Missing),
-            _ => None,
-        }
-    }
-
     fn look(&self, names: &Names) -> Request {
         with_keys(&COUNT, names)
             .arg(EVERYBODY)
             .arg(names.channel.as_bytes())
+    }
+
+    fn read_holder(&self, _: &Value) -> Option<Option<Held>> {
+        None
     }
 
     fn force_release(&self, names: &Names, publish: &'static str) -> Request {
@@ -184,9 +173,7 @@ fn held_key(names: &Names) -> String {
 }
 
 fn with_keys(script: &'static Script, names: &Names) -> Request {
-    Request::new(What::Script(script))
-        .key(names.key.as_bytes())
-        .key(held_key(names).as_bytes())
+    of_lock(What::Script(script), names).key(held_key(names).as_bytes())
 }
 
 /// The ids as a server has them: 16 bytes each.

@@ -5,25 +5,16 @@ use std::borrow::Cow;
 
 use redis::Value;
 
-use super::form::{Ask, Extended, Form, Given, Held, Reply, held, left, listeners};
+use super::form::{Ask, Form, Given, Held, Reply, held, left, of_lock, script};
 use crate::{
     names::Names,
     topology::{Request, Script, What},
 };
 
-static ACQUIRE: Script = Script::new(
-    "acquire_plain",
-    include_str!("../../scripts/acquire_plain.lua"),
-);
-static RELEASE: Script = Script::new(
-    "release_plain",
-    include_str!("../../scripts/release_plain.lua"),
-);
-static LOOK: Script = Script::new("look_plain", include_str!("../../scripts/look_plain.lua"));
-static EXTEND: Script = Script::new(
-    "extend_plain",
-    include_str!("../../scripts/extend_plain.lua"),
-);
+static ACQUIRE: Script = script!("acquire_plain");
+static RELEASE: Script = script!("release_plain");
+static LOOK: Script = script!("look_plain");
+static EXTEND: Script = script!("extend_plain");
 
 /// A string whose value nobody else has. Not re-entrant: an equal owner finds it busy.
 #[derive(Debug)]
@@ -35,10 +26,6 @@ pub(super) fn value<'a>(ask: &Ask<'a>) -> Cow<'a, str> {
         None => ask.owner.into(),
         Some(id) => format!("{}:{id:032x}", ask.owner).into(),
     }
-}
-
-fn lock(what: What, names: &Names) -> Request {
-    Request::new(what).key(names.key.as_bytes())
 }
 
 /// The owner is what stands before the number of the hold, where there is one.
@@ -57,10 +44,10 @@ impl Form for Plain {
     /// answer, since it knows its own value again.
     fn acquire(&self, ask: &Ask<'_>) -> Request {
         if ask.repeated || ask.place.is_some() {
-            let request = lock(What::Script(&ACQUIRE), ask.names);
+            let request = of_lock(What::Script(&ACQUIRE), ask.names);
             return request.arg_ms(ask.lease).arg(value(ask).as_bytes());
         }
-        lock(What::Command("SET"), ask.names)
+        of_lock(What::Command("SET"), ask.names)
             .arg(value(ask).as_bytes())
             .arg(b"NX")
             .arg(b"PX")
@@ -81,16 +68,12 @@ impl Form for Plain {
     }
 
     fn release(&self, ask: &Ask<'_>) -> Request {
-        lock(What::Script(&RELEASE), ask.names)
+        of_lock(What::Script(&RELEASE), ask.names)
             .arg(value(ask).as_bytes())
             .arg(ask.publish.as_bytes())
             .arg(ask.names.channel.as_bytes())
             .compares_and_deletes()
             .tells_by_rule(ask.tells_by_rule())
-    }
-
-    fn undo(&self, ask: &Ask<'_>) -> Request {
-        self.release(ask)
     }
 
     fn read_release(&self, value: &Value) -> Option<Given> {
@@ -102,10 +85,6 @@ impl Form for Plain {
         }
     }
 
-    fn listeners(&self, value: &Value) -> u32 {
-        listeners(value)
-    }
-
     fn extend_script(&self) -> &'static Script {
         &EXTEND
     }
@@ -114,24 +93,12 @@ impl Form for Plain {
         request.arg(value(ask).as_bytes())
     }
 
-    fn read_extend(&self, value: &Value) -> Option<Extended> {
-        match value {
-            Value::Int(1) => Some(Extended::Held),
-            Value::Int(0) => Some(Extended::Missing),
-            _ => None,
-        }
-    }
-
     fn look(&self, names: &Names) -> Request {
-        lock(What::Script(&LOOK), names)
+        of_lock(What::Script(&LOOK), names)
     }
 
     fn read_holder(&self, value: &Value) -> Option<Option<Held>> {
         read_numbered_holder(value)
-    }
-
-    fn force_release(&self, names: &Names, publish: &'static str) -> Request {
-        super::hash::REENTRANT.force_release(names, publish)
     }
 
     fn has_latches(&self, _ask: &Ask<'_>) -> bool {

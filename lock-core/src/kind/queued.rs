@@ -7,10 +7,9 @@ use redis::Value;
 
 use super::{
     form::{
-        Absent, Ask, Beat, Called, Ears, Extended, Form, Given, Held, Line, News, Reply, Waiting,
-        left, script_of,
+        Absent, Ask, Beat, Called, Ears, Form, Given, Held, Line, News, Reply, Waiting, left,
+        released, script,
     },
-    hash::REENTRANT,
     plain,
 };
 use crate::{
@@ -27,14 +26,10 @@ const ALIVE: Duration = Duration::from_secs(3);
 /// The next one, and the one who has the place after it.
 const HEIRS: usize = 2;
 
-static TAKE: Script = script_of!("take_queued", "queue.lua", "take_queued.lua");
-static GIVE: Script = script_of!("give_queued", "queue.lua", "give_queued.lua");
-static BEAT: Script = script_of!("beat_queued", "queue.lua", "beat_queued.lua");
-static FORCE_RELEASE: Script = script_of!(
-    "force_release_queued",
-    "queue.lua",
-    "force_release_queued.lua"
-);
+static TAKE: Script = script!("take_queued", "queue");
+static GIVE: Script = script!("give_queued", "queue");
+static BEAT: Script = script!("beat_queued", "queue");
+static FORCE_RELEASE: Script = script!("force_release_queued", "queue");
 
 /// The queued lock. Not re-entrant: an equal owner waits behind itself.
 #[derive(Debug)]
@@ -105,10 +100,6 @@ impl Form for Queued {
         request
     }
 
-    fn undo(&self, ask: &Ask<'_>) -> Request {
-        self.release(ask)
-    }
-
     fn read_release(&self, value: &Value) -> Option<Given> {
         match value {
             Value::Array(parts) => {
@@ -121,24 +112,12 @@ impl Form for Queued {
                     _ => return None,
                 })
             }
-            _ => REENTRANT.read_release(value),
+            _ => released(value),
         }
-    }
-
-    fn extend_script(&self) -> &'static Script {
-        REENTRANT.extend_script()
     }
 
     fn extend_arg(&self, ask: &Ask<'_>, request: Request) -> Request {
         request.arg(hold(ask).as_bytes())
-    }
-
-    fn read_extend(&self, value: &Value) -> Option<Extended> {
-        REENTRANT.read_extend(value)
-    }
-
-    fn look(&self, names: &Names) -> Request {
-        REENTRANT.look(names)
     }
 
     fn read_holder(&self, value: &Value) -> Option<Option<Held>> {

@@ -5,9 +5,7 @@ use std::{borrow::Cow, time::Duration};
 use redis::Value;
 
 use super::{
-    form::{
-        Ask, Counting, Extended, Form, Given, Held, Reply, counting, left, listeners, script_of,
-    },
+    form::{Ask, Counting, Form, Held, counting, holder, of_lock, script},
     hash::{REENTRANT, with_holds, with_latch_life},
 };
 use crate::{
@@ -15,13 +13,13 @@ use crate::{
     topology::{Request, Script, What},
 };
 
-static TAKE_READ: Counting = counting!("take_read", "rw.lua", "take_read.lua");
-static TAKE_WRITE: Counting = counting!("take_write", "rw.lua", "take_write.lua");
-static GIVE_READ: Counting = counting!("give_read", "rw.lua", "give_read.lua");
-static GIVE_WRITE: Counting = counting!("give_write", "rw.lua", "give_write.lua");
-static EXTEND: Counting = counting!("extend_rw", "rw.lua", "extend_rw.lua");
-static LOOK: Script = script_of!("look_rw", "rw.lua", "look_rw.lua");
-static FORCE_RELEASE: Script = script_of!("force_release_rw", "rw.lua", "force_release_rw.lua");
+static TAKE_READ: Counting = counting!("take_read", "rw");
+static TAKE_WRITE: Counting = counting!("take_write", "rw");
+static GIVE_READ: Counting = counting!("give_read", "rw");
+static GIVE_WRITE: Counting = counting!("give_write", "rw");
+static EXTEND: Counting = counting!("extend_rw", "rw");
+static LOOK: Script = script!("look_rw", "rw");
+static FORCE_RELEASE: Script = script!("force_release_rw", "rw");
 
 /// One side of RReadWriteLock.
 #[derive(Debug)]
@@ -41,19 +39,6 @@ impl Side {
         }
     }
 
-    fn give(&self, ask: &Ask<'_>) -> Request {
-        let script = match self {
-            Side::Read => &GIVE_READ,
-            Side::Write => &GIVE_WRITE,
-        };
-        let request = lock_alone(script.of(ask), ask.names);
-        let request = with_holds(request, ask, &self.field(ask))
-            .arg(ask.owner.as_bytes())
-            .arg(ask.publish.as_bytes())
-            .arg(ask.names.channel.as_bytes());
-        with_latch_life(request, ask)
-    }
-
     /// Where the lock counts the holds of an owner.
     fn field<'a>(&self, ask: &Ask<'a>) -> Cow<'a, str> {
         match self {
@@ -61,10 +46,6 @@ impl Side {
             Side::Write => Cow::Owned(format!("{}:write", ask.owner)),
         }
     }
-}
-
-fn lock_alone(script: What, names: &Names) -> Request {
-    Request::new(script).key(names.key.as_bytes())
 }
 
 /// The key that ends with an owner's first read hold.
@@ -80,7 +61,7 @@ impl Form for Side {
             Side::Read => &TAKE_READ,
             Side::Write => &TAKE_WRITE,
         };
-        let request = lock_alone(script.of(ask), ask.names).key(writers.as_bytes());
+        let request = of_lock(script.of(ask), ask.names).key(writers.as_bytes());
         let request = with_holds(request, ask, &self.field(ask))
             .arg_ms(ask.lease)
             .arg(ask.owner.as_bytes());
@@ -94,26 +75,23 @@ impl Form for Side {
         }
     }
 
-    fn read_acquire(&self, value: &Value) -> Option<Reply> {
-        REENTRANT.read_acquire(value)
-    }
-
     fn release(&self, ask: &Ask<'_>) -> Request {
-        self.give(ask)
-    }
-
-    fn undo(&self, ask: &Ask<'_>) -> Request {
-        self.release(ask)
-    }
-
-    fn read_release(&self, value: &Value) -> Option<Given> {
-        REENTRANT.read_release(value)
+        let script = match self {
+            Side::Read => &GIVE_READ,
+            Side::Write => &GIVE_WRITE,
+        };
+        let request = of_lock(script.of(ask), ask.names);
+        let request = with_holds(request, ask, &self.field(ask))
+            .arg(ask.owner.as_bytes())
+            .arg(ask.publish.as_bytes())
+            .arg(ask.names.channel.as_bytes());
+        with_latch_life(request, ask)
     }
 
     fn listeners(&self, value: &Value) -> u32 {
         match self {
             Side::Read => 0,
-            Side::Write => listeners(value),
+            Side::Write => REENTRANT.listeners(value),
         }
     }
 
@@ -141,13 +119,8 @@ impl Form for Side {
         Some(self.extend_arg(ask, request.arg_ms(ask.lease)))
     }
 
-    fn read_extend(&self, value: &Value) -> Option<Extended> {
-        REENTRANT.read_extend(value)
-    }
-
     fn look(&self, names: &Names) -> Request {
-        let request = Request::new(What::Script(&LOOK));
-        request.key(names.key.as_bytes()).arg(self.mode())
+        of_lock(What::Script(&LOOK), names).arg(self.mode())
     }
 
     fn read_holder(&self, value: &Value) -> Option<Option<Held>> {
@@ -162,19 +135,7 @@ impl Form for Side {
             Value::Array(parts) => parts,
             _ => return None,
         };
-        let read = |part: &[Value]| match part {
-            [
-                Value::Int(pttl_ms),
-                Value::BulkString(owner),
-                Value::Int(count),
-            ] => Some(Held {
-                owner: String::from_utf8_lossy(owner).into_owned(),
-                count: u64::try_from(*count).ok()?,
-                left: left(*pttl_ms),
-            }),
-            _ => None,
-        };
-        parts.chunks(3).map(read).collect()
+        parts.chunks(3).map(holder).collect()
     }
 
     fn count(&self, _names: &Names) -> Option<Request> {
@@ -187,7 +148,7 @@ impl Form for Side {
     }
 
     fn force_release(&self, names: &Names, publish: &'static str) -> Request {
-        lock_alone(What::Script(&FORCE_RELEASE), names)
+        of_lock(What::Script(&FORCE_RELEASE), names)
             .arg(publish.as_bytes())
             .arg(names.channel.as_bytes())
             .arg(self.mode())

@@ -5,7 +5,7 @@ use std::time::Duration;
 use redis::Value;
 
 use super::form::{
-    ANSWER_LIFE, Ask, Extended, Form, Given, Reply, UNDONE_LIFE, delete, with_latch,
+    ANSWER_LIFE, Ask, Extended, Form, Given, Held, Reply, UNDONE_LIFE, of_lock, script, with_latch,
 };
 use crate::{
     asked::Once,
@@ -13,27 +13,12 @@ use crate::{
     topology::{Request, Script, What},
 };
 
-static TAKE: Script = Script::new(
-    "take_semaphore",
-    include_str!("../../scripts/take_semaphore.lua"),
-);
-static ADD: Script = Script::new(
-    "add_semaphore",
-    include_str!("../../scripts/add_semaphore.lua"),
-);
-static UNDO: Script = Script::new(
-    "undo_semaphore",
-    include_str!("../../scripts/undo_semaphore.lua"),
-);
-static SET: Script = Script::new(
-    "set_semaphore",
-    include_str!("../../scripts/set_semaphore.lua"),
-);
-static DRAIN: Script = Script::new(
-    "drain_semaphore",
-    include_str!("../../scripts/drain_semaphore.lua"),
-);
-/// Permits of a number have no lease, and nobody may believe that he lengthened one.
+static TAKE: Script = script!("take_semaphore");
+static ADD: Script = script!("add_semaphore");
+static UNDO: Script = script!("undo_semaphore");
+static SET: Script = script!("set_semaphore");
+static DRAIN: Script = script!("drain_semaphore");
+/// Permits of a number have no lease, and nobody may believe to have lengthened one.
 static ENDLESS: Script = Script::new(
     "endless",
     "return redis.error_reply('ENDLESS permits of a semaphore have no lease')",
@@ -76,12 +61,8 @@ impl Form for Semaphore {
         }
     }
 
+    /// Gives back what one acquire took. Permits that are given by number have no acquire of their own: see `add`.
     fn release(&self, ask: &Ask<'_>) -> Request {
-        // What one acquire took. Permits that are given by number have no acquire of their own: see `add`.
-        self.undo(ask)
-    }
-
-    fn undo(&self, ask: &Ask<'_>) -> Request {
         with_latch_key(&UNDO, ask.names, &taken_latch(ask))
             .arg(ask.count.to_string().as_bytes())
             .arg(ask.publish.as_bytes())
@@ -110,11 +91,11 @@ impl Form for Semaphore {
     }
 
     fn look(&self, names: &Names) -> Request {
-        Request::new(What::Command("GET")).key(names.key.as_bytes())
+        of_lock(What::Command("GET"), names)
     }
 
-    fn force_release(&self, names: &Names, publish: &'static str) -> Request {
-        delete(names, None, publish)
+    fn read_holder(&self, _: &Value) -> Option<Option<Held>> {
+        None
     }
 
     fn is_shared(&self) -> bool {
@@ -194,7 +175,5 @@ pub(crate) fn drain(names: &Names, id: u128) -> Once {
 }
 
 fn with_latch_key(script: &'static Script, names: &Names, latch: &[u8]) -> Request {
-    Request::new(What::Script(script))
-        .key(names.key.as_bytes())
-        .key(latch)
+    of_lock(What::Script(script), names).key(latch)
 }

@@ -34,6 +34,20 @@ pub(crate) enum Answer {
     Lost { message: String },
 }
 
+impl Answer {
+    pub(super) fn refused(code: &str, message: impl Into<String>) -> Self {
+        Answer::Refused {
+            code: code.to_owned(),
+            message: message.into(),
+        }
+    }
+
+    /// Something that has to be known first is not: nothing was sent.
+    pub(super) fn try_again(message: impl Into<String>) -> Self {
+        Answer::refused("TRYAGAIN", message)
+    }
+}
+
 /// What goes before the request in the same write.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Before {
@@ -87,14 +101,9 @@ pub(crate) async fn attempt(
     if request.grants
         && let Some(left) = lease.conn.grants_in()
     {
-        return Answer::Refused {
-            code: RESTARTED.to_owned(),
-            message: format!(
-                "{} was restarted, and grants nothing for {} ms more",
-                node.label,
-                left.as_millis() + 1
-            ),
-        };
+        let (label, left_ms) = (&node.label, left.as_millis() + 1);
+        let why = format!("{label} was restarted, and grants nothing for {left_ms} ms more");
+        return Answer::refused(RESTARTED, why);
     }
     let alone = !before.asking && !before.load && words != Words::OwnBehindQuestion;
     if request.wait.is_some() || !alone {
@@ -242,10 +251,7 @@ fn single(answer: Value, sent_at: Instant) -> Answer {
                 true => "NOPERM",
                 false => error.code(),
             };
-            Answer::Refused {
-                code: code.to_owned(),
-                message: format!("{code} {details}").trim_end().to_owned(),
-            }
+            Answer::refused(code, format!("{code} {details}").trim_end())
         }
         value => Answer::Done {
             value,
@@ -273,9 +279,13 @@ async fn wanted(
         Replicas::AtLeast(count) => Ok(count),
         Replicas::Disks(count) => match node.has_disk() {
             true => Ok(count + 1),
-            false => has_disk(node, lease, wait, deadline)
-                .await
-                .map(|()| count + 1),
+            false => {
+                // Once for each connection: the same command after a write could not undo the write.
+                let probe = wait_command(Replicas::Disks(0), 1, Duration::from_millis(1));
+                probed(node, lease, wait, deadline, &probe).await?;
+                node.found_disk();
+                Ok(count + 1)
+            }
         },
         Replicas::All | Replicas::Majority => {
             let all = replicas::all(node, lease, wait, deadline).await?;
@@ -284,32 +294,27 @@ async fn wanted(
     }
 }
 
-/// Asks once for each connection whether the master keeps an append-only file and knows WAITAOF: the same command
-/// after a write could not undo the write.
-async fn has_disk(
-    node: &Arc<Node>,
+/// Asks the master something that a request with WAIT has to know first. Whatever goes wrong, nothing was done.
+pub(super) async fn probed(
+    node: &Node,
     lease: &Lease<'_>,
     wait: WaitFor,
     deadline: Instant,
-) -> Result<(), Answer> {
-    let probe = wait_command(Replicas::Disks(0), 1, Duration::from_millis(1));
+    question: &redis::Cmd,
+) -> Result<Value, Answer> {
     let patience = node.dialer.response_timeout + wait.timeout * lease.busy();
     let limit = deadline.min(Instant::now() + patience);
-    let refused = |code: &str, message: String| Answer::Refused {
-        code: code.to_owned(),
-        message,
-    };
-    match timeout_at(limit, lease.conn.command(&probe)).await {
-        Ok(Ok(Value::ServerError(error))) => Err(refused(error.code(), error.to_string())),
-        Ok(Ok(_)) => {
-            node.found_disk();
-            Ok(())
-        }
-        Ok(Err(error)) => Err(refused("TRYAGAIN", format!("WAITAOF: {error}"))),
+    match timeout_at(limit, lease.conn.command(question)).await {
+        Ok(Ok(Value::ServerError(error))) => Err(Answer::refused(error.code(), error.to_string())),
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(error)) => Err(Answer::try_again(format!(
+            "before a request with WAIT: {error}"
+        ))),
         Err(_) => {
             lease.conn.suspect(patience);
-            let message = "whether there is an append-only file was not answered in time";
-            Err(refused("TRYAGAIN", message.to_owned()))
+            Err(Answer::try_again(
+                "what a request with WAIT has to know first was not answered in time",
+            ))
         }
     }
 }

@@ -1,18 +1,15 @@
 //! Turns a request into attempts: where to, what a refusal calls for, when to stop.
-use std::{fmt, future::Future, sync::Arc, time::Duration};
-
-use async_trait::async_trait;
+use std::{sync::Arc, time::Duration};
 
 use super::{
-    Heard, NodeError, Request, Route, Sent, Subscription, Tune, What,
+    NodeError, Request, Route, Sent, What,
     attempt::{Answer, Before, Words, attempt as try_once},
-    dial::Dialer,
     node::{Node, Purpose},
-    pubsub::Channels,
 };
-use crate::clock::{Instant, sleep_until};
-
-use crate::diagnostics::{Traced, reply};
+use crate::{
+    clock::{Instant, sleep_until},
+    diagnostics::{Traced, reply},
+};
 
 /// First and longest pause between attempts that were refused.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(50));
@@ -20,69 +17,9 @@ const PAUSE: (Duration, Duration) = (Duration::from_millis(1), Duration::from_mi
 /// off in the middle, what is certainly not done would be unknown.
 const ONE_ANSWER: Duration = Duration::from_millis(20);
 
-/// What a kind of topology knows about where requests go; that makes a [`Route`] of it.
-pub(crate) trait Router: fmt::Debug + Send + Sync {
-    /// The node that owns the request's keys, as far as known.
-    fn owner(&self, request: &Request) -> Option<Arc<Node>>;
-    /// Looks for the owner anew, or joins a search under way; returns by the deadline, found or not.
-    fn rediscover(&self, deadline: Instant) -> impl Future<Output = ()> + Send;
-    /// Starts looking in the background: an answer was lost, the next request should not find the same.
-    fn suspect(&self);
-    /// The node that a redirection of `from` names (`MOVED 3999 127.0.0.1:6381`).
-    fn redirected(&self, from: &Node, message: &str) -> Option<Arc<Node>>;
-    /// For messages before any node is known.
-    fn name(&self) -> String;
-    /// Whether keys of one request must lie in one slot.
-    fn is_sharded(&self) -> bool {
-        false
-    }
-    fn dialer(&self) -> &Dialer;
-    fn channels(&self) -> &Channels;
-    /// The masters that are known now.
-    fn masters(&self) -> Vec<Arc<Node>>;
-    /// Closes all but the channels.
-    fn close(&self);
-}
-
-#[async_trait]
-impl<R: Router> Route for R {
-    async fn send(&self, request: &Request, deadline: Instant) -> Result<Sent, NodeError> {
-        drive(self, request, deadline).await
-    }
-    fn subscribe(&self, key: &[u8], tune: Tune<'_>) -> Subscription {
-        self.channels().subscribe(key, tune)
-    }
-    fn heard(&self, channel: &str) -> Option<Heard> {
-        self.channels().heard(channel)
-    }
-    fn publish_command(&self) -> &'static str {
-        self.channels().publish_command()
-    }
-    fn is_sharded(&self) -> bool {
-        Router::is_sharded(self)
-    }
-    fn commands(&self) -> u64 {
-        self.dialer().commands()
-    }
-    fn masters(&self) -> Vec<Arc<Node>> {
-        Router::masters(self)
-    }
-    async fn close(&self) {
-        self.channels().close();
-        Router::close(self);
-    }
-}
-
-/// The last reason why an attempt had no effect.
-struct Reason {
-    node: Option<String>,
-    code: Option<String>,
-    message: String,
-}
-
 /// Sends until answered, refused for good, lost, or out of time. What is rare is boxed: every request carries the size
 /// of this future.
-async fn drive<R: Router>(
+pub(super) async fn drive<R: Route + ?Sized>(
     router: &R,
     request: &Request,
     deadline: Instant,
@@ -98,11 +35,8 @@ async fn drive<R: Router>(
     let mut attempt = 0;
     let mut pause = PAUSE.0;
     let mut next: Option<(Arc<Node>, Before)> = None;
-    let mut reason = Reason {
-        node: None,
-        code: None,
-        message: String::new(),
-    };
+    // Why the last attempt had no effect.
+    let mut reason = NodeError::local("");
     loop {
         // A redirection and a script's text follow at once: the server has just shown how fast it answers.
         let enough_now = if next.is_some() {
@@ -124,12 +58,8 @@ async fn drive<R: Router>(
             .take()
             .or_else(|| router.owner(request).map(|node| (node, Before::default())))
         else {
-            reason = Reason {
-                node: None,
-                code: None,
-                message: format!("no master is known of {}", router.name()),
-            };
-            Box::pin(router.rediscover(deadline)).await;
+            reason = NodeError::local(format!("no master is known of {}", router.name()));
+            router.rediscover(deadline).await;
             if router.owner(request).is_none() {
                 Box::pin(rest(&mut pause, deadline)).await;
             }
@@ -140,15 +70,11 @@ async fn drive<R: Router>(
             None => match Box::pin(node.dialled(purpose, deadline)).await {
                 Ok(lease) => (lease, enough),
                 Err(error) => {
-                    reason = Reason {
-                        node: Some(node.label.to_string()),
-                        code: error.code,
-                        message: error.message,
-                    };
+                    reason = NodeError::at(&node, error.code, error.message);
                     if error.fatal {
                         return Err(surface(reason, attempt));
                     }
-                    Box::pin(router.rediscover(deadline)).await;
+                    router.rediscover(deadline).await;
                     Box::pin(rest(&mut pause, deadline)).await;
                     continue;
                 }
@@ -188,12 +114,11 @@ async fn drive<R: Router>(
             }
             Answer::Lost { message } => {
                 router.suspect();
+                let message = format!("{}: {}: {message}", node.label, request.what().name());
                 return Err(NodeError {
-                    message: format!("{}: {}: {message}", node.label, request.what().name()),
-                    node: Some(node.label.to_string()),
                     definite: false,
-                    code: None,
                     attempt,
+                    ..NodeError::at(&node, None, message)
                 });
             }
             Answer::Refused { code, message } => (code, message),
@@ -203,33 +128,17 @@ async fn drive<R: Router>(
         match code.as_str() {
             // With SCRIPT LOAD in the same write it cannot come again, but for a SCRIPT FLUSH in between.
             "NOSCRIPT" => {
-                next = Some((
-                    node.clone(),
-                    Before {
-                        load: true,
-                        ..before
-                    },
-                ))
+                let load = true;
+                next = Some((node.clone(), Before { load, ..before }));
             }
-            "MOVED" => {
-                router.suspect();
-                next = router
-                    .redirected(&node, &message)
-                    .map(|to| (to, Before::default()));
-                if next.is_none() || attempt > 4 {
-                    Box::pin(rest(&mut pause, deadline)).await;
+            "MOVED" | "ASK" => {
+                let asking = code == "ASK";
+                if !asking {
+                    router.suspect();
                 }
-            }
-            "ASK" => {
-                next = router.redirected(&node, &message).map(|to| {
-                    (
-                        to,
-                        Before {
-                            asking: true,
-                            load: false,
-                        },
-                    )
-                });
+                let load = false;
+                let to = router.redirected(&node, &message);
+                next = to.map(|to| (to, Before { asking, load }));
                 if next.is_none() || attempt > 4 {
                     Box::pin(rest(&mut pause, deadline)).await;
                 }
@@ -237,33 +146,25 @@ async fn drive<R: Router>(
             "TRYAGAIN" | "LOADING" | "BUSY" => Box::pin(rest(&mut pause, deadline)).await,
             "READONLY" | "MASTERDOWN" => {
                 node.drop_connections();
-                Box::pin(router.rediscover(deadline)).await;
+                router.rediscover(deadline).await;
                 Box::pin(rest(&mut pause, deadline)).await;
             }
             "CLUSTERDOWN" => {
-                Box::pin(router.rediscover(deadline)).await;
+                router.rediscover(deadline).await;
                 Box::pin(rest(&mut pause, deadline)).await;
             }
             // A command that this user may not have, or that takes other arguments than was thought.
             "NOPERM" | "ERR" if words.native().is_some() => node.commands.give_up(),
             _ => {
                 let definite = !breaks_off(&code, &message);
-                let reason = Reason {
-                    node: Some(node.label.to_string()),
-                    code: Some(code),
-                    message,
-                };
+                let reason = NodeError::at(&node, Some(code), message);
                 return Err(NodeError {
                     definite,
                     ..surface(reason, attempt)
                 });
             }
         }
-        reason = Reason {
-            node: Some(node.label.to_string()),
-            code: Some(code),
-            message,
-        };
+        reason = NodeError::at(&node, Some(code), message);
     }
 }
 
@@ -329,24 +230,17 @@ async fn rest(pause: &mut Duration, deadline: Instant) {
     *pause = (*pause * 2).min(PAUSE.1);
 }
 
-fn out_of_time(reason: Reason, attempt: u32) -> NodeError {
+fn out_of_time(reason: NodeError, attempt: u32) -> NodeError {
     let message = format!("gave up after {attempt} attempts: {}", reason.message);
-    surface(Reason { message, ..reason }, attempt)
+    surface(NodeError { message, ..reason }, attempt)
 }
 
 /// Every attempt so far was refused or never written, so the whole is certain.
-fn surface(reason: Reason, attempt: u32) -> NodeError {
-    let message = match &reason.node {
-        Some(node) if !reason.message.contains(node.as_str()) => {
-            format!("{node}: {}", reason.message)
-        }
-        _ => reason.message,
-    };
-    NodeError {
-        node: reason.node,
-        definite: true,
-        code: reason.code,
-        message,
-        attempt,
+fn surface(mut reason: NodeError, attempt: u32) -> NodeError {
+    if let Some(node) = &reason.node
+        && !reason.message.contains(node.as_str())
+    {
+        reason.message = format!("{node}: {}", reason.message);
     }
+    NodeError { attempt, ..reason }
 }

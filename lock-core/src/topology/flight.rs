@@ -10,12 +10,13 @@ use std::{
 };
 
 use futures_util::{
-    FutureExt,
+    FutureExt, StreamExt,
     future::{BoxFuture, Shared},
+    stream::FuturesUnordered,
 };
 use tokio::time::sleep;
 
-use crate::clock::Instant;
+use crate::clock::{Instant, timeout_at};
 
 /// The result of a flight; `None` if its task was cut off (the runtime is shutting down).
 pub(crate) type Joined<T> = Shared<BoxFuture<'static, Option<T>>>;
@@ -102,6 +103,38 @@ impl Refresh {
             }
         })
     }
+}
+
+/// Hands answers to `take` as they come, until that says that it has heard enough, or `grace` after it has said that the first was a good one.
+pub(crate) async fn hear<T>(
+    mut answers: FuturesUnordered<impl Future<Output = T>>,
+    grace: Duration,
+    mut take: impl FnMut(T) -> Heard,
+) {
+    let mut until = None;
+    loop {
+        let next = match until {
+            None => answers.next().await,
+            Some(until) => timeout_at(until, answers.next()).await.unwrap_or(None),
+        };
+        match next.map(&mut take) {
+            None | Some(Heard::Enough) => return,
+            Some(Heard::Good) => {
+                until.get_or_insert_with(|| Instant::now() + grace);
+            }
+            Some(Heard::Nothing) => {}
+        }
+    }
+}
+
+/// What an answer is worth, among several to the same question.
+pub(crate) enum Heard {
+    /// Nothing.
+    Nothing,
+    /// The others have a moment left to say something better.
+    Good,
+    /// Nobody could say anything better.
+    Enough,
 }
 
 /// Marks the flight as over even if its task panics: the next caller then starts anew.

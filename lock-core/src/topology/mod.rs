@@ -31,7 +31,10 @@ pub(crate) use self::replicas::UNREPLICATED;
 pub(crate) use self::request::{Replicas, Request, Script, WaitFor, What};
 pub(crate) use self::secure::Secure;
 pub use self::slot::slot;
-use self::{cluster::Cluster, dial::Dialer, node::Node, sentinel::Sentinel, single::Single};
+use self::{
+    cluster::Cluster, dial::Dialer, drive::drive, node::Node, pubsub::Channels, sentinel::Sentinel,
+    single::Single,
+};
 use crate::{
     ClientOptions,
     clock::Instant,
@@ -63,45 +66,94 @@ pub(crate) struct NodeError {
 }
 
 impl NodeError {
-    /// What a closed client answers: certainly nothing was sent, and nothing will be.
-    pub(crate) fn closed() -> Self {
+    /// Nothing came of it, for certain.
+    pub(crate) fn local(message: impl Into<String>) -> Self {
         NodeError {
             node: None,
             definite: true,
+            code: None,
+            message: message.into(),
+            attempt: 1,
+        }
+    }
+
+    /// What a closed client answers: certainly nothing was sent, and nothing will be.
+    pub(crate) fn closed() -> Self {
+        NodeError {
             code: Some(CLOSED.to_owned()),
-            message: "the client was closed".to_owned(),
             attempt: 0,
+            ..NodeError::local("the client was closed")
+        }
+    }
+
+    /// Nothing came of it at a node, for certain.
+    fn at(node: &Node, code: Option<String>, message: String) -> Self {
+        NodeError {
+            node: Some(node.label.to_string()),
+            code,
+            ..NodeError::local(message)
         }
     }
 }
 
-/// One logical server set: a single server, a sentinel group, a cluster. Independent masters are several of them.
+/// One logical server set: a single server, a sentinel group, a cluster. Independent masters are several of them. A kind of topology says
+/// where its requests go and how to look for that anew; the rest is the same for all.
 #[async_trait]
 pub(crate) trait Route: std::fmt::Debug + Send + Sync {
-    /// Runs the request at the master that owns its keys. Definite refusals (NOSCRIPT, MOVED, ASK, TRYAGAIN, READONLY, LOADING, CLUSTERDOWN,
-    /// MASTERDOWN, BUSY, refused connections) are retried, with rediscovery, until `deadline`; an answer that is lost ends the call at once as not definite.
-    /// Never takes longer than `deadline` whatever the network does. Once the route is closed, [`NodeError::closed`].
-    async fn send(&self, request: &Request, deadline: Instant) -> Result<Sent, NodeError>;
-    /// Subscribes to a lock's channel at the node that owns `key`; shared by all waiters of this client on that channel; ends on drop.
-    /// Must be called within a runtime.
-    fn subscribe(&self, key: &[u8], tune: Tune<'_>) -> Subscription;
-    /// What this client has heard on a lock's channel, if it listens there.
-    fn heard(&self, channel: &str) -> Option<Heard>;
-    /// `PUBLISH`, `SPUBLISH` or `BOTH`: what release scripts must use here.
-    fn publish_command(&self) -> &'static str;
-    /// Whether a pattern of channels can be subscribed.
-    fn hears_patterns(&self) -> bool {
-        self.publish_command() == "PUBLISH"
+    /// The node that owns the request's keys, as far as known.
+    fn owner(&self, request: &Request) -> Option<Arc<Node>>;
+    /// Looks for the owner anew, or joins a search under way; returns by the deadline, found or not.
+    async fn rediscover(&self, _deadline: Instant) {}
+    /// Starts looking in the background: an answer was lost, the next request should not find the same.
+    fn suspect(&self) {}
+    /// The node that a redirection of `from` names (`MOVED 3999 127.0.0.1:6381`).
+    fn redirected(&self, _from: &Node, _message: &str) -> Option<Arc<Node>> {
+        None
     }
+    /// For messages before any node is known.
+    fn name(&self) -> String;
     /// Whether keys of one request must lie in one slot.
     fn is_sharded(&self) -> bool {
         false
     }
-    /// Commands written so far by this route; handshakes, discovery and PING included.
-    fn commands(&self) -> u64;
+    fn dialer(&self) -> &Dialer;
+    fn channels(&self) -> &Channels;
     /// The masters that are known now.
     fn masters(&self) -> Vec<Arc<Node>>;
-    async fn close(&self);
+    /// Closes all but the channels.
+    fn close_nodes(&self);
+
+    /// Runs the request at the master that owns its keys. Definite refusals (NOSCRIPT, MOVED, ASK, TRYAGAIN, READONLY, LOADING, CLUSTERDOWN,
+    /// MASTERDOWN, BUSY, refused connections) are retried, with rediscovery, until `deadline`; an answer that is lost ends the call at once as not definite.
+    /// Never takes longer than `deadline` whatever the network does. Once the route is closed, [`NodeError::closed`].
+    async fn send(&self, request: &Request, deadline: Instant) -> Result<Sent, NodeError> {
+        drive(self, request, deadline).await
+    }
+    /// Subscribes to a lock's channel at the node that owns `key`; shared by all waiters of this client on that channel; ends on drop.
+    /// Must be called within a runtime.
+    fn subscribe(&self, key: &[u8], tune: Tune<'_>) -> Subscription {
+        self.channels().subscribe(key, tune)
+    }
+    /// What this client has heard on a lock's channel, if it listens there.
+    fn heard(&self, channel: &str) -> Option<Heard> {
+        self.channels().heard(channel)
+    }
+    /// `PUBLISH`, `SPUBLISH` or `BOTH`: what release scripts must use here.
+    fn publish_command(&self) -> &'static str {
+        self.channels().publish_command()
+    }
+    /// Whether a pattern of channels can be subscribed.
+    fn hears_patterns(&self) -> bool {
+        self.publish_command() == "PUBLISH"
+    }
+    /// Commands written so far by this route; handshakes, discovery and PING included.
+    fn commands(&self) -> u64 {
+        self.dialer().commands()
+    }
+    fn close(&self) {
+        self.channels().close();
+        self.close_nodes();
+    }
 }
 
 /// What to listen to.
@@ -213,27 +265,9 @@ async fn masters(
         return Err(errors.remove(0));
     }
     let reasons: Vec<_> = errors.into_iter().map(|error| error.message).collect();
-    Err(NodeError::unreached(format!(
+    Err(NodeError::local(format!(
         "{reached} of {} masters answered, a majority is {majority}: {}",
         singles.len(),
         reasons.join("; ")
     )))
-}
-
-impl NodeError {
-    /// Nothing came of it, for certain.
-    pub(crate) fn local(message: &str) -> Self {
-        NodeError::unreached(message.to_owned())
-    }
-
-    /// Nothing was sent.
-    fn unreached(message: String) -> Self {
-        NodeError {
-            node: None,
-            definite: true,
-            code: None,
-            message,
-            attempt: 1,
-        }
-    }
 }

@@ -1,15 +1,15 @@
 //! Turns what a master, its sentinels or its cluster say about replicas into how many must acknowledge. That number never falls
 //! because a replica is not listed any more: a master that is cut off from its replicas forgets them, and they are promoted.
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, time::Duration};
 
 use redis::Value;
 
 use super::{
     WaitFor,
-    attempt::Answer,
+    attempt::{Answer, probed},
     node::{Lease, Node},
 };
-use crate::clock::{Instant, timeout_at};
+use crate::clock::Instant;
 
 /// The code of a refusal of our own: nothing was sent, since acknowledgements of replicas were asked for and none is known.
 pub(crate) const UNREPLICATED: &str = "UNREPLICATED";
@@ -90,7 +90,7 @@ pub(super) fn listed(info: &str) -> Option<u32> {
 
 /// How many replicas there are. Asks the master if nobody has for a while; nothing is done if that fails, or if none is known.
 pub(super) async fn all(
-    node: &Arc<Node>,
+    node: &Node,
     lease: &Lease<'_>,
     wait: WaitFor,
     deadline: Instant,
@@ -98,67 +98,23 @@ pub(super) async fn all(
     let count = match node.replicas() {
         Some(count) => count,
         None => {
-            ask(node, lease, wait, deadline).await?;
+            let info = redis::cmd("INFO").arg("replication").take();
+            let count = match probed(node, lease, wait, deadline, &info).await? {
+                Value::BulkString(text) => listed(&String::from_utf8_lossy(&text)),
+                _ => None,
+            };
+            let unnamed = "INFO replication names no number of replicas";
+            node.listed_replicas(count.ok_or_else(|| Answer::try_again(unnamed))?);
             let unknown = "its place among the others, and so its replicas, are not known yet";
-            node.replicas()
-                .ok_or_else(|| try_again(unknown.to_owned()))?
+            (node.replicas()).ok_or_else(|| Answer::try_again(unknown))?
         }
     };
     if count == 0 {
-        return Err(Answer::Refused {
-            code: UNREPLICATED.to_owned(),
-            message: "acknowledgements of replicas are asked for, and no replica was ever seen; where there are \
-                some, give their number (ClientOptions::replicas)"
-                .to_owned(),
-        });
+        let why = "acknowledgements of replicas are asked for, and no replica was ever seen; where there are some, give their \
+            number (ClientOptions::replicas)";
+        return Err(Answer::refused(UNREPLICATED, why));
     }
     Ok(count)
-}
-
-/// Asks the master to list its replicas.
-async fn ask(
-    node: &Arc<Node>,
-    lease: &Lease<'_>,
-    wait: WaitFor,
-    deadline: Instant,
-) -> Result<(), Answer> {
-    let patience = node.dialer.response_timeout + wait.timeout * lease.busy();
-    let limit = deadline.min(Instant::now() + patience);
-    let info = redis::cmd("INFO").arg("replication").take();
-    match timeout_at(limit, lease.conn.command(&info)).await {
-        Ok(Ok(Value::BulkString(text))) => match listed(&String::from_utf8_lossy(&text)) {
-            Some(count) => {
-                node.listed_replicas(count);
-                Ok(())
-            }
-            None => Err(try_again(
-                "INFO replication names no number of replicas".to_owned(),
-            )),
-        },
-        Ok(Ok(Value::ServerError(error))) => Err(Answer::Refused {
-            code: error.code().to_owned(),
-            message: error.to_string(),
-        }),
-        Ok(Ok(other)) => Err(try_again(format!(
-            "INFO replication was answered {other:?}"
-        ))),
-        Ok(Err(error)) => Err(try_again(format!(
-            "the replicas could not be counted: {error}"
-        ))),
-        Err(_) => {
-            lease.conn.suspect(patience);
-            Err(try_again(
-                "the replicas could not be counted in time".to_owned(),
-            ))
-        }
-    }
-}
-
-fn try_again(message: String) -> Answer {
-    Answer::Refused {
-        code: "TRYAGAIN".to_owned(),
-        message,
-    }
 }
 
 #[cfg(test)]

@@ -2,9 +2,8 @@
 use std::sync::Arc;
 
 use super::{
-    NodeError, Request,
+    NodeError, Request, Route,
     dial::{Dialer, Proof},
-    drive::Router,
     node::{Node, Purpose},
     pubsub::{Channels, Places},
 };
@@ -31,25 +30,14 @@ impl Single {
     pub(crate) async fn reach(&self, deadline: Instant) -> Result<(), NodeError> {
         match self.node.dialled(Purpose::Command, deadline).await {
             Ok(_) => Ok(()),
-            Err(error) => Err(NodeError {
-                node: Some(self.node.label.to_string()),
-                definite: true,
-                code: error.code,
-                message: error.message,
-                attempt: 1,
-            }),
+            Err(error) => Err(NodeError::at(&self.node, error.code, error.message)),
         }
     }
 }
 
-impl Router for Single {
+impl Route for Single {
     fn owner(&self, _: &Request) -> Option<Arc<Node>> {
         Some(self.node.clone())
-    }
-    async fn rediscover(&self, _: Instant) {}
-    fn suspect(&self) {}
-    fn redirected(&self, _: &Node, _: &str) -> Option<Arc<Node>> {
-        None
     }
     fn dialer(&self) -> &Dialer {
         &self.node.dialer
@@ -63,7 +51,7 @@ impl Router for Single {
     fn name(&self) -> String {
         self.node.label.to_string()
     }
-    fn close(&self) {
+    fn close_nodes(&self) {
         self.node.close();
     }
 }

@@ -4,13 +4,13 @@ mod state;
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use tokio::sync::watch;
 
 use self::state::State;
 use super::{
-    NodeError, Request,
+    NodeError, Request, Route,
     dial::Dialer,
-    drive::Router,
     node::{Node, Purpose},
     pubsub::{Channels, Places},
     slot,
@@ -71,7 +71,8 @@ async fn knows_sharded_channels(masters: &[Arc<Node>], deadline: Instant) -> boo
     false
 }
 
-impl Router for Cluster {
+#[async_trait]
+impl Route for Cluster {
     fn owner(&self, request: &Request) -> Option<Arc<Node>> {
         match request.first_key() {
             Some(key) => self.state.owner(slot(key)),
@@ -107,7 +108,7 @@ impl Router for Cluster {
     fn name(&self) -> String {
         self.state.label()
     }
-    fn close(&self) {
+    fn close_nodes(&self) {
         self.state.close();
     }
 }

@@ -9,17 +9,16 @@ use std::{
     time::Duration,
 };
 
-use futures_util::{StreamExt, stream::FuturesUnordered};
 use tokio::{sync::watch, time::timeout};
 
 use super::map::{Members, Shard, View};
 use crate::{
-    clock::{Instant, timeout_at},
+    clock::Instant,
     target::Endpoint,
     topology::{
         NodeError,
         dial::{Dialer, Proof},
-        flight::{Joined, Refresh},
+        flight::{Heard, Joined, Refresh, hear},
         node::{Node, Purpose},
         slot::SLOTS,
     },
@@ -119,23 +118,18 @@ impl State {
             return;
         }
         let asked = self.witnesses();
-        let mut answers: FuturesUnordered<_> = asked.iter().map(|node| self.ask(node)).collect();
+        let answers = asked.iter().map(|node| self.ask(node)).collect();
         let mut best: Option<View> = None;
-        let mut until: Option<Instant> = None;
-        loop {
-            let next = match until {
-                None => answers.next().await,
-                Some(until) => timeout_at(until, answers.next()).await.unwrap_or(None),
+        hear(answers, GRACE, |view| {
+            let Some(view) = view else {
+                return Heard::Nothing;
             };
-            let Some(answer) = next else { break };
-            if let Some(view) = answer {
-                until.get_or_insert_with(|| Instant::now() + GRACE);
-                if best.as_ref().is_none_or(|best| view.rank() > best.rank()) {
-                    best = Some(view);
-                }
+            if best.as_ref().is_none_or(|best| view.rank() > best.rank()) {
+                best = Some(view);
             }
-        }
-        drop(answers);
+            Heard::Good
+        })
+        .await;
         if let Some(view) = best {
             self.adopt(view);
         }
@@ -228,7 +222,7 @@ impl State {
     }
 
     pub(super) fn unreached(&self) -> NodeError {
-        NodeError::unreached(format!(
+        NodeError::local(format!(
             "no node of the cluster answered CLUSTER SLOTS: {} within {:?}",
             self.label(),
             self.dialer.connect_timeout

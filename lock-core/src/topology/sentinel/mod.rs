@@ -5,13 +5,13 @@ mod witness;
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use tokio::task::AbortHandle;
 
 use self::{state::State, witness::Witness};
 use super::{
-    NodeError, Request, Secure, Tune,
+    NodeError, Request, Route, Secure, Tune,
     dial::Dialer,
-    drive::Router,
     node::Node,
     pubsub::{Channels, Hub},
 };
@@ -58,7 +58,7 @@ impl Sentinel {
         let _ = timeout_at(deadline, state.search()).await;
         if state.master().is_none() {
             state.close();
-            return Err(NodeError::unreached(format!(
+            return Err(NodeError::local(format!(
                 "no master for {target}: {}",
                 state.why_none()
             )));
@@ -95,7 +95,8 @@ fn watch_for_switch(hub: &Hub, state: &Arc<State>) -> AbortHandle {
     watcher.abort_handle()
 }
 
-impl Router for Sentinel {
+#[async_trait]
+impl Route for Sentinel {
     fn owner(&self, _: &Request) -> Option<Arc<Node>> {
         self.state.master()
     }
@@ -104,9 +105,6 @@ impl Router for Sentinel {
     }
     fn suspect(&self) {
         drop(self.state.search());
-    }
-    fn redirected(&self, _: &Node, _: &str) -> Option<Arc<Node>> {
-        None
     }
     fn name(&self) -> String {
         format!("{}: {}", self.state.label(), self.state.why_none())
@@ -120,7 +118,7 @@ impl Router for Sentinel {
     fn masters(&self) -> Vec<Arc<Node>> {
         self.state.last_master().into_iter().collect()
     }
-    fn close(&self) {
+    fn close_nodes(&self) {
         self.announcements.iter().for_each(Hub::close);
         self.watchers.iter().for_each(AbortHandle::abort);
         self.state.close();

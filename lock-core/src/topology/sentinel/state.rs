@@ -8,17 +8,16 @@ use std::{
     time::Duration,
 };
 
-use futures_util::{StreamExt, stream::FuturesUnordered};
 use tokio::sync::watch;
 
 use super::{
     report::{Report, candidates},
     witness::Witness,
 };
-use crate::clock::{Instant, timeout_at};
+use crate::clock::Instant;
 use crate::topology::{
     dial::{Dialer, Proof},
-    flight::{Joined, Refresh},
+    flight::{Heard, Joined, Refresh, hear},
     node::{Node, Purpose},
     pubsub::Places,
 };
@@ -99,34 +98,28 @@ impl State {
     }
 
     async fn reports(&self) -> (Vec<Report>, Vec<String>) {
-        let mut answers: FuturesUnordered<_> = self
-            .witnesses
-            .iter()
-            .map(|witness| witness.ask(&self.name))
-            .collect();
+        let asked = self.witnesses.iter();
+        let answers = asked.map(|witness| witness.ask(&self.name)).collect();
         let (mut reports, mut complaints): (Vec<Report>, _) = (Vec::new(), Vec::new());
-        let mut until: Option<Instant> = None;
-        loop {
-            let next = match until {
-                None => answers.next().await,
-                Some(until) => timeout_at(until, answers.next()).await.unwrap_or(None),
-            };
-            match next {
-                None => return (reports, complaints),
-                Some(Err(complaint)) => complaints.push(complaint),
-                Some(Ok(report)) => {
-                    until.get_or_insert_with(|| Instant::now() + GRACE);
-                    let same = |other: &&Report| {
-                        other.master == report.master && other.epoch == report.epoch
-                    };
-                    let agreeing = reports.iter().filter(same).count() + 1;
-                    reports.push(report);
-                    if agreeing > self.witnesses.len() / 2 {
-                        return (reports, complaints);
-                    }
+        hear(answers, GRACE, |answer| match answer {
+            Err(complaint) => {
+                complaints.push(complaint);
+                Heard::Nothing
+            }
+            Ok(report) => {
+                reports.push(report);
+                let last = &reports[reports.len() - 1];
+                let agrees =
+                    |other: &&Report| other.master == last.master && other.epoch == last.epoch;
+                let agreeing = reports.iter().filter(agrees);
+                match agreeing.count() > self.witnesses.len() / 2 {
+                    true => Heard::Enough,
+                    false => Heard::Good,
                 }
             }
-        }
+        })
+        .await;
+        (reports, complaints)
     }
 
     /// Goes to the first candidate that says itself that it is the master.
