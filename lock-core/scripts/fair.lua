@@ -4,9 +4,9 @@
 -- The offer is ours: "<owner> <server's ms> <grace in ms> <witness>", who was called last for a free lock, and somebody of ours who
 -- stood behind him then. RFairLock leaves a free lock to its head until the head's deadline, which may be minutes away.
 -- A peer that was called comes and goes by its own scripts, which leave the offer as it is, and may be the head again when we look
--- next. But it queues again behind the witness; so only as long as he stands there it has surely not come.
+-- next. But it queues again behind the witness; so only as long as the witness stands there it has surely not come.
 local lock, queue, deadlines, offer, channel = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
--- Who heard that he was called has so long to come; whom nobody heard for may be about to subscribe.
+-- A waiter that heard its call has so long to come; one for which nobody listened may be about to subscribe.
 local HEARD_MS, UNHEARD_MS = 1000, 100
 -- Whoever takes the lock by RFairLock's scripts, or gives up by them, takes its wait from the deadline of each that stays: 300 s if
 -- its caller names no other, here up to an hour. We take nothing from anybody. So one of ours needs so much in hand for each peer that is ahead
@@ -53,7 +53,7 @@ local function keep(now, last)
     end
 end
 
--- Takes an owner out of the line; how often he was in it.
+-- Takes an owner out of the line; how often it was in it.
 local function leave(owner)
     redis.call('zrem', deadlines, owner)
     return redis.call('lrem', queue, 0, owner)
@@ -75,7 +75,7 @@ local function first(now)
     end
 end
 
--- Tells an owner that it is his turn; false if nobody heard it. A user who may not publish cannot know.
+-- Notifies an owner that it is its turn; false if nobody heard it. A user who may not publish cannot know.
 local function tell(owner, publish)
     local heard = false
     for _, command in ipairs({'PUBLISH', 'SPUBLISH'}) do
@@ -96,8 +96,8 @@ local function behind(head, ours)
     return '-'
 end
 
--- Calls the first in the line of a free lock, unless he is the one who asks. Who was called before a witness and did not come loses
--- his place. Returns him and for how long the lock is kept for him. `ours` stand in the line, or will when this script ends.
+-- Calls the first in the line of a free lock, unless it is the one that asks. One that was called before a witness and did not come loses
+-- its place. Returns it and for how long the lock is kept for it. `ours` stand in the line, or will when this script ends.
 local function call(now, publish, asker, ours)
     while true do
         local head = first(now)

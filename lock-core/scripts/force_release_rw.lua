@@ -1,4 +1,4 @@
--- Takes a read-write lock away from all who read it, or from who writes and what he reads. 1: somebody did; 0: nobody.
+-- Takes a read-write lock away from all readers, or from the writer and what it reads. 1: somebody did; 0: nobody.
 -- KEYS: lock.  ARGV: PUBLISH or SPUBLISH or BOTH, channel, read or write: the mode that it must be in.
 local lock = KEYS[1]
 local mode = redis.call('hget', lock, 'mode')

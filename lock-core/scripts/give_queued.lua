@@ -1,5 +1,5 @@
 -- Gives the lock, or the place in its line, back; the lock goes to the next in the line at once. 1: done; {token}: done, and the
--- first heir has the lock for his whole lease; {token, 0}: this owner did not have it, and the first heir has; nil: this owner had
+-- first heir has the lock for its whole lease; {token, 0}: this owner did not have it, and the first heir has; nil: this owner had
 -- neither.
 -- ARGV: owner, publish command, longest unclaimed lease in ms, [client, how long it counts as alive in ms, 1: it is subscribed, for
 -- each of up to two heirs, who wait in this client and came in this order: for how many us, terms, owner]. The lock stays in this
@@ -24,7 +24,7 @@ end
 
 if redis.call('hdel', lock, ARGV[1]) == 0 then
     if heir and redis.call('hexists', lock, heir) == 1 then
-        -- A repetition, and the first time he got it; or this owner's lease was over, and he asked for himself.
+        -- A repetition, and the first time it was granted; or this owner's lease was over, and the successor asked for itself.
         local lease = tonumber(string.match(ARGV[8], '^%d+'))
         if redis.call('pttl', lock) < lease then
             redis.call('pexpire', lock, lease)

@@ -7,7 +7,7 @@ local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local free = redis.call('get', KEYS[1])
 free = free and tonumber(free)
 
--- A message is a hint: a user who may not publish does his work all the same.
+-- A message is a hint: a user who may not publish works all the same.
 local function tell(publish, payload)
     if publish ~= 'SPUBLISH' then
         redis.pcall('publish', channel, payload)

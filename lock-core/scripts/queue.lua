@@ -14,7 +14,7 @@ local function clock()
     return now[1] * 1000000 + now[2]
 end
 
--- Keeps the line; whoever waits does so by his beats.
+-- Keeps the line; waiters do so by their heartbeats.
 local function keep()
     local kept, ranked = redis.pcall('pexpire', line, LINE_MS), redis.pcall('pexpire', order, LINE_MS)
     if type(kept) == 'table' or type(ranked) == 'table' then
@@ -33,7 +33,7 @@ local function standing(client)
     return string.match(redis.call('hget', line, client) or '', ' (%S+)$')
 end
 
--- Puts an owner into his client's place.
+-- Puts an owner into its client's place.
 local function place(client, came, alive, subscribed, terms, owner)
     redis.call('hset', line, client, string.format('%.0f %s %s %s', alive, subscribed, terms, owner))
     local rank = string.format('%.0f', came)
@@ -112,9 +112,9 @@ local function listens(count, channel)
     return answer.err or answer[2] > 0
 end
 
--- Gives a free lock to the first in the line who is there to take it, and says so on his client's channel. Nothing: nobody is.
+-- Gives a free lock to the first in the line that is there to take it, and says so on its client's channel. Nothing: nobody is.
 -- `window` is the longest lease of a hold that was not asked for just now: its holder has to claim the rest. `asker` asks
--- himself and `client` hears the answer to this very script: they need no message to know. `now` is nil if nobody has looked.
+-- itself and `client` hears the answer to this very script: they need no message to know. `now` is nil if nobody has looked.
 local function pass(now, window, publish, asker, client)
     local kept, called, token, lease
     while not called do
@@ -146,7 +146,7 @@ local function pass(now, window, publish, asker, client)
                 redis.pcall(publish, channel, message)
             end
         else
-            -- Who is subscribed and does not hear is dead or cut off; he keeps his place as long as he counts as alive.
+            -- One that is subscribed and does not hear is dead or cut off; it keeps its place as long as it counts as alive.
             kept = kept or {}
             kept[#kept + 1] = head
         end

@@ -103,7 +103,7 @@ local function downgrade(lock, owner, count)
     return -2
 end
 
--- Who writes, and how often he reads, in the mode write.
+-- The writer, and how often it reads, in the mode write.
 local function writer(lock)
     local fields = redis.call('hgetall', lock)
     local counts, owner = {}, nil

@@ -8,7 +8,7 @@ local came = client and now - ARGV[8]
 local left = redis.call('pttl', lock)
 if left ~= -2 and redis.call('hexists', lock, owner) == 1 then
     -- A repetition, or somebody who was called meanwhile: either way the answer is heard. It always writes, since who waits for
-    -- replicas waits for what he has written himself.
+    -- replicas waits for its own write.
     redis.call('pexpire', lock, math.max(left, tonumber(string.match(ARGV[1], '^%d+'))))
     return {1, this_token(), now}
 end

@@ -201,12 +201,9 @@ async fn ask<T>(
     read: impl Fn(&Value) -> Option<T>,
 ) -> Result<Answer<T>, NodeError> {
     let one_answer = client.options.response_timeout;
-    let asked = ask_again(route, request, one_answer, until, need).await?;
-    let said = read(&asked.sent.value).ok_or_else(|| not_an_answer(&asked.sent))?;
-    Ok(Answer {
-        said,
-        doubtful: asked.doubtful,
-    })
+    let (sent, doubtful) = ask_again(route, request, one_answer, until, need).await?;
+    let said = read(&sent.value).ok_or_else(|| not_an_answer(&sent))?;
+    Ok(Answer { said, doubtful })
 }
 
 /// A whole number; nothing there counts as 0.

@@ -81,7 +81,7 @@ impl Background {
         while carried.changed().await.is_ok() {}
     }
 
-    /// Until it is dropped, `finish` waits for whoever has it. He is to end when the client closes.
+    /// Until it is dropped, `finish` waits for its owner, which has to end when the client closes.
     pub(crate) fn ticket(&self) -> Ticket {
         self.running.count.fetch_add(1, Ordering::AcqRel);
         Ticket(Arc::clone(&self.running))

@@ -16,7 +16,7 @@ use crate::{
     diagnostics::Concern,
     error::{ErrorKind, LockError},
     gate::Gates,
-    kind::{Kind, Place, all_of::AllOf},
+    kind::{Kind, all_of::AllOf},
     latch,
     lock::{Lock, LockInner, Owner},
     names::{self, Names},
@@ -121,15 +121,15 @@ impl Client {
     /// cannot work.
     pub async fn connect(target: &Target, options: ClientOptions) -> Result<Self, LockError> {
         const ACTION: &str = "connect to";
-        options.check().map_err(|why| {
-            LockError::local(ErrorKind::Invalid, ACTION, &target.to_string(), why)
-        })?;
+        options
+            .check()
+            .map_err(|why| LockError::invalid(ACTION, &target.to_string(), why))?;
         let tls = match target.tls {
             false => None,
             true => Some(
                 Secure::new(&options.tls.or(&target.parameters.tls)).map_err(|why| {
                     let target = target.to_string();
-                    LockError::local(ErrorKind::Invalid, ACTION, &target, why)
+                    LockError::invalid(ACTION, &target, why)
                 })?,
             ),
         };
@@ -140,7 +140,7 @@ impl Client {
         if routes.is_empty() || routes.len() > MOST_MASTERS {
             let why = format!("{} masters; 1 to {MOST_MASTERS} can work", routes.len());
             let target = target.to_string();
-            return Err(LockError::local(ErrorKind::Invalid, ACTION, &target, why));
+            return Err(LockError::invalid(ACTION, &target, why));
         }
         let concerns = concerns(&routes, &options).await;
         Ok(Client {
@@ -188,16 +188,16 @@ impl Client {
     /// for a name whose braces would put its companion keys into another slot, unless
     /// [`ClientOptions::retag_names`] has them renamed.
     pub fn lock(&self, kind: Kind, name: &str) -> Result<Lock, LockError> {
-        let invalid = |why: String| LockError::local(ErrorKind::Invalid, "use the lock", name, why);
+        let invalid = |why: String| LockError::invalid("use the lock", name, why);
         let names = self.names(name, kind.form().naming()).map_err(invalid)?;
-        let servers = match kind.place() {
-            Place::Majority => Servers::Majority(Arc::clone(&self.inner.routes)),
-            Place::OneSet if self.inner.shape == TopologyKind::Masters => {
+        let servers = match kind.is_voted() {
+            true => Servers::Majority(Arc::clone(&self.inner.routes)),
+            false if self.inner.shape == TopologyKind::Masters => {
                 return Err(invalid(format!(
                     "a {kind} lock lives in one server set, and redlock:// is several; redlock is the kind for those"
                 )));
             }
-            Place::OneSet => Servers::One(Arc::clone(&self.inner.routes[0])),
+            false => Servers::One(Arc::clone(&self.inner.routes[0])),
         };
         Ok(Lock {
             inner: Arc::new(LockInner {
@@ -218,7 +218,7 @@ impl Client {
         name: &str,
         of: fn(&str) -> Names,
     ) -> Result<(Names, Arc<dyn Route>), LockError> {
-        let invalid = |why: String| LockError::local(ErrorKind::Invalid, "use", name, why);
+        let invalid = |why: String| LockError::invalid("use", name, why);
         if self.inner.shape == TopologyKind::Masters {
             let why = format!("a {word} lives in one server set, and redlock:// is several");
             return Err(invalid(why));
@@ -242,7 +242,7 @@ impl Client {
         });
         let together = Names::together(each.collect::<Result<_, LockError>>()?);
         let first = names.first().copied().unwrap_or_default();
-        let invalid = |why| LockError::local(ErrorKind::Invalid, "use all of", first, why);
+        let invalid = |why| LockError::invalid("use all of", first, why);
         Ok(Lock {
             inner: Arc::new(LockInner {
                 client: Arc::clone(&self.inner),
@@ -299,8 +299,8 @@ impl Client {
     /// Ends renewals and waits, lets background releases finish for twice the response timeout at most, and closes the
     /// connections. Holds are left to their leases; their guards say lost when those run out.
     ///
-    /// Whoever waits for anything of this client, in whichever task, gets an error at once: `Failed`, or `Unknown` where he may
-    /// have been given it, and that or his place in a line is given back before the connections close. A wait whose future nobody polls
+    /// Every task that waits for anything of this client gets an error at once: `Failed`, or `Unknown` where it may
+    /// have been given it, and that or its place in a line is given back before the connections close. A wait whose future nobody polls
     /// cannot end, and delays the closing by its bound. What is asked for afterwards is refused with `Failed`, and nothing is sent.
     pub async fn close(self) {
         self.inner.watchdog.close();

@@ -77,6 +77,11 @@ impl LockError {
         }
     }
 
+    /// What was asked for cannot be: nothing was sent.
+    pub(crate) fn invalid(action: &'static str, lock: &str, why: impl Into<String>) -> Self {
+        LockError::local(ErrorKind::Invalid, action, lock, why)
+    }
+
     /// An error that a node, or the way to it, gave rise to.
     pub(crate) fn at_node(
         kind: ErrorKind,
@@ -112,10 +117,9 @@ impl LockError {
 
     /// As `at_node`; failed or unknown, as the node's error says.
     pub(crate) fn asked(action: &'static str, lock: &str, error: NodeError) -> Self {
-        let kind = if error.definite {
-            ErrorKind::Failed
-        } else {
-            ErrorKind::Unknown
+        let kind = match error.definite {
+            true => ErrorKind::Failed,
+            false => ErrorKind::Unknown,
         };
         LockError::at_node(kind, action, lock, error)
     }
@@ -123,6 +127,22 @@ impl LockError {
     /// As `asked`, for a question that changes nothing: without an answer it failed, and nothing about it is unknown.
     pub(crate) fn looked(action: &'static str, lock: &str, error: NodeError) -> Self {
         LockError::at_node(ErrorKind::Failed, action, lock, error)
+    }
+
+    /// How much it says among several: most what is not known, least what is of the kind `least`.
+    pub(crate) fn weight(&self, least: ErrorKind) -> u8 {
+        match self.kind {
+            ErrorKind::Unknown => 2,
+            kind => (kind != least).into(),
+        }
+    }
+
+    /// Of two errors the one that says more; of two alike the first.
+    pub(crate) fn worse(one: Option<Self>, other: Self, least: ErrorKind) -> Self {
+        match one {
+            Some(one) if one.weight(least) >= other.weight(least) => one,
+            _ => other,
+        }
     }
 
     /// The name of the [class](LockError::kind), for logs, metrics and other languages: `busy`, `not-held`, `failed`, `unknown`,

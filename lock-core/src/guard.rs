@@ -13,8 +13,7 @@ use crate::{
     error::{ErrorKind, LockError},
     hold::{Hold, bad_extension},
     release::{self, ANSWERS},
-    servers::{Lengthened, Need, backoff, passes},
-    topology::NodeError,
+    servers::{Lengthened, Need, repeat},
 };
 
 /// Why a hold ended without a release.
@@ -215,7 +214,7 @@ impl Guard {
         let hold = &self.hold;
         let name = self.name();
         if let Some(why) = bad_extension(lease) {
-            return Err(LockError::local(ErrorKind::Invalid, ACTION, name, why));
+            return Err(LockError::invalid(ACTION, name, why));
         }
         if let Some(reason) = hold.lost() {
             let why = reason.to_string();
@@ -223,30 +222,11 @@ impl Guard {
         }
         let timeout = hold.client().options.request_timeout(hold.durability);
         let bound = (clock::Instant::now() + timeout * ANSWERS).min(hold.valid_until());
-        let (mut attempt, mut doubtful) = (0, false);
         // Asking for the same extension twice is asking once.
-        let asked = loop {
-            attempt += 1;
-            let deadline = bound.min(clock::Instant::now() + timeout);
-            let asked = hold.lock.servers.extend(hold, lease, deadline).await;
-            match asked {
-                Err(error) => {
-                    doubtful |= !error.definite;
-                    let pause = backoff(attempt);
-                    if !passes(&error, Need::Answer) || clock::Instant::now() + pause >= bound {
-                        let definite = !doubtful;
-                        break Err(NodeError {
-                            attempt,
-                            definite,
-                            ..error
-                        });
-                    }
-                    tokio::time::sleep(pause).await;
-                }
-                asked => break asked,
-            }
-        };
-        match asked {
+        let asked = repeat(timeout, bound, Need::Answer, |deadline| {
+            hold.lock.servers.extend(hold, lease, deadline)
+        });
+        match asked.await.map(|(answer, _)| answer) {
             Ok(Lengthened::Held { sent_at }) if hold.lengthen(sent_at, lease, false) => Ok(()),
             Ok(Lengthened::Held { .. }) => {
                 let why = "it was lost before the answer came";

@@ -1,7 +1,7 @@
 //! Turns a release into a hand-off: names those of the same client who wait next, and tells them what came of it.
 //!
 //! Of a kind where a client has one place in the line for all, a release says who is to have the lock if nobody of another client
-//! came before him, and who stands in the place then. So a lock goes from task to task by the command that gives it back.
+//! came before it, and who stands in the place then. So a lock goes from task to task by the command that gives it back.
 
 use std::sync::Arc;
 
@@ -83,7 +83,7 @@ impl Heirs {
 }
 
 impl Drop for Heirs {
-    /// Nobody knows: the first one asks, and whoever waits no more gives back what he may have got.
+    /// Nobody knows: the first one asks, and one that waits no more gives back what it may have got.
     fn drop(&mut self) {
         let Some(post) = self.post.as_ref().filter(|_| self.open) else {
             return;
@@ -97,7 +97,7 @@ impl Drop for Heirs {
     }
 }
 
-/// Somebody who waits no more may have been given the lock. If he has it by a question of his own, it is his.
+/// A hold that nobody waits for any more may have been granted. If it was granted to a question of its own, it stays.
 fn give_back(hold: &Arc<Hold>) {
     if hold.is_asked() {
         let mut open = Open::new(hold, Giving::Undo);

@@ -7,7 +7,7 @@ use crate::{
     asked::{Subject, number, yes},
     client::{Client, Shared},
     clock::Instant,
-    error::{ErrorKind, LockError},
+    error::LockError,
     gate::Ears,
     kind::latch as form,
     line,
@@ -97,12 +97,7 @@ impl Latch {
         const ACTION: &str = "close";
         if count == 0 {
             let why = "a count is at least 1";
-            return Err(LockError::local(
-                ErrorKind::Invalid,
-                ACTION,
-                self.name(),
-                why,
-            ));
+            return Err(LockError::invalid(ACTION, self.name(), why));
         }
         let publish = self.inner.client.publish_command();
         let request = form::set(&self.inner.names, count, publish, rand::random());

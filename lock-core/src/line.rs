@@ -18,7 +18,7 @@ pub(crate) struct Lines<K, S> {
     count: AtomicUsize,
 }
 
-/// A place in a line. It must outlive the seat: whoever sees that he is the last ends the line.
+/// A place in a line. It must outlive the seat: the last one out ends the line.
 #[derive(Debug)]
 pub(crate) struct Place<'a, K: Hash + Eq, S> {
     lines: &'a Lines<K, S>,

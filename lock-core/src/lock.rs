@@ -13,10 +13,11 @@ use crate::{
     client::Shared,
     clock::Instant,
     durability::Durability,
-    error::{ErrorKind, LockError},
+    error::LockError,
     guard::Guard,
     kind::{Form, Held, Kind},
     names::Names,
+    options::setters,
     servers::Servers,
     short_forms::short_forms,
     topology::NodeError,
@@ -129,40 +130,23 @@ impl Default for Acquire {
 }
 
 impl Acquire {
-    /// Sets how long to wait.
-    pub fn wait(mut self, wait: Wait) -> Self {
-        self.wait = wait;
-        self
-    }
-
-    /// Sets how long it lasts without a release.
-    pub fn lease(mut self, lease: Lease) -> Self {
-        self.lease = lease;
-        self
-    }
-
-    /// Sets who holds.
-    pub fn owner(mut self, owner: Owner) -> Self {
-        self.owner = Some(owner);
-        self
-    }
-
-    /// Lets the counter of a fenced or queued lock end when it was not used for `life` (or its lease, if that is longer).
-    ///
-    /// A new counter begins at the server's clock in microseconds, above every token issued before, unless that clock
-    /// was set back by more than `life`. All clients of a name must ask for it: a counter without an end, such as a
-    /// Java peer makes, is refused with a definite error; a peer that comes later finds the counter
-    /// and counts on, but would begin at 1 after its end. A queued lock begins at the clock in any case and refuses nobody: a
-    /// counter that it finds without an end keeps none.
-    pub fn token_life(mut self, life: Duration) -> Self {
-        self.token_life = Some(life);
-        self
-    }
-
-    /// Sets how many replicas must have it.
-    pub fn durability(mut self, durability: Durability) -> Self {
-        self.durability = Some(durability);
-        self
+    setters! {
+        /// Sets how long to wait.
+        wait: Wait;
+        /// Sets how long it lasts without a release.
+        lease: Lease;
+        /// Sets who holds.
+        owner: Owner => Some;
+        /// Lets the counter of a fenced or queued lock end when it was not used for so long (or for its lease, if that is longer).
+        ///
+        /// A new counter begins at the server's clock in microseconds, above every token issued before, unless that clock
+        /// was set back by more than this life. All clients of a name must ask for it: a counter without an end, such as a
+        /// Java peer makes, is refused with a definite error; a peer that comes later finds the counter
+        /// and counts on, but would begin at 1 after its end. A queued lock begins at the clock in any case and refuses nobody: a
+        /// counter that it finds without an end keeps none.
+        token_life: Duration => Some;
+        /// Sets how many replicas must have it.
+        durability: Durability => Some;
     }
 }
 
@@ -258,8 +242,7 @@ impl Lock {
     /// Errors: `Invalid` for a number that is no caller's, else as [`holder`](Lock::holder).
     pub async fn holds_of(&self, owner: Owner) -> Result<u64, LockError> {
         if let Some(why) = owner.mistake() {
-            let kind = ErrorKind::Invalid;
-            return Err(LockError::local(kind, "look at", self.name(), why));
+            return Err(LockError::invalid("look at", self.name(), why));
         }
         let text = self.inner.client.owner_text(owner);
         let holders = self.holders().await?;

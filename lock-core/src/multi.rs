@@ -68,8 +68,7 @@ impl MultiLock {
     pub fn new(members: impl IntoIterator<Item = Lock>) -> Result<Self, LockError> {
         let mut members: Vec<_> = members.into_iter().collect();
         members.sort_by(|one, other| place(one).cmp(&place(other)));
-        let invalid =
-            |name: &str, why: &str| LockError::local(ErrorKind::Invalid, ACTION, name, why);
+        let invalid = |name: &str, why: &str| LockError::invalid(ACTION, name, why);
         if members.is_empty() {
             return Err(invalid("", "there is no lock to acquire"));
         }
@@ -150,7 +149,7 @@ impl MultiLock {
         for answer in answers {
             match answer {
                 Ok(guard) => held.push(guard),
-                Err(other) => error = Some(worse(error, other)),
+                Err(other) => error = Some(LockError::worse(error, other, ErrorKind::Busy)),
             }
         }
         match error {
@@ -252,19 +251,6 @@ fn last_look(end: Instant) -> Instant {
     end.max(Instant::now() + LAST_LOOK)
 }
 
-/// Of two errors the one that says more: what is not known, then what does not pass, then that another holds it.
-fn worse(one: Option<LockError>, other: LockError) -> LockError {
-    let weight = |error: &LockError| match error.kind() {
-        ErrorKind::Unknown => 2,
-        ErrorKind::Busy => 0,
-        _ => 1,
-    };
-    match one {
-        Some(one) if weight(&one) >= weight(&other) => one,
-        _ => other,
-    }
-}
-
 /// Gives back what was got, side by side. The error that led to it stands if that is acknowledged for all; else it is not known
 /// whether nothing is held.
 async fn give_back(held: Vec<Guard>, error: LockError, end: Option<Instant>) -> LockError {
@@ -275,7 +261,7 @@ async fn give_back(held: Vec<Guard>, error: LockError, end: Option<Instant>) -> 
             // What was lost meanwhile is not held either.
             failed
                 .filter(|error| error.kind() != ErrorKind::NotHeld)
-                .reduce(|one, other| worse(Some(one), other))
+                .reduce(|one, other| LockError::worse(Some(one), other, ErrorKind::Busy))
                 .map(|error| error.to_string())
         }
         None => Some("the release of another member was not answered in time".to_owned()),

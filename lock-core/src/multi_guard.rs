@@ -90,10 +90,8 @@ impl MultiGuard {
     /// answered, and the members that were lengthened stay so.
     pub async fn extend(&self, lease: Duration) -> Result<(), LockError> {
         let extended = join_all(self.members.iter().map(|guard| guard.extend(lease))).await;
-        let worst = extended
-            .into_iter()
-            .filter_map(Result::err)
-            .max_by_key(weight);
+        let errors = extended.into_iter().filter_map(Result::err);
+        let worst = errors.max_by_key(|error| error.weight(ErrorKind::NotHeld));
         worst.map_or(Ok(()), Err)
     }
 
@@ -131,29 +129,14 @@ impl MultiReleased {
 
     /// One result for all, as [`MultiGuard::release`] gives it.
     pub fn whole(self) -> Result<Released, LockError> {
-        let mut all = Released::Freed;
-        let mut worst: Option<LockError> = None;
+        let (mut all, mut worst) = (Released::Freed, None);
         for (_, result) in self.members {
             match result {
                 Ok(Released::Freed) => {}
                 Ok(kept) => all = kept,
-                Err(error) => {
-                    worst = match worst {
-                        Some(worst) if weight(&worst) >= weight(&error) => Some(worst),
-                        _ => Some(error),
-                    };
-                }
+                Err(error) => worst = Some(LockError::worse(worst, error, ErrorKind::NotHeld)),
             }
         }
         worst.map_or(Ok(all), Err)
-    }
-}
-
-/// How bad an error is: what is not known is worse than what did not happen.
-fn weight(error: &LockError) -> u8 {
-    match error.kind() {
-        ErrorKind::Unknown => 2,
-        ErrorKind::NotHeld => 0,
-        _ => 1,
     }
 }

@@ -229,65 +229,52 @@ impl Default for ClientOptions {
     }
 }
 
+/// Setters that take the whole and give it back, so that settings are written in a row.
+macro_rules! setters {
+    ($($(#[$doc:meta])+ $name:ident: $of:ty $(=> $some:path)?;)+) => {
+        $(
+            $(#[$doc])+
+            pub fn $name(mut self, $name: $of) -> Self {
+                self.$name = $($some)?($name);
+                self
+            }
+        )+
+    };
+}
+pub(crate) use setters;
+
 impl ClientOptions {
-    /// Sets the reply timeout.
-    pub fn response_timeout(mut self, timeout: Duration) -> Self {
-        self.response_timeout = timeout;
-        self
-    }
-
-    /// Sets the connection timeout.
-    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
-        self.connect_timeout = timeout;
-        self
-    }
-
-    /// Sets the lease of renewed locks.
-    pub fn watchdog_lease(mut self, lease: Duration) -> Self {
-        self.watchdog_lease = lease;
-        self
-    }
-
-    /// Sets the longest time between two looks of a waiter.
-    pub fn poll_bound(mut self, bound: Duration) -> Self {
-        self.poll_bound = bound;
-        self
-    }
-
-    /// Sets the durability.
-    pub fn durability(mut self, durability: Durability) -> Self {
-        self.durability = durability;
-        self
-    }
-
-    /// Sets the longest wait for the replicas' acknowledgements.
-    pub fn durability_timeout(mut self, timeout: Duration) -> Self {
-        self.durability_timeout = timeout;
-        self
-    }
-
-    /// Sets how many replicas each master has.
-    pub fn replicas(mut self, replicas: u32) -> Self {
-        self.replicas = Some(replicas);
-        self
-    }
-
-    /// Sets the longest wait for one of several independent masters.
-    pub fn node_timeout(mut self, timeout: Duration) -> Self {
-        self.node_timeout = Some(timeout);
-        self
-    }
-
-    /// Sets for how long a server that was restarted grants nothing.
-    pub fn restart_delay(mut self, delay: Duration) -> Self {
-        self.restart_delay = Some(delay);
-        self
-    }
-
-    /// Sets where to dial instead of announced addresses.
-    pub fn address_map(mut self, map: AddressMap) -> Self {
-        self.address_map = map;
-        self
+    setters! {
+        /// Sets the reply timeout.
+        response_timeout: Duration;
+        /// Sets the connection timeout.
+        connect_timeout: Duration;
+        /// Sets the lease of renewed locks.
+        watchdog_lease: Duration;
+        /// Sets the longest time between two looks of a waiter.
+        poll_bound: Duration;
+        /// Sets the durability.
+        durability: Durability;
+        /// Sets the longest wait for the replicas' acknowledgements.
+        durability_timeout: Duration;
+        /// Sets how many replicas each master has.
+        replicas: u32 => Some;
+        /// Sets the longest wait for one of several independent masters.
+        node_timeout: Duration => Some;
+        /// Sets for how long a server that was restarted grants nothing.
+        restart_delay: Duration => Some;
+        /// Sets where to dial instead of announced addresses.
+        address_map: AddressMap;
+        /// Sets how TLS connections are made.
+        tls: TlsOptions;
+        /// Sets whether names with misleading braces are put in braces as a whole, on a cluster.
+        retag_names: bool;
+        /// Sets who is told of each command and message.
+        tracer: Tracer => Some;
+        /// Sets how releases are announced and heard.
+        pub_sub: PubSub;
+        /// Sets whether writers who wait come before new readers.
+        writer_preference: bool;
     }
 
     /// Sets the name that the server lists for each connection.
@@ -296,74 +283,26 @@ impl ClientOptions {
         self
     }
 
-    /// Sets how TLS connections are made.
-    pub fn tls(mut self, tls: TlsOptions) -> Self {
-        self.tls = tls;
-        self
-    }
-
-    /// Sets whether names with misleading braces are put in braces as a whole, on a cluster.
-    pub fn retag_names(mut self, retag: bool) -> Self {
-        self.retag_names = retag;
-        self
-    }
-
-    /// Sets who is told of each command and message.
-    pub fn tracer(mut self, tracer: Tracer) -> Self {
-        self.tracer = Some(tracer);
-        self
-    }
-
-    /// Sets how releases are announced and heard.
-    pub fn pub_sub(mut self, pub_sub: PubSub) -> Self {
-        self.pub_sub = pub_sub;
-        self
-    }
-
-    /// Sets whether writers who wait come before new readers.
-    pub fn writer_preference(mut self, prefer: bool) -> Self {
-        self.writer_preference = prefer;
-        self
-    }
-
     /// What cannot work: the setting, its value, what is allowed.
     pub(crate) fn check(&self) -> Result<(), String> {
-        let durations = [
-            (
-                "response_timeout",
-                Some(self.response_timeout),
-                MS,
-                LONGEST_ANSWER,
-            ),
-            (
-                "connect_timeout",
-                Some(self.connect_timeout),
-                MS,
-                LONGEST_WAIT,
-            ),
-            (
-                "watchdog_lease",
-                Some(self.watchdog_lease),
-                SHORTEST_LEASE,
-                ENDLESS,
-            ),
-            ("poll_bound", Some(self.poll_bound), MS, LONGEST_WAIT),
-            (
-                "durability_timeout",
-                Some(self.durability_timeout),
-                MS,
-                LONGEST_WAIT,
-            ),
-            ("node_timeout", self.node_timeout, MS, LONGEST_WAIT),
-            ("restart_delay", self.restart_delay, Duration::ZERO, ENDLESS),
-        ];
-        for (name, value, least, most) in durations {
-            if let Some(value) = value.filter(|value| !(least..=most).contains(value)) {
-                return Err(format!(
+        let within =
+            |name: &str, value: Option<Duration>, least: Duration, most: Duration| match value
+                .filter(|value| !(least..=most).contains(value))
+            {
+                None => Ok(()),
+                Some(value) => Err(format!(
                     "{name} is {value:?}, and {least:?} to {most:?} is allowed"
-                ));
-            }
-        }
+                )),
+            };
+        let (answer, dial) = (self.response_timeout, self.connect_timeout);
+        let (lease, acknowledged) = (self.watchdog_lease, self.durability_timeout);
+        within("response_timeout", Some(answer), MS, LONGEST_ANSWER)?;
+        within("connect_timeout", Some(dial), MS, LONGEST_WAIT)?;
+        within("watchdog_lease", Some(lease), SHORTEST_LEASE, ENDLESS)?;
+        within("poll_bound", Some(self.poll_bound), MS, LONGEST_WAIT)?;
+        within("durability_timeout", Some(acknowledged), MS, LONGEST_WAIT)?;
+        within("node_timeout", self.node_timeout, MS, LONGEST_WAIT)?;
+        within("restart_delay", self.restart_delay, Duration::ZERO, ENDLESS)?;
         if let Some(why) = self.durability.mistake() {
             return Err(format!("durability is {}: {why}", self.durability));
         }

@@ -191,7 +191,7 @@ impl Permits {
     ) -> Result<PermitGuard, LockError> {
         let invalid = |why: String| {
             let name = self.name();
-            Err(LockError::local(ErrorKind::Invalid, "acquire", name, why))
+            Err(LockError::invalid("acquire", name, why))
         };
         if permits == 0 || permits > MOST {
             return invalid(format!(
@@ -241,12 +241,7 @@ impl Permits {
         const ACTION: &str = "change a lease of";
         if lease < Duration::from_millis(1) || lease > ENDLESS {
             let why = "a lease is 1 ms to a hundred years";
-            return Err(LockError::local(
-                ErrorKind::Invalid,
-                ACTION,
-                self.name(),
-                why,
-            ));
+            return Err(LockError::invalid(ACTION, self.name(), why));
         }
         let publish = self.inner.publish();
         let request = form::lease(&self.inner.lock.names, id, lease, publish);

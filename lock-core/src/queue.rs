@@ -209,7 +209,7 @@ impl State {
                 self.numbers.remove(&waiter.owner);
             }
         }
-        // He may have it now, or have given their place away.
+        // It may have it now, or have given their place away.
         self.ask_again(&waiter.owner);
     }
 
@@ -245,7 +245,7 @@ impl Seat {
         self.post.state().subscribed
     }
 
-    /// Whether it is this waiter's to ask the server: where a client has one place for all, he is the first and has it not yet.
+    /// Whether it is this waiter's to ask the server: where a client has one place for all, it is the first and does not have it yet.
     pub(crate) fn asks(&self) -> bool {
         let state = self.post.state();
         let placed = (state.waiters.get(&self.number)).is_some_and(|waiter| waiter.placed);
@@ -282,7 +282,7 @@ impl Drop for Seat {
         let idle = {
             let mut state = self.post.state();
             state.leaves(self.number);
-            // The next one asks, unless the server knows him already.
+            // The next one asks, unless the server knows it already.
             if self.post.line.shares_place()
                 && let Some((_, next)) = state.waiters.first_key_value()
                 && !next.placed
@@ -323,7 +323,7 @@ impl Post {
         self.state().subscribed
     }
 
-    /// The server has said that an owner has a place; from now on he is spoken for.
+    /// The server has said that an owner has a place; from now on its client's heartbeats name it.
     pub(crate) fn placed(self: &Arc<Self>, owner: &str) {
         let start = {
             let mut state = self.state();
@@ -502,7 +502,7 @@ impl Post {
         }
     }
 
-    /// Tells a waiter. News for somebody else is none of ours: who left while he was called gives back by himself.
+    /// Tells a waiter. News for another is none of ours: a waiter that left while it was called gives back by itself.
     fn tell(&self, news: News) {
         let now = Instant::now();
         match news {
@@ -511,7 +511,7 @@ impl Post {
                 let from = stamp.and_then(|stamp| stamp.not_after(called.server_us, now));
                 self.call(&called.owner, called.token, called.lease, from);
             }
-            // It stays placed: who asks and comes too late has his place still.
+            // It stays placed: one that asks too late still has its place.
             News::Turn(owner) => {
                 self.state().each(&owner, |waiter| {
                     // A waiter that is gone has closed its inbox.
@@ -532,7 +532,7 @@ impl Post {
         let mut word = Some(Word::Called { token, lease, from });
         let mut told = false;
         self.state().each(owner, |waiter| {
-            // One hold is for one: he who came first.
+            // One hold is for one waiter: the one that came first.
             if let Some(word) = word.take() {
                 waiter.placed = false;
                 told = waiter.words.send(word).is_ok();
@@ -585,7 +585,7 @@ mod tests {
         topology::tests::support::Server,
     };
 
-    /// Somebody who saw that he was the last to leave a post may forget it only after others have begun a new one.
+    /// The last waiter to leave a queue may forget it only after others have begun a new one.
     #[tokio::test]
     async fn whoever_forgets_a_post_leaves_the_next_one_alone() {
         let server = Server::start(&[]);

@@ -1,7 +1,7 @@
 //! Turns one name into the two sides of a read-write lock.
 
 use crate::{
-    error::{ErrorKind, LockError},
+    error::LockError,
     guard::Guard,
     kind::Kind,
     lock::{Acquire, Lock, Owner},
@@ -70,8 +70,7 @@ impl ReadWrite {
                 "the guard of {} is no write hold of this lock by this client",
                 writing.name()
             );
-            return Err(LockError::local(
-                ErrorKind::Invalid,
+            return Err(LockError::invalid(
                 "read under a write hold of",
                 self.name(),
                 why,

@@ -152,7 +152,7 @@ fn request(hold: &Hold, giving: Giving, heirs: &Heirs) -> Request {
     match giving {
         Giving::Release => hold.lock.form.release(&ask),
         Giving::Undo if hold.client().posts.shares_owner(hold) => {
-            // The place is the other one's too, and stays his.
+            // The place is the other one's too, and stays.
             hold.lock.form.undo(&Ask { place: None, ..ask })
         }
         Giving::Undo => hold.lock.form.undo(&ask),

@@ -6,7 +6,7 @@ use crate::{
     acquire::acquire_for,
     asked::{Once, Subject, number, yes},
     client::Client,
-    error::{ErrorKind, LockError},
+    error::LockError,
     hold::{ENDLESS, Who},
     kind::{
         Form,
@@ -127,12 +127,7 @@ impl Semaphore {
         const ACTION: &str = "begin";
         if life.is_some_and(|life| life < Duration::from_millis(1) || life > ENDLESS) {
             let why = "a semaphore lives for 1 ms to a hundred years";
-            return Err(LockError::local(
-                ErrorKind::Invalid,
-                ACTION,
-                self.name(),
-                why,
-            ));
+            return Err(LockError::invalid(ACTION, self.name(), why));
         }
         let (names, publish) = (&self.inner.lock.names, self.inner.publish());
         let once = form::set(names, permits, life, publish, rand::random());
@@ -176,12 +171,7 @@ impl Semaphore {
     ) -> Result<SemaphoreGuard, LockError> {
         if permits == 0 {
             let why = "there is nothing to guard about no permits";
-            return Err(LockError::local(
-                ErrorKind::Invalid,
-                "acquire",
-                self.name(),
-                why,
-            ));
+            return Err(LockError::invalid("acquire", self.name(), why));
         }
         self.take(permits, wait).await?;
         Ok(SemaphoreGuard {

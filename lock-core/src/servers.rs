@@ -1,6 +1,6 @@
 //! The servers that decide over a lock: one set, or a majority of several; the same questions to both.
 
-use std::{sync::Arc, time::Duration};
+use std::{future::Future, sync::Arc, time::Duration};
 
 use redis::Value;
 
@@ -45,7 +45,7 @@ pub(crate) enum Tried {
     Settled,
     /// It took nothing, since it came too late by the server's clock, which is known now.
     Late,
-    /// The owner has it already, and the kind does not give it to him again.
+    /// The owner has it already, and the kind does not give it to its owner again.
     Own,
     /// Taken, but too few replicas have it: to be given back.
     Thin { acked: u32, demanded: u32 },
@@ -363,42 +363,48 @@ pub(crate) async fn release_at(
     let one_answer = hold.client().options.response_timeout;
     let turns = &hold.client().turns;
     turns.giving(&hold.lock);
-    let asked = ask_again(route, request, one_answer, how.deadline, Need::Deed).await?;
-    let given = hold.lock.form.read_release(&asked.sent.value);
-    let given = given.ok_or_else(|| not_an_answer(&asked.sent))?;
-    turns.gave(&hold.lock, given, &asked.sent.value);
-    let done_before = asked.doubtful && how.valid && !hold.has_latches();
+    let asked = ask_again(route, request, one_answer, how.deadline, Need::Deed).await;
+    let (sent, doubtful) = asked?;
+    let given = hold.lock.form.read_release(&sent.value);
+    let given = given.ok_or_else(|| not_an_answer(&sent))?;
+    turns.gave(&hold.lock, given, &sent.value);
+    let done_before = doubtful && how.valid && !hold.has_latches();
     let given = match given {
         Given::Absent if done_before => Given::Freed,
         Given::Inherited { token } if done_before => Given::Passed { token },
         given => given,
     };
-    Ok((given, asked.sent.sent_at))
-}
-
-/// An answer that may have been asked for several times.
-#[derive(Debug)]
-pub(crate) struct Asked {
-    pub(crate) sent: Sent,
-    /// An earlier one was lost.
-    pub(crate) doubtful: bool,
+    Ok((given, sent.sent_at))
 }
 
 /// Asks at one server set, and again after lost answers and passing refusals until the deadline; the request must be safe to repeat.
+/// Says with the answer whether an earlier one was lost.
 pub(crate) async fn ask_again(
     route: &dyn Route,
     request: &Request,
     one_answer: Duration,
     until: Instant,
     need: Need,
-) -> Result<Asked, NodeError> {
+) -> Result<(Sent, bool), NodeError> {
+    repeat(one_answer, until, need, |deadline| {
+        route.send(request, deadline)
+    })
+    .await
+}
+
+/// Asks, each time for `one_answer` at most, until there is an answer or no use in asking.
+pub(crate) async fn repeat<T, F: Future<Output = Result<T, NodeError>>>(
+    one_answer: Duration,
+    until: Instant,
+    need: Need,
+    ask: impl Fn(Instant) -> F,
+) -> Result<(T, bool), NodeError> {
     let mut doubtful = false;
     let mut attempt = 0;
     loop {
         attempt += 1;
-        let deadline = until.min(Instant::now() + one_answer);
-        let mut error = match route.send(request, deadline).await {
-            Ok(sent) => return Ok(Asked { sent, doubtful }),
+        let mut error = match ask(until.min(Instant::now() + one_answer)).await {
+            Ok(answer) => return Ok((answer, doubtful)),
             Err(error) => error,
         };
         doubtful |= !error.definite;

@@ -14,8 +14,23 @@ const SERVER_PORT: u16 = 6379;
 /// The port of a sentinel, where a URL names none.
 const SENTINEL_PORT: u16 = 26379;
 /// What every message about a bad scheme offers instead.
-const SCHEMES: &str = "redis://, redis-sentinel://, redis-cluster://, redlock://, the same with TLS \
+const ALLOWED: &str = "redis://, redis-sentinel://, redis-cluster://, redlock://, the same with TLS \
     (rediss://, rediss-sentinel://, rediss-cluster://, redlocks://), or redis+unix://";
+/// Each scheme with its shape, and whether it means TLS; of several that mean the same the one that is shown comes first.
+const SCHEMES: &[(&str, TopologyKind, bool)] = &[
+    ("redis", TopologyKind::Single, false),
+    ("rediss", TopologyKind::Single, true),
+    ("redis-sentinel", TopologyKind::Sentinel, false),
+    ("rediss-sentinel", TopologyKind::Sentinel, true),
+    ("rediss+sentinel", TopologyKind::Sentinel, true),
+    ("redis-cluster", TopologyKind::Cluster, false),
+    ("rediss-cluster", TopologyKind::Cluster, true),
+    ("redlock", TopologyKind::Masters, false),
+    ("redlocks", TopologyKind::Masters, true),
+    ("rediss-redlock", TopologyKind::Masters, true),
+];
+/// The scheme of a socket in the file system.
+const UNIX: &str = "redis+unix";
 
 /// The shape of a deployment, as its URL's scheme says. Exhaustive: who adds one has to look at every place that tells them apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -167,18 +182,13 @@ impl Target {
     }
 
     fn scheme(&self) -> &'static str {
-        let unix = matches!(self.endpoints.first(), Some(Endpoint::Unix(_)));
-        match (self.shape, self.tls) {
-            (TopologyKind::Single, _) if unix => "redis+unix",
-            (TopologyKind::Single, false) => "redis",
-            (TopologyKind::Single, true) => "rediss",
-            (TopologyKind::Sentinel, false) => "redis-sentinel",
-            (TopologyKind::Sentinel, true) => "rediss-sentinel",
-            (TopologyKind::Cluster, false) => "redis-cluster",
-            (TopologyKind::Cluster, true) => "rediss-cluster",
-            (TopologyKind::Masters, false) => "redlock",
-            (TopologyKind::Masters, true) => "redlocks",
+        if matches!(self.endpoints.first(), Some(Endpoint::Unix(_))) {
+            return UNIX;
         }
+        let mut all = SCHEMES.iter();
+        let ours = all.find(|(_, shape, tls)| (*shape, *tls) == (self.shape, self.tls));
+        ours.expect("each shape has a scheme, with TLS and without")
+            .0
     }
 }
 
@@ -194,19 +204,13 @@ impl FromStr for Target {
 
 fn read(url: &str) -> Result<Target, Fault> {
     let Some((scheme, rest)) = url.split_once("://") else {
-        return bad(format!("a target is a URL that starts with {SCHEMES}"));
+        return bad(format!("a target is a URL that starts with {ALLOWED}"));
     };
-    let (shape, tls) = match scheme {
-        "redis" => (TopologyKind::Single, false),
-        "rediss" => (TopologyKind::Single, true),
-        "redis-sentinel" => (TopologyKind::Sentinel, false),
-        "rediss-sentinel" | "rediss+sentinel" => (TopologyKind::Sentinel, true),
-        "redis-cluster" => (TopologyKind::Cluster, false),
-        "rediss-cluster" => (TopologyKind::Cluster, true),
-        "redlock" => (TopologyKind::Masters, false),
-        "redlocks" | "rediss-redlock" => (TopologyKind::Masters, true),
-        "redis+unix" => return unix(rest),
-        other => return refuse(other, format!("is no scheme: allowed are {SCHEMES}")),
+    if scheme == UNIX {
+        return unix(rest);
+    }
+    let Some(&(_, shape, tls)) = SCHEMES.iter().find(|(name, ..)| *name == scheme) else {
+        return refuse(scheme, format!("is no scheme: allowed are {ALLOWED}"));
     };
     let (credentials, rest) = split_credentials(rest)?;
     let (rest, parameters) = split_parameters(rest, tls)?;

@@ -105,7 +105,7 @@ async fn one_that_is_anothers_keeps_all_out_until_it_is_free() {
     }
 }
 
-/// Sets that overlap exclude each other, and in whatever order the names are given nobody waits for whoever waits for him.
+/// Sets that overlap exclude each other, and in whatever order the names are given no two wait for each other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn overlapping_sets_exclude_each_other() {
     let server = Server::start(&[]);

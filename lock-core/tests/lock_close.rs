@@ -1,4 +1,4 @@
-//! Turns the end of a client into tests: whoever waits is told, what he had in a line is given back, and nothing of the client stays.
+//! Tests what the end of a client leaves: waiters are notified, their places in lines are given back, and nothing of the client stays.
 
 mod lock_support;
 mod support;
@@ -70,7 +70,7 @@ async fn every_wait_ends_with_its_client_and_gives_its_place_back() {
         let stranger = others.lock(rival(kind), &name).expect("a good name");
         held.push(stranger.acquire_with(hour()).await.expect("free"));
         let lock = ours.lock(kind, &name).expect("a good name");
-        // One at the head of its client, one behind him.
+        // One at the head of its client, one behind it.
         for _ in 0..2 {
             let lock = lock.clone();
             waiters.push(waits(name.clone(), async move {

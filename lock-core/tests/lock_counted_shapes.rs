@@ -138,7 +138,7 @@ async fn lost_answers_do_nothing_twice(shape: &Deployed) {
     three.semaphore.delete().await.expect("answered");
 }
 
-/// Whatever is silent, the caller has his answer in time, and it is not called a no.
+/// Whatever is silent, the caller has an answer in time, and it is not called a no.
 async fn bounds_are_kept(shape: &Deployed) {
     let three = Three::of(&shape.client(options()).await);
     three

@@ -232,7 +232,7 @@ async fn a_peers_message_and_the_poll_bound_open_too() {
     all_pass(all).await;
 }
 
-/// The first of a line looks for all: when he goes, by his bound or by the way, the next one does.
+/// The first of a line looks for all: when it goes, by its bound or before, the next one does.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiter_that_goes_leaves_the_others_waiting() {
     let server = Server::start(&[]);

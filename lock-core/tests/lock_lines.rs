@@ -86,7 +86,7 @@ async fn waiters_of_several_clients_get_it_in_the_order_of_their_arrival() {
 }
 
 /// Every newcomer speaks for himself. If that stood for the beat of those who wait, there would be none while others keep coming, and
-/// who waits for longer than a place lasts would lose his.
+/// who waits for longer than a place lasts would lose its place.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn newcomers_do_not_put_off_the_beat_of_those_who_wait() {
     for kind in KINDS {
@@ -304,9 +304,9 @@ async fn a_thousand_waiters_of_one_client_need_no_connection_more_than_one() {
     }
 }
 
-/// Who lives and is cut off at the moment is passed over, and keeps his rank, also where nobody is left besides.
+/// Who lives and is cut off at the moment is passed over, and keeps its rank, also where nobody is left besides.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_queued_waiter_who_does_not_hear_for_a_moment_keeps_his_rank() {
+async fn a_queued_waiter_that_does_not_hear_for_a_moment_keeps_its_rank() {
     const RANKS: &str = "locklab_queue_order:{q}";
     for somebody_else in [true, false] {
         let server = Server::start(&[]);
@@ -545,7 +545,7 @@ async fn an_heir_that_leaves_at_any_moment_keeps_nothing() {
     only_latches_and_tokens_stay(&server);
 }
 
-/// The answer to a release that named an heir is lost, or the release itself comes late: he asks, and has it; and if he has left
+/// The answer to a release that named an heir is lost, or the release itself comes late: it asks, and has it; and if it has left
 /// meanwhile, the next one has.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_heir_of_a_release_whose_answer_is_lost_has_the_lock() {
@@ -619,7 +619,7 @@ enum Ends {
     Dropped,
 }
 
-/// Waiters of one client may have the same owner. Whoever of them goes leaves the other his turn, and where both have one place at the
+/// Waiters of one client may have the same owner. Whoever of them goes leaves the other its turn, and where both have one place at the
 /// server, the place and its rank.
 async fn the_namesake_of_one_who_goes_has_its_turn(ends: Ends) {
     for kind in KINDS {

@@ -113,7 +113,7 @@ async fn all_are_held_or_none_on_several_servers() {
     }
 }
 
-/// Many who want the same members in other orders, of two clients: nobody waits for whoever waits for him.
+/// Many who want the same members in other orders, of two clients: no two wait for each other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_orders_do_not_wait_for_each_other() {
     let server = Server::start(&[]);

@@ -363,7 +363,7 @@ async fn renewed_permits_outlive_their_lease_and_die_with_their_client() {
         }
     }
     assert_eq!(counts(&server), are("1", "4"));
-    // Who left his permits is not renewed for; the others are.
+    // Permits that were left are not renewed; the others are.
     let left = one.leave();
     server.wait_for(&["ZCARD", HELD], |_| {
         // A look counts back what has expired.

@@ -347,7 +347,7 @@ async fn listened_to_once(server: &Server) {
     });
 }
 
-/// One who wants three stands before many who want one: those do not overtake, and when he gives up they are let in at
+/// One who wants three stands before many who want one: those do not overtake, and when it gives up they are let in at
 /// once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn three_at_once_are_not_starved_by_ones() {
@@ -426,7 +426,7 @@ async fn a_guard_gives_back_once_and_only_where_it_was_asked_for() {
     free("1");
 }
 
-/// Every await of acquire and release is a place where the caller may go away: no permit goes with him and none is made.
+/// Every await of acquire and release is a place where the caller may go away: no permit goes with it and none is made.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_future_dropped_after_any_number_of_polls_keeps_the_count() {
     let server = Server::start(&[]);

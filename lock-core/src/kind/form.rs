@@ -108,7 +108,7 @@ pub(crate) enum Reply {
     },
     /// This very acquire was granted before and that hold is over: ask with new ids.
     Settled,
-    /// The owner has it already, and this kind does not give it to him again.
+    /// The owner has it already, and this kind does not give it to its owner again.
     Own,
 }
 
@@ -277,7 +277,7 @@ pub(crate) trait Form: fmt::Debug + Send + Sync {
 /// A line of waiters that lives on the server.
 pub(crate) trait Line: fmt::Debug + Send + Sync {
     /// How many of those who wait in one client a release names as heirs: they share one place, and only the first of them asks for
-    /// it. 0: each has a place of his own.
+    /// it. 0: each has a place of its own.
     fn heirs(&self) -> usize {
         0
     }

@@ -118,98 +118,6 @@ pub enum Kind {
     Redlock,
 }
 
-/// Where a kind lives.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// In one server set: a server, a sentinel group, a cluster.
-    OneSet,
-    /// On a majority of independent masters; one server set is a majority of one.
-    Majority,
-}
-
-/// A line of the registry.
-struct Row {
-    kind: Kind,
-    name: &'static str,
-    about: &'static str,
-    place: Place,
-    form: &'static dyn Form,
-}
-
-/// The registry, in the order of the docs; [`Kind::ALL`] lists the same.
-const ROWS: &[Row] = &[
-    Row {
-        kind: Kind::Plain,
-        name: "plain",
-        about: "one string, SET NX PX in and compare-and-delete out; not re-entrant",
-        place: Place::OneSet,
-        form: &plain::Plain,
-    },
-    Row {
-        kind: Kind::Reentrant,
-        name: "reentrant",
-        about: "re-entrant mutex, wire-compatible with Redisson's RLock",
-        place: Place::OneSet,
-        form: &hash::REENTRANT,
-    },
-    Row {
-        kind: Kind::NonReentrant,
-        name: "non-reentrant",
-        about: "as reentrant, but an owner that has it already is refused",
-        place: Place::OneSet,
-        form: &hash::NON_REENTRANT,
-    },
-    Row {
-        kind: Kind::Spin,
-        name: "spin",
-        about: "as reentrant, but waiters poll and releases publish nothing",
-        place: Place::OneSet,
-        form: &hash::SPIN,
-    },
-    Row {
-        kind: Kind::Fenced,
-        name: "fenced",
-        about: "as reentrant, with a rising token, wire-compatible with RFencedLock",
-        place: Place::OneSet,
-        form: &fenced::Fenced,
-    },
-    Row {
-        kind: Kind::Fair,
-        name: "fair",
-        about: "first come, first served, re-entrant, wire-compatible with RFairLock",
-        place: Place::OneSet,
-        form: &fair::Fair,
-    },
-    Row {
-        kind: Kind::Queued,
-        name: "queued",
-        about: "first come, first served: a release calls the next waiter by itself; fenced, our own format",
-        place: Place::OneSet,
-        form: &queued::Queued,
-    },
-    Row {
-        kind: Kind::Read,
-        name: "read",
-        about: "shared side of a read-write lock, wire-compatible with RReadWriteLock",
-        place: Place::OneSet,
-        form: &rw::Side::Read,
-    },
-    Row {
-        kind: Kind::Write,
-        name: "write",
-        about: "exclusive side of a read-write lock; its holder may read and write no more",
-        place: Place::OneSet,
-        form: &rw::Side::Write,
-    },
-    Row {
-        kind: Kind::Redlock,
-        name: "redlock",
-        about: "majority of independent masters, each member an RLock",
-        place: Place::Majority,
-        form: &hash::REENTRANT,
-    },
-];
-
 impl Kind {
     /// Every kind, in the order of the docs.
     pub const ALL: &'static [Kind] = &[
@@ -225,19 +133,70 @@ impl Kind {
         Kind::Redlock,
     ];
 
-    fn row(self) -> &'static Row {
-        let row = ROWS.iter().find(|row| row.kind == self);
-        row.expect("every kind has a row: a test goes through all of them")
+    /// Its name, what it is, and its format.
+    fn row(self) -> (&'static str, &'static str, &'static dyn Form) {
+        match self {
+            Kind::Plain => (
+                "plain",
+                "one string, SET NX PX in and compare-and-delete out; not re-entrant",
+                &plain::Plain,
+            ),
+            Kind::Reentrant => (
+                "reentrant",
+                "re-entrant mutex, wire-compatible with Redisson's RLock",
+                &hash::REENTRANT,
+            ),
+            Kind::NonReentrant => (
+                "non-reentrant",
+                "as reentrant, but an owner that has it already is refused",
+                &hash::NON_REENTRANT,
+            ),
+            Kind::Spin => (
+                "spin",
+                "as reentrant, but waiters poll and releases publish nothing",
+                &hash::SPIN,
+            ),
+            Kind::Fenced => (
+                "fenced",
+                "as reentrant, with a rising token, wire-compatible with RFencedLock",
+                &fenced::Fenced,
+            ),
+            Kind::Fair => (
+                "fair",
+                "first come, first served, re-entrant, wire-compatible with RFairLock",
+                &fair::Fair,
+            ),
+            Kind::Queued => (
+                "queued",
+                "first come, first served: a release calls the next waiter by itself; fenced, our own format",
+                &queued::Queued,
+            ),
+            Kind::Read => (
+                "read",
+                "shared side of a read-write lock, wire-compatible with RReadWriteLock",
+                &rw::Side::Read,
+            ),
+            Kind::Write => (
+                "write",
+                "exclusive side of a read-write lock; its holder may read and write no more",
+                &rw::Side::Write,
+            ),
+            Kind::Redlock => (
+                "redlock",
+                "majority of independent masters, each member an RLock",
+                &hash::REENTRANT,
+            ),
+        }
     }
 
     /// Its name, as in files and flags.
     pub fn name(self) -> &'static str {
-        self.row().name
+        self.row().0
     }
 
     /// What it is, in half a sentence.
     pub fn about(self) -> &'static str {
-        self.row().about
+        self.row().1
     }
 
     /// Whether several owners may hold it at a time.
@@ -245,12 +204,13 @@ impl Kind {
         self == Kind::Read
     }
 
-    pub(crate) fn place(self) -> Place {
-        self.row().place
+    /// Whether a majority of independent masters decides, of which one server set is one; the other kinds live in one set.
+    pub(crate) fn is_voted(self) -> bool {
+        self == Kind::Redlock
     }
 
     pub(crate) fn form(self) -> &'static dyn Form {
-        self.row().form
+        self.row().2
     }
 }
 
@@ -268,7 +228,7 @@ pub struct UnknownKind {
 }
 
 fn names() -> String {
-    let names: Vec<_> = ROWS.iter().map(|row| row.name).collect();
+    let names: Vec<_> = Kind::ALL.iter().map(|kind| kind.name()).collect();
     names.join(", ")
 }
 
@@ -276,8 +236,9 @@ impl FromStr for Kind {
     type Err = UnknownKind;
 
     fn from_str(name: &str) -> Result<Self, UnknownKind> {
-        let row = ROWS.iter().find(|row| row.name == name);
-        row.map(|row| row.kind).ok_or_else(|| UnknownKind {
+        let mut all = Kind::ALL.iter();
+        let kind = all.find(|kind| kind.name() == name).copied();
+        kind.ok_or_else(|| UnknownKind {
             name: name.to_owned(),
         })
     }
@@ -298,10 +259,8 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_has_one_row_and_its_name_leads_back() {
-        assert_eq!(Kind::ALL.len(), ROWS.len());
-        for (kind, row) in Kind::ALL.iter().zip(ROWS) {
-            assert_eq!(*kind, row.kind);
+    fn the_name_of_every_kind_leads_back() {
+        for kind in Kind::ALL {
             assert_eq!(kind.name().parse(), Ok(*kind));
         }
         let error = "mutex".parse::<Kind>().unwrap_err().to_string();

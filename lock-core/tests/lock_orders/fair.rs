@@ -93,7 +93,7 @@ impl Rules for Fair {
         Some(News::Again)
     }
 
-    /// Whoever lost his place has a new one, at the end.
+    /// A waiter that lost its place has a new one, at the end.
     fn shares_places(&self) -> bool {
         false
     }

@@ -65,7 +65,7 @@ pub(crate) trait Rules: Send + Sync + 'static {
     }
 }
 
-/// Somebody was told that it is his turn.
+/// A waiter was notified that it is its turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Called {
     pub(crate) at_us: u64,
@@ -139,7 +139,7 @@ pub(crate) enum Action {
     Give(usize),
     GiveLost(usize),
     Crash(usize),
-    /// Another node is the master. Whoever listens does so at the old one still, where he hears what the new one says and is not
+    /// Another node is the master. A listener does so at the old one still, where it hears what the new one says and is not
     /// counted.
     Failover,
     /// Time passes until something ends.
@@ -261,7 +261,7 @@ impl<R: Rules> Orders<R> {
                     heard,
                 });
             }
-            // The owners of one client hear each what is for him.
+            // The owners of one client each hear what is for them.
             let is_mine =
                 |payload: &str| self.mates == 1 || self.rules.read(&asker, payload).is_some();
             let mine = said
@@ -271,7 +271,7 @@ impl<R: Rules> Orders<R> {
         }
     }
 
-    /// Somebody has the lock who had it not: was it his turn?
+    /// Somebody has the lock who had it not: was it its turn?
     fn entered(&self, state: &mut State, owner: &str) {
         let who = (0..state.parties.len()).find(|who| state.asker(*who).owner == owner);
         let Some(who) = who else {
@@ -283,11 +283,11 @@ impl<R: Rules> Orders<R> {
         let came_us = state.parties[who].came_us;
         let passed = ahead.copied().find(|other| {
             let party = &state.parties[*other];
-            // Whoever was called, and did not hear it, has his rank still.
+            // A waiter that was called, and did not hear it, still has its rank.
             let is_later = self.rules.shares_places() && party.came_us > came_us;
             !is_later
                 && party.phase != Phase::Dead
-                // Of whom nobody counts nobody can tell that he lives.
+                // Nothing tells that a waiter lives that no client counts.
                 && !self.is_far(state, *other)
                 && !self.rules.may_pass(now_us, party.heard_us, party.called)
         });

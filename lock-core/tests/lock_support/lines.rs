@@ -56,7 +56,7 @@ pub fn wait_for(lock: &Lock) -> JoinHandle<Result<Guard, LockError>> {
 pub fn wait_with(lock: &Lock, how: Acquire) -> JoinHandle<Result<Guard, LockError>> {
     let lock = lock.clone();
     let mut acquire = Box::pin(async move { lock.acquire_with(how).await });
-    // Whoever was polled once has come, also if he only waits in his client.
+    // A waiter that was polled once has come, also if it only waits in its client.
     assert!((&mut acquire).now_or_never().is_none(), "nobody holds it");
     tokio::spawn(acquire)
 }
