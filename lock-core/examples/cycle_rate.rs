@@ -1,4 +1,4 @@
-//! Turns a URL into two rates: acquire-release cycles by this library, and the same two scripts sent bare.
+//! Two rates: acquire-release cycles by this library, and the same two scripts sent bare.
 //!
 //! `cargo run --release --example cycle_rate -- redis://127.0.0.1:6379 [tasks]`. The two are measured in turns, since
 //! a machine's pace drifts; each task has a lock of its own.

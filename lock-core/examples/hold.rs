@@ -1,4 +1,4 @@
-//! Turns a URL and a name into a lock that is held for a few seconds, and says what happens to it.
+//! Holds a lock for a few seconds and says what happens to it.
 //!
 //! `cargo run --example hold -- redis://127.0.0.1:6379 orders 10`
 

@@ -1,4 +1,4 @@
-//! Turns a request that is safe to repeat into its answer, read, with the caller waiting or going on in the background.
+//! Requests that are safe to repeat, asked until they are answered: with the caller waiting or in the background.
 
 use std::{
     collections::BTreeMap,

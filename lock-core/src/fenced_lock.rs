@@ -1,4 +1,4 @@
-//! Turns a lock whose kind has a token into one whose guards have it for certain.
+//! A lock whose kind has a token, with guards that have it for certain.
 
 use std::ops::Deref;
 

@@ -1,4 +1,4 @@
-//! Turns those who wait for the same thing into a line for each thing, with one seat that is handed on in the order of
+//! Lines of waiters for the same thing: one seat each that is handed on in the order of
 //! arrival, and nothing left behind when the last one goes.
 
 use std::{borrow::Borrow, collections::HashMap, hash::Hash, sync::Arc};

@@ -1,4 +1,4 @@
-//! Turns several locks, of whatever kinds, clients and servers, into one that is held whole or not at all.
+//! Several locks, of whatever kinds, clients and servers, as one that is held whole or not at all.
 
 use std::time::Duration;
 

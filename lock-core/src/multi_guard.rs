@@ -1,4 +1,4 @@
-//! Turns the guards of several locks into one: lost with the first of them, given back with all of them.
+//! The guard of several locks: lost with the first of them, given back with all of them.
 
 use std::{
     fmt,

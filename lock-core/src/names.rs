@@ -1,4 +1,4 @@
-//! Turns a lock's name into the keys and channels that go with it.
+//! The keys and channels that go with a lock's name.
 
 use crate::topology::slot;
 

@@ -1,4 +1,4 @@
-//! Turns what stands after `?` in a target's URL into settings of the connection, and back.
+//! What stands after `?` in a target's URL: settings of the connection.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Turns one name into the two sides of a read-write lock.
+//! A read-write lock: the two sides that share one name.
 
 use crate::{
     error::LockError,

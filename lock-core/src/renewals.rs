@@ -1,4 +1,4 @@
-//! Turns holds and their deadlines into what is to be renewed now, and into the moment to look again.
+//! The queue of renewals: what is to be renewed now, and when to look again.
 //!
 //! Registering and removing cost a tree operation under a short mutex and no task; a hold that ends leaves nothing
 //! behind. What is promised, and proved over all orders of events by `tests/lock_models.rs`: a hold that is held is

@@ -1,4 +1,4 @@
-//! Turns "gave it back a moment ago" into something that can be waited for: an owner whom the caller named may ask again
+//! Releases in the background that an owner may have to wait for: an owner that the caller named may ask again
 //! while the release of its dropped guard is still on its way, and must not be told that the lock is taken.
 //!
 //! Of independent masters one that is silent would keep the owner waiting for as long as a lease: there the next vote settles it.

@@ -1,4 +1,4 @@
-//! Turns a server's clock, as its answers show it, into moments to come.
+//! The server's clock, as its answers show it.
 
 use std::{
     sync::{Mutex, PoisonError},

@@ -1,4 +1,4 @@
-//! Turns an `acquire_with` into the three forms that most callers need, alike wherever something is acquired.
+//! `acquire`, `try_acquire` and `acquire_timeout` for every type that has an `acquire_with`.
 
 use crate::error::{ErrorKind, LockError};
 

@@ -1,4 +1,4 @@
-//! Turns a target URL into what a client connects to.
+//! A target URL: what a client connects to.
 use std::{
     collections::BTreeSet,
     fmt,

@@ -1,4 +1,4 @@
-//! Turns several names of one slot into tests of all or none in one call, and of each name being an RLock to everybody else.
+//! Several names of one slot, all or none in one call; to everybody else each name is an RLock.
 
 mod lock_support;
 mod support;

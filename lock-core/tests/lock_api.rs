@@ -1,4 +1,4 @@
-//! Turns the names and results that callers build on into what they say: codes, tokens, short forms and what a look comes to.
+//! The names and results that callers build on: codes, tokens, short forms and what a look comes to.
 
 mod support;
 

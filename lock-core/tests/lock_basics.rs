@@ -1,4 +1,4 @@
-//! Turns the promises of a hold into tests: exclusion, re-entry, leases, renewal, loss.
+//! The promises of a hold: exclusion, re-entry, leases, renewal, loss.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! Turns every place where a caller may go away into a test: whatever it had asked for is given back, nothing is renewed
+//! Every place where a caller may go away: what it had asked for is given back, nothing is renewed
 //! for it, and no connection is left over.
 
 mod lock_support;

@@ -1,4 +1,4 @@
-//! Turns servers that are set up badly for locks into what a client says about them, and one that tells nothing too.
+//! What a client says about servers that are set up badly for locks, and about one that says nothing.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! Turns the promises that do not depend on the kind into one suite over every kind.
+//! The promises that do not depend on the kind, for every kind.
 
 mod lock_support;
 mod support;

@@ -1,4 +1,4 @@
-//! Turns random operations on semaphores and permits, by two clients of which one loses answers, into a comparison with a
+//! Random operations on semaphores and permits, by two clients of which one loses answers, compared with a
 //! small model; and shows that the comparison convicts models that are wrong in the way of known faults.
 
 mod lock_support;

@@ -1,4 +1,4 @@
-//! Turns the promises of semaphores, permits and latches into the same questions to a single server, a sentinel group and
+//! The promises of semaphores, permits and latches, asked of a single server, a sentinel group and
 //! a cluster.
 
 mod lock_support;

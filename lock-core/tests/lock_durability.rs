@@ -1,4 +1,4 @@
-//! Turns what a durable lock promises, on a master with a replica that comes and goes, into tests.
+//! The promises of a durable lock, on a master with a replica that comes and goes.
 
 mod support;
 

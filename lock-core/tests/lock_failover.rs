@@ -1,4 +1,4 @@
-//! Turns a change of masters that somebody ordered, and replicas that every grant must reach, into tests of whole locks.
+//! Whole locks while somebody orders a change of masters, with replicas that every grant must reach.
 
 mod lock_support;
 mod support;

@@ -1,4 +1,4 @@
-//! Turns a fair lock's line that is shared with peers into tests: shares, deadlines, and who is gone. The peers are threads that do what
+//! A fair lock's line that is shared with peers: shares, deadlines, and who is gone. The peers are threads that do what
 //! RFairLock does, by scripts that do what its scripts do.
 
 mod lock_support;

@@ -1,4 +1,4 @@
-//! Turns trouble that passes in the middle of a lease into tests: a hold goes on, is told apart from its neighbours, and
+//! Trouble that passes in the middle of a lease: a hold goes on, is told apart from its neighbours, and
 //! can be given back when the server is in its worst state.
 
 mod lock_support;

@@ -1,4 +1,4 @@
-//! Turns each command that a script asks for into one that the user may not run: whatever breaks off leaves nothing without an end, and
+//! Each command that a script runs, forbidden to its user: what breaks off leaves nothing without an end, and
 //! what is said to have failed for certain has left nothing.
 
 mod lock_support;

@@ -1,4 +1,4 @@
-//! Turns holds of every kind into tests of what a look at the lock says about them.
+//! What a look at a lock says about holds of every kind.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! Turns who a client is to its server into tests: database, user and name on every connection, a password nowhere.
+//! Who a client is to its server: database, user and name on every connection, a password nowhere.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! Turns the table of inner calls (`scripts/README.md`) into a comparison with what a real server counts.
+//! Compares the table of inner calls (`scripts/README.md`) with what a real server counts.
 
 mod support;
 

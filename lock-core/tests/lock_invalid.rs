@@ -1,4 +1,4 @@
-//! Turns what cannot be asked for into refusals that say what is allowed, before anything is sent.
+//! What cannot be asked for is refused before anything is sent, with what is allowed.
 
 mod lock_support;
 mod support;

@@ -1,4 +1,4 @@
-//! Turns Redisson itself into the peer of this library's locks: skipped, and said loudly, where there is no JVM or no way to the jars.
+//! Redisson itself as the peer of this library's locks: skipped, and said loudly, where there is no JVM or no way to the jars.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! Turns what sets the kinds of lock apart into tests.
+//! What sets the kinds of lock apart.
 
 mod lock_support;
 mod support;

@@ -1,4 +1,4 @@
-//! Turns what a latch is promised to do into tests: it counts each thing once, and opens for everybody, whatever is lost.
+//! The promises of a latch: it counts each thing once, and opens for everybody, whatever is lost.
 
 mod lock_support;
 mod support;

@@ -1,4 +1,4 @@
-//! Turns a call that its waiter reads late into tests: nobody believes in what has ended at the server, and nobody loses its turn for it.
+//! A call that its waiter reads late: nobody believes in what has ended at the server, and nobody loses its turn for it.
 
 mod lock_support;
 mod support;

@@ -1,4 +1,4 @@
-//! Turns what the kinds with a line at the server promise into tests: order, few commands, and waiters who are gone.
+//! The promises of the kinds with a line at the server: order, few commands, and waiters that are gone.
 
 mod lock_support;
 mod support;

@@ -1,4 +1,4 @@
-//! Turns every lost answer into a test: nothing is done twice, nothing is misreported, nothing stays.
+//! Every answer lost in turn: nothing is done twice, nothing is misreported, nothing stays.
 
 mod lock_support;
 mod support;

@@ -1,4 +1,4 @@
-//! Turns random operations of several owners into a comparison of the server with a model of a few lines.
+//! Random operations of several owners: compares the server with a model of a few lines.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! Turns the renewal queue and the way a waiter is woken, the very files that the library is made of, into models whose
+//! Models of the renewal queue and of the way a waiter is notified, made of the library's own files:
 //! every order of events is tried (by loom, up to a bound of preemptions).
 //!
 //! Each proof has a broken twin next to it: the same model with the effect of one line taken away, which must be

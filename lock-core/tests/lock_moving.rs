@@ -1,4 +1,4 @@
-//! Turns a slot that is being moved from one node to another into tests: what can be done in the middle is done, the rest is done as
+//! A slot that is being moved from one node to another: what can be done in the middle is done, the rest is done as
 //! soon as the move is over.
 //!
 //! In such a slot the old node has the keys that were not moved yet and makes no new ones, and the new node takes a request of several

@@ -1,4 +1,4 @@
-//! Turns locks that are held together into tests of all or nothing, of their order, and of what is given back.
+//! Locks that are held together: all or nothing, their order, and what is given back.
 
 mod lock_support;
 mod support;

@@ -1,4 +1,4 @@
-//! Turns servers that have a compare-and-delete of their own (Redis 8.4, Valkey 9.0) into tests of the plain lock's release there:
+//! The plain lock's release on servers that have a compare-and-delete of their own (Redis 8.4, Valkey 9.0):
 //! what is said, who is woken, what a lost answer, a full server and a user without the command change.
 //!
 //! `scripts/newer-servers.sh` fetches such servers; without one every test here says that it was skipped.

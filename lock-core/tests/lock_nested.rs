@@ -1,4 +1,4 @@
-//! Turns holds that one owner has within each other into a test of whose lease is whose: each hold ends by its own, and the lock with the
+//! Holds that one owner has within each other: each hold ends by its own lease, and the lock with the
 //! last of them.
 
 mod support;

@@ -1,4 +1,4 @@
-//! Turns the scripts of the kinds with a line into models of which every order of events is tried (by stateright): exclusion, the
+//! Models of the kinds with a line, made of their scripts; every order of events is tried (by stateright): exclusion, the
 //! order of arrival and progress, with a crash at any point, lost answers, lost messages and leases that end.
 //!
 //! The scripts are the library's own, run by the same language over a small server in memory. Each proof has broken

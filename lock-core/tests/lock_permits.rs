@@ -1,4 +1,4 @@
-//! Turns what permits with ids and leases are promised to do into tests: counts, ids, expiry, renewal, lost answers and
+//! The promises of permits with ids and leases: counts, ids, expiry, renewal, lost answers and
 //! lost callers.
 
 mod lock_support;

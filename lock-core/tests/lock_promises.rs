@@ -1,4 +1,4 @@
-//! Turns the tables of promises (`README.md` beside this file, and `FAULTS.md` of the crate) into a check that every test they name
+//! Checks the tables of promises (`README.md` beside this file, and `FAULTS.md` of the crate): every test that they name
 //! exists.
 
 use std::{

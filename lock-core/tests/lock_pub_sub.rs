@@ -1,4 +1,4 @@
-//! Turns the ways of announcing a release into tests: with a poll bound and leases of a minute, only a message explains
+//! The ways of announcing a release: with a poll bound and leases of a minute, only a message explains
 //! that a waiter enters soon.
 
 mod support;

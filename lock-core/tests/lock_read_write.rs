@@ -1,4 +1,4 @@
-//! Turns readers and writers of one lock into tests of who may be inside, of what a downgrade does, and of each hold's own end.
+//! Readers and writers of one lock: who may be inside, what a downgrade does, and the end of each hold.
 
 mod lock_support;
 mod support;

@@ -1,4 +1,4 @@
-//! Turns random operations of readers and writers into a comparison of the server with a model of a few lines, and with models that
+//! Random operations of readers and writers: compares the server with a model of a few lines, and with models that
 //! have the faults of other libraries, which the comparison must notice.
 
 mod support;

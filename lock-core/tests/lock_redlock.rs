@@ -1,4 +1,4 @@
-//! Turns what a majority of independent masters promises into tests, with masters killed and stopped.
+//! The promises of a majority of independent masters, with masters killed and stopped.
 
 mod lock_support;
 mod support;

@@ -1,4 +1,4 @@
-//! Turns what a server answers instead of doing it into tests: what may pass is asked again, the rest is said at once.
+//! What a server answers instead of doing it: what may pass is asked again, the rest is said at once.
 
 mod lock_support;
 mod support;

@@ -1,4 +1,4 @@
-//! Turns what a semaphore is promised to do into tests: counts, ends, order, lost answers, lost messages, lost callers.
+//! The promises of a semaphore: counts, ends, order, lost answers, lost messages, lost callers.
 
 mod lock_support;
 mod support;

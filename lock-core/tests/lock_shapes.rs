@@ -1,4 +1,4 @@
-//! Turns lost and late answers into tests on every shape of deployment: behind sentinels, on a cluster, on a quorum.
+//! Lost and late answers on every topology: behind sentinels, on a cluster, on a quorum.
 
 mod lock_support;
 mod support;

@@ -1,4 +1,4 @@
-//! Turns clients at several distances into what each gets of a lock without order: those who are near leave some to those who are far.
+//! What each of several clients gets of a lock without order: those that are near leave some to those that are far.
 
 mod lock_support;
 mod support;

@@ -1,4 +1,4 @@
-//! Turns links that swallow everything, without a RST or a FIN, into tests: found out, dialled anew, nobody else's delay.
+//! Links that swallow everything, without a RST or a FIN: found out, dialled anew, nobody else's delay.
 
 mod lock_support;
 mod support;

@@ -1,4 +1,4 @@
-//! Turns a server's clock that steps into tests of a queued lock's line: by an administrator's hand, or as a failover to a server with
+//! A queued lock's line while the server's clock steps: by an administrator's hand, or as a failover to a server with
 //! another clock does it.
 //!
 //! All that a clock has written lies in the data, so its step by so much is the same as a step of all that by as much the other way.

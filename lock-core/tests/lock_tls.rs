@@ -1,4 +1,4 @@
-//! Turns servers that speak TLS into tests: every topology locks and wakes over it, and trust is not given for nothing.
+//! Servers that speak TLS: every topology locks and notifies over it, and trust is not given for nothing.
 
 mod support;
 

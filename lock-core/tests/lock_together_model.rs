@@ -1,4 +1,4 @@
-//! Turns locks that are held together, several as one and several in one call, into a test against a small model: random sets,
+//! Locks that are held together, several as one and several in one call, against a small model: random sets,
 //! single locks on the same names between them, and locks that vanish. Models with a fault must be told from the server.
 
 mod support;

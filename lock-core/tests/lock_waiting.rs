@@ -1,4 +1,4 @@
-//! Turns what a waiter is promised into tests: hints, polling, bounds, and a clean end wherever it is dropped.
+//! The promises to a waiter: hints, polling, bounds, and a clean end wherever it is dropped.
 
 mod support;
 

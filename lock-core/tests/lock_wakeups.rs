@@ -1,4 +1,4 @@
-//! Turns the loss of a subscription, by any cause, into waiters that look at once: with a poll bound and a lease of a
+//! Waiters whose subscription is lost, by any cause, look at once: with a poll bound and a lease of a
 //! minute nothing else explains an early entry.
 
 mod support;

@@ -1,4 +1,4 @@
-//! Turns what is said on the wire, as the server's MONITOR shows it, into a test of its form.
+//! The form of what is said on the wire, as the server's MONITOR shows it.
 
 mod lock_support;
 mod support;

@@ -1,4 +1,4 @@
-//! Turns generated names into slots and compares them with a server's own answers.
+//! Compares the slots of generated names with a server's own answers.
 mod support;
 
 use lock_core::slot;

@@ -1,4 +1,4 @@
-//! Turns target URLs, good and bad, into targets or one clear message.
+//! Target URLs, good and bad: a target, or one clear message.
 use lock_core::{Endpoint, Target, TopologyKind};
 use proptest::prelude::*;
 

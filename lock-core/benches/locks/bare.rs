@@ -1,4 +1,4 @@
-//! Turns bare sockets into the pace that no client of several masters can much exceed: one thread that writes a cycle's two
+//! The pace that no client of several masters can much exceed, by bare sockets: one thread that writes a cycle's two
 //! commands to each of them and reads the answers of a majority, with no lock around it.
 
 use std::{

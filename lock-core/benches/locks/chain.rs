@@ -1,4 +1,4 @@
-//! Turns a line of waiters into the figures of a hand-off: from the moment a release is sent to the moment the next acquire
+//! The figures of a hand-off in a line of waiters: from the moment a release is sent to the moment the next acquire
 //! returns, beside the bare way of a message from one connection to another through the same server.
 //!
 //! All but one always wait: a releaser queues again only when the next one has the lock. The holder works for 5 ms. Every so many

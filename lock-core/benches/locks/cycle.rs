@@ -1,4 +1,4 @@
-//! Turns two ways to take and give back locks, this library's and the bare commands, into rates and processor time.
+//! Rates and processor time of two ways to take and give back locks: this library's and the bare commands.
 
 use std::{
     future::Future,

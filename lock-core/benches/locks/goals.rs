@@ -1,4 +1,4 @@
-//! Turns a figure and its bound into one line: the goal, what was measured, reached or not.
+//! One line for a figure and its bound: the goal, what was measured, reached or not.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Turns a redis-server of its own into figures of what locks cost: per cycle, beside the same commands sent bare and
+//! What locks cost, on a redis-server of its own: per cycle, beside the same commands sent bare and
 //! beside redis-benchmark, and per lock held.
 //!
 //! `cargo bench -p lock-core` · `-- --million` holds 1,000,000 locks instead of 100,000 · `-- cycle`, `-- reference`,

@@ -1,4 +1,4 @@
-//! Turns ten thousand acquires and releases, one after the other, into a time for each kind.
+//! The time of ten thousand acquires and releases, one after the other, for each kind.
 
 use std::time::{Duration, Instant};
 

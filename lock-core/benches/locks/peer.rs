@@ -1,4 +1,4 @@
-//! Turns the plain lock and rslock's, which is the same lock, into their rates and processor time in one run.
+//! The plain lock and rslock's, which is the same lock: rates and processor time in one run.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Turns a quorum lock over several masters into its pace beside rslock's, and beside its own when one master is slow.
+//! The pace of a quorum lock over several masters beside rslock's, and beside its own when one master is slow.
 
 use std::{
     net::SocketAddr,

@@ -1,4 +1,4 @@
-//! Turns redis-benchmark, with scripts that do what RLock's do, into the rate that this library is held against.
+//! The rate that this library is held against: redis-benchmark with scripts that do what RLock's do.
 //!
 //! redis-benchmark measures one command at a time, so a cycle's rate is put together from its halves:
 //! 1 / (1/acquires + 1/releases), both at the same number of requests in flight (`-c 4 -P 16` are 64, `-c 4 -P 64`

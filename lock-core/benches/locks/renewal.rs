@@ -1,4 +1,4 @@
-//! Turns many held locks into what their renewal costs: processor time, lateness, memory.
+//! What the renewal of many held locks costs: processor time, lateness, memory.
 
 use std::{
     sync::{

@@ -1,4 +1,4 @@
-//! Turns clients at several distances who want one lock into the share that each of them gets of it.
+//! The share that each of several clients, at several distances, gets of one lock.
 //!
 //! A client's share is of what it would have if all had the same: 1 is fair.
 

@@ -1,4 +1,4 @@
-//! Turns a process id into the processor time and memory that it has used, as Linux counts them.
+//! The processor time and memory of a process, as Linux counts them.
 
 use std::{fs, io, time::Duration};
 

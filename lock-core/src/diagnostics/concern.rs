@@ -1,4 +1,4 @@
-//! Turns what a server says about itself into what is dangerous for locks there, why, and how to fix it. Pure.
+//! What is dangerous for locks about a server, why, and how to fix it; judged from what the server says about itself. Pure.
 
 use std::{collections::BTreeMap, fmt};
 

@@ -1,4 +1,4 @@
-//! Turns a connection to a server of a TLS target into a secured one, for tools that talk to servers beside the locks.
+//! TLS for a connection beside the client's, for tools that talk to servers themselves.
 use std::{fmt, io};
 
 use tokio::{

@@ -1,4 +1,4 @@
-//! Turns what is said between a client and its servers into events for whoever wants to watch.
+//! What a client and its servers say to each other, as events for those who watch.
 
 use std::{
     fmt,

@@ -1,4 +1,4 @@
-//! Turns one request into bytes for one connection, and what comes back into done, refused or lost.
+//! One attempt of a request on one connection: done, refused or lost.
 use std::{sync::Arc, time::Duration};
 
 use redis::Value;

@@ -1,4 +1,4 @@
-//! Turns a set-up stream into a connection that knows when it is dead and finds out when it is silent.
+//! A connection that knows when it is dead and finds out when it is silent.
 use std::{
     fmt,
     future::Future,

@@ -1,4 +1,4 @@
-//! Turns an announced address into a connection that is set up and has answered.
+//! Dials an announced address and sets the connection up.
 use std::{
     fmt, io,
     net::SocketAddr,

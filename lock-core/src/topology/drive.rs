@@ -1,4 +1,4 @@
-//! Turns a request into attempts: where to, what a refusal calls for, when to stop.
+//! Sends a request until it is done: where to, what a refusal calls for, when to stop.
 use std::{sync::Arc, time::Duration};
 
 use super::{

@@ -1,4 +1,4 @@
-//! Turns many simultaneous wishes for the same work into one task whose result all of them get.
+//! One task for many simultaneous requests for the same work; all of them get its result.
 use std::{
     fmt,
     future::Future,

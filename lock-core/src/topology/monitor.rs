@@ -1,4 +1,4 @@
-//! Turns a server's MONITOR into the commands that it runs, those that scripts call among them.
+//! A server's MONITOR: the commands that it runs, those that scripts call among them.
 use std::{sync::Arc, time::Duration};
 
 use tokio::{

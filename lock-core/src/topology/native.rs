@@ -1,4 +1,4 @@
-//! Turns what a server says of its commands into the one that does a script's work there, if it has one.
+//! The commands that do a script's work on some servers, and how to find out whether a server has them.
 //!
 //! The only such work is that of a plain lock's release: delete the key if its value is this one, then tell the waiters. Redis
 //! 8.4 and Valkey 9.2 have `DELEX key IFEQ value`, Valkey 9.0 has `DELIFEQ key value`; the message follows as a command of its

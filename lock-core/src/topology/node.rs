@@ -1,4 +1,4 @@
-//! Turns a node's address into its connections, redialled whenever they are lost.
+//! A node and its connections, redialled whenever they are lost.
 use std::{
     fmt,
     sync::{

@@ -1,4 +1,4 @@
-//! Turns what a master, its sentinels or its cluster say about replicas into how many must acknowledge. That number never falls
+//! How many replicas must acknowledge, from what a master, its sentinels or its cluster say. That number never falls
 //! because a replica is not listed any more: a master that is cut off from its replicas forgets them, and they are promoted.
 use std::{collections::BTreeSet, time::Duration};
 

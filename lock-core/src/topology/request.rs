@@ -1,4 +1,4 @@
-//! Turns a command or a script call into the bytes that are sent, written once for all attempts and all servers.
+//! A command or script call as bytes, written once for all attempts and all servers.
 use std::{ops::Range, time::Duration};
 
 use super::native::CompareAndDelete;

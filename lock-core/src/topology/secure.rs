@@ -1,4 +1,4 @@
-//! Turns TLS options into handshakes: whom a connection trusts and how it shows who it is.
+//! TLS options and handshakes: whom a connection trusts and how it identifies itself.
 use std::{fmt, path::Path, sync::Arc};
 
 use rustls::{

@@ -1,4 +1,4 @@
-//! Turns requests into attempts at one fixed server.
+//! The route to one fixed server.
 use std::sync::Arc;
 
 use super::{

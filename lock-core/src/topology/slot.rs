@@ -1,4 +1,4 @@
-//! Turns a key into its cluster slot.
+//! The cluster slot of a key.
 
 /// The number of slots of a cluster.
 pub(crate) const SLOTS: u16 = 16_384;

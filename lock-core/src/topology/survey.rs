@@ -1,4 +1,4 @@
-//! Turns a server's INFO and CONFIG GET into a report; a refusal makes a gap in it, never an error.
+//! Reads a server's INFO and CONFIG GET into a report; a refusal makes a gap in it, never an error.
 use std::{borrow::Cow, sync::Arc};
 
 use redis::Value;

@@ -1,4 +1,4 @@
-//! Turns the renewal queue, a task that renews and holders that come and go into a model.
+//! A model of the renewal queue, its task, and holders that come and go.
 //!
 //! Time stands still: what is due is due at once, what is not never becomes so. The task is asleep when it has nothing
 //! to do, and only the queue can wake it. A holder stays until it has been renewed, so that a missed wake-up is a

@@ -1,4 +1,4 @@
-//! Turns the line of waiters, a channel and its subscription into a model in which no clock helps: whoever misses a
+//! A model of the line of waiters, a channel and its subscription in which no clock helps: a waiter that misses a
 //! message for good waits for ever, which the checker finds as a deadlock.
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Turns the scripts of the fair lock into the rules of a model.
+//! The rules of the fair lock's model, by its scripts.
 
 use super::{
     lua::{Scripts, run},

@@ -1,4 +1,4 @@
-//! Turns a script's own text, keys and arguments into its answer over a [`Store`], by the language that servers run it in.
+//! Runs a script's own text over a [`Store`], by the language that servers run it in.
 
 use std::{
     cell::RefCell,

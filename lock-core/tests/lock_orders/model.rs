@@ -1,4 +1,4 @@
-//! Turns a kind with a line into a model: up to three clients, each with a few steps, in every order, with crashes, lost answers,
+//! The model of a kind with a line: up to three clients, each with a few steps, in every order, with crashes, lost answers,
 //! lost messages and time that passes in between. The scripts are the library's own texts; only the clients are modelled.
 
 use stateright::{Model, Property};

@@ -1,4 +1,4 @@
-//! Turns commands of the scripts into answers: as much of a Redis server as they ask for, in memory, to be copied at will. That it
+//! As much of a Redis server as the scripts need, in memory, to be copied at will. That it
 //! answers as the real one does is a test of its own.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,4 +1,4 @@
-//! Turns the kinds with a line at the server into few words: who waits, who listens, and who comes next.
+//! Short words for the kinds with a line at the server: who waits, who listens, and who comes next.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Turns a server into one behind a relay that loses, delays or holds what a test chooses.
+//! A server behind a relay that loses, delays or holds what a test chooses.
 // Each test program uses its own part of this.
 #![allow(dead_code, unreachable_pub)]
 

@@ -1,4 +1,4 @@
-//! Turns a shape of deployment into running servers with a relay before each of them.
+//! Running servers of each topology, with a relay before each of them.
 
 use lock_core::{AddressMap, Client, ClientOptions, Kind, slot};
 

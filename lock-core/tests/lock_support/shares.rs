@@ -1,4 +1,4 @@
-//! Turns clients at several distances from one server, who all want one lock, into what each of them gets of it.
+//! What each of several clients, at several distances from one server, gets of one lock.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Turns a number of masters into a small cluster, its slots in equal parts, and moves slots between them.
+//! A small cluster, its slots in equal parts, and moves of slots between its masters.
 use super::Server;
 
 /// Masters of a cluster, in the order of their slots.

@@ -1,4 +1,4 @@
-//! Turns how each party to a lock fared into a verdict: whether all of them had their share.
+//! What each party to a lock got, and whether all of them had their share.
 
 use std::time::Duration;
 

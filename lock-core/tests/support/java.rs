@@ -1,4 +1,4 @@
-//! Turns Redisson itself, in a JVM, into peers of a test: as many threads as asked for that want one lock, and how each of them fared.
+//! Redisson itself, in a JVM, as peers of a test: as many threads as asked for that want one lock, and what each got.
 
 use std::{
     io::{BufRead, BufReader, Write},

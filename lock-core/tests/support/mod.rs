@@ -1,4 +1,4 @@
-//! Turns a few redis.conf lines into a running server that ends with its guard, or with the test, whatever happens.
+//! A running server from a few redis.conf lines; it ends with its guard, or with the test, whatever happens.
 // Each test program uses its own part of this.
 #![allow(dead_code, unreachable_pub)]
 

@@ -1,4 +1,4 @@
-//! Turns the server's MONITOR into the words that clients sent and scripts called.
+//! What clients sent and scripts called, by the server's MONITOR.
 
 use std::{
     io::{BufRead, BufReader, Write},

@@ -1,4 +1,4 @@
-//! Turns a master, a replica and sentinels into a group that fails over within seconds.
+//! A master, a replica and sentinels that fail over within seconds.
 use super::Server;
 
 /// The group. The first data node starts as the master, named `m`.

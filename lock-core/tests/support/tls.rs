@@ -1,4 +1,4 @@
-//! Turns a certificate authority of its own into servers that speak TLS beside the plain port of the harness.
+//! Servers that speak TLS beside the harness's plain port, with a certificate authority of their own.
 use std::path::PathBuf;
 
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};

@@ -1,4 +1,4 @@
-//! Turns answers to CLUSTER SLOTS, INFO and NODES into a map from slots to masters, and picks the best of several.
+//! Reads the answers to CLUSTER SLOTS, INFO and NODES into a map from slots to masters, and ranks several of them.
 use std::collections::{BTreeMap, BTreeSet};
 
 use redis::Value;

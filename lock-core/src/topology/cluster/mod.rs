@@ -1,4 +1,4 @@
-//! Turns requests into attempts at the master that owns their slot.
+//! The route to a cluster: each request goes to the master that owns its slot.
 mod map;
 mod state;
 

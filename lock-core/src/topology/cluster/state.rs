@@ -1,4 +1,4 @@
-//! Turns what the nodes say into the current slot map, one refresh at a time.
+//! The current slot map and its refresh, one at a time.
 use std::{
     collections::BTreeMap,
     fmt,

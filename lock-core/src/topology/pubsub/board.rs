@@ -1,4 +1,4 @@
-//! Turns channels and topology changes into orders for the feeds, one feed per node.
+//! Decides which node's feed has which channel, also when the topology changes.
 use std::{
     collections::HashMap,
     sync::{Arc, PoisonError},

@@ -1,4 +1,4 @@
-//! Turns what happens to one channel into hints for everybody who waits on it.
+//! One channel: what comes on it is a hint for all of its waiters.
 use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;

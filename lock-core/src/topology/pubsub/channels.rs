@@ -1,4 +1,4 @@
-//! Turns the way of announcing that was chosen into subscriptions in that way, or in both.
+//! The subscriptions of one route, plain, sharded or both.
 use std::sync::Arc;
 
 use async_trait::async_trait;

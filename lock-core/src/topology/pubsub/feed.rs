@@ -1,4 +1,4 @@
-//! Turns one node's pub/sub connection into acknowledgements and hints, and dials it again whenever it is lost.
+//! One node's pub/sub connection: acknowledgements and messages, and a new dial whenever it is lost.
 use std::{collections::HashMap, pin::pin, sync::Arc, task::Poll, time::Duration};
 
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, poll, stream::FuturesUnordered};

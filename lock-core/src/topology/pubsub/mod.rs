@@ -1,4 +1,4 @@
-//! Turns waiters' wishes into one subscription per channel, at the node where its messages are published.
+//! One subscription for each channel, shared by its waiters, at the node where its messages are published.
 mod board;
 mod channel;
 mod channels;

@@ -1,4 +1,4 @@
-//! Turns requests into attempts at the master that the sentinels name.
+//! The route to the master that the sentinels name.
 mod report;
 mod state;
 mod witness;

@@ -1,4 +1,4 @@
-//! Turns what the sentinels say into the addresses that may be the master's, the likeliest first.
+//! What the sentinels say, and from it the addresses that may be the master's, the likeliest first.
 use std::collections::{BTreeMap, BTreeSet};
 
 use redis::Value;

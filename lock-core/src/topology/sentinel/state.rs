@@ -1,4 +1,4 @@
-//! Turns the sentinels' reports into the master of the moment, proven by its own word.
+//! The master that the sentinels name, proven by its own ROLE.
 use std::{
     fmt,
     sync::{

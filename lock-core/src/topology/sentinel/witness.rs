@@ -1,4 +1,4 @@
-//! Turns one sentinel's address into its reports, and its announcements into hints to look again.
+//! One sentinel: its reports, and its announcements as hints to look again.
 use std::sync::{
     Arc,
     atomic::{AtomicBool, Ordering},

@@ -1,4 +1,4 @@
-//! Turns moves, migrations and failovers of a cluster into requests that still end once and in the right place.
+//! A cluster whose slots move and whose masters fail over: each request ends once and in the right place.
 use super::{
     support::{Server, cluster::Cluster},
     *,

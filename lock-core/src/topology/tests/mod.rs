@@ -1,4 +1,4 @@
-//! Turns the seam's promises into tests against real servers.
+//! The promises of the topology layer against real servers.
 mod cluster;
 mod sentinel;
 mod single;

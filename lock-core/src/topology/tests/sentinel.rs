@@ -1,4 +1,4 @@
-//! Turns a dead master into requests that succeed at the promoted one.
+//! A dead master: requests succeed at the promoted one.
 use super::{
     support::{Server, sentinel::Group},
     *,

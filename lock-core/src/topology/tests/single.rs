@@ -1,4 +1,4 @@
-//! Turns a single server's misfortunes into definite and unknown endings, and back into service.
+//! A single server that is slow, killed or refuses: definite and unknown endings, and the way back into service.
 use super::{support::Server, *};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,4 +1,4 @@
-//! Turns what the tasks of a connection have asked into writes, and what is read into their answers.
+//! The task of a connection: writes what its users have asked and hands the replies to them.
 use std::{
     future::{Future, poll_fn},
     io::ErrorKind,

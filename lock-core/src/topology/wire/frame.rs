@@ -1,4 +1,4 @@
-//! Turns the bytes of a connection into replies (RESP2, as the Redis documentation describes it).
+//! Reads replies from the bytes of a connection (RESP2, as the Redis documentation describes it).
 use redis::Value;
 
 /// Arrays in arrays, at most: no command that is sent here is answered with more.

@@ -1,4 +1,4 @@
-//! Turns the requests of many tasks into one stream of bytes, and the replies back into each task's answer.
+//! Many tasks on one connection: one stream of requests, and each reply to the task that asked.
 //!
 //! A connection of the client library costs a queue of messages, a channel for each reply, a timer for each request
 //! and two changes of task on the way out. Here a request is written straight into the connection's buffer; everything

@@ -1,4 +1,4 @@
-//! Turns a TLS session over TCP into reads by one task and writes by several.
+//! A TLS session over TCP that one task reads and several write.
 use std::{
     io::{self, IoSlice, Read, Write},
     sync::{Mutex, MutexGuard, PoisonError},

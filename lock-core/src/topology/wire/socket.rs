@@ -1,4 +1,4 @@
-//! Turns a TCP, TLS or Unix stream into a half for reading and a half that several tasks may write to.
+//! A TCP, TLS or Unix stream: a half for reading and a half that several tasks may write to.
 use std::{
     io,
     pin::Pin,
