@@ -1,4 +1,4 @@
--- A client says that its waiters are alive, and hears how things stand; whoever was called for a free lock and did not come is
+-- A client says that its waiters are alive, and hears how things stand; a waiter that was called for a free lock and did not come is
 -- passed over. {server's ms, for how long it is another's in ms, -1 without end, -2: nobody's, the first in the line or '', 1: the lock is free,
 -- numbers from 1 on of owners who have no place ...}.
 -- ARGV: publish command, how long a place lasts in ms, the client's owners.

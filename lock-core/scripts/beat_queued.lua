@@ -8,7 +8,7 @@ local CLOCK_US = 100000
 local client, alive_ms, now = ARGV[1], ARGV[2], clock()
 local rest = string.match(redis.call('hget', line, client) or '', '^%d+ %d (.+)$')
 local rank = rest and redis.call('zscore', order, client)
--- A place without a rank is never called, so it is none: whoever stands in it asks again, and says since when it has waited.
+-- A place without a rank is never called, so it is none: the owner that stands in it asks again, and says since when it has waited.
 if rest and not rank then
     vacate(client)
     rest = nil

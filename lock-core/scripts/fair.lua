@@ -8,7 +8,7 @@
 local lock, queue, deadlines, offer, channel = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 -- A waiter that heard its call has so long to come; one for which nobody listened may be about to subscribe.
 local HEARD_MS, UNHEARD_MS = 1000, 100
--- Whoever takes the lock by RFairLock's scripts, or gives up by them, takes its wait from the deadline of each that stays: 300 s if
+-- A peer that takes the lock by RFairLock's scripts, or gives up by them, takes its wait from the deadline of each that stays: 300 s if
 -- its caller names no other, here up to an hour. We take nothing from anybody. So one of ours needs so much in hand for each peer that is ahead
 -- of it, and nothing for ours; at the head it has what a place lasts, and leaves a peer no longer than that if its client dies.
 local WAIT_MS, MOST_WAITS = 300000, 12

@@ -1,4 +1,4 @@
--- Takes a lock away from whoever holds it. 1: somebody did; 0: nobody.
+-- Takes a lock away from its holder. 1: somebody did; 0: nobody.
 -- KEYS: lock, [what goes with the lock].  ARGV: PUBLISH or SPUBLISH or BOTH, channel.
 -- A message is a hint: a user who may not publish gives back all the same.
 if redis.call('del', KEYS[1]) == 0 then

@@ -1,4 +1,4 @@
--- Takes several locks away from whoever holds them. How many were held.
+-- Takes several locks away from their holders. How many were held.
 -- KEYS: locks.  ARGV: PUBLISH or SPUBLISH or BOTH, their channels.
 local held = 0
 for i = 1, #KEYS do

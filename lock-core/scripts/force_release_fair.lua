@@ -1,4 +1,4 @@
--- Takes a lock away from whoever holds it, and calls the next. 1: somebody did; 0: nobody.
+-- Takes a lock away from its holder, and calls the next. 1: somebody did; 0: nobody.
 -- ARGV: publish command.
 if redis.call('del', lock) == 0 then
     return 0

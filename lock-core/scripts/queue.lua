@@ -67,8 +67,8 @@ end
 
 -- Gives a free lock to an owner, for `window` ms at most if that is said; returns token and lease. The counter is that of the fenced
 -- kind, which may have had an end: a new one begins at the server's clock in microseconds, which is above every token issued before.
--- With a life, in ms, it ends when nobody has had the lock for so long; the life is that of the owner's own terms, since whoever
--- calls it may know of none.
+-- With a life, in ms, it ends when nobody has had the lock for so long; the life is that of the owner's own terms, since the client
+-- that calls it may know of none.
 local function grant(owner, terms, window)
     local lease, life = string.match(terms, '^(%d+):?(%d*)$')
     lease, life = tonumber(lease), tonumber(life)
@@ -137,7 +137,7 @@ local function pass(now, window, publish, asker, client)
             token, lease = grant(owner, terms, owner ~= asker and window)
             if owner ~= asker then
                 -- Only of what is so: a message also reaches those whom this server does not count, at another node of a cluster or
-                -- at a replica, and whoever is named in one holds the lock.
+                -- at a replica, and the owner that is named in one holds the lock.
                 local message = string.format('%s %d %.0f %d', owner, token, now, lease)
                 if publish == 'BOTH' then
                     redis.pcall('PUBLISH', channel, message)

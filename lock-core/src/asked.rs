@@ -159,7 +159,7 @@ impl Subject<'_> {
             };
             tokio::select! {
                 answer = ask(&*route, &client, &request, (until, Need::Deed), read) => {
-                    // Whoever asked may have gone.
+                    // The caller may have gone.
                     let _ = tell.send(answer);
                 }
                 () = over => {}

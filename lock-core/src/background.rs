@@ -112,7 +112,7 @@ impl Background {
             .is_ok()
     }
 
-    /// Lets what runs come to its end, for so long at most; whoever waits to try again does so no more.
+    /// Lets what runs come to its end, for so long at most; nothing waits to try again any more.
     pub(crate) async fn finish(&self, longest: Duration) {
         self.closed.send_replace(true);
         let idle = async {

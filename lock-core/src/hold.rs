@@ -61,7 +61,7 @@ pub(crate) enum Who {
     Owner(Option<Owner>),
     /// Nobody in particular has so many permits, that a counter counts.
     Count(u32),
-    /// Whoever knows the ids of so many permits, 32 hex digits each.
+    /// Nobody but those who know the ids of so many permits, 32 hex digits each.
     Ids(u32),
 }
 
@@ -107,9 +107,9 @@ pub(crate) struct Hold {
     token_life: Option<Duration>,
     /// An acquire's answer was lost: it may still be on its way, and take the lock after it was given back.
     unsettled: AtomicBool,
-    /// An acquire is under way: whoever stops waiting for it now does not know what becomes of it.
+    /// An acquire is under way: a caller that stops waiting for it now does not know what becomes of it.
     asking: AtomicBool,
-    /// Whoever does not get it takes a place in the line; and whether the client hears when it is called.
+    /// It takes a place in the line if it is not granted; and whether the client hears when it is called.
     in_line: AtomicBool,
     subscribed: AtomicBool,
     /// Of what several may hold at once, there was room for another.
@@ -479,8 +479,8 @@ impl Renewable for Hold {
     }
 }
 
-/// Raises the lost-signal if the validity has run out, or if nobody renews it any more: time itself ends a hold, whoever looks first
-/// says so.
+/// Raises the lost-signal if the validity has run out, or if nobody renews it any more: time itself ends a hold, and the first
+/// look says so.
 fn check(hold: &Hold, state: &mut State) {
     if hold.renewed && hold.client().background.has_no_runtime() {
         lose(hold, state, LostReason::RuntimeEnded);

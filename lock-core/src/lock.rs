@@ -250,7 +250,7 @@ impl Lock {
         Ok(ours.map_or(0, |holder| holder.holds))
     }
 
-    /// Takes it away from whoever holds it; true if somebody did. The holder learns at its next renewal, extension or release; also
+    /// Takes it away from its holder; true if somebody did. The holder learns at its next renewal, extension or release; also
     /// where its owner has taken the lock anew meanwhile, which the old guard does not touch.
     pub async fn force_release(&self) -> Result<bool, LockError> {
         let deadline = Instant::now() + self.inner.client.options.response_timeout;

@@ -162,7 +162,7 @@ impl MultiLock {
         }
     }
 
-    /// Waits for one member after the other. Whoever waits holds only what comes before in the order that all have.
+    /// Waits for one member after the other. A waiter holds only what comes before in the order that all have.
     async fn in_order(&self, how: &Acquire, end: Option<Instant>) -> Result<MultiGuard, Refusal> {
         let mut held: Vec<Guard> = Vec::new();
         let mut sent_at = Instant::now();

@@ -35,7 +35,7 @@ pub struct TlsOptions {
     pub key_file: Option<PathBuf>,
     /// The name that the servers' certificates are for; otherwise each server's address.
     pub server_name: Option<String>,
-    /// Trusts whoever answers: no protection against somebody in between.
+    /// Trusts every peer that answers: no protection against somebody in between.
     pub insecure: bool,
 }
 
@@ -63,7 +63,7 @@ impl TlsOptions {
         self
     }
 
-    /// Trusts whoever answers.
+    /// Trusts every peer that answers.
     pub fn insecure(mut self) -> Self {
         self.insecure = true;
         self

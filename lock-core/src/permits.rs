@@ -98,7 +98,7 @@ pub struct Permit {
 ///     () = work() => mine.release().await?,
 ///     reason = mine.lost() => eprintln!("stopped: {reason}"),
 /// }
-/// // Handed on by their ids: not renewed any more, and given back by whoever has them.
+/// // Handed on by their ids: not renewed any more, and given back by those who have them.
 /// let ids = two.leave();
 /// seats.release(&ids).await?;
 /// assert!(seats.release(&ids).await.is_err(), "they are not held any more");
@@ -180,7 +180,7 @@ impl Permits {
         self.acquire_many_with(permits, how).await
     }
 
-    /// Takes so many permits, 1 to 4,096, all or none, with one lease. An owner and a token's life are `Invalid`: whoever knows
+    /// Takes so many permits, 1 to 4,096, all or none, with one lease. An owner and a token's life are `Invalid`: everybody who knows
     /// an id holds that permit.
     ///
     /// Errors and bounds as [`Lock::acquire_with`](crate::Lock::acquire_with), and so when the future is dropped.
@@ -206,7 +206,7 @@ impl Permits {
         Ok(PermitGuard { guard, ids })
     }
 
-    /// Gives permits back by their ids, whoever took them.
+    /// Gives permits back by their ids, taken by any client.
     ///
     /// Errors: `NotHeld` if some of them were not held (any more), and names those; the others are given back. A lost answer is asked
     /// for again, and the repetition is recognised. After `Unknown`, and when the future is dropped, it goes on in the background for
@@ -369,7 +369,7 @@ impl PermitGuard {
         self.guard
     }
 
-    /// Leaves them held for the rest of their lease, not renewed any more, to whoever knows the ids.
+    /// Leaves them held for the rest of their lease, not renewed any more, to those who know the ids.
     pub fn leave(self) -> Vec<PermitId> {
         self.guard.leave();
         self.ids

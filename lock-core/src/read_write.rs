@@ -10,7 +10,7 @@ use crate::{
 /// A read-write lock: many read at a time, or one writes. Cheap to clone.
 ///
 /// Its two sides are locks of the kinds [`Read`](Kind::Read) and [`Write`](Kind::Write), beside Java clients' RReadWriteLock. Each
-/// hold has its own lease: a reader that is gone keeps nobody out for longer than its own, whoever else reads.
+/// hold has its own lease: a reader that is gone keeps nobody out for longer than its own, however many others read.
 ///
 /// ```
 /// # use lock_core::{Acquire, Client, ClientOptions};

@@ -82,7 +82,7 @@ impl<H: Renewable> Queue<H> {
     /// The hold is due then. Nothing happens if it has ended, or the queue has.
     pub(crate) fn insert(&self, hold: &Arc<H>, at: Instant) {
         let mut holds = self.lock();
-        // A release ends the hold before it looks for it here: whoever comes second sees the other.
+        // A release ends the hold before it looks for it here: the one that comes second sees the other.
         if holds.closed || !hold.is_held() {
             return;
         }

@@ -20,7 +20,7 @@ use crate::{
 
 /// A number of permits under a name, in the wire format of RSemaphore. Cheap to clone.
 ///
-/// The server counts what is free, and nothing else: permits have no owner and no lease. Whoever took some may crash and
+/// The server counts what is free, and nothing else: permits have no owner and no lease. A client that took some may crash and
 /// take them along; anybody may give back more than was ever there. Where that matters, [`Permits`](crate::Permits) have ids
 /// and leases.
 ///
@@ -200,7 +200,7 @@ impl Semaphore {
         form::add(names, permits, absent, publish, rand::random())
     }
 
-    /// Gives so many permits, whoever took them, and begins a semaphore where there is none, as RSemaphore does. None at all
+    /// Gives so many permits, taken by any client, and begins a semaphore where there is none, as RSemaphore does. None at all
     /// is given without a question.
     ///
     /// A lost answer is asked for again, and nothing is given twice. After `Unknown`, and when the future is dropped, it goes

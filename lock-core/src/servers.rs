@@ -163,7 +163,7 @@ impl Servers {
         }
     }
 
-    /// Takes the lock away from whoever holds it.
+    /// Takes the lock away from its holder.
     pub(crate) async fn force_release(
         &self,
         lock: &LockInner,

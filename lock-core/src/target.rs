@@ -102,7 +102,7 @@ impl fmt::Display for Endpoint {
 /// | `tls-ca=FILE` | trust the authorities in this PEM file instead of the operating system's |
 /// | `tls-cert=FILE`, `tls-key=FILE` | show this certificate, with its private key; both PEM |
 /// | `tls-server-name=NAME` | the servers' certificates are for this name, whatever their addresses are |
-/// | `tls-insecure=true` | trust whoever answers |
+/// | `tls-insecure=true` | trust every peer that answers |
 /// | `pubsub=plain`, `sharded` or `both` | how releases are announced and heard: see [`PubSub`] |
 /// | `replicas=N` | each master has so many replicas: see [`ClientOptions::replicas`] |
 ///
@@ -153,7 +153,7 @@ impl Target {
         self.username.as_deref()
     }
 
-    /// The password of the data nodes. Whoever asks takes care that it is shown to nobody.
+    /// The password of the data nodes. The caller takes care that it is shown to nobody.
     pub fn password(&self) -> Option<&str> {
         self.password.as_deref()
     }

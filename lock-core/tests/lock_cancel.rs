@@ -234,7 +234,7 @@ async fn a_future_dropped_at_any_moment_leaves_nothing() {
     all_is_over(&server, lease).await;
 }
 
-/// Whoever dropped its guard may ask again under the same name at once: the release that is still on its way is waited
+/// An owner that dropped its guard may ask again under the same name at once: the release that is still on its way is waited
 /// for, also by an acquire that waits for nobody else.
 #[tokio::test]
 async fn a_named_owner_may_ask_again_right_after_its_guard_was_dropped() {

@@ -133,7 +133,7 @@ async fn every_wait_ends_with_its_client_and_gives_its_place_back() {
         let asks = [Kind::Spin.name(), "several"].contains(&what.as_str());
         assert!(error.is_definite() || asks, "{what}: {error}");
     }
-    // Whoever comes later hears the same, and who releases too.
+    // A caller that comes later hears the same, and one that releases too.
     let released = tokio::time::timeout(PATIENCE, kept.release()).await;
     let error = released.expect("nobody waits").expect_err("it is closed");
     assert_eq!(error.kind(), ErrorKind::Failed, "{error}");

@@ -140,7 +140,7 @@ async fn a_grant_that_too_few_have_is_given_back() {
     assert_eq!(error.kind(), ErrorKind::NotDurable, "{error}");
     assert!(error.to_string().contains("1 of 2 replicas"), "{error}");
     assert_eq!(master.ok(&["EXISTS", "n"]), "0");
-    // Whoever asks for less gets it.
+    // A client that asks for less gets it.
     let guard = lock
         .acquire_with(minute().durability(Durability::Wait(1)))
         .await;
@@ -162,7 +162,7 @@ async fn a_durable_hold_without_its_replica_is_lost_in_time() {
     assert_eq!(fixed.lost().await, LostReason::NotRenewed);
 }
 
-/// Whoever is given a queued lock by a release asks for the replicas himself, perhaps in the same millisecond, and that question has to
+/// A waiter that a release gives a queued lock asks for the replicas itself, perhaps in the same millisecond, and that question has to
 /// write: with nothing to wait for WAIT answers at once, whatever the replicas have.
 #[test]
 fn an_heirs_question_writes_also_in_the_millisecond_of_its_grant() {

@@ -154,7 +154,7 @@ async fn tokens_count_from_one_as_those_of_a_java_peer_do() {
     }
     assert_eq!(server.ok(&["GET", "redisson_lock_token:{n}"]), "3");
     assert_eq!(server.call(&["PTTL", "redisson_lock_token:{n}"]), "-1");
-    // A counter with an end beside one without would start over for whoever does not know of it.
+    // A counter with an end beside one without would start over for a client that does not know of it.
     let how = once().token_life(Duration::from_secs(3600));
     let error = lock
         .acquire_with(how)
@@ -239,7 +239,7 @@ async fn the_counter_of_a_queued_lock_has_the_life_that_is_asked_for() {
     let hour = wait().token_life(Duration::from_secs(3600));
     let guard = lock.acquire_with(hour.clone()).await.expect("free");
     assert!(end() > 3_500_000);
-    // Whoever gets it by a release, and whoever asks for less, does not shorten it; nor does a lease end after it.
+    // A grant by a release, and one that asks for less, does not shorten it; nor does a lease end after it.
     server.ok(&["PEXPIRE", COUNTER, "1000"]);
     let next = tokio::spawn({
         let (lock, hour) = (lock.clone(), hour.clone());
@@ -270,16 +270,16 @@ async fn the_counter_of_a_queued_lock_has_the_life_that_is_asked_for() {
 enum Ending {
     /// Its holder is dead: a heartbeat of the waiter's client calls the waiter.
     Lease,
-    /// Whoever takes it away has asked for no life.
+    /// The client that takes it away has asked for no life.
     Force,
     /// So has the client that gives it back.
     Release,
 }
 
-/// A waiter's counter has the life that the waiter asked for, whoever calls it: one without an end would refuse every later fenced
+/// A waiter's counter has the life that the waiter asked for, from whichever client the call comes: one without an end would refuse every later fenced
 /// acquire with a life.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_calls_a_queued_waiter_its_counter_has_the_life_that_it_asked_for() {
+async fn the_counter_of_a_queued_waiter_has_the_life_that_it_asked_for() {
     const COUNTER: &str = "redisson_lock_token:{n}";
     for ending in [Ending::Lease, Ending::Force, Ending::Release] {
         let server = Server::start(&[]);

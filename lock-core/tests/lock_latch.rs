@@ -151,7 +151,7 @@ async fn no_lost_answer_counts_twice() {
     }
 }
 
-/// Whoever goes away in the middle has counted, once.
+/// A caller that goes away in the middle has counted, once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_count_that_nobody_waits_for_is_counted_once() {
     let server = Server::start(&[]);

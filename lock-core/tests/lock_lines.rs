@@ -488,7 +488,7 @@ async fn tasks_of_one_client_hand_a_queued_lock_on_by_the_release_alone() {
     only_latches_and_tokens_stay(&server);
 }
 
-/// However many tasks of a client wait, whoever came before them in another client is served before them.
+/// However many tasks of a client wait, a waiter of another client that came before them is served before them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tasks_of_one_client_starve_nobody_of_another() {
     let server = Server::start(&[]);
@@ -524,7 +524,7 @@ async fn tasks_of_one_client_starve_nobody_of_another() {
     only_latches_and_tokens_stay(&server);
 }
 
-/// Whoever is named by a release and leaves at any moment keeps nothing, and blocks nobody.
+/// A waiter that is named by a release and leaves at any moment keeps nothing, and blocks nobody.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_heir_that_leaves_at_any_moment_keeps_nothing() {
     let server = Server::start(&[]);
@@ -536,7 +536,7 @@ async fn an_heir_that_leaves_at_any_moment_keeps_nothing() {
         let release = tokio::spawn(guard.release());
         tokio::time::sleep(Duration::from_micros(delay_us)).await;
         leaves.abort();
-        // Whoever has it already gives it back.
+        // One that has it already gives it back.
         drop(leaves.await);
         let stays = stays.await.expect("no panic").expect("its turn");
         release.await.expect("no panic").expect("held");
@@ -587,9 +587,9 @@ async fn an_heir_of_a_release_whose_answer_is_lost_has_the_lock() {
     }
 }
 
-/// Whoever releases what has run out is told so, also if the heir that the release names has the lock meanwhile and does not know it.
+/// A release of what has run out is refused, also if the successor that it names has the lock meanwhile and does not know it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_release_that_comes_after_its_lease_is_not_held_whoever_has_the_lock() {
+async fn a_release_after_its_lease_is_not_held_also_if_a_successor_has_the_lock() {
     let server = Server::start(&[]);
     let lock = lock(&server, Kind::Queued).await;
     let short = minute().lease(Lease::Fixed(300 * MS));
@@ -619,7 +619,7 @@ enum Ends {
     Dropped,
 }
 
-/// Waiters of one client may have the same owner. Whoever of them goes leaves the other its turn, and where both have one place at the
+/// Waiters of one client may have the same owner. The one that goes leaves the other its turn, and where both have one place at the
 /// server, the place and its rank.
 async fn the_namesake_of_one_who_goes_has_its_turn(ends: Ends) {
     for kind in KINDS {
@@ -753,7 +753,7 @@ async fn a_peer_that_came_when_it_was_called_and_waits_again_is_not_passed_over(
         let server = Server::start(&[]);
         let peer = Peer(&server);
         let lock = lock(&server, Kind::Fair).await;
-        // Whoever is heard has a second to come.
+        // A waiter that is heard has a second to come.
         let mut ears = std::net::TcpStream::connect(server.address()).expect("it listens");
         ears.write_all(b"SUBSCRIBE redisson_lock__channel:{q}:peer:1\r\n")
             .expect("written");
@@ -807,7 +807,7 @@ async fn a_waiter_that_a_foreign_clock_evicts_comes_back() {
     guard.release().await.expect("held");
 }
 
-/// RFairLock's line stays for ever when whoever is in it has died. Ours ends, but not before anybody's deadline.
+/// RFairLock's line stays for ever when all in it have died. Ours ends, but not before anybody's deadline.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_line_that_nobody_comes_to_any_more_ends_and_outlasts_every_deadline() {
     const DAY_MS: u64 = 86_400_000;

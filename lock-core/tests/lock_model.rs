@@ -22,7 +22,7 @@ enum Step {
     /// One of the holds of an owner, whichever.
     Release(usize, usize),
     Extend(usize, usize, Duration),
-    /// So much of the leases of whoever holds passes, perhaps all of it.
+    /// So much of the holders' leases passes, perhaps all of it.
     Pass(Duration),
 }
 
@@ -98,7 +98,7 @@ async fn agree(server: &Server, lock: &Lock, tag: &str, steps: &[Step]) {
                         held[holder.unwrap_or_default()].push((guard, left - time));
                         continue;
                     }
-                    // Whoever held releases what is not there any more; that touches nobody.
+                    // The holder releases what is not there any more; that touches nobody.
                     let error = guard.release().await.expect_err("it ran out");
                     assert_eq!(error.kind(), ErrorKind::NotHeld, "{kind}: {error}");
                 }

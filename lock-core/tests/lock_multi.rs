@@ -283,7 +283,7 @@ async fn a_future_dropped_at_any_moment_leaves_nothing() {
     all_is_over(&server, LEASE).await;
 }
 
-/// Whoever sees another order, as one who names the same server otherwise, does not lock itself and others up.
+/// A client that sees another order, as one who names the same server otherwise, does not lock itself and others up.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clients_that_see_another_order_get_in_too() {
     let servers = [Server::start(&[]), Server::start(&[])];

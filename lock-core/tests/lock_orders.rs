@@ -129,7 +129,7 @@ fn a_queued_lock_that_stays_in_a_client_for_ever_is_convicted() {
 }
 
 #[test]
-fn a_queued_lock_whose_heir_gets_it_from_whoever_has_it_no_more_is_convicted() {
+fn a_queued_lock_whose_successor_gets_it_from_a_former_holder_is_convicted() {
     let piece = "if redis.call('hdel', lock, ARGV[1]) == 0 then";
     let by = "redis.call('hdel', lock, ARGV[1])\nif false then";
     convict(&Queued::new().with(piece, by), EXCLUSION);
@@ -162,7 +162,7 @@ fn a_fair_lock_that_lets_a_newcomer_in_is_convicted() {
 }
 
 #[test]
-fn a_fair_lock_that_waits_for_whoever_was_called_is_convicted() {
+fn a_fair_lock_that_waits_for_a_waiter_that_was_called_is_convicted() {
     convict(
         &Fair::new().with(
             "if proven and spent >= tonumber(grace) then",

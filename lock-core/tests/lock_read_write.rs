@@ -15,7 +15,7 @@ use support::{PATIENCE, Server};
 const MS: Duration = Duration::from_millis(1);
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// No poll comes in between: whoever enters was woken.
+/// No poll comes in between: a waiter that enters was notified.
 fn unpolled() -> ClientOptions {
     ClientOptions::default().poll_bound(10 * PATIENCE)
 }

@@ -205,7 +205,7 @@ impl Model {
     }
 }
 
-/// One lock on the server, and whoever has guards of it.
+/// One lock on the server, and those who have guards of it.
 struct Real<'a> {
     server: &'a Server,
     client: &'a Client,
@@ -266,7 +266,7 @@ impl Real<'_> {
                 for (side, owner, which) in model.pass(time) {
                     let guards = self.guards(side, owner);
                     prop_assert!(which < guards.len());
-                    // Whoever held it gives back what is there no more; that touches nobody.
+                    // The holder gives back what is there no more; that touches nobody.
                     let error = guards.remove(which).release().await.err();
                     let kind = error.map(|error| error.kind());
                     prop_assert_eq!(kind, Some(ErrorKind::NotHeld));

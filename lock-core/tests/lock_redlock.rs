@@ -232,7 +232,7 @@ async fn a_dead_minority_costs_nothing() {
         waits.push(began.elapsed());
     }
     waits.sort_unstable();
-    // A lease of a minute lets each master take its second: whoever waits for the dead takes that long.
+    // A lease of a minute lets each master take its second: a client that waits for the dead takes that long.
     assert!(
         waits[10] < 500 * MS,
         "the median cycle took {:?}",

@@ -80,7 +80,7 @@ async fn permits_are_counted_all_or_none() {
     assert_eq!(error.kind(), ErrorKind::Busy);
     assert!(error.to_string().contains("too few permits"), "{error}");
     semaphore.release(2).await.expect("answered");
-    // Whoever gives more than was taken, gives more.
+    // A client may give more than was taken.
     semaphore.release(1).await.expect("answered");
     assert_eq!(semaphore.available().await.expect("answered"), 4);
     assert_eq!(semaphore.add_permits(-6).await.expect("answered"), -2);

@@ -216,7 +216,7 @@ async fn a_future_dropped_anywhere_leaves_nothing() {
             }
             drop(cycle);
             server.wait_for(&["EXISTS", "n"], |answer| answer == "0");
-            // Nobody renews what is not held: whoever comes next gets in.
+            // Nobody renews what is not held: the next one gets in.
             let next = lock
                 .acquire_with(for_a_minute().wait(Wait::AtMost(PATIENCE)))
                 .await

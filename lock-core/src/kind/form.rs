@@ -42,7 +42,7 @@ pub(crate) struct Ask<'a> {
     pub(crate) publish: &'static str,
     /// An earlier acquire of the same identity was not answered.
     pub(crate) repeated: bool,
-    /// Whoever does not get it takes a place in the line; of a kind without a line only that somebody waits.
+    /// An owner that does not get it takes a place in the line; of a kind without a line only that somebody waits.
     pub(crate) place: Option<Place<'a>>,
     /// Writers who wait come before new readers, each for so long after it has asked.
     pub(crate) writers_first: Option<Duration>,
@@ -235,7 +235,7 @@ pub(crate) trait Form: fmt::Debug + Send + Sync {
     fn why_own(&self) -> &'static str {
         "holds it already, and this kind of lock is not re-entrant"
     }
-    /// Takes it away from whoever holds it; answered 1 if somebody did.
+    /// Takes it away from its holder; answered 1 if somebody did.
     fn force_release(&self, names: &Names, publish: &'static str) -> Request {
         delete(names, None, publish)
     }
@@ -252,11 +252,11 @@ pub(crate) trait Form: fmt::Debug + Send + Sync {
     fn line(&self) -> Option<&dyn Line> {
         None
     }
-    /// Whether several may hold at once, so that whoever waits next may find room too.
+    /// Whether several may hold at once, so that the next waiter may find room too.
     fn is_shared(&self) -> bool {
         false
     }
-    /// Whether who gets it leaves room for all who wait in the same way, so that they need not look one after the other.
+    /// Whether a grant leaves room for all who wait in the same way, so that they need not look one after the other.
     fn opens(&self) -> bool {
         false
     }
@@ -285,9 +285,9 @@ pub(crate) trait Line: fmt::Debug + Send + Sync {
     fn shares_place(&self) -> bool {
         self.heirs() > 0
     }
-    /// Where a client is told who was called, all its owners in one place.
+    /// Where a client hears who was called, all its owners in one place.
     fn ears(&self, names: &Names, client: &str) -> Ears;
-    /// Where one owner is told, if `ears` is a pattern and there are none.
+    /// Where one owner hears it, if `ears` is a pattern and there are none.
     fn own_ears(&self, _names: &Names, _owner: &str) -> Option<String> {
         None
     }
@@ -322,7 +322,7 @@ pub(crate) struct Waiting<'a> {
     pub(crate) publish: &'static str,
 }
 
-/// What a waiter is told.
+/// What a waiter is notified of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum News {
     /// It has the lock.

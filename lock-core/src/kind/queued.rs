@@ -216,7 +216,7 @@ fn hold<'a>(ask: &Ask<'a>) -> Cow<'a, str> {
     plain::value(ask)
 }
 
-/// By what a hold is granted, whoever grants it: the lease in ms, and the life of the token counter in ms, if one is asked for.
+/// By what a hold is granted, by any client's script: the lease in ms, and the life of the token counter in ms, if one is asked for.
 fn terms(lease: Duration, life: Option<Duration>) -> String {
     let ms = |duration: Duration| duration.as_millis().max(1);
     match life {

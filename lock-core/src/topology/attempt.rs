@@ -164,7 +164,7 @@ async fn pipelined(
         let limit = wait.timeout.min(left).max(Duration::from_millis(1));
         bytes.extend(wait_command(wait.replicas, wanted, limit).get_packed_command());
         count += 1;
-        // Whoever is ahead on this connection may block it as long.
+        // A request that is ahead on this connection may block it as long.
         blocked = limit * lease.busy();
     }
     let limit = deadline.min(sent_at + node.dialer.response_timeout + blocked);

@@ -175,7 +175,7 @@ fn breaks_off(code: &str, message: &str) -> bool {
     message.contains("user_script") && !BEFORE.contains(&code)
 }
 
-/// What was asked and answered, for whoever watches.
+/// What was asked and answered, for those who watch.
 fn traced(
     request: &Request,
     words: Words,

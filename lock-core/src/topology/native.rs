@@ -1,9 +1,9 @@
 //! The commands that do a script's work on some servers, and how to find out whether a server has them.
 //!
-//! The only such work is that of a plain lock's release: delete the key if its value is this one, then tell the waiters. Redis
+//! The only such work is that of a plain lock's release: delete the key if its value is this one, then notify the waiters. Redis
 //! 8.4 and Valkey 9.2 have `DELEX key IFEQ value`, Valkey 9.0 has `DELIFEQ key value`; the message follows as a command of its
-//! own in the same write. Between the two another may take the lock, and if the connection ends there nobody is told: both are
-//! what a message may do anyway, since it is a hint. A repetition after a lost answer tells the waiters again, which the script
+//! own in the same write. Between the two another may take the lock, and if the connection ends there no waiter is notified: both are
+//! what a message may do anyway, since it is a hint. A repetition after a lost answer notifies the waiters again, which the script
 //! does not do for a key that is gone. A server spends little more than half of what the script costs it.
 //!
 //! `SET key value IFEQ value PX lease` (Redis 8.4, Valkey 8.1) is not used to lengthen a lease. It does not look at what is left,
@@ -75,7 +75,7 @@ pub(super) fn answer(replies: &[Value]) -> Value {
     }
 }
 
-/// What is known of a server's commands. Whoever answers a new connection may be another server.
+/// What is known of a server's commands. A new connection may lead to another server.
 pub(super) struct Commands(AtomicU8);
 
 impl Commands {

@@ -128,7 +128,7 @@ impl Node {
             Ok(conn) => {
                 line.failures.store(0, Ordering::Relaxed);
                 *line.conn.write().unwrap_or_else(PoisonError::into_inner) = Some(conn.clone());
-                // Whoever answers now may be another incarnation, with other replicas and another configuration.
+                // The server that answers now may be another incarnation, with other replicas and another configuration.
                 self.has_disk.store(false, Ordering::Relaxed);
                 self.commands.forget();
                 self.sightings().age();

@@ -132,7 +132,7 @@ fn unreadable(what: &str, file: &Path, why: &dyn fmt::Display) -> String {
     format!("the {what} in {} cannot be used: {why}", file.display())
 }
 
-/// Trusts whoever answers, as long as it has the key of the certificate that it shows.
+/// Trusts every peer that has the key of the certificate that it shows.
 #[derive(Debug)]
 struct Anybody(Arc<CryptoProvider>);
 

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{PubSub, clock::Instant, target::Endpoint};
 
-/// One server. Replies of a replica (READONLY) are retried: an address may stand for whoever is master now.
+/// One server. Replies of a replica (READONLY) are retried: an address may stand for the current master.
 #[derive(Debug)]
 pub(crate) struct Single {
     node: Arc<Node>,

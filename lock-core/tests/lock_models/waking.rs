@@ -51,7 +51,7 @@ impl Server {
         !std::mem::replace(&mut self.state.lock().unwrap().held, true)
     }
 
-    /// Frees the lock and says so to whoever is subscribed at that moment.
+    /// Frees the lock and says so to those who are subscribed at that moment.
     fn release(&self) {
         let mut state = self.state.lock().unwrap();
         state.held = false;

@@ -56,7 +56,7 @@ impl Rules for Fair {
     }
 
     fn give(&self, server: &mut Store, asker: &Asker, _heirs: &[Asker]) -> News {
-        // A release and the end of a wait are the same here: whoever gives the lock back has no place.
+        // A release and the end of a wait are the same here: one that gives the lock back has no place.
         run(server, &self.0.give, &KEYS, &[&asker.owner, "PUBLISH", "1"]);
         News::Again
     }

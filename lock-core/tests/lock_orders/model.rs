@@ -425,7 +425,7 @@ impl<R: Rules> Orders<R> {
         state.server.far_ears.contains(&channel)
     }
 
-    /// The next message of a client that waits; whoever waits no more ignores it.
+    /// The next message of a client that waits; one that waits no more ignores it.
     fn read(&self, state: &mut State, who: usize) {
         let payload = state.parties[who].inbox.remove(0);
         let asker = state.asker(who);

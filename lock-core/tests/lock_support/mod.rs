@@ -239,7 +239,7 @@ async fn answers(way: Arc<Way>, mut from: OwnedReadHalf, to: OwnedWriteHalf) {
     }
 }
 
-/// Ends with whoever reads for it.
+/// Ends with its reader.
 struct Delivery(JoinHandle<()>);
 
 impl Drop for Delivery {

@@ -107,7 +107,7 @@ impl State {
         node.clone()
     }
 
-    /// Reads the map anew, or joins whoever does.
+    /// Reads the map anew, or joins the refresh under way.
     pub(super) fn refresh(&self) -> Joined<()> {
         let read = |state: Arc<State>| async move { state.read_map().await };
         self.refresh.join(&self.me, read)

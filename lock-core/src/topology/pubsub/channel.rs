@@ -94,7 +94,7 @@ impl Channel {
         }
         drop(reader);
         {
-            // Before the hint, so that nobody is woken by a message that does not count yet.
+            // Before the hint, so that no message wakes a waiter before it counts.
             let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
             heard.messages += 1;
             heard.at = Some(Instant::now());
@@ -159,7 +159,7 @@ impl Hints for Waiter {
             .acknowledged
             .wait_for(|acknowledged| *acknowledged)
             .await;
-        // Whoever is told "ready" looks at the lock next; the acknowledgement need not send it there twice.
+        // A waiter that is ready looks at the lock next; the acknowledgement need not send it there twice.
         self.hints.mark_unchanged();
     }
 

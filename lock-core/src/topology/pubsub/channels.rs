@@ -20,7 +20,7 @@ pub(crate) enum Channels {
 }
 
 impl Channels {
-    /// `Auto` is plain here: whoever knows better has decided before.
+    /// `Auto` is plain here: where more was known, it was decided before.
     pub(crate) fn new(places: Arc<dyn Places>, way: PubSub) -> Self {
         match way {
             PubSub::Auto | PubSub::Plain => Channels::One(Hub::new(places, false)),
@@ -78,7 +78,7 @@ impl Channels {
     }
 }
 
-/// One waiter who listens in both ways.
+/// One waiter that listens in both ways.
 #[derive(Debug)]
 struct Twice {
     plain: Subscription,

@@ -80,7 +80,7 @@ impl State {
             .clone()
     }
 
-    /// Looks for the master, or joins whoever does.
+    /// Looks for the master, or joins the search under way.
     pub(super) fn search(&self) -> Joined<()> {
         let look = |state: Arc<State>| async move { state.look().await };
         self.search.join(&self.me, look)

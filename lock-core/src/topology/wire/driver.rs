@@ -170,7 +170,7 @@ impl Driver {
                         none => *none = Some(context.waker().clone()),
                     }
                     drop(queue);
-                    // Whoever leaves something from now on wakes the driver.
+                    // A task that leaves something from now on wakes the driver.
                     return match ready!(self.wire.socket.poll_flush(context)) {
                         Ok(()) => Poll::Pending,
                         Err(error) => Poll::Ready(error.to_string()),
