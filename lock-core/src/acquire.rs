@@ -344,19 +344,36 @@ impl Search {
             let look_at = lets_go_first.unwrap_or(seat.look_at);
             let wake = self.end.map_or(look_at, |end| end.min(look_at));
             self.held_back = lets_go_first.is_some();
-            if let Some(ears) = &mut seat.ears
-                && within(Some(wake), ears.hint()).await.is_some()
-            {
-                // Until somebody has looked the message counts: a waiter that goes before it has leaves the look to the next.
-                let planned = std::mem::replace(&mut seat.look_at, Instant::now());
-                if !settle(ears, &lock.servers, seat.rivals > 0).await {
-                    seat.look_at = planned.min(Instant::now() + doubt());
-                    continue;
-                }
-                lets_go_first = self.hold_back();
-                self.held_back = false;
-                if lets_go_first.is_some() {
-                    continue;
+            let mut called = false;
+            if let Some(ears) = &mut seat.ears {
+                let news = async {
+                    tokio::select! {
+                        biased;
+                        () = place.called() => true,
+                        () = ears.hint() => false,
+                    }
+                };
+                match within(Some(wake), news).await {
+                    // What is asked now goes behind the release, on the same connections.
+                    Some(true) => {
+                        called = true;
+                        seat.look_at = Instant::now();
+                        ears.know();
+                    }
+                    Some(false) => {
+                        // Until somebody has looked the message counts: a waiter that goes before it has leaves the look to the next.
+                        let planned = std::mem::replace(&mut seat.look_at, Instant::now());
+                        if !settle(ears, &lock.servers, seat.rivals > 0).await {
+                            seat.look_at = planned.min(Instant::now() + doubt());
+                            continue;
+                        }
+                        lets_go_first = self.hold_back();
+                        self.held_back = false;
+                        if lets_go_first.is_some() {
+                            continue;
+                        }
+                    }
+                    None => {}
                 }
             }
             if self.end.is_some_and(|end| Instant::now() >= end) {
@@ -368,6 +385,12 @@ impl Search {
             lets_go_first = None;
             if matches!(self.last, Seen::Split) {
                 seat.rivals = RIVALS;
+            }
+            if called
+                && found.is_none()
+                && let Some(ears) = &mut seat.ears
+            {
+                ears.doubt();
             }
             if let Some(guard) = found {
                 seat.rivals = seat.rivals.saturating_sub(1);

@@ -56,6 +56,13 @@ impl Gates {
         !self.lines.is_empty() && self.lines.has(&key(lock))
     }
 
+    /// Calls the first of those who wait for the lock: a release that they would hear of is on its way.
+    pub(crate) fn call(&self, lock: &LockInner) {
+        if !self.lines.is_empty() {
+            self.lines.call(&key(lock));
+        }
+    }
+
     /// Joins the line.
     pub(crate) fn enter(&self, lock: &LockInner) -> Place<'_> {
         self.lines.enter(key(lock), || Seat {
@@ -148,6 +155,17 @@ impl Ears {
                 return;
             }
         }
+    }
+
+    /// A release of this client has been looked at; what is said of it comes late.
+    pub(crate) fn know(&mut self) {
+        self.words.fill(Word::Late);
+        self.late_until = Instant::now() + LATE;
+    }
+
+    /// That look found nothing: what is said of the release is worth another.
+    pub(crate) fn doubt(&mut self) {
+        self.words.fill(Word::Silent);
     }
 
     /// Notes that one has spoken; false if that was late.

@@ -3,17 +3,32 @@
 
 use std::{borrow::Borrow, collections::HashMap, hash::Hash, sync::Arc};
 
-use tokio::sync::OwnedMutexGuard;
+use tokio::sync::{Notify, OwnedMutexGuard};
 
 use crate::sync::{AtomicUsize, Mutex, Ordering, PoisonError};
 
-/// The seat of a line: tokio's mutex hands it on in the order of arrival.
-type Seat<S> = Arc<tokio::sync::Mutex<S>>;
+/// A line.
+#[derive(Debug)]
+struct Line<S> {
+    /// tokio's mutex hands it on in the order of arrival.
+    seat: Arc<tokio::sync::Mutex<S>>,
+    /// Calls the one who has the seat, or takes it next.
+    call: Arc<Notify>,
+}
+
+impl<S> Clone for Line<S> {
+    fn clone(&self) -> Self {
+        Line {
+            seat: Arc::clone(&self.seat),
+            call: Arc::clone(&self.call),
+        }
+    }
+}
 
 /// Every line, by what is waited for. `S` is what the first of a line has, and leaves to the next.
 #[derive(Debug)]
 pub(crate) struct Lines<K, S> {
-    seats: Mutex<HashMap<K, Seat<S>>>,
+    lines: Mutex<HashMap<K, Line<S>>>,
     /// How many there are, so that nobody needs the map while nobody waits.
     count: AtomicUsize,
 }
@@ -23,13 +38,13 @@ pub(crate) struct Lines<K, S> {
 pub(crate) struct Place<'a, K: Hash + Eq, S> {
     lines: &'a Lines<K, S>,
     key: K,
-    seat: Seat<S>,
+    line: Line<S>,
 }
 
 impl<K: Hash + Eq + Clone, S> Lines<K, S> {
     pub(crate) fn new() -> Self {
         Lines {
-            seats: Mutex::new(HashMap::new()),
+            lines: Mutex::new(HashMap::new()),
             count: AtomicUsize::new(0),
         }
     }
@@ -44,22 +59,34 @@ impl<K: Hash + Eq + Clone, S> Lines<K, S> {
     where
         K: Borrow<Q>,
     {
-        let seats = self.seats.lock().unwrap_or_else(PoisonError::into_inner);
-        seats.contains_key(key)
+        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        lines.contains_key(key)
+    }
+
+    /// Calls the first of those who wait for this; the call waits where nobody has the seat yet.
+    pub(crate) fn call<Q: Hash + Eq + ?Sized>(&self, key: &Q)
+    where
+        K: Borrow<Q>,
+    {
+        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(line) = lines.get(key) {
+            line.call.notify_one();
+        }
     }
 
     /// Joins the line, or begins one with a seat as `first` makes it.
     pub(crate) fn enter(&self, key: K, first: impl FnOnce() -> S) -> Place<'_, K, S> {
-        let mut seats = self.seats.lock().unwrap_or_else(PoisonError::into_inner);
-        let seat = seats
-            .entry(key.clone())
-            .or_insert_with(|| Arc::new(tokio::sync::Mutex::new(first())));
-        let seat = Arc::clone(seat);
-        self.count.store(seats.len(), Ordering::Relaxed);
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let line = lines.entry(key.clone()).or_insert_with(|| Line {
+            seat: Arc::new(tokio::sync::Mutex::new(first())),
+            call: Arc::default(),
+        });
+        let line = line.clone();
+        self.count.store(lines.len(), Ordering::Relaxed);
         Place {
             lines: self,
             key,
-            seat,
+            line,
         }
     }
 }
@@ -67,19 +94,24 @@ impl<K: Hash + Eq + Clone, S> Lines<K, S> {
 impl<K: Hash + Eq, S> Place<'_, K, S> {
     /// Completes when everybody who came before has left the seat or given up.
     pub(crate) async fn seat(&self) -> OwnedMutexGuard<S> {
-        Arc::clone(&self.seat).lock_owned().await
+        Arc::clone(&self.line.seat).lock_owned().await
+    }
+
+    /// Completes when the first of the line is called; only whoever has the seat may wait for that.
+    pub(crate) async fn called(&self) {
+        self.line.call.notified().await;
     }
 }
 
 impl<K: Hash + Eq, S> Drop for Place<'_, K, S> {
     fn drop(&mut self) {
-        let seats = &self.lines.seats;
-        let mut seats = seats.lock().unwrap_or_else(PoisonError::into_inner);
+        let lines = &self.lines.lines;
+        let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
         // The map's and ours: the last one out ends the line, and with it what the seat holds.
-        if Arc::strong_count(&self.seat) == 2 {
-            let ended = seats.remove(&self.key);
-            self.lines.count.store(seats.len(), Ordering::Relaxed);
-            drop(seats);
+        if Arc::strong_count(&self.line.call) == 2 {
+            let ended = lines.remove(&self.key);
+            self.lines.count.store(lines.len(), Ordering::Relaxed);
+            drop(lines);
             drop(ended);
         }
     }

@@ -5,10 +5,11 @@
 //! failure, and an extension only lengthens what the masters still have.
 
 use std::{
-    cmp::Reverse, collections::BTreeMap, future::Future, pin::Pin, sync::Arc, time::Duration,
+    cmp::Reverse, collections::BTreeMap, future::Future, pin::Pin, sync::Arc, task::Poll,
+    time::Duration,
 };
 
-use futures_util::{StreamExt, stream::FuturesUnordered};
+use futures_util::{StreamExt, poll, stream::FuturesUnordered};
 
 use crate::{
     acquire::LAST_LOOK,
@@ -317,7 +318,18 @@ pub(crate) async fn release(
     open.add_all();
     let (mut freed, mut kept, mut absent) = (0, 0, 0);
     let mut errors = Vec::new();
-    while let Some((index, answer)) = answers.next().await {
+    // Now it is sent. Where no other client waits, this one's next waiter need not hear of it from the servers.
+    let mut first = poll!(answers.next());
+    let client = hold.client();
+    if how.valid && !hold.has_latches() && !client.turns.has_rivals(&hold.lock) {
+        client.gates.call(&hold.lock);
+    }
+    loop {
+        let next = match std::mem::replace(&mut first, Poll::Pending) {
+            Poll::Ready(next) => next,
+            Poll::Pending => answers.next().await,
+        };
+        let Some((index, answer)) = next else { break };
         settle(hold, &mut open, index, &answer);
         match answer {
             Ok(Given::Freed | Given::Passed { .. }) => freed += 1,

@@ -191,7 +191,7 @@ async fn compensate(hold: &Hold, giving: Giving, index: usize) {
             Ok(sent) if !repeat => {
                 let given = hold.lock.form.read_release(&sent.value);
                 if let Some(given) = given {
-                    client.turns.gave(&hold.lock, given, &sent.value);
+                    client.turns.gave(&hold.lock, &**route, given, &sent.value);
                 }
                 if let (Some(heirs), Some(given)) = (heirs.take(), given) {
                     heirs.tell(given, sent.sent_at);

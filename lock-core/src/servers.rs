@@ -367,7 +367,7 @@ pub(crate) async fn release_at(
     let (sent, doubtful) = asked?;
     let given = hold.lock.form.read_release(&sent.value);
     let given = given.ok_or_else(|| not_an_answer(&sent))?;
-    turns.gave(&hold.lock, given, &sent.value);
+    turns.gave(&hold.lock, route, given, &sent.value);
     let done_before = doubtful && how.valid && !hold.has_latches();
     let given = match given {
         Given::Absent if done_before => Given::Freed,

@@ -19,7 +19,7 @@ use crate::{
     lock::LockInner,
     servers::Servers,
     sync::{AtomicUsize, Mutex, MutexGuard, Ordering, PoisonError},
-    topology::Heard,
+    topology::{Heard, Route},
 };
 
 /// The shortest and the longest moment. A look comes a way there and a way back after the release; timers are exact to 1 ms.
@@ -31,6 +31,8 @@ const OWES: Duration = Duration::from_millis(500);
 /// After so many moments in vain, one for each grant, those who did not come are left out of account for so long.
 const VAIN: u32 = 8;
 const LEFT_OUT: Duration = Duration::from_secs(2);
+/// A client that listened to a quorum lock is thought to do so for as long.
+const LATELY: Duration = Duration::from_secs(1);
 /// What was not used for so long is forgotten.
 const KEPT: Duration = Duration::from_secs(5);
 
@@ -79,7 +81,7 @@ impl Default for Turns {
 impl Turns {
     /// A release is about to be sent. Its message may come before its answer, which says how many listen now.
     pub(crate) fn giving(&self, lock: &LockInner) {
-        if self.is_empty() {
+        if self.is_empty() || is_quorum(lock) {
             return;
         }
         if let Some(turn) = self.table(Instant::now()).of.get_mut(&key(lock)) {
@@ -88,7 +90,7 @@ impl Turns {
     }
 
     /// The release was answered. Those who have heard it are counted there, this client among them if it listens.
-    pub(crate) fn gave(&self, lock: &LockInner, given: Given, answer: &Value) {
+    pub(crate) fn gave(&self, lock: &LockInner, route: &dyn Route, given: Given, answer: &Value) {
         let freed = given == Given::Freed;
         let listeners = if freed {
             lock.form.listeners(answer)
@@ -98,14 +100,20 @@ impl Turns {
         if listeners == 0 && self.is_empty() {
             return;
         }
-        let heard = heard(lock);
+        let heard = route.heard(&lock.names.channel);
         let rivals = listeners.saturating_sub(heard.is_some().into());
         if rivals == 0 && self.is_empty() {
             return;
         }
         let now = Instant::now();
         let mut table = self.table(now);
-        if !freed {
+        if is_quorum(lock) {
+            // A majority has pauses of its own; only that there are rivals counts.
+            if rivals > 0 {
+                let turn = (table.of.entry(key(lock))).or_insert_with(|| Turn::new(now));
+                turn.used_at = now;
+            }
+        } else if !freed {
             // Its owner has another hold.
             if let Some(turn) = table.of.get_mut(&key(lock)) {
                 turn.since = None;
@@ -139,13 +147,24 @@ impl Turns {
 
     /// This client has the lock; `in_vain` if it had held back, and nobody else had come.
     pub(crate) fn had(&self, lock: &LockInner, in_vain: bool) {
-        if self.is_empty() {
+        if self.is_empty() || is_quorum(lock) {
             return;
         }
         let now = Instant::now();
         if let Some(turn) = self.table(now).of.get_mut(&key(lock)) {
             turn.had(heard(lock).as_ref(), in_vain, now);
         }
+    }
+
+    /// Whether others listened lately when this client gave the lock back.
+    pub(crate) fn has_rivals(&self, lock: &LockInner) -> bool {
+        if self.is_empty() {
+            return false;
+        }
+        let now = Instant::now();
+        let table = self.table(now);
+        let turn = table.of.get(&key(lock));
+        turn.is_some_and(|turn| now.saturating_duration_since(turn.used_at) <= LATELY)
     }
 
     fn is_empty(&self) -> bool {
@@ -163,12 +182,16 @@ impl Turns {
     }
 }
 
-/// What was heard on the lock's channel, if this client listens. A majority has pauses of its own.
+/// What was heard on the lock's channel, if this client listens.
 fn heard(lock: &LockInner) -> Option<Heard> {
     match &lock.servers {
         Servers::One(route) => route.heard(&lock.names.channel),
         Servers::Majority(_) => None,
     }
+}
+
+fn is_quorum(lock: &LockInner) -> bool {
+    matches!(lock.servers, Servers::Majority(_))
 }
 
 impl Turn {
