@@ -394,6 +394,7 @@ impl Search {
             }
             if let Some(guard) = found {
                 seat.rivals = seat.rivals.saturating_sub(1);
+                place.serve();
                 seat.full = !self.hold.leaves_room();
                 seat.open = lock.form.opens();
                 return Ok(guard);

@@ -56,11 +56,15 @@ impl Gates {
         !self.lines.is_empty() && self.lines.has(&key(lock))
     }
 
-    /// Calls the first of those who wait for the lock: a release that they would hear of is on its way.
-    pub(crate) fn call(&self, lock: &LockInner) {
-        if !self.lines.is_empty() {
-            self.lines.call(&key(lock));
-        }
+    /// What to give to [`call`](Self::call), if somebody waits; asked before the release is sent.
+    pub(crate) fn served(&self, lock: &LockInner) -> Option<u64> {
+        let waits = !self.lines.is_empty();
+        waits.then(|| self.lines.served(&key(lock))).flatten()
+    }
+
+    /// Calls the first of those who wait for the lock: a release is on its way, of which nobody has profited yet.
+    pub(crate) fn call(&self, lock: &LockInner, served: u64) {
+        self.lines.call(&key(lock), served);
     }
 
     /// Joins the line.

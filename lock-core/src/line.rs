@@ -3,6 +3,7 @@
 
 use std::{borrow::Borrow, collections::HashMap, hash::Hash, sync::Arc};
 
+use futures_util::FutureExt;
 use tokio::sync::{Notify, OwnedMutexGuard};
 
 use crate::sync::{AtomicUsize, Mutex, Ordering, PoisonError};
@@ -12,17 +13,10 @@ use crate::sync::{AtomicUsize, Mutex, Ordering, PoisonError};
 struct Line<S> {
     /// tokio's mutex hands it on in the order of arrival.
     seat: Arc<tokio::sync::Mutex<S>>,
-    /// Calls the one who has the seat, or takes it next.
+    /// Calls whoever has the seat, or takes it next.
     call: Arc<Notify>,
-}
-
-impl<S> Clone for Line<S> {
-    fn clone(&self) -> Self {
-        Line {
-            seat: Arc::clone(&self.seat),
-            call: Arc::clone(&self.call),
-        }
-    }
+    /// How many have left the seat with what they waited for.
+    served: u64,
 }
 
 /// Every line, by what is waited for. `S` is what the first of a line has, and leaves to the next.
@@ -38,7 +32,8 @@ pub(crate) struct Lines<K, S> {
 pub(crate) struct Place<'a, K: Hash + Eq, S> {
     lines: &'a Lines<K, S>,
     key: K,
-    line: Line<S>,
+    seat: Arc<tokio::sync::Mutex<S>>,
+    call: Arc<Notify>,
 }
 
 impl<K: Hash + Eq + Clone, S> Lines<K, S> {
@@ -63,13 +58,23 @@ impl<K: Hash + Eq + Clone, S> Lines<K, S> {
         lines.contains_key(key)
     }
 
-    /// Calls the first of those who wait for this; the call waits where nobody has the seat yet.
-    pub(crate) fn call<Q: Hash + Eq + ?Sized>(&self, key: &Q)
+    /// How many have left the seat of this with what they waited for, if anybody waits.
+    pub(crate) fn served<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<u64>
     where
         K: Borrow<Q>,
     {
         let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(line) = lines.get(key) {
+        lines.get(key).map(|line| line.served)
+    }
+
+    /// Calls the first of those who wait for this, unless somebody was served since there were `served`. The call waits where
+    /// nobody has the seat yet.
+    pub(crate) fn call<Q: Hash + Eq + ?Sized>(&self, key: &Q, served: u64)
+    where
+        K: Borrow<Q>,
+    {
+        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(line) = lines.get(key).filter(|line| line.served == served) {
             line.call.notify_one();
         }
     }
@@ -80,13 +85,15 @@ impl<K: Hash + Eq + Clone, S> Lines<K, S> {
         let line = lines.entry(key.clone()).or_insert_with(|| Line {
             seat: Arc::new(tokio::sync::Mutex::new(first())),
             call: Arc::default(),
+            served: 0,
         });
-        let line = line.clone();
+        let (seat, call) = (Arc::clone(&line.seat), Arc::clone(&line.call));
         self.count.store(lines.len(), Ordering::Relaxed);
         Place {
             lines: self,
             key,
-            line,
+            seat,
+            call,
         }
     }
 }
@@ -94,12 +101,22 @@ impl<K: Hash + Eq + Clone, S> Lines<K, S> {
 impl<K: Hash + Eq, S> Place<'_, K, S> {
     /// Completes when everybody who came before has left the seat or given up.
     pub(crate) async fn seat(&self) -> OwnedMutexGuard<S> {
-        Arc::clone(&self.line.seat).lock_owned().await
+        Arc::clone(&self.seat).lock_owned().await
+    }
+
+    /// Whoever has the seat leaves it with what it waited for; a call that it did not hear is over.
+    pub(crate) fn serve(&self) {
+        let lines = &self.lines.lines;
+        let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(line) = lines.get_mut(&self.key) {
+            line.served += 1;
+            let _ = line.call.notified().now_or_never();
+        }
     }
 
     /// Completes when the first of the line is called; only whoever has the seat may wait for that.
     pub(crate) async fn called(&self) {
-        self.line.call.notified().await;
+        self.call.notified().await;
     }
 }
 
@@ -108,7 +125,7 @@ impl<K: Hash + Eq, S> Drop for Place<'_, K, S> {
         let lines = &self.lines.lines;
         let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
         // The map's and ours: the last one out ends the line, and with it what the seat holds.
-        if Arc::strong_count(&self.line.call) == 2 {
+        if Arc::strong_count(&self.seat) == 2 {
             let ended = lines.remove(&self.key);
             self.lines.count.store(lines.len(), Ordering::Relaxed);
             drop(lines);

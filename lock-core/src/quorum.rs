@@ -318,11 +318,13 @@ pub(crate) async fn release(
     open.add_all();
     let (mut freed, mut kept, mut absent) = (0, 0, 0);
     let mut errors = Vec::new();
+    let client = hold.client();
+    let calls = how.valid && !hold.has_latches() && !client.turns.has_rivals(&hold.lock);
+    let served = calls.then(|| client.gates.served(&hold.lock)).flatten();
     // Now it is sent. Where no other client waits, this one's next waiter need not hear of it from the servers.
     let mut first = poll!(answers.next());
-    let client = hold.client();
-    if how.valid && !hold.has_latches() && !client.turns.has_rivals(&hold.lock) {
-        client.gates.call(&hold.lock);
+    if let Some(served) = served {
+        client.gates.call(&hold.lock, served);
     }
     loop {
         let next = match std::mem::replace(&mut first, Poll::Pending) {

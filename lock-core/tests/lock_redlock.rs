@@ -453,6 +453,44 @@ async fn commands_per_hand_off(clients: usize) -> f64 {
     commands as f64 / (TASKS * TURNS) as f64
 }
 
+/// What a client's next waiter asks goes behind the release, on the same connections; no message has to come first.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hand_off_within_a_client_is_as_short_as_an_acquire() {
+    const TASKS: u32 = 4;
+    const TURNS: u32 = 12;
+    let servers: Vec<_> = (0..3).map(|_| Server::start(&[])).collect();
+    let mut relays = Vec::new();
+    for server in &servers {
+        let relay = Relay::start(server.address()).await;
+        relay.delay(20 * MS);
+        relays.push(relay);
+    }
+    let addresses: Vec<_> = relays.iter().map(|relay| relay.address).collect();
+    let lock = lock_at(&addresses, ClientOptions::default()).await;
+    let cycles = |turns: u32| {
+        let lock = lock.clone();
+        async move {
+            for _ in 0..turns {
+                let guard = lock.acquire_with(fixed(60_000 * MS)).await.expect("free");
+                guard.release().await.expect("held");
+            }
+        }
+    };
+    let began = Instant::now();
+    cycles(TURNS).await;
+    let acquire_and_release = began.elapsed() / TURNS;
+    let began = Instant::now();
+    let tasks: Vec<_> = (0..TASKS).map(|_| tokio::spawn(cycles(TURNS))).collect();
+    for task in tasks {
+        task.await.expect("served");
+    }
+    let hand_off = began.elapsed() / (TASKS * TURNS);
+    assert!(
+        hand_off < acquire_and_release.mul_f64(0.75),
+        "{hand_off:?} for each hand-off, {acquire_and_release:?} for each cycle of one task"
+    );
+}
+
 /// Each master speaks of a release for itself, and the waiter may hear the last of them when it has looked already.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_that_every_master_speaks_of_is_worth_one_look() {

@@ -41,7 +41,7 @@ enum Carrier {
 impl Conn {
     /// A connection for requests.
     pub(super) fn over(socket: Socket, dialer: Arc<Dialer>) -> Arc<Self> {
-        let (wire, driver) = Wire::new(socket);
+        let (wire, driver) = Wire::new(socket, dialer.splits_bursts);
         Self::start(Carrier::Wire(wire), driver, dialer)
     }
 

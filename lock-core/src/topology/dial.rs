@@ -24,7 +24,7 @@ use crate::{
     AddressMap, ClientOptions,
     clock::Instant,
     diagnostics::Tracer,
-    target::{Endpoint, Target},
+    target::{Endpoint, Target, TopologyKind},
 };
 
 /// Subscriptions that may wait in a connection's queue; the library's 50 would make hundreds of them lose their order.
@@ -87,6 +87,9 @@ pub(crate) struct Dialer {
     address_map: AddressMap,
     client_name: Option<String>,
     restart_delay: Option<Duration>,
+    /// Whether the requests of a burst may leave in parts, so that the server need not wait for all of it. With several masters
+    /// to ask for each lock a client has no time to spare between them, and the parts would only be more writes.
+    pub(crate) splits_bursts: bool,
     /// How many replicas each master has, where the caller says so.
     pub(crate) replicas: Option<u32>,
     pub(crate) tracer: Option<Tracer>,
@@ -106,6 +109,7 @@ impl Dialer {
             address_map: options.address_map.clone(),
             client_name: options.client_name.clone(),
             restart_delay: options.restart_delay,
+            splits_bursts: target.shape != TopologyKind::Masters,
             replicas: options.replicas.or(target.parameters.replicas),
             tracer: options.tracer.clone(),
             connect_timeout: options.connect_timeout,
@@ -125,6 +129,7 @@ impl Dialer {
             address_map: self.address_map.clone(),
             client_name: self.client_name.clone(),
             restart_delay: None,
+            splits_bursts: self.splits_bursts,
             replicas: None,
             // Sentinels are asked for masters, not for locks.
             tracer: None,

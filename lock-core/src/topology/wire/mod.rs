@@ -70,6 +70,7 @@ struct Queue {
     /// Requests since the last write began, and how many make a part that leaves at once; 0: they leave together.
     unsent: u32,
     part: u32,
+    splits: bool,
     end: Option<Arc<str>>,
 }
 
@@ -95,13 +96,20 @@ enum Fate {
 }
 
 impl Wire {
-    /// The connection and the work that carries it; it serves while that is polled.
-    pub(super) fn new(socket: Socket) -> (Arc<Self>, impl Future<Output = ()> + Send + 'static) {
+    /// The connection and the work that carries it; it serves while that is polled. `splits`: requests of a burst may leave in
+    /// parts.
+    pub(super) fn new(
+        socket: Socket,
+        splits: bool,
+    ) -> (Arc<Self>, impl Future<Output = ()> + Send + 'static) {
         let (reading, writing) = socket.split();
         let wire = Arc::new(Wire {
             socket: writing,
             ended: AtomicBool::new(false),
-            queue: Mutex::default(),
+            queue: Mutex::new(Queue {
+                splits,
+                ..Queue::default()
+            }),
         });
         let driver = Driver::new(Arc::clone(&wire), reading);
         (wire, driver.run())
@@ -220,7 +228,7 @@ impl Queue {
         let under_way = self.owed.len().saturating_sub(self.unsent as usize);
         let surplus = answered.saturating_sub(under_way);
         self.part = match u32::try_from(surplus) {
-            Ok(surplus @ SPLIT_FROM..=SPLIT_TO) => surplus.div_ceil(PARTS),
+            Ok(surplus @ SPLIT_FROM..=SPLIT_TO) if self.splits => surplus.div_ceil(PARTS),
             _ => 0,
         };
     }
