@@ -1,16 +1,14 @@
-//! Turns the ratios of a run into verdicts, so that many comparisons together are wrong no more often than one.
+//! Verdicts on the ratios of a run, made so that many comparisons together are wrong no more often than one.
 
 use std::cmp::Ordering;
 
+use crate::figure::more_is_better;
 use crate::run::{Comparison, Ratio};
 
 /// Within this share of 1 a ratio's whole interval counts as no difference.
 pub const EQUIVALENCE: f64 = 0.02;
 /// The chance that is taken of calling equal things different, in all comparisons of a run together.
 const LEVEL: f64 = 0.05;
-
-/// Metrics of which more is better; of all others less is.
-const MORE_IS_BETTER: [&str; 1] = ["cycles_per_s"];
 
 /// Sets `p_adjusted` and `verdict` of comparisons that were measured side by side, all of one run together.
 ///
@@ -41,8 +39,7 @@ fn verdict(comparison: &Comparison) -> &'static str {
     if !significant || !beyond_noise || (low <= 1.0 && high >= 1.0) {
         return "not-shown";
     }
-    let more_is_better = MORE_IS_BETTER.contains(&comparison.metric.as_str());
-    if (low > 1.0) == more_is_better {
+    if (low > 1.0) == more_is_better(&comparison.metric) {
         "better"
     } else {
         "worse"

@@ -35,6 +35,7 @@
 mod atomic;
 pub mod compare;
 pub mod decide;
+mod figure;
 pub mod gate;
 pub mod hdr;
 pub mod history;

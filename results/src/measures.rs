@@ -346,3 +346,13 @@ pub struct Sweep {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub knee: Option<KneeAt>,
 }
+
+impl Sweep {
+    /// What was raised, of what and where.
+    pub(crate) fn title(&self) -> String {
+        format!(
+            "{} on {}, {}: {} raised",
+            self.subject, self.topology, self.workload, self.over
+        )
+    }
+}

@@ -10,8 +10,7 @@ mod settings;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::metrics::point;
-pub use self::metrics::{METRICS, Metric, compare_rows, verdict};
+pub use self::metrics::{compare_rows, verdict};
 pub(crate) use self::settings::differences;
 pub(crate) use self::settings::{load as row_load, pairs, row_key, scenario_key};
 use self::settings::{other_load, other_question};

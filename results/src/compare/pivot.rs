@@ -8,8 +8,9 @@ use std::collections::btree_map::Entry;
 
 use serde::Serialize;
 
-use super::metrics::{self, METRICS};
+use super::metrics;
 use super::{Against, Difference, settings};
+use crate::figure::COMPARED;
 use crate::run::{BenchRow, Comparison, Estimate, Ratio, Run, SCHEMA};
 use crate::units;
 use crate::verdict::State;
@@ -315,10 +316,10 @@ pub fn pivot(runs: &[Run], grouping: &Grouping) -> Result<Pivot, GroupError> {
                 )),
             }
         }
-        for metric in &METRICS {
+        for metric in &COMPARED {
             let mut table = PivotTable {
                 metric: metric.name,
-                unit: metric.unit,
+                unit: metric.unit.symbol(),
                 common: common.clone(),
                 columns: columns.clone(),
                 lines: Vec::new(),
@@ -418,7 +419,7 @@ mod tests {
                 workload: "uncontended".to_owned(),
                 tasks: 16,
                 valid: true,
-                cycles_per_s: metrics::point(*cycles),
+                cycles_per_s: crate::figure::point(*cycles),
                 ..BenchRow::default()
             })
             .collect();

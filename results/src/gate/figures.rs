@@ -1,214 +1,41 @@
-//! Turns the names of conditions into what they mean at a row or a scenario: the registry of everything that can be gated.
+//! What the names of conditions mean at a row or a scenario.
 
 use super::{Found, Place};
-use crate::compare::point;
-use crate::run::{BenchRow, Estimate, Quantiles, ScenarioResult};
+use crate::figure::{
+    Figure, LATENCIES, Latency, OF_ROWS, OF_SCENARIOS, QUANTILES, Quantile, Unit, point,
+};
+use crate::run::{BenchRow, Estimate, ScenarioResult};
 use crate::units;
 use crate::verdict::{CLASSES, Verdict};
 
-/// What a number is, and so how it is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unit {
-    /// Nanoseconds inside; `5ms` outside.
-    Time,
-    /// Per second; `5000/s`, or bare.
-    Rate,
-    /// A share inside; `5%`, or bare.
-    Share,
-    /// A bare number.
-    Number,
-}
+/// Bounds of CPU are times.
+pub(super) const NS_PER_US: f64 = 1e3;
 
-impl Unit {
-    /// What a bound may look like.
-    pub(super) fn examples(self) -> &'static str {
-        match self {
-            Self::Time => "a time such as 800us, 5ms or 2s",
-            Self::Rate => "a rate such as 5000/s or 30/min",
-            Self::Share => "a share such as 5% or 0.05",
-            Self::Number => "a number",
-        }
-    }
-
-    /// A number of this unit, in words.
-    pub(super) fn words(self, value: f64) -> String {
-        match self {
-            Self::Time if value.is_infinite() => "never".to_owned(),
-            Self::Time => units::duration(value.round() as u64),
-            Self::Rate => format!("{}/s", units::figure(value)),
-            Self::Share => format!("{} %", units::figure(100.0 * value)),
-            Self::Number => units::figure(value),
-        }
+/// What a bound in a unit may look like. CPU is gated as a time.
+pub(super) fn examples(unit: Unit) -> &'static str {
+    match unit {
+        Unit::Time | Unit::Cpu => "a time such as 800us, 5ms or 2s",
+        Unit::Rate => "a rate such as 5000/s or 30/min",
+        Unit::Share => "a share such as 5% or 0.05",
+        Unit::Number => "a number",
     }
 }
 
-/// A figure by its own name.
-pub(super) struct Figure {
-    pub(super) name: &'static str,
-    unit: Unit,
-    of: Source,
+/// The names of all figures.
+pub(super) fn names() -> Vec<&'static str> {
+    let rows = OF_ROWS.iter().map(|figure| figure.gate);
+    let scenarios = OF_SCENARIOS.iter().map(|figure| figure.gate);
+    let names = rows.chain(scenarios);
+    names.filter(|name| !name.is_empty()).collect()
 }
 
-enum Source {
-    Row(fn(&BenchRow) -> Option<Estimate>),
-    Scenario(fn(&ScenarioResult) -> Option<Estimate>),
+/// The figure of a name in conditions, or of that in `run.json`, with its unit or without.
+fn named<T>(all: &'static [Figure<T>], name: &str) -> Option<&'static Figure<T>> {
+    all.iter().find(|figure| {
+        let known = [figure.gate, figure.name, &figure.name.replace("_us_", "_")];
+        !figure.gate.is_empty() && known.contains(&name)
+    })
 }
-
-fn counted(count: u64) -> Option<Estimate> {
-    Some(point(count as f64))
-}
-
-const fn of_row(name: &'static str, unit: Unit, of: fn(&BenchRow) -> Option<Estimate>) -> Figure {
-    Figure {
-        name,
-        unit,
-        of: Source::Row(of),
-    }
-}
-
-/// All figures. CPU is kept in microseconds and gated as a time.
-pub(super) static FIGURES: [Figure; 19] = [
-    of_row("cycles", Unit::Rate, |row| Some(row.cycles_per_s)),
-    of_row("commands", Unit::Number, |row| {
-        row.commands_per_cycle.map(point)
-    }),
-    of_row("server_calls", Unit::Number, |row| {
-        row.server_calls_per_cycle.map(point)
-    }),
-    of_row("server_cpu", Unit::Time, |row| {
-        row.server_cpu_us_per_cycle.map(|us| point(us * 1e3))
-    }),
-    of_row("client_cpu", Unit::Time, |row| {
-        row.client_cpu_us_per_cycle.map(|us| point(us * 1e3))
-    }),
-    of_row("bytes", Unit::Number, |row| {
-        row.measures.bytes_per_cycle.map(point)
-    }),
-    of_row("jain", Unit::Number, |row| Some(point(row.jain))),
-    of_row("censored", Unit::Number, |row| counted(row.censored)),
-    of_row("starved", Unit::Number, |row| {
-        counted(row.measures.passing.as_ref()?.starved)
-    }),
-    of_row("share_min", Unit::Number, |row| {
-        row.measures.passing.as_ref()?.share_min.map(point)
-    }),
-    of_row("lost_wakeups", Unit::Number, |row| {
-        counted(row.measures.passing.as_ref()?.lost_wakeups)
-    }),
-    of_row("bypasses", Unit::Number, |row| {
-        counted(row.measures.passing.as_ref()?.most_bypasses)
-    }),
-    of_row("inversions", Unit::Share, |row| {
-        Some(point(row.measures.passing.as_ref()?.inversions))
-    }),
-    of_row("idle", Unit::Share, |row| {
-        Some(point(row.measures.passing.as_ref()?.idle))
-    }),
-    of_row("wasted", Unit::Number, |row| {
-        let passing = row.measures.passing.as_ref()?;
-        passing.wasted_commands_per_grant.map(point)
-    }),
-    of_row("lost_renewals", Unit::Number, |row| {
-        counted(row.measures.renewal.as_ref()?.lost)
-    }),
-    of_row("achieved", Unit::Rate, |row| {
-        Some(point(row.measures.pacing.as_ref()?.achieved_per_s))
-    }),
-    Figure {
-        name: "grants",
-        unit: Unit::Rate,
-        of: Source::Scenario(|result| {
-            (result.grants_per_s > 0.0).then(|| point(result.grants_per_s))
-        }),
-    },
-    Figure {
-        name: "recovery",
-        unit: Unit::Time,
-        of: Source::Scenario(|result| {
-            let ns = result.recovery.first_grant_after_fault_ns?;
-            Some(point(ns as f64))
-        }),
-    },
-];
-
-/// The names of `run.json`, which mean the same.
-static LONG_NAMES: [(&str, &str); 6] = [
-    ("cycles_per_s", "cycles"),
-    ("commands_per_cycle", "commands"),
-    ("server_calls_per_cycle", "server_calls"),
-    ("server_cpu_per_cycle", "server_cpu"),
-    ("client_cpu_per_cycle", "client_cpu"),
-    ("grants_per_s", "grants"),
-];
-
-/// A latency of rows.
-pub(super) struct Latency {
-    pub(super) name: &'static str,
-    of: fn(&BenchRow) -> Option<&Quantiles>,
-}
-
-/// All latencies, for `p50(…)` and its sisters.
-pub(super) static LATENCIES: [Latency; 10] = [
-    Latency {
-        name: "acquire",
-        of: |row| Some(&row.acquire_ns),
-    },
-    Latency {
-        name: "release",
-        of: |row| Some(&row.release_ns),
-    },
-    Latency {
-        name: "handoff",
-        of: |row| row.handoff_ns.as_ref(),
-    },
-    Latency {
-        name: "response",
-        of: |row| row.measures.response_ns.as_ref(),
-    },
-    Latency {
-        name: "notified",
-        of: |row| row.measures.passing.as_ref()?.notified_ns.as_ref(),
-    },
-    Latency {
-        name: "recovery",
-        of: |row| row.measures.recovery_ns.as_ref(),
-    },
-    Latency {
-        name: "connect",
-        of: |row| row.measures.connect_ns.as_ref(),
-    },
-    Latency {
-        name: "wave",
-        of: |row| row.measures.wave_ns.as_ref(),
-    },
-    Latency {
-        name: "read",
-        of: |row| row.measures.read_ns.as_ref(),
-    },
-    Latency {
-        name: "write",
-        of: |row| row.measures.write_ns.as_ref(),
-    },
-];
-
-/// A place in a distribution.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Quantile {
-    P50,
-    P90,
-    P99,
-    P999,
-    Max,
-}
-
-/// All of them by name.
-pub(super) static QUANTILES: [(&str, Quantile); 5] = [
-    ("p50", Quantile::P50),
-    ("p90", Quantile::P90),
-    ("p99", Quantile::P99),
-    ("p999", Quantile::P999),
-    ("max", Quantile::Max),
-];
 
 /// What of a verdict is a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -227,7 +54,8 @@ pub(super) static OF_VERDICT: [(&str, OfVerdict); 3] = [
 
 /// What a condition speaks of.
 pub(super) enum Value {
-    Figure(&'static Figure),
+    OfRow(&'static Figure<BenchRow>),
+    OfScenario(&'static Figure<ScenarioResult>),
     Latency(Quantile, &'static Latency),
     OfVerdict(OfVerdict, &'static str),
     /// A verdict's state.
@@ -246,7 +74,8 @@ pub(super) static OUTCOMES: [&str; 3] = ["as-expected", "not-as-expected", "unkn
 impl std::fmt::Debug for Value {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Self::Figure(figure) => figure.name,
+            Self::OfRow(figure) => figure.gate,
+            Self::OfScenario(figure) => figure.gate,
             Self::Latency(_, latency) => latency.name,
             Self::OfVerdict(_, class) | Self::Class(class) => class,
             Self::Safety => "safety",
@@ -266,10 +95,8 @@ impl Value {
         if let Some(class) = CLASSES.iter().find(|class| **class == name) {
             return Some(Self::Class(class));
         }
-        let long = LONG_NAMES.iter().find(|(long, _)| *long == name);
-        let name = long.map_or(name, |(_, short)| short);
-        let figure = FIGURES.iter().find(|figure| figure.name == name);
-        figure.map(Self::Figure)
+        let of_row = named(OF_ROWS, name).map(Self::OfRow);
+        of_row.or_else(|| named(OF_SCENARIOS, name).map(Self::OfScenario))
     }
 
     /// The words that its bound may be; empty where it is a number.
@@ -283,14 +110,20 @@ impl Value {
 
     pub(super) fn unit(&self) -> Unit {
         match self {
-            Self::Figure(figure) => figure.unit,
+            Self::OfRow(figure) => figure.unit,
+            Self::OfScenario(figure) => figure.unit,
             Self::Latency(..) | Self::OfVerdict(OfVerdict::Worst, _) => Unit::Time,
             _ => Unit::Number,
         }
     }
 
     pub(super) fn number_words(&self, value: f64) -> String {
-        self.unit().words(value)
+        match self.unit() {
+            Unit::Time if value.is_infinite() => "never".to_owned(),
+            Unit::Rate => format!("{}/s", Unit::Rate.words(value)),
+            Unit::Cpu => Unit::Time.words(value * NS_PER_US),
+            unit => unit.words(value),
+        }
     }
 
     /// A figure with its interval.
@@ -309,11 +142,24 @@ impl Value {
     /// What a row or a scenario has of it.
     pub(super) fn of(&self, place: &Place<'_>) -> Found {
         match (self, place) {
-            (Self::Figure(figure), place) => of_figure(figure, place),
+            (Self::OfRow(figure), Place::Row(row)) => found((figure.of)(row)),
+            // Where a lock never recovered from a fault there is no figure, and that is no reason to pass.
+            (Self::OfScenario(figure), Place::Scenario(result)) => match (figure.of)(result) {
+                None if figure.gate == "recovery" && !result.faults.is_empty() => {
+                    Found::Figure(point(f64::INFINITY))
+                }
+                estimate => found(estimate),
+            },
             (Self::Latency(quantile, latency), Place::Row(row)) => match (latency.of)(row) {
                 // Nobody waited, or nothing of the kind was measured.
                 None => Found::Nothing,
-                Some(quantiles) => of_quantile(*quantile, latency.name, quantiles, row),
+                Some(quantiles) => latency.at(*quantile, row).map_or_else(
+                    || {
+                        let n = units::count(quantiles.n);
+                        Found::Missing(format!("too few samples for it: {n}"))
+                    },
+                    Found::Figure,
+                ),
             },
             (Self::OfVerdict(what, class), Place::Scenario(result)) => {
                 match result.verdicts.get(class) {
@@ -337,48 +183,8 @@ impl Value {
     }
 }
 
-fn of_figure(figure: &Figure, place: &Place<'_>) -> Found {
-    let estimate = match (&figure.of, place) {
-        (Source::Row(of), Place::Row(row)) => of(row),
-        (Source::Scenario(of), Place::Scenario(result)) => {
-            let estimate = of(result);
-            // Behind a fault that was never come through there is no figure, and that is no reason to pass.
-            if estimate.is_none() && figure.name == "recovery" && !result.faults.is_empty() {
-                return Found::Figure(point(f64::INFINITY));
-            }
-            estimate
-        }
-        _ => None,
-    };
+fn found(estimate: Option<Estimate>) -> Found {
     estimate.map_or(Found::Nothing, Found::Figure)
-}
-
-fn of_quantile(quantile: Quantile, name: &str, quantiles: &Quantiles, row: &BenchRow) -> Found {
-    let ns = match quantile {
-        Quantile::P50 => quantiles.p50,
-        Quantile::P90 => quantiles.p90,
-        Quantile::P99 => quantiles.p99,
-        Quantile::P999 => quantiles.p999,
-        Quantile::Max => quantiles.max,
-    };
-    let certainty = &row.measures.certainty;
-    let interval = match (quantile, name) {
-        (Quantile::P50, "acquire") => certainty.acquire_p50_ns,
-        (Quantile::P99, "acquire") => certainty.acquire_p99_ns,
-        (Quantile::P50, "handoff") => certainty.handoff_p50_ns,
-        _ => None,
-    };
-    match ns {
-        None => Found::Missing(format!(
-            "too few samples for it: {}",
-            units::count(quantiles.n)
-        )),
-        Some(ns) => Found::Figure(Estimate {
-            median: ns as f64,
-            low: interval.map(|interval| interval.low),
-            high: interval.map(|interval| interval.high),
-        }),
-    }
 }
 
 fn of_verdict(what: OfVerdict, verdict: &Verdict, result: &ScenarioResult) -> Found {
@@ -397,13 +203,12 @@ fn of_verdict(what: OfVerdict, verdict: &Verdict, result: &ScenarioResult) -> Fo
 
 /// Everything that can stand in a condition, in lines for a help text.
 pub fn help() -> String {
-    let figures: Vec<&str> = FIGURES.iter().map(|figure| figure.name).collect();
     let latencies: Vec<&str> = LATENCIES.iter().map(|latency| latency.name).collect();
     let quantiles: Vec<&str> = QUANTILES.iter().map(|(name, _)| *name).collect();
     let counts: Vec<&str> = OF_VERDICT.iter().map(|(name, _)| *name).collect();
     format!(
         "Figures: {}\nLatencies: {} of {}\nVerdicts: {} == {}; {} of them\nOthers: safety == {}; outcome == {}\n",
-        figures.join(", "),
+        names().join(", "),
         quantiles.join(", "),
         latencies.join(", "),
         CLASSES.join(", "),

@@ -1,6 +1,7 @@
 //! Turns the words of a condition, or the lines of a budget file, into conditions, or says what is wrong and where.
 
-use super::figures::{FIGURES, LATENCIES, OF_VERDICT, QUANTILES, Unit, Value};
+use super::figures::{self, NS_PER_US, OF_VERDICT, Value, examples};
+use crate::figure::{LATENCIES, QUANTILES, Unit};
 use crate::verdict::CLASSES;
 
 /// One condition, understood.
@@ -267,11 +268,9 @@ fn value(reader: &mut Reader<'_>) -> Result<Value, GrammarError> {
     let name = reader.next("a figure")?;
     if !reader.take("(") {
         return Value::by_name(&name.text).ok_or_else(|| {
-            let figures = FIGURES.iter().map(|figure| figure.name);
-            let known: Vec<&str> = figures
-                .chain(CLASSES)
-                .chain(["safety", "outcome"])
-                .collect();
+            let mut known = figures::names();
+            known.extend(CLASSES);
+            known.extend(["safety", "outcome"]);
             let functions = QUANTILES.iter().map(|(name, _)| *name);
             if functions.clone().any(|function| function == name.text) {
                 return error(
@@ -413,7 +412,7 @@ fn bound(
 fn no_number(token: &Token, unit: Unit) -> GrammarError {
     error(
         token.column,
-        format!("`{}` is not {}", token.text, unit.examples()),
+        format!("`{}` is not {}", token.text, examples(unit)),
     )
 }
 
@@ -444,6 +443,8 @@ fn with_unit(text: &str, unit: Unit) -> Option<f64> {
                 Some(number(amount)? / seconds)
             }
         },
+        // In its own microseconds.
+        Unit::Cpu => Some(with_unit(text, Unit::Time)? / NS_PER_US),
         Unit::Time => {
             let split = text.find(|c: char| c.is_alphabetic())?;
             let (amount, unit) = text.split_at(split);

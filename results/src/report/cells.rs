@@ -80,51 +80,26 @@ pub(crate) fn outcome(outcome: Outcome) -> String {
     format!("{} {}", outcome.glyph(), outcome.words())
 }
 
-/// The words of one row of the benchmark table. Figures of a row whose lock was not safe are void and not among them.
-pub(crate) struct BenchCells {
-    pub(crate) cycles: String,
-    pub(crate) interval: String,
-    pub(crate) acquire_p50: String,
-    pub(crate) acquire_p99: String,
-    pub(crate) handoff_p50: String,
-    pub(crate) commands: String,
-    pub(crate) server_cpu: String,
-    pub(crate) jain: String,
-    pub(crate) safety: String,
-    pub(crate) validity: String,
-}
-
 /// Whether a row's figures may be shown: not if the lock was proven unsafe while it was measured.
 pub(crate) fn is_void(row: &BenchRow) -> bool {
     row.safety.state == State::Violated
 }
 
-pub(crate) fn bench(row: &BenchRow) -> BenchCells {
-    let void = is_void(row);
-    let shown = |words: String| if void { "void".to_owned() } else { words };
-    let figure = |value: Option<f64>| shown(value.map_or("–".to_owned(), units::figure));
-    let quantile = |value: Option<u64>| shown(value.map_or("–".to_owned(), units::duration));
-    BenchCells {
-        cycles: shown(units::figure(row.cycles_per_s.median)),
-        interval: if void {
-            String::new()
-        } else {
-            interval(&row.cycles_per_s)
-        },
-        acquire_p50: quantile(row.acquire_ns.p50),
-        acquire_p99: quantile(row.acquire_ns.p99),
-        handoff_p50: quantile(row.handoff_ns.as_ref().and_then(|handoff| handoff.p50)),
-        commands: figure(row.commands_per_cycle),
-        server_cpu: figure(row.server_cpu_us_per_cycle),
-        jain: figure(Some(row.jain)),
-        safety: format!("{} {}", row.safety.state.glyph(), row.safety.state.word()),
-        validity: if row.valid {
-            "✓ valid".to_owned()
-        } else if row.why_invalid.is_empty() {
-            "✗ invalid".to_owned()
-        } else {
-            format!("✗ {}", row.why_invalid.join("; "))
-        },
+/// `✓ clean`, `✗ violated`.
+pub(crate) fn safety(row: &BenchRow) -> String {
+    format!("{} {}", row.safety.state.glyph(), row.safety.state.word())
+}
+
+/// Why a row's figures may not be quoted; `None` if they may.
+pub(crate) fn why_invalid(row: &BenchRow) -> Option<String> {
+    if is_void(row) {
+        Some("void: the lock was not safe while it was measured".to_owned())
+    } else if row.valid {
+        None
+    } else if row.why_invalid.is_empty() {
+        Some("invalid".to_owned())
+    } else {
+        Some(row.why_invalid.join("; "))
     }
 }
 
@@ -200,41 +175,6 @@ pub(crate) fn printable(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::Safety;
-
-    #[test]
-    fn a_fast_unsafe_lock_shows_no_figure() {
-        let row = BenchRow {
-            cycles_per_s: Estimate {
-                median: 123_456.0,
-                low: Some(120_000.0),
-                high: Some(130_000.0),
-            },
-            commands_per_cycle: Some(2.0),
-            safety: Safety {
-                state: State::Violated,
-            },
-            ..BenchRow::default()
-        };
-        let cells = bench(&row);
-        for words in [
-            &cells.cycles,
-            &cells.acquire_p50,
-            &cells.commands,
-            &cells.jain,
-        ] {
-            assert_eq!(words, "void");
-        }
-        assert_eq!(cells.interval, "");
-        assert_eq!(cells.safety, "✗ violated");
-    }
-
-    #[test]
-    fn what_was_not_measured_is_a_dash_and_not_a_nought() {
-        let cells = bench(&BenchRow::default());
-        assert_eq!(cells.handoff_p50, "–");
-        assert_eq!(cells.commands, "–");
-    }
 
     #[test]
     fn a_command_line_can_be_pasted() {

@@ -1,6 +1,7 @@
 //! Turns a run into the inputs of its charts.
 
 use super::cells;
+use crate::figure::{CLIENT_CPU, SERVER_CPU};
 use crate::intervals::Intervals;
 use crate::measures::Sweep;
 use crate::run::{BenchRow, Run, ScenarioResult};
@@ -258,12 +259,9 @@ pub(super) fn cost(run: &Run) -> Option<Chart> {
         .iter()
         .filter(|row| !cells::is_void(row))
         .filter_map(|row| {
-            let server = row.server_cpu_us_per_cycle?;
+            let server = (SERVER_CPU.of)(row)?.median;
             let mut pieces = vec![("servers".to_owned(), server)];
-            pieces.extend(
-                row.client_cpu_us_per_cycle
-                    .map(|us| ("clients".to_owned(), us)),
-            );
+            pieces.extend((CLIENT_CPU.of)(row).map(|us| ("clients".to_owned(), us.median)));
             let commands = row.commands_per_cycle.map_or(String::new(), |commands| {
                 format!("{} commands", units::figure(commands))
             });

@@ -1,8 +1,12 @@
-//! Turns a run into comma-separated values in the long form: one figure per line, so that scenarios and benchmarks share a
+//! Comma-separated values in the long form: one figure per line, so that scenarios and benchmarks share a
 //! file and a new figure adds lines, not columns.
 
 use super::{Exporter, ReportError};
-use crate::run::{BenchRow, Quantiles, Run, ScenarioResult};
+use crate::figure::{
+    ACQUIRE, CLIENT_CPU, COMMANDS, CYCLES, Figure, HANDOFF, JAIN, Latency, QUANTILES, RELEASE,
+    SERVER_CALLS, SERVER_CPU,
+};
+use crate::run::{BenchRow, Run, ScenarioResult};
 
 /// `--format csv`.
 #[derive(Debug)]
@@ -33,6 +37,16 @@ impl Exporter for Csv {
     }
 }
 
+/// The figures of a row, each with the latencies whose quantiles follow it.
+const FIGURES: [(Figure<BenchRow>, &[Latency]); 6] = [
+    (CYCLES, &[ACQUIRE, RELEASE, HANDOFF]),
+    (COMMANDS, &[]),
+    (SERVER_CALLS, &[]),
+    (SERVER_CPU, &[]),
+    (CLIENT_CPU, &[]),
+    (JAIN, &[]),
+];
+
 fn bench(out: &mut String, row: &BenchRow) {
     let tasks = row.tasks.to_string();
     let mut line = |metric: &str, value: String, low: Option<f64>, high: Option<f64>| {
@@ -49,7 +63,6 @@ fn bench(out: &mut String, row: &BenchRow) {
         ];
         push(out, &fields);
     };
-    let cycles = &row.cycles_per_s;
     line("safety", row.safety.state.word().to_owned(), None, None);
     line("valid", row.valid.to_string(), None, None);
     line("rounds", row.rounds.to_string(), None, None);
@@ -58,34 +71,21 @@ fn bench(out: &mut String, row: &BenchRow) {
     if super::cells::is_void(row) {
         return;
     }
-    line(
-        "cycles_per_s",
-        number(Some(cycles.median)),
-        cycles.low,
-        cycles.high,
-    );
-    for (name, quantiles) in [
-        ("acquire", Some(&row.acquire_ns)),
-        ("release", Some(&row.release_ns)),
-        ("handoff", row.handoff_ns.as_ref()),
-    ] {
-        for (quantile, value) in quantiles.into_iter().flat_map(named) {
-            line(
-                &format!("{name}_{quantile}_ns"),
-                value.map_or(String::new(), |ns| ns.to_string()),
-                None,
-                None,
-            );
+    for (figure, latencies) in FIGURES {
+        let found = (figure.of)(row);
+        let value = number(found.map(|found| found.median));
+        let (low, high) = found.map_or((None, None), |found| (found.low, found.high));
+        line(figure.name, value, low, high);
+        for latency in latencies {
+            let Some(quantiles) = (latency.of)(row) else {
+                continue;
+            };
+            for (name, quantile) in QUANTILES {
+                let ns = quantile.of(quantiles);
+                let value = ns.map_or(String::new(), |ns| ns.to_string());
+                line(&format!("{}_{name}_ns", latency.name), value, None, None);
+            }
         }
-    }
-    for (name, value) in [
-        ("commands_per_cycle", row.commands_per_cycle),
-        ("server_calls_per_cycle", row.server_calls_per_cycle),
-        ("server_cpu_us_per_cycle", row.server_cpu_us_per_cycle),
-        ("client_cpu_us_per_cycle", row.client_cpu_us_per_cycle),
-        ("jain", Some(row.jain)),
-    ] {
-        line(name, number(value), None, None);
     }
 }
 
@@ -124,16 +124,6 @@ fn scenario(out: &mut String, result: &ScenarioResult) {
             line(&format!("{operation}_{ending}"), count.to_string());
         }
     }
-}
-
-fn named(quantiles: &Quantiles) -> [(&'static str, Option<u64>); 5] {
-    [
-        ("p50", quantiles.p50),
-        ("p90", quantiles.p90),
-        ("p99", quantiles.p99),
-        ("p999", quantiles.p999),
-        ("max", quantiles.max),
-    ]
 }
 
 fn number(value: Option<f64>) -> String {

@@ -3,18 +3,16 @@
 //! The page's layout is `templates/report.html`; here is only what it shows, as finished strings.
 
 mod bench;
-mod measures;
 mod overview;
 mod scenario;
-mod table;
 
 use askama::Template;
 
 use self::bench::{BenchView, NamedChart, SweepView, named};
 use self::overview::{Configuration, Grid};
 use self::scenario::ScenarioView;
-use self::table::TableView;
 use super::charts;
+use super::table::{self, Head, Table};
 use super::{Exporter, ReportError, cells};
 use crate::run::{Outcome, Run};
 use crate::svg;
@@ -75,10 +73,10 @@ struct Page<'a> {
     fairness: Option<NamedChart>,
     price: Option<String>,
     unplaced: String,
-    bench_heads: [(&'static str, &'static str, bool); 9],
+    bench_heads: Vec<Head>,
     rows: Vec<BenchView>,
     bench_charts: Vec<NamedChart>,
-    bench_tables: Vec<TableView>,
+    bench_tables: Vec<Table>,
     sweeps: Vec<SweepView>,
     configuration: Configuration,
     differences: Vec<[String; 4]>,
@@ -132,10 +130,10 @@ impl<'a> Page<'a> {
             fairness: charts::fairness(run).map(|chart| named(&chart, "fairness")),
             price: charts::price(run).map(|chart| chart.inline("price")),
             unplaced: charts::unplaced(run).join(", "),
-            bench_heads: bench::HEADS,
+            bench_heads: table::bench_heads(),
             rows: run.rows.iter().map(BenchView::new).collect(),
             bench_charts: bench::charts(run),
-            bench_tables: measures::tables(run),
+            bench_tables: table::groups(run),
             sweeps: bench::sweeps(run),
             configuration: overview::configuration(run),
             differences: run
@@ -306,19 +304,7 @@ fn warnings(run: &Run) -> Vec<String> {
     }
     warnings.extend(run.warnings.iter().cloned());
     for row in &run.rows {
-        let place = row.title();
-        if cells::is_void(row) {
-            warnings.push(format!(
-                "{place}: void, the lock was not safe while it was measured"
-            ));
-        } else if !row.valid {
-            let why = if row.why_invalid.is_empty() {
-                "invalid".to_owned()
-            } else {
-                row.why_invalid.join("; ")
-            };
-            warnings.push(format!("{place}: {why}"));
-        }
+        warnings.extend(cells::why_invalid(row).map(|why| format!("{}: {why}", row.title())));
     }
     for result in &run.scenarios {
         for fault in result.faults.iter().filter(|fault| !fault.bit) {

@@ -1,7 +1,9 @@
-//! Turns a run into Markdown, as for the summary of a CI job or a comment on a change.
+//! Markdown, as for the summary of a CI job or a comment on a change.
 
 use super::cells::{self, printable};
+use super::table::{self as tables, bench as bench_cells};
 use super::{Exporter, ReportError, measures};
+use crate::figure::BENCH;
 use crate::run::{Outcome, Run};
 use crate::units;
 use crate::verdict::CLASSES;
@@ -117,45 +119,32 @@ fn rows(out: &mut String, run: &Run) {
         return;
     }
     out.push_str("\n## Benchmarks\n\n");
-    let head = [
-        "subject",
-        "topology",
-        "workload",
-        "tasks",
-        "cycles/s",
-        "range",
-        "acquire p50",
-        "acquire p99",
-        "hand-off p50",
-        "commands",
-        "server CPU µs",
-        "Jain",
-        "safety",
-        "validity",
-    ];
-    table(
-        out,
-        &head,
-        run.rows.iter().map(|row| {
-            let cells = cells::bench(row);
-            vec![
-                row.subject.clone(),
-                row.topology.clone(),
-                row.workload.clone(),
-                row.tasks.to_string(),
-                cells.cycles,
-                cells.interval,
-                cells.acquire_p50,
-                cells.acquire_p99,
-                cells.handoff_p50,
-                cells.commands,
-                cells.server_cpu,
-                cells.jain,
-                cells.safety,
-                cells.validity,
-            ]
-        }),
-    );
+    let mut head = vec!["subject", "topology", "workload", "tasks"];
+    head.extend(BENCH.iter().map(|figure| figure.head));
+    head.insert(5, "range");
+    head.extend(["safety", "validity"]);
+    let rows = run.rows.iter().map(|row| {
+        let mut cells = bench_cells(row);
+        let range = std::mem::take(&mut cells[0].small);
+        let mut words = vec![
+            row.subject.clone(),
+            row.topology.clone(),
+            row.workload.clone(),
+            row.tasks.to_string(),
+        ];
+        words.extend(cells.into_iter().map(|cell| cell.words));
+        words.insert(5, range);
+        words.push(cells::safety(row));
+        words.push(if row.valid {
+            "✓ valid".to_owned()
+        } else if row.why_invalid.is_empty() {
+            "✗ invalid".to_owned()
+        } else {
+            format!("✗ {}", row.why_invalid.join("; "))
+        });
+        words
+    });
+    table(out, &head, rows);
 }
 
 /// What each row says beyond the table, folded away.
@@ -189,34 +178,9 @@ fn sweeps(out: &mut String, run: &Run) {
             cell(&sweep.topology),
             cell(&sweep.workload)
         ));
-        let head = [
-            sweep.over.as_str(),
-            "cycles/s",
-            "p50",
-            "p99",
-            "hand-off p50",
-            "commands",
-            "server CPU µs",
-            "",
-        ];
-        let time = |ns: Option<u64>| ns.map_or("–".to_owned(), units::duration);
-        let figure = |value: Option<f64>| value.map_or("–".to_owned(), units::figure);
-        table(
-            out,
-            &head,
-            sweep.points.iter().map(|point| {
-                vec![
-                    units::figure(point.level),
-                    units::figure(point.cycles_per_s.median),
-                    time(point.latency_ns.p50),
-                    time(point.latency_ns.p99),
-                    time(point.handoff_p50_ns),
-                    figure(point.commands_per_cycle),
-                    figure(point.server_cpu_us_per_cycle),
-                    if point.valid { "" } else { "✗" }.to_owned(),
-                ]
-            }),
-        );
+        let (heads, rows) = tables::sweep(sweep).plain();
+        let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
+        table(out, &heads, rows.into_iter());
         for line in measures::conclusions(sweep) {
             out.push_str(&format!("\n{}\n", cell(&line)));
         }

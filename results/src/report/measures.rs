@@ -1,6 +1,7 @@
 //! Turns what a benchmark row says beyond its rate and latencies into short lines for a terminal.
 
 use super::cells::{is_void, printable};
+use super::table;
 use crate::measures::{Interval, LoadShape, Measures, Pacing, Passing, Renewal, Sweep};
 use crate::run::{BenchRow, Quantiles};
 use crate::units;
@@ -104,7 +105,7 @@ fn passed(passing: &Passing) -> Vec<String> {
     let figure = |value: Option<f64>| value.map_or("–".to_owned(), units::figure);
     vec![
         format!(
-            "hand-off: {} to another, {} to itself; told and woken {} after the release was answered; each {} commands, {} µs of server; \
+            "hand-off: {} to another, {} to itself; notify to grant {} after the release was answered; each {} commands, {} µs of server; \
              {} commands wasted per grant",
             units::count(passing.to_another),
             units::count(passing.to_itself),
@@ -284,55 +285,36 @@ fn middle_and_tail(quantiles: Option<&Quantiles>) -> String {
 
 /// A sweep: its curve as a table by level, and what follows from it.
 pub(super) fn sweep(sweep: &Sweep) -> String {
-    let mut out = format!(
-        "{} on {}, {}: {} raised\n",
-        sweep.subject, sweep.topology, sweep.workload, sweep.over
-    );
-    let head = [
-        sweep.over.as_str(),
-        "cycles/s",
-        "p50",
-        "p99",
-        "hand-off p50",
-        "commands",
-        "server µs",
-        "",
-    ];
-    let mut rows: Vec<Vec<String>> = vec![head.map(str::to_owned).to_vec()];
-    let time = |ns: Option<u64>| ns.map_or("–".to_owned(), units::duration);
-    let figure = |value: Option<f64>| value.map_or("–".to_owned(), units::figure);
-    rows.extend(sweep.points.iter().map(|point| {
-        vec![
-            units::figure(point.level),
-            units::figure(point.cycles_per_s.median),
-            time(point.latency_ns.p50),
-            time(point.latency_ns.p99),
-            time(point.handoff_p50_ns),
-            figure(point.commands_per_cycle),
-            figure(point.server_cpu_us_per_cycle),
-            if point.valid { "" } else { "✗" }.to_owned(),
-        ]
-    }));
-    let width = |column: usize| {
-        rows.iter()
-            .map(|row| row[column].chars().count())
-            .max()
-            .unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..head.len()).map(width).collect();
-    for row in &rows {
-        let cells: Vec<String> = row
-            .iter()
-            .zip(&widths)
-            .map(|(cell, width)| format!("{}{cell}", " ".repeat(width - cell.chars().count())))
-            .collect();
-        out.push_str(format!("    {}", cells.join("   ")).trim_end());
-        out.push('\n');
-    }
+    let mut out = sweep.title() + "\n";
+    let (heads, rows) = table::sweep(sweep).plain();
+    out.push_str(&aligned(heads, rows));
     for line in conclusions(sweep) {
         out.push_str(&format!("    {line}\n"));
     }
     printable_lines(&out)
+}
+
+/// Lines of cells, each as wide as the widest of its column.
+fn aligned(heads: Vec<String>, mut rows: Vec<Vec<String>>) -> String {
+    rows.insert(0, heads);
+    let length = |cell: &String| cell.chars().count();
+    let columns = 0..rows[0].len();
+    let widths: Vec<usize> = columns
+        .map(|column| {
+            rows.iter()
+                .map(|row| length(&row[column]))
+                .max()
+                .unwrap_or(0)
+        })
+        .collect();
+    let lines = rows.iter().map(|row| {
+        let cells = row.iter().zip(&widths);
+        let cells: Vec<String> = cells
+            .map(|(cell, width)| format!("{cell:>width$}"))
+            .collect();
+        format!("    {}", cells.join("   ")).trim_end().to_owned() + "\n"
+    });
+    lines.collect()
 }
 
 /// What follows from a sweep: its law, its knee.

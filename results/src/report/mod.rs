@@ -10,6 +10,7 @@ pub mod markdown;
 mod measures;
 mod recovery;
 pub mod svg;
+mod table;
 pub mod text;
 
 pub use cells::rates;

@@ -1,50 +1,32 @@
 //! Turns benchmark rows into their part of the summary: the table, what more is known of each row, and the comparisons.
 
 use super::paper::{YELLOW, paint, table};
+use crate::figure::BENCH;
 use crate::report::cells::{self, printable};
 use crate::report::measures;
+use crate::report::table::bench;
 use crate::run::Run;
 use crate::units;
 
 pub(super) fn bench_table(run: &Run, width: u16) -> String {
-    let header = [
-        "SUBJECT",
-        "cycles/s",
-        "acquire p50",
-        "p99",
-        "hand-off p50",
-        "commands",
-        "server µs",
-        "Jain",
-        "safety",
-    ];
+    let mut header = vec!["SUBJECT"];
+    header.extend(BENCH.iter().map(|figure| figure.head));
+    header.push("safety");
     let mut table = table(width, &header, 1);
     for row in &run.rows {
-        let cells = cells::bench(row);
-        let cycles = if cells.interval.is_empty() {
-            cells.cycles
-        } else {
-            format!("{}\n{}", cells.cycles, cells.interval)
-        };
-        table.add_row([
-            format!(
-                "{}\n{}",
-                printable(&row.subject),
-                unbroken(&printable(&row.place()), row.tasks)
-            ),
-            cycles,
-            cells.acquire_p50.replace(' ', "\u{a0}"),
-            cells.acquire_p99.replace(' ', "\u{a0}"),
-            cells.handoff_p50.replace(' ', "\u{a0}"),
-            cells.commands,
-            cells.server_cpu,
-            cells.jain,
-            format!(
-                "{}{}",
-                cells.safety.replace(' ', "\u{a0}"),
-                if row.valid { "" } else { "\n✗ invalid" }
-            ),
-        ]);
+        let place = unbroken(&printable(&row.place()), row.tasks);
+        let mut words = vec![format!("{}\n{place}", printable(&row.subject))];
+        words.extend(bench(row).into_iter().map(|cell| {
+            let figure = cell.words.replace(' ', "\u{a0}");
+            if cell.small.is_empty() {
+                figure
+            } else {
+                format!("{figure}\n{}", cell.small)
+            }
+        }));
+        let invalid = if row.valid { "" } else { "\n✗ invalid" };
+        words.push(cells::safety(row).replace(' ', "\u{a0}") + invalid);
+        table.add_row(words);
     }
     format!(
         "{table}\n\ncycles/s: median and range over rounds; commands: sent by clients per cycle; server µs: CPU of all servers per cycle"
@@ -100,24 +82,12 @@ fn wrapped(line: &str, width: usize) -> String {
 
 pub(super) fn invalid(run: &Run) -> String {
     let mut out = String::new();
-    for row in run
-        .rows
-        .iter()
-        .filter(|row| !row.valid || cells::is_void(row))
-    {
-        let why = if cells::is_void(row) {
-            "void: the lock was not safe while it was measured".to_owned()
-        } else if row.why_invalid.is_empty() {
-            "invalid".to_owned()
-        } else {
-            row.why_invalid.join("; ")
-        };
-        let place = row.title();
-        out.push_str(&paint(
-            YELLOW,
-            &format!("! {}: {}", printable(&place), printable(&why)),
-        ));
-        out.push('\n');
+    for row in &run.rows {
+        if let Some(why) = cells::why_invalid(row) {
+            let line = format!("! {}: {}", printable(&row.title()), printable(&why));
+            out.push_str(&paint(YELLOW, &line));
+            out.push('\n');
+        }
     }
     out
 }
