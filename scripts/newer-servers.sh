@@ -1,9 +1,10 @@
 #!/bin/sh
-# Turns a directory into one with the servers whose commands Debian's stable releases do not have yet: Redis and Valkey as Debian's
-# unstable and experimental have them. Nothing is installed: each server runs on libraries of its own from the same directory.
+# Fetches the servers whose commands Debian's stable releases do not have yet: Redis and Valkey from Debian's unstable and experimental.
+# Nothing is installed: each server runs on libraries of its own from the same directory.
 #
 # usage: newer-servers.sh DIRECTORY     prints the value for LOCK_CORE_NEWER_SERVER: both programs, with `:` between them.
-# Exits with 69 if the archive cannot be reached or a server does not start.
+# The archive is the one that this machine's package sources name; DEBIAN_ARCHIVE=URL names another, or one where they name none (Ubuntu).
+# Exits with 69 if there is no archive, it cannot be reached, or a server does not start.
 set -eu
 
 fail() {
@@ -21,11 +22,15 @@ case $(uname -m) in
     *) fail "no packages for $(uname -m) are known here" ;;
 esac
 
+# What apt itself makes of its sources, whatever their format. The archive of security updates has a path of its own.
+archive=${DEBIAN_ARCHIVE:-$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | grep '/debian/*$' | head -n 1)}
+[ -n "$archive" ] || fail 'no package source of this machine is a Debian archive; name one: DEBIAN_ARCHIVE=URL'
+
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 signed=''
 [ ! -e "$keyring" ] || signed="[signed-by=$keyring] "
 for suite in sid experimental; do
-    printf 'deb %shttp://deb.debian.org/debian %s main\n' "$signed" "$suite"
+    printf 'deb %s%s %s main\n' "$signed" "$archive" "$suite"
 done >"$dir/sources.list"
 apt() {
     program=$1
@@ -33,7 +38,7 @@ apt() {
     "$program" -o Dir::Etc::SourceList="$dir/sources.list" -o Dir::Etc::SourceParts=/dev/null -o Dir::State::Lists="$dir/lists" \
         -o Dir::Cache="$dir/cache" -o APT::Sandbox::User=root -o APT::Get::List-Cleanup=false "$@"
 }
-apt apt-get update -qq >&2 || fail 'the Debian archive cannot be reached'
+apt apt-get update -qq >&2 || fail "the Debian archive $archive cannot be reached"
 
 libraries='libc6 libssl3t64 libsystemd0 libjemalloc2 libstdc++6 libgcc-s1 libcap2 libatomic1 zlib1g
     liblzf1 liblzma5 libzstd1 liblz4-1 libgcrypt20 liblua5.1-0 lua-cjson lua-bitop libhiredis1.1.0'
