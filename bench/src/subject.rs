@@ -195,28 +195,23 @@ pub enum ClientEvent {
 
 /// A subject that could not be found, started or connected.
 #[derive(Debug, Clone, thiserror::Error)]
-#[error("{message}")]
-pub struct SubjectError {
-    /// What, and the remedy.
-    pub message: String,
+pub enum SubjectError {
+    /// Something the user has to fix: a name, a URL, a kind on the wrong target.
+    #[error("{0}")]
+    Usage(String),
     /// No server answered (exit 69).
-    pub unreachable: bool,
+    #[error("{0}")]
+    Unreachable(String),
 }
 
 impl SubjectError {
     /// Something the user has to fix: a name, a URL, a kind on the wrong target.
     pub fn usage(message: impl Into<String>) -> Self {
-        SubjectError {
-            message: message.into(),
-            unreachable: false,
-        }
+        SubjectError::Usage(message.into())
     }
 
     /// No server answered.
     pub fn unreachable(message: impl Into<String>) -> Self {
-        SubjectError {
-            message: message.into(),
-            unreachable: true,
-        }
+        SubjectError::Unreachable(message.into())
     }
 }

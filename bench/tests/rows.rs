@@ -9,6 +9,7 @@ use std::{
 
 use bench::driver::{BenchPlan, Hooks, run, run_subjects};
 use bench::exec::ExecSubject;
+use bench::subject::SubjectError;
 use cluster_config::{Data, TopologyKind};
 use results::verdict::State;
 use support::{driver_program, lab_of};
@@ -248,5 +249,5 @@ async fn a_target_that_is_not_there_is_an_error() {
     )
     .await
     .unwrap_err();
-    assert!(error.unreachable, "{error}");
+    assert!(matches!(error, SubjectError::Unreachable(_)), "{error}");
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bench::{
     inside::LoadRequest,
-    subject::{AcquireEnd, ClientEvent, ReleaseEnd, Subject},
+    subject::{AcquireEnd, ClientEvent, ReleaseEnd, Subject, SubjectError},
 };
 use cluster_config::TopologyKind;
 use serde_json::{Value, json};
@@ -163,14 +163,14 @@ async fn a_dead_server_is_told_apart_from_a_wrong_name() {
     else {
         panic!("connected to nothing");
     };
-    assert!(error.unreachable, "{error}");
+    assert!(matches!(error, SubjectError::Unreachable(_)), "{error}");
     let Err(error) = driver("serve baseline:set-nx-px")
         .connect(&to("redlock://127.0.0.1:1"))
         .await
     else {
         panic!("connected to nothing");
     };
-    assert!(!error.unreachable, "{error}");
+    assert!(matches!(error, SubjectError::Usage(_)), "{error}");
 }
 
 /// The whole way: harness, process, pipe, driver, server, and the loss of the lock back to the caller.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bench::{
     driver::{BenchPlan, Hooks, Leasing, run},
+    subject::SubjectError,
     workload::{self, Arrivals, AsksWished, Pace, WORKLOADS},
 };
 use cluster_config::TopologyKind;
@@ -201,7 +202,7 @@ async fn a_lock_that_cannot_be_asked_so_is_wrong_usage() {
     plan.subjects = vec!["lock-core:fair".into()];
     let error = run(&plan, &Hooks::default()).await.unwrap_err();
     assert!(
-        !error.unreachable && error.message.contains("lock-core:multi"),
+        matches!(error, SubjectError::Usage(_)) && error.to_string().contains("lock-core:multi"),
         "{error}"
     );
 }
@@ -274,7 +275,7 @@ async fn a_workload_with_its_own_rhythm_takes_no_rate() {
     plan.workloads = vec!["herd".into()];
     let error = run(&plan, &Hooks::default()).await.unwrap_err();
     assert!(
-        !error.unreachable && error.message.contains("rhythm of its own"),
+        matches!(error, SubjectError::Usage(_)) && error.to_string().contains("rhythm of its own"),
         "{error}"
     );
 }

@@ -180,7 +180,7 @@ pub async fn run_scenario(plan: &Plan, options: &RunOptions) -> Result<ScenarioR
         // Dropping a start under way ends the servers that it has started.
         () = cancelled(&mut cancel) => return Ok(nothing(plan)),
         deployment = options.provisioner.up(&plan.topology, &up) => deployment.map_err(|error| RunError {
-            missing: error.missing,
+            missing: matches!(error, cluster_config::ClusterError::Missing(_)),
             usage: false,
             message: error.to_string(),
         })?,
@@ -295,8 +295,8 @@ async fn record(
         () = cancelled(cancel) => None,
         connected = clients.connect() => Some(connected.map_err(|error| RunError {
             message: error.to_string(),
-            missing: error.unreachable,
-            usage: !error.unreachable,
+            missing: matches!(error, bench::subject::SubjectError::Unreachable(_)),
+            usage: matches!(error, bench::subject::SubjectError::Usage(_)),
         })?),
     };
     let Some(connected) = connected else {

@@ -13,6 +13,7 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::Path;
 use std::time::Duration;
 
+use cluster_config::children;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
 /// What a page is called among a process's mappings.
@@ -223,19 +224,6 @@ fn cut_below(dir: &Path, durable: &BTreeMap<u64, u64>, cut: &mut Cut) -> io::Res
 
 fn memory(name: &str) -> io::Result<File> {
     Ok(File::from(memfd_create(name, MFdFlags::MFD_CLOEXEC)?))
-}
-
-/// The processes that a process has started and not yet waited for.
-fn children(pid: u32) -> Vec<u32> {
-    let tasks = fs::read_dir(format!("/proc/{pid}/task"));
-    let tasks = tasks.into_iter().flatten().flatten();
-    let lists = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
-    lists
-        .flat_map(|list| {
-            let pids = list.split_whitespace().filter_map(|pid| pid.parse().ok());
-            pids.collect::<Vec<_>>()
-        })
-        .collect()
 }
 
 /// The name by which other processes of this user open a file of ours, as long as we live.

@@ -207,7 +207,7 @@ mod tests {
             .dial(Role::Master, address, Path::new(&dir))
             .check()
             .unwrap_err()
-            .message;
+            .to_string();
         assert!(message.contains("shorter by 15 bytes"), "{message}");
     }
 }

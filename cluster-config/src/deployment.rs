@@ -168,10 +168,13 @@ impl Deployment {
         let answers = wire::ask_all(&node.dial, commands, timeout).await;
         match answers {
             Ok(values) => Ok(values.iter().map(wire::text).collect()),
-            Err(failure) => Err(ClusterError {
-                refused: failure.refused,
-                ..ClusterError::new(format!("{} ({}): {failure}", node.name, node.address))
-            }),
+            Err(failure) => {
+                let message = format!("{} ({}): {failure}", node.name, node.address);
+                Err(match failure {
+                    wire::Failure::Refused(_) => ClusterError::Refused(message),
+                    _ => ClusterError::Other(message),
+                })
+            }
         }
     }
 

@@ -1,33 +1,29 @@
-//! Turns what went wrong with servers into one message: which node, what, the end of its log, and the remedy.
+//! What can go wrong with servers, by what a caller does about it.
 
-/// An error of a provisioner or of a running deployment.
+/// An error of a provisioner or of a running deployment. Its text is the whole message, ready to print: which node, what happened, the
+/// remedy, and several lines when a log is quoted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
 #[non_exhaustive]
-pub struct ClusterError {
-    /// The whole message, ready to print; several lines when a log is quoted.
-    pub message: String,
+pub enum ClusterError {
     /// A package, a binary or an engine is missing or too old (exit code 69).
-    pub missing: bool,
+    #[error("{0}")]
+    Missing(String),
     /// Nobody listens at the node's address: what was to be sent there was certainly not.
-    pub refused: bool,
+    #[error("{0}")]
+    Refused(String),
+    /// Anything else.
+    #[error("{0}")]
+    Other(String),
 }
 
 impl ClusterError {
-    /// An error of any other kind than a missing package.
+    /// An error of which a caller can only print the message.
     pub fn new(message: impl Into<String>) -> Self {
-        ClusterError {
-            message: message.into(),
-            missing: false,
-            refused: false,
-        }
+        ClusterError::Other(message.into())
     }
 
     /// A package, a binary or an engine that this machine lacks.
     pub fn missing(message: impl Into<String>) -> Self {
-        ClusterError {
-            missing: true,
-            ..ClusterError::new(message)
-        }
+        ClusterError::Missing(message.into())
     }
 }

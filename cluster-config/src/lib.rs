@@ -53,7 +53,7 @@ pub use error::ClusterError;
 pub use external::{External, ExternalTarget, Handshake, SecureStream, Secured, resolve_host};
 pub use isolate::{Isolation, PacketEffect, PacketGuard, isolate, isolation};
 pub use node::{Data, Node, Party, Role};
-pub use proc_fs::ProcessId;
+pub use proc_fs::{ProcessId, children, local_addresses, process_state};
 pub use process::Process;
 pub use provisioner::{Links, Provisioner, UpOptions};
 pub use proxy::{LinkEffect, LinkFault, LinkGuard, LinkTable, MessageWatch, Pattern};

@@ -118,7 +118,10 @@ mod tests {
     fn two_reservations_at_once_share_no_port() {
         let first = reserve(None, 2, loopback).unwrap();
         let error = reserve(Some(first.port), 2, loopback).unwrap_err();
-        assert!(error.message.contains(&first.port.to_string()), "{error}");
+        assert!(
+            error.to_string().contains(&first.port.to_string()),
+            "{error}"
+        );
         let overlapping = reserve(Some(first.port - 1), 2, loopback);
         assert!(overlapping.is_err());
     }
@@ -133,7 +136,7 @@ mod tests {
     fn a_port_on_which_somebody_listens_is_named() {
         let port = reserve(None, 2, loopback).unwrap().port;
         let _somebody = TcpListener::bind(loopback(port)[0]).unwrap();
-        let message = reserve(Some(port), 2, loopback).unwrap_err().message;
+        let message = reserve(Some(port), 2, loopback).unwrap_err().to_string();
         assert!(message.contains(&format!("127.0.0.11:{port}")), "{message}");
         assert!(message.contains("give another port"), "{message}");
     }

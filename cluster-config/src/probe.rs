@@ -186,10 +186,11 @@ impl Prober {
         match wire::send(&mut connection, &args, timeout).await {
             Ok(value) => Ok(value),
             Err(failure) => {
-                if !failure.answered {
+                let answered = matches!(failure, wire::Failure::Answered(_));
+                if !answered {
                     self.connections.lock().unwrap().remove(&dial.address);
                 }
-                Err(failure.answered)
+                Err(answered)
             }
         }
     }

@@ -1,6 +1,13 @@
-//! Reads what Linux says about a process: its state, when it started, its environment.
+//! What Linux says about processes and their sockets in `/proc`: the one reader of cluster-config and chaos.
+//!
+//! Ours and not the crate procfs: that reads only on Linux, so that every caller would need a second form for other systems, and the five
+//! small files below take fewer lines than its calls and its errors do. `bench` may not import this crate; it reads the machine's
+//! counters, which are other files.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 
 /// A process that cannot be mistaken for a later one with the same number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -14,11 +21,8 @@ pub struct ProcessId {
 impl ProcessId {
     /// The process with this number now, if any.
     pub fn of(pid: u32) -> Option<ProcessId> {
-        let stat = Stat::read(pid)?;
-        Some(ProcessId {
-            pid,
-            start_tick: stat.start_tick,
-        })
+        let start_tick = Stat::read(pid)?.start_tick;
+        Some(ProcessId { pid, start_tick })
     }
 
     /// This process.
@@ -35,48 +39,137 @@ impl ProcessId {
     /// Whether it was started with `name=value` in its environment.
     pub fn has_variable(self, name: &str, value: &str) -> bool {
         let wanted = format!("{name}={value}");
-        fs::read(format!("/proc/{}/environ", self.pid)).is_ok_and(|environ| {
-            environ
-                .split(|byte| *byte == 0)
-                .any(|entry| entry == wanted.as_bytes())
+        fs::read(file(self.pid, "environ")).is_ok_and(|environ| {
+            let mut entries = environ.split(|byte| *byte == 0);
+            entries.any(|entry| entry == wanted.as_bytes())
         })
     }
 }
 
+/// The state letter of a process (`R`, `S`, `T`, …); `None` if it is gone, or dead and not yet reaped.
+pub fn process_state(pid: u32) -> Option<char> {
+    let stat = Stat::read(pid)?;
+    (!stat.is_dead()).then_some(stat.state)
+}
+
+/// The processes that a process has started and not yet waited for.
+pub fn children(pid: u32) -> Vec<u32> {
+    let tasks = fs::read_dir(file(pid, "task"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    let lists = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
+    let words = lists.collect::<Vec<_>>().join(" ");
+    words.split_whitespace().flat_map(str::parse).collect()
+}
+
+/// The local addresses of a process's IPv4 connections.
+pub fn local_addresses(pid: u32) -> BTreeSet<SocketAddr> {
+    let inodes = socket_inodes(pid);
+    let own = tcp_sockets().into_iter();
+    own.filter(|socket| inodes.contains(&socket.inode))
+        .map(|socket| socket.local)
+        .collect()
+}
+
+/// A TCP socket of IPv4, or of IPv6 with an IPv4 address in it: a program that uses IPv6 for everything, as Java does, has those.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TcpSocket {
+    pub(crate) local: SocketAddr,
+    pub(crate) remote: SocketAddr,
+    /// 0 if no process holds it any more.
+    pub(crate) inode: u64,
+}
+
+/// Every TCP socket in this network.
+pub(crate) fn tcp_sockets() -> Vec<TcpSocket> {
+    let tables = ["/proc/net/tcp", "/proc/net/tcp6"];
+    let tables = tables.map(|path| fs::read_to_string(path).unwrap_or_default());
+    let lines = tables.iter().flat_map(|table| table.lines());
+    lines.filter_map(tcp_socket).collect()
+}
+
+fn tcp_socket(line: &str) -> Option<TcpSocket> {
+    // Number, local and remote address, state, queues, timer, retransmits, user, timeout, inode.
+    let mut fields = line.split_whitespace().skip(1);
+    Some(TcpSocket {
+        local: address(fields.next()?)?,
+        remote: address(fields.next()?)?,
+        inode: fields.nth(6)?.parse().ok()?,
+    })
+}
+
+/// `0100007F:9C40` is 127.0.0.1:40000; an IPv4 address inside an IPv6 one stands in its last eight digits.
+fn address(hex: &str) -> Option<SocketAddr> {
+    let (ip, port) = hex.split_once(':')?;
+    let ip = u32::from_str_radix(ip.get(ip.len().checked_sub(8)?..)?, 16).ok()?;
+    let port = u16::from_str_radix(port, 16).ok()?;
+    Some((Ipv4Addr::from(ip.to_le_bytes()), port).into())
+}
+
+/// The sockets that a process holds.
+pub(crate) fn socket_inodes(pid: u32) -> BTreeSet<u64> {
+    let entries = fs::read_dir(file(pid, "fd"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    entries
+        .filter_map(|entry| {
+            let link = fs::read_link(entry.path()).ok()?;
+            let inode = link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?;
+            inode.parse().ok()
+        })
+        .collect()
+}
+
+/// Every process and its parent.
+pub(crate) fn parents() -> BTreeMap<u32, u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| {
+            let pid = entry.file_name().to_str()?.parse().ok()?;
+            Some((pid, Stat::read(pid)?.parent))
+        })
+        .collect()
+}
+
+fn file(pid: u32, name: &str) -> PathBuf {
+    format!("/proc/{pid}/{name}").into()
+}
+
 /// What `/proc/<pid>/stat` says, as far as it is of use here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Stat {
-    pub(crate) state: char,
-    pub(crate) parent: u32,
-    pub(crate) start_tick: u64,
+struct Stat {
+    state: char,
+    parent: u32,
+    start_tick: u64,
 }
 
 impl Stat {
-    pub(crate) fn read(pid: u32) -> Option<Stat> {
-        parse_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+    fn read(pid: u32) -> Option<Stat> {
+        parse_stat(&fs::read_to_string(file(pid, "stat")).ok()?)
     }
 
-    pub(crate) fn is_dead(&self) -> bool {
+    fn is_dead(&self) -> bool {
         matches!(self.state, 'Z' | 'X')
     }
 }
 
 fn parse_stat(text: &str) -> Option<Stat> {
     // The second field is the program's name in parentheses and may itself hold blanks and parentheses.
-    let mut fields = text.get(text.rfind(')')? + 1..)?.split_whitespace();
-    let state = fields.next()?.chars().next()?;
-    let parent = fields.next()?.parse().ok()?;
-    // State is field 3 and the parent field 4; 17 more lie between it and field 22.
-    let start_tick = fields.nth(17)?.parse().ok()?;
+    let mut fields = text.rsplit_once(')')?.1.split_whitespace();
     Some(Stat {
-        state,
-        parent,
-        start_tick,
+        state: fields.next()?.chars().next()?,
+        parent: fields.next()?.parse().ok()?,
+        // State is field 3 and the parent field 4; 17 more lie between it and field 22.
+        start_tick: fields.nth(17)?.parse().ok()?,
     })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::{TcpListener, TcpStream};
+
     use super::*;
 
     #[test]
@@ -98,5 +191,30 @@ mod tests {
             ..own
         };
         assert!(!earlier.is_alive());
+    }
+
+    #[test]
+    fn the_connections_of_a_process_are_found() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let found = local_addresses(std::process::id());
+        assert!(found.contains(&stream.local_addr().unwrap()), "{found:?}");
+    }
+
+    #[test]
+    fn both_kernel_tables_are_understood() {
+        let four = " 0: 0100007F:9C40 0B01007F:4268 01 00000000:00000000 00:00000000 00000000  1000        0 4711 1";
+        let six = four
+            .replace("0100007F:9C40", "0000000000000000FFFF00000100007F:9C40")
+            .replace("0B01007F:4268", "0000000000000000FFFF00000B01007F:4268");
+        for line in [four, &six] {
+            let expected = TcpSocket {
+                local: "127.0.0.1:40000".parse().unwrap(),
+                remote: "127.0.1.11:17000".parse().unwrap(),
+                inode: 4711,
+            };
+            assert_eq!(tcp_socket(line), Some(expected));
+        }
+        assert_eq!(tcp_socket("  sl  local_address rem_address   st"), None);
     }
 }

@@ -261,7 +261,10 @@ mod tests {
         );
         let error = Server::find("redis-7.999").unwrap_err();
         assert!(
-            error.missing && error.message.contains(&format!("redis-{}", usual.version)),
+            matches!(error, ClusterError::Missing(_))
+                && error
+                    .to_string()
+                    .contains(&format!("redis-{}", usual.version)),
             "{error}"
         );
     }
@@ -276,13 +279,16 @@ mod tests {
     #[test]
     fn an_absent_server_names_the_remedy_and_counts_as_missing() {
         let error = Server::find("/nowhere/redis-server").unwrap_err();
-        assert!(error.missing);
-        assert!(error.message.contains("/nowhere/redis-server"), "{error}");
+        assert!(matches!(error, ClusterError::Missing(_)));
+        assert!(
+            error.to_string().contains("/nowhere/redis-server"),
+            "{error}"
+        );
     }
 
     #[test]
     fn a_program_that_is_no_server_counts_as_missing() {
         let error = Server::find("/bin/true").unwrap_err();
-        assert!(error.missing, "{error}");
+        assert!(matches!(error, ClusterError::Missing(_)), "{error}");
     }
 }

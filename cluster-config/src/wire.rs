@@ -1,6 +1,5 @@
 //! Sends a few commands to one node and turns its answers into values or one-line reasons; never waits without a bound.
 
-use std::fmt;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
@@ -10,49 +9,35 @@ use tokio::net::TcpStream;
 use crate::Secured;
 use crate::access::Dial;
 
-/// Why there is no value.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Failure {
-    /// The server answered, with an error; otherwise the command's fate is open.
-    pub(crate) answered: bool,
+/// Why there is no value, with the reason in words.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Failure {
     /// Nobody listens at the address: nothing was sent.
-    pub(crate) refused: bool,
-    reason: String,
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.reason)
-    }
+    #[error("{0}")]
+    Refused(String),
+    /// The command's fate is open.
+    #[error("{0}")]
+    Silent(String),
+    /// The server answered with an error.
+    #[error("{0}")]
+    Answered(String),
 }
 
 impl From<Failure> for String {
     fn from(failure: Failure) -> String {
-        failure.reason
+        failure.to_string()
     }
 }
 
 fn silent(reason: impl ToString) -> Failure {
-    Failure {
-        answered: false,
-        refused: false,
-        reason: reason.to_string(),
-    }
-}
-
-fn answered(error: redis::RedisError) -> Failure {
-    Failure {
-        answered: true,
-        refused: false,
-        reason: error.to_string(),
-    }
+    Failure::Silent(reason.to_string())
 }
 
 /// A connection that did not come about.
 fn unopened(error: &redis::RedisError) -> Failure {
-    Failure {
-        refused: error.is_connection_refusal(),
-        ..silent(error)
+    match error.is_connection_refusal() {
+        true => Failure::Refused(error.to_string()),
+        false => silent(error),
     }
 }
 
@@ -115,10 +100,13 @@ pub(crate) async fn send(
         command.arg(arg);
     }
     match tokio::time::timeout(timeout, connection.send_packed_command(&command)).await {
-        Ok(Ok(Value::ServerError(error))) => Err(answered(error.into())),
+        Ok(Ok(Value::ServerError(error))) => {
+            let error = redis::RedisError::from(error);
+            Err(Failure::Answered(error.to_string()))
+        }
         Ok(Ok(value)) => Ok(value),
         // What has a code came from the server (`-READONLY …`); the rest is the connection's own.
-        Ok(Err(error)) if error.code().is_some() => Err(answered(error)),
+        Ok(Err(error)) if error.code().is_some() => Err(Failure::Answered(error.to_string())),
         Ok(Err(error)) => Err(silent(error)),
         Err(_) => Err(silent(format!("no answer within {timeout:?}"))),
     }

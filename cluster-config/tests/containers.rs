@@ -9,8 +9,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use cluster_config::{
-    Container, ContainerNetwork, LinkFault, Links, Party, Provisioner, Topology, TopologyKind,
-    UpOptions, down_by_id, running, sweep,
+    ClusterError, Container, ContainerNetwork, LinkFault, Links, Party, Provisioner, Topology,
+    TopologyKind, UpOptions, down_by_id, running, sweep,
 };
 use support::{engine, eventually, scratch};
 
@@ -252,7 +252,9 @@ async fn proxied_links_are_refused_where_no_link_passes_this_machine() {
         .await
         .unwrap_err();
     assert!(
-        refused.message.contains("no proxy can be put into them"),
+        refused
+            .to_string()
+            .contains("no proxy can be put into them"),
         "{refused}"
     );
 }
@@ -270,10 +272,12 @@ async fn an_image_that_nobody_has_is_named_with_the_remedy() {
         .up(&topology, &UpOptions::new(dir.path()))
         .await
         .unwrap_err();
-    assert!(error.missing);
+    assert!(matches!(error, ClusterError::Missing(_)));
     assert!(
-        error.message.contains("127.0.0.1:1/nobody/has-this:latest"),
+        error
+            .to_string()
+            .contains("127.0.0.1:1/nobody/has-this:latest"),
         "{error}"
     );
-    assert!(error.message.contains("docker load"), "{error}");
+    assert!(error.to_string().contains("docker load"), "{error}");
 }

@@ -238,7 +238,7 @@ async fn detached_servers_survive_their_owner_and_end_by_id() {
     assert_eq!(servers_of(dir.path()), []);
     assert!(dir.path().join("logs/n1.log").exists());
     assert!(!dir.path().join("nodes").exists());
-    let message = down_by_id(&id).unwrap_err().message;
+    let message = down_by_id(&id).unwrap_err().to_string();
     assert!(message.contains(&id), "{message}");
 }
 

@@ -338,6 +338,6 @@ async fn clients_are_told_apart_by_the_process_that_owns_the_connection() {
 #[tokio::test]
 async fn direct_links_cannot_be_harmed() {
     let lab = lab_of(TopologyKind::Single, Links::Direct).await;
-    let message = lab.links().unwrap_err().message;
+    let message = lab.links().unwrap_err().to_string();
     assert!(message.contains("direct links"), "{message}");
 }

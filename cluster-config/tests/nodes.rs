@@ -72,7 +72,7 @@ async fn a_paused_node_is_silent_and_answers_again_when_resumed() {
     assert_eq!(roles.len(), 4);
     assert!(!roles.contains_key("n2"));
     let error = lab.command("n2", &["PING"]).await.unwrap_err();
-    assert!(!error.refused, "{error}");
+    assert!(!matches!(error, ClusterError::Refused(_)), "{error}");
     lab.resume("n2").unwrap();
     eventually("n2 answers", async || {
         lab.command("n2", &["PING"]).await.is_ok()
@@ -93,14 +93,14 @@ async fn a_paused_node_can_be_killed() {
 #[tokio::test]
 async fn what_does_not_fit_a_nodes_state_is_an_error() {
     let lab = lab_of(TopologyKind::Single, Links::Direct).await;
-    let message = lab.start("n1", Data::Keep).await.unwrap_err().message;
+    let message = lab.start("n1", Data::Keep).await.unwrap_err().to_string();
     assert!(message.contains("running already"), "{message}");
     lab.kill("n1").await.unwrap();
     let error = lab.command("n1", &["PING"]).await.unwrap_err();
-    assert!(error.refused, "{error}");
+    assert!(matches!(error, ClusterError::Refused(_)), "{error}");
     assert!(lab.kill("n1").await.is_err());
     assert!(lab.pause("n1").is_err());
-    let message = lab.kill("n9").await.unwrap_err().message;
+    let message = lab.kill("n9").await.unwrap_err().to_string();
     assert!(message.contains("nodes are n1"), "{message}");
 }
 
@@ -126,11 +126,13 @@ async fn a_wished_port_is_used_and_one_in_use_is_named_with_the_remedy() {
     let _somebody = TcpListener::bind(("127.0.0.11", free)).unwrap();
     let error = up_fails(&Topology::of(TopologyKind::Single), Some(free)).await;
     assert!(
-        error.message.contains(&format!("port {free} is in use")),
+        error
+            .to_string()
+            .contains(&format!("port {free} is in use")),
         "{error}"
     );
-    assert!(error.message.contains("give another port"), "{error}");
-    assert!(!error.missing);
+    assert!(error.to_string().contains("give another port"), "{error}");
+    assert!(!matches!(error, ClusterError::Missing(_)));
 }
 
 #[tokio::test]
@@ -138,7 +140,7 @@ async fn a_missing_binary_is_told_apart_from_other_failures() {
     let mut topology = Topology::of(TopologyKind::Single);
     topology.server = "/nowhere/redis-server".into();
     let error = up_fails(&topology, None).await;
-    assert!(error.missing, "{error}");
+    assert!(matches!(error, ClusterError::Missing(_)), "{error}");
 }
 
 #[tokio::test]
@@ -150,9 +152,9 @@ async fn a_bad_configuration_line_shows_the_end_of_the_log_and_leaves_nothing() 
         .up(&topology, &UpOptions::new(dir.path()))
         .await
         .unwrap_err();
-    assert!(error.message.contains("maxmemory plenty"), "{error}");
-    assert!(error.message.contains("remedy:"), "{error}");
-    assert!(!error.missing);
+    assert!(error.to_string().contains("maxmemory plenty"), "{error}");
+    assert!(error.to_string().contains("remedy:"), "{error}");
+    assert!(!matches!(error, ClusterError::Missing(_)));
     assert!(dir.path().join("logs/n1.log").exists());
     assert!(!dir.path().join("nodes").exists());
 }
@@ -164,7 +166,7 @@ async fn one_nodes_bad_line_names_that_node_and_takes_the_others_down() {
     far.name = Some("far".into());
     far.config.insert("maxmemory".into(), "plenty".into());
     topology.nodes.push(far);
-    let message = up_fails(&topology, None).await.message;
+    let message = up_fails(&topology, None).await.to_string();
     for part in ["far (127.0.0.12:", "logs/far.log", "maxmemory", "remedy: "] {
         assert!(message.contains(part), "{part} is not in {message}");
     }
@@ -188,7 +190,7 @@ async fn time_that_is_too_short_is_said_and_leaves_nothing() {
     let topology = Topology::of(TopologyKind::Cluster);
     let error = Process.up(&topology, &options).await.unwrap_err();
     assert!(
-        error.message.contains("was not ready within 300ms"),
+        error.to_string().contains("was not ready within 300ms"),
         "{error}"
     );
     assert!(!dir.path().join("nodes").exists());
@@ -242,6 +244,9 @@ async fn a_directory_in_use_is_refused() {
         .up(&topology, &UpOptions::new(lab.dir()))
         .await
         .unwrap_err();
-    assert!(error.message.contains("give another directory"), "{error}");
+    assert!(
+        error.to_string().contains("give another directory"),
+        "{error}"
+    );
     assert_eq!(lab.command("n1", &["PING"]).await.unwrap(), "PONG");
 }

@@ -8,8 +8,9 @@ use std::io::Write as _;
 use std::time::Duration;
 
 use cluster_config::{
-    Container, ContainerNetwork, Data, Deployment, External, ExternalTarget, LinkFault, Links,
-    Party, Process, Provisioner, Role, Server, Topology, TopologyKind, UpOptions, running,
+    ClusterError, Container, ContainerNetwork, Data, Deployment, External, ExternalTarget,
+    LinkFault, Links, Party, Process, Provisioner, Role, Server, Topology, TopologyKind, UpOptions,
+    running,
 };
 use support::wire::Wire;
 use support::{PATIENCE, engine, eventually, masters, scratch};
@@ -95,7 +96,7 @@ async fn a_node_dies_sleeps_and_comes_back(name: &str) {
     assert!(lab.kill("n1").await.is_err());
     lab.start("n1", Data::Keep).await.unwrap();
     assert_eq!(lab.command("n1", &["GET", "k"]).await.unwrap(), "v");
-    let message = lab.start("n1", Data::Keep).await.unwrap_err().message;
+    let message = lab.start("n1", Data::Keep).await.unwrap_err().to_string();
     assert!(message.contains("running already"), "{message}");
 
     lab.kill("n1").await.unwrap();
@@ -126,9 +127,9 @@ async fn a_start_that_fails_says_why(name: &str) {
         .up(&topology, &UpOptions::new(dir.path()))
         .await
         .unwrap_err();
-    assert!(failed.message.contains("maxmemory plenty"), "{failed}");
-    assert!(failed.message.contains("remedy:"), "{failed}");
-    assert!(!failed.missing);
+    assert!(failed.to_string().contains("maxmemory plenty"), "{failed}");
+    assert!(failed.to_string().contains("remedy:"), "{failed}");
+    assert!(!matches!(failed, ClusterError::Missing(_)));
     assert!(!dir.path().join("nodes").exists());
 }
 
@@ -215,7 +216,10 @@ async fn lacks(needs: Needs, test: &str) -> bool {
         Needs::Valkey => match Server::find("valkey") {
             Ok(_) => false,
             Err(error) => {
-                assert!(error.message.contains("LOCKLAB_VALKEY_SERVER"), "{error}");
+                assert!(
+                    error.to_string().contains("LOCKLAB_VALKEY_SERVER"),
+                    "{error}"
+                );
                 let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {error}");
                 true
             }
@@ -325,7 +329,7 @@ mod external {
             seen.unplug("n1").await,
         ];
         for refusal in refusals {
-            let message = refusal.unwrap_err().message;
+            let message = refusal.unwrap_err().to_string();
             assert!(message.contains("somebody else's server"), "{message}");
         }
         assert_ne!(seen.url(), theirs.url());
@@ -352,7 +356,10 @@ mod external {
         theirs.kill("n3").await.unwrap();
         let dead = theirs.nodes()[2].address.to_string();
         let error = External::find(target, urls, false).await.unwrap_err();
-        assert!(error.missing && error.message.contains(&dead), "{error}");
+        assert!(
+            matches!(error, ClusterError::Missing(_)) && error.to_string().contains(&dead),
+            "{error}"
+        );
         theirs.down().await.unwrap();
     }
 }

@@ -5,8 +5,8 @@ mod support;
 use std::time::{Duration, Instant};
 
 use cluster_config::{
-    Deployment, LinkFault, LinkFaultGuard, Links, Party, Process, Provisioner, Topology,
-    TopologyKind, UpOptions,
+    ClusterError, Deployment, LinkFault, LinkFaultGuard, Links, Party, Process, Provisioner,
+    Topology, TopologyKind, UpOptions,
 };
 use support::toxiproxy::Api;
 use support::wire::{STRANGER, Wire, new_connection_ends, node};
@@ -162,7 +162,7 @@ async fn what_a_toxiproxy_cannot_do_is_refused_and_its_absence_named() {
     let (lab, _dir) = through(&api, TopologyKind::Single).await;
     let links = [(STRANGER, node("n1"))];
     let error = lab.apply(&links, &LinkFault::Reset).await.unwrap_err();
-    assert!(error.message.contains("reset_peer"), "{error}");
+    assert!(error.to_string().contains("reset_peer"), "{error}");
     let dir = scratch();
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = nobody.local_addr().unwrap();
@@ -174,7 +174,10 @@ async fn what_a_toxiproxy_cannot_do_is_refused_and_its_absence_named() {
     };
     let topology = Topology::of(TopologyKind::Single);
     let error = Process.up(&topology, &options).await.unwrap_err();
-    assert!(error.missing, "{error}");
-    assert!(error.message.contains("toxiproxy-server -host"), "{error}");
+    assert!(matches!(error, ClusterError::Missing(_)), "{error}");
+    assert!(
+        error.to_string().contains("toxiproxy-server -host"),
+        "{error}"
+    );
     assert!(!dir.path().join("nodes").exists());
 }

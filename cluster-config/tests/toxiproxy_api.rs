@@ -153,7 +153,7 @@ async fn nothing_listens_beyond_loopback() {
         "{answer:?}"
     );
     let refused = cluster_config::Toxiproxy::listen("0.0.0.0:0".parse().unwrap()).await;
-    assert!(refused.unwrap_err().message.contains("loopback"));
+    assert!(refused.unwrap_err().to_string().contains("loopback"));
 }
 
 /// Bodies that look like what the API takes, and some that do not.

@@ -294,17 +294,12 @@ impl ExecClient {
             .await
             .map_err(SubjectError::usage)?;
         if answer.ending != "ok" {
-            return Err(SubjectError {
-                message: format!(
-                    "{} could not connect: {}",
-                    self.shared.who,
-                    error_text(&answer.body)
-                ),
-                unreachable: answer
-                    .body
-                    .get("unreachable")
-                    .and_then(Value::as_bool)
-                    .unwrap_or(false),
+            let why = error_text(&answer.body);
+            let message = format!("{} could not connect: {why}", self.shared.who);
+            let unreachable = answer.body.get("unreachable").and_then(Value::as_bool);
+            return Err(match unreachable {
+                Some(true) => SubjectError::Unreachable(message),
+                _ => SubjectError::Usage(message),
             });
         }
         let body = answer.body;

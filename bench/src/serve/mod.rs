@@ -19,7 +19,9 @@ use crate::{
     inside::LoadRequest,
     monotonic,
     protocol::{self, Locks, Request, acquire_reply, age_ms, failed, release_reply, whole_ms},
-    subject::{AcquireRequest, ClientEvent, ConnectTo, Connected, LockClient, Subject},
+    subject::{
+        AcquireRequest, ClientEvent, ConnectTo, Connected, LockClient, Subject, SubjectError,
+    },
 };
 
 /// A harness that does not keep to the protocol; a driver prints it on standard error and exits.
@@ -156,7 +158,7 @@ async fn hello(
         env: Vec::new(),
     };
     let connected = subject.connect(&to).await.map_err(
-        |e| json!({"id": request.id, "failed": {"error": e.message, "unreachable": e.unreachable}}),
+        |e| json!({"id": request.id, "failed": {"error": e.to_string(), "unreachable": matches!(e, SubjectError::Unreachable(_))}}),
     )?;
     let kinds = subject.kinds();
     let mut features = vec!["extend", "held", "load"];

@@ -137,12 +137,13 @@ impl Subject for Engine {
         }
         options.client_name = Some(format!("locklab-{}", to.client));
         let watchdog = options.watchdog_lease;
-        let client = Client::connect(&target, options)
-            .await
-            .map_err(|e| SubjectError {
-                unreachable: e.kind() != ErrorKind::Invalid,
-                message: format!("{}: {e}", self.name),
-            })?;
+        let client = Client::connect(&target, options).await.map_err(|error| {
+            let message = format!("{}: {error}", self.name);
+            match error.kind() {
+                ErrorKind::Invalid => SubjectError::Usage(message),
+                _ => SubjectError::Unreachable(message),
+            }
+        })?;
         let (events, receiver) = mpsc::unbounded_channel();
         Ok(Connected {
             client: Box::new(EngineClient {

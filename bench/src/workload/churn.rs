@@ -25,7 +25,7 @@ fn run(mut task: Task) -> BoxFuture<'static, ()> {
             let client = match shared.load.subject.connect(&shared.load.connect).await {
                 Ok(connected) => Arc::new(connected.client),
                 Err(error) => {
-                    task.error("connect", &error.message).await;
+                    task.error("connect", &error.to_string()).await;
                     continue;
                 }
             };

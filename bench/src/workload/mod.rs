@@ -175,7 +175,7 @@ mod tests {
     fn a_misspelt_workload_is_told_the_nearest() {
         let error = find("contendet").unwrap_err();
         assert!(
-            error.message.contains("did you mean `contended`"),
+            error.to_string().contains("did you mean `contended`"),
             "{error}"
         );
     }

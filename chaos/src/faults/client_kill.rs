@@ -1,13 +1,10 @@
 //! Servers drop the connections of all their clients, or of one client.
 
-use std::collections::BTreeSet;
-use std::fs;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use cluster_config::{LinkFault, LinkTable, Party, Role};
+use cluster_config::{LinkFault, LinkTable, Party, Role, local_addresses};
 
 use super::{
     Done, Fault, FaultError, FaultGuard, FaultKind, Hits, Injection, Proof, SettingKind,
@@ -96,7 +93,7 @@ async fn by_servers(world: &World, client: u32) -> Result<Proof, FaultError> {
         .clients
         .pid(client)
         .ok_or_else(|| FaultError(format!("client {client} has no process")))?;
-    let addresses = addresses(pid);
+    let addresses = local_addresses(pid);
     let mut dropped = 0;
     for node in world.deployment.nodes() {
         // A sentinel has no `CLIENT KILL` by address, and a dead server no clients.
@@ -132,59 +129,4 @@ async fn by_proxies(world: &World, table: &LinkTable, client: u32) -> Proof {
         closed > 0,
         format!("the proxies dropped {closed} connections of c{client}"),
     )
-}
-
-/// The local addresses of a process's IPv4 connections, from the kernel's tables.
-fn addresses(pid: u32) -> BTreeSet<SocketAddr> {
-    let sockets: BTreeSet<String> = fs::read_dir(format!("/proc/{pid}/fd"))
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|entry| {
-            fs::read_link(entry.path())
-                .ok()?
-                .into_os_string()
-                .into_string()
-                .ok()
-        })
-        .filter_map(|link| Some(link.strip_prefix("socket:[")?.strip_suffix(']')?.to_owned()))
-        .collect();
-    ["/proc/net/tcp", "/proc/net/tcp6"]
-        .iter()
-        .filter_map(|table| fs::read_to_string(table).ok())
-        .flat_map(|table| table.lines().skip(1).map(str::to_owned).collect::<Vec<_>>())
-        .filter_map(|line| {
-            // Number, local and remote address, state, queues, timer, retransmits, user, timeout, inode.
-            let fields: Vec<&str> = line.split_whitespace().collect();
-            sockets
-                .contains(*fields.get(9)?)
-                .then(|| address(fields.get(1)?))?
-        })
-        .collect()
-}
-
-/// `0100007F:9C40` is 127.0.0.1:40000; an IPv4 address inside an IPv6 one stands in its last eight digits.
-fn address(hex: &str) -> Option<SocketAddr> {
-    let (ip, port) = hex.split_once(':')?;
-    let ip = u32::from_str_radix(ip.get(ip.len().checked_sub(8)?..)?, 16).ok()?;
-    let port = u16::from_str_radix(port, 16).ok()?;
-    Some((Ipv4Addr::from(ip.to_le_bytes()), port).into())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::net::{TcpListener, TcpStream};
-
-    #[test]
-    fn the_connections_of_a_process_are_found() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let found = addresses(std::process::id());
-        assert!(found.contains(&stream.local_addr().unwrap()), "{found:?}");
-        assert_eq!(
-            address("0000000000000000FFFF00000100007F:9C40"),
-            Some("127.0.0.1:40000".parse().unwrap())
-        );
-    }
 }

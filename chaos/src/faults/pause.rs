@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use cluster_config::process_state;
 
-use super::world::process_state;
 use super::{
     Fault, FaultError, FaultGuard, FaultKind, Healed, Hits, Injection, Proof, Target, World,
 };

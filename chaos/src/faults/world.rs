@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use cluster_config::Deployment;
+use cluster_config::{ClusterError, Deployment};
 
 use super::{FaultError, Target};
 use crate::shim::{Page, Shims};
@@ -75,7 +75,7 @@ impl World {
         loop {
             // Asked with the command itself: a connection that only tries the address could be counted among the clients of a server.
             match self.deployment.command(node, args).await {
-                Err(error) if error.refused && Instant::now() < until => {
+                Err(ClusterError::Refused(_)) if Instant::now() < until => {
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }
                 answer => return Ok(answer?),
@@ -103,11 +103,4 @@ impl World {
 /// A control page that cannot be used.
 pub(super) fn unwritable(target: &Target, error: &std::io::Error) -> FaultError {
     FaultError(format!("the control page of {target}: {error}"))
-}
-
-/// State of a process as in `/proc/<pid>/stat` (`R`, `S`, `T`, …); `None` if it is gone.
-pub(super) fn process_state(pid: u32) -> Option<char> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name in brackets may hold anything, also brackets: the state follows the last one.
-    stat.rsplit_once(')')?.1.trim_start().chars().next()
 }

@@ -489,10 +489,9 @@ fn keep(
 
 /// The exit code of a subject that could not be had.
 pub(crate) fn subject_error(error: &SubjectError) -> anyhow::Error {
-    if error.unreachable {
-        exit::missing(error)
-    } else {
-        exit::usage(error)
+    match error {
+        SubjectError::Unreachable(_) => exit::missing(error),
+        SubjectError::Usage(_) => exit::usage(error),
     }
 }
 

@@ -10,8 +10,8 @@ use chaos::external::{Allowed, for_servers, not_allowed};
 use chaos::scenario::Scenario;
 use chaos::toxiproxy::beyond_toxiproxy;
 use cluster_config::{
-    External, ExternalTarget, Handshake, Secret, SecureStream, Secured, Topology, TopologyKind,
-    resolve_host,
+    ClusterError, External, ExternalTarget, Handshake, Secret, SecureStream, Secured, Topology,
+    TopologyKind, resolve_host,
 };
 use lock_core::{Endpoint, Target, diagnostics::TlsHandshake};
 use tokio::net::TcpStream;
@@ -108,9 +108,9 @@ async fn found(url: &str, target: &Target, mine: bool) -> anyhow::Result<Externa
     };
     External::find(described, (url.to_owned(), target.to_string()), mine)
         .await
-        .map_err(|error| match error.missing {
-            true => exit::missing(error),
-            false => exit::usage(error),
+        .map_err(|error| match error {
+            ClusterError::Missing(_) => exit::missing(error),
+            _ => exit::usage(error),
         })
 }
 

@@ -63,8 +63,7 @@ pub(crate) async fn choose(
     }
     let installed = Server::find(server).map_err(|error| {
         ClusterError::missing(format!(
-            "no registry gives the image {name}, and to build one here {}",
-            error.message
+            "no registry gives the image {name}, and to build one here {error}"
         ))
     })?;
     build(installed).await
@@ -281,7 +280,7 @@ mod tests {
     fn a_script_is_refused_as_the_content_of_an_image() {
         let script = tempfile::NamedTempFile::new().unwrap();
         fs::write(script.path(), "#!/bin/sh\n").unwrap();
-        let message = ingredients(script.path()).unwrap_err().message;
+        let message = ingredients(script.path()).unwrap_err().to_string();
         assert!(message.contains("it is a script"), "{message}");
     }
 

@@ -26,7 +26,7 @@ use super::labels;
 use super::network::{BRIDGE, Place, is_shared};
 use super::reaper::Reaper;
 use crate::layout::PlannedNode;
-use crate::proc_fs::Stat;
+use crate::proc_fs::process_state;
 use crate::registry::{self, Record};
 use crate::runner::Runner;
 use crate::{ClusterError, ContainerNetwork, ProcessId, Role};
@@ -372,8 +372,7 @@ impl Runner for Containers {
     fn state(&self, node: &str) -> Option<char> {
         let started = self.running(node)?;
         if let Some(process) = started.process {
-            let stat = Stat::read(process.pid)?;
-            return (!stat.is_dead()).then_some(stat.state);
+            return process_state(process.pid);
         }
         // The engine's machine is another one, so the engine is asked what `ps` says there.
         let docker = self.shared.engine.docker.clone();

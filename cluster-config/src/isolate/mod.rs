@@ -45,7 +45,7 @@ pub fn isolate() -> Result<&'static Isolation, String> {
     }
     let (uid, gid) = (nix::unistd::getuid(), nix::unistd::getgid());
     // Inside a user namespace the user has another number: where runs meet is settled before.
-    let meeting_place = state_dir::state_dir().map_err(|error| error.message)?;
+    let meeting_place = state_dir::state_dir().map_err(|error| error.to_string())?;
     let as_root = uid.is_root() && unshare(CloneFlags::CLONE_NEWNET).is_ok();
     if !as_root {
         unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNET).map_err(|error| {

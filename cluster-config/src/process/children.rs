@@ -11,7 +11,7 @@ use nix::unistd::Pid;
 
 use super::spawn::{Launch, spawn};
 use crate::layout::PlannedNode;
-use crate::proc_fs::Stat;
+use crate::proc_fs::process_state;
 use crate::registry::{self, Record};
 use crate::runner::Runner;
 use crate::{ClusterError, ProcessId, Role};
@@ -90,8 +90,7 @@ impl Runner for Children {
     }
 
     fn state(&self, node: &str) -> Option<char> {
-        let stat = Stat::read(self.pid(node)?)?;
-        (!stat.is_dead()).then_some(stat.state)
+        process_state(self.pid(node)?)
     }
 
     fn signal(&self, node: &str, signal: Signal) -> Result<(), ClusterError> {

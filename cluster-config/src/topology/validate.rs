@@ -191,7 +191,7 @@ mod tests {
     use crate::{NodeSpec, Secret, User};
 
     fn message(topology: &Topology) -> String {
-        topology.validate().unwrap_err().message
+        topology.validate().unwrap_err().to_string()
     }
 
     #[test]

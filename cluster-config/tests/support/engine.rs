@@ -13,7 +13,8 @@ pub(crate) async fn answers(test: &str) -> bool {
         Ok(_) => true,
         Err(error) => {
             assert!(
-                error.missing && error.message.contains("install and start one"),
+                matches!(error, cluster_config::ClusterError::Missing(_))
+                    && error.to_string().contains("install and start one"),
                 "{error}"
             );
             let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {error}");

@@ -23,7 +23,7 @@ impl Trial<'_> {
         }
         raw.kill().await;
         let to = self.options.connect_to("c1");
-        let mut raw = Raw::start(&self.options.command, &to).map_err(|e| e.message)?;
+        let mut raw = Raw::start(&self.options.command, &to).map_err(|e| e.to_string())?;
         let request = self.hello_request("c1", protocol::VERSION);
         let reply = raw.ask(request, self.start_within()).await?;
         let body = reply.body;
@@ -95,7 +95,7 @@ impl Trial<'_> {
     pub(super) async fn version(&mut self) -> Found {
         const FUTURE: u64 = 999;
         let to = self.options.connect_to("c1");
-        let mut raw = Raw::start(&self.options.command, &to).map_err(|e| e.message)?;
+        let mut raw = Raw::start(&self.options.command, &to).map_err(|e| e.to_string())?;
         let request = self.hello_request("c1", FUTURE);
         let reply = raw.ask(request, self.start_within()).await;
         raw.kill().await;

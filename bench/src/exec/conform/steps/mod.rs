@@ -182,7 +182,7 @@ impl<'a> Trial<'a> {
     /// A driver of its own that has said hello.
     async fn fresh(&mut self, client: &str) -> Result<Raw, String> {
         let to = self.options.connect_to(client);
-        let mut raw = Raw::start(&self.options.command, &to).map_err(|e| e.message)?;
+        let mut raw = Raw::start(&self.options.command, &to).map_err(|e| e.to_string())?;
         let within = self.start_within();
         let reply = raw
             .ask(self.hello_request(client, protocol::VERSION), within)
