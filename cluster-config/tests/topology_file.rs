@@ -108,12 +108,13 @@ fn no_message_repeats_a_password() {
 }
 
 #[test]
-fn a_scenario_file_is_a_topology_file_and_one_without_topology_is_none() {
+fn a_table_among_those_of_another_file_is_read_and_a_file_without_it_is_refused() {
     let scenario = "name = \"x\"\n[topology]\nkind = \"single\"\n[load]\nclients = 2\n[expect]\ncontract = \"clean\"\n";
     assert_eq!(
-        Topology::parse("x.toml", scenario).unwrap(),
+        Topology::parse_among("x.toml", scenario, &["load", "expect"]).unwrap(),
         Topology::of(TopologyKind::Single)
     );
+    assert!(Topology::parse("x.toml", scenario).is_err());
     let said = Topology::parse("x.toml", "[toplogy]\nkind = \"single\"\n")
         .unwrap_err()
         .to_string();

@@ -1,4 +1,4 @@
-//! Turns the text of a topology file, or the same table of a scenario file, into a `Topology`.
+//! Parses `[topology]`, the table of a topology file that other files may hold too.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -34,17 +34,22 @@ pub const TOPOLOGY_KEYS: [&str; 16] = [
 pub(super) const USER_KEYS: [&str; 3] = ["name", "password", "rules"];
 pub(super) const NODE_KEYS: [&str; 3] = ["role", "name", "config"];
 
-/// A topology file's own keys, and those of a scenario file, whose servers can be started by themselves.
-const TOP_KEYS: [&str; 10] = [
-    "name", "about", "topology", "claim", "lock", "load", "faults", "random", "hooks", "expect",
-];
+const TOP_KEYS: [&str; 3] = ["name", "about", "topology"];
 
 impl Topology {
-    /// Parses the text of a file that holds a table `[topology]`; `file` is its name in messages. A scenario file is one.
+    /// Parses the text of a file that holds a table `[topology]`; `file` is its name in messages.
     ///
     /// # Errors
     /// Everything that is wrong, in the order of the file.
     pub fn parse(file: &str, text: &str) -> Result<Topology, FileErrors> {
+        Topology::parse_among(file, text, &[])
+    }
+
+    /// The same for a file that says more than a topology, for which the caller has a parser: `others` are its other keys.
+    ///
+    /// # Errors
+    /// As [`Topology::parse`].
+    pub fn parse_among(file: &str, text: &str, others: &[&str]) -> Result<Topology, FileErrors> {
         let problems = Problems::new(text);
         let (document, errors) = DeTable::parse_recoverable(text);
         for error in &errors {
@@ -52,7 +57,7 @@ impl Topology {
         }
         // After a mistake of grammar the rest is a guess, and complaints about it would be noise.
         let topology = if errors.is_empty() {
-            read(document.get_ref(), &problems)
+            read(document.get_ref(), others, &problems)
         } else {
             None
         };
@@ -63,14 +68,18 @@ impl Topology {
     }
 }
 
-fn read<'a>(document: &'a DeTable<'a>, problems: &'a Problems<'a>) -> Option<Topology> {
+fn read<'a>(
+    document: &'a DeTable<'a>,
+    others: &[&str],
+    problems: &'a Problems<'a>,
+) -> Option<Topology> {
     let top = Section {
         name: "a topology file",
         table: Some(document),
         start: 0,
         problems,
     };
-    top.allow(&TOP_KEYS);
+    top.allow(&[&TOP_KEYS, others].concat());
     if top.get("topology").is_none() {
         problems.add(0..0, "[topology] with its `kind` is missing");
     }
