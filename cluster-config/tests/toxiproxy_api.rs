@@ -26,16 +26,17 @@ fn plain(answer: Answer) -> Answer {
     }
 }
 
-/// What an answer says, however it is written: JSON as values, and of a refused body that it was refused, not in whose words.
+/// What an answer says, however it is written: JSON as values, and of a refused body or address that it was refused, not in whose words.
 fn meaning(answer: &Answer) -> (u16, &str, bool, serde_json::Value) {
     let text = || serde_json::Value::from(answer.body.as_str());
     let mut said = serde_json::from_str(&answer.body).unwrap_or_else(|_| text());
-    if let Some(error) = said.get_mut("error")
-        && let Some((begin, _)) = error
-            .as_str()
-            .and_then(|error| error.split_once("bad request body: "))
-    {
-        *error = serde_json::Value::from(format!("{begin}bad request body"));
+    if let Some(error) = said.get_mut("error") {
+        let text = error.as_str().unwrap_or_default().to_owned();
+        if let Some((begin, _)) = text.split_once("bad request body: ") {
+            *error = serde_json::Value::from(format!("{begin}bad request body"));
+        } else if answer.status == 500 {
+            *error = serde_json::Value::from("bad address");
+        }
     }
     (
         answer.status,
@@ -108,15 +109,18 @@ async fn browsers_are_refused_and_taken_ports_are_told() {
         let address = taken.local_addr().unwrap();
         let body = format!(r#"{{"name":"a","listen":"{address}","upstream":"127.0.0.1:1"}}"#);
         let answer = api.ask("POST", "/proxies", &body).await;
-        let expected = format!(
-            "{{\"error\":\"listen tcp {address}: bind: address already in use\",\"status\":500}}\n"
-        );
-        assert_eq!(
-            (answer.status, answer.body),
-            (500, expected),
-            "{}",
-            api.name()
-        );
+        assert_eq!(answer.status, 500, "{}", api.name());
+        for part in [
+            &format!("listen tcp {address}: bind: "),
+            "ddress already in use",
+        ] {
+            assert!(
+                answer.body.contains(part),
+                "{}: {}",
+                api.name(),
+                answer.body
+            );
+        }
         // Somewhere else at first, then where it cannot: that is remembered, and it is off.
         api.proxy("b", "127.0.0.1:1".parse().unwrap()).await;
         let body = format!(r#"{{"listen":"{address}"}}"#);

@@ -1,4 +1,4 @@
-//! Turns the two addresses of a local TCP connection into the client process that owns its far end.
+//! Finds the client process that owns the far end of a local TCP connection.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! Turns what is read from one direction of a connection into parcels, and loses the messages that faults lose.
+//! Cuts what is read from one direction of a connection into parcels, and loses the messages that faults lose.
 
 use std::sync::Arc;
 

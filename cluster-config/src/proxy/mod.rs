@@ -1,4 +1,4 @@
-//! Turns the announced addresses of a deployment into proxies that can harm each directed link.
+//! The fault proxies of a deployment: they listen where its nodes are announced and can fault each directed link.
 //!
 //! A node's proxy listens where the node is announced and forwards to where it really listens, client port and cluster
 //! bus alike. Nodes dial from addresses of their own, so the source of a connection names its link; every other source
@@ -29,8 +29,8 @@ use crate::relay::Relay;
 use crate::{ClusterError, Party};
 use fault::Ending;
 pub use fault::LinkFault;
-pub(crate) use fault::ToxicFault;
-pub(crate) use passage::Passage;
+pub(crate) use fault::{TOXICS, ToxicFault, ToxicKind};
+pub(crate) use passage::{Passage, accept};
 pub use resp::Pattern;
 pub(crate) use table::{Direction, Ends};
 use table::{Flow, Manners};
@@ -112,7 +112,11 @@ impl Proxies {
         };
         let _inside = runtime.enter();
         let listener = TcpListener::from_std(listener).map_err(failed)?;
-        runtime.spawn(accept(listener, Arc::new(proxy)));
+        let proxy = Arc::new(proxy);
+        runtime.spawn(accept(listener, move |stream, peer| {
+            let proxy = Arc::clone(&proxy);
+            async move { proxy.serve(stream, peer).await }
+        }));
         Ok(())
     }
 
@@ -186,22 +190,6 @@ struct Proxy {
     /// Source addresses of nodes.
     sources: Arc<BTreeMap<IpAddr, String>>,
     manners: Manners,
-}
-
-async fn accept(listener: TcpListener, proxy: Arc<Proxy>) {
-    loop {
-        match listener.accept().await {
-            Ok((stream, peer)) => {
-                let proxy = Arc::clone(&proxy);
-                tokio::spawn(async move {
-                    // An error here is a connection that broke, which both its ends see for themselves.
-                    let _ = proxy.serve(stream, peer).await;
-                });
-            }
-            // Out of descriptors, or a connection that was gone before it was accepted.
-            Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
-        }
-    }
 }
 
 impl Proxy {

@@ -1,15 +1,36 @@
-//! A way through a table's links for a proxy that knows both its ends.
+//! What our proxies share: a loop that accepts, and a way through a table's links for a proxy that knows both its ends.
 
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
 
 use super::pump;
 use super::table::{LinkTable, Manners};
 use super::traffic::Traffic;
 use crate::Party;
+
+/// Serves every connection to a listener, each in a task of its own; they end when this is dropped.
+pub(crate) async fn accept<S>(listener: TcpListener, serve: impl Fn(TcpStream, SocketAddr) -> S)
+where
+    S: Future<Output = io::Result<()>> + Send + 'static,
+{
+    let mut connections = JoinSet::new();
+    loop {
+        while connections.try_join_next().is_some() {}
+        match listener.accept().await {
+            Ok((stream, peer)) => {
+                // An error is a connection that broke, which both its ends see for themselves.
+                connections.spawn(serve(stream, peer));
+            }
+            // Out of descriptors, or a connection that was gone before it was accepted.
+            Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
+        }
+    }
+}
 
 /// What one such proxy needs to know.
 #[derive(Debug)]

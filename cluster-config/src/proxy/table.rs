@@ -1,4 +1,4 @@
-//! Turns "harm the bytes from A to B" into what every open and later connection has to do, and counts what it did.
+//! The faults on each directed link: what every open and later connection has to do, and what was done.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

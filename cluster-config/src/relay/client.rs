@@ -1,4 +1,4 @@
-//! Turns changes of proxies and toxics into requests to a Toxiproxy server, one connection each.
+//! Requests to a Toxiproxy server, one connection each.
 
 use std::net::SocketAddr;
 use std::time::Duration;

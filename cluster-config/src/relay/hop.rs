@@ -9,7 +9,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::AbortHandle;
 
 use crate::Party;
-use crate::proxy::{Direction, LinkTable, Passage, Traffic};
+use crate::proxy::{Direction, LinkTable, Passage, Traffic, accept};
 
 /// A fault, and the direction of a connection that it concerns.
 pub(super) type ToxicKey = (u64, Direction);
@@ -42,8 +42,18 @@ impl Exit {
     pub(super) async fn open(node: SocketAddr) -> io::Result<Exit> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
-        let traffic = Arc::new(Mutex::new(Arc::default()));
-        let accepting = tokio::spawn(accept(listener, node, Arc::clone(&traffic))).abort_handle();
+        let traffic = Arc::new(Mutex::new(Arc::<Traffic>::default()));
+        let counted = Arc::clone(&traffic);
+        let serving = accept(listener, move |stream, peer| {
+            let passage = Passage {
+                table: LinkTable::new(),
+                client: Party::Client(0),
+                upstream: Party::Node(String::new()),
+                traffic: Arc::clone(&counted.lock().unwrap()),
+            };
+            carry(passage, stream, peer, node)
+        });
+        let accepting = tokio::spawn(serving).abort_handle();
         Ok(Exit {
             address,
             traffic,
@@ -60,26 +70,6 @@ impl Exit {
 impl Drop for Exit {
     fn drop(&mut self) {
         self.accepting.abort();
-    }
-}
-
-async fn accept(listener: TcpListener, node: SocketAddr, traffic: Arc<Mutex<Arc<Traffic>>>) {
-    loop {
-        // An error is a connection that was gone before it was accepted, or a lack of descriptors that others feel as well.
-        let Ok((stream, peer)) = listener.accept().await else {
-            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-            continue;
-        };
-        let passage = Passage {
-            table: LinkTable::new(),
-            client: Party::Client(0),
-            upstream: Party::Node(String::new()),
-            traffic: Arc::clone(&traffic.lock().unwrap()),
-        };
-        tokio::spawn(async move {
-            // What breaks here, both ends see for themselves.
-            let _ = carry(passage, stream, peer, node).await;
-        });
     }
 }
 

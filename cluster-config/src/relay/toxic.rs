@@ -1,4 +1,4 @@
-//! Turns a link fault into what a Toxiproxy server can do for it, or into why it can do nothing.
+//! What a Toxiproxy server can do for a link fault, or why it can do nothing.
 
 use std::time::Duration;
 

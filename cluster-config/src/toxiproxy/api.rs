@@ -1,4 +1,4 @@
-//! Turns a request into its answer, as Toxiproxy 2.12 does: paths, statuses, JSON and error texts.
+//! Answers a request as Toxiproxy 2.12 does: paths, statuses, JSON and error texts.
 //!
 //! Nothing here knows HTTP's framing, so any bytes can be thrown at it.
 

@@ -1,4 +1,4 @@
-//! Turns what proxies carried into the text that Prometheus reads, under Toxiproxy's names.
+//! Bytes carried by each proxy, as text for Prometheus under Toxiproxy's names.
 
 use std::fmt::Write;
 

@@ -2,7 +2,7 @@
 //!
 //! The same endpoints, statuses and JSON as Toxiproxy 2.12. What differs, on purpose: it listens on loopback
 //! only, the API and its proxies; `/metrics` is always there; `reset_peer` resets existing connections too, where
-//! the original closes them in order; a body that is wrong is explained in serde's words, and changes nothing.
+//! the original closes them in order; what is wrong with a body or an address is said in other words, and changes nothing.
 //!
 //! Reading order: `api` (requests and answers), `body` (JSON in and out), `proxy` (one proxy), `toxic` (one toxic), `serve` (HTTP).
 

@@ -1,18 +1,16 @@
 //! One proxy of the API: a listener, an upstream, and the toxics on the way between them.
 
-use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinHandle;
 
 use super::ApiError;
 use super::address::resolve;
 use super::toxic::{Asked, Stream, Toxic};
 use crate::Party;
-use crate::proxy::{LinkGuard, LinkTable, Passage, ToxicFault, Traffic};
+use crate::proxy::{LinkGuard, LinkTable, Passage, Traffic, accept};
 
 /// The upstream's name on the links of a proxy's own table.
 const UPSTREAM: &str = "upstream";
@@ -32,7 +30,7 @@ pub(super) struct Proxy {
 /// A toxic in force; the guard is its undo.
 struct Placed {
     toxic: Toxic,
-    guard: Option<LinkGuard>,
+    guard: LinkGuard,
 }
 
 impl Proxy {
@@ -63,22 +61,27 @@ impl Proxy {
             .map_err(|problem| failed(format!(": {problem}")))?;
         let listener = TcpListener::bind(address)
             .await
-            .map_err(|error| failed(format!(" {address}: bind: {}", in_go(&error))))?;
+            .map_err(|error| failed(format!(" {address}: bind: {error}")))?;
         let bound = listener
             .local_addr()
             .map_err(|error| failed(format!(" {address}: {error}")))?;
         self.listen = bound.to_string();
-        let passage = Passage {
+        let passage = Arc::new(Passage {
             table: self.table.clone(),
             client: client(),
             upstream: upstream(),
             traffic: Arc::clone(&self.traffic),
-        };
-        self.running = Some(tokio::spawn(accept(
-            listener,
-            self.upstream.clone(),
-            passage,
-        )));
+        });
+        let upstream = self.upstream.clone();
+        let serving = accept(listener, move |client, peer| {
+            let (passage, upstream) = (Arc::clone(&passage), upstream.clone());
+            async move {
+                let local = client.local_addr()?;
+                let upstream = TcpStream::connect(upstream).await?;
+                passage.carry(client, upstream, peer, local).await
+            }
+        });
+        self.running = Some(tokio::spawn(serving));
         Ok(())
     }
 
@@ -135,7 +138,7 @@ impl Proxy {
             return Err(ApiError::new(409, "toxic already exists"));
         }
         let (from, to) = link(toxic.stream);
-        let guard = fault(&toxic).map(|fault| self.table.put_toxic(&from, &to, fault));
+        let guard = self.table.put_toxic(&from, &to, toxic.fault());
         self.toxics.push(Placed { toxic, guard });
         Ok(&self.toxics[self.toxics.len() - 1].toxic)
     }
@@ -149,9 +152,7 @@ impl Proxy {
         let place = self.place(name)?;
         let placed = &mut self.toxics[place];
         placed.toxic.update(&asked)?;
-        if let (Some(guard), Some(fault)) = (&mut placed.guard, fault(&placed.toxic)) {
-            guard.change(fault);
-        }
+        placed.guard.change(placed.toxic.fault());
         Ok(&self.toxics[place].toxic)
     }
 
@@ -212,51 +213,5 @@ fn link(stream: Stream) -> (Party, Party) {
     match stream {
         Stream::Upstream => (client(), upstream()),
         Stream::Downstream => (upstream(), client()),
-    }
-}
-
-/// What a toxic does to its link; nothing at all for `noop`.
-fn fault(toxic: &Toxic) -> Option<ToxicFault> {
-    ToxicFault::of(toxic.kind(), toxic.values(), toxic.toxicity as f32)
-}
-
-async fn accept(listener: TcpListener, upstream: String, passage: Passage) {
-    let passage = Arc::new(passage);
-    // Dropped with this task, which ends every connection.
-    let mut connections = JoinSet::new();
-    loop {
-        while connections.try_join_next().is_some() {}
-        match listener.accept().await {
-            Ok((client, peer)) => {
-                let (passage, upstream) = (Arc::clone(&passage), upstream.clone());
-                connections.spawn(async move {
-                    // An error is a connection that broke, which both its ends see for themselves.
-                    let _ = serve(client, peer, &upstream, &passage).await;
-                });
-            }
-            // Out of descriptors, or a connection that was gone before it was accepted.
-            Err(_) => tokio::time::sleep(std::time::Duration::from_millis(10)).await,
-        }
-    }
-}
-
-async fn serve(
-    client: TcpStream,
-    peer: SocketAddr,
-    upstream: &str,
-    passage: &Passage,
-) -> io::Result<()> {
-    let local = client.local_addr()?;
-    let upstream = TcpStream::connect(upstream).await?;
-    passage.carry(client, upstream, peer, local).await
-}
-
-/// The system's reason as Go words it.
-fn in_go(error: &io::Error) -> String {
-    match error.kind() {
-        io::ErrorKind::AddrInUse => "address already in use".to_owned(),
-        io::ErrorKind::AddrNotAvailable => "cannot assign requested address".to_owned(),
-        io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
-        _ => error.to_string().to_lowercase(),
     }
 }

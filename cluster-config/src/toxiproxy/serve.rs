@@ -1,6 +1,7 @@
-//! Turns HTTP on a loopback address into requests for the API, and its answers into HTTP.
+//! The HTTP side of the API, on a loopback address.
 
 use std::convert::Infallible;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,12 +12,13 @@ use hyper::body::{Bytes, Incoming};
 use hyper::header::{CONTENT_TYPE, LOCATION, USER_AGENT};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Mutex;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinHandle;
 
 use super::api::{Api, Request, Response};
 use crate::ClusterError;
+use crate::proxy::accept;
 
 /// Far more than any list of proxies; it keeps a stranger from filling the memory.
 const BODY_MOST: usize = 16 * 1024 * 1024;
@@ -53,7 +55,7 @@ impl Toxiproxy {
     pub async fn listen(address: SocketAddr) -> Result<Toxiproxy, ClusterError> {
         if !address.ip().is_loopback() {
             return Err(ClusterError::new(format!(
-                "{address} is not a loopback address: whoever reaches the API can fault what runs here; listen on 127.0.0.1"
+                "{address} is not a loopback address: whoever reaches the API can harm what runs here; listen on 127.0.0.1"
             )));
         }
         let failed = |error| {
@@ -64,7 +66,10 @@ impl Toxiproxy {
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let api = Shared::default();
-        let serving = tokio::spawn(accept(listener, api.clone()));
+        let served = api.clone();
+        let serving = tokio::spawn(accept(listener, move |stream, _| {
+            serve(stream, served.clone())
+        }));
         Ok(Toxiproxy {
             address,
             api,
@@ -105,26 +110,14 @@ impl Drop for Toxiproxy {
     }
 }
 
-async fn accept(listener: TcpListener, api: Shared) {
-    // Dropped with this task, and the API's last owner with its connections.
-    let mut connections = JoinSet::new();
-    loop {
-        while connections.try_join_next().is_some() {}
-        let Ok((stream, _)) = listener.accept().await else {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-            continue;
-        };
-        let api = api.clone();
-        connections.spawn(async move {
-            let service = service_fn(move |request| answer(request, api.clone()));
-            // An error is a client that spoke no HTTP or went away.
-            let _ = hyper::server::conn::http1::Builder::new()
-                .timer(TokioTimer::new())
-                .header_read_timeout(READ_TIMEOUT)
-                .serve_connection(TokioIo::new(stream), service)
-                .await;
-        });
-    }
+async fn serve(stream: TcpStream, api: Shared) -> io::Result<()> {
+    let service = service_fn(move |request| answer(request, api.clone()));
+    hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(READ_TIMEOUT)
+        .serve_connection(TokioIo::new(stream), service)
+        .await
+        .map_err(io::Error::other)
 }
 
 async fn answer(

@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::ApiError;
+use crate::proxy::{TOXICS, ToxicFault, ToxicKind};
 
 /// Which way the bytes flow that a toxic harms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,56 +15,14 @@ pub(super) enum Stream {
     Downstream,
 }
 
-/// A type of toxic: its name, and its attributes, which are whole numbers.
-struct Kind {
-    name: &'static str,
-    attributes: &'static [&'static str],
-}
-
-/// The types, one line each. How each harms is in `proxy/fault/toxic.rs`.
-static KINDS: [Kind; 8] = [
-    Kind {
-        name: "latency",
-        attributes: &["latency", "jitter"],
-    },
-    Kind {
-        name: "bandwidth",
-        attributes: &["rate"],
-    },
-    Kind {
-        name: "slow_close",
-        attributes: &["delay"],
-    },
-    Kind {
-        name: "timeout",
-        attributes: &["timeout"],
-    },
-    Kind {
-        name: "reset_peer",
-        attributes: &["timeout"],
-    },
-    Kind {
-        name: "slicer",
-        attributes: &["average_size", "size_variation", "delay"],
-    },
-    Kind {
-        name: "limit_data",
-        attributes: &["bytes"],
-    },
-    Kind {
-        name: "noop",
-        attributes: &[],
-    },
-];
-
 /// A toxic as it was asked for.
 pub(super) struct Toxic {
     pub(super) name: String,
-    kind: &'static Kind,
+    kind: &'static ToxicKind,
     pub(super) stream: Stream,
     /// As written: upper and lower case are kept.
     stream_word: String,
-    pub(super) toxicity: f64,
+    toxicity: f64,
     values: Vec<i64>,
 }
 
@@ -92,7 +51,7 @@ impl Toxic {
         };
         let name = asked.name.clone().filter(|name| !name.is_empty());
         let name = name.unwrap_or_else(|| format!("{kind}_{stream_word}"));
-        let Some(kind) = KINDS.iter().find(|known| known.name == kind) else {
+        let Some(kind) = TOXICS.iter().find(|known| known.name == kind) else {
             return Err(ApiError::new(400, "invalid toxic type"));
         };
         let mut toxic = Toxic {
@@ -128,13 +87,9 @@ impl Toxic {
         Ok(())
     }
 
-    pub(super) fn kind(&self) -> &'static str {
-        self.kind.name
-    }
-
-    /// The attributes in the order of the table above.
-    pub(super) fn values(&self) -> &[i64] {
-        &self.values
+    /// What it does to its link.
+    pub(super) fn fault(&self) -> ToxicFault {
+        ToxicFault::of(self.kind, &self.values, self.toxicity as f32)
     }
 
     pub(super) fn shown(&self) -> Value {

@@ -1,4 +1,4 @@
-//! Turns "the third EVALSHA and one more" into a yes or no per message.
+//! Picks "the third EVALSHA and one more" out of a stream of messages.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -25,7 +25,7 @@ use tokio::time::Instant;
 
 use super::resp::Pattern;
 pub(super) use slice::Slices;
-pub(crate) use toxic::ToxicFault;
+pub(crate) use toxic::{TOXICS, ToxicFault, ToxicKind};
 pub(super) use watched::Watched;
 
 /// A fault to one directed link.

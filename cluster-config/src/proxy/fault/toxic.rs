@@ -1,4 +1,4 @@
-//! Turns a toxic's type, attributes and toxicity into a fault: one line per type of Toxiproxy.
+//! The toxics of Toxiproxy: one line each, with the names that its API has for them and what they do here.
 
 use std::time::Duration;
 
@@ -8,49 +8,118 @@ use super::slice::Slices;
 use super::{Chunk, Ending, FaultBehaviour, Treatment};
 use super::{bandwidth, close_after, delay, reset_peer, slice, slow_close, timeout};
 
-/// What a toxic does to the connections that it hits.
+/// A type of toxic: its name, and its attributes, which are whole numbers.
 #[derive(Debug)]
-pub(crate) struct ToxicFault(pub(in crate::proxy) Box<dyn FaultBehaviour>);
+pub(crate) struct ToxicKind {
+    pub(crate) name: &'static str,
+    pub(crate) attributes: &'static [&'static str],
+    /// By its attributes, in their order.
+    behaviour: fn(&Values<'_>) -> Box<dyn FaultBehaviour>,
+}
 
-impl ToxicFault {
-    /// The fault of a type, its attributes in the order in which Toxiproxy prints them. `toxicity` is the share of the connections
-    /// that it hits. Nothing for `noop` and for types that nobody knows. Values below zero count as zero.
-    pub(crate) fn of(kind: &str, values: &[i64], toxicity: f32) -> Option<ToxicFault> {
-        let value = |place: usize| values.get(place).copied().unwrap_or(0).max(0) as u64;
-        let millis = |place| Duration::from_millis(value(place).min(LONGEST_MS));
-        let fault: Box<dyn FaultBehaviour> = match kind {
-            "latency" => Box::new(delay::Delay {
-                latency: millis(0),
-                jitter: millis(1),
-            }),
-            // Thousands of bytes; each connection has a pipe of its own.
-            "bandwidth" => Box::new(bandwidth::Bandwidth::per_connection(
-                value(0).saturating_mul(1000),
-            )),
-            "slow_close" => Box::new(slow_close::SlowClose { delay: millis(0) }),
-            "timeout" => Box::new(timeout::Timeout::new(millis(0))),
-            "reset_peer" => Box::new(reset_peer::ResetPeer { after: millis(0) }),
-            "slicer" => Box::new(slice::Slice(Slices {
-                size: value(0).max(1) as usize,
-                variation: value(1) as usize,
-                delay: Duration::from_micros(value(2).min(LONGEST_MS * 1000)),
-            })),
-            "limit_data" => Box::new(close_after::CloseAfter::new(value(0))),
-            _ => return None,
-        };
-        if toxicity >= 1.0 {
-            return Some(ToxicFault(fault));
-        }
-        Some(ToxicFault(Box::new(Partial {
-            fault,
-            toxicity,
-            salt: rand::random(),
-        })))
+pub(crate) static TOXICS: [ToxicKind; 8] = [
+    ToxicKind {
+        name: "latency",
+        attributes: &["latency", "jitter"],
+        behaviour: |values| {
+            Box::new(delay::Delay {
+                latency: values.millis(0),
+                jitter: values.millis(1),
+            })
+        },
+    },
+    ToxicKind {
+        name: "bandwidth",
+        attributes: &["rate"],
+        // Thousands of bytes; each connection has a pipe of its own.
+        behaviour: |values| {
+            let bytes_per_s = values.get(0).saturating_mul(1000);
+            Box::new(bandwidth::Bandwidth::per_connection(bytes_per_s))
+        },
+    },
+    ToxicKind {
+        name: "slow_close",
+        attributes: &["delay"],
+        behaviour: |values| {
+            let delay = values.millis(0);
+            Box::new(slow_close::SlowClose { delay })
+        },
+    },
+    ToxicKind {
+        name: "timeout",
+        attributes: &["timeout"],
+        behaviour: |values| Box::new(timeout::Timeout::new(values.millis(0))),
+    },
+    ToxicKind {
+        name: "reset_peer",
+        attributes: &["timeout"],
+        behaviour: |values| {
+            let after = values.millis(0);
+            Box::new(reset_peer::ResetPeer { after })
+        },
+    },
+    ToxicKind {
+        name: "slicer",
+        attributes: &["average_size", "size_variation", "delay"],
+        behaviour: |values| {
+            Box::new(slice::Slice(Slices {
+                size: values.get(0).max(1) as usize,
+                variation: values.get(1) as usize,
+                delay: Duration::from_micros(values.get(2).min(LONGEST_MS * 1000)),
+            }))
+        },
+    },
+    ToxicKind {
+        name: "limit_data",
+        attributes: &["bytes"],
+        behaviour: |values| Box::new(close_after::CloseAfter::new(values.get(0))),
+    },
+    ToxicKind {
+        name: "noop",
+        attributes: &[],
+        behaviour: |_| Box::new(Noop),
+    },
+];
+
+/// Values of attributes; those below zero count as zero.
+struct Values<'a>(&'a [i64]);
+
+impl Values<'_> {
+    fn get(&self, place: usize) -> u64 {
+        self.0[place].max(0) as u64
+    }
+
+    fn millis(&self, place: usize) -> Duration {
+        Duration::from_millis(self.get(place).min(LONGEST_MS))
     }
 }
 
 /// A year; longer waits would overflow the clock.
 const LONGEST_MS: u64 = 365 * 24 * 3600 * 1000;
+
+#[derive(Debug)]
+struct Noop;
+
+impl FaultBehaviour for Noop {}
+
+/// What a toxic does to the connections that it hits.
+#[derive(Debug)]
+pub(crate) struct ToxicFault(pub(in crate::proxy) Box<dyn FaultBehaviour>);
+
+impl ToxicFault {
+    /// The fault of a type with a value for each of its attributes. `toxicity` is the share of the connections that it hits.
+    pub(crate) fn of(kind: &ToxicKind, values: &[i64], toxicity: f32) -> ToxicFault {
+        let fault = (kind.behaviour)(&Values(values));
+        if toxicity >= 1.0 {
+            return ToxicFault(fault);
+        }
+        ToxicFault(Box::new(Partial {
+            fault,
+            toxicity,
+            salt: rand::random(),
+        }))
+    }
+}
 
 /// A fault that hits a share of the connections.
 #[derive(Debug)]
@@ -104,10 +173,14 @@ impl FaultBehaviour for Partial {
 mod tests {
     use super::*;
 
+    fn kind(name: &str) -> &'static ToxicKind {
+        TOXICS.iter().find(|kind| kind.name == name).unwrap()
+    }
+
     #[test]
     fn toxicity_is_the_share_of_the_connections() {
         for toxicity in [0.0, 0.3] {
-            let ToxicFault(fault) = ToxicFault::of("timeout", &[0], toxicity).unwrap();
+            let ToxicFault(fault) = ToxicFault::of(kind("timeout"), &[0], toxicity);
             let hit =
                 |connection: &u64| fault.treat(Chunk::of(&mut [0], *connection)) == Treatment::Lost;
             let hits = (0..10_000).filter(hit).count();
@@ -119,17 +192,9 @@ mod tests {
 
     #[test]
     fn no_value_is_too_large_or_too_small() {
-        for kind in [
-            "latency",
-            "bandwidth",
-            "slow_close",
-            "timeout",
-            "reset_peer",
-            "slicer",
-            "limit_data",
-        ] {
+        for kind in &TOXICS {
             for value in [i64::MIN, -1, 0, i64::MAX] {
-                let ToxicFault(fault) = ToxicFault::of(kind, &[value; 3], 1.0).unwrap();
+                let ToxicFault(fault) = ToxicFault::of(kind, &[value; 3], 1.0);
                 let mut bytes = [0; 9];
                 let chunk = Chunk::of(&mut bytes, 1);
                 let read_at = chunk.read_at;

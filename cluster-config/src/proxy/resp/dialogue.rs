@@ -1,4 +1,4 @@
-//! Turns the order of commands on a connection into which command each reply answers.
+//! Tells which command each reply on a connection answers.
 //!
 //! Redis answers in order, with exceptions, which are what this file is about: subscribing is answered once per channel,
 //! published messages answer nothing, in a transaction the answer comes with EXEC, a client may ask for silence, and a

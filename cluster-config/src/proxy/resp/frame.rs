@@ -1,4 +1,4 @@
-//! Turns a stream of bytes, in whatever pieces they come, into the places where RESP2 and RESP3 messages end.
+//! Finds where RESP2 and RESP3 messages end in a stream of bytes that comes in any pieces.
 //!
 //! Source of the format: the Redis documentation, "Redis serialization protocol specification". Bodies are skipped by
 //! their length, so the cost is per element and not per byte.

@@ -1,4 +1,4 @@
-//! Turns the bytes of a Redis connection into messages, and each reply into the command that it answers.
+//! The messages of a Redis connection, and which command each reply answers.
 //!
 //! Reading order: [`Pattern`] (which messages are meant), `frame` (where a message ends), `dialogue` (both directions
 //! together), `splitter` (a chunk cut where its messages end).

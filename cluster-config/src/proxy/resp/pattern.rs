@@ -1,4 +1,4 @@
-//! Turns words such as `EVALSHA *orders*` into a test of commands: is this one meant?
+//! Matches commands against words such as `EVALSHA *orders*`.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,4 +1,4 @@
-//! Turns the chunks of one direction into pieces that end where messages end.
+//! Splits the chunks of one direction into pieces that end where messages end.
 
 use super::dialogue::{Dialogue, Stage};
 use super::frame::{Found, Framer, Side, Words};
