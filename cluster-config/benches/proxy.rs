@@ -1,4 +1,4 @@
-//! Turns requests over one hop into what the hop costs: nothing between, a plain copy loop, our proxy, the real Toxiproxy.
+//! Measures what one hop costs: nothing between, a plain copy loop, our proxy, the real Toxiproxy.
 //!
 //! The ways take turns within one run, so that a busy machine hits all alike; ratios within a round are what counts, absolute
 //! figures are this machine's. Added latency is a way's own less the direct one's of the same round.

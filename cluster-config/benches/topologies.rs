@@ -1,4 +1,4 @@
-//! Turns real starts, stops and failovers into a table: how long each topology takes, and what of a failover was the servers' own.
+//! Measures real starts, stops and failovers: how long each topology takes, and what of a failover was the servers' own.
 //!
 //! `cargo bench -p cluster-config --bench topologies [-- ROUNDS]`. Medians of wall-clock times, with the least and the greatest. Containers are
 //! measured where an engine answers; goals are those of processes.

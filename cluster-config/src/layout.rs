@@ -1,4 +1,4 @@
-//! Turns a topology and a port into nodes, addresses and configuration files, as data; starts nothing.
+//! Plans the nodes, addresses and configuration files of a topology as data; starts nothing.
 //!
 //! Data node `i`, from 1, listens on `127.0.0.(10+i)` and dials from there; sentinel `j` does so on `127.0.0.(100+j)`.
 //! All nodes share one port, cluster buses the next. With proxied links a node is *announced* as the same last octet in

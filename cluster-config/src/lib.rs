@@ -18,6 +18,17 @@
 //!
 //! Reading order: [`topology`](Topology) (what is wanted), [`layout`] (where everything lives, still as data), `process`
 //! (start and wait), [`Deployment`] (what can be done to it), `proxy` (faults on links), `registry` (across processes).
+//!
+//! There are three ways to put a fault on a link, and each can do what the others cannot:
+//!
+//! | way | only it can | it cannot |
+//! |---|---|---|
+//! | own proxies (`proxy`), the default | tell who dials; hold or lose single commands and replies; corrupt, lose, reset, share a bandwidth | drop packets: TCP itself never notices |
+//! | packets in a network namespace (`isolate`) | drop packets, so that TCP retransmits as on a real partition; add nothing to the path of a client | anything but a cut, and only between servers |
+//! | a Toxiproxy server (`relay`) | let the fault be done by the program that others know, and be seen in its API | what [`LinkFault::by_toxiproxy`] refuses |
+//!
+//! The proxies accept the connections of the third way too, and tell links apart for it. `toxiproxy` is the opposite: Toxiproxy's API,
+//! served by our proxies.
 
 mod access;
 #[cfg(feature = "containers")]

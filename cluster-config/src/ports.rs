@@ -1,4 +1,4 @@
-//! Turns "any port" or a wished port into one that is free on every address of a layout and reserved against other runs.
+//! Finds a port that is free on every address of a layout and reserves it against other runs.
 
 use std::fs::{File, OpenOptions};
 use std::net::{SocketAddr, TcpListener};

@@ -1,4 +1,4 @@
-//! Turns a topology into running servers: the seam between kinds of provisioning, and its options.
+//! The seam between the ways to start the servers of a topology, and its options.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! Turns a server's name (`redis`, `valkey`, a path) into a binary that was asked for its version.
+//! Finds the binary of a server's name (`redis`, `valkey`, a path) and asks it for its version.
 
 use std::collections::BTreeSet;
 use std::io::Write as _;

@@ -1,4 +1,4 @@
-//! Turns a key into its cluster slot, and a lock's name into a probe key of the same slot.
+//! The cluster slot of a key, and a probe key in the slot of a lock's name.
 
 /// Slot of a key, 0 to 16,383: CRC16 (XMODEM) of its hash tag, as the Redis Cluster specification has it.
 pub fn slot_of(key: &str) -> u16 {

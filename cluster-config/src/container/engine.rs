@@ -1,4 +1,4 @@
-//! Turns the environment (`DOCKER_HOST`, else the usual sockets) into a container engine that answers, or into what to do about it.
+//! Finds a container engine that answers (`DOCKER_HOST`, else the usual sockets), or says what to do about it.
 
 use std::sync::{OnceLock, mpsc};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::ClusterError;
 const ANSWER: Duration = Duration::from_secs(5);
 
 /// What to do without an engine.
-const MEND: &str = "install and start one: as root, `apt-get install --no-install-recommends docker.io && (dockerd &)`, or Docker \
+const REMEDY: &str = "install and start one: as root, `apt-get install --no-install-recommends docker.io && (dockerd &)`, or Docker \
      Desktop; a user needs to be in the group docker; DOCKER_HOST names an engine elsewhere than /var/run/docker.sock. \
      Without one use the provisioner `process`";
 
@@ -61,7 +61,7 @@ pub(crate) async fn connect() -> Result<Engine, ClusterError> {
 }
 
 fn absent(why: &str) -> ClusterError {
-    ClusterError::missing(format!("no container engine answers: {why}; {MEND}"))
+    ClusterError::missing(format!("no container engine answers: {why}; {REMEDY}"))
 }
 
 /// The runtime on which everything is said to the engine. Connections belong to the runtime that opened them, and containers are

@@ -1,4 +1,4 @@
-//! Turns a wish for a server into an image that the engine has: pulled from a registry, or built from the installed binary.
+//! Provides the engine with a server's image: pulled from a registry, or built from the installed binary.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hasher};

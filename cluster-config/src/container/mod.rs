@@ -1,4 +1,4 @@
-//! Turns a topology into containers of a local engine: the servers that others ship, with the addresses, faults and clean-up of processes.
+//! Servers as containers of a local engine: what others ship, with the addresses, faults and clean-up of processes.
 
 mod engine;
 mod image;

@@ -1,4 +1,4 @@
-//! Turns the prefix of a run's keys into their removal from somebody else's servers.
+//! Removes the keys of a run from somebody else's servers, by their prefix.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Turns the URL of somebody else's servers into a deployment in which nothing was started and nothing is ended.
+//! Somebody else's servers as a deployment: nothing is started there and nothing is ended.
 
 mod discover;
 mod leftovers;

@@ -91,7 +91,7 @@ impl PacketGuard {
         Ok(guard)
     }
 
-    /// What was dropped so far: the proof that it bit.
+    /// What was dropped so far: the evidence that it took effect.
     pub fn effect(&self) -> PacketEffect {
         if self.rules.is_empty() {
             return self.last;

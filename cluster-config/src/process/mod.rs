@@ -1,4 +1,4 @@
-//! Turns a topology into local server processes: milliseconds to start, and each can be killed or stopped by its number.
+//! Servers as local processes: milliseconds to start, and each can be killed or stopped by its number.
 
 mod children;
 pub(crate) mod fleet;

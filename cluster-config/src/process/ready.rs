@@ -1,4 +1,4 @@
-//! Turns "has it started?" into conditions that are asked for again and again until they hold, a server dies, or time is up.
+//! When a server has started: conditions that are asked for again and again until they hold, a server dies, or time is up.
 
 use std::time::{Duration, Instant};
 

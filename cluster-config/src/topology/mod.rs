@@ -1,4 +1,4 @@
-//! Turns a wish ("sentinel, two replicas") into checked data; starts nothing.
+//! A topology as checked data ("sentinel, two replicas"); starts nothing.
 
 mod directive;
 mod file;
@@ -28,7 +28,7 @@ pub use user::{Secret, User};
 pub struct Topology {
     /// Which shape.
     pub kind: TopologyKind,
-    /// Replicas per master, 0 to 5 (sentinel, cluster; masters, where nobody promotes them by himself).
+    /// Replicas per master, 0 to 5 (sentinel, cluster; masters, where nothing promotes them).
     pub replicas: u32,
     /// Independent masters, 1 to 9 (masters).
     pub masters: u32,

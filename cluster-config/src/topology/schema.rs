@@ -1,4 +1,4 @@
-//! Turns the form of a topology file into a JSON schema for editors.
+//! The JSON schema of a topology file, for editors.
 //!
 //! The types here say only what an editor can check. The parser reads the file by hand, because its messages need the
 //! place of every value; a test holds the keys of the two together.

@@ -1,4 +1,4 @@
-//! Turns a topology into everything that is wrong with it, each with the place where it was said.
+//! Everything that is wrong with a topology, each with the place where it was said.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
