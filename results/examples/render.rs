@@ -13,7 +13,7 @@ fn main() -> ExitCode {
         return ExitCode::from(64);
     };
     let Some(format) = report::by_name(format) else {
-        let names: Vec<&str> = report::FORMATS.iter().map(|format| format.name()).collect();
+        let names: Vec<&str> = report::FORMATS.iter().map(|format| format.name).collect();
         eprintln!("no format '{format}'; there are {}", names.join(", "));
         return ExitCode::from(64);
     };

@@ -196,6 +196,9 @@ latencies! {
     WAVE     "wave"     |row| row.measures.wave_ns.as_ref();
     READ     "read"     |row| row.measures.read_ns.as_ref();
     WRITE    "write"    |row| row.measures.write_ns.as_ref();
+    RECOVERY_LATE "recovery_late" |row| row.measures.recovery_late_ns.as_ref();
+    LAG           "lag"           |row| Some(&row.measures.pacing.as_ref()?.lag_ns);
+    START_LAG     "start_lag"     |row| Some(&row.measures.pacing.as_ref()?.start_lag_ns);
 }
 
 const MORE: bool = true;
@@ -259,6 +262,10 @@ figures! { OF_ROWS of BenchRow;
         "From the answer to a release to the grant of a task that was waiting by then", |row| NOTIFIED.at(P50, row);
     COMMANDS_PER_HANDOFF: "commands_per_handoff" "", "commands" Number LESS, "Commands that clients sent per hand-off to another task",
         |row| passing(row)?.commands_per_handoff;
+    TO_ANOTHER: "to_another" "", "to another" Number MORE, "Grants that followed a hold of another task", |row| passing(row)?.to_another;
+    TO_ITSELF: "to_itself" "", "to itself" Number LESS, "Grants that followed a hold of the same task", |row| passing(row)?.to_itself;
+    HANDOFF_CPU: "server_cpu_us_per_handoff" "", "server µs" Cpu LESS, "Server CPU per hand-off to another task",
+        |row| passing(row)?.server_cpu_us_per_handoff;
     LONGEST_WAIT: "longest_over_median" "", "longest wait" Number LESS, "As a multiple of the median wait",
         |row| passing(row)?.longest_over_median;
     LONGEST_IDLE: "longest_idle_ns" "", "longest idle" Time LESS, "The longest of these times", |row| passing(row)?.longest_idle_ns;
@@ -303,6 +310,21 @@ figures! { OF_ROWS of BenchRow;
         |row| row.measures.client_bytes_per_waiter.filter(|bytes| *bytes > 0.0);
     WAIT_P50: "wait_p50_ns" "", "wait p50" Time LESS, "Waits, those that gave up right-censored", |row| row.measures.wait_tail?.p50_ns;
     WAIT_P99: "wait_p99_ns" "", "wait p99" Time LESS, SAME_P99, |row| row.measures.wait_tail?.p99_ns;
+
+    COVERAGE: "cycles_coverage" "", "coverage" Share MORE, "How often an interval like that of the rate holds the true median",
+        |row| row.measures.certainty.cycles_coverage;
+    WITHIN_ROUNDS: "cycles_within_rounds" "", "within rounds" Rate MORE, "The mean rate within the rounds, by batch means: an interval alone",
+        |row| row.measures.certainty.cycles_within_rounds.map(|within| Estimate { median: f64::NAN, low: Some(within.low), high: Some(within.high) });
+    STEAL: "steal" "", "stolen" Share LESS, "CPU time stolen by the hypervisor in the worst round", |row| row.measures.noise.steal;
+    PRESSURE: "pressure" "", "pressure" Share LESS, "Time in which some task waited for a core, in the worst round", |row| row.measures.noise.pressure;
+    LOAD_AVERAGE: "load_average" "", "load" Number LESS, "At the end of the last round", |row| row.measures.noise.load_average;
+    SWITCHES: "switches_per_s" "", "switches/s" Rate LESS, "Involuntary context switches in the worst round", |row| row.measures.noise.switches_per_s;
+    DROPPED_ROUNDS: "dropped_rounds" "", "dropped" Number LESS, "Rounds in which too much CPU time was stolen",
+        |row| Some(row.measures.noise.dropped_rounds).filter(|rounds| *rounds > 0).map(u64::from);
+    LITTLES_SAMPLED: "littles_law_sampled" "", "calls seen" Number LESS, "Calls under way on average, seen from outside",
+        |row| row.measures.littles_law?.sampled;
+    LITTLES_CALCULATED: "littles_law_reckoned" "", "calls calculated" Number LESS, "Throughput times mean response time",
+        |row| row.measures.littles_law?.reckoned;
 }
 
 figures! { OF_SCENARIOS of ScenarioResult;

@@ -1,4 +1,4 @@
-//! Turns what was measured and judged into something that is kept, compared and read.
+//! What was measured and judged, as something that is kept, compared and read.
 //!
 //! A [`run::Run`] is everything kept of one execution of `locklab`. This crate stores it, finds it again, compares it with
 //! others and renders it. It has no clock, asks no server and measures nothing: data in, data or text out.
@@ -30,7 +30,7 @@
 //! # Map, in reading order
 //! [`run`] and [`verdict`] are the data, [`history`] the record that they rest on, [`overlap`] the sweep over its intervals,
 //! [`timeline`], [`over_time`] and [`intervals`] the parts of it that are drawn, [`proof`] what a verdict shows for itself. [`store`], [`history_writer`] and [`history_file`] write and read files. [`compare`] and [`merge`] put
-//! runs side by side and together, [`gate`] decides on one. [`report`] has a file per format; [`svg`] draws. [`units`], [`pattern`], [`hdr`] and [`secrets`] are small help.
+//! runs side by side and together, [`gate`] decides on one. [`report`] has a file per format; [`svg`] draws. [`units`], [`pattern`], [`nearest`], [`hdr`] and [`secrets`] are small help.
 
 mod atomic;
 pub mod compare;
@@ -44,6 +44,7 @@ pub mod history_writer;
 pub mod intervals;
 pub mod measures;
 pub mod merge;
+pub mod nearest;
 pub mod over_time;
 pub mod overlap;
 pub mod pattern;

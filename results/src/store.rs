@@ -1,4 +1,4 @@
-//! Turns a run into a directory under `runs/`, and such a directory back into a run.
+//! Keeps a run in a directory under `runs/`, and reads it back.
 //!
 //! What is written is whole or absent: `run.json` is replaced in one step after every benchmark and scenario, so that a crash
 //! leaves everything measured until then. What is read may come from anybody: a damaged file is an error that names the file,
@@ -16,7 +16,8 @@ use serde::Deserialize;
 use crate::atomic;
 pub use crate::atomic::write as write_whole;
 use crate::history_writer::HistoryWriter;
-use crate::run::{BenchRow, Outcome, Run, SCHEMA, ScenarioResult};
+use crate::nearest;
+use crate::run::{BenchRow, Meta, Outcome, Run, SCHEMA, ScenarioResult};
 
 /// The file of a run directory that makes it one.
 pub const RUN_FILE: &str = "run.json";
@@ -42,14 +43,14 @@ pub enum StoreError {
         source: io::Error,
     },
     /// The words name neither a directory nor a run under the store's root.
-    #[error("there is no run '{name}'{}; `locklab list runs` shows what there is in {}", near(nearest), root.display())]
+    #[error("there is no run '{name}'{remedy}; `locklab list runs` shows what there is in {}", root.display())]
     NoSuchRun {
         /// The words.
         name: String,
         /// Where runs are looked for.
         root: PathBuf,
-        /// The nearest name that there is.
-        nearest: Option<String>,
+        /// The nearest name as a question; empty without one.
+        remedy: String,
     },
     /// There is no run at all, so that none is the latest.
     #[error("there is no run in {} yet", root.display())]
@@ -100,13 +101,6 @@ impl StoreError {
         let path = path.to_owned();
         move |source| Self::Io { verb, path, source }
     }
-}
-
-fn near(nearest: &Option<String>) -> String {
-    nearest
-        .as_ref()
-        .map(|name| format!(" (did you mean '{name}'?)"))
-        .unwrap_or_default()
 }
 
 fn at_field(field: &str) -> String {
@@ -249,17 +243,12 @@ impl RunStore {
                 };
             }
         }
-        let nearest = self
-            .list()?
-            .into_iter()
-            .map(|listing| (strsim::jaro_winkler(&listing.name, run), listing.name))
-            .filter(|(likeness, _)| *likeness > 0.8)
-            .max_by(|a, b| a.0.total_cmp(&b.0))
-            .map(|(_, name)| name);
+        let listings = self.list()?;
+        let nearest = nearest::word(run, listings.iter().map(|listing| listing.name.as_str()));
         Err(StoreError::NoSuchRun {
             name: run.to_owned(),
             root: self.root.clone(),
-            nearest,
+            remedy: nearest.map_or(String::new(), |name| format!(" (did you mean '{name}'?)")),
         })
     }
 
@@ -443,37 +432,26 @@ fn listing(path: &Path) -> Listing {
             .and_then(|time| time.duration_since(UNIX_EPOCH).ok())
             .map_or(0, |since| since.as_nanos() as i128)
     };
-    match load_dir(path) {
-        Ok(run) => Listing {
-            name,
-            path: path.to_owned(),
-            order_ns: run
-                .meta
-                .started_at
-                .parse::<jiff::Timestamp>()
-                .map_or_else(|_| own_ns(), jiff::Timestamp::as_nanosecond),
-            outcome: Ok(run.outcome()),
-            subjects: of_all(&run, |row| &row.subject, |result| &result.subject),
-            topologies: of_all(&run, |row| &row.topology, |result| &result.topology),
-            rows: run.rows.len(),
-            scenarios: run.scenarios.len(),
-            started_at: run.meta.started_at,
-            command: run.command,
-            host: run.meta.environment.host,
-        },
-        Err(error) => Listing {
-            name,
-            path: path.to_owned(),
-            started_at: String::new(),
-            command: String::new(),
-            host: String::new(),
-            subjects: BTreeSet::new(),
-            topologies: BTreeSet::new(),
-            rows: 0,
-            scenarios: 0,
-            outcome: Err(error.to_string()),
-            order_ns: own_ns(),
-        },
+    let (run, outcome) = match load_dir(path) {
+        Ok(run) => {
+            let outcome = run.outcome();
+            (run, Ok(outcome))
+        }
+        Err(error) => (Run::new("", "", Meta::default()), Err(error.to_string())),
+    };
+    let started = run.meta.started_at.parse::<jiff::Timestamp>();
+    Listing {
+        name,
+        path: path.to_owned(),
+        order_ns: started.map_or_else(|_| own_ns(), jiff::Timestamp::as_nanosecond),
+        outcome,
+        subjects: of_all(&run, |row| &row.subject, |result| &result.subject),
+        topologies: of_all(&run, |row| &row.topology, |result| &result.topology),
+        rows: run.rows.len(),
+        scenarios: run.scenarios.len(),
+        started_at: run.meta.started_at,
+        command: run.command,
+        host: run.meta.environment.host,
     }
 }
 

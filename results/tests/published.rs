@@ -23,7 +23,7 @@ fn published_runs_load_and_render_in_every_format() {
         let run = store::load_dir(&path).expect("a run of an earlier version");
         for format in FORMATS {
             let document = format.render(&run).expect("a document");
-            assert!(document.len() > 100, "{}", format.name());
+            assert!(document.len() > 100, "{}", format.name);
         }
     }
     assert!(seen > 0, "there is no published run");

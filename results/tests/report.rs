@@ -43,15 +43,15 @@ fn assert_as_kept(name: &str, document: &str) {
 fn every_format_is_found_by_its_name_and_gives_the_same_bytes_twice() {
     let run = sample();
     for format in FORMATS {
-        let again = report::by_name(format.name()).expect("found");
-        assert_eq!(again.about(), format.about());
+        let again = report::by_name(format.name).expect("found");
+        assert_eq!(again.about, format.about);
         let document = format.render(&run).expect("a document");
-        assert!(document.ends_with('\n'), "{}", format.name());
+        assert!(document.ends_with('\n'), "{}", format.name);
         assert_eq!(
             document,
             format.render(&run).expect("a document"),
             "{}",
-            format.name()
+            format.name
         );
     }
     assert!(report::by_name("pdf").is_none());
@@ -220,9 +220,9 @@ fn an_empty_run_has_a_page_and_a_summary() {
         // There is nothing to draw, which is said and not drawn.
         assert_eq!(
             format.render(&run).is_ok(),
-            format.name() != "svg",
+            format.name != "svg",
             "{}",
-            format.name()
+            format.name
         );
     }
 }

@@ -13,6 +13,8 @@ mod steps;
 
 use std::sync::Arc;
 
+use results::nearest;
+
 use crate::{
     exec::ExecSubject,
     subject::{Subject, SubjectError},
@@ -44,12 +46,14 @@ pub fn find(name: &str) -> Result<Arc<dyn Subject>, SubjectError> {
         return Ok(found.clone());
     }
     // The whole name, or what follows the family: `reentrant` is meant to be `lock-core:reentrant`.
-    let nearest = all.iter().map(|s| s.name()).min_by_key(|known| {
-        let tail = known.split_once(':').map_or(*known, |(_, tail)| tail);
-        strsim::damerau_levenshtein(known, name).min(strsim::damerau_levenshtein(tail, name))
-    });
+    let mut names = all.iter().map(|s| s.name());
+    fn tail(name: &str) -> &str {
+        name.split_once(':').map_or(name, |(_, tail)| tail)
+    }
+    let near = nearest::word(name, names.clone().flat_map(|name| [name, tail(name)]));
+    let meant = names.find(|name| near == Some(name) || near == Some(tail(name)));
     Err(SubjectError::usage(format!(
-        "unknown subject `{name}`; did you mean `{}`? (`locklab list subjects` shows all; any other lock: `exec:PROGRAM ARG…`)",
-        nearest.unwrap_or("exec:PROGRAM")
+        "unknown subject `{name}`{} (`locklab list subjects` shows all; any other lock: `exec:PROGRAM ARG…`)",
+        meant.map_or(String::new(), |name| format!("; did you mean `{name}`?"))
     )))
 }

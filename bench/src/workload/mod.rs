@@ -26,6 +26,7 @@ mod zipf;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use results::nearest::nearest;
 
 use crate::subject::SubjectError;
 pub use arrivals::{Arrivals, Pace};
@@ -114,17 +115,11 @@ pub static WORKLOADS: &[Workload] = &[
 /// An unknown name, with the nearest known one.
 pub fn find(name: &str) -> Result<&'static Workload, SubjectError> {
     WORKLOADS.iter().find(|w| w.name == name).ok_or_else(|| {
-        let nearest = WORKLOADS
-            .iter()
-            .min_by_key(|w| strsim::damerau_levenshtein(w.name, name))
-            .map_or("", |w| w.name);
+        let known: Vec<&str> = WORKLOADS.iter().map(|w| w.name).collect();
         SubjectError::usage(format!(
-            "unknown workload `{name}`; did you mean `{nearest}`? (known: {})",
-            WORKLOADS
-                .iter()
-                .map(|w| w.name)
-                .collect::<Vec<_>>()
-                .join(", ")
+            "unknown workload `{name}`{} (known: {})",
+            nearest(name, known.iter().copied()),
+            known.join(", ")
         ))
     })
 }

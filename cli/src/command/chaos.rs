@@ -257,7 +257,7 @@ fn source(name: &str) -> anyhow::Result<(String, String)> {
         Some(builtin) => Ok((builtin.path.to_owned(), builtin.text.to_owned())),
         None => Err(exit::input(format!(
             "`{name}` is neither a file nor a built-in scenario{}; `locklab list scenarios` shows those",
-            super::nearest(name, BUILTINS.iter().map(|builtin| builtin.name))
+            results::nearest::nearest(name, BUILTINS.iter().map(|builtin| builtin.name))
         ))),
     }
 }

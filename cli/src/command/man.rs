@@ -34,7 +34,7 @@ pub(crate) fn run(options: &Options, common: &Common, terminal: &Terminal) -> an
                 let known = shown(&program).map(clap::Command::get_name);
                 exit::usage(format!(
                     "there is no command `{name}`{}",
-                    super::nearest(name, known)
+                    results::nearest::nearest(name, known)
                 ))
             })?,
     };

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use results::merge::{merge, same_plan};
-use results::report::Exporter as _;
 use results::report::text::{self, TextOptions};
 use results::run::Run;
 use results::store::{RunDir, load_dir};
@@ -90,7 +89,7 @@ pub(crate) fn run(options: Options, common: &Common, terminal: &Terminal) -> any
     }
     target.save(&whole)?;
     target.save_summary(&text::summary(&whole, TextOptions::default()))?;
-    target.save_report(&results::report::html::Html.render(&whole)?)?;
+    target.save_report(&results::report::HTML.render(&whole)?)?;
     if common.json {
         terminal.result(&serde_json::to_string(&whole)?);
     } else {

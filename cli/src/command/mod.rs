@@ -80,13 +80,3 @@ pub(crate) fn topology_kind(text: &str) -> Result<cluster_config::TopologyKind, 
     text.parse()
         .map_err(|error: cluster_config::ClusterError| error.to_string())
 }
-
-/// `; did you mean …?` if a known word is near enough to be a slip of the hand.
-pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> String {
-    known
-        .map(|known| (strsim::jaro_winkler(word, known), known))
-        .filter(|(likeness, _)| *likeness > 0.8)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, known)| format!("; did you mean `{known}`?"))
-        .unwrap_or_default()
-}

@@ -38,7 +38,7 @@ fn network(word: &str) -> Result<ContainerNetwork, String> {
 }
 
 fn unknown(word: &str, known: &[&'static str]) -> String {
-    let nearest = super::nearest(word, known.iter().copied());
+    let nearest = results::nearest::nearest(word, known.iter().copied());
     format!("`{word}` is not among {}{nearest}", known.join(", "))
 }
 

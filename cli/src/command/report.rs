@@ -20,7 +20,7 @@ pub(crate) struct Options {
     runs: Vec<String>,
     /// The document's form
     #[arg(long, default_value = "html", value_name = "FORMAT",
-          value_parser = PossibleValuesParser::new(FORMATS.iter().map(|format| format.name())))]
+          value_parser = PossibleValuesParser::new(FORMATS.map(|format| format.name)))]
     format: String,
     /// The file to write [default: standard output]
     #[arg(long, short, value_name = "FILE")]

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use results::report::Exporter as _;
 use results::report::text::{self, TextOptions};
 use results::run::{Meta, Run};
 use results::store::{REPORT_FILE, RUN_FILE, RunDir, RunStore};
@@ -146,7 +145,7 @@ impl Keeper {
         self.dir
             .save_summary(&text::summary(&self.run, TextOptions::default()))?;
         self.dir
-            .save_report(&results::report::html::Html.render(&self.run)?)?;
+            .save_report(&results::report::HTML.render(&self.run)?)?;
         if common.json {
             terminal.result(&serde_json::to_string(&self.run)?);
         } else {

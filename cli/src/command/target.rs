@@ -46,7 +46,7 @@ pub(crate) fn allowable(text: &str) -> Result<String, String> {
     Err(format!(
         "`{text}` is nothing that can be allowed; {} can{}",
         ALLOWABLE.join(", "),
-        super::nearest(text, ALLOWABLE.into_iter())
+        results::nearest::nearest(text, ALLOWABLE.into_iter())
     ))
 }
 

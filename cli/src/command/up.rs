@@ -79,7 +79,7 @@ fn persistence(text: &str) -> Result<Persistence, String> {
         format!(
             "`{text}` is not among {}{}",
             names.join(", "),
-            super::nearest(text, names.into_iter())
+            results::nearest::nearest(text, names.into_iter())
         )
     })
 }
@@ -105,7 +105,7 @@ fn named(word: &str) -> anyhow::Result<Topology> {
     Err(exit::usage(format!(
         "`{word}` is no topology; there are {}, or a file: FILE.toml{}",
         kinds().collect::<Vec<_>>().join(", "),
-        super::nearest(word, kinds())
+        results::nearest::nearest(word, kinds())
     )))
 }
 

@@ -1,4 +1,4 @@
-//! Turns the rows of any number of runs into tables whose lines and columns are fields of the reader's choice, as benchstat does.
+//! The rows of any number of runs in tables whose lines and columns are fields of the reader's choice, as benchstat does.
 //!
 //! The first column is the base of each table. What is neither in lines nor in columns and differs is in the table's heading: nothing
 //! is pooled, since rows of different configurations are no samples of one thing.
@@ -11,6 +11,7 @@ use serde::Serialize;
 use super::metrics;
 use super::{Against, Difference, settings};
 use crate::figure::COMPARED;
+use crate::nearest::nearest;
 use crate::run::{BenchRow, Comparison, Estimate, Ratio, Run, SCHEMA};
 use crate::units;
 use crate::verdict::State;
@@ -84,7 +85,7 @@ pub enum GroupError {
     /// There is no such field.
     #[error(
         "there is no field `{name}` to group by{}; there are {}",
-        near(name),
+        nearest(name, FIELDS.iter().map(|field| field.name)),
         names()
     )]
     NoSuchField {
@@ -105,16 +106,6 @@ pub enum GroupError {
 fn names() -> String {
     let names: Vec<&str> = FIELDS.iter().map(|field| field.name).collect();
     names.join(", ")
-}
-
-fn near(name: &str) -> String {
-    FIELDS
-        .iter()
-        .map(|field| (strsim::jaro_winkler(name, field.name), field.name))
-        .filter(|(likeness, _)| *likeness > 0.8)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, name)| format!(" (did you mean `{name}`?)"))
-        .unwrap_or_default()
 }
 
 impl Grouping {

@@ -1,7 +1,13 @@
-//! Turns the words of a condition, or the lines of a budget file, into conditions, or says what is wrong and where.
+//! Reads conditions, one by one or as the lines of a budget file, and says what is wrong with them and where.
+//!
+//! Written by hand rather than with a parser library: the reading itself is short, and every rule carries its own message with a remedy, which
+//! a library's generic error (a position and what it expected) would not replace.
 
+use super::Place;
 use super::figures::{self, NS_PER_US, OF_VERDICT, Value, examples};
 use crate::figure::{LATENCIES, QUANTILES, Unit};
+use crate::nearest::nearest;
+use crate::run::{BenchRow, ScenarioResult};
 use crate::verdict::CLASSES;
 
 /// One condition, understood.
@@ -26,16 +32,20 @@ pub(super) enum Compare {
     Unequal,
 }
 
+/// All of them with their signs.
+const SIGNS: [(&str, Compare); 6] = [
+    ("<", Compare::Less),
+    ("<=", Compare::AtMost),
+    (">", Compare::More),
+    (">=", Compare::AtLeast),
+    ("==", Compare::Equal),
+    ("!=", Compare::Unequal),
+];
+
 impl Compare {
     fn words(self) -> &'static str {
-        match self {
-            Self::Less => "<",
-            Self::AtMost => "<=",
-            Self::More => ">",
-            Self::AtLeast => ">=",
-            Self::Equal => "==",
-            Self::Unequal => "!=",
-        }
+        let sign = SIGNS.iter().find(|(_, compare)| *compare == self);
+        sign.map_or("", |(sign, _)| sign)
     }
 
     pub(super) fn holds(self, value: f64, bound: f64) -> bool {
@@ -61,36 +71,53 @@ pub(super) enum Bound {
     State(String),
 }
 
-/// What a `where` can ask for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Field {
-    Subject,
-    Topology,
-    Workload,
-    Tasks,
-    Locks,
-    Durability,
-    Scenario,
-    Kind,
-    Seed,
+/// What a `where` can ask for: its name, and its value at a row and at a scenario.
+#[derive(Debug)]
+pub(super) struct Field {
+    name: &'static str,
+    of_row: Option<fn(&BenchRow) -> String>,
+    of_scenario: Option<fn(&ScenarioResult) -> String>,
 }
 
-const FIELDS: [(&str, Field); 9] = [
-    ("subject", Field::Subject),
-    ("topology", Field::Topology),
-    ("workload", Field::Workload),
-    ("tasks", Field::Tasks),
-    ("locks", Field::Locks),
-    ("durability", Field::Durability),
-    ("scenario", Field::Scenario),
-    ("kind", Field::Kind),
-    ("seed", Field::Seed),
+const fn field(
+    name: &'static str,
+    of_row: Option<fn(&BenchRow) -> String>,
+    of_scenario: Option<fn(&ScenarioResult) -> String>,
+) -> Field {
+    Field {
+        name,
+        of_row,
+        of_scenario,
+    }
+}
+
+#[rustfmt::skip]
+static FIELDS: [Field; 9] = [
+    field("subject", Some(|row| row.subject.clone()), Some(|result| result.subject.clone())),
+    field("topology", Some(|row| row.topology.clone()), Some(|result| result.topology.clone())),
+    field("workload", Some(|row| row.workload.clone()), None),
+    field("tasks", Some(|row| row.tasks.to_string()), None),
+    field("locks", Some(|row| row.locks.to_string()), None),
+    field("durability", Some(|row| row.measures.load.durability.clone()), Some(|result| result.durability.clone())),
+    field("scenario", None, Some(|result| result.name.clone())),
+    field("kind", None, Some(|result| result.kind.clone())),
+    field("seed", None, Some(|result| result.seed.to_string())),
 ];
+
+impl Field {
+    /// Its value at a place; `None` where the place has none.
+    pub(super) fn at(&self, place: &Place<'_>) -> Option<String> {
+        match place {
+            Place::Row(row) => Some(self.of_row?(row)),
+            Place::Scenario(result) => Some(self.of_scenario?(result)),
+        }
+    }
+}
 
 /// One part of a `where`.
 #[derive(Debug)]
 pub(super) struct Filter {
-    pub(super) field: Field,
+    pub(super) field: &'static Field,
     pub(super) equal: bool,
     pub(super) pattern: String,
 }
@@ -152,17 +179,14 @@ pub fn parse(text: &str) -> Result<Condition, GrammarError> {
         end: text.chars().count() + 1,
     };
     let value = value(&mut reader)?;
-    let (compare, compare_column) = compare(&mut reader)?;
-    let bound = bound(&mut reader, &value, compare, compare_column)?;
+    let (compare, sign) = compare(&mut reader)?;
+    let bound = bound(&mut reader, &value, compare, sign)?;
     let filters = filters(&mut reader)?;
     if let Some(token) = reader.peek() {
-        return Err(error(
-            token.column,
-            format!(
-                "`{}` stands behind the end of the condition; only `where FIELD == PATTERN` may follow",
-                token.text
-            ),
-        ));
+        return Err(token.error(format!(
+            "`{}` stands behind the end of the condition; only `where FIELD == PATTERN` may follow",
+            token.text
+        )));
     }
     Ok(Condition {
         text: text.trim().to_owned(),
@@ -184,6 +208,32 @@ fn error(column: usize, message: impl Into<String>) -> GrammarError {
 struct Token {
     column: usize,
     text: String,
+}
+
+impl Token {
+    fn error(&self, message: String) -> GrammarError {
+        error(self.column, message)
+    }
+
+    /// It stands where something else is to be.
+    fn instead_of(&self, wanted: &str) -> GrammarError {
+        self.error(format!("`{}` stands where {wanted} is to be", self.text))
+    }
+
+    /// It is none of the known words, of which the nearest is named.
+    fn unknown(&self, what: &str, known: impl IntoIterator<Item = &'static str>) -> GrammarError {
+        let known: Vec<&str> = known.into_iter().collect();
+        self.error(format!(
+            "`{}` is no {what}{}; there are {}",
+            self.text,
+            nearest(&self.text, known.iter().copied()),
+            known.join(", ")
+        ))
+    }
+
+    fn no_number(&self, unit: Unit) -> GrammarError {
+        self.error(format!("`{}` is not {}", self.text, examples(unit)))
+    }
 }
 
 struct Reader<'a> {
@@ -266,105 +316,74 @@ fn tokens(text: &str) -> Result<Vec<Token>, GrammarError> {
 
 fn value(reader: &mut Reader<'_>) -> Result<Value, GrammarError> {
     let name = reader.next("a figure")?;
+    let word = name.text.as_str();
+    let quantile = QUANTILES.iter().find(|(known, _)| *known == word);
     if !reader.take("(") {
-        return Value::by_name(&name.text).ok_or_else(|| {
-            let mut known = figures::names();
-            known.extend(CLASSES);
-            known.extend(["safety", "outcome"]);
-            let functions = QUANTILES.iter().map(|(name, _)| *name);
-            if functions.clone().any(|function| function == name.text) {
-                return error(
-                    name.column,
-                    format!("`{}` of what? write {}(acquire)", name.text, name.text),
-                );
+        return Value::by_name(word).ok_or_else(|| match quantile {
+            Some(_) => name.error(format!("`{word}` of what? write {word}(acquire)")),
+            None => {
+                let words = CLASSES.into_iter().chain(["safety", "outcome"]);
+                name.unknown("figure", figures::names().into_iter().chain(words))
             }
-            error(name.column, unknown_word(&name.text, "figure", &known))
         });
     }
     let of = reader.next("a name in the brackets")?;
     let closed = reader.next("`)`")?;
     if closed.text != ")" {
-        return Err(error(
-            closed.column,
-            format!("`{}` stands where `)` is to be", closed.text),
-        ));
+        return Err(closed.instead_of("`)`"));
     }
-    if let Some((_, quantile)) = QUANTILES.iter().find(|(known, _)| *known == name.text) {
-        let latency = LATENCIES.iter().find(|latency| latency.name == of.text);
-        let known: Vec<&str> = LATENCIES.iter().map(|latency| latency.name).collect();
-        return latency
+    if let Some((_, quantile)) = quantile {
+        return LATENCIES
+            .iter()
+            .find(|latency| latency.name == of.text)
             .map(|latency| Value::Latency(*quantile, latency))
-            .ok_or_else(|| error(of.column, unknown_word(&of.text, "latency", &known)));
+            .ok_or_else(|| of.unknown("latency", LATENCIES.iter().map(|latency| latency.name)));
     }
-    if let Some((_, what)) = OF_VERDICT.iter().find(|(known, _)| *known == name.text) {
-        let class = CLASSES.iter().find(|class| **class == of.text);
-        return class
+    if let Some((_, what)) = OF_VERDICT.iter().find(|(known, _)| *known == word) {
+        return CLASSES
+            .iter()
+            .find(|class| **class == of.text)
             .map(|class| Value::OfVerdict(*what, class))
-            .ok_or_else(|| error(of.column, unknown_word(&of.text, "verdict", &CLASSES)));
+            .ok_or_else(|| of.unknown("verdict", CLASSES));
     }
-    let known: Vec<&str> = QUANTILES
-        .iter()
-        .map(|(name, _)| *name)
-        .chain(OF_VERDICT.iter().map(|(name, _)| *name))
-        .collect();
-    Err(error(
-        name.column,
-        unknown_word(&name.text, "function", &known),
-    ))
+    let of_verdict = OF_VERDICT.iter().map(|(name, _)| *name);
+    let functions = QUANTILES.iter().map(|(name, _)| *name).chain(of_verdict);
+    Err(name.unknown("function", functions))
 }
 
-fn compare(reader: &mut Reader<'_>) -> Result<(Compare, usize), GrammarError> {
+fn compare<'a>(reader: &mut Reader<'a>) -> Result<(Compare, &'a Token), GrammarError> {
     let sign = reader.next("a comparison (<, <=, >, >=, ==, !=)")?;
-    let all = [
-        Compare::Less,
-        Compare::AtMost,
-        Compare::More,
-        Compare::AtLeast,
-        Compare::Equal,
-        Compare::Unequal,
-    ];
-    all.into_iter()
-        .find(|compare| compare.words() == sign.text)
-        .map(|compare| (compare, sign.column))
-        .ok_or_else(|| {
-            let remedy = if sign.text == "=" {
-                "; did you mean `==`?"
-            } else {
-                ""
-            };
-            error(
-                sign.column,
-                format!(
-                    "`{}` is no comparison{remedy}; there are <, <=, >, >=, ==, !=",
-                    sign.text
-                ),
-            )
-        })
+    let known = SIGNS.iter().find(|(known, _)| *known == sign.text);
+    known.map(|(_, compare)| (*compare, sign)).ok_or_else(|| {
+        let remedy = if sign.text == "=" {
+            "; did you mean `==`?"
+        } else {
+            ""
+        };
+        sign.error(format!(
+            "`{}` is no comparison{remedy}; there are <, <=, >, >=, ==, !=",
+            sign.text
+        ))
+    })
 }
 
 fn bound(
     reader: &mut Reader<'_>,
     value: &Value,
     compare: Compare,
-    compare_column: usize,
+    sign: &Token,
 ) -> Result<Bound, GrammarError> {
     let states = value.states();
     let token = reader.next("what to compare with")?;
     if !states.is_empty() {
         if !matches!(compare, Compare::Equal | Compare::Unequal) {
-            return Err(error(
-                compare_column,
-                format!(
-                    "a state has no order: write == or != instead of `{}`",
-                    compare.words()
-                ),
-            ));
+            return Err(sign.error(format!(
+                "a state has no order: write == or != instead of `{}`",
+                sign.text
+            )));
         }
         if !states.contains(&token.text.as_str()) {
-            return Err(error(
-                token.column,
-                unknown_word(&token.text, "state", states),
-            ));
+            return Err(token.unknown("state", states.iter().copied()));
         }
         return Ok(Bound::State(token.text.clone()));
     }
@@ -372,7 +391,7 @@ fn bound(
     if token.text == "base" {
         let factor = if reader.take("*") {
             let factor = reader.next("a number")?;
-            number(&factor.text).ok_or_else(|| no_number(factor, Unit::Number))?
+            number(&factor.text).ok_or_else(|| factor.no_number(Unit::Number))?
         } else {
             1.0
         };
@@ -381,15 +400,12 @@ fn bound(
     if reader.take("*") {
         let base = reader.next("`base`")?;
         if base.text != "base" {
-            return Err(error(
-                base.column,
-                format!("`{}` stands where `base` is to be", base.text),
-            ));
+            return Err(base.instead_of("`base`"));
         }
         let factor = number(&token.text).or_else(|| percent(&token.text));
         return factor
             .map(Bound::OfBase)
-            .ok_or_else(|| no_number(token, Unit::Number));
+            .ok_or_else(|| token.no_number(Unit::Number));
     }
     // `5 ms` is as good as `5ms`.
     let mut words = token.text.clone();
@@ -406,14 +422,7 @@ fn bound(
     }
     with_unit(&words, unit)
         .map(Bound::Number)
-        .ok_or_else(|| no_number(token, unit))
-}
-
-fn no_number(token: &Token, unit: Unit) -> GrammarError {
-    error(
-        token.column,
-        format!("`{}` is not {}", token.text, examples(unit)),
-    )
+        .ok_or_else(|| token.no_number(unit))
 }
 
 fn number(text: &str) -> Option<f64> {
@@ -468,27 +477,18 @@ fn filters(reader: &mut Reader<'_>) -> Result<Vec<Filter>, GrammarError> {
     }
     loop {
         let name = reader.next("a field")?;
-        let known = FIELDS.iter().find(|(known, _)| *known == name.text);
-        let Some((_, field)) = known else {
-            let known: Vec<&str> = FIELDS.iter().map(|(name, _)| *name).collect();
-            return Err(error(
-                name.column,
-                unknown_word(&name.text, "field", &known),
-            ));
-        };
+        let field = FIELDS
+            .iter()
+            .find(|field| field.name == name.text)
+            .ok_or_else(|| name.unknown("field", FIELDS.iter().map(|field| field.name)))?;
         let sign = reader.next("`==`")?;
         let equal = match sign.text.as_str() {
             "=" | "==" => true,
             "!=" => false,
-            other => {
-                return Err(error(
-                    sign.column,
-                    format!("`{other}` stands where `==` or `!=` is to be"),
-                ));
-            }
+            _ => return Err(sign.instead_of("`==` or `!=`")),
         };
         filters.push(Filter {
-            field: *field,
+            field,
             equal,
             pattern: pattern(reader)?,
         });
@@ -512,18 +512,4 @@ fn pattern(reader: &mut Reader<'_>) -> Result<String, GrammarError> {
         reader.at += 1;
     }
     Ok(pattern)
-}
-
-fn unknown_word(word: &str, what: &str, known: &[&str]) -> String {
-    let near = known
-        .iter()
-        .map(|known| (strsim::jaro_winkler(word, known), known))
-        .filter(|(likeness, _)| *likeness > 0.8)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, known)| format!("; did you mean `{known}`?"))
-        .unwrap_or_default();
-    format!(
-        "`{word}` is no {what}{near}; there are {}",
-        known.join(", ")
-    )
 }

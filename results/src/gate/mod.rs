@@ -1,4 +1,4 @@
-//! Turns a kept run and conditions such as `p99(acquire) < 5ms` into yes, no or unknown; measures nothing.
+//! Judges a kept run by conditions such as `p99(acquire) < 5ms`: yes, no or unknown.
 //!
 //! A condition speaks of every row or scenario that has the figure and that its `where` lets through, and all of them must keep it. It
 //! is *unknown*, and unknown never passes, where there is nothing to judge: no such row, a figure with too few samples, a row that is
@@ -23,7 +23,7 @@ use std::fmt;
 use serde::Serialize;
 
 pub use self::figures::help;
-use self::grammar::{Bound, Compare, Field, Filter};
+use self::grammar::{Bound, Compare, Filter};
 pub use self::grammar::{Condition, GrammarError, parse, parse_budget};
 use crate::compare::{pairs, row_key, scenario_key};
 use crate::pattern::matches;
@@ -127,28 +127,12 @@ impl fmt::Display for Place<'_> {
 }
 
 impl Place<'_> {
-    fn field(&self, field: Field) -> Option<String> {
-        Some(match (self, field) {
-            (Self::Row(row), Field::Subject) => row.subject.clone(),
-            (Self::Row(row), Field::Topology) => row.topology.clone(),
-            (Self::Row(row), Field::Workload) => row.workload.clone(),
-            (Self::Row(row), Field::Tasks) => row.tasks.to_string(),
-            (Self::Row(row), Field::Locks) => row.locks.to_string(),
-            (Self::Row(row), Field::Durability) => row.measures.load.durability.clone(),
-            (Self::Scenario(result), Field::Scenario) => result.name.clone(),
-            (Self::Scenario(result), Field::Subject) => result.subject.clone(),
-            (Self::Scenario(result), Field::Topology) => result.topology.clone(),
-            (Self::Scenario(result), Field::Kind) => result.kind.clone(),
-            (Self::Scenario(result), Field::Durability) => result.durability.clone(),
-            (Self::Scenario(result), Field::Seed) => result.seed.to_string(),
-            _ => return None,
-        })
-    }
-
     /// A filter on what a place does not have leaves the place out.
     fn passes(&self, filters: &[Filter]) -> bool {
         filters.iter().all(|filter| {
-            self.field(filter.field)
+            filter
+                .field
+                .at(self)
                 .is_some_and(|value| matches(&filter.pattern, &value) == filter.equal)
         })
     }
@@ -329,12 +313,12 @@ fn valid(place: &Place<'_>) -> bool {
 fn judge_word(condition: &Condition, place: &Place<'_>, word: String) -> Part {
     let equal = matches!(&condition.bound, Bound::State(wanted) if *wanted == word);
     let wants_it = condition.compare == Compare::Equal;
-    // `!= violated` is no more met by "unknown" than `== clean` is; but who asks for unknown gets it.
-    let told = word != State::Unknown.word() || equal;
+    // `!= violated` is no more met by "unknown" than `== clean` is; but `== unknown` is.
+    let known = word != State::Unknown.word() || equal;
     Part {
         r#where: place.to_string(),
         bound: condition.bound_words(),
-        outcome: if !told {
+        outcome: if !known {
             Outcome::Unknown
         } else if equal == wants_it {
             Outcome::Passed

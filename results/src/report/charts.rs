@@ -430,3 +430,22 @@ pub(super) fn fairness(run: &Run) -> Option<Chart> {
         &stacks,
     )
 }
+
+/// All charts as one SVG picture.
+pub(super) fn document(run: &Run) -> Result<String, String> {
+    let mut parts: Vec<Chart> = price(run).into_iter().collect();
+    if !run.rows.is_empty() {
+        parts.push(throughput(run));
+        parts.push(latency(run));
+        parts.extend(percentiles(run));
+        parts.extend(cost(run));
+    }
+    parts.extend(run.sweeps.iter().filter_map(sweep));
+    parts.extend(recovery(run));
+    let timelines = run.scenarios.iter();
+    parts.extend(timelines.filter_map(|result| result.timeline.as_ref().map(svg::timeline)));
+    if parts.is_empty() {
+        return Err("the run holds nothing that a chart shows".to_owned());
+    }
+    Ok(Chart::stack(&run.run, &parts).document())
+}

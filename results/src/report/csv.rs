@@ -1,40 +1,22 @@
 //! Comma-separated values in the long form: one figure per line, so that scenarios and benchmarks share a
 //! file and a new figure adds lines, not columns.
 
-use super::{Exporter, ReportError};
 use crate::figure::{
     ACQUIRE, CLIENT_CPU, COMMANDS, CYCLES, Figure, HANDOFF, JAIN, Latency, QUANTILES, RELEASE,
     SERVER_CALLS, SERVER_CPU,
 };
 use crate::run::{BenchRow, Run, ScenarioResult};
 
-/// `--format csv`.
-#[derive(Debug)]
-pub struct Csv;
-
-impl Exporter for Csv {
-    fn name(&self) -> &'static str {
-        "csv"
+/// The document: a heading and a line per figure.
+pub(super) fn render(run: &Run) -> String {
+    let mut out = String::from("part,subject,topology,name,tasks,metric,value,low,high\n");
+    for row in &run.rows {
+        bench(&mut out, row);
     }
-
-    fn extension(&self) -> &'static str {
-        "csv"
+    for result in &run.scenarios {
+        scenario(&mut out, result);
     }
-
-    fn about(&self) -> &'static str {
-        "one figure per line: part, subject, topology, name, tasks, metric, value, low, high"
-    }
-
-    fn render(&self, run: &Run) -> Result<String, ReportError> {
-        let mut out = String::from("part,subject,topology,name,tasks,metric,value,low,high\n");
-        for row in &run.rows {
-            bench(&mut out, row);
-        }
-        for result in &run.scenarios {
-            scenario(&mut out, result);
-        }
-        Ok(out)
-    }
+    out
 }
 
 /// The figures of a row, each with the latencies whose quantiles follow it.
@@ -172,7 +154,7 @@ mod tests {
         let mut run = Run::new("runs/x", "bench", crate::run::Meta::default());
         run.rows.push(BenchRow::default());
         run.scenarios.push(ScenarioResult::default());
-        let text = Csv.render(&run).expect("csv");
+        let text = render(&run);
         assert!(text.lines().count() > 20);
         assert!(
             text.lines().all(|line| line.split(',').count() == 9),

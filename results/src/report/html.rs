@@ -11,43 +11,19 @@ use askama::Template;
 use self::bench::{BenchView, NamedChart, SweepView, named};
 use self::overview::{Configuration, Grid};
 use self::scenario::ScenarioView;
+use super::cells;
 use super::charts;
 use super::table::{self, Head, Table};
-use super::{Exporter, ReportError, cells};
 use crate::run::{Outcome, Run};
 use crate::svg;
 use crate::units;
 use crate::verdict::{CLASSES, meaning};
 
-/// `--format html`.
-#[derive(Debug)]
-pub struct Html;
-
-impl Exporter for Html {
-    fn name(&self) -> &'static str {
-        "html"
-    }
-
-    fn extension(&self) -> &'static str {
-        "html"
-    }
-
-    fn about(&self) -> &'static str {
-        "one page for a browser, with charts, proofs and the raw data"
-    }
-
-    fn render(&self, run: &Run) -> Result<String, ReportError> {
-        let failed = |message: String| ReportError {
-            format: "html",
-            message,
-        };
-        let raw = serde_json::to_string(run).map_err(|error| failed(error.to_string()))?;
-        let mut text = Page::new(run, &raw)
-            .render()
-            .map_err(|error| failed(error.to_string()))?;
-        text.push('\n');
-        Ok(text)
-    }
+/// The document.
+pub(super) fn render(run: &Run) -> Result<String, String> {
+    let raw = serde_json::to_string(run).map_err(|error| error.to_string())?;
+    let page = Page::new(run, &raw).render();
+    Ok(page.map_err(|error| error.to_string())? + "\n")
 }
 
 type Fact = (&'static str, String);

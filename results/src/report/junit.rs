@@ -4,75 +4,55 @@ use std::time::Duration;
 
 use quick_junit::{NonSuccessKind, Property, Report, TestCase, TestCaseStatus, TestSuite};
 
+use super::ReportError;
 use super::cells::{self, printable};
-use super::{Exporter, ReportError};
 use crate::run::{Outcome, Run, ScenarioResult};
 use crate::verdict::State;
 
-/// `--format junit`.
-#[derive(Debug)]
-pub struct Junit;
-
-impl Exporter for Junit {
-    fn name(&self) -> &'static str {
-        "junit"
+/// The document.
+pub(super) fn render(run: &Run) -> Result<String, String> {
+    let mut suite = TestSuite::new(printable(&format!("locklab {}", run.command)));
+    suite.add_property(Property::new("run", printable(&run.run)));
+    suite.add_property(Property::new("seed", run.meta.seed.to_string()));
+    suite.add_property(Property::new(
+        "version",
+        printable(&format!("{} {}", run.meta.version, run.meta.commit)),
+    ));
+    for (name, server) in &run.meta.environment.servers {
+        suite.add_property(Property::new(printable(name), printable(&server.version)));
     }
-
-    fn extension(&self) -> &'static str {
-        "xml"
+    suite.set_time(Duration::from_nanos(run.meta.elapsed_ns));
+    for result in &run.scenarios {
+        let mut case = case(result);
+        // A CI server follows a test by its name, so the seed is part of it only where it is needed to tell two apart.
+        if run
+            .scenarios
+            .iter()
+            .filter(|other| same_place(other, result))
+            .count()
+            > 1
+        {
+            case.name = printable(&format!("{} (seed {})", result.name, result.seed)).into();
+        }
+        suite.add_test_case(case);
     }
-
-    fn about(&self) -> &'static str {
-        "one test case per scenario: not as expected is a failure, unknown an error"
+    // Without this a run that died before its first scenario would show as an empty, green suite.
+    if run.partial {
+        let status = problem(NonSuccessKind::Error, "the run was cut short", "partial");
+        suite.add_test_case(TestCase::new("the whole run", status));
     }
-
-    fn render(&self, run: &Run) -> Result<String, ReportError> {
-        let mut suite = TestSuite::new(printable(&format!("locklab {}", run.command)));
-        suite.add_property(Property::new("run", printable(&run.run)));
-        suite.add_property(Property::new("seed", run.meta.seed.to_string()));
-        suite.add_property(Property::new(
-            "version",
-            printable(&format!("{} {}", run.meta.version, run.meta.commit)),
-        ));
-        for (name, server) in &run.meta.environment.servers {
-            suite.add_property(Property::new(printable(name), printable(&server.version)));
-        }
-        suite.set_time(Duration::from_nanos(run.meta.elapsed_ns));
-        for result in &run.scenarios {
-            let mut case = case(result);
-            // A CI server follows a test by its name, so the seed is part of it only where it is needed to tell two apart.
-            if run
-                .scenarios
-                .iter()
-                .filter(|other| same_place(other, result))
-                .count()
-                > 1
-            {
-                case.name = printable(&format!("{} (seed {})", result.name, result.seed)).into();
-            }
-            suite.add_test_case(case);
-        }
-        // Without this a run that died before its first scenario would show as an empty, green suite.
-        if run.partial {
-            let status = problem(NonSuccessKind::Error, "the run was cut short", "partial");
-            suite.add_test_case(TestCase::new("the whole run", status));
-        }
-        if !run.warnings.is_empty() {
-            let warnings: Vec<String> = run
-                .warnings
-                .iter()
-                .map(|warning| printable(warning))
-                .collect();
-            suite.set_system_err(warnings.join("\n"));
-        }
-        let mut report = Report::new("locklab");
-        report.set_time(Duration::from_nanos(run.meta.elapsed_ns));
-        report.add_test_suite(suite);
-        report.to_string().map_err(|error| ReportError {
-            format: "junit",
-            message: error.to_string(),
-        })
+    if !run.warnings.is_empty() {
+        let warnings: Vec<String> = run
+            .warnings
+            .iter()
+            .map(|warning| printable(warning))
+            .collect();
+        suite.set_system_err(warnings.join("\n"));
     }
+    let mut report = Report::new("locklab");
+    report.set_time(Duration::from_nanos(run.meta.elapsed_ns));
+    report.add_test_suite(suite);
+    report.to_string().map_err(|error| error.to_string())
 }
 
 /// A test case of somebody else's than a run.

@@ -1,50 +1,33 @@
 //! Markdown, as for the summary of a CI job or a comment on a change.
 
 use super::cells::{self, printable};
+use super::measures;
 use super::table::{self as tables, bench as bench_cells};
-use super::{Exporter, ReportError, measures};
 use crate::figure::BENCH;
 use crate::run::{Outcome, Run};
 use crate::units;
 use crate::verdict::CLASSES;
 
-/// `--format markdown`.
-#[derive(Debug)]
-pub struct Markdown;
-
-impl Exporter for Markdown {
-    fn name(&self) -> &'static str {
-        "markdown"
+/// The document.
+pub(super) fn render(run: &Run) -> Result<String, String> {
+    let mut out = format!(
+        "# {}\n\n**{}**\n",
+        cell(&run.run),
+        cells::outcome(run.outcome())
+    );
+    if run.partial {
+        out.push_str("\n> The run was cut short: what follows was measured until then.\n");
     }
-
-    fn extension(&self) -> &'static str {
-        "md"
+    for warning in &run.warnings {
+        out.push_str(&format!("\n> {}\n", cell(warning)));
     }
-
-    fn about(&self) -> &'static str {
-        "tables and proofs, for a CI summary or a comment"
-    }
-
-    fn render(&self, run: &Run) -> Result<String, ReportError> {
-        let mut out = format!(
-            "# {}\n\n**{}**\n",
-            cell(&run.run),
-            cells::outcome(run.outcome())
-        );
-        if run.partial {
-            out.push_str("\n> The run was cut short: what follows was measured until then.\n");
-        }
-        for warning in &run.warnings {
-            out.push_str(&format!("\n> {}\n", cell(warning)));
-        }
-        scenarios(&mut out, run);
-        rows(&mut out, run);
-        more(&mut out, run);
-        sweeps(&mut out, run);
-        comparisons(&mut out, run);
-        reproduce(&mut out, run);
-        Ok(out)
-    }
+    scenarios(&mut out, run);
+    rows(&mut out, run);
+    more(&mut out, run);
+    sweeps(&mut out, run);
+    comparisons(&mut out, run);
+    reproduce(&mut out, run);
+    Ok(out)
 }
 
 fn scenarios(out: &mut String, run: &Run) {

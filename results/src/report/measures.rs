@@ -1,8 +1,9 @@
-//! Turns what a benchmark row says beyond its rate and latencies into short lines for a terminal.
+//! What a benchmark row says beyond its rate and latencies, and what follows from a sweep, in sentences.
 
 use super::cells::{is_void, printable};
 use super::table;
-use crate::measures::{Interval, LoadShape, Measures, Pacing, Passing, Renewal, Sweep};
+use crate::figure::{LATENCIES, OF_ROWS};
+use crate::measures::{Interval, LoadShape, Sweep, WaitTail};
 use crate::run::{BenchRow, Quantiles};
 use crate::units;
 
@@ -14,19 +15,168 @@ pub(super) fn lines(row: &BenchRow) -> Vec<String> {
         return Vec::new();
     }
     let mut lines = vec![load(row)];
-    lines.extend(
-        measures
-            .pacing
-            .as_ref()
-            .map(|pacing| paced(pacing, measures)),
-    );
-    lines.extend(measures.passing.iter().flat_map(passed));
-    lines.extend(measures.renewal.as_ref().map(renewed));
-    lines.extend(times(measures));
-    lines.extend(costs(measures));
-    lines.extend(sure(measures));
-    lines.push(noise(measures));
+    lines.extend(SENTENCES.iter().filter_map(|sentence| sentence.of(row)));
+    lines.extend(measures.wait_tail.map(waits));
+    lines.extend(LIMITS.iter().filter_map(|sentence| sentence.of(row)));
     lines.iter().map(|line| printable(line)).collect()
+}
+
+/// A line about figures of the table, each by its name in braces: `{jain}` is the figure, `{jain~}` its interval, `{handoff:}` the middle and
+/// the tail of a latency, `{handoff#}` its number of samples.
+struct Sentence {
+    begin: &'static str,
+    between: &'static str,
+    /// A part is left out if its first figure is not there, and a line without a part too.
+    parts: &'static [&'static str],
+}
+
+/// What is said of a row, in this order.
+const SENTENCES: &[Sentence] = &[
+    Sentence {
+        begin: "schedule: ",
+        between: "; ",
+        parts: &[
+            "{achieved_per_s} of {offered_per_s} cycles/s; response {response:}; ticks late {late}, not begun {not_begun}; begun {start_lag:} after \
+             due; generator's own lag {lag:}",
+        ],
+    },
+    Sentence {
+        begin: "hand-off: ",
+        between: "; ",
+        parts: &[
+            "{to_another} to another, {to_itself} to itself; notify to grant {notified:} after the release was answered; each \
+             {commands_per_handoff} commands, {server_cpu_us_per_handoff} µs of server; {wasted_commands_per_grant} commands wasted per grant",
+        ],
+    },
+    Sentence {
+        begin: "fairness: ",
+        between: "; ",
+        parts: &[
+            "at most {most_bypasses} later callers first, {inversions} of grants out of order, {starved} tasks starved, least client {share_min} of \
+             its share, longest wait {longest_over_median} × the median",
+            "free though waited for: {idle} of the time, at most {longest_idle_ns}, {lost_wakeups} lost wake-ups",
+        ],
+    },
+    Sentence {
+        begin: "renewal: ",
+        between: "; ",
+        parts: &[
+            "{held} locks held, {renewals_per_s} renewals/s; per 1,000 locks and second {commands_per_s_per_1000} commands, \
+             {server_cpu_us_per_s_per_1000} µs of server, {client_cpu_us_per_s_per_1000} µs of client; least lease left {least_margin_ns} (99.9 % \
+             have {margin_p001_ns}); {lost} lost; memory per lock {server_bytes_per_lock} B at the server, {client_bytes_per_lock} B at the client",
+        ],
+    },
+    time(
+        "recovery after the holder's death: ",
+        &["{recovery:} (n = {recovery#})"],
+    ),
+    time(
+        "of that beyond the lease: ",
+        &["{recovery_late:} (n = {recovery_late#})"],
+    ),
+    time("connecting: ", &["{connect:} (n = {connect#})"]),
+    time(
+        "from the herd's arrival to its last release: ",
+        &["{wave:} (n = {wave#})"],
+    ),
+    time("acquire to read: ", &["{read:} (n = {read#})"]),
+    time("acquire to write: ", &["{write:} (n = {write#})"]),
+    time("10,000 pairs take one task ", &["{ten_thousand_pairs_ns}"]),
+    time("held at once: at most ", &["{most_at_once}"]),
+];
+
+/// The same behind what is said of waits.
+const LIMITS: &[Sentence] = &[
+    time(
+        "cost: ",
+        &[
+            "{bytes_per_cycle} bytes per cycle",
+            "{client_bytes_per_waiter} bytes of client memory per waiter",
+        ],
+    ),
+    time(
+        "95 % intervals: ",
+        &[
+            "cycles/s over rounds ({cycles_coverage})",
+            "within these rounds {cycles_within_rounds~}",
+            "acquire p50 {acquire_p50_ns~}",
+            "p99 {acquire_p99_ns~}",
+            "hand-off p50 {handoff_p50_ns~}",
+        ],
+    ),
+    time(
+        "machine (worst round): ",
+        &[
+            "{steal} stolen",
+            "{pressure} of the time a task waited for a core",
+            "load {load_average}",
+            "{switches_per_s} involuntary switches/s",
+            "{dropped_rounds} rounds dropped",
+            "Little's law: {littles_law_sampled} calls seen, {littles_law_reckoned} calculated",
+        ],
+    ),
+];
+
+const fn time(begin: &'static str, parts: &'static [&'static str]) -> Sentence {
+    Sentence {
+        begin,
+        between: ", ",
+        parts,
+    }
+}
+
+impl Sentence {
+    fn of(&self, row: &BenchRow) -> Option<String> {
+        let parts: Vec<String> = self
+            .parts
+            .iter()
+            .filter_map(|part| filled(part, row))
+            .collect();
+        (!parts.is_empty()).then(|| format!("{}{}", self.begin, parts.join(self.between)))
+    }
+}
+
+/// A part with its figures; `None` if the first is not there.
+fn filled(part: &str, row: &BenchRow) -> Option<String> {
+    let mut pieces = part.split(['{', '}']);
+    let mut out = pieces.next()?.to_owned();
+    let mut first = true;
+    while let (Some(name), Some(text)) = (pieces.next(), pieces.next()) {
+        let words = named(name, row);
+        out += &if first {
+            words?
+        } else {
+            words.unwrap_or("–".to_owned())
+        };
+        out += text;
+        first = false;
+    }
+    Some(out)
+}
+
+/// What a name in braces stands for.
+fn named(name: &str, row: &BenchRow) -> Option<String> {
+    let base = name.trim_end_matches([':', '#', '~']);
+    if name.ends_with([':', '#']) {
+        let latency = LATENCIES.iter().find(|latency| latency.name == base)?;
+        let quantiles = (latency.of)(row)?;
+        return Some(if name.ends_with('#') {
+            units::count(quantiles.n)
+        } else {
+            middle_and_tail(quantiles)
+        });
+    }
+    let figure = OF_ROWS.iter().find(|figure| figure.name == base)?;
+    let found = (figure.of)(row)?;
+    if !name.ends_with('~') {
+        return Some(figure.words(row));
+    }
+    let (low, high) = found.low.zip(found.high)?;
+    Some(format!(
+        "{}–{}",
+        figure.unit.words(low),
+        figure.unit.words(high)
+    ))
 }
 
 fn load(row: &BenchRow) -> String {
@@ -88,193 +238,14 @@ fn added(load: &LoadShape) -> Option<u64> {
     Some(through_ns.saturating_sub(load.direct_round_trip_ns?))
 }
 
-fn paced(pacing: &Pacing, measures: &Measures) -> String {
-    format!(
-        "schedule: {} of {} cycles/s; response {}; ticks late {}, not begun {}; begun {} after due; generator's own lag {}",
-        units::figure(pacing.achieved_per_s),
-        units::figure(pacing.offered_per_s),
-        middle_and_tail(measures.response_ns.as_ref()),
-        units::count(pacing.late),
-        units::count(pacing.not_begun),
-        middle_and_tail(Some(&pacing.start_lag_ns)),
-        middle_and_tail(Some(&pacing.lag_ns)),
-    )
-}
-
-fn passed(passing: &Passing) -> Vec<String> {
-    let figure = |value: Option<f64>| value.map_or("–".to_owned(), units::figure);
-    vec![
-        format!(
-            "hand-off: {} to another, {} to itself; notify to grant {} after the release was answered; each {} commands, {} µs of server; \
-             {} commands wasted per grant",
-            units::count(passing.to_another),
-            units::count(passing.to_itself),
-            middle_and_tail(passing.notified_ns.as_ref()),
-            figure(passing.commands_per_handoff),
-            figure(passing.server_cpu_us_per_handoff),
-            figure(passing.wasted_commands_per_grant),
-        ),
-        format!(
-            "fairness: at most {} later callers first, {} % of grants out of order, {} tasks starved, least client {} of its share, longest wait {} × the \
-             median;              free though waited for: {} % of the time, at most {}, {} lost wake-ups",
-            units::count(passing.most_bypasses),
-            units::figure(100.0 * passing.inversions),
-            units::count(passing.starved),
-            figure(passing.share_min),
-            figure(passing.longest_over_median),
-            units::figure(100.0 * passing.idle),
-            units::duration(passing.longest_idle_ns),
-            units::count(passing.lost_wakeups),
-        ),
-    ]
-}
-
-fn renewed(renewal: &Renewal) -> String {
-    let figure = |value: Option<f64>| value.map_or("–".to_owned(), units::figure);
-    let left = |ns: Option<u64>| ns.map_or("–".to_owned(), units::duration);
-    format!(
-        "renewal: {} locks held, {} renewals/s; per 1,000 locks and second {} commands, {} µs of server, {} µs of client; least lease \
-         left {} (99.9 % have {}); {} lost; memory per lock {} B at the server, {} B at the client",
-        units::count(renewal.held),
-        figure(renewal.renewals_per_s),
-        figure(renewal.commands_per_s_per_1000),
-        figure(renewal.server_cpu_us_per_s_per_1000),
-        figure(renewal.client_cpu_us_per_s_per_1000),
-        left(renewal.least_margin_ns),
-        left(renewal.margin_p001_ns),
-        units::count(renewal.lost),
-        figure(renewal.server_bytes_per_lock),
-        figure(renewal.client_bytes_per_lock),
-    )
-}
-
-fn times(measures: &Measures) -> Vec<String> {
-    let named = [
-        ("recovery after the holder's death", &measures.recovery_ns),
-        ("of that beyond the lease", &measures.recovery_late_ns),
-        ("connecting", &measures.connect_ns),
-        (
-            "from the herd's arrival to its last release",
-            &measures.wave_ns,
-        ),
-        ("acquire to read", &measures.read_ns),
-        ("acquire to write", &measures.write_ns),
-    ];
-    let mut lines: Vec<String> = named
-        .into_iter()
-        .filter_map(|(what, quantiles)| {
-            let quantiles = quantiles.as_ref()?;
-            Some(format!(
-                "{what}: {} (n = {})",
-                middle_and_tail(Some(quantiles)),
-                units::count(quantiles.n)
-            ))
-        })
-        .collect();
-    if let Some(ns) = measures.ten_thousand_pairs_ns {
-        lines.push(format!(
-            "10,000 pairs take one task {}",
-            units::duration(ns)
-        ));
-    }
-    if let Some(most) = measures.most_at_once {
-        lines.push(format!("held at once: at most {}", units::count(most)));
-    }
-    if let Some(tail) = measures.wait_tail {
-        let longer =
-            |ns: Option<u64>| ns.map_or("longer than anybody waited".to_owned(), units::duration);
-        lines.push(format!(
-            "waits, those that gave up counted in: p50 {}, p90 {}, p99 {}",
-            longer(tail.p50_ns),
-            longer(tail.p90_ns),
-            longer(tail.p99_ns)
-        ));
-    }
-    lines
-}
-
-fn costs(measures: &Measures) -> Option<String> {
-    let mut words = Vec::new();
-    if let Some(bytes) = measures.bytes_per_cycle {
-        words.push(format!("{} bytes per cycle", units::figure(bytes)));
-    }
-    if let Some(bytes) = measures
-        .client_bytes_per_waiter
-        .filter(|bytes| *bytes > 0.0)
-    {
-        words.push(format!(
-            "{} bytes of client memory per waiter",
-            units::figure(bytes)
-        ));
-    }
-    (!words.is_empty()).then(|| format!("cost: {}", words.join(", ")))
-}
-
-fn sure(measures: &Measures) -> Option<String> {
-    let certainty = &measures.certainty;
-    let time = |interval: Interval| {
-        format!(
-            "{}–{}",
-            units::duration(interval.low as u64),
-            units::duration(interval.high as u64)
-        )
-    };
-    let mut words = Vec::new();
-    if let Some(coverage) = certainty.cycles_coverage {
-        words.push(format!(
-            "cycles/s over rounds ({} %)",
-            units::figure(100.0 * coverage)
-        ));
-    }
-    if let Some(within) = certainty.cycles_within_rounds {
-        words.push(format!(
-            "within these rounds {}–{}",
-            units::figure(within.low),
-            units::figure(within.high)
-        ));
-    }
-    for (what, interval) in [
-        ("acquire p50", certainty.acquire_p50_ns),
-        ("p99", certainty.acquire_p99_ns),
-        ("hand-off p50", certainty.handoff_p50_ns),
-    ] {
-        words.extend(interval.map(|interval| format!("{what} {}", time(interval))));
-    }
-    (!words.is_empty()).then(|| format!("95 % intervals: {}", words.join(", ")))
-}
-
-fn noise(measures: &Measures) -> String {
-    let noise = &measures.noise;
-    let mut words = vec![format!("{} % stolen", units::figure(100.0 * noise.steal))];
-    words.extend(noise.pressure.map(|p| {
-        format!(
-            "{} % of the time a task waited for a core",
-            units::figure(100.0 * p)
-        )
-    }));
-    words.push(format!("load {}", units::figure(noise.load_average)));
-    words.push(format!(
-        "{} involuntary switches/s",
-        units::figure(noise.switches_per_s)
-    ));
-    if noise.dropped_rounds > 0 {
-        words.push(format!("{} rounds dropped", noise.dropped_rounds));
-    }
-    if let Some(law) = measures.littles_law {
-        words.push(format!(
-            "Little's law: {} calls seen, {} reckoned",
-            units::figure(law.sampled),
-            units::figure(law.reckoned)
-        ));
-    }
-    format!("machine (worst round): {}", words.join(", "))
+fn waits(tail: WaitTail) -> String {
+    let [p50, p90, p99] = [tail.p50_ns, tail.p90_ns, tail.p99_ns]
+        .map(|ns| ns.map_or("longer than the longest wait".to_owned(), units::duration));
+    format!("waits, those that gave up right-censored: p50 {p50}, p90 {p90}, p99 {p99}")
 }
 
 /// `p50 1.2 ms, p99 3 ms`; the largest where there are too few for a p99.
-fn middle_and_tail(quantiles: Option<&Quantiles>) -> String {
-    let Some(quantiles) = quantiles else {
-        return "–".to_owned();
-    };
+fn middle_and_tail(quantiles: &Quantiles) -> String {
     let p50 = quantiles.p50.map_or("–".to_owned(), units::duration);
     match (quantiles.p99, quantiles.max) {
         (Some(p99), _) => format!("p50 {p50}, p99 {}", units::duration(p99)),
@@ -403,6 +374,25 @@ mod tests {
             state: State::Violated,
         };
         assert!(lines(&row).is_empty());
+    }
+
+    #[test]
+    fn every_name_in_a_sentence_is_a_figure() {
+        for part in SENTENCES
+            .iter()
+            .chain(LIMITS)
+            .flat_map(|sentence| sentence.parts)
+        {
+            for name in part.split(['{', '}']).skip(1).step_by(2) {
+                let base = name.trim_end_matches([':', '#', '~']);
+                let known = if name.ends_with([':', '#']) {
+                    LATENCIES.iter().any(|latency| latency.name == base)
+                } else {
+                    OF_ROWS.iter().any(|figure| figure.name == base)
+                };
+                assert!(known, "{name} in {part}");
+            }
+        }
     }
 
     #[test]

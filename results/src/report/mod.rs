@@ -1,15 +1,13 @@
-//! Turns a run into a document. One exporter per file, one row per exporter in [`FORMATS`]; each reads the run and nothing else.
+//! Documents of a run. One format per file, one row per format in [`FORMATS`]; each reads the run and nothing else.
 
 mod cells;
 mod charts;
-pub mod csv;
-pub mod html;
-pub mod json;
+mod csv;
+mod html;
 pub mod junit;
-pub mod markdown;
+mod markdown;
 mod measures;
 mod recovery;
-pub mod svg;
 mod table;
 pub mod text;
 
@@ -28,29 +26,86 @@ pub struct ReportError {
 }
 
 /// A form that a run can be given.
-pub trait Exporter: Sync {
+#[derive(Debug)]
+pub struct Format {
     /// The name after `--format`.
-    fn name(&self) -> &'static str;
+    pub name: &'static str,
     /// The usual end of a file's name, without the point.
-    fn extension(&self) -> &'static str;
+    pub extension: &'static str,
     /// One line for help.
-    fn about(&self) -> &'static str;
-    /// The document, with a newline at its end. The same run gives the same bytes.
-    fn render(&self, run: &Run) -> Result<String, ReportError>;
+    pub about: &'static str,
+    render: fn(&Run) -> Result<String, String>,
 }
 
+impl Format {
+    /// The document, with a newline at its end. The same run gives the same bytes.
+    ///
+    /// # Errors
+    /// What the format cannot hold; see [`ReportError`].
+    pub fn render(&self, run: &Run) -> Result<String, ReportError> {
+        (self.render)(run).map_err(|message| ReportError {
+            format: self.name,
+            message,
+        })
+    }
+}
+
+/// The page for a browser.
+pub static HTML: Format = Format {
+    name: "html",
+    extension: "html",
+    about: "one page for a browser, with charts, proofs and the raw data",
+    render: html::render,
+};
+
 /// All forms, in the order in which they are listed.
-pub static FORMATS: &[&dyn Exporter] = &[
-    &html::Html,
-    &markdown::Markdown,
-    &junit::Junit,
-    &csv::Csv,
-    &json::Json,
-    &svg::Svg,
-    &text::Text,
+pub static FORMATS: [&Format; 7] = [
+    &HTML,
+    &Format {
+        name: "markdown",
+        extension: "md",
+        about: "tables and proofs, for a CI summary or a comment",
+        render: markdown::render,
+    },
+    &Format {
+        name: "junit",
+        extension: "xml",
+        about: "one test case per scenario: not as expected is a failure, unknown an error",
+        render: junit::render,
+    },
+    &Format {
+        name: "csv",
+        extension: "csv",
+        about: "one figure per line: part, subject, topology, name, tasks, metric, value, low, high",
+        render: |run| Ok(csv::render(run)),
+    },
+    &Format {
+        name: "json",
+        extension: "json",
+        about: "everything, for programs",
+        render: json,
+    },
+    &Format {
+        name: "svg",
+        extension: "svg",
+        about: "the charts alone, below each other",
+        render: charts::document,
+    },
+    &Format {
+        name: "text",
+        extension: "txt",
+        about: "the summary, as on the terminal",
+        render: |run| Ok(text::summary(run, text::TextOptions::default())),
+    },
 ];
 
-/// The exporter of a name; `None` if there is none.
-pub fn by_name(name: &str) -> Option<&'static dyn Exporter> {
-    FORMATS.iter().copied().find(|format| format.name() == name)
+/// The fields of `run.json`, which are those of `--json`.
+fn json(run: &Run) -> Result<String, String> {
+    let text = serde_json::to_string_pretty(run).map_err(|error| error.to_string())?;
+    Ok(text + "\n")
+}
+
+/// The format of a name; `None` if there is none.
+pub fn by_name(name: &str) -> Option<&'static Format> {
+    FORMATS.into_iter().find(|format| format.name == name)
 }

@@ -11,7 +11,7 @@ pub use self::gate::decision;
 use self::paper::{YELLOW, finish, outcome_color, paint, section};
 pub use self::scenarios::{faults, proofs};
 use super::cells::{self, printable};
-use super::{Exporter, ReportError, measures};
+use super::measures;
 use crate::run::{Outcome, Run};
 
 /// How the summary is to look.
@@ -29,28 +29,6 @@ impl Default for TextOptions {
             width: 120,
             color: false,
         }
-    }
-}
-
-/// `--format text`: the summary, 120 columns wide, without colour.
-#[derive(Debug)]
-pub struct Text;
-
-impl Exporter for Text {
-    fn name(&self) -> &'static str {
-        "text"
-    }
-
-    fn extension(&self) -> &'static str {
-        "txt"
-    }
-
-    fn about(&self) -> &'static str {
-        "the summary, as on the terminal"
-    }
-
-    fn render(&self, run: &Run) -> Result<String, ReportError> {
-        Ok(summary(run, TextOptions::default()))
     }
 }
 
