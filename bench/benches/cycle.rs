@@ -6,6 +6,7 @@ use std::{
 };
 
 use bench::{
+    driver::{self, BenchPlan, Hooks},
     subject::{AcquireEnd, AcquireRequest, ConnectTo, LockClient},
     subjects,
 };
@@ -169,6 +170,30 @@ fn cycles(c: &mut Criterion) {
     runtime.block_on(server.down()).expect("servers that end");
 }
 
+/// A cycle as `locklab bench` measures it: the load engine with everything that it writes down, 16 tasks in a closed loop.
+fn measured_cycle(c: &mut Criterion) {
+    let runtime = Runtime::new().expect("a runtime");
+    let (server, _dir) = servers(&runtime, TopologyKind::Single);
+    let mut plan = BenchPlan::new(server.url());
+    plan.subjects = vec!["baseline:set-nx-px".into()];
+    plan.rounds = 1;
+    plan.warmup = Duration::from_millis(20);
+    plan.duration = Duration::from_millis(200);
+    c.bench_function("measured cycle", |b| {
+        b.iter_custom(|times| {
+            let (mut cycles, mut spent) = (0.0, Duration::ZERO);
+            while cycles < times as f64 {
+                let measured = runtime.block_on(driver::run(&plan, &Hooks::default()));
+                let rows = measured.expect("a running server").rows;
+                cycles += rows[0].cycles_per_s.median * plan.duration.as_secs_f64();
+                spent += plan.duration;
+            }
+            spent.mul_f64(times as f64 / cycles)
+        });
+    });
+    runtime.block_on(server.down()).expect("servers that end");
+}
+
 fn inner_loops(c: &mut Criterion) {
     c.bench_function("slot of a key", |b| {
         b.iter(|| lock_core::slot(black_box(b"{orders}:fencing")));
@@ -190,6 +215,6 @@ fn inner_loops(c: &mut Criterion) {
 criterion_group! {
     name = benches;
     config = Criterion::default().warm_up_time(Duration::from_secs(1)).measurement_time(Duration::from_secs(3)).sample_size(30);
-    targets = cycles, inner_loops
+    targets = cycles, measured_cycle, inner_loops
 }
 criterion_main!(benches);

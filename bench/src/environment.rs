@@ -1,4 +1,4 @@
-//! Turns this machine into the [`Environment`] that is kept with a run.
+//! This machine, as the [`Environment`] that is kept with a run.
 
 use std::fs;
 

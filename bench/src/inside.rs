@@ -5,19 +5,8 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
-
-use crate::{
-    protocol::{Locks, Request, whole_ms},
-    workload,
-};
-
-/// The workloads of the protocol, as its `load` names them and as ours are named.
-const WORKLOADS: [(&str, &str); 3] = [
-    ("cycles", "uncontended"),
-    ("contended", "contended"),
-    ("chain", "chain"),
-];
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// A closed loop.
 #[derive(Debug, Clone)]
@@ -44,8 +33,11 @@ pub struct LoadRequest {
     pub prefix: String,
 }
 
+/// Values and how often each was seen, in rising order. On the wire an HdrHistogram, compressed, base64.
+pub type Counts = Vec<(u64, u64)>;
+
 /// What a driver says of its loop.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LoadReport {
     /// Whole cycles in the window.
     pub cycles: u64,
@@ -54,167 +46,61 @@ pub struct LoadReport {
     /// Calls whose ending nobody knows.
     pub unknown: u64,
     /// The window.
-    pub elapsed: Duration,
+    pub elapsed_ns: u64,
     /// CPU time of the driver's process in it, where it says so.
-    pub client_cpu: Option<Duration>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_cpu_ns: Option<u64>,
     /// Cycles of each task.
     pub per_task: Vec<u64>,
-    /// From the sending of an acquire to its grant: nanoseconds and how often.
-    pub acquire: Vec<(u64, u64)>,
+    /// From the sending of an acquire to its grant, in nanoseconds.
+    #[serde(rename = "acquire_hist", with = "encoded")]
+    pub acquire: Counts,
     /// From the sending of a release to its answer.
-    pub release: Vec<(u64, u64)>,
-    /// From the sending of a release to the next grant of that lock.
-    pub handoff: Vec<(u64, u64)>,
+    #[serde(rename = "release_hist", with = "encoded")]
+    pub release: Counts,
+    /// From the sending of a release to the next grant of that lock; empty where nothing is handed on.
+    #[serde(rename = "handoff_hist", default, with = "encoded")]
+    pub handoff: Counts,
     /// The same to another task only.
-    pub handoff_other: Vec<(u64, u64)>,
+    #[serde(rename = "handoff_other_hist", default, with = "encoded")]
+    pub handoff_other: Counts,
     /// What the driver saw of two holds at once, in its own words; ours say it, and no other need.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub overlap: Option<String>,
 }
 
-impl LoadRequest {
-    pub(crate) fn to_request(&self, kind: &str) -> Request {
-        let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
-        let workload = WORKLOADS.iter().find(|(_, ours)| *ours == self.workload);
-        Request {
-            op: "load".into(),
-            workload: Some(
-                workload
-                    .map_or(&*self.workload, |(name, _)| name)
-                    .to_owned(),
-            ),
-            kind: Some(kind.to_owned()),
-            tasks: Some(self.tasks),
-            locks: Some(Locks::Count(self.locks)),
-            warmup_ms: Some(whole_ms(self.warmup)),
-            measure_ms: Some(whole_ms(self.measure)),
-            lease_ms: self.lease.map(whole_ms),
-            hold_us: Some(us(self.hold)),
-            think_us: Some(us(self.think)),
-            prefix: Some(self.prefix.clone()),
-            ..Request::default()
-        }
+mod encoded {
+    use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
+
+    use super::Counts;
+
+    pub(super) fn serialize<S: Serializer>(counts: &Counts, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&results::hdr::encode_compressed(counts))
     }
 
-    /// Of a request line. An error says which field is wrong.
-    pub(crate) fn of_request(request: &Request) -> Result<Self, String> {
-        let name = request.workload.as_deref().unwrap_or_default();
-        let Some((_, ours)) = WORKLOADS.iter().find(|(known, _)| *known == name) else {
-            return Err(format!(
-                "load of an unknown workload `{name}`: it is cycles, contended or chain"
-            ));
-        };
-        let tasks = request.tasks.unwrap_or(0);
-        let locks = match request.locks {
-            None => tasks,
-            Some(Locks::Count(locks)) => locks,
-            Some(Locks::Names(_)) => return Err("load: `locks` is how many, no names".into()),
-        };
-        let measure = Duration::from_millis(request.measure_ms.unwrap_or(0));
-        for (field, empty) in [
-            ("tasks", tasks == 0),
-            ("locks", locks == 0),
-            ("measure_ms", measure.is_zero()),
-        ] {
-            if empty {
-                return Err(format!("load without `{field}`, or with none"));
-            }
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Counts, D::Error> {
+        match Option::<String>::deserialize(from)? {
+            None => Ok(Counts::new()),
+            Some(text) => results::hdr::decode_any(&text).map_err(D::Error::custom),
         }
-        Ok(LoadRequest {
-            workload: (*ours).to_owned(),
-            kind: request.kind.clone().unwrap_or_default(),
-            tasks,
-            locks: if *ours == "uncontended" { locks } else { 1 },
-            warmup: Duration::from_millis(request.warmup_ms.unwrap_or(0)),
-            measure,
-            lease: request.lease_ms.map(Duration::from_millis),
-            hold: Duration::from_micros(request.hold_us.unwrap_or(0)),
-            think: Duration::from_micros(request.think_us.unwrap_or(0)),
-            prefix: request
-                .prefix
-                .clone()
-                .unwrap_or_else(|| "locklab-load:".into()),
-        })
-    }
-
-    /// Whether a driver can be asked for a workload at all.
-    pub(crate) fn offers(workload: &workload::Workload) -> bool {
-        WORKLOADS.iter().any(|(_, ours)| *ours == workload.name)
     }
 }
 
 impl LoadReport {
-    pub(crate) fn to_body(&self) -> Value {
-        let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        let text = |pairs: &[(u64, u64)]| results::hdr::encode_compressed(pairs);
-        let mut body = json!({
-            "cycles": self.cycles,
-            "failed": self.failed,
-            "unknown": self.unknown,
-            "elapsed_ns": ns(self.elapsed),
-            "per_task": self.per_task,
-            "acquire_hist": text(&self.acquire),
-            "release_hist": text(&self.release),
-            "handoff_hist": text(&self.handoff),
-            "handoff_other_hist": text(&self.handoff_other),
-        });
-        if let Some(cpu) = self.client_cpu {
-            body["client_cpu_ns"] = ns(cpu).into();
-        }
-        if let Some(overlap) = &self.overlap {
-            body["overlap"] = overlap.as_str().into();
-        }
-        body
-    }
-
     /// Of the body of an `ok` to a load of `tasks` tasks. An error says which field is wrong, and how.
     pub(crate) fn of_body(body: &Value, tasks: u32) -> Result<Self, String> {
-        let number = |field: &str| {
-            body.get(field)
-                .and_then(Value::as_u64)
-                .ok_or_else(|| format!("`{field}` is missing, or no whole number"))
-        };
-        let pairs = |field: &str| {
-            let text = body
-                .get(field)
-                .and_then(Value::as_str)
-                .ok_or_else(|| format!("`{field}` is missing, or no string"))?;
-            results::hdr::decode_any(text).map_err(|why| format!("`{field}`: {why}"))
-        };
-        // Where nothing is handed on there is nothing to say of it.
-        let maybe = |field: &str| match body.get(field) {
-            None | Some(Value::Null) => Ok(Vec::new()),
-            Some(_) => pairs(field),
-        };
-        let per_task: Option<Vec<u64>> = body
-            .get("per_task")
-            .and_then(Value::as_array)
-            .filter(|list| list.len() == tasks as usize)
-            .and_then(|list| list.iter().map(Value::as_u64).collect());
-        Ok(LoadReport {
-            cycles: number("cycles")?,
-            failed: number("failed")?,
-            unknown: number("unknown")?,
-            elapsed: Duration::from_nanos(number("elapsed_ns")?),
-            client_cpu: body
-                .get("client_cpu_ns")
-                .and_then(Value::as_u64)
-                .map(Duration::from_nanos),
-            per_task: per_task.ok_or("`per_task` is no list of one figure per task")?,
-            acquire: pairs("acquire_hist")?,
-            release: pairs("release_hist")?,
-            handoff: maybe("handoff_hist")?,
-            handoff_other: maybe("handoff_other_hist")?,
-            overlap: body
-                .get("overlap")
-                .and_then(Value::as_str)
-                .map(str::to_owned),
-        })
+        let report: LoadReport =
+            serde_path_to_error::deserialize(body).map_err(|wrong| wrong.to_string())?;
+        if report.per_task.len() != tasks as usize {
+            return Err("`per_task` is no list of one figure per task".to_owned());
+        }
+        Ok(report)
     }
 
     /// Cycles per second of the window.
     #[must_use]
     pub fn cycles_per_s(&self) -> f64 {
-        self.cycles as f64 / self.elapsed.as_secs_f64().max(1e-9)
+        self.cycles as f64 / (self.elapsed_ns as f64 / 1e9).max(1e-9)
     }
 }
 
@@ -257,6 +143,8 @@ fn quantile(pairs: &[(u64, u64)], share: f64) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn report() -> LoadReport {
@@ -264,8 +152,8 @@ mod tests {
             cycles: 7,
             failed: 1,
             unknown: 2,
-            elapsed: Duration::from_secs(2),
-            client_cpu: Some(Duration::from_millis(3)),
+            elapsed_ns: 2_000_000_000,
+            client_cpu_ns: Some(3_000_000),
             per_task: vec![3, 4],
             acquire: vec![(1_000, 3), (2_000, 4)],
             release: vec![(500, 7)],
@@ -277,7 +165,7 @@ mod tests {
 
     #[test]
     fn a_report_comes_back_as_it_was_said() {
-        assert_eq!(LoadReport::of_body(&report().to_body(), 2), Ok(report()));
+        assert_eq!(LoadReport::of_body(&json!(report()), 2), Ok(report()));
     }
 
     #[test]
@@ -291,39 +179,12 @@ mod tests {
             "acquire_hist",
             "release_hist",
         ] {
-            let mut body = report().to_body();
+            let mut body = json!(report());
             body[field] = json!({"a": 1});
             let error = LoadReport::of_body(&body, 2).unwrap_err();
             assert!(error.contains(field), "{field}: {error}");
         }
-        let error = LoadReport::of_body(&report().to_body(), 3).unwrap_err();
+        let error = LoadReport::of_body(&json!(report()), 3).unwrap_err();
         assert!(error.contains("per_task"), "{error}");
-    }
-
-    #[test]
-    fn a_request_comes_back_as_it_was_asked() {
-        let asked = LoadRequest {
-            workload: "chain".into(),
-            kind: "plain".into(),
-            tasks: 8,
-            locks: 1,
-            warmup: Duration::from_millis(100),
-            measure: Duration::from_millis(900),
-            lease: None,
-            hold: Duration::from_micros(5),
-            think: Duration::ZERO,
-            prefix: "p:".into(),
-        };
-        let request = asked.to_request("plain");
-        assert_eq!(request.workload.as_deref(), Some("chain"));
-        let back = LoadRequest::of_request(&request).expect("ours");
-        assert_eq!(format!("{back:?}"), format!("{asked:?}"));
-        for (workload, tasks, locks) in [("cycle", 1, 1), ("cycles", 0, 1), ("cycles", 1, 0)] {
-            let mut wrong = request.clone();
-            wrong.workload = Some(workload.into());
-            wrong.tasks = Some(tasks);
-            wrong.locks = Some(Locks::Count(locks));
-            LoadRequest::of_request(&wrong).unwrap_err();
-        }
     }
 }

@@ -1,4 +1,4 @@
-//! Turns a target URL and the name of a lock into measured rows: subjects, workloads and the driver.
+//! Measures a lock at a target URL: subjects, workloads, the load engine and the driver.
 //!
 //! ```no_run
 //! # async fn run() -> Result<(), bench::subject::SubjectError> {
@@ -16,16 +16,19 @@
 //! Not promised: that two machines agree. This crate starts no servers and knows no faults.
 //!
 //! In reading order: [`subject`] is the seam, [`subjects`] the registry of locks under test, [`exec`] and [`serve`] the two
-//! ends of the subject protocol, [`inside`] the loop that a driver runs by itself, [`workload`] what a client does, [`driver`] the rounds, [`stats`] the figures.
+//! ends of the subject protocol, [`inside`] the loop that a driver runs by itself, [`workload`] what a client does,
+//! [`load`] the engine that carries it out, [`recorded`] a load that becomes a history, [`driver`] the rounds, [`stats`] the figures.
 
 pub mod driver;
 pub mod environment;
 pub mod exec;
 pub mod inside;
 mod links;
+pub mod load;
 mod monotonic;
 mod protocol;
 pub mod recorded;
+mod round;
 pub mod serve;
 pub mod server_stats;
 pub mod sink;

@@ -1,4 +1,4 @@
-//! Turns a target URL into plain connections: to the server that has a key, or to every server there is.
+//! Plain connections to a target: to the server that has a key, or to every server there is.
 //!
 //! This is as little as a naive lock can do with: it follows MOVED and asks a sentinel, and keeps one connection per server.
 //! It never resends a command that may have run.
@@ -12,14 +12,13 @@ use std::{
     time::Duration,
 };
 
+use lock_core::{Endpoint, Target, TopologyKind};
 use redis::{
-    AsyncConnectionConfig, Cmd, ErrorKind, FromRedisValue, RedisError, ServerErrorKind, Value,
-    aio::MultiplexedConnection,
+    AsyncConnectionConfig, Cmd, ErrorKind, FromRedisValue, IntoConnectionInfo as _,
+    RedisConnectionInfo, RedisError, ServerErrorKind, Value, aio::MultiplexedConnection,
 };
 
-use lock_core::TopologyKind;
-
-use crate::subject::SubjectError;
+use crate::subject::{AcquireEnd, ReleaseEnd, SubjectError};
 
 /// What a server without the script says: it did not run, and can be sent in full.
 const NO_SCRIPT: &str = "the server does not have the script";
@@ -41,6 +40,24 @@ impl Trouble {
     }
 }
 
+impl From<Trouble> for AcquireEnd {
+    fn from(trouble: Trouble) -> Self {
+        match trouble {
+            Trouble::Refused(why) => AcquireEnd::Failed(why),
+            Trouble::Lost(why) => AcquireEnd::Unknown(why),
+        }
+    }
+}
+
+impl From<Trouble> for ReleaseEnd {
+    fn from(trouble: Trouble) -> Self {
+        match trouble {
+            Trouble::Refused(why) => ReleaseEnd::Failed(why),
+            Trouble::Lost(why) => ReleaseEnd::Unknown(why),
+        }
+    }
+}
+
 /// A script, sent by its digest and in full only to a server that does not have it.
 #[derive(Debug)]
 pub(crate) struct Script {
@@ -54,14 +71,6 @@ impl Script {
             inner: redis::Script::new(source),
             source,
         }
-    }
-
-    fn by_digest(&self, keys: &[&str], args: &[&str]) -> Cmd {
-        Self::with("EVALSHA", self.inner.get_hash(), keys, args)
-    }
-
-    fn in_full(&self, keys: &[&str], args: &[&str]) -> Cmd {
-        Self::with("EVAL", self.source, keys, args)
     }
 
     fn with(verb: &str, script: &str, keys: &[&str], args: &[&str]) -> Cmd {
@@ -89,14 +98,9 @@ pub(crate) struct Alone {
 
 /// Connections to a target.
 pub(crate) struct Links {
-    shape: TopologyKind,
+    target: Target,
     /// `host:port`, or the path of a socket.
     endpoints: Vec<String>,
-    /// `redis://user:password@` as the URL gives it.
-    prefix: String,
-    /// `/0`, or nothing.
-    suffix: String,
-    master_name: String,
     response_timeout: Duration,
     known: RwLock<Known>,
     /// Connections of one caller at a time that nobody uses now, by address.
@@ -107,79 +111,29 @@ pub(crate) struct Links {
 impl Links {
     /// Reads the URL; connects to nothing yet.
     pub(crate) fn parse(target: &str, response_timeout: Duration) -> Result<Self, SubjectError> {
-        let bad = |what: &str| SubjectError::usage(format!("the target's URL: {what}"));
-        if !target.starts_with("unix://") {
-            // What it means is said in one place, which also knows what may be said of one with a password.
-            let read = target.parse::<lock_core::Target>();
-            read.map_err(|error| bad(&error.to_string()))?;
-        }
-        let (scheme, rest) = target
-            .split_once("://")
-            .ok_or_else(|| bad("no scheme; write e.g. redis://127.0.0.1:6379"))?;
-        let (shape, tls) = match scheme {
-            "redis" => (TopologyKind::Single, false),
-            "rediss" => (TopologyKind::Single, true),
-            "redis+unix" | "unix" => {
-                let mut links = Self::empty(TopologyKind::Single, response_timeout);
-                links.prefix = "redis+unix://".into();
-                links.endpoints = vec![rest.to_owned()];
-                return Ok(links);
-            }
-            "redis-sentinel" => (TopologyKind::Sentinel, false),
-            "redis-cluster" => (TopologyKind::Cluster, false),
-            "redlock" => (TopologyKind::Masters, false),
-            "rediss-sentinel" => (TopologyKind::Sentinel, true),
-            "rediss-cluster" => (TopologyKind::Cluster, true),
-            _ => {
-                return Err(bad(
-                    "unknown scheme; known are redis, redis+unix, redis-sentinel, redis-cluster, redlock",
-                ));
-            }
-        };
-        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
-        let (user, hosts) = match authority.rsplit_once('@') {
-            Some((user, hosts)) => (format!("{user}@"), hosts),
-            None => (String::new(), authority),
-        };
-        let mut links = Self::empty(shape, response_timeout);
-        links.prefix = format!("{}://{user}", if tls { "rediss" } else { "redis" });
-        links.endpoints = hosts
-            .split(',')
-            .filter(|host| !host.is_empty())
-            .map(str::to_owned)
-            .collect();
-        if links.endpoints.is_empty() {
-            return Err(bad("no address"));
-        }
-        match shape {
-            TopologyKind::Sentinel if path.is_empty() => {
-                return Err(bad(
-                    "no master name; write redis-sentinel://host:port/mymaster",
-                ));
-            }
-            TopologyKind::Sentinel => links.master_name = path.to_owned(),
-            _ if path.is_empty() => {}
-            _ => links.suffix = format!("/{path}"),
-        }
-        Ok(links)
-    }
-
-    fn empty(shape: TopologyKind, response_timeout: Duration) -> Self {
-        Links {
-            shape,
-            endpoints: Vec::new(),
-            prefix: String::new(),
-            suffix: String::new(),
-            master_name: String::new(),
+        let socket = target.strip_prefix("unix://");
+        let url = socket.map(|path| format!("redis+unix://{path}"));
+        let target: Target = url
+            .as_deref()
+            .unwrap_or(target)
+            .parse()
+            .map_err(|error| SubjectError::usage(format!("the target's URL: {error}")))?;
+        Ok(Links {
+            endpoints: target.endpoints().iter().map(Endpoint::to_string).collect(),
+            target,
             response_timeout,
             known: RwLock::default(),
             spare: Mutex::default(),
             commands: AtomicU64::new(0),
-        }
+        })
     }
 
     pub(crate) fn topology_kind(&self) -> TopologyKind {
-        self.shape
+        self.target.topology_kind()
+    }
+
+    fn master_name(&self) -> &str {
+        self.target.master_name().unwrap_or_default()
     }
 
     /// The addresses of the URL.
@@ -228,12 +182,7 @@ impl Links {
         keys: &[&str],
         args: &[&str],
     ) -> Result<T, Trouble> {
-        match self.query(keys[0], &script.by_digest(keys, args)).await {
-            Err(Trouble::Refused(why)) if why == NO_SCRIPT => {
-                self.query(keys[0], &script.in_full(keys, args)).await
-            }
-            answer => answer,
-        }
+        self.script_to(None, script, keys, args).await
     }
 
     /// A connection to the server that has `key`, for this caller alone until it is given back with [`Links::keep`]; dropped
@@ -317,22 +266,39 @@ impl Links {
         key: &str,
         args: &[&str],
     ) -> Result<T, Trouble> {
-        match self.ask(address, &script.by_digest(&[key], args)).await {
-            Err(Trouble::Refused(why)) if why == NO_SCRIPT => {
-                self.ask(address, &script.in_full(&[key], args)).await
+        self.script_to(Some(address), script, &[key], args).await
+    }
+
+    async fn script_to<T: FromRedisValue>(
+        &self,
+        address: Option<&str>,
+        script: &Script,
+        keys: &[&str],
+        args: &[&str],
+    ) -> Result<T, Trouble> {
+        let digest = script.inner.get_hash();
+        let mut cmd = Script::with("EVALSHA", digest, keys, args);
+        loop {
+            let answer = match address {
+                Some(address) => self.ask(address, &cmd).await,
+                None => self.query(keys[0], &cmd).await,
+            };
+            match answer {
+                Err(Trouble::Refused(why)) if why == NO_SCRIPT => {
+                    cmd = Script::with("EVAL", script.source, keys, args);
+                }
+                answer => return answer,
             }
-            answer => answer,
         }
     }
 
     /// Every server that stores data: masters and replicas.
     pub(crate) async fn data_nodes(&self) -> Result<Vec<String>, RedisError> {
-        match self.shape {
-            TopologyKind::Single | TopologyKind::Masters => Ok(self.endpoints.clone()),
+        match self.topology_kind() {
             TopologyKind::Sentinel => {
                 let mut nodes = vec![self.find_master().await?];
                 let mut cmd = redis::cmd("SENTINEL");
-                cmd.arg("REPLICAS").arg(&self.master_name);
+                cmd.arg("REPLICAS").arg(self.master_name());
                 let replicas = self.first_answer(&cmd).await?;
                 let replicas: Vec<BTreeMap<String, String>> = redis::from_redis_value(replicas)?;
                 nodes.extend(
@@ -349,6 +315,7 @@ impl Links {
                 nodes.dedup();
                 Ok(nodes)
             }
+            _ => Ok(self.endpoints.clone()),
         }
     }
 
@@ -389,11 +356,28 @@ impl Links {
     }
 
     async fn dial(&self, address: &str) -> Result<MultiplexedConnection, RedisError> {
-        let url = format!("{}{address}{}", self.prefix, self.suffix);
+        let scheme = match (&self.target.endpoints()[0], self.target.tls()) {
+            (Endpoint::Unix(_), _) => "redis+unix",
+            (_, true) => "rediss",
+            (_, false) => "redis",
+        };
+        let mut settings = RedisConnectionInfo::default();
+        if let Some(username) = self.target.username() {
+            settings = settings.set_username(username);
+        }
+        if let Some(password) = self.target.password() {
+            settings = settings.set_password(password);
+        }
+        // A sentinel has no databases.
+        let sentinel = self.topology_kind() == TopologyKind::Sentinel;
+        if !(sentinel && self.endpoints.iter().any(|own| own == address)) {
+            settings = settings.set_db(i64::from(self.target.database()));
+        }
+        let info = format!("{scheme}://{address}").into_connection_info()?;
+        let client = redis::Client::open(info.set_redis_settings(settings))?;
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(self.response_timeout))
             .set_response_timeout(Some(self.response_timeout));
-        let client = redis::Client::open(url)?;
         client
             .get_multiplexed_async_connection_with_config(&config)
             .await
@@ -427,8 +411,7 @@ impl Links {
     }
 
     async fn owner_of(&self, key: &str) -> Result<String, RedisError> {
-        match self.shape {
-            TopologyKind::Single | TopologyKind::Masters => Ok(self.endpoints[0].clone()),
+        match self.topology_kind() {
             TopologyKind::Sentinel => {
                 if let Some(master) = &self.known.read().expect("no panic").master {
                     return Ok(master.clone());
@@ -449,6 +432,7 @@ impl Links {
                     ))
                 })
             }
+            _ => Ok(self.endpoints[0].clone()),
         }
     }
 
@@ -461,7 +445,7 @@ impl Links {
 
     async fn find_master(&self) -> Result<String, RedisError> {
         let mut cmd = redis::cmd("SENTINEL");
-        cmd.arg("GET-MASTER-ADDR-BY-NAME").arg(&self.master_name);
+        cmd.arg("GET-MASTER-ADDR-BY-NAME").arg(self.master_name());
         let answer = self.first_answer(&cmd).await?;
         let (host, port): (String, String) = redis::from_redis_value(answer)?;
         let master = format!("{host}:{port}");
@@ -514,7 +498,7 @@ impl Links {
     /// The first answer that is no error, asking the URL's addresses in turn, then those that are known.
     async fn first_answer(&self, cmd: &Cmd) -> Result<Value, RedisError> {
         let mut addresses = self.endpoints.clone();
-        if self.shape == TopologyKind::Cluster {
+        if self.topology_kind() == TopologyKind::Cluster {
             let known = self.known.read().expect("no panic");
             let others = known
                 .connections
@@ -529,7 +513,7 @@ impl Links {
                     last = Some(RedisError::from((
                         ErrorKind::InvalidClientConfig,
                         "no such master",
-                        format!("{address} does not know `{}`", self.master_name),
+                        format!("{address} does not know `{}`", self.master_name()),
                     )));
                 }
                 Ok(value) => return Ok(value),

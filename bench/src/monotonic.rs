@@ -1,4 +1,4 @@
-//! Turns instants into nanoseconds of the machine's monotonic clock and back, so that processes can tell each other when something was.
+//! Instants as nanoseconds of the machine's monotonic clock, so that processes can tell each other when something was.
 //!
 //! All processes of a machine read the same `CLOCK_MONOTONIC`, so such a stamp does not age on its way through a pipe. Both
 //! directions err to the early side, by the time between two readings of the clock (well below a microsecond): a lease that is

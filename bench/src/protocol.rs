@@ -1,63 +1,74 @@
-//! Turns lines of the subject protocol, version 1, into typed values and back; both ends use it.
+//! The lines of the subject protocol, version 1, each described once; both ends use them.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned};
+use serde_json::{Map, Number, Value, json};
 
 use crate::{
+    inside::LoadRequest,
     monotonic,
-    subject::{AcquireEnd, ReleaseEnd},
+    subject::{AcquireEnd, ClientEvent, ReleaseEnd},
 };
 
 /// The version that this build speaks.
 pub(crate) const VERSION: u64 = 1;
+
+/// The endings that an answer may have: exactly one of them.
+const ENDINGS: [&str; 5] = ["ok", "busy", "not_held", "failed", "unknown"];
+
+/// The workloads of `load`, as the protocol names them and as ours are named.
+const WORKLOADS: [(&str, &str); 3] = [
+    ("cycles", "uncontended"),
+    ("contended", "contended"),
+    ("chain", "chain"),
+];
 
 /// A request as it is on the wire. Fields that an operation does not use are absent.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Request {
     pub(crate) id: u64,
     pub(crate) op: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) protocol: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) target: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) client: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) seed: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) options: Option<Options>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) lock: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) locks: Option<Locks>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) kind: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) owner: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) wait_ms: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) lease_ms: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) permits: Option<u32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) grant: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) workload: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tasks: Option<u32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) warmup_ms: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) measure_ms: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) hold_us: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) think_us: Option<u64>,
     /// What a load's lock names begin with; a driver may choose its own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) prefix: Option<String>,
 }
 
@@ -72,20 +83,267 @@ pub(crate) enum Locks {
 /// What the harness asks of a driver beside the target. A driver may ignore all of it.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Options {
-    /// `none`, `wait:K`, `wait:all`; absent: the library's own default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// As the library's own option is written; absent: the library's own default.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) durability: Option<String>,
     /// Lease of renewed locks.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) watchdog_ms: Option<u64>,
 }
 
-/// A reply or an event, as an object.
+impl Request {
+    /// A request without fields.
+    pub(crate) fn of(op: &str) -> Self {
+        Request {
+            op: op.to_owned(),
+            ..Request::default()
+        }
+    }
+
+    /// A request about a grant.
+    pub(crate) fn about(op: &str, grant: &str) -> Self {
+        Request {
+            grant: Some(grant.to_owned()),
+            ..Request::of(op)
+        }
+    }
+
+    /// A `load` of a kind that the driver has.
+    pub(crate) fn load(asked: &LoadRequest, kind: &str) -> Self {
+        let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        let workload = WORKLOADS.iter().find(|(_, ours)| *ours == asked.workload);
+        let workload = workload.map_or(&*asked.workload, |(name, _)| name);
+        Request {
+            workload: Some(workload.to_owned()),
+            kind: Some(kind.to_owned()),
+            tasks: Some(asked.tasks),
+            locks: Some(Locks::Count(asked.locks)),
+            warmup_ms: Some(whole_ms(asked.warmup)),
+            measure_ms: Some(whole_ms(asked.measure)),
+            lease_ms: asked.lease.map(whole_ms),
+            hold_us: Some(us(asked.hold)),
+            think_us: Some(us(asked.think)),
+            prefix: Some(asked.prefix.clone()),
+            ..Request::of("load")
+        }
+    }
+
+    /// What a `load` asks for. An error says which field is wrong.
+    pub(crate) fn to_load(&self) -> Result<LoadRequest, String> {
+        let name = self.workload.as_deref().unwrap_or_default();
+        let Some((_, ours)) = WORKLOADS.iter().find(|(known, _)| *known == name) else {
+            return Err(format!(
+                "load of an unknown workload `{name}`: it is cycles, contended or chain"
+            ));
+        };
+        let tasks = self.tasks.unwrap_or(0);
+        let locks = match self.locks {
+            None => tasks,
+            Some(Locks::Count(locks)) => locks,
+            Some(Locks::Names(_)) => return Err("load: `locks` is how many, no names".into()),
+        };
+        let ms = |ms: Option<u64>| Duration::from_millis(ms.unwrap_or(0));
+        let us = |us: Option<u64>| Duration::from_micros(us.unwrap_or(0));
+        let measure = ms(self.measure_ms);
+        for (field, empty) in [
+            ("tasks", tasks == 0),
+            ("locks", locks == 0),
+            ("measure_ms", measure.is_zero()),
+        ] {
+            if empty {
+                return Err(format!("load without `{field}`, or with none"));
+            }
+        }
+        Ok(LoadRequest {
+            workload: (*ours).to_owned(),
+            kind: self.kind.clone().unwrap_or_default(),
+            tasks,
+            locks: if *ours == "uncontended" { locks } else { 1 },
+            warmup: ms(self.warmup_ms),
+            measure,
+            lease: self.lease_ms.map(Duration::from_millis),
+            hold: us(self.hold_us),
+            think: us(self.think_us),
+            prefix: self.prefix.clone().unwrap_or("locklab-load:".into()),
+        })
+    }
+}
+
+/// Whether a driver can be asked to run this workload of ours by itself.
+pub(crate) fn offers_load(workload: &str) -> bool {
+    WORKLOADS.iter().any(|(_, ours)| *ours == workload)
+}
+
+/// A line of a driver.
+pub(crate) enum Line {
+    /// Something that nobody asked for.
+    Event(Object),
+    /// The answer to a request, with every ending that it has.
+    Reply(u64, Vec<(String, Value)>),
+}
+
+/// A JSON object.
 pub(crate) type Object = Map<String, Value>;
 
+impl Line {
+    /// An error says what is wrong with the line.
+    pub(crate) fn parse(text: &str) -> Result<Line, &'static str> {
+        let mut object: Object =
+            serde_json::from_str(text).map_err(|_| "printed a line that is not a JSON object")?;
+        if object.contains_key("event") {
+            return Ok(Line::Event(object));
+        }
+        let id = object.remove("id").and_then(|id| id.as_u64());
+        let id = id.ok_or("printed a line with neither `id` nor `event`")?;
+        let endings = object.into_iter();
+        let endings = endings.filter(|(key, _)| ENDINGS.contains(&key.as_str()));
+        Ok(Line::Reply(id, endings.collect()))
+    }
+}
+
+/// `ok` to a hello: what a driver says of itself.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct HelloReply {
+    #[serde(
+        deserialize_with = "or_default",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub(crate) protocol: Option<u64>,
+    #[serde(deserialize_with = "or_default")]
+    pub(crate) name: String,
+    #[serde(deserialize_with = "or_default")]
+    pub(crate) version: String,
+    #[serde(deserialize_with = "or_default")]
+    pub(crate) language: String,
+    /// Its default first.
+    #[serde(deserialize_with = "or_default")]
+    pub(crate) kinds: Vec<String>,
+    #[serde(deserialize_with = "or_default")]
+    pub(crate) features: Vec<String>,
+    #[serde(
+        deserialize_with = "or_default",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub(crate) watchdog_ms: Option<u64>,
+}
+
+/// `ok` to an acquire.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Granted {
+    pub(crate) grant: String,
+    #[serde(
+        default,
+        deserialize_with = "or_default",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub(crate) token: Option<u64>,
+    /// How long ago the attempt was sent that succeeded.
+    #[serde(
+        default,
+        deserialize_with = "or_default",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub(crate) age_ms: Option<Number>,
+    /// The same moment on the clock that all processes share.
+    #[serde(
+        default,
+        deserialize_with = "or_default",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub(crate) sent_mono_ns: Option<u64>,
+    /// What was granted, if that is less than what was asked for.
+    #[serde(
+        default,
+        deserialize_with = "or_default",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub(crate) lease_ms: Option<u64>,
+}
+
+/// What a driver says unasked.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub(crate) enum Event {
+    Lost {
+        grant: String,
+        #[serde(
+            default,
+            deserialize_with = "or_default",
+            skip_serializing_if = "Option::is_none"
+        )]
+        reason: Option<String>,
+        #[serde(flatten)]
+        when: When,
+    },
+    Extended {
+        grant: String,
+        lease_ms: u64,
+        #[serde(flatten)]
+        when: When,
+    },
+}
+
+/// When an event was: how long ago, and on the clock that all processes share.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct When {
+    #[serde(
+        deserialize_with = "or_default",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub(crate) age_ms: Option<Number>,
+    #[serde(
+        deserialize_with = "or_default",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub(crate) at_mono_ns: Option<u64>,
+}
+
+/// A field of another type than it should have counts as absent.
+fn or_default<'de, D, T>(from: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: DeserializeOwned + Default,
+{
+    Ok(serde_json::from_value(Value::deserialize(from)?).unwrap_or_default())
+}
+
+impl When {
+    fn at(at: Instant) -> Self {
+        When {
+            age_ms: Some(age_ms(at.elapsed())),
+            at_mono_ns: monotonic::ns(at),
+        }
+    }
+}
+
+/// The line of an event; `None` for the end of a subject's own process, which the harness sees by itself.
+pub(crate) fn event_line(event: ClientEvent) -> Option<Value> {
+    let event = match event {
+        ClientEvent::Lost { grant, reason, at } => Event::Lost {
+            grant,
+            reason: Some(reason),
+            when: When::at(at),
+        },
+        ClientEvent::Extended {
+            grant,
+            lease,
+            sent_at,
+        } => Event::Extended {
+            grant,
+            lease_ms: whole_ms(lease),
+            when: sent_at.map(When::at).unwrap_or_default(),
+        },
+        ClientEvent::Exited { .. } => return None,
+    };
+    Some(json!(event))
+}
+
 /// Whole milliseconds, rounded up: an age that is too long makes a hold shorter, which can hide but never invent an overlap.
-pub(crate) fn age_ms(age: Duration) -> u64 {
-    u64::try_from(age.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
+fn age_ms(age: Duration) -> Number {
+    let ms = age.as_nanos().div_ceil(1_000_000);
+    u64::try_from(ms).unwrap_or(u64::MAX).into()
 }
 
 /// A duration in whole milliseconds, rounded down but never to zero unless it is zero.
@@ -107,21 +365,14 @@ pub(crate) fn acquire_reply(id: u64, end: AcquireEnd) -> Value {
             sent_at,
             lease,
         } => {
-            let mut ok = Map::new();
-            ok.insert("grant".into(), grant.into());
-            if let Some(token) = token {
-                ok.insert("token".into(), token.into());
-            }
-            if let Some(sent_at) = sent_at {
-                ok.insert("age_ms".into(), age_ms(sent_at.elapsed()).into());
-                if let Some(ns) = monotonic::ns(sent_at) {
-                    ok.insert("sent_mono_ns".into(), ns.into());
-                }
-            }
-            if let Some(lease) = lease {
-                ok.insert("lease_ms".into(), (lease.as_millis() as u64).into());
-            }
-            json!({"id": id, "ok": ok})
+            let granted = Granted {
+                grant,
+                token,
+                age_ms: sent_at.map(|at| age_ms(at.elapsed())),
+                sent_mono_ns: sent_at.and_then(monotonic::ns),
+                lease_ms: lease.map(|lease| lease.as_millis() as u64),
+            };
+            ok(id, granted)
         }
         AcquireEnd::Busy => json!({"id": id, "busy": {}}),
         AcquireEnd::Failed(error) => failed(id, &error),
@@ -132,11 +383,16 @@ pub(crate) fn acquire_reply(id: u64, end: AcquireEnd) -> Value {
 /// The reply line to a release or an extend.
 pub(crate) fn release_reply(id: u64, end: ReleaseEnd) -> Value {
     match end {
-        ReleaseEnd::Ok => json!({"id": id, "ok": {}}),
+        ReleaseEnd::Ok => ok(id, json!({})),
         ReleaseEnd::NotHeld => json!({"id": id, "not_held": {}}),
         ReleaseEnd::Failed(error) => failed(id, &error),
         ReleaseEnd::Unknown(error) => json!({"id": id, "unknown": {"error": error}}),
     }
+}
+
+/// The reply line of something that was done.
+pub(crate) fn ok(id: u64, body: impl Serialize) -> Value {
+    json!({"id": id, "ok": body})
 }
 
 /// The reply line of something that certainly did not happen.
@@ -150,4 +406,36 @@ pub(crate) fn error_text(body: &Value) -> String {
         .and_then(Value::as_str)
         .unwrap_or("the driver gave no reason")
         .to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_load_comes_back_as_it_was_asked() {
+        let asked = LoadRequest {
+            workload: "chain".into(),
+            kind: "plain".into(),
+            tasks: 8,
+            locks: 1,
+            warmup: Duration::from_millis(100),
+            measure: Duration::from_millis(900),
+            lease: None,
+            hold: Duration::from_micros(5),
+            think: Duration::ZERO,
+            prefix: "p:".into(),
+        };
+        let request = Request::load(&asked, "plain");
+        assert_eq!(request.workload.as_deref(), Some("chain"));
+        let back = request.to_load().expect("ours");
+        assert_eq!(format!("{back:?}"), format!("{asked:?}"));
+        for (workload, tasks, locks) in [("cycle", 1, 1), ("cycles", 0, 1), ("cycles", 1, 0)] {
+            let mut wrong = request.clone();
+            wrong.workload = Some(workload.into());
+            wrong.tasks = Some(tasks);
+            wrong.locks = Some(Locks::Count(locks));
+            wrong.to_load().unwrap_err();
+        }
+    }
 }

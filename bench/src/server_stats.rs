@@ -1,4 +1,4 @@
-//! Turns the servers of a target into what they have counted so far, over connections of its own.
+//! What the servers of a target have counted so far, asked over connections of its own.
 
 use std::{
     collections::BTreeMap,

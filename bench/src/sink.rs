@@ -1,4 +1,4 @@
-//! Turns entries into stamped lines of one history: the only clock and the only writer of a scenario.
+//! Stamps the lines of one history: the only clock and the only writer of a scenario.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;

@@ -1,11 +1,13 @@
 //! The seam between a lock and whoever tries it: ours, a peer's, a naive one, a broken one, a driver in any language.
-use async_trait::async_trait;
-use results::secrets::redact;
+
 use std::{
     fmt,
     path::PathBuf,
     time::{Duration, Instant},
 };
+
+use async_trait::async_trait;
+use results::secrets::redact;
 use tokio::sync::mpsc;
 
 use crate::inside::{LoadReport, LoadRequest};
@@ -67,12 +69,18 @@ pub trait LockClient: Send + Sync {
     async fn acquire(&self, request: AcquireRequest) -> AcquireEnd;
     /// Gives a grant back.
     async fn release(&self, grant: &str) -> ReleaseEnd;
-    /// Lengthens a grant to `lease` from now.
-    async fn extend(&self, grant: &str, lease: Duration) -> ReleaseEnd;
+    /// Extends a grant to `lease` from now.
+    async fn extend(&self, _grant: &str, _lease: Duration) -> ReleaseEnd {
+        ReleaseEnd::Failed("this lock cannot be extended".to_owned())
+    }
     /// The process that is this client; `None` if it lives in ours.
-    fn pid(&self) -> Option<u32>;
+    fn pid(&self) -> Option<u32> {
+        None
+    }
     /// The lease of renewed locks, where known.
-    fn watchdog(&self) -> Option<Duration>;
+    fn watchdog(&self) -> Option<Duration> {
+        None
+    }
     /// The kind that an empty [`AcquireRequest::kind`] means; `None` where the client does not say.
     fn default_kind(&self) -> Option<&str> {
         None
@@ -98,13 +106,15 @@ pub trait LockClient: Send + Sync {
         None
     }
     /// Commands sent so far; `None` where they cannot be counted.
-    fn commands(&self) -> Option<u64>;
+    fn commands(&self) -> Option<u64> {
+        None
+    }
     /// The same, asked of the client's process where it has one.
     async fn count_commands(&self) -> Option<u64> {
         self.commands()
     }
     /// Ends in an orderly way.
-    async fn close(self: Box<Self>);
+    async fn close(self: Box<Self>) {}
 }
 
 /// Whether several may hold a lock of this kind at once: such a hold says nothing of exclusion, and its holder only reads what is
@@ -150,6 +160,18 @@ pub enum AcquireEnd {
     Failed(String),
     /// May or may not have been acquired.
     Unknown(String),
+}
+
+impl AcquireEnd {
+    /// Held as it was asked for, without a token.
+    pub(crate) fn ok(grant: String, sent_at: Option<Instant>) -> Self {
+        AcquireEnd::Ok {
+            grant,
+            token: None,
+            sent_at,
+            lease: None,
+        }
+    }
 }
 
 /// How a release or an extend ended.

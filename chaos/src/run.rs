@@ -454,6 +454,7 @@ fn load(plan: &Plan) -> Load {
             scenario::Protects::Register => Protects::Register,
         },
         permits: plan.lock.permits,
+        ..Load::default()
     }
 }
 

@@ -1,4 +1,4 @@
-//! Runs one round of one arm and adds what it gave to the arm's sums.
+//! One subject under one workload with one number of tasks: its rounds, and their sums.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,14 +7,15 @@ use hdrhistogram::Histogram;
 
 use super::{BenchPlan, Hooks, Leasing, kind_of};
 use crate::{
+    load::{Connector, Load},
+    round::{
+        self, Clients, Round,
+        ledger::Passed,
+        record::{Samples, histogram, merge},
+    },
     server_stats::ServerWatch,
     subject::{ConnectTo, Subject, SubjectError, is_shared},
-    workload::{
-        Asks, LeaseOf, Workload,
-        ledger::Passed,
-        record::{Coarse, PARTS, Samples, histogram, merge},
-        round::{self, Crew, Disturbance, Little, Load, Round, Spent},
-    },
+    workload::{Asks, LeaseOf, Rhythm, Workload},
 };
 
 /// The lease that is renewed where renewal is measured: short enough that a window of a second sees some.
@@ -27,7 +28,8 @@ pub(super) struct Arm {
     pub(super) subject: Arc<dyn Subject>,
     pub(super) workload: &'static Workload,
     pub(super) tasks: u32,
-    pub(super) rounds: Vec<RoundFigures>,
+    /// Without their samples, which are merged here, but for those of each part.
+    pub(super) rounds: Vec<Round>,
     pub(super) samples: Samples,
     pub(super) passed: Passed,
     pub(super) lag: Histogram<u64>,
@@ -35,43 +37,6 @@ pub(super) struct Arm {
     pub(super) holds: u64,
     /// The first overlap, in words.
     pub(super) overlap: Option<String>,
-}
-
-/// What is kept of a round beside the merged histograms.
-pub(super) struct RoundFigures {
-    pub(super) cycles: u64,
-    pub(super) seconds: f64,
-    pub(super) cycles_per_s: f64,
-    pub(super) cycles_per_part: [u32; PARTS],
-    pub(super) acquire_per_part: Vec<Coarse>,
-    pub(super) handoff_per_part: Vec<Coarse>,
-    pub(super) handoff_p50: Option<f64>,
-    pub(super) jain: f64,
-    pub(super) starved: u64,
-    pub(super) share_min: Option<f64>,
-    pub(super) most_inside: Option<u64>,
-    pub(super) grants: u64,
-    pub(super) to_another: u64,
-    pub(super) due: u64,
-    pub(super) renewed: u64,
-    pub(super) lost: u64,
-    pub(super) little: Little,
-    pub(super) spent: Spent,
-    pub(super) disturbance: Disturbance,
-}
-
-impl RoundFigures {
-    /// What was spent per cycle by clients, where it can be told.
-    pub(super) fn per_cycle(&self, what: Option<f64>) -> Option<f64> {
-        what.filter(|_| self.spent.cycles > 0)
-            .map(|what| what / self.spent.cycles as f64)
-    }
-
-    /// What was spent per cycle by servers.
-    pub(super) fn per_server_cycle(&self, what: Option<f64>) -> Option<f64> {
-        what.filter(|_| self.spent.cycles_at_servers > 0)
-            .map(|what| what / self.spent.cycles_at_servers as f64)
-    }
 }
 
 impl Arm {
@@ -120,6 +85,16 @@ impl Arm {
         self.asks(plan) != Asks::One || !is_shared(kind)
     }
 
+    /// Time between a grant and its release.
+    pub(super) fn hold(&self, plan: &BenchPlan) -> Duration {
+        plan.hold.unwrap_or(self.workload.hold)
+    }
+
+    /// Time between a release and the next acquire.
+    pub(super) fn think(&self, plan: &BenchPlan) -> Duration {
+        plan.think.unwrap_or(self.workload.think)
+    }
+
     pub(super) fn lease(&self, plan: &BenchPlan) -> Option<Duration> {
         let wished = match plan.lease {
             Leasing::Usual => Some(USUAL),
@@ -131,7 +106,7 @@ impl Arm {
 
     /// Adds a round; one that is not to be `counted` still says whether the lock was safe.
     pub(super) fn add(&mut self, plan: &BenchPlan, whole: WholeRound, counted: bool) {
-        let WholeRound { round, locks } = whole;
+        let WholeRound { mut round, locks } = whole;
         self.holds += round.judge.seen;
         if let (None, Some(overlap), true) =
             (&self.overlap, &round.judge.overlap, self.judged(plan))
@@ -152,45 +127,23 @@ impl Arm {
             return;
         }
         self.samples.merge(&round.samples);
-        merge(&mut self.passed.handoff, &round.passed.handoff);
-        merge(&mut self.passed.notified, &round.passed.notified);
+        self.passed.merge(&round.passed);
         merge(&mut self.margin, &round.renewed.margin);
-        let passed = &mut self.passed;
-        passed.grants += round.passed.grants;
-        passed.to_another += round.passed.to_another;
-        passed.to_itself += round.passed.to_itself;
-        passed.inversions += round.passed.inversions;
-        passed.idle_ns += round.passed.idle_ns;
-        passed.lost_wakeups += round.passed.lost_wakeups;
-        passed.most_bypasses = passed.most_bypasses.max(round.passed.most_bypasses);
-        passed.longest_idle_ns = passed.longest_idle_ns.max(round.passed.longest_idle_ns);
         if let Some(offered) = &round.offered {
             merge(&mut self.lag, &offered.lag);
         }
-        let quantile =
-            |h: &Histogram<u64>, q: f64| (!h.is_empty()).then(|| h.value_at_quantile(q) as f64);
-        let seconds = round.elapsed.as_secs_f64();
-        self.rounds.push(RoundFigures {
-            cycles: round.cycles,
-            seconds,
-            cycles_per_s: round.cycles as f64 / seconds,
-            cycles_per_part: round.samples.cycles_per_part,
-            handoff_p50: quantile(&round.passed.handoff, 0.5),
-            jain: crate::stats::jain(&round.per_task),
-            starved: round.starved,
-            share_min: round.share_min,
-            most_inside: round.most_inside,
-            grants: round.passed.grants,
-            to_another: round.passed.to_another,
-            due: round.offered.as_ref().map_or(0, |offered| offered.due),
-            renewed: round.renewed.renewed,
-            lost: round.renewed.lost,
-            little: round.little,
-            spent: round.spent,
-            disturbance: round.disturbance,
-            handoff_per_part: round.passed.handoff_per_part,
-            acquire_per_part: round.samples.acquire_per_part,
-        });
+        round.samples.keep_parts();
+        self.rounds.push(round);
+    }
+
+    /// A figure of each round.
+    pub(super) fn each<T, R: FromIterator<T>>(&self, figure: impl FnMut(&Round) -> T) -> R {
+        self.rounds.iter().map(figure).collect()
+    }
+
+    /// A figure of all rounds together.
+    pub(super) fn sum<T, R: std::iter::Sum<T>>(&self, figure: impl FnMut(&Round) -> T) -> R {
+        self.rounds.iter().map(figure).sum()
     }
 }
 
@@ -232,26 +185,35 @@ pub(super) async fn run_round(
     let locks: Vec<String> = (0..count)
         .map(|i| format!("{}{workload}:{tasks}:{at}:{round}:{i}", plan.key_prefix))
         .collect();
-    let mut crew = connect(plan, arm, round).await?;
-    let load = Load {
-        workload: arm.workload,
-        subject: arm.subject.clone(),
-        connect: connect_to(plan, arm, round, 0),
-        tasks,
-        locks: locks.clone(),
+    let mut clients = connect(plan, arm, round).await?;
+    let kind = kind_of(&plan.kind, arm.subject.as_ref(), arm.workload.name)?;
+    let (hold, think) = (arm.hold(plan), arm.think(plan));
+    let round_plan = round::Plan {
+        load: Load {
+            workload: arm.workload,
+            tasks,
+            locks: locks.clone(),
+            mix: asks.mix(&kind),
+            together: asks.fewest_locks(),
+            permits: asks.permits().unwrap_or(1),
+            lease: arm.lease(plan),
+            wait: Some(plan.wait),
+            hold: (hold, hold),
+            think: (think, think),
+            pace: plan.pace,
+            seed: seed(plan, round, 0),
+            ..Load::default()
+        },
         asks,
-        kind: kind_of(&plan.kind, arm.subject.as_ref(), arm.workload.name)?,
-        lease: arm.lease(plan),
-        wait: plan.wait,
-        hold: plan.hold.unwrap_or(arm.workload.hold),
-        think: plan.think.unwrap_or(arm.workload.think),
+        connector: Connector {
+            subject: arm.subject.clone(),
+            to: connect_to(plan, arm, round, 0),
+        },
         warmup: plan.warmup,
         duration: plan.duration,
-        pace: plan.pace,
-        seed: seed(plan, round, 0),
     };
-    let measured = round::run(load, &mut crew, servers, || hooks.cancelled()).await;
-    join_all(crew.clients.into_iter().filter_map(|client| {
+    let measured = round::run(round_plan, &mut clients, servers, || hooks.cancelled()).await;
+    join_all(clients.clients.into_iter().filter_map(|client| {
         // Tasks are over, so nobody else has it.
         Arc::into_inner(client).map(|client| client.close())
     }))
@@ -287,19 +249,19 @@ pub(super) fn connect_to(plan: &BenchPlan, arm: &Arm, round: usize, number: u32)
     }
 }
 
-async fn connect(plan: &BenchPlan, arm: &Arm, round: usize) -> Result<Crew, SubjectError> {
-    let mut crew = Crew {
+async fn connect(plan: &BenchPlan, arm: &Arm, round: usize) -> Result<Clients, SubjectError> {
+    let mut all = Clients {
         clients: Vec::new(),
         events: Vec::new(),
     };
     for number in 1..=plan.clients.min(arm.tasks) {
         let to = connect_to(plan, arm, round, number);
         let connected = arm.subject.connect(&to).await?;
-        crew.clients.push(Arc::new(connected.client));
-        if arm.workload.listens {
-            crew.events.push(connected.events);
+        all.clients.push(Arc::new(connected.client));
+        if arm.workload.rhythm == Rhythm::Keep {
+            all.events.push(connected.events);
         }
         // Else nobody listens to events, so the receiver is dropped and a subject need not pass them on.
     }
-    Ok(crew)
+    Ok(all)
 }

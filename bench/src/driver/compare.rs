@@ -1,10 +1,10 @@
-//! Turns two arms that were measured side by side into comparisons, with a third one, that is the first once more, as the measure of
-//! what no difference looks like.
+//! Comparisons of arms that were measured side by side, with one that is the first once more as the measure of what no difference looks
+//! like.
 
 use results::run::{Comparison, Ratio};
 
 use super::{BenchOutcome, BenchPlan, arm::Arm};
-use crate::stats::paired;
+use crate::{round::Round, stats::paired};
 
 /// Adds the comparisons of one group with its first arm; `again` is that arm's twin, if there is one.
 pub(super) fn add(
@@ -44,11 +44,8 @@ fn place(plan: &BenchPlan, arm: &Arm) -> String {
 
 /// The figures that are compared, declared beforehand; a positive sign: more is better.
 fn figures(arm: &Arm) -> Vec<(&'static str, Vec<f64>)> {
-    let mut figures = vec![(
-        "cycles_per_s",
-        arm.rounds.iter().map(|r| r.cycles_per_s).collect(),
-    )];
-    let gaps: Option<Vec<f64>> = arm.rounds.iter().map(|r| r.handoff_p50).collect();
+    let mut figures = vec![("cycles_per_s", arm.each(Round::cycles_per_s))];
+    let gaps: Option<Vec<f64>> = arm.each(Round::handoff_p50);
     if let (Some(gaps), true) = (gaps, arm.workload.hands_off) {
         figures.push(("handoff_ns", gaps));
     }

@@ -1,4 +1,4 @@
-//! Turns a plan into measured rows and comparisons: rounds, interleaved, each with fresh connections and fresh names.
+//! Carries out a benchmark: rounds, interleaved, each with fresh connections and fresh names, become rows and comparisons.
 
 mod arm;
 mod compare;
@@ -16,11 +16,12 @@ use tokio::sync::watch;
 use crate::{
     exec,
     inside::LoadRequest,
+    protocol,
     server_stats::ServerWatch,
     stats,
     subject::{Subject, SubjectError},
     subjects,
-    workload::{self, AsksWished, Pace, Workload},
+    workload::{self, Pace, Workload, WorkloadOverrides},
 };
 use arm::{Arm, Ended, WholeRound, run_round};
 pub use order::order;
@@ -57,7 +58,7 @@ pub struct BenchPlan {
     /// Lock names, where the workload has several; `None`: as many as tasks.
     pub locks: Option<u32>,
     /// Writers, locks at once, permits, where the workload has them.
-    pub asks: AsksWished,
+    pub asks: WorkloadOverrides,
     /// Clients that share the tasks, each with its own identity and connections.
     pub clients: u32,
     /// Whether each client is a process of its own, as rows say it; the caller's subjects see to it.
@@ -115,7 +116,7 @@ impl BenchPlan {
             workloads: vec!["uncontended".into()],
             tasks: vec![16],
             locks: None,
-            asks: AsksWished::default(),
+            asks: WorkloadOverrides::default(),
             clients: 1,
             client_processes: false,
             client_cores: Vec::new(),
@@ -310,7 +311,7 @@ async fn pipe(plan: &BenchPlan, arm: &Arm) -> Option<String> {
     let lock = format!("{}pipe", plan.key_prefix);
     let cost = exec::pipe_cost(client.as_ref(), &lock).await;
     // A driver that can run the loop itself says what there is without the pipe.
-    let inside = match (cost, LoadRequest::offers(arm.workload)) {
+    let inside = match (cost, protocol::offers_load(arm.workload.name)) {
         (Some(_), true) => client.load(&inside(plan, arm)).await,
         _ => None,
     };
@@ -342,8 +343,8 @@ fn inside(plan: &BenchPlan, arm: &Arm) -> LoadRequest {
         warmup: plan.warmup,
         measure: plan.duration,
         lease: arm.lease(plan),
-        hold: plan.hold.unwrap_or(arm.workload.hold),
-        think: plan.think.unwrap_or(arm.workload.think),
+        hold: arm.hold(plan),
+        think: arm.think(plan),
         prefix: format!("{}load:", plan.key_prefix),
     }
 }
@@ -408,12 +409,7 @@ fn check(
             "`{}` has a rhythm of its own and cannot be offered {} cycles/s; a rate goes with {}",
             workload.name,
             pace.rate_per_s,
-            workload::WORKLOADS
-                .iter()
-                .filter(|w| w.paced)
-                .map(|w| w.name)
-                .collect::<Vec<_>>()
-                .join(", ")
+            workload::names(|w| w.paced)
         )));
     }
     for workload in workloads {

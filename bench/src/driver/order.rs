@@ -1,4 +1,4 @@
-//! Turns a seed into the order in which arms are measured; draws nothing later.
+//! The order in which arms are measured, drawn from a seed before anything runs.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;

@@ -1,4 +1,4 @@
-//! Turns an arm's rounds into a row.
+//! The row of an arm: figures of its rounds, and why they may not be believed.
 
 use results::{
     intervals::Intervals,
@@ -9,13 +9,14 @@ use results::{
     verdict::State,
 };
 
-use super::{
-    BenchOutcome, BenchPlan,
-    arm::{Arm, RoundFigures},
-};
+use super::{BenchOutcome, BenchPlan, arm::Arm};
 use crate::{
+    round::{
+        Disturbance, Little, Round,
+        record::{Coarse, pairs},
+    },
     stats::{self, batch, blocks, censored},
-    workload::{LeaseOf, Spread, record::pairs, round::Disturbance},
+    workload::{LeaseOf, Spread},
 };
 
 /// A round with fewer cycles says nothing about a rate.
@@ -74,7 +75,7 @@ fn row(plan: &BenchPlan, arm: &Arm, dropped: u32) -> BenchRow {
     if let (Some(pacing), Some(response)) = (&pacing, &response) {
         why_invalid.extend(not_kept(pacing, response, arm.tasks));
     }
-    let lost: u64 = arm.rounds.iter().map(|r| r.lost).sum();
+    let lost: u64 = arm.sum(|r| r.renewed.lost);
     if lost > 0 {
         why_invalid.push(format!(
             "the library gave up {lost} locks that it was to keep: figures per held lock are of fewer than they say"
@@ -93,7 +94,7 @@ fn row(plan: &BenchPlan, arm: &Arm, dropped: u32) -> BenchRow {
     measures.pacing = pacing;
     measures.response_ns = response;
     measures.noise = noise(arm, dropped);
-    let rates: Vec<f64> = arm.rounds.iter().map(|r| r.cycles_per_s).collect();
+    let rates: Vec<f64> = arm.each(Round::cycles_per_s);
     BenchRow {
         subject: arm.subject.name().to_owned(),
         topology: plan.topology.clone(),
@@ -109,7 +110,7 @@ fn row(plan: &BenchPlan, arm: &Arm, dropped: u32) -> BenchRow {
         server_calls_per_cycle: median_of(arm, |r| r.per_server_cycle(r.spent.server_calls)),
         server_cpu_us_per_cycle: median_of(arm, |r| r.per_server_cycle(r.spent.server_cpu_us)),
         client_cpu_us_per_cycle: median_of(arm, |r| r.per_cycle(r.spent.client_cpu_us)),
-        jain: stats::median(&arm.rounds.iter().map(|r| r.jain).collect::<Vec<_>>()),
+        jain: stats::median(&arm.each::<_, Vec<_>>(|r| stats::jain(&r.per_task))),
         censored: samples.gave_up.len(),
         safety: Safety { state },
         valid: why_invalid.is_empty(),
@@ -168,8 +169,8 @@ fn load_shape(plan: &BenchPlan, arm: &Arm) -> LoadShape {
         .into(),
         arrivals: plan.pace.map(|pace| pace.arrivals.name().to_owned()),
         rate_per_s: plan.pace.map(|pace| pace.rate_per_s),
-        hold_ns: ns(plan.hold.unwrap_or(arm.workload.hold)),
-        think_ns: ns(plan.think.unwrap_or(arm.workload.think)),
+        hold_ns: ns(arm.hold(plan)),
+        think_ns: ns(arm.think(plan)),
         asks: arm.asks(plan).words(),
         lease_ns: arm.lease(plan).map(ns),
         durability: plan.durability.clone(),
@@ -184,9 +185,9 @@ fn load_shape(plan: &BenchPlan, arm: &Arm) -> LoadShape {
 
 fn pacing(plan: &BenchPlan, arm: &Arm) -> Option<Pacing> {
     plan.pace?;
-    let seconds: f64 = arm.rounds.iter().map(|r| r.seconds).sum();
-    let due: u64 = arm.rounds.iter().map(|r| r.due).sum();
-    let cycles: u64 = arm.rounds.iter().map(|r| r.cycles).sum();
+    let seconds: f64 = arm.sum(Round::seconds);
+    let due: u64 = arm.sum(|r| r.offered.as_ref().map_or(0, |offered| offered.due));
+    let cycles: u64 = arm.sum(|r| r.cycles);
     Some(Pacing {
         offered_per_s: due as f64 / seconds,
         achieved_per_s: cycles as f64 / seconds,
@@ -220,15 +221,13 @@ fn not_kept(pacing: &Pacing, response: &Quantiles, tasks: u32) -> Vec<String> {
 
 fn passing(plan: &BenchPlan, arm: &Arm) -> Passing {
     let passed = &arm.passed;
-    let seconds: f64 = arm.rounds.iter().map(|r| r.seconds).sum();
+    let seconds: f64 = arm.sum(Round::seconds);
     let spread = match arm.workload.spread {
         Spread::One => 1.0,
         _ => f64::NAN,
     };
-    let commands: Option<f64> = arm.rounds.iter().map(|r| r.spent.commands).sum();
-    let cpu_us: Option<f64> = arm.rounds.iter().map(|r| r.spent.server_cpu_us).sum();
-    let to_another: u64 = arm.rounds.iter().map(|r| r.to_another).sum();
-    let grants: u64 = arm.rounds.iter().map(|r| r.grants).sum();
+    let commands: Option<f64> = arm.sum(|r| r.spent.commands);
+    let cpu_us: Option<f64> = arm.sum(|r| r.spent.server_cpu_us);
     let acquire = &arm.samples.acquire;
     let per = |what: Option<f64>, n: u64| what.filter(|_| n > 0).map(|what| what / n as f64);
     let p50 = acquire.value_at_quantile(0.5);
@@ -237,18 +236,13 @@ fn passing(plan: &BenchPlan, arm: &Arm) -> Passing {
         to_another: passed.to_another,
         to_itself: passed.to_itself,
         notified_ns: (!passed.notified.is_empty()).then(|| stats::quantiles(&passed.notified)),
-        commands_per_handoff: per(commands, to_another),
-        wasted_commands_per_grant: per(commands, grants).map(|n| (n - 2.0).max(0.0)),
-        server_cpu_us_per_handoff: per(cpu_us, to_another),
+        commands_per_handoff: per(commands, passed.to_another),
+        wasted_commands_per_grant: per(commands, passed.grants).map(|n| (n - 2.0).max(0.0)),
+        server_cpu_us_per_handoff: per(cpu_us, passed.to_another),
         most_bypasses: passed.most_bypasses,
         inversions: passed.inversions as f64 / passed.grants.max(1) as f64,
-        starved: arm.rounds.iter().map(|r| r.starved).sum(),
-        share_min: arm
-            .rounds
-            .iter()
-            .map(|r| r.share_min)
-            .collect::<Option<Vec<_>>>()
-            .map(|each| stats::median(&each)),
+        starved: arm.sum(|r| r.starved),
+        share_min: median_of(arm, |r| r.share_min),
         longest_over_median: (p50 > 0).then(|| acquire.max() as f64 / p50 as f64),
         // With several locks the times of all would be added up, and that is no share of anything.
         idle: if spread.is_nan() {
@@ -264,23 +258,23 @@ fn passing(plan: &BenchPlan, arm: &Arm) -> Passing {
 }
 
 fn renewal(arm: &Arm, locks: u32) -> Renewal {
-    let seconds: f64 = arm.rounds.iter().map(|r| r.seconds).sum();
+    let seconds: f64 = arm.sum(Round::seconds);
     let thousands = f64::from(locks) / 1_000.0;
-    let sum = |what: &dyn Fn(&RoundFigures) -> Option<f64>| -> Option<f64> {
-        arm.rounds.iter().map(what).sum()
+    let per = |what: fn(&Round) -> Option<f64>| {
+        let sum: Option<f64> = arm.sum(what);
+        sum.map(|sum| sum / seconds / thousands)
     };
-    let per = |what: Option<f64>| what.map(|what| what / seconds / thousands);
-    let renewed: u64 = arm.rounds.iter().map(|r| r.renewed).sum();
+    let renewed: u64 = arm.sum(|r| r.renewed.renewed);
     let margin = &arm.margin;
     Renewal {
         held: u64::from(locks),
         renewals_per_s: (renewed > 0).then(|| renewed as f64 / seconds),
-        commands_per_s_per_1000: per(sum(&|r| r.spent.commands)),
-        server_cpu_us_per_s_per_1000: per(sum(&|r| r.spent.server_cpu_us)),
-        client_cpu_us_per_s_per_1000: per(sum(&|r| r.spent.client_cpu_us)),
+        commands_per_s_per_1000: per(|r| r.spent.commands),
+        server_cpu_us_per_s_per_1000: per(|r| r.spent.server_cpu_us),
+        client_cpu_us_per_s_per_1000: per(|r| r.spent.client_cpu_us),
         least_margin_ns: (!margin.is_empty()).then(|| margin.min()),
         margin_p001_ns: (margin.len() >= 20_000).then(|| margin.value_at_quantile(0.001)),
-        lost: arm.rounds.iter().map(|r| r.lost).sum(),
+        lost: arm.sum(|r| r.renewed.lost),
         server_bytes_per_lock: median_of(arm, |r| r.spent.server_memory)
             .map(|bytes| bytes / f64::from(locks)),
         client_bytes_per_lock: median_of(arm, |r| r.spent.client_memory)
@@ -290,21 +284,18 @@ fn renewal(arm: &Arm, locks: u32) -> Renewal {
 
 /// What 10,000 pairs take one task, from the rate of all.
 fn ten_thousand_pairs_ns(arm: &Arm) -> u64 {
-    let rates: Vec<f64> = arm.rounds.iter().map(|r| r.cycles_per_s).collect();
+    let rates: Vec<f64> = arm.each(Round::cycles_per_s);
     let per_task = stats::median(&rates) / f64::from(arm.tasks);
     (10_000.0 / per_task.max(1e-9) * 1e9) as u64
 }
 
 fn certainty(plan: &BenchPlan, arm: &Arm) -> Certainty {
-    let series: Vec<Vec<f64>> = arm
-        .rounds
-        .iter()
-        .map(|r| r.cycles_per_part.iter().map(|n| f64::from(*n)).collect())
-        .collect();
-    let seconds: f64 = arm.rounds.iter().map(|r| r.seconds).sum();
+    let parts_of = |r: &Round| r.samples.cycles_per_part.map(f64::from).to_vec();
+    let series: Vec<Vec<f64>> = arm.each(parts_of);
+    let seconds: f64 = arm.sum(Round::seconds);
     let parts = series.iter().map(Vec::len).sum::<usize>() as f64;
     let batches = batch::means(&series);
-    let interval = |parts: fn(&RoundFigures) -> &[crate::workload::record::Coarse], q: f64| {
+    let interval = |parts: fn(&Round) -> &[Coarse], q: f64| {
         let rounds: Vec<_> = arm.rounds.iter().map(parts).collect();
         blocks::quantile(&rounds, q, plan.seed)
     };
@@ -312,11 +303,11 @@ fn certainty(plan: &BenchPlan, arm: &Arm) -> Certainty {
         cycles_coverage: stats::coverage(arm.rounds.len()),
         cycles_within_rounds: batches.as_ref().map(|b| b.interval.scaled(parts / seconds)),
         batch_lag1: batches.map(|b| b.lag1),
-        acquire_p50_ns: interval(|r| &r.acquire_per_part, 0.5),
+        acquire_p50_ns: interval(|r| &r.samples.acquire_per_part, 0.5),
         acquire_p99_ns: (arm.samples.acquire.len() >= 2_000)
-            .then(|| interval(|r| &r.acquire_per_part, 0.99))
+            .then(|| interval(|r| &r.samples.acquire_per_part, 0.99))
             .flatten(),
-        handoff_p50_ns: interval(|r| &r.handoff_per_part, 0.5),
+        handoff_p50_ns: interval(|r| &r.passed.handoff_per_part, 0.5),
     }
 }
 
@@ -327,7 +318,7 @@ fn noise(arm: &Arm, dropped_rounds: u32) -> Noise {
             .map(|r| what(&r.disturbance))
             .fold(0.0, f64::max)
     };
-    let pressures: Option<Vec<f64>> = arm.rounds.iter().map(|r| r.disturbance.pressure).collect();
+    let pressures: Option<Vec<f64>> = arm.each(|r| r.disturbance.pressure);
     Noise {
         steal: worst(|d| d.steal),
         pressure: pressures.map(|p| p.into_iter().fold(0.0, f64::max)),
@@ -339,12 +330,8 @@ fn noise(arm: &Arm, dropped_rounds: u32) -> Noise {
 
 fn raw(arm: &Arm) -> Raw {
     Raw {
-        cycles_per_s: arm.rounds.iter().map(|r| r.cycles_per_s).collect(),
-        cycles_per_part: arm
-            .rounds
-            .iter()
-            .map(|r| r.cycles_per_part.to_vec())
-            .collect(),
+        cycles_per_s: arm.each(Round::cycles_per_s),
+        cycles_per_part: arm.each(|r| r.samples.cycles_per_part.to_vec()),
         acquire_ns: pairs(&arm.samples.acquire),
         handoff_ns: pairs(&arm.passed.handoff),
         acquire_over_time: acquire_over_time(arm),
@@ -356,15 +343,16 @@ fn acquire_over_time(arm: &Arm) -> Option<Intervals> {
     let mut samples = Vec::new();
     let mut begun_ns = 0.0;
     for round in &arm.rounds {
-        let part_ns = round.seconds * 1e9 / round.acquire_per_part.len() as f64;
-        for (number, part) in round.acquire_per_part.iter().enumerate() {
+        let parts = &round.samples.acquire_per_part;
+        let part_ns = round.seconds() * 1e9 / parts.len() as f64;
+        for (number, part) in parts.iter().enumerate() {
             let middle_ns = (begun_ns + (number as f64 + 0.5) * part_ns) as u64;
             samples.extend(
                 part.iter()
                     .map(|(ns, times)| (middle_ns, *ns, u64::from(*times))),
             );
         }
-        begun_ns += round.seconds * 1e9;
+        begun_ns += round.seconds() * 1e9;
     }
     Intervals::of(begun_ns as u64, samples)
 }
@@ -375,17 +363,15 @@ fn handoff(arm: &Arm) -> Option<Quantiles> {
 }
 
 /// The median over rounds, if every round has the figure.
-fn median_of(arm: &Arm, figure: impl Fn(&RoundFigures) -> Option<f64>) -> Option<f64> {
-    let values: Option<Vec<f64>> = arm.rounds.iter().map(figure).collect();
+fn median_of(arm: &Arm, figure: impl Fn(&Round) -> Option<f64>) -> Option<f64> {
+    let values: Option<Vec<f64>> = arm.each(figure);
     values.map(|values| stats::median(&values))
 }
 
 /// Little's law over all rounds: calls sampled, calls reckoned, standard error of the sampling.
 fn law(arm: &Arm) -> Option<(f64, f64, f64)> {
     let n = arm.rounds.len() as f64;
-    let sum = |part: fn(&crate::workload::round::Little) -> f64| {
-        arm.rounds.iter().map(|r| part(&r.little)).sum::<f64>() / n
-    };
+    let sum = |part: fn(&Little) -> f64| arm.sum::<f64, f64>(|r| part(&r.little)) / n;
     let (sampled, reckoned) = (sum(|l| l.sampled), sum(|l| l.reckoned));
     let error = sum(|l| l.error * l.error).sqrt() / n.sqrt();
     (sampled > 0.0 || reckoned > 0.0).then_some((sampled, reckoned, error))

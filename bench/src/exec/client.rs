@@ -1,4 +1,4 @@
-//! Turns calls of a [`LockClient`] into request lines and waits for their answers.
+//! The client of a driver: each call is a request line, and waits for its answer.
 
 use std::{
     collections::BTreeMap,
@@ -19,14 +19,13 @@ use tokio::{
 };
 
 use super::{
-    Hello,
     output::Output,
     process,
     reader::{self, past},
 };
 use crate::{
     inside::{LoadReport, LoadRequest},
-    protocol::{self, Locks, Options, Request, error_text, whole_ms},
+    protocol::{self, Granted, HelloReply, Locks, Options, Request, error_text, whole_ms},
     subject::{
         AcquireEnd, AcquireRequest, ClientEvent, ConnectTo, Connected, LockClient, ReleaseEnd,
         SubjectError,
@@ -107,7 +106,7 @@ impl Shared {
     }
 
     /// What the driver did, with its name before and the end of its log behind.
-    pub(super) fn told(&self, what: &str) -> String {
+    pub(super) fn report(&self, what: &str) -> String {
         format!("{} {what}{}", self.who, super::log_tail(self.log.as_ref()))
     }
 
@@ -124,14 +123,7 @@ impl Shared {
 
     /// Releases a grant that nobody waits for.
     pub(super) fn give_back(&self, grant: &str) {
-        let _ = self.ask(
-            Op::Release,
-            Request {
-                op: "release".into(),
-                grant: Some(grant.to_owned()),
-                ..Request::default()
-            },
-        );
+        let _ = self.ask(Op::Release, Request::about("release", grant));
     }
 
     /// Sends a request. An error says that the driver is gone, so that nothing was sent.
@@ -198,7 +190,7 @@ struct ExecClient {
     shared: Arc<Shared>,
     /// It serves one of our own subjects, whose counts are believed.
     ours: bool,
-    hello: Hello,
+    hello: HelloReply,
     pid: u32,
     stop: Option<oneshot::Sender<()>>,
     reader: tokio::task::JoinHandle<()>,
@@ -209,7 +201,7 @@ pub(super) async fn start(
     command: &[String],
     to: &ConnectTo,
     ours: bool,
-) -> Result<(Hello, Connected), SubjectError> {
+) -> Result<Connected, SubjectError> {
     let mut child = process::spawn(command, to)?;
     let pid = child.id().unwrap_or_default();
     let stdin = child.stdin.take().expect("piped");
@@ -239,7 +231,7 @@ pub(super) async fn start(
     let mut client = ExecClient {
         shared,
         ours,
-        hello: Hello::default(),
+        hello: HelloReply::default(),
         pid,
         stop: Some(stop),
         reader,
@@ -252,14 +244,10 @@ pub(super) async fn start(
         }
     }
     client.shared.closing.store(false, Ordering::Relaxed);
-    let hello = client.hello.clone();
-    Ok((
-        hello,
-        Connected {
-            client: Box::new(client),
-            events: event_receiver,
-        },
-    ))
+    Ok(Connected {
+        client: Box::new(client),
+        events: event_receiver,
+    })
 }
 
 async fn write(mut stdin: ChildStdin, mut lines: mpsc::UnboundedReceiver<String>) {
@@ -271,9 +259,8 @@ async fn write(mut stdin: ChildStdin, mut lines: mpsc::UnboundedReceiver<String>
 }
 
 impl ExecClient {
-    async fn greet(&self, to: &ConnectTo) -> Result<Hello, SubjectError> {
+    async fn greet(&self, to: &ConnectTo) -> Result<HelloReply, SubjectError> {
         let request = Request {
-            op: "hello".into(),
             protocol: Some(protocol::VERSION),
             target: Some(to.target.clone()),
             client: Some(to.client.clone()),
@@ -282,7 +269,7 @@ impl ExecClient {
                 durability: (!to.durability.is_empty()).then(|| to.durability.clone()),
                 watchdog_ms: to.watchdog.map(whole_ms),
             }),
-            ..Request::default()
+            ..Request::of("hello")
         };
         let receiver = self
             .shared
@@ -296,47 +283,21 @@ impl ExecClient {
         if answer.ending != "ok" {
             let why = error_text(&answer.body);
             let message = format!("{} could not connect: {why}", self.shared.who);
-            let unreachable = answer.body.get("unreachable").and_then(Value::as_bool);
-            return Err(match unreachable {
-                Some(true) => SubjectError::Unreachable(message),
-                _ => SubjectError::Usage(message),
+            return Err(match answer.body.get("unreachable") {
+                Some(Value::Bool(true)) => SubjectError::unreachable(message),
+                _ => SubjectError::usage(message),
             });
         }
-        let body = answer.body;
-        let version = body.get("protocol").and_then(Value::as_u64);
-        if version != Some(protocol::VERSION) {
+        let hello: HelloReply = serde_json::from_value(answer.body)
+            .map_err(|e| SubjectError::usage(format!("{}: its hello: {e}", self.shared.who)))?;
+        if hello.protocol != Some(protocol::VERSION) {
             return Err(SubjectError::usage(format!(
                 "{} speaks version {} of the protocol, and this build speaks {}",
                 self.shared.who,
-                version.map_or("none".into(), |v| v.to_string()),
+                hello.protocol.map_or("none".into(), |v| v.to_string()),
                 protocol::VERSION
             )));
         }
-        let text = |key: &str| {
-            body.get(key)
-                .and_then(Value::as_str)
-                .unwrap_or("")
-                .to_owned()
-        };
-        let list = |key: &str| -> Vec<String> {
-            body.get(key)
-                .and_then(Value::as_array)
-                .into_iter()
-                .flatten()
-                .filter_map(|v| v.as_str().map(str::to_owned))
-                .collect()
-        };
-        let hello = Hello {
-            name: text("name"),
-            version: text("version"),
-            language: text("language"),
-            kinds: list("kinds"),
-            features: list("features"),
-            watchdog: body
-                .get("watchdog_ms")
-                .and_then(Value::as_u64)
-                .map(Duration::from_millis),
-        };
         if hello.kinds.is_empty() {
             return Err(SubjectError::usage(format!(
                 "{} lists no kinds in its hello",
@@ -374,11 +335,7 @@ impl ExecClient {
     async fn end(&mut self, grace: Duration) {
         self.shared.closing.store(true, Ordering::Relaxed);
         if !grace.is_zero() {
-            let bye = Request {
-                op: "bye".into(),
-                ..Request::default()
-            };
-            let _ = self.shared.ask(Op::Other, bye);
+            let _ = self.shared.ask(Op::Other, Request::of("bye"));
             let _ = tokio::time::timeout(grace, &mut self.reader).await;
         }
         // The reader ends the process when it is told to stop, if that has not happened by itself.
@@ -402,7 +359,6 @@ impl LockClient for ExecClient {
         };
         let single = (locks.len() == 1 && kind != "multi").then(|| locks.remove(0));
         let line = Request {
-            op: "acquire".into(),
             lock: single,
             locks: (!locks.is_empty()).then_some(Locks::Names(locks)),
             kind: Some(kind),
@@ -410,73 +366,50 @@ impl LockClient for ExecClient {
             wait_ms: request.wait.map(whole_ms),
             lease_ms: request.lease.map(whole_ms),
             permits: request.permits,
-            ..Request::default()
+            ..Request::of("acquire")
         };
         let answer = match self.call(Op::Acquire, line, within).await {
             Ok(answer) => answer,
             Err(Ok(not_sent)) => return AcquireEnd::Failed(not_sent),
             Err(Err(lost)) => return AcquireEnd::Unknown(lost),
         };
-        let body = &answer.body;
         match answer.ending.as_str() {
-            "ok" => AcquireEnd::Ok {
-                grant: body
-                    .get("grant")
-                    .and_then(Value::as_str)
-                    .expect("the reader lets no other ok pass")
-                    .to_owned(),
-                token: body.get("token").and_then(Value::as_u64),
-                lease: body
-                    .get("lease_ms")
-                    .and_then(Value::as_u64)
-                    .map(Duration::from_millis),
-                // Nothing is sent before it is asked for, whatever the driver's rounding says.
-                sent_at: past(
-                    body.get("sent_mono_ns"),
-                    body.get("age_ms"),
-                    Some(called),
-                    answer.at,
-                ),
-            },
+            "ok" => {
+                let said: Granted =
+                    serde_json::from_value(answer.body).expect("the reader lets no other ok pass");
+                AcquireEnd::Ok {
+                    grant: said.grant,
+                    token: said.token,
+                    lease: said.lease_ms.map(Duration::from_millis),
+                    // Nothing is sent before it is asked for, whatever the driver's rounding says.
+                    sent_at: past(said.sent_mono_ns, said.age_ms, Some(called), answer.at),
+                }
+            }
             "busy" if self.hello.features.iter().any(|f| f == "open_busy") => AcquireEnd::Unknown(
                 "busy, from a library that cannot tell it from perhaps held".into(),
             ),
             "busy" => AcquireEnd::Busy,
-            "failed" => AcquireEnd::Failed(error_text(body)),
-            _ => AcquireEnd::Unknown(error_text(body)),
+            "failed" => AcquireEnd::Failed(error_text(&answer.body)),
+            _ => AcquireEnd::Unknown(error_text(&answer.body)),
         }
     }
 
     async fn release(&self, grant: &str) -> ReleaseEnd {
-        self.give(Request {
-            op: "release".into(),
-            grant: Some(grant.to_owned()),
-            ..Request::default()
-        })
-        .await
+        self.give(Request::about("release", grant)).await
     }
 
     async fn extend(&self, grant: &str, lease: Duration) -> ReleaseEnd {
         self.give(Request {
-            op: "extend".into(),
-            grant: Some(grant.to_owned()),
             lease_ms: Some(whole_ms(lease)),
-            ..Request::default()
+            ..Request::about("extend", grant)
         })
         .await
     }
 
     async fn held(&self, grant: &str) -> Option<bool> {
-        let request = Request {
-            op: "held".into(),
-            grant: Some(grant.to_owned()),
-            ..Request::default()
-        };
-        let answer = self
-            .call(Op::Other, request, Some(ANSWER_SLACK))
-            .await
-            .ok()?;
-        answer.body.get("held").and_then(Value::as_bool)
+        let request = Request::about("held", grant);
+        let answer = self.call(Op::Other, request, Some(ANSWER_SLACK)).await;
+        answer.ok()?.body.get("held").and_then(Value::as_bool)
     }
 
     async fn load(&self, asked: &LoadRequest) -> Option<Result<LoadReport, String>> {
@@ -486,7 +419,7 @@ impl LockClient for ExecClient {
         };
         let within = asked.warmup + asked.measure + LOAD_SLACK;
         let answer = match self
-            .call(Op::Other, asked.to_request(kind), Some(within))
+            .call(Op::Other, Request::load(asked, kind), Some(within))
             .await
         {
             Ok(answer) => answer,
@@ -522,25 +455,18 @@ impl LockClient for ExecClient {
     }
 
     fn watchdog(&self) -> Option<Duration> {
-        self.hello.watchdog
+        self.hello.watchdog_ms.map(Duration::from_millis)
     }
 
     fn default_kind(&self) -> Option<&str> {
         self.hello.kinds.first().map(String::as_str)
     }
 
-    fn commands(&self) -> Option<u64> {
-        None
-    }
-
     async fn count_commands(&self) -> Option<u64> {
         if !self.ours {
             return None;
         }
-        let request = Request {
-            op: "commands".into(),
-            ..Request::default()
-        };
+        let request = Request::of("commands");
         let answer = self.call(Op::Other, request, Some(ANSWER_SLACK)).await;
         answer.ok()?.body.get("commands").and_then(Value::as_u64)
     }

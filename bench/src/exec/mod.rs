@@ -1,4 +1,4 @@
-//! Turns a driver program, in any language, into a [`Subject`]: the harness's end of the subject protocol.
+//! A driver program, in any language, as a [`Subject`]: the harness's end of the subject protocol.
 //!
 //! One process is one client. Times are the harness's own, so the pipe widens an operation and narrows a hold. What a driver says of
 //! the past is the one exception: `age_ms` is counted back from the moment at which the line could be read, and so is late by what
@@ -12,7 +12,6 @@
 
 mod client;
 pub mod conform;
-pub(crate) mod lines;
 mod output;
 mod pipe;
 mod process;
@@ -20,28 +19,11 @@ mod reader;
 
 pub use pipe::{PipeCost, pipe_cost};
 
-use std::{path::PathBuf, time::Duration};
+use std::path::PathBuf;
 
 use async_trait::async_trait;
 
 use crate::subject::{ConnectTo, Connected, Subject, SubjectError};
-
-/// What a driver says of itself.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Hello {
-    /// The library's name.
-    pub name: String,
-    /// The library's version.
-    pub version: String,
-    /// The language it is written in.
-    pub language: String,
-    /// Kinds it offers, its default first.
-    pub kinds: Vec<String>,
-    /// What else it can do, e.g. `extend`, `open_busy`.
-    pub features: Vec<String>,
-    /// Lease of renewed locks.
-    pub watchdog: Option<Duration>,
-}
 
 /// A driver program as a subject.
 #[derive(Debug, Clone)]
@@ -92,17 +74,6 @@ impl ExecSubject {
             ours: true,
         }
     }
-
-    /// Starts a driver and connects it, and also gives what it said of itself.
-    ///
-    /// # Errors
-    /// A program that cannot be started, says no sensible hello within 30 s, or cannot connect.
-    pub async fn connect_with_hello(
-        &self,
-        to: &ConnectTo,
-    ) -> Result<(Hello, Connected), SubjectError> {
-        client::start(&self.command, to, self.ours).await
-    }
 }
 
 #[async_trait]
@@ -120,7 +91,7 @@ impl Subject for ExecSubject {
     }
 
     async fn connect(&self, to: &ConnectTo) -> Result<Connected, SubjectError> {
-        Ok(self.connect_with_hello(to).await?.1)
+        client::start(&self.command, to, self.ours).await
     }
 }
 

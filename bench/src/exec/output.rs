@@ -1,4 +1,4 @@
-//! Turns a driver's standard output into lines, each with the moment at which its first byte could be read.
+//! The lines of a driver's standard output, each with the moment at which its first byte could be read.
 //!
 //! A thread of its own waits for the bytes and does nothing else: what a driver says is so many milliseconds old is counted back from this
 //! moment, and a busy runtime or a long queue would make it younger than it is.
@@ -16,12 +16,22 @@ use nix::{
 };
 use tokio::{process::ChildStdout, sync::mpsc};
 
-use super::lines::{LONGEST, LineError};
+/// A longer line is no reply: it would only fill our memory.
+const LONGEST: usize = 1 << 20;
 
 /// Lines that may wait to be understood; then the driver has to wait.
 const QUEUE: usize = 1024;
 /// What is read at once: a pipe's whole buffer.
 const READ: usize = 64 * 1024;
+
+/// Why there is no further line.
+#[derive(Debug)]
+pub(super) enum LineError {
+    /// The pipe failed.
+    Io(io::Error),
+    /// A line without an end; its beginning.
+    TooLong(String),
+}
 
 /// A line and the moment at which its first byte could be read.
 #[derive(Debug)]

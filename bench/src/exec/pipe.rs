@@ -1,4 +1,4 @@
-//! Turns a connected driver into what its pipe costs: how long a question takes that asks no server.
+//! What the pipe to a driver costs: how long a question takes that asks no server.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Turns a command line into a child process that does not outlive the harness.
+//! A driver's process, which does not outlive the harness.
 
 use std::{fs::OpenOptions, process::Stdio};
 

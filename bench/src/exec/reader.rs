@@ -1,20 +1,23 @@
-//! Turns what a driver prints into answers and events, and its misbehaviour into a report.
+//! Reads what a driver prints: answers and events, and misbehaviour, which is reported.
 
 use std::{
     sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
 };
 
-use serde_json::Value;
+use serde_json::{Number, Value};
 use tokio::{process::Child, sync::oneshot};
 
 use super::{
     client::{Answer, Op, Pending, Shared},
-    lines::LineError,
-    output::{Output, Stamped},
+    output::{LineError, Output, Stamped},
     process::ending,
 };
-use crate::{monotonic, protocol::Object, subject::ClientEvent};
+use crate::{
+    monotonic,
+    protocol::{Event, Line, When},
+    subject::ClientEvent,
+};
 
 /// How long the output of a process that has ended is still read: a child of its own may keep the pipe open for ever.
 const DRAIN: Duration = Duration::from_millis(500);
@@ -71,7 +74,7 @@ pub(super) async fn run(
             }
         }
     };
-    let report = shared.told(&how);
+    let report = shared.report(&how);
     shared.gone(&report);
     if !shared.closing.load(Ordering::Relaxed) {
         let _ = shared.events.send(ClientEvent::Exited { how: report });
@@ -82,25 +85,18 @@ pub(super) async fn run(
 fn take_line(shared: &Arc<Shared>, line: &Stamped) -> Result<(), String> {
     let (at, line) = (line.at, line.text.as_str());
     let wrong = |what: &str| format!("{what}: `{}`", line.chars().take(300).collect::<String>());
-    let object: Object = serde_json::from_str(line)
-        .map_err(|_| wrong("printed a line that is not a JSON object"))?;
-    if let Some(event) = object.get("event") {
-        return match take_event(event.as_str(), &object, at) {
-            Some(event) => {
-                let _ = shared.events.send(event);
-                Ok(())
-            }
+    let (id, endings) = match Line::parse(line).map_err(wrong)? {
+        Line::Reply(id, endings) => (id, endings),
+        Line::Event(event) => {
             // An event that this version does not know is ignored, as unknown fields are; a known one must be whole.
-            None if matches!(event.as_str(), Some("lost" | "extended")) => {
-                Err(wrong("printed an event that lacks a field"))
+            if matches!(event["event"].as_str(), Some("lost" | "extended")) {
+                let event = serde_json::from_value(event.into())
+                    .map_err(|_| wrong("printed an event that lacks a field"))?;
+                let _ = shared.events.send(happened(event, at));
             }
-            None => Ok(()),
-        };
-    }
-    let id = object
-        .get("id")
-        .and_then(Value::as_u64)
-        .ok_or_else(|| wrong("printed a line with neither `id` nor `event`"))?;
+            return Ok(());
+        }
+    };
     let Some(Pending { op, answer }) = shared.take_pending(id) else {
         return Err(wrong(if shared.was_asked(id) {
             "answered an id twice"
@@ -108,27 +104,24 @@ fn take_line(shared: &Arc<Shared>, line: &Stamped) -> Result<(), String> {
             "answered an id that was never asked"
         }));
     };
-    let mut endings = object
-        .iter()
-        .filter(|(key, _)| op.endings().contains(&key.as_str()));
-    let (Some((name, body)), None) = (endings.next(), endings.next()) else {
-        let what = wrong(&format!(
-            "answered with an unknown ending (allowed: {})",
-            op.endings().join(", ")
-        ));
-        let _ = answer.send(Err(shared.told(&what)));
-        return Err(what);
+    let mut endings = endings.into_iter();
+    let (ending, body) = match (endings.next(), endings.next()) {
+        (Some(one), None) if op.endings().contains(&one.0.as_str()) => one,
+        _ => {
+            let what = wrong(&format!(
+                "answered with an unknown ending (allowed: {})",
+                op.endings().join(", ")
+            ));
+            let _ = answer.send(Err(shared.report(&what)));
+            return Err(what);
+        }
     };
-    if op == Op::Acquire && name == "ok" && body.get("grant").and_then(Value::as_str).is_none() {
+    if op == Op::Acquire && ending == "ok" && body.get("grant").and_then(Value::as_str).is_none() {
         let what = wrong("granted without naming the grant");
-        let _ = answer.send(Err(shared.told(&what)));
+        let _ = answer.send(Err(shared.report(&what)));
         return Err(what);
     }
-    let whole = Answer {
-        at,
-        ending: name.clone(),
-        body: body.clone(),
-    };
+    let whole = Answer { at, ending, body };
     if let Err(Ok(late)) = answer.send(Ok(whole)) {
         // Nobody waits any more. A lock granted so late belongs to no one: it goes back.
         if op == Op::Acquire
@@ -141,38 +134,39 @@ fn take_line(shared: &Arc<Shared>, line: &Stamped) -> Result<(), String> {
     Ok(())
 }
 
-fn take_event(name: Option<&str>, object: &Object, at: Instant) -> Option<ClientEvent> {
-    let grant = object.get("grant")?.as_str()?.to_owned();
-    let sent_at = past(object.get("at_mono_ns"), object.get("age_ms"), None, at);
-    match name? {
-        "lost" => Some(ClientEvent::Lost {
+fn happened(event: Event, at: Instant) -> ClientEvent {
+    let when = |when: When| past(when.at_mono_ns, when.age_ms, None, at);
+    match event {
+        Event::Lost {
             grant,
-            reason: object
-                .get("reason")
-                .and_then(Value::as_str)
-                .unwrap_or("no reason given")
-                .to_owned(),
-            at: sent_at.unwrap_or(at),
-        }),
-        "extended" => Some(ClientEvent::Extended {
+            reason,
+            when: lost,
+        } => ClientEvent::Lost {
             grant,
-            lease: Duration::from_millis(object.get("lease_ms")?.as_u64()?),
-            sent_at,
-        }),
-        _ => None,
+            reason: reason.unwrap_or_else(|| "no reason given".to_owned()),
+            at: when(lost).unwrap_or(at),
+        },
+        Event::Extended {
+            grant,
+            lease_ms,
+            when: sent,
+        } => ClientEvent::Extended {
+            grant,
+            lease: Duration::from_millis(lease_ms),
+            sent_at: when(sent),
+        },
     }
 }
 
 /// When something was that a driver tells of in a line that could be read `at`: by its stamp, else by its age. `after`, where it is
 /// known that nothing can have been earlier, bounds both; a stamp outside the bounds is of another clock and is not believed.
 pub(super) fn past(
-    stamp: Option<&Value>,
-    age_ms: Option<&Value>,
+    stamp: Option<u64>,
+    age_ms: Option<Number>,
     after: Option<Instant>,
     at: Instant,
 ) -> Option<Instant> {
     let stamped = stamp
-        .and_then(Value::as_u64)
         .and_then(monotonic::instant)
         // Stamps err to the early side, and a call may be that close to its request.
         .filter(|then| *then <= at && after.is_none_or(|after| *then + CLOSE >= after));

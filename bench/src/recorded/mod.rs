@@ -1,89 +1,58 @@
-//! Turns a load and connected clients into a recorded history.
+//! A load that is written down: connected clients go through it, and what they do becomes a history.
 //!
 //! Each call is written down before it is sent and each answer before anybody acts on it, so that the record of a client that is
 //! killed is complete up to its death. Tasks pass a gate before every step: a client whose process is stopped does nothing, and
 //! goes on believing what it believed.
 
 mod client;
+mod history;
 mod resource;
-mod task;
 mod way;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::watch;
 
+use crate::load::Shared;
+pub use crate::load::{Load, Protects};
 use crate::sink::Sink;
 use crate::subject::Connected;
 
 pub use client::{Finished, RunningClient};
 
-/// What the tasks of a scenario do.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Load {
-    /// Lock names; each round draws one uniformly.
-    pub locks: Vec<String>,
-    /// Kinds by weight; each round draws one. Never empty, weights above 0. An empty name is the client's own default.
-    pub mix: Vec<(String, u32)>,
-    /// The lease asked for; `None`: renewed.
-    pub lease: Option<Duration>,
-    /// The longest wait; `None`: without bound.
-    pub wait: Option<Duration>,
-    /// How long a holder keeps, uniform between the two, whatever its lease.
-    pub hold: (Duration, Duration),
-    /// Pause between two rounds, uniform between the two.
-    pub think: (Duration, Duration),
-    /// Every holder extends by the full lease this often; needs a lease.
-    pub extend: Option<Duration>,
-    /// Share of holds that take the lock once more inside, 0 to 1.
-    pub reenter: f64,
-    /// How long a writer writes before it becomes a reader, without anybody in between; `None`: never.
-    pub downgrade: Option<Duration>,
-    /// What the holder works on.
-    pub protects: Protects,
-    /// Permits of one acquire, for the kinds that count.
-    pub permits: u32,
-}
-
-/// What a holder works on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Protects {
-    /// Nothing.
-    None,
-    /// A counter per lock: read when granted, sleep, write at the end. A lost update is damage.
-    Counter,
-    /// A register per lock that refuses a token lower than one it has taken.
-    Register,
-}
+/// How long a herd waits for members whose process is stopped.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A load that runs: its clients come and go.
 #[derive(Clone)]
 pub struct LoadRun {
-    shared: Arc<Shared>,
+    record: Arc<Record>,
 }
 
-struct Shared {
-    load: Load,
+/// What all clients of a load write to.
+struct Record {
+    shared: Arc<Shared>,
     sink: Arc<dyn Sink>,
     resources: resource::Resources,
     next_id: AtomicU64,
     grants: watch::Sender<u64>,
-    stop: watch::Sender<bool>,
+    /// The first task's number of each client: one that comes back has its numbers again.
+    numbers: Mutex<Vec<(String, u32)>>,
 }
 
 impl LoadRun {
     /// A load over no clients yet.
     pub fn new(load: Load, sink: Arc<dyn Sink>) -> Self {
         LoadRun {
-            shared: Arc::new(Shared {
-                load,
+            record: Arc::new(Record {
+                shared: Arc::new(Shared::new(load, None, Some(PATIENCE))),
                 sink,
                 resources: resource::Resources::default(),
                 next_id: AtomicU64::new(1),
                 grants: watch::Sender::new(0),
-                stop: watch::Sender::new(false),
+                numbers: Mutex::default(),
             }),
         }
     }
@@ -97,36 +66,31 @@ impl LoadRun {
         task_seeds: &[u64],
         connected: Connected,
     ) -> RunningClient {
-        let shared = Arc::clone(&self.shared);
-        client::start(shared, name, incarnation, task_seeds, connected)
+        client::start(&self.record, name, incarnation, task_seeds, connected)
     }
 
     /// How many grants there were so far.
     pub fn grants(&self) -> watch::Receiver<u64> {
-        self.shared.grants.subscribe()
+        self.record.grants.subscribe()
     }
 
-    /// Ends the load: holders release at once, waiters get their answer, nobody begins another round.
+    /// Ends the load: holders release at once, waiters get their answer, nobody begins another cycle.
     pub fn stop(&self) {
-        self.shared.stop.send_replace(true);
+        self.record.shared.end();
     }
 }
 
-impl Shared {
-    fn id(&self) -> u64 {
-        self.next_id.fetch_add(1, Ordering::Relaxed)
-    }
-
-    fn stopped(&self) -> bool {
-        *self.stop.borrow()
-    }
-
-    /// Sleeps, but no longer than the load lasts.
-    async fn sleep_until(&self, at: tokio::time::Instant) {
-        let mut stop = self.stop.subscribe();
-        tokio::select! {
-            () = tokio::time::sleep_until(at) => {}
-            _ = stop.wait_for(|stop| *stop) => {}
+impl Record {
+    /// The first number of a client's tasks.
+    fn number(&self, client: &str, tasks: usize) -> u32 {
+        let mut numbers = self.numbers.lock().expect("no panic");
+        if let Some((_, number)) = numbers.iter().find(|(name, _)| name == client) {
+            // Its tasks left the herd when they ended.
+            (0..tasks).for_each(|_| self.shared.herd.join());
+            return *number;
         }
+        let number = self.shared.numbers(tasks);
+        numbers.push((client.to_owned(), number));
+        number
     }
 }

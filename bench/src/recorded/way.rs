@@ -1,4 +1,4 @@
-//! Turns a client's writes to the protected resource into arrivals there: at once, or late, as a packet that was held up on its way.
+//! The way of a client's writes to the protected resource: they arrive at once, or late, as a packet that was held up.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::Shared;
+use crate::load::Shared;
 
 /// The way from a client to the protected resource. What has been sent arrives, also when its sender is stopped or dies.
 #[derive(Default)]

@@ -1,15 +1,16 @@
-//! Turns a `load` request into a round of one of our own workloads on this driver's client, and what it came to into the answer.
+//! A `load` request: a round of one of our own workloads on this driver's client.
 
 use std::{sync::Arc, time::Duration};
 
 use crate::{
     inside::{LoadReport, LoadRequest},
-    subject::{ConnectTo, Subject, is_shared},
-    workload::{
-        self, Asks,
+    load::{Connector, Load, SharedClient},
+    round::{
+        self, Clients,
         record::{merge, pairs},
-        round::{self, Crew, Load, SharedClient},
     },
+    subject::{ConnectTo, Subject, is_shared},
+    workload::{self, Asks},
 };
 
 /// How long an acquire waits at most: in a chain of a thousand somebody's turn may take long, and no call waits for ever.
@@ -32,40 +33,44 @@ pub(super) async fn run(
     let exclusive = !is_shared(&kind);
     // Names of this client and this moment: an earlier loop's leftovers are not met.
     let own = format!("{}{}:{}:", asked.prefix, connect.client, std::process::id());
-    let load = Load {
-        workload,
-        seed: connect.seed,
-        subject,
-        connect,
-        tasks: asked.tasks,
-        locks: (0..asked.locks).map(|n| format!("{own}{n}")).collect(),
+    let plan = round::Plan {
+        load: Load {
+            workload,
+            seed: connect.seed,
+            tasks: asked.tasks,
+            locks: (0..asked.locks).map(|n| format!("{own}{n}")).collect(),
+            mix: Asks::One.mix(&kind),
+            together: 1,
+            lease: asked.lease,
+            wait: Some(WAIT),
+            hold: (asked.hold, asked.hold),
+            think: (asked.think, asked.think),
+            ..Load::default()
+        },
         asks: Asks::One,
-        kind,
-        lease: asked.lease,
-        wait: WAIT,
-        hold: asked.hold,
-        think: asked.think,
+        connector: Connector {
+            subject,
+            to: connect,
+        },
         warmup: asked.warmup,
         duration: asked.measure,
-        pace: None,
     };
-    let mut crew = Crew {
+    let mut clients = Clients {
         clients: vec![client],
         events: Vec::new(),
     };
-    let round = round::run(load, &mut crew, None, || false).await;
+    let round = round::run(plan, &mut clients, None, || false).await;
     if let Some(why) = round.cut_short {
         return Err(why);
     }
     let mut handoff = round.passed.handoff.clone();
     merge(&mut handoff, &round.passed.again);
-    let seconds_of = |us: f64| Duration::from_secs_f64(us / 1e6);
     Ok(LoadReport {
         cycles: round.cycles,
         failed: round.samples.errors - round.samples.unknown,
         unknown: round.samples.unknown,
-        elapsed: round.elapsed,
-        client_cpu: round.spent.client_cpu_us.map(seconds_of),
+        elapsed_ns: u64::try_from(round.elapsed.as_nanos()).unwrap_or(u64::MAX),
+        client_cpu_ns: round.spent.client_cpu_us.map(|us| (us * 1e3) as u64),
         per_task: round.per_task,
         acquire: pairs(&round.samples.acquire),
         release: pairs(&round.samples.release),

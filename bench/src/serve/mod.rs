@@ -1,24 +1,21 @@
-//! Turns one of our own subjects into a driver: the other end of the subject protocol, on a pair of streams.
+//! One of our own subjects as a driver: the other end of the subject protocol, on a pair of streams.
 
 mod load;
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 use tokio::{
-    io::{AsyncRead, AsyncWrite, AsyncWriteExt},
+    io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader},
     sync::mpsc,
     task::JoinSet,
 };
 
 use crate::{
-    exec::lines::{LineError, Lines},
-    inside::LoadRequest,
-    monotonic,
-    protocol::{self, Locks, Request, acquire_reply, age_ms, failed, release_reply, whole_ms},
+    protocol::{
+        self, HelloReply, Locks, Request, acquire_reply, event_line, failed, ok, release_reply,
+        whole_ms,
+    },
     subject::{
         AcquireRequest, ClientEvent, ConnectTo, Connected, LockClient, Subject, SubjectError,
     },
@@ -54,19 +51,15 @@ pub async fn serve(
 ) -> Result<(), ServeError> {
     let (replies, lines) = mpsc::unbounded_channel();
     let writer = tokio::spawn(write(output, lines));
-    let mut input = Lines::new(input);
+    let mut input = BufReader::new(input).lines();
     let mut client: Option<(Arc<Box<dyn LockClient>>, ConnectTo)> = None;
     let mut calls = JoinSet::new();
     let mut forwarder = None;
     let ended = loop {
-        let line = match input.next().await {
+        let line = match input.next_line().await {
             Ok(Some(line)) => line,
             Ok(None) => break Ok(()),
-            Err(LineError::Io(e)) => break Err(e.into()),
-            Err(LineError::TooLong(line)) => {
-                let why = "no end within 1 MiB".into();
-                break Err(ServeError::Malformed { line, why });
-            }
+            Err(e) => break Err(e.into()),
         };
         // Finished calls are taken out as we go, so that a long run does not collect them.
         while calls.try_join_next().is_some() {}
@@ -79,7 +72,7 @@ pub async fn serve(
         };
         match (request.op.as_str(), &client) {
             ("bye", _) => {
-                let _ = replies.send(json!({"id": request.id, "ok": {}}));
+                let _ = replies.send(ok(request.id, json!({})));
                 break Ok(());
             }
             ("hello", None) => match hello(subject.as_ref(), &request).await {
@@ -102,12 +95,12 @@ pub async fn serve(
                 let (client, to) = (client.clone(), to.clone());
                 let (subject, replies) = (subject.clone(), replies.clone());
                 calls.spawn(async move {
-                    let measured = match LoadRequest::of_request(&request) {
+                    let measured = match request.to_load() {
                         Ok(asked) => load::run(subject, to, client, asked).await,
                         Err(wrong) => Err(wrong),
                     };
                     let _ = replies.send(match measured {
-                        Ok(report) => json!({"id": request.id, "ok": report.to_body()}),
+                        Ok(report) => ok(request.id, report),
                         Err(why) => failed(request.id, &why),
                     });
                 });
@@ -165,18 +158,16 @@ async fn hello(
     if kinds.iter().any(|k| k == "redlock") {
         features.push("redlock");
     }
-    let mut ok = json!({
-        "protocol": protocol::VERSION,
-        "name": subject.name(),
-        "version": env!("CARGO_PKG_VERSION"),
-        "language": "rust",
-        "kinds": kinds,
-        "features": features,
-    });
-    if let Some(watchdog) = connected.client.watchdog() {
-        ok["watchdog_ms"] = whole_ms(watchdog).into();
-    }
-    Ok((json!({"id": request.id, "ok": ok}), connected, to))
+    let reply = HelloReply {
+        protocol: Some(protocol::VERSION),
+        name: subject.name().to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        language: "rust".to_owned(),
+        kinds,
+        features: features.into_iter().map(str::to_owned).collect(),
+        watchdog_ms: connected.client.watchdog().map(whole_ms),
+    };
+    Ok((ok(request.id, reply), connected, to))
 }
 
 async fn answer(client: &dyn LockClient, request: Request) -> Value {
@@ -208,14 +199,14 @@ async fn answer(client: &dyn LockClient, request: Request) -> Value {
                 ("extend", Some(lease)) => release_reply(id, client.extend(&grant, lease).await),
                 ("extend", None) => failed(id, "extend without lease_ms"),
                 (_, _) => match client.held(&grant).await {
-                    Some(held) => json!({"id": id, "ok": {"held": held}}),
+                    Some(held) => ok(id, json!({"held": held})),
                     None => failed(id, "this lock cannot be asked what it believes"),
                 },
             }
         }
         // Not of the protocol: the harness asks its own drivers.
         "commands" => match client.commands() {
-            Some(commands) => json!({"id": id, "ok": {"commands": commands}}),
+            Some(commands) => ok(id, json!({"commands": commands})),
             None => failed(id, "the commands of this lock cannot be counted"),
         },
         other => failed(id, &format!("unknown operation `{other}`")),
@@ -227,38 +218,12 @@ async fn forward(
     replies: mpsc::UnboundedSender<Value>,
 ) {
     while let Some(event) = events.recv().await {
-        let line = match event {
-            ClientEvent::Lost { grant, reason, at } => {
-                let mut line = json!({"event": "lost", "grant": grant, "reason": reason});
-                stamp(&mut line, at);
-                line
-            }
-            ClientEvent::Extended {
-                grant,
-                lease,
-                sent_at,
-            } => {
-                let mut line =
-                    json!({"event": "extended", "grant": grant, "lease_ms": whole_ms(lease)});
-                if let Some(sent_at) = sent_at {
-                    stamp(&mut line, sent_at);
-                }
-                line
-            }
-            // The subject's own process: the harness sees that by itself.
-            ClientEvent::Exited { .. } => continue,
+        let Some(line) = event_line(event) else {
+            continue;
         };
         if replies.send(line).is_err() {
             return;
         }
-    }
-}
-
-/// Says when an event was: how long ago, and on the clock that all processes share.
-fn stamp(line: &mut Value, at: Instant) {
-    line["age_ms"] = age_ms(at.elapsed()).into();
-    if let Some(ns) = monotonic::ns(at) {
-        line["at_mono_ns"] = ns.into();
     }
 }
 

@@ -1,4 +1,4 @@
-//! Turns counts of equal, neighbouring stretches of time into the interval of their mean, although neighbours resemble each other.
+//! The interval of the mean of counts per stretch of time, although neighbouring stretches resemble each other.
 
 use results::measures::Interval;
 

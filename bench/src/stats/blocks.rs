@@ -1,4 +1,4 @@
-//! Turns small histograms of neighbouring stretches of time into the interval of a quantile: rounds are drawn, in each of them blocks of
+//! The interval of a quantile, from a small histogram per stretch of time: rounds are drawn, in each of them blocks of
 //! neighbours, all is merged, and the quantile read (two-level moving-block bootstrap; Künsch 1989, Kalibera and Jones 2013).
 //!
 //! Quantiles are never averaged: each resample is one merged histogram.
@@ -10,7 +10,7 @@ use rand_chacha::ChaCha8Rng;
 use results::measures::Interval;
 
 use super::special::{normal_tail, student_quantile};
-use crate::workload::record::Coarse;
+use crate::round::record::Coarse;
 
 /// With fewer rounds there is no interval: what differs from round to round cannot be told from so few.
 pub(crate) const FEWEST_ROUNDS: usize = 6;

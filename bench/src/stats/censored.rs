@@ -1,4 +1,4 @@
-//! Turns waits, some of which gave up, into quantiles of the wait: one that gave up lasted longer than it was watched (Kaplan and Meier 1958).
+//! Quantiles of right-censored waits: one that gave up lasted longer than it was watched (Kaplan and Meier 1958).
 
 use hdrhistogram::Histogram;
 

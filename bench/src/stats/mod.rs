@@ -1,4 +1,4 @@
-//! Turns samples into figures with honest intervals: a method per file, each tried on series whose truth is known.
+//! Figures with honest intervals: a method per file, each tried on series whose truth is known.
 
 pub mod batch;
 pub(crate) mod blocks;

@@ -1,4 +1,4 @@
-//! Turns rounds of two arms that were measured beside each other into their ratio, its interval, and how sure a difference is.
+//! The ratio of two arms that were measured beside each other, its interval, and how sure a difference is.
 
 use results::run::Ratio;
 

@@ -1,12 +1,9 @@
-//! Turns each kind of the lock library into a subject, `lock-core:KIND`; several locks as one are `lock-core:multi`, permits
+//! Each kind of the lock library as a subject, `lock-core:KIND`; several locks as one are `lock-core:multi`, permits
 //! `lock-core:semaphore` and `lock-core:permits`.
 
 use std::{
     collections::{BTreeSet, HashMap},
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
@@ -17,7 +14,10 @@ use lock_core::{
 };
 use tokio::sync::mpsc;
 
-use super::{held::Held, naive::no_grant};
+use super::{
+    common::{Grants, no_grant},
+    held::Held,
+};
 use crate::subject::{
     AcquireEnd, AcquireRequest, ClientEvent, ConnectTo, Connected, LockClient, ReleaseEnd, Subject,
     SubjectError,
@@ -137,13 +137,12 @@ impl Subject for Engine {
         }
         options.client_name = Some(format!("locklab-{}", to.client));
         let watchdog = options.watchdog_lease;
-        let client = Client::connect(&target, options).await.map_err(|error| {
-            let message = format!("{}: {error}", self.name);
-            match error.kind() {
-                ErrorKind::Invalid => SubjectError::Usage(message),
-                _ => SubjectError::Unreachable(message),
-            }
-        })?;
+        let client = Client::connect(&target, options)
+            .await
+            .map_err(|e| match e.kind() {
+                ErrorKind::Invalid => SubjectError::usage(format!("{}: {e}", self.name)),
+                _ => SubjectError::unreachable(format!("{}: {e}", self.name)),
+            })?;
         let (events, receiver) = mpsc::unbounded_channel();
         Ok(Connected {
             client: Box::new(EngineClient {
@@ -152,8 +151,7 @@ impl Subject for Engine {
                 watchdog,
                 owners: Mutex::default(),
                 begun: Mutex::default(),
-                next_grant: AtomicU64::new(1),
-                grants: Mutex::default(),
+                grants: Grants::default(),
                 events,
             }),
             events: receiver,
@@ -181,8 +179,7 @@ struct EngineClient {
     owners: Mutex<HashMap<String, Owner>>,
     /// The semaphores that this client has begun, or found.
     begun: Mutex<BTreeSet<(&'static str, String)>>,
-    next_grant: AtomicU64,
-    grants: Mutex<HashMap<String, Hold>>,
+    grants: Grants<Hold>,
     events: mpsc::UnboundedSender<ClientEvent>,
 }
 
@@ -295,11 +292,6 @@ impl EngineClient {
             }
         });
     }
-
-    fn hold(&self, grant: &str) -> Result<Hold, ReleaseEnd> {
-        let grants = self.grants.lock().expect("no panic");
-        grants.get(grant).cloned().ok_or_else(|| no_grant(grant))
-    }
 }
 
 fn acquire_end(error: &LockError) -> AcquireEnd {
@@ -360,25 +352,25 @@ impl LockClient for EngineClient {
         match self.take(kind, &request.locks, how).await {
             Err(e) => acquire_end(&e),
             Ok(held) => {
-                let grant = format!("g{}", self.next_grant.fetch_add(1, Ordering::Relaxed));
-                self.watch(&grant, &held);
-                let end = AcquireEnd::Ok {
-                    grant: grant.clone(),
-                    token: held.token(),
-                    sent_at: held.sent_at(),
-                    lease: request.lease.and_then(|asked| held.less_than(asked)),
-                };
+                let (token, sent_at) = (held.token(), held.sent_at());
+                let lease = request.lease.and_then(|asked| held.less_than(asked));
+                let number = self.grants.number();
+                self.watch(&format!("g{number}"), &held);
                 let hold = Arc::new(tokio::sync::Mutex::new(Some(held)));
-                self.grants.lock().expect("no panic").insert(grant, hold);
-                end
+                AcquireEnd::Ok {
+                    grant: self.grants.keep(number, hold),
+                    token,
+                    sent_at,
+                    lease,
+                }
             }
         }
     }
 
     async fn release(&self, grant: &str) -> ReleaseEnd {
-        let hold = self.grants.lock().expect("no panic").remove(grant);
-        let Some(hold) = hold else {
-            return no_grant(grant);
+        let hold = match self.grants.take(grant) {
+            Ok(hold) => hold,
+            Err(end) => return end,
         };
         let guard = hold.lock().await.take();
         match guard {
@@ -391,7 +383,7 @@ impl LockClient for EngineClient {
     }
 
     async fn extend(&self, grant: &str, lease: Duration) -> ReleaseEnd {
-        let hold = match self.hold(grant) {
+        let hold = match self.grants.get(grant) {
             Ok(hold) => hold,
             Err(end) => return end,
         };
@@ -403,15 +395,11 @@ impl LockClient for EngineClient {
     }
 
     async fn held(&self, grant: &str) -> Option<bool> {
-        let Ok(hold) = self.hold(grant) else {
+        let Ok(hold) = self.grants.get(grant) else {
             return Some(false);
         };
         let guard = hold.lock().await;
         Some(guard.as_ref().is_some_and(|guard| !guard.is_lost()))
-    }
-
-    fn pid(&self) -> Option<u32> {
-        None
     }
 
     fn watchdog(&self) -> Option<Duration> {

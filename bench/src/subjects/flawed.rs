@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::recipe::{
-    Begins, Enters, Give, Lengthen, Recipe, Renewal, SET_NX_PX, Sides, Silence, Take, Tokens, Waits,
+    Begins, Enters, Extend, Give, Recipe, Renewal, SET_NX_PX, Sides, Silence, Take, Tokens, Waits,
 };
 
 /// Each differs from the correct recipe only in the line that makes it wrong.
@@ -29,11 +29,11 @@ pub(super) static BROKEN: &[Recipe] = &[
         take: Take::SetNxThenExpire(Duration::from_millis(25)),
         ..SET_NX_PX
     },
-    // A holder paused past its lease wakes up, lengthens the new holder's key and takes that for its own success.
+    // A holder paused past its lease wakes up, extends the new holder's key and takes that for its own success.
     Recipe {
         name: "broken:renew-without-owner-check",
         about: "renews and extends with a plain PEXPIRE, so a late holder renews somebody else's lock and believes in it",
-        lengthen: Lengthen::Expire,
+        extend: Extend::Expire,
         ..SET_NX_PX
     },
     // No fault is needed: two callers at once are enough.
@@ -67,14 +67,14 @@ pub(super) static BROKEN: &[Recipe] = &[
     Recipe {
         name: "broken:extend-says-ok",
         about: "answers an extend with yes and sends nothing: the lease ends all the same",
-        lengthen: Lengthen::Nothing,
+        extend: Extend::Nothing,
         ..SET_NX_PX
     },
     // After a lapse in which somebody else came and went, the extend works again, and the holder never hears of the lapse.
     Recipe {
         name: "broken:extend-takes-again",
         about: "an extend of a lock that is gone takes it anew by SET NX, whoever held it in between",
-        lengthen: Lengthen::OrTakeAgain,
+        extend: Extend::OrTakeAgain,
         ..SET_NX_PX
     },
     // Seconds for milliseconds, an old default left in place: the server was asked for less than the caller was promised.

@@ -1,4 +1,4 @@
-//! Turns what the library grants, one lock, several together or a permit, into one hold.
+//! What the library grants, one lock, several together or a permit, as one hold.
 
 use std::time::{Duration, Instant};
 

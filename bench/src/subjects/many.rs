@@ -1,26 +1,19 @@
 //! Locks that hold several names or count, known to be wrong, each in one thing.
 
 use std::{
-    collections::HashMap,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use async_trait::async_trait;
-use rand::SeedableRng;
-use rand_chacha::ChaCha8Rng;
 use tokio::sync::mpsc;
 
 use super::{
-    naive::{identity, no_grant, poll_pause, release_end},
+    common::{Grants, Jitter, LEASE, identity, refuse, try_again},
+    naive::release_end,
     recipe::SET_NX_PX,
     steps::{Steps, cmd},
 };
-use lock_core::TopologyKind;
-
 use crate::{
     links::{Links, Trouble},
     subject::{
@@ -30,7 +23,6 @@ use crate::{
 };
 
 const RESPONSE: Duration = Duration::from_secs(3);
-const LEASE: Duration = Duration::from_secs(30);
 
 /// What is wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,12 +76,7 @@ impl Subject for Many {
 
     async fn connect(&self, to: &ConnectTo) -> Result<Connected, SubjectError> {
         let links = Links::parse(&to.target, RESPONSE)?;
-        if links.topology_kind() == TopologyKind::Masters {
-            return Err(SubjectError::usage(format!(
-                "{} lives in one deployment, not behind redlock://",
-                self.name
-            )));
-        }
+        refuse(self.name, &links, false, to)?;
         let (events, receiver) = mpsc::unbounded_channel();
         Ok(Connected {
             client: Box::new(ManyClient {
@@ -97,9 +84,8 @@ impl Subject for Many {
                 steps: Steps::new(&SET_NX_PX, links, events),
                 lease: to.watchdog.unwrap_or(LEASE),
                 identity: identity(&to.client),
-                jitter: Mutex::new(ChaCha8Rng::seed_from_u64(to.seed)),
-                next_grant: AtomicU64::new(1),
-                grants: Mutex::default(),
+                jitter: Jitter::new(to.seed),
+                grants: Grants::default(),
             }),
             events: receiver,
         })
@@ -111,10 +97,9 @@ struct ManyClient {
     steps: Steps,
     lease: Duration,
     identity: String,
-    jitter: Mutex<ChaCha8Rng>,
-    next_grant: AtomicU64,
+    jitter: Jitter,
     /// The keys of each grant and the value in them.
-    grants: Mutex<HashMap<String, (Vec<String>, String)>>,
+    grants: Grants<(Vec<String>, String)>,
 }
 
 impl ManyClient {
@@ -127,22 +112,15 @@ impl ManyClient {
         let lease = request.lease.unwrap_or(self.lease);
         let first = &request.locks[0];
         if self.flaw == Flaw::LooksThenCounts {
+            let links = &self.steps.links;
             let counter = format!("{{{first}}}:inside");
-            let inside: Option<u32> = self
-                .steps
-                .links
-                .query(first, &cmd(&["GET", &counter]))
-                .await?;
+            let inside: Option<u32> = links.query(first, &cmd(&["GET", &counter])).await?;
             if inside.unwrap_or(0) >= request.permits.unwrap_or(1) {
                 return Ok(None);
             }
             let sent = Instant::now();
-            tokio::time::sleep(poll_pause(&self.jitter)).await;
-            let _: i64 = self
-                .steps
-                .links
-                .query(first, &cmd(&["INCR", &counter]))
-                .await?;
+            tokio::time::sleep(self.jitter.pause()).await;
+            let _: i64 = links.query(first, &cmd(&["INCR", &counter])).await?;
             return Ok(Some((sent, vec![counter])));
         }
         let Some(sent) = self.steps.take(first, value, lease).await? else {
@@ -164,41 +142,28 @@ impl LockClient for ManyClient {
         if request.locks.is_empty() {
             return AcquireEnd::Failed("no lock is named".into());
         }
-        let number = self.next_grant.fetch_add(1, Ordering::Relaxed);
+        let number = self.grants.number();
         let value = format!("{}-{number}", self.identity);
         let called = Instant::now();
         loop {
             match self.attempt(&request, &value).await {
                 Ok(Some((sent, taken))) => {
-                    let grant = format!("g{number}");
-                    let mut grants = self.grants.lock().expect("no panic");
-                    grants.insert(grant.clone(), (taken, value));
-                    return AcquireEnd::Ok {
-                        grant,
-                        token: None,
-                        lease: None,
-                        sent_at: Some(sent),
-                    };
+                    let grant = self.grants.keep(number, (taken, value));
+                    return AcquireEnd::ok(grant, Some(sent));
                 }
                 Ok(None) => {}
-                Err(Trouble::Refused(why)) => return AcquireEnd::Failed(why),
-                Err(Trouble::Lost(why)) => return AcquireEnd::Unknown(why),
+                Err(trouble) => return trouble.into(),
             }
-            let pause = poll_pause(&self.jitter);
-            if request
-                .wait
-                .is_some_and(|wait| called.elapsed() + pause > wait)
-            {
+            if !try_again(called, request.wait, self.jitter.pause()).await {
                 return AcquireEnd::Busy;
             }
-            tokio::time::sleep(pause).await;
         }
     }
 
     async fn release(&self, grant: &str) -> ReleaseEnd {
-        let held = self.grants.lock().expect("no panic").remove(grant);
-        let Some((taken, value)) = held else {
-            return no_grant(grant);
+        let (taken, value) = match self.grants.take(grant) {
+            Ok(held) => held,
+            Err(end) => return end,
         };
         for key in taken {
             let given = match self.flaw {
@@ -221,14 +186,6 @@ impl LockClient for ManyClient {
         ReleaseEnd::Ok
     }
 
-    async fn extend(&self, _grant: &str, _lease: Duration) -> ReleaseEnd {
-        ReleaseEnd::Failed("nothing is extended here".into())
-    }
-
-    fn pid(&self) -> Option<u32> {
-        None
-    }
-
     fn watchdog(&self) -> Option<Duration> {
         Some(self.lease)
     }
@@ -236,6 +193,4 @@ impl LockClient for ManyClient {
     fn commands(&self) -> Option<u64> {
         Some(self.steps.links.commands())
     }
-
-    async fn close(self: Box<Self>) {}
 }

@@ -1,5 +1,6 @@
-//! Turns the name of a lock into the lock: the one list of subjects.
+//! The locks that can be named: the one list of subjects.
 
+mod common;
 mod engine;
 mod flawed;
 mod held;

@@ -1,4 +1,4 @@
-//! Turns a recipe for a lock on one key into a subject: the baselines, and the machinery that the flawed ones share.
+//! Locks on one key that follow a recipe: the baselines, and the machinery that the flawed ones share.
 //!
 //! The key is the lock's name and its value names the hold. Waiting is polling with jitter, the way most people write it.
 
@@ -12,16 +12,13 @@ use std::{
 };
 
 use async_trait::async_trait;
-use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
 use tokio::sync::mpsc;
 
 use super::{
+    common::{Grants, Jitter, LEASE, identity, refuse, try_again},
     recipe::{Begins, Enters, Recipe, Renewal, Sides, Silence, Take, Tokens, Waits},
     steps::{Steps, cmd},
 };
-use lock_core::TopologyKind;
-
 use crate::{
     links::{Links, Trouble},
     subject::{
@@ -32,8 +29,6 @@ use crate::{
 
 /// Longest wait for a reply. Longer than the usual second, so that a slow link makes an acquire late before it makes it unknown.
 const RESPONSE: Duration = Duration::from_secs(3);
-/// Lease of a renewed lock, where the caller names none.
-const WATCHDOG: Duration = Duration::from_secs(30);
 
 /// The recipe as a subject.
 pub(super) fn subject(recipe: &'static Recipe) -> Arc<dyn Subject> {
@@ -64,17 +59,7 @@ impl Subject for Naive {
     async fn connect(&self, to: &ConnectTo) -> Result<Connected, SubjectError> {
         let name = self.recipe.name;
         let links = Links::parse(&to.target, RESPONSE)?;
-        if links.topology_kind() == TopologyKind::Masters {
-            return Err(SubjectError::usage(format!(
-                "{name} is a lock on one key: it takes redis://, redis-sentinel:// and redis-cluster:// targets, not redlock://"
-            )));
-        }
-        if !matches!(to.durability.as_str(), "" | "none") {
-            return Err(SubjectError::usage(format!(
-                "{name} does not wait for replicas: durability `{}` cannot be asked of it",
-                to.durability
-            )));
-        }
+        refuse(name, &links, false, to)?;
         // One look at the server, so that an unreachable one is said now and not by the first acquire.
         links
             .query::<Option<String>>("locklab", &cmd(&["GET", "locklab:hello"]))
@@ -94,11 +79,10 @@ impl Subject for Naive {
             client: Box::new(NaiveClient {
                 steps: Arc::new(Steps::new(self.recipe, links, events)),
                 kinds: self.kinds(),
-                watchdog: to.watchdog.unwrap_or(WATCHDOG),
+                watchdog: to.watchdog.unwrap_or(LEASE),
                 identity: identity(&to.client),
-                jitter: Mutex::new(ChaCha8Rng::seed_from_u64(to.seed)),
-                next_grant: AtomicU64::new(1),
-                grants: Mutex::default(),
+                jitter: Jitter::new(to.seed),
+                grants: Grants::default(),
                 entered: Mutex::default(),
                 busy_until: Mutex::default(),
                 tokens: Mutex::default(),
@@ -106,21 +90,6 @@ impl Subject for Naive {
             events: receiver,
         })
     }
-}
-
-/// A name that no other client has: two runs with one seed on one server must not take each other's keys for their own.
-pub(super) fn identity(client: &str) -> String {
-    let since_epoch = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
-    format!(
-        "{client}-{}-{:x}",
-        std::process::id(),
-        since_epoch.as_nanos()
-    )
-}
-
-/// A pause between tries: 1 to 3 ms, drawn anew so that waiters do not march in step.
-pub(super) fn poll_pause(jitter: &Mutex<ChaCha8Rng>) -> Duration {
-    Duration::from_micros(jitter.lock().expect("no panic").random_range(1_000..3_000))
 }
 
 /// One hold of the key on the server, by one owner or, where the recipe lets owners enter again, by several grants of one.
@@ -156,9 +125,9 @@ struct NaiveClient {
     kinds: Vec<String>,
     watchdog: Duration,
     identity: String,
-    jitter: Mutex<ChaCha8Rng>,
-    next_grant: AtomicU64,
-    grants: Mutex<HashMap<String, Option<Arc<Hold>>>>,
+    jitter: Jitter,
+    /// Readers who leave no trace hold nothing.
+    grants: Grants<Option<Arc<Hold>>>,
     /// Holds that may be entered again, by key and by whose they are.
     entered: Mutex<HashMap<(String, String), Arc<Hold>>>,
     /// Locks that were found busy, and until when that is remembered.
@@ -168,7 +137,7 @@ struct NaiveClient {
 }
 
 /// Counts releases of a lock, for waiters who wait for nothing else.
-fn told_key(key: &str) -> String {
+fn released_key(key: &str) -> String {
     format!("{{{key}}}:released")
 }
 
@@ -183,13 +152,6 @@ impl NaiveClient {
             Enters::Client => String::new(),
             _ => owner.to_owned(),
         }
-    }
-
-    fn granted(&self, number: u64, hold: Option<Arc<Hold>>) -> String {
-        let grant = format!("g{number}");
-        let mut grants = self.grants.lock().expect("no panic");
-        grants.insert(grant.clone(), hold);
-        grant
     }
 
     /// The hold that this owner is in already, one grant deeper.
@@ -214,9 +176,9 @@ impl NaiveClient {
             let century = Duration::from_secs(3_153_600_000);
             return self.steps.pop_token(key, wait.unwrap_or(century)).await;
         }
-        let mut told = None;
+        let mut heard = None;
         loop {
-            if self.worth_asking(key, &mut told).await? {
+            if self.worth_asking(key, &mut heard).await? {
                 let taken = match self.recipe().silence {
                     Silence::Unknown => self.steps.take(key, value, lease).await?,
                     Silence::Busy(after) => {
@@ -236,25 +198,17 @@ impl NaiveClient {
                 }
             }
             let pause = match self.recipe().waits {
-                Waits::Every(pause) => {
-                    let share = self
-                        .jitter
-                        .lock()
-                        .expect("no panic")
-                        .random_range(0.95..1.05);
-                    pause.mul_f64(share)
-                }
-                _ => poll_pause(&self.jitter),
+                Waits::Every(pause) => self.jitter.about(pause),
+                _ => self.jitter.pause(),
             };
-            if wait.is_some_and(|wait| called.elapsed() + pause > wait) {
+            if !try_again(called, wait, pause).await {
                 return Ok(None);
             }
-            tokio::time::sleep(pause).await;
         }
     }
 
-    /// Whether the recipe would try now. `told` is how many releases had been told of at the last look.
-    async fn worth_asking(&self, key: &str, told: &mut Option<i64>) -> Result<bool, Trouble> {
+    /// Whether the recipe would try now. `heard` is how many releases had been heard of at the last look.
+    async fn worth_asking(&self, key: &str, heard: &mut Option<i64>) -> Result<bool, Trouble> {
         match self.recipe().waits {
             Waits::Polling | Waits::Every(_) => Ok(true),
             Waits::Remembering(_) => {
@@ -262,16 +216,16 @@ impl NaiveClient {
                 Ok(busy.get(key).is_none_or(|until| Instant::now() >= *until))
             }
             Waits::UntilToldOnly => {
-                let get = cmd(&["GET", &told_key(key)]);
+                let get = cmd(&["GET", &released_key(key)]);
                 let now: Option<i64> = self.steps.links.query(key, &get).await?;
                 let now = now.unwrap_or(0);
                 // The first look is always news.
-                Ok(told.replace(now) != Some(now))
+                Ok(heard.replace(now) != Some(now))
             }
         }
     }
 
-    async fn token(&self, key: &str) -> Result<Option<u64>, Trouble> {
+    async fn token(&self, key: &str, number: u64) -> Result<Option<u64>, Trouble> {
         match self.recipe().tokens {
             Tokens::None => Ok(None),
             Tokens::Batches(size) => {
@@ -289,7 +243,7 @@ impl NaiveClient {
                 let since_epoch = UNIX_EPOCH.elapsed().unwrap_or_default();
                 Ok(u64::try_from(since_epoch.as_micros()).ok())
             }
-            Tokens::OwnCounter => Ok(Some(self.next_grant.load(Ordering::Relaxed))),
+            Tokens::OwnCounter => Ok(Some(number + 1)),
         }
     }
 }
@@ -308,36 +262,25 @@ impl LockClient for NaiveClient {
             ));
         }
         let recipe = self.recipe();
-        let number = self.next_grant.fetch_add(1, Ordering::Relaxed);
+        let number = self.grants.number();
         if recipe.sides == Sides::ReadersUnseen && request.kind == "read" {
-            return AcquireEnd::Ok {
-                grant: self.granted(number, None),
-                token: None,
-                lease: None,
-                sent_at: None,
-            };
+            return AcquireEnd::ok(self.grants.keep(number, None), None);
         }
         let who = self.who(&request.owner);
         if let Some(hold) = self.enter(key, &who) {
             let sent_at = Some(hold.sent);
-            return AcquireEnd::Ok {
-                grant: self.granted(number, Some(hold)),
-                token: None,
-                lease: None,
-                sent_at,
-            };
+            return AcquireEnd::ok(self.grants.keep(number, Some(hold)), sent_at);
         }
         let lease = request.lease.unwrap_or(self.watchdog);
         let value = format!("{}-{number}", self.identity);
         let sent = match self.ask(key, &value, lease, request.wait).await {
             Ok(Some(sent)) => sent,
             Ok(None) => return AcquireEnd::Busy,
-            Err(Trouble::Refused(why)) => return AcquireEnd::Failed(why),
-            Err(Trouble::Lost(why)) => return AcquireEnd::Unknown(why),
+            Err(trouble) => return trouble.into(),
         };
-        let token = match self.token(key).await {
+        let token = match self.token(key, number).await {
             Ok(token) => token,
-            // The key is taken, and nobody will be told: its lease frees it.
+            // The key is taken, and nobody will be heard: its lease frees it.
             Err(trouble) => return AcquireEnd::Unknown(trouble.text()),
         };
         let renewed = request.lease.is_none() && recipe.renewal != Renewal::Never;
@@ -364,7 +307,7 @@ impl LockClient for NaiveClient {
             entered.insert((key.clone(), who), hold.clone());
         }
         AcquireEnd::Ok {
-            grant: self.granted(number, Some(hold)),
+            grant: self.grants.keep(number, Some(hold)),
             token,
             lease: None,
             sent_at: Some(match recipe.begins {
@@ -375,12 +318,10 @@ impl LockClient for NaiveClient {
     }
 
     async fn release(&self, grant: &str) -> ReleaseEnd {
-        let held = self.grants.lock().expect("no panic").remove(grant);
-        let Some(held) = held else {
-            return no_grant(grant);
-        };
-        let Some(held) = held else {
-            return ReleaseEnd::Ok;
+        let held = match self.grants.take(grant) {
+            Ok(Some(held)) => held,
+            Ok(None) => return ReleaseEnd::Ok,
+            Err(end) => return end,
         };
         let left = held.depth.fetch_sub(1, Ordering::Relaxed) - 1;
         if left > 0 && self.recipe().enters != Enters::OwnerOnce {
@@ -391,7 +332,7 @@ impl LockClient for NaiveClient {
         self.entered.lock().expect("no panic").remove(&place);
         let given = self.steps.give(&held.key, &held.value).await;
         if self.recipe().waits == Waits::UntilToldOnly && given.is_ok() {
-            let tell = cmd(&["INCR", &told_key(&held.key)]);
+            let tell = cmd(&["INCR", &released_key(&held.key)]);
             // Whom the word does not reach goes on waiting: that is what is wrong with it.
             let _ = self.steps.links.query::<i64>(&held.key, &tell).await;
         }
@@ -399,18 +340,11 @@ impl LockClient for NaiveClient {
     }
 
     async fn extend(&self, grant: &str, lease: Duration) -> ReleaseEnd {
-        let held = self.grants.lock().expect("no panic").get(grant).cloned();
-        match held {
-            None => no_grant(grant),
-            Some(None) => ReleaseEnd::Ok,
-            Some(Some(held)) => {
-                release_end(self.steps.lengthen(&held.key, &held.value, lease).await)
-            }
+        match self.grants.get(grant) {
+            Ok(Some(held)) => release_end(self.steps.extend(&held.key, &held.value, lease).await),
+            Ok(None) => ReleaseEnd::Ok,
+            Err(end) => end,
         }
-    }
-
-    fn pid(&self) -> Option<u32> {
-        None
     }
 
     fn watchdog(&self) -> Option<Duration> {
@@ -420,19 +354,12 @@ impl LockClient for NaiveClient {
     fn commands(&self) -> Option<u64> {
         Some(self.steps.links.commands())
     }
-
-    async fn close(self: Box<Self>) {}
-}
-
-pub(super) fn no_grant(grant: &str) -> ReleaseEnd {
-    ReleaseEnd::Failed(format!("no grant `{grant}`, or it was given back already"))
 }
 
 pub(super) fn release_end(done: Result<bool, Trouble>) -> ReleaseEnd {
     match done {
         Ok(true) => ReleaseEnd::Ok,
         Ok(false) => ReleaseEnd::NotHeld,
-        Err(Trouble::Refused(why)) => ReleaseEnd::Failed(why),
-        Err(Trouble::Lost(why)) => ReleaseEnd::Unknown(why),
+        Err(trouble) => trouble.into(),
     }
 }

@@ -1,14 +1,10 @@
-//! Turns rslock, the nearest library in Rust, into a subject.
+//! rslock, the nearest library in Rust, as a subject.
 //!
 //! It is used as its documentation shows, with its own retries. A wait is a row of its attempts, so that it may last one attempt
 //! longer than was asked; it has no renewal, and says of a release only that it was sent.
 
 use std::{
-    collections::HashMap,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -16,13 +12,10 @@ use async_trait::async_trait;
 use rslock::{Lock, LockError, LockManager};
 use tokio::sync::mpsc;
 
-use super::naive::no_grant;
+use super::common::{Grants, LEASE};
 use crate::subject::{
     AcquireEnd, AcquireRequest, ConnectTo, Connected, LockClient, ReleaseEnd, Subject, SubjectError,
 };
-
-/// Lease where the caller names none; nothing renews it.
-const LEASE: Duration = Duration::from_secs(30);
 
 /// rslock as a subject.
 pub(super) fn subjects() -> Vec<Arc<dyn Subject>> {
@@ -80,8 +73,7 @@ impl Subject for Rslock {
         Ok(Connected {
             client: Box::new(Client {
                 manager,
-                next_grant: AtomicU64::new(1),
-                grants: Mutex::default(),
+                grants: Grants::default(),
             }),
             events: receiver,
         })
@@ -103,8 +95,7 @@ fn unusable(error: &redis::RedisError) -> SubjectError {
 
 struct Client {
     manager: LockManager,
-    next_grant: AtomicU64,
-    grants: Mutex<HashMap<String, Lock>>,
+    grants: Grants<Arc<Lock>>,
 }
 
 #[async_trait]
@@ -119,26 +110,17 @@ impl LockClient for Client {
                 request.kind
             ));
         }
+        // Where the caller names none, nothing renews it.
         let lease = request.lease.unwrap_or(LEASE);
         let called = Instant::now();
         loop {
             match self.manager.lock(key.as_str(), lease).await {
                 Ok(lock) => {
-                    let number = self.next_grant.fetch_add(1, Ordering::Relaxed);
-                    let grant = format!("g{number}");
                     // What it says is left counts from its own sending, less the drift.
                     let left = Duration::from_millis(lock.validity_time as u64);
                     let sent_at = (Instant::now() + left).checked_sub(lease);
-                    self.grants
-                        .lock()
-                        .expect("no panic")
-                        .insert(grant.clone(), lock);
-                    return AcquireEnd::Ok {
-                        grant,
-                        token: None,
-                        lease: None,
-                        sent_at,
-                    };
+                    let grant = self.grants.keep(self.grants.number(), Arc::new(lock));
+                    return AcquireEnd::ok(grant, sent_at);
                 }
                 Err(LockError::Unavailable) => {}
                 // An attempt that broke off may have left the key; the library does not say.
@@ -151,10 +133,9 @@ impl LockClient for Client {
     }
 
     async fn release(&self, grant: &str) -> ReleaseEnd {
-        let held = self.grants.lock().expect("no panic").remove(grant);
-        match held {
-            None => no_grant(grant),
-            Some(lock) => {
+        match self.grants.take(grant) {
+            Err(end) => end,
+            Ok(lock) => {
                 self.manager.unlock(&lock).await;
                 ReleaseEnd::Ok
             }
@@ -162,33 +143,17 @@ impl LockClient for Client {
     }
 
     async fn extend(&self, grant: &str, lease: Duration) -> ReleaseEnd {
-        let Some(lock) = self.grants.lock().expect("no panic").remove(grant) else {
-            return no_grant(grant);
+        let lock = match self.grants.get(grant) {
+            Ok(lock) => lock,
+            Err(end) => return end,
         };
-        let extended = self.manager.extend(&lock, lease).await;
-        let (kept, end) = match extended {
-            Ok(extended) => (extended, ReleaseEnd::Ok),
-            Err(LockError::Unavailable) => (lock, ReleaseEnd::NotHeld),
-            Err(e) => (lock, ReleaseEnd::Unknown(e.to_string())),
-        };
-        self.grants
-            .lock()
-            .expect("no panic")
-            .insert(grant.to_owned(), kept);
-        end
+        match self.manager.extend(&lock, lease).await {
+            Ok(extended) => {
+                self.grants.replace(grant, Arc::new(extended));
+                ReleaseEnd::Ok
+            }
+            Err(LockError::Unavailable) => ReleaseEnd::NotHeld,
+            Err(e) => ReleaseEnd::Unknown(e.to_string()),
+        }
     }
-
-    fn pid(&self) -> Option<u32> {
-        None
-    }
-
-    fn watchdog(&self) -> Option<Duration> {
-        None
-    }
-
-    fn commands(&self) -> Option<u64> {
-        None
-    }
-
-    async fn close(self: Box<Self>) {}
 }

@@ -1,26 +1,18 @@
 //! Quorum locks over independent masters that are known to be wrong, each in one thing.
 
 use std::{
-    collections::HashMap,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use async_trait::async_trait;
 use futures_util::future::join_all;
-use rand::SeedableRng;
-use rand_chacha::ChaCha8Rng;
 use tokio::sync::mpsc;
 
 use super::{
-    naive::{identity, no_grant, poll_pause},
-    steps::cmd,
+    common::{Grants, Jitter, LEASE, identity, refuse, try_again},
+    steps::{COMPARE_DELETE, cmd},
 };
-use lock_core::TopologyKind;
-
 use crate::{
     links::{Links, Script, Trouble},
     protocol::whole_ms,
@@ -32,7 +24,6 @@ use crate::{
 
 /// Longest wait for one server. Longer than the leases of tests, so that slow replies are counted instead of given up.
 const RESPONSE: Duration = Duration::from_secs(10);
-const LEASE: Duration = Duration::from_secs(30);
 
 /// A hoarder's pauses: from master to master, and from try to try. Its own first master is free for the few milliseconds between two
 /// tries only, so the longer they are, the more rarely anybody else finds it so.
@@ -54,6 +45,16 @@ pub(super) struct Recipe {
     hoards: bool,
 }
 
+/// The algorithm as it should be; each of the others differs from it in what it names.
+const RIGHT: Recipe = Recipe {
+    name: "",
+    about: "",
+    half: false,
+    checks_validity: true,
+    from_reply: false,
+    hoards: false,
+};
+
 /// Each is wrong in one thing.
 pub(super) static BROKEN: &[Recipe] = &[
     // With an even number of servers two clients can have half each. It convicts itself without any fault.
@@ -61,27 +62,22 @@ pub(super) static BROKEN: &[Recipe] = &[
         name: "broken:quorum-half",
         about: "a quorum lock that is content with half of the masters; use four of them",
         half: true,
-        checks_validity: true,
-        from_reply: false,
-        hoards: false,
+        ..RIGHT
     },
     // With slow replies the leases on the servers are over before the majority is known.
     Recipe {
         name: "broken:no-validity",
         about: "a quorum lock that does not look how long it took to get: its lease may be over when it is granted",
-        half: false,
         checks_validity: false,
         from_reply: true,
-        hoards: false,
+        ..RIGHT
     },
     // Those who begin together have a master each, are refused by the others, and try again in step. Three masters and three clients will do.
     Recipe {
         name: "broken:quorum-hoards",
         about: "a quorum lock that asks master after master and keeps what it has until its next try, without jitter",
-        half: false,
-        checks_validity: true,
-        from_reply: false,
         hoards: true,
+        ..RIGHT
     },
 ];
 
@@ -110,12 +106,7 @@ impl Subject for Quorum {
 
     async fn connect(&self, to: &ConnectTo) -> Result<Connected, SubjectError> {
         let links = Links::parse(&to.target, RESPONSE)?;
-        if links.topology_kind() != TopologyKind::Masters {
-            return Err(SubjectError::usage(format!(
-                "{} takes several independent masters: a redlock:// target",
-                self.recipe.name
-            )));
-        }
+        refuse(self.recipe.name, &links, true, to)?;
         let (_events, receiver) = mpsc::unbounded_channel();
         Ok(Connected {
             client: Box::new(QuorumClient {
@@ -124,12 +115,9 @@ impl Subject for Quorum {
                 lease: to.watchdog.unwrap_or(LEASE),
                 identity: identity(&to.client),
                 first: to.client.bytes().map(usize::from).sum(),
-                jitter: Mutex::new(ChaCha8Rng::seed_from_u64(to.seed)),
-                next_grant: AtomicU64::new(1),
-                grants: Mutex::default(),
-                compare_delete: Script::new(
-                    "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0",
-                ),
+                jitter: Jitter::new(to.seed),
+                grants: Grants::default(),
+                compare_delete: Script::new(COMPARE_DELETE),
             }),
             events: receiver,
         })
@@ -143,9 +131,9 @@ struct QuorumClient {
     identity: String,
     /// The master with which a hoarder begins: names that differ in their number begin at different ones.
     first: usize,
-    jitter: Mutex<ChaCha8Rng>,
-    next_grant: AtomicU64,
-    grants: Mutex<HashMap<String, (String, String)>>,
+    jitter: Jitter,
+    /// The key of each grant and the value in it.
+    grants: Grants<(String, String)>,
     compare_delete: Script,
 }
 
@@ -197,7 +185,7 @@ impl LockClient for QuorumClient {
         let called = Instant::now();
         let lease = request.lease.unwrap_or(self.lease);
         let px = whole_ms(lease).to_string();
-        let number = self.next_grant.fetch_add(1, Ordering::Relaxed);
+        let number = self.grants.number();
         let value = format!("{}-{number}", self.identity);
         loop {
             let sent = Instant::now();
@@ -216,22 +204,12 @@ impl LockClient for QuorumClient {
             let taken = answers.iter().filter(|a| matches!(a, Ok(Some(_)))).count();
             let in_time = !self.recipe.checks_validity || sent.elapsed() < lease;
             if taken >= self.needed() && in_time {
-                let grant = format!("g{number}");
-                let hold = (key.clone(), value);
-                self.grants
-                    .lock()
-                    .expect("no panic")
-                    .insert(grant.clone(), hold);
-                return AcquireEnd::Ok {
-                    grant,
-                    token: None,
-                    lease: None,
-                    sent_at: Some(if self.recipe.from_reply {
-                        Instant::now()
-                    } else {
-                        sent
-                    }),
+                let grant = self.grants.keep(number, (key.clone(), value));
+                let sent_at = match self.recipe.from_reply {
+                    true => Instant::now(),
+                    false => sent,
                 };
+                return AcquireEnd::ok(grant, Some(sent_at));
             }
             if self.recipe.hoards {
                 tokio::time::sleep(NEXT_TRY).await;
@@ -239,12 +217,9 @@ impl LockClient for QuorumClient {
             let (_, silent) = self.give(key, &value).await;
             let pause = match self.recipe.hoards {
                 true => Duration::ZERO,
-                false => poll_pause(&self.jitter),
+                false => self.jitter.pause(),
             };
-            if request
-                .wait
-                .is_some_and(|wait| called.elapsed() + pause > wait)
-            {
+            if !try_again(called, request.wait, pause).await {
                 // What a silent server still has runs out with its lease: it may be ours, but no quorum says so.
                 return if silent >= self.needed() {
                     AcquireEnd::Unknown(format!("{silent} masters did not answer"))
@@ -252,28 +227,19 @@ impl LockClient for QuorumClient {
                     AcquireEnd::Busy
                 };
             }
-            tokio::time::sleep(pause).await;
         }
     }
 
     async fn release(&self, grant: &str) -> ReleaseEnd {
-        let hold = self.grants.lock().expect("no panic").remove(grant);
-        let Some((key, value)) = hold else {
-            return no_grant(grant);
+        let (key, value) = match self.grants.take(grant) {
+            Ok(held) => held,
+            Err(end) => return end,
         };
         match self.give(&key, &value).await {
             (deleted, _) if deleted >= self.needed() => ReleaseEnd::Ok,
             (_, 0) => ReleaseEnd::NotHeld,
             (_, silent) => ReleaseEnd::Unknown(format!("{silent} masters did not answer")),
         }
-    }
-
-    async fn extend(&self, grant: &str, _lease: Duration) -> ReleaseEnd {
-        ReleaseEnd::Failed(format!("grant `{grant}`: this lock cannot be extended"))
-    }
-
-    fn pid(&self) -> Option<u32> {
-        None
     }
 
     fn watchdog(&self) -> Option<Duration> {
@@ -283,6 +249,4 @@ impl LockClient for QuorumClient {
     fn commands(&self) -> Option<u64> {
         Some(self.links.commands())
     }
-
-    async fn close(self: Box<Self>) {}
 }

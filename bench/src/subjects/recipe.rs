@@ -1,4 +1,4 @@
-//! A lock on one key as data: how it is taken, given back, lengthened, renewed and waited for. The correct recipe, and each way to get it wrong.
+//! A lock on one key as data: how it is taken, given back, extended, renewed and waited for. The correct recipe, and each way to get it wrong.
 
 use std::time::Duration;
 
@@ -42,9 +42,9 @@ pub(super) enum Give {
     Nothing,
 }
 
-/// How the lease is lengthened.
+/// How the lease is extended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Lengthen {
+pub(super) enum Extend {
     /// A script: only if the value is ours.
     CompareAndExpire,
     /// RLock's script.
@@ -60,7 +60,7 @@ pub(super) enum Lengthen {
 /// What a lock that is asked to renew itself does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Renewal {
-    /// Lengthens each third of the lease, and says lost when it cannot.
+    /// Extends each third of the lease, and says lost when it cannot.
     Thirds,
     /// As `Thirds`, by the wall clock.
     ThirdsByWallClock,
@@ -142,7 +142,7 @@ pub(super) struct Recipe {
     pub(super) sides: Sides,
     pub(super) take: Take,
     pub(super) give: Give,
-    pub(super) lengthen: Lengthen,
+    pub(super) extend: Extend,
     pub(super) renewal: Renewal,
     pub(super) begins: Begins,
     pub(super) enters: Enters,
@@ -158,7 +158,7 @@ pub(super) const SET_NX_PX: Recipe = Recipe {
     sides: Sides::One("plain"),
     take: Take::SetNxPx,
     give: Give::CompareAndDelete,
-    lengthen: Lengthen::CompareAndExpire,
+    extend: Extend::CompareAndExpire,
     renewal: Renewal::Thirds,
     begins: Begins::AtSending,
     enters: Enters::Nobody,
@@ -206,7 +206,7 @@ pub(super) static BASELINES: &[Recipe] = &[
         about: "BLPOP of a token that the release pushes back, a connection for each waiter; no lease: who dies keeps it for ever",
         take: Take::Token,
         give: Give::Token,
-        lengthen: Lengthen::Nothing,
+        extend: Extend::Nothing,
         renewal: Renewal::Never,
         ..SET_NX_PX
     },
@@ -215,7 +215,7 @@ pub(super) static BASELINES: &[Recipe] = &[
         about: "RLock's two scripts over one connection and nothing around them, polled each 1 to 3 ms: the ceiling of a library",
         take: Take::Script,
         give: Give::Script,
-        lengthen: Lengthen::Script,
+        extend: Extend::Script,
         ..SET_NX_PX
     },
 ];

@@ -1,4 +1,4 @@
-//! Turns a recipe into the commands of one lock on one key: taking, giving back, lengthening, renewing.
+//! The commands of a lock on one key, by its recipe: taking, giving back, extending, renewing.
 
 use std::{
     collections::BTreeSet,
@@ -9,7 +9,7 @@ use std::{
 use redis::Cmd;
 use tokio::sync::mpsc;
 
-use super::recipe::{Give, Lengthen, Recipe, Renewal, Take};
+use super::recipe::{Extend, Give, Recipe, Renewal, Take};
 use crate::{
     links::{Links, Script, Trouble},
     protocol::whole_ms,
@@ -17,9 +17,9 @@ use crate::{
 };
 
 /// Deletes the key if it is ours: 1, else 0.
-const COMPARE_DELETE: &str =
+pub(super) const COMPARE_DELETE: &str =
     "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0";
-/// Lengthens the lease if the key is ours: 1, else 0.
+/// Extends the lease if the key is ours: 1, else 0.
 const COMPARE_EXPIRE: &str = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) end return 0";
 
 /// RLock's scripts, as this project's library sends them.
@@ -235,8 +235,8 @@ impl Steps {
         Ok(deleted == 1)
     }
 
-    /// Whether the lease was lengthened.
-    pub(super) async fn lengthen(
+    /// Whether the lease was extended.
+    pub(super) async fn extend(
         &self,
         key: &str,
         value: &str,
@@ -245,21 +245,21 @@ impl Steps {
         let px = whole_ms(lease).to_string();
         let compared = async || -> Result<bool, Trouble> {
             let script = &self.compare_expire;
-            let lengthened: i64 = self.links.script(script, &[key], &[value, &px]).await?;
-            Ok(lengthened == 1)
+            let extended: i64 = self.links.script(script, &[key], &[value, &px]).await?;
+            Ok(extended == 1)
         };
-        match self.recipe.lengthen {
-            Lengthen::CompareAndExpire => compared().await,
-            Lengthen::Script => {
+        match self.recipe.extend {
+            Extend::CompareAndExpire => compared().await,
+            Extend::Script => {
                 let script = &self.hash_extend;
                 let held: i64 = self.links.script(script, &[key], &[&px, value]).await?;
                 Ok(held == 1)
             }
-            Lengthen::Expire => {
-                let lengthened: i64 = self.links.query(key, &cmd(&["PEXPIRE", key, &px])).await?;
-                Ok(lengthened == 1)
+            Extend::Expire => {
+                let extended: i64 = self.links.query(key, &cmd(&["PEXPIRE", key, &px])).await?;
+                Ok(extended == 1)
             }
-            Lengthen::OrTakeAgain => {
+            Extend::OrTakeAgain => {
                 if compared().await? {
                     return Ok(true);
                 }
@@ -267,11 +267,11 @@ impl Steps {
                 let reply: Option<String> = self.links.query(key, &set_nx_px).await?;
                 Ok(reply.is_some())
             }
-            Lengthen::Nothing => Ok(true),
+            Extend::Nothing => Ok(true),
         }
     }
 
-    /// Lengthens each third of the lease until it cannot be done any more, and says so then.
+    /// Extends each third of the lease until it cannot be done any more, and says so then.
     pub(super) async fn renew(
         self: Arc<Self>,
         grant: String,
@@ -291,9 +291,9 @@ impl Steps {
         loop {
             self.third(lease).await;
             let sent_at = Instant::now();
-            let lengthened =
-                tokio::time::timeout_at(sure_until.into(), self.lengthen(&key, &value, lease));
-            match lengthened.await {
+            let extended =
+                tokio::time::timeout_at(sure_until.into(), self.extend(&key, &value, lease));
+            match extended.await {
                 Ok(Ok(true)) => {
                     sure_until = sent_at + lease;
                     let _ = self.events.send(ClientEvent::Extended {

@@ -1,4 +1,4 @@
-//! Turns rows at rising levels of load into a curve: where it bends, and what law it follows. Decides what to measure; measures nothing.
+//! A sweep over rising levels of load: where the curve bends, and what law it follows. Decides what to measure; measures nothing.
 
 pub mod knee;
 pub mod usl;

@@ -1,4 +1,4 @@
-//! Turns a rate and a seed into the times at which cycles are due: an absolute schedule, known before anything runs.
+//! When the cycles of an open loop are due: an absolute schedule, drawn from a rate and a seed before anything runs.
 
 use std::{fmt, str::FromStr, time::Duration};
 

@@ -1,7 +1,4 @@
-//! Turns what a workload asks for into the request of one cycle: one lock, a side of it, several at once, or a permit.
-
-use rand::RngExt;
-use rand_chacha::ChaCha8Rng;
+//! What each cycle of a workload asks for: one lock, a side of it, several at once, or a permit.
 
 /// What each cycle asks for.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -26,7 +23,7 @@ pub enum Asks {
 /// Other numbers than the workload's, where somebody wishes for them.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 #[non_exhaustive]
-pub struct AsksWished {
+pub struct WorkloadOverrides {
     /// The share of cycles that write, 0 to 1.
     pub writes: Option<f64>,
     /// Locks taken at once.
@@ -35,10 +32,10 @@ pub struct AsksWished {
     pub permits: Option<u32>,
 }
 
-impl AsksWished {
+impl WorkloadOverrides {
     /// With other numbers; `None` leaves the workload's.
     pub fn new(writes: Option<f64>, together: Option<u32>, permits: Option<u32>) -> Self {
-        AsksWished {
+        WorkloadOverrides {
             writes,
             together,
             permits,
@@ -46,20 +43,10 @@ impl AsksWished {
     }
 }
 
-/// What one cycle asks for.
-pub(crate) struct Asked {
-    pub(crate) kind: String,
-    /// Locks beside the first.
-    pub(crate) others: Vec<u32>,
-    pub(crate) permits: Option<u32>,
-    /// Whether others may hold it, too: a reader does.
-    pub(crate) shared: bool,
-}
-
 impl Asks {
     /// The same with what is wished for.
     #[must_use]
-    pub fn with(self, wished: &AsksWished) -> Asks {
+    pub fn with(self, wished: &WorkloadOverrides) -> Asks {
         match self {
             Asks::One => self,
             Asks::Sides { writes } => Asks::Sides {
@@ -150,73 +137,23 @@ impl Asks {
         }
     }
 
-    /// What a cycle asks for whose first lock is `lock`, of `locks` in all.
-    pub(crate) fn draw(self, kind: &str, lock: u32, locks: u32, random: &mut ChaCha8Rng) -> Asked {
-        let mut asked = Asked {
-            kind: kind.to_owned(),
-            others: Vec::new(),
-            permits: self.permits(),
-            shared: false,
-        };
+    /// The kinds that cycles draw, by weight, where `kind` is the one to ask for.
+    pub(crate) fn mix(self, kind: &str) -> Vec<(String, u32)> {
+        const WHOLE: u32 = 1_000_000;
         match self {
-            Asks::One | Asks::Permit { .. } => {}
             Asks::Sides { writes } => {
-                asked.shared = !random.random_bool(writes.clamp(0.0, 1.0));
-                asked.kind = if asked.shared { "read" } else { "write" }.to_owned();
+                let writes = (writes.clamp(0.0, 1.0) * f64::from(WHOLE)).round() as u32;
+                let sides = [("read", WHOLE - writes), ("write", writes)];
+                sides.map(|(side, weight)| (side.to_owned(), weight)).into()
             }
-            Asks::Together(wanted) => {
-                while asked.others.len() + 1 < wanted.min(locks) as usize {
-                    let other = random.random_range(0..locks);
-                    if other != lock && !asked.others.contains(&other) {
-                        asked.others.push(other);
-                    }
-                }
-            }
+            _ => vec![(kind.to_owned(), 1)],
         }
-        asked
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use rand::SeedableRng;
-
     use super::*;
-
-    fn random() -> ChaCha8Rng {
-        ChaCha8Rng::seed_from_u64(5)
-    }
-
-    #[test]
-    fn the_share_of_writers_is_kept() {
-        let mut random = random();
-        let asks = Asks::Sides { writes: 0.1 };
-        let drawn: Vec<Asked> = (0..10_000)
-            .map(|_| asks.draw("read", 0, 1, &mut random))
-            .collect();
-        let writers = drawn.iter().filter(|asked| !asked.shared).count();
-        // 1,000, with a standard deviation of 30.
-        assert!((850..1_150).contains(&writers), "{writers}");
-        for asked in drawn {
-            assert_eq!(asked.shared, asked.kind == "read");
-        }
-    }
-
-    #[test]
-    fn locks_taken_at_once_are_different_ones() {
-        let mut random = random();
-        for locks in [3, 4, 50] {
-            for lock in 0..locks {
-                let asked = Asks::Together(3).draw("multi", lock, locks, &mut random);
-                let mut all = asked.others.clone();
-                all.push(lock);
-                all.sort_unstable();
-                all.dedup();
-                assert_eq!(all.len(), 3, "{lock} and {:?}", asked.others);
-                assert!(all.iter().all(|lock| *lock < locks));
-            }
-        }
-    }
 
     #[test]
     fn a_lock_of_another_kind_is_told_what_is_needed() {

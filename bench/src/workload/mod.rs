@@ -1,37 +1,17 @@
-//! Turns the name of a workload into what each task does: the one list of workloads.
+//! What the tasks of a load do: the one list of workloads, as data. The [load engine](crate::load) carries it out.
 
 pub(crate) mod arrivals;
 mod asks;
-mod chain;
-mod churn;
-mod contended;
-mod crash;
-mod cycles;
-mod herd;
-pub(crate) mod judge;
-mod keys;
-pub(crate) mod ledger;
-mod multi;
-mod paced;
-mod pairs;
-mod read_mostly;
-pub(crate) mod record;
-mod renewal;
-pub(crate) mod round;
-mod semaphore;
-mod uncontended;
-mod uniform;
-mod zipf;
+mod table;
 
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
 use results::nearest::nearest;
 
 use crate::subject::SubjectError;
 pub use arrivals::{Arrivals, Pace};
-pub use asks::{Asks, AsksWished};
-use round::Task;
+pub use asks::{Asks, WorkloadOverrides};
+pub use table::WORKLOADS;
 
 /// Which locks a task takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,6 +39,25 @@ pub enum LeaseOf {
     Fixed(Duration),
 }
 
+/// The order of a task's steps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Rhythm {
+    /// Acquire, hold, release, think, over and over. The only rhythm that can begin its cycles on a schedule (open loop).
+    Cycles,
+    /// As `Cycles`, but whoever released queues again only when the next one has the lock. Without this rule a releaser mostly meets
+    /// itself again, and the figure says little about waking somebody else.
+    Chain,
+    /// All tasks arrive at the same moment, wave after wave.
+    Herd,
+    /// Takes its locks once and keeps them, renewed, until the end.
+    Keep,
+    /// A client takes the lock and vanishes; its task waits for the lock with another client.
+    Crash,
+    /// Each cycle has a client of its own.
+    Churn,
+}
+
 /// What one task does, over and over.
 #[derive(Debug, Clone)]
 pub struct Workload {
@@ -82,32 +81,9 @@ pub struct Workload {
     pub hands_off: bool,
     /// Whether its cycles can begin on a schedule (open loop).
     pub paced: bool,
-    /// Whether tasks have something to do before the window may begin.
-    pub(crate) prepares: bool,
-    /// Whether it listens to what clients report unasked.
-    pub(crate) listens: bool,
-    /// Whether tasks wait for others' grants.
-    pub(crate) counts_grants: bool,
-    /// What a task does in a closed loop.
-    pub(crate) steps: fn(Task) -> BoxFuture<'static, ()>,
+    /// The order of its steps.
+    pub rhythm: Rhythm,
 }
-
-/// Every workload, in the order of the docs.
-pub static WORKLOADS: &[Workload] = &[
-    uncontended::WORKLOAD,
-    contended::WORKLOAD,
-    chain::WORKLOAD,
-    herd::WORKLOAD,
-    uniform::WORKLOAD,
-    zipf::WORKLOAD,
-    read_mostly::WORKLOAD,
-    multi::WORKLOAD,
-    semaphore::WORKLOAD,
-    renewal::WORKLOAD,
-    crash::WORKLOAD,
-    churn::WORKLOAD,
-    pairs::WORKLOAD,
-];
 
 /// The workload of that name.
 ///
@@ -124,25 +100,17 @@ pub fn find(name: &str) -> Result<&'static Workload, SubjectError> {
     })
 }
 
-impl Workload {
-    /// The plain closed loop, which the others differ from in what they name.
-    pub(crate) const CYCLES: Workload = Workload {
-        name: "",
-        about: "",
-        spread: Spread::Own,
-        asks: Asks::One,
-        locks: None,
-        hold: Duration::ZERO,
-        think: Duration::ZERO,
-        lease: LeaseOf::Plan,
-        hands_off: false,
-        paced: false,
-        prepares: false,
-        listens: false,
-        counts_grants: false,
-        steps: cycles::run,
-    };
+/// The names of the workloads that fit, with commas between them.
+pub fn names(fit: impl Fn(&Workload) -> bool) -> String {
+    let fit: Vec<&str> = WORKLOADS
+        .iter()
+        .filter(|w| fit(w))
+        .map(|w| w.name)
+        .collect();
+    fit.join(", ")
+}
 
+impl Workload {
     /// How many lock names `tasks` tasks need, if so many are wished for.
     pub fn locks(&self, tasks: u32, wished: Option<u32>) -> u32 {
         match self.spread {
@@ -159,6 +127,11 @@ impl Workload {
             LeaseOf::Fixed(lease) if !named => Some(lease),
             LeaseOf::Plan | LeaseOf::Fixed(_) => wished,
         }
+    }
+
+    /// Whether it connects clients of its own, beside those that it is given.
+    pub fn connects(&self) -> bool {
+        matches!(self.rhythm, Rhythm::Crash | Rhythm::Churn)
     }
 }
 

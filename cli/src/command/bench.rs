@@ -5,7 +5,7 @@ use std::time::Duration;
 use bench::driver::{self, BenchOutcome, BenchPlan, Hooks, Leasing};
 use bench::server_stats::ServerWatch;
 use bench::subject::SubjectError;
-use bench::workload::{Arrivals, AsksWished, Pace};
+use bench::workload::{Arrivals, Pace, WorkloadOverrides};
 use clap::Args;
 use cluster_config::{
     Deployment, LinkFault, LinkGuard, Links, Party, Topology, TopologyKind, UpOptions,
@@ -406,7 +406,7 @@ pub(super) fn plan(
         arrivals: options.arrivals,
     });
     plan.locks = options.locks;
-    plan.asks = AsksWished::new(options.writers, options.together, options.permits);
+    plan.asks = WorkloadOverrides::new(options.writers, options.together, options.permits);
     plan.clients = options.clients;
     plan.client_processes = options.clients > 1;
     plan.durability = options.durability.clone();

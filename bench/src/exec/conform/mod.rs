@@ -1,4 +1,4 @@
-//! Turns a driver program into a list of steps, each kept or not, with what came instead and how to fix it.
+//! Tries a driver program step by step: each is kept or not, with what came instead and how to fix it.
 //!
 //! Two processes of the driver talk to one target, and what one is told is checked against what the other one got. Nothing is asked that
 //! the protocol does not have; a step that a driver says it cannot do is skipped and says so.

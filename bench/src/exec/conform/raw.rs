@@ -1,4 +1,4 @@
-//! Turns requests into lines for a driver and its lines into answers, and notes everything that does not keep to the protocol.
+//! A driver spoken to line by line: everything that does not keep to the protocol is noted.
 //!
 //! Unlike the subject's own client it believes nothing: it goes on after a wrong line as long as the process lives.
 
@@ -13,9 +13,13 @@ use tokio::{
     process::{Child, ChildStdin},
 };
 
-use super::super::{lines::LineError, log_tail, output::Output, process};
+use super::super::{
+    log_tail,
+    output::{LineError, Output},
+    process,
+};
 use crate::{
-    protocol::Object,
+    protocol::{Line, Object},
     subject::{ConnectTo, SubjectError},
 };
 
@@ -165,21 +169,10 @@ impl Raw {
 
     fn take(&mut self, at: Instant, line: &str) {
         let shown: String = line.chars().take(200).collect();
-        let Ok(mut object) = serde_json::from_str::<Object>(line) else {
-            self.wrong.push(format!(
-                "printed a line that is not a JSON object: `{shown}`"
-            ));
-            return;
-        };
-        if object.contains_key("event") {
-            self.events.push(object);
-            return;
-        }
-        let Some(id) = object.remove("id").and_then(|id| id.as_u64()) else {
-            self.wrong.push(format!(
-                "printed a line with neither `id` nor `event`: `{shown}`"
-            ));
-            return;
+        let (id, endings) = match Line::parse(line) {
+            Ok(Line::Event(event)) => return self.events.push(event),
+            Ok(Line::Reply(id, endings)) => (id, endings),
+            Err(what) => return self.wrong.push(format!("{what}: `{shown}`")),
         };
         let Some(asked_at) = self.asked.get(&id).copied() else {
             self.wrong
@@ -190,9 +183,7 @@ impl Raw {
             self.wrong.push(format!("answered an id twice: `{shown}`"));
             return;
         }
-        let mut endings = object.into_iter().filter(|(key, _)| {
-            ["ok", "busy", "not_held", "failed", "unknown"].contains(&key.as_str())
-        });
+        let mut endings = endings.into_iter();
         let (Some((ending, body)), None) = (endings.next(), endings.next()) else {
             let what = format!("answered without exactly one ending: `{shown}`");
             self.spoilt.insert(id, what.clone());

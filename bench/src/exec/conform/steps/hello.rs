@@ -4,11 +4,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{Found, SHORT_MS, Trial, shown};
-
-use super::super::raw::Raw;
-
-use crate::protocol::{self};
+use super::{super::raw::Raw, A, Found, SHORT_MS, Trial, expect, shown};
+use crate::protocol;
 
 impl Trial<'_> {
     pub(super) async fn hello(&mut self) -> Found {
@@ -16,12 +13,10 @@ impl Trial<'_> {
         // What was said is asked for once more, since `fresh` looks at the ending only.
         raw.listen(Duration::from_millis(200), |raw| !raw.wrong.is_empty())
             .await;
-        if let Some(wrong) = raw.wrong.first() {
-            let wrong = wrong.clone();
-            raw.kill().await;
-            return Err(wrong);
-        }
         raw.kill().await;
+        if let Some(wrong) = raw.wrong.first() {
+            return Err(wrong.clone());
+        }
         let to = self.options.connect_to("c1");
         let mut raw = Raw::start(&self.options.command, &to).map_err(|e| e.to_string())?;
         let request = self.hello_request("c1", protocol::VERSION);
@@ -71,19 +66,10 @@ impl Trial<'_> {
                 self.kinds.join(", ")
             ));
         }
-        let text = |field: &str| {
-            body.get(field)
-                .and_then(Value::as_str)
-                .unwrap_or_default()
-                .to_owned()
-        };
-        self.result.library = format!(
-            "{} {} ({})",
-            text("name"),
-            text("version"),
-            text("language")
-        );
-        self.a = Some(raw);
+        let text = |field: &str| body.get(field).and_then(Value::as_str).unwrap_or_default();
+        let (name, version, language) = (text("name"), text("version"), text("language"));
+        self.result.library = format!("{name} {version} ({language})");
+        self.drivers[A] = Some(raw);
         Ok(format!(
             "{}; kinds {}; tried with {}",
             self.result.library,
@@ -140,32 +126,27 @@ impl Trial<'_> {
         let mut raw = self.fresh("c3").await?;
         let within = self.patience();
         let reply = raw.ask(json!({"op": "bye"}), within).await?;
-        if reply.ending != "ok" {
-            return Err(format!("it was answered {}", shown(&reply)));
-        }
-        raw.listen(within, |_| false).await;
-        let code = raw.wait(within).await;
-        raw.kill().await;
-        self.wrong.append(&mut raw.wrong);
-        exited(code?)
+        expect(&reply, &["ok"], "it was")?;
+        self.exits(raw).await
     }
 
     pub(super) async fn end_of_input(&mut self) -> Found {
         let mut raw = self.fresh("c3").await?;
         raw.end_input();
+        self.exits(raw).await
+    }
+
+    /// The driver has every reason to end now.
+    async fn exits(&mut self, mut raw: Raw) -> Found {
         let within = self.patience();
         raw.listen(within, |_| false).await;
         let code = raw.wait(within).await;
         raw.kill().await;
         self.wrong.append(&mut raw.wrong);
-        exited(code?)
-    }
-}
-
-fn exited(code: Option<i32>) -> Found {
-    match code {
-        Some(0) => Ok(String::new()),
-        Some(code) => Err(format!("it exited with code {code}")),
-        None => Err("it was ended by a signal".to_owned()),
+        match code? {
+            Some(0) => Ok(String::new()),
+            Some(code) => Err(format!("it exited with code {code}")),
+            None => Err("it was ended by a signal".to_owned()),
+        }
     }
 }

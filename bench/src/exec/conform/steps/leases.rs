@@ -2,43 +2,47 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::{Found, LONG_MS, NotAsked, SHORT_MS, SLACK, Trial, WATCHDOG_MAX_MS, grant_of, shown};
-
-use super::super::raw::Raw;
-
+use super::{
+    super::raw::Raw, A, B, Found, LONG_MS, MaybeFound, SHORT_MS, SLACK, Trial, WATCHDOG_MAX_MS,
+    expect, grant_of, granted, not_asked, shown,
+};
 use crate::protocol::error_text;
 
+/// How long another client waits for a lock whose lease ends.
+const NEXT_MS: u64 = 6_000;
+
+/// A lock whose lease lapsed, and that another client has now.
+struct Lapsed {
+    lock: String,
+    /// The grant of `a`, which has lapsed.
+    first: String,
+    /// The grant of `b`.
+    next: String,
+    after: Duration,
+}
+
 impl Trial<'_> {
-    /// `a` lets a lease lapse, and `b` has the lock: both grants.
-    pub(super) async fn lapsed(&mut self) -> Result<(String, String, Duration), String> {
+    /// `a` lets a lease lapse, and `b` has the lock.
+    async fn lapsed(&mut self) -> Result<Lapsed, String> {
         self.both().await?;
-        let lock = self.lock();
-        let within = self.patience();
         let asked = Instant::now();
-        let first = self.granted(&lock, SHORT_MS).await?;
-        let request = self.asking(&lock, "t0", 6_000, Some(LONG_MS));
-        let reply = self
-            .b()
-            .ask(request, within + Duration::from_secs(6))
-            .await?;
+        let (lock, first) = self.granted(SHORT_MS).await?;
+        let reply = self.ask_for(B, &lock, "t0", NEXT_MS, Some(LONG_MS)).await?;
         let after = asked.elapsed();
-        let next = grant_of(&reply).ok_or_else(|| {
-            format!(
-                "after the lease of {SHORT_MS} ms another client was answered {}",
-                shown(&reply)
-            )
-        })?;
-        Ok((first, next, after))
+        let who = format!("after the lease of {SHORT_MS} ms another client");
+        Ok(Lapsed {
+            lock,
+            first,
+            next: granted(&reply, &who)?,
+            after,
+        })
     }
 
     pub(super) async fn expiry(&mut self) -> Found {
-        let (_, next, after) = self.lapsed().await?;
-        let within = self.patience();
-        self.b()
-            .ask(json!({"op": "release", "grant": next}), within)
-            .await?;
+        let Lapsed { next, after, .. } = self.lapsed().await?;
+        self.release_of(B, &next).await?;
         if after + SLACK < Duration::from_millis(SHORT_MS) {
             return Err(format!(
                 "another client got the lock after {after:?} of a lease of {SHORT_MS} ms"
@@ -47,49 +51,26 @@ impl Trial<'_> {
         Ok(format!("free after {} ms of {SHORT_MS}", after.as_millis()))
     }
 
-    pub(super) async fn late_extend(&mut self) -> Found {
-        let (first, next, _) = self.lapsed().await?;
-        let within = self.patience();
-        let reply = self
-            .a()
-            .ask(
-                json!({"op": "extend", "grant": first, "lease_ms": LONG_MS}),
-                within,
-            )
-            .await?;
-        self.b()
-            .ask(json!({"op": "release", "grant": next}), within)
-            .await?;
-        match reply.ending.as_str() {
-            "not_held" | "failed" => Ok(String::new()),
-            _ => Err(format!(
-                "an extend of a lapsed lease, with another holder, was answered {}",
-                shown(&reply)
-            )),
-        }
+    pub(super) async fn late_extend(&mut self) -> MaybeFound {
+        self.can_extend()?;
+        let Lapsed { first, next, .. } = self.lapsed().await?;
+        let reply = self.extend_of(A, &first).await?;
+        self.release_of(B, &next).await?;
+        let late = "an extend of a lapsed lease, with another holder, was";
+        Ok(expect(&reply, &["not_held", "failed"], late)?)
     }
 
     pub(super) async fn late_release(&mut self) -> Found {
-        self.both().await?;
-        let (first, next, _) = self.lapsed().await?;
-        let lock = format!("{}conform-{}", self.options.prefix, self.locks);
-        let within = self.patience();
+        let lapsed = self.lapsed().await?;
+        let late = self.release_of(A, &lapsed.first).await?.ending;
         let reply = self
-            .a()
-            .ask(json!({"op": "release", "grant": first}), within)
+            .ask_for(A, &lapsed.lock, "t2", 0, Some(LONG_MS))
             .await?;
-        let late = reply.ending.clone();
-        let request = self.asking(&lock, "t2", 0, Some(LONG_MS));
-        let reply = self.a().ask(request, within).await?;
-        if !self.is_busy(&reply) {
-            return Err(format!(
-                "a late release (answered `{late}`) freed the lock of another client: a third one was answered {}",
-                shown(&reply)
-            ));
-        }
-        self.b()
-            .ask(json!({"op": "release", "grant": next}), within)
-            .await?;
+        let freed = format!(
+            "a late release (answered `{late}`) freed the lock of another client: a third one was answered"
+        );
+        self.busy_or(&reply, &freed)?;
+        self.release_of(B, &lapsed.next).await?;
         if late == "ok" {
             return Err(
                 "a release of a lapsed lease, with another holder, was answered `ok`".to_owned(),
@@ -98,104 +79,64 @@ impl Trial<'_> {
         Ok(String::new())
     }
 
-    pub(super) async fn loss(&mut self) -> Result<String, Result<NotAsked, String>> {
+    pub(super) async fn loss(&mut self) -> MaybeFound {
         if !self.options.may_flush {
-            return Err(Ok(NotAsked(
-                "the target is not ours: nothing is deleted there".to_owned(),
-            )));
+            return not_asked("the target is not ours: nothing is deleted there");
         }
-        let tried = async {
-            self.both().await?;
-            let lock = self.lock();
-            let within = self.patience();
-            let request = self.asking(&lock, "t0", 2_000, None);
-            let reply = self
-                .a()
-                .ask(request, within + Duration::from_secs(2))
-                .await?;
-            let Some(grant) = grant_of(&reply) else {
-                return if reply.ending == "failed" {
-                    Ok(Err(format!(
-                        "no renewed lease: {}",
-                        error_text(&reply.body)
-                    )))
-                } else {
-                    Err(format!("a renewed lease was answered {}", shown(&reply)))
-                };
-            };
-            let renews_ms = self.watchdog_ms.filter(|ms| *ms <= WATCHDOG_MAX_MS);
-            if let Some(ms) = renews_ms {
-                self.a()
-                    .listen(Duration::from_millis(ms + 300), |_| false)
-                    .await;
-                let request = self.asking(&lock, "t0", 0, Some(LONG_MS));
-                let reply = self.b().ask(request, within).await?;
-                if !self.is_busy(&reply) {
-                    return Err(format!(
-                        "a renewed lock was free after its lease of {ms} ms: another client was answered {}",
-                        shown(&reply)
-                    ));
-                }
+        let lock = self.fresh_lock().await?;
+        let reply = self.ask_for(A, &lock, "t0", 2_000, None).await?;
+        match grant_of(&reply) {
+            Some(grant) => Ok(self.lost(&lock, &grant).await?),
+            None if reply.ending == "failed" => {
+                not_asked(&format!("no renewed lease: {}", error_text(&reply.body)))
             }
-            flush(&self.options.target).await?;
-            let told = |raw: &Raw| {
-                raw.events.iter().any(|event| {
-                    event.get("event").and_then(Value::as_str) == Some("lost")
-                        && event.get("grant").and_then(Value::as_str) == Some(&grant)
-                })
-            };
-            if let Some(ms) = renews_ms {
-                self.a()
-                    .listen(Duration::from_millis(ms) + Duration::from_secs(2), told)
-                    .await;
-            }
-            if told(self.a()) {
-                return Ok(Ok("said lost".to_owned()));
-            }
-            let reply = self
-                .a()
-                .ask(
-                    json!({"op": "extend", "grant": grant, "lease_ms": LONG_MS}),
-                    within,
-                )
-                .await?;
-            match reply.ending.as_str() {
-                "not_held" | "failed" => Ok(Ok("said so when it was asked".to_owned())),
-                _ => Err(format!(
-                    "the lock was deleted at the server, no `lost` came, and an extend was answered {}",
-                    shown(&reply)
-                )),
-            }
-        };
-        match tried.await {
-            Ok(Ok(remark)) => Ok(remark),
-            Ok(Err(why)) => Err(Ok(NotAsked(why))),
-            Err(wrong) => Err(Err(wrong)),
+            None => Err(format!("a renewed lease was answered {}", shown(&reply)).into()),
         }
     }
 
+    /// A renewed lock is kept, then deleted at the server.
+    async fn lost(&mut self, lock: &str, grant: &str) -> Found {
+        let renews_ms = self.watchdog_ms.filter(|ms| *ms <= WATCHDOG_MAX_MS);
+        if let Some(ms) = renews_ms {
+            self.listen(A, Duration::from_millis(ms + 300)).await;
+            let reply = self.ask_for(B, lock, "t0", 0, Some(LONG_MS)).await?;
+            let free = format!(
+                "a renewed lock was free after its lease of {ms} ms: another client was answered"
+            );
+            self.busy_or(&reply, &free)?;
+        }
+        flush(&self.options.target).await?;
+        let said_lost = |raw: &Raw| {
+            raw.events.iter().any(|event| {
+                let text = |field: &str| event.get(field).and_then(Value::as_str);
+                text("event") == Some("lost") && text("grant") == Some(grant)
+            })
+        };
+        if let Some(ms) = renews_ms {
+            let length = Duration::from_millis(ms) + Duration::from_secs(2);
+            self.raw(A).listen(length, said_lost).await;
+        }
+        if said_lost(self.raw(A)) {
+            return Ok("said lost".to_owned());
+        }
+        let reply = self.extend_of(A, grant).await?;
+        expect(
+            &reply,
+            &["not_held", "failed"],
+            "the lock was deleted at the server, no `lost` came, and an extend was",
+        )?;
+        Ok("said so when it was asked".to_owned())
+    }
+
     pub(super) async fn kill(&mut self) -> Found {
-        self.both().await?;
-        let lock = self.lock();
-        self.granted(&lock, SHORT_MS).await?;
-        self.a().kill().await;
-        let within = self.patience();
-        let request = self.asking(&lock, "t0", 6_000, Some(LONG_MS));
-        let reply = self
-            .b()
-            .ask(request, within + Duration::from_secs(6))
-            .await?;
-        let next = grant_of(&reply).ok_or_else(|| {
-            format!(
-                "{} ms after its death another client was answered {}",
-                reply.took.as_millis(),
-                shown(&reply)
-            )
-        })?;
-        self.b()
-            .ask(json!({"op": "release", "grant": next}), within)
-            .await?;
-        Ok(format!("free after {} ms", reply.took.as_millis()))
+        let (lock, _) = self.granted(SHORT_MS).await?;
+        self.raw(A).kill().await;
+        let reply = self.ask_for(B, &lock, "t0", NEXT_MS, Some(LONG_MS)).await?;
+        let took_ms = reply.took.as_millis();
+        let who = format!("{took_ms} ms after its death another client");
+        let next = granted(&reply, &who)?;
+        self.release_of(B, &next).await?;
+        Ok(format!("free after {took_ms} ms"))
     }
 }
 

@@ -34,13 +34,31 @@ const SLACK: Duration = Duration::from_millis(150);
 /// What a step found: kept, with a remark; or what is wrong.
 type Found = Result<String, String>;
 
-/// A step that is not asked, and why.
-struct NotAsked(String);
+/// What a step found that need not be asked.
+type MaybeFound = Result<String, Unkept>;
+
+/// Why a step was not kept.
+enum Unkept {
+    /// It is not asked of this driver.
+    NotAsked(String),
+    /// What is wrong.
+    Wrong(String),
+}
+
+impl From<String> for Unkept {
+    fn from(wrong: String) -> Self {
+        Unkept::Wrong(wrong)
+    }
+}
+
+/// One of the two drivers.
+type Which = usize;
+const A: Which = 0;
+const B: Which = 1;
 
 pub(super) struct Trial<'a> {
     options: &'a ConformOptions,
-    a: Option<Raw>,
-    b: Option<Raw>,
+    drivers: [Option<Raw>; 2],
     kind: String,
     kinds: Vec<String>,
     features: Vec<String>,
@@ -54,8 +72,7 @@ impl<'a> Trial<'a> {
     pub(super) fn new(options: &'a ConformOptions) -> Self {
         Trial {
             options,
-            a: None,
-            b: None,
+            drivers: [None, None],
             kind: options.kind.clone().unwrap_or_default(),
             kinds: Vec::new(),
             features: Vec::new(),
@@ -67,62 +84,30 @@ impl<'a> Trial<'a> {
     }
 
     pub(super) async fn run(mut self, mut told: impl FnMut(&Step)) -> Conformity {
-        macro_rules! step {
-            ($rule:expr, $try:expr) => {{
-                let found = $try;
-                self.note($rule, found, &mut told);
-            }};
+        macro_rules! steps {
+            ($($rule:ident $try:ident),*) => {
+                $(let found = self.$try().await.map_err(Into::into);
+                self.note($rule, found, &mut told);)*
+            };
         }
-        step!(HELLO, self.hello().await.map_err(Err));
+        steps!(HELLO hello);
         if !self.result.conforms() {
             // Whoever cannot say hello cannot be asked for anything.
             self.end().await;
             return self.result;
         }
-        step!(VERSION, self.version().await.map_err(Err));
-        step!(ACQUIRE, self.acquire().await.map_err(Err));
-        if self
-            .result
-            .steps
-            .last()
-            .is_some_and(|step| step.outcome == Outcome::Broken)
-        {
+        steps!(VERSION version, ACQUIRE acquire);
+        let broken = |step: &Step| step.outcome == Outcome::Broken;
+        if self.result.steps.last().is_some_and(broken) {
             // Every further step begins with a grant.
             return self.lines(told).await;
         }
-        step!(HELD, self.held().await.map_err(Err));
-        step!(BUSY, self.busy().await.map_err(Err));
-        step!(WAIT, self.wait().await.map_err(Err));
-        step!(
-            EXTEND,
-            if self.has("extend") {
-                self.extend().await.map_err(Err)
-            } else {
-                no_extend()
-            }
+        steps!(
+            HELD held, BUSY busy, WAIT wait, EXTEND extend, RELEASE release, UNKNOWN_GRANT unknown_grant,
+            UNKNOWN_KIND unknown_kind, OWNERS owners, CONCURRENCY concurrency, MANY many, EXPIRY expiry,
+            LATE_EXTEND late_extend, LATE_RELEASE late_release, LOSS loss, KILL kill, LOAD load,
+            MALFORMED malformed, BYE bye, END_OF_INPUT end_of_input
         );
-        step!(RELEASE, self.release().await.map_err(Err));
-        step!(UNKNOWN_GRANT, self.unknown_grant().await.map_err(Err));
-        step!(UNKNOWN_KIND, self.unknown_kind().await.map_err(Err));
-        step!(OWNERS, self.owners().await);
-        step!(CONCURRENCY, self.concurrency().await.map_err(Err));
-        step!(MANY, self.many().await.map_err(Err));
-        step!(EXPIRY, self.expiry().await.map_err(Err));
-        step!(
-            LATE_EXTEND,
-            if self.has("extend") {
-                self.late_extend().await.map_err(Err)
-            } else {
-                no_extend()
-            }
-        );
-        step!(LATE_RELEASE, self.late_release().await.map_err(Err));
-        step!(LOSS, self.loss().await);
-        step!(KILL, self.kill().await.map_err(Err));
-        step!(LOAD, self.load().await);
-        step!(MALFORMED, self.malformed().await.map_err(Err));
-        step!(BYE, self.bye().await.map_err(Err));
-        step!(END_OF_INPUT, self.end_of_input().await.map_err(Err));
         self.lines(told).await
     }
 
@@ -132,7 +117,7 @@ impl<'a> Trial<'a> {
         let found = if self.wrong.is_empty() {
             Ok(String::new())
         } else {
-            Err(Err(first_few(&self.wrong)))
+            Err(first_few(&self.wrong).into())
         };
         self.note(LINES, found, &mut told);
         self.result
@@ -141,13 +126,13 @@ impl<'a> Trial<'a> {
     fn note(
         &mut self,
         (name, rule, remedy): Rule,
-        found: Result<String, Result<NotAsked, String>>,
+        found: MaybeFound,
         told: &mut impl FnMut(&Step),
     ) {
         let (outcome, found, remedy) = match found {
             Ok(remark) => (Outcome::Kept, remark, ""),
-            Err(Ok(NotAsked(why))) => (Outcome::Skipped, why, ""),
-            Err(Err(wrong)) => (Outcome::Broken, wrong, remedy),
+            Err(Unkept::NotAsked(why)) => (Outcome::Skipped, why, ""),
+            Err(Unkept::Wrong(wrong)) => (Outcome::Broken, wrong, remedy),
         };
         let step = Step {
             name,
@@ -163,6 +148,13 @@ impl<'a> Trial<'a> {
     fn has(&self, feature: &str) -> bool {
         // Those that do not list what they can are asked all the same.
         self.features.is_empty() || self.features.iter().any(|has| has == feature)
+    }
+
+    fn can_extend(&self) -> Result<(), Unkept> {
+        match self.has("extend") {
+            true => Ok(()),
+            false => not_asked("the feature extend is not listed").map(|_| ()),
+        }
     }
 
     fn lock(&mut self) -> String {
@@ -218,27 +210,60 @@ impl<'a> Trial<'a> {
 
     /// The two drivers, started anew where one has ended or broken the protocol.
     async fn both(&mut self) -> Result<(), String> {
-        for (slot, client) in [(0, "c1"), (1, "c2")] {
-            let there = if slot == 0 { &mut self.a } else { &mut self.b };
-            if there.as_ref().is_some_and(Raw::is_well) {
+        for (which, client) in [(A, "c1"), (B, "c2")] {
+            if self.drivers[which].as_ref().is_some_and(Raw::is_well) {
                 continue;
             }
-            if let Some(mut old) = there.take() {
+            if let Some(mut old) = self.drivers[which].take() {
                 old.kill().await;
                 self.wrong.append(&mut old.wrong);
             }
-            let new = self.fresh(client).await?;
-            *(if slot == 0 { &mut self.a } else { &mut self.b }) = Some(new);
+            self.drivers[which] = Some(self.fresh(client).await?);
         }
         Ok(())
     }
 
-    fn a(&mut self) -> &mut Raw {
-        self.a.as_mut().expect("started by `both`")
+    fn raw(&mut self, which: Which) -> &mut Raw {
+        self.drivers[which].as_mut().expect("started by `both`")
     }
 
-    fn b(&mut self) -> &mut Raw {
-        self.b.as_mut().expect("started by `both`")
+    /// A lock that nobody has, with both drivers there.
+    async fn fresh_lock(&mut self) -> Result<String, String> {
+        self.both().await?;
+        Ok(self.lock())
+    }
+
+    /// Asks, with as much time as the request itself waits and the patience beyond.
+    async fn ask(&mut self, which: Which, request: Value) -> Result<Reply, String> {
+        let waits_ms = request.get("wait_ms").and_then(Value::as_u64).unwrap_or(0);
+        let within = self.patience() + Duration::from_millis(waits_ms);
+        self.raw(which).ask(request, within).await
+    }
+
+    async fn ask_for(
+        &mut self,
+        which: Which,
+        lock: &str,
+        owner: &str,
+        wait_ms: u64,
+        lease_ms: Option<u64>,
+    ) -> Result<Reply, String> {
+        let request = self.asking(lock, owner, wait_ms, lease_ms);
+        self.ask(which, request).await
+    }
+
+    async fn release_of(&mut self, which: Which, grant: &str) -> Result<Reply, String> {
+        self.ask(which, json!({"op": "release", "grant": grant}))
+            .await
+    }
+
+    async fn extend_of(&mut self, which: Which, grant: &str) -> Result<Reply, String> {
+        let request = json!({"op": "extend", "grant": grant, "lease_ms": LONG_MS});
+        self.ask(which, request).await
+    }
+
+    async fn listen(&mut self, which: Which, length: Duration) {
+        self.raw(which).listen(length, |_| false).await;
     }
 
     fn asking(&self, lock: &str, owner: &str, wait_ms: u64, lease_ms: Option<u64>) -> Value {
@@ -257,14 +282,19 @@ impl<'a> Trial<'a> {
         request
     }
 
-    /// `a` gets a lock that nobody has; its grant.
-    async fn granted(&mut self, lock: &str, lease_ms: u64) -> Result<String, String> {
-        let (request, within) = (
-            self.asking(lock, "t0", 2_000, Some(lease_ms)),
-            self.patience() + Duration::from_secs(2),
-        );
-        let reply = self.a().ask(request, within).await?;
-        grant_of(&reply).ok_or_else(|| format!("a free lock was answered {}", shown(&reply)))
+    /// `A` gets a lock that nobody has: its name and its grant.
+    async fn granted(&mut self, lease_ms: u64) -> Result<(String, String), String> {
+        let lock = self.fresh_lock().await?;
+        let reply = self.ask_for(A, &lock, "t0", 2_000, Some(lease_ms)).await?;
+        Ok((lock, granted(&reply, "a free lock")?))
+    }
+
+    /// The error begins with `otherwise` where the answer is not busy.
+    fn busy_or(&self, reply: &Reply, otherwise: &str) -> Result<(), String> {
+        match self.is_busy(reply) {
+            true => Ok(()),
+            false => Err(format!("{otherwise} {}", shown(reply))),
+        }
     }
 
     fn is_busy(&self, reply: &Reply) -> bool {
@@ -273,7 +303,7 @@ impl<'a> Trial<'a> {
     }
 
     async fn end(&mut self) {
-        for raw in [&mut self.a, &mut self.b].into_iter().flatten() {
+        for raw in self.drivers.iter_mut().flatten() {
             raw.listen(Duration::from_millis(100), |_| false).await;
             raw.kill().await;
             self.wrong.append(&mut raw.wrong);
@@ -290,13 +320,26 @@ fn first_few(wrong: &[String]) -> String {
     }
 }
 
-fn no_extend() -> Result<String, Result<NotAsked, String>> {
-    Err(Ok(NotAsked("the feature extend is not listed".to_owned())))
+fn not_asked(why: &str) -> MaybeFound {
+    Err(Unkept::NotAsked(why.to_owned()))
 }
 
 fn grant_of(reply: &Reply) -> Option<String> {
     let grant = (reply.ending == "ok").then(|| reply.body.get("grant")?.as_str());
     grant.flatten().map(str::to_owned)
+}
+
+/// The grant of an answer; else the error says who was answered what.
+fn granted(reply: &Reply, who: &str) -> Result<String, String> {
+    grant_of(reply).ok_or_else(|| format!("{who} was answered {}", shown(reply)))
+}
+
+/// Whether an answer has one of these endings; else the error says what was answered so.
+fn expect(reply: &Reply, endings: &[&str], what: &str) -> Found {
+    match endings.contains(&reply.ending.as_str()) {
+        true => Ok(String::new()),
+        false => Err(format!("{what} answered {}", shown(reply))),
+    }
 }
 
 fn shown(reply: &Reply) -> String {

@@ -63,7 +63,7 @@ pub(super) const WAIT: Rule = (
 );
 pub(super) const EXTEND: Rule = (
     "extend",
-    "lengthens a lease that it has: the lock outlives the lease that it was acquired with",
+    "extends a lease that it has: the lock outlives the lease that it was acquired with",
     "extend to lease_ms from now on, and answer `ok` only when the server has done it",
 );
 pub(super) const RELEASE: Rule = (

@@ -1,4 +1,4 @@
-//! Turns looks from outside into Little's law: calls under way on average, and the same reckoned from the latencies.
+//! Little's law as a self-check: calls under way on average, seen from outside, and the same reckoned from the latencies.
 
 use std::{
     sync::{
@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use super::shared::Shared;
+use super::figures::Figures;
 
 /// Little's law: calls under way on average, looked at from outside and reckoned from the latencies.
 #[derive(Debug, Clone, Copy, Default)]
@@ -28,14 +28,14 @@ pub(super) struct Sampler {
 }
 
 impl Sampler {
-    pub(super) fn start(shared: Arc<Shared>) -> Sampler {
+    pub(super) fn start(figures: Arc<Figures>) -> Sampler {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
         let thread = std::thread::spawn(move || {
             let mut seen = Means::default();
             while !stopped.load(Relaxed) {
                 std::thread::sleep(Duration::from_millis(2));
-                seen.add(shared.states.iter().filter(|s| s.in_call()).count() as f64);
+                seen.add(figures.states.iter().filter(|s| s.in_call()).count() as f64);
             }
             seen.means()
         });

@@ -17,7 +17,7 @@ use super::ledger::Turn;
 /// Parts of a window that are counted apart, for intervals within a round.
 pub(crate) const PARTS: usize = 40;
 /// Shards of samples.
-pub(super) const SHARDS: usize = 4;
+pub(crate) const SHARDS: usize = 4;
 
 /// A latency histogram in nanoseconds with three digits, which grows as far as it must.
 pub(crate) fn histogram() -> Histogram<u64> {
@@ -61,6 +61,8 @@ pub(crate) struct TaskState {
     pub(crate) calling_since: AtomicU64,
     /// When the oldest hold began that is not in the samples yet; 0: none.
     pub(crate) holding_since: AtomicU64,
+    /// Holds that were not given back yet.
+    pub(crate) open: AtomicU64,
     /// Cycles completed since the round began, warm-up included.
     pub(crate) cycles: AtomicU64,
     /// Cycles that ended in the window.
@@ -153,6 +155,15 @@ impl Samples {
     pub(crate) fn unknown(&mut self, what: &str, why: &str) {
         self.unknown += 1;
         self.error(what, why);
+    }
+
+    /// Forgets all but what is kept for each part of the window.
+    pub(crate) fn keep_parts(&mut self) {
+        *self = Samples {
+            cycles_per_part: self.cycles_per_part,
+            acquire_per_part: std::mem::take(&mut self.acquire_per_part),
+            ..Samples::new()
+        };
     }
 
     /// Adds what other tasks have seen; turns are not among it, since they are judged on the way.

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::shared::SharedClient;
+use crate::load::SharedClient;
 
 /// Readings at one moment.
 #[derive(Debug, Clone, Copy, Default)]

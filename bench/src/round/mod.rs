@@ -1,11 +1,12 @@
-//! Runs one round: tasks go through their workload while others watch, count and judge; turns that into figures.
+//! One round of a benchmark: tasks go through their workload while others watch, count and judge.
 
+mod figures;
+mod judge;
+pub(crate) mod ledger;
 mod machine;
-mod pacer;
+pub(crate) mod record;
 mod renewals;
 mod sampler;
-mod shared;
-mod task;
 
 use std::{
     sync::{
@@ -17,22 +18,20 @@ use std::{
 
 use tokio::{sync::mpsc, task::JoinSet};
 
-use super::{
-    Asks,
-    judge::{Hold, Judge},
-    ledger::{Ledger, Passed},
-    record::{Samples, add},
-};
 use crate::{
+    load::{self, Connector, Load, Pacer, Shared, SharedClient, Task},
     server_stats::{ServerCounts, ServerWatch},
     subject::ClientEvent,
+    workload::Asks,
 };
+use figures::Figures;
+pub(crate) use figures::Offered;
+use judge::{Hold, Judge};
+use ledger::{Ledger, Passed};
 pub(crate) use machine::Disturbance;
-pub(crate) use pacer::Offered;
+use record::{Samples, add};
 pub(crate) use renewals::Seen as Renewed;
 pub(crate) use sampler::Little;
-pub(crate) use shared::{Load, Shared, SharedClient};
-pub(crate) use task::Task;
 
 /// How often turns are judged and dropped, and whether anything still moves is looked at.
 const LOOK: Duration = Duration::from_millis(500);
@@ -67,6 +66,34 @@ pub(crate) struct Round {
     pub(crate) cut_short: Option<String>,
 }
 
+impl Round {
+    /// The length of the window.
+    pub(crate) fn seconds(&self) -> f64 {
+        self.elapsed.as_secs_f64()
+    }
+
+    pub(crate) fn cycles_per_s(&self) -> f64 {
+        self.cycles as f64 / self.seconds()
+    }
+
+    pub(crate) fn handoff_p50(&self) -> Option<f64> {
+        let handoff = &self.passed.handoff;
+        (!handoff.is_empty()).then(|| handoff.value_at_quantile(0.5) as f64)
+    }
+
+    /// What was spent per cycle by clients, where it can be told.
+    pub(crate) fn per_cycle(&self, what: Option<f64>) -> Option<f64> {
+        what.filter(|_| self.spent.cycles > 0)
+            .map(|what| what / self.spent.cycles as f64)
+    }
+
+    /// What was spent per cycle by servers.
+    pub(crate) fn per_server_cycle(&self, what: Option<f64>) -> Option<f64> {
+        what.filter(|_| self.spent.cycles_at_servers > 0)
+            .map(|what| what / self.spent.cycles_at_servers as f64)
+    }
+}
+
 /// What was used in the window; `None` where it cannot be told.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Spent {
@@ -85,8 +112,19 @@ pub(crate) struct Spent {
     pub(crate) client_memory: Option<f64>,
 }
 
+/// What a round needs beside its clients.
+pub(crate) struct Plan {
+    pub(crate) load: Load,
+    pub(crate) asks: Asks,
+    pub(crate) connector: Connector,
+    /// Time before the window, which does not count.
+    pub(crate) warmup: Duration,
+    /// The window.
+    pub(crate) duration: Duration,
+}
+
 /// Connected clients, and where they report to.
-pub(crate) struct Crew {
+pub(crate) struct Clients {
     pub(crate) clients: Vec<SharedClient>,
     /// What each client reports unasked, where the workload listens.
     pub(crate) events: Vec<mpsc::UnboundedReceiver<ClientEvent>>,
@@ -94,52 +132,54 @@ pub(crate) struct Crew {
 
 /// Runs the round; `servers` is asked before and after the window.
 pub(crate) async fn run(
-    load: Load,
-    crew: &mut Crew,
+    plan: Plan,
+    Clients { clients, events }: &mut Clients,
     servers: Option<&ServerWatch>,
     cancelled: impl Fn() -> bool,
 ) -> Round {
-    let shared = Arc::new(Shared::new(load, crew.clients.len()));
-    let clients = &crew.clients;
-    let idle = snapshot(&shared, clients, servers).await;
-    let listeners = listen(&shared, std::mem::take(&mut crew.events));
+    let shared = Arc::new(Shared::new(plan.load, Some(plan.connector), None));
+    let figures = Figures::new(&shared, plan.asks, clients.len());
+    let idle = snapshot(&figures, clients, servers).await;
+    let listeners = listen(&figures, std::mem::take(events));
     let mut tasks = JoinSet::new();
     for number in 0..shared.load.tasks {
         let client = clients[number as usize % clients.len()].clone();
-        let steps = match shared.load.pace {
-            Some(_) => super::paced::run,
-            None => shared.load.workload.steps,
-        };
-        tasks.spawn(steps(Task::new(shared.clone(), client, number)));
+        let seed = shared.load.seed.wrapping_mul(0x9E37_79B9);
+        tasks.spawn(load::run(Task::new(
+            shared.clone(),
+            client,
+            None,
+            figures.clone(),
+            (number, format!("t{number}")),
+            seed.wrapping_add(u64::from(number)),
+        )));
     }
-    let pacer = pacer::Pacer::start(&shared);
-    let mut books = Books::new(shared.load.asks);
-    let mut cut_short = prepared(&shared, &mut books, &cancelled).await;
+    let pacer = Pacer::start(&shared, figures.clone());
+    let mut books = Books::new(plan.asks);
+    let mut cut_short = prepared(&shared, &figures, &mut books, &cancelled).await;
     if cut_short.is_none() {
-        cut_short = watch(&shared, shared.load.warmup, &mut books, &cancelled).await;
+        cut_short = watch(&figures, plan.warmup, &mut books, &cancelled).await;
     }
-    let before = snapshot(&shared, clients, servers).await;
+    let before = snapshot(&figures, clients, servers).await;
     let noise = machine::Machine::read();
-    let sampler = sampler::Sampler::start(shared.clone());
-    let from_ns = shared.now_ns();
-    let length_ns = u64::try_from(shared.load.duration.as_nanos()).unwrap_or(u64::MAX);
-    books
-        .ledger
-        .set_window(from_ns, from_ns.saturating_add(length_ns));
-    shared
-        .to_ns
-        .store(from_ns.saturating_add(length_ns), SeqCst);
-    shared.from_ns.store(from_ns, SeqCst);
+    let sampler = sampler::Sampler::start(figures.clone());
+    let from_ns = figures.now_ns();
+    let length_ns = u64::try_from(plan.duration.as_nanos()).unwrap_or(u64::MAX);
+    let to_ns = from_ns.saturating_add(length_ns);
+    books.ledger.set_window(from_ns, to_ns);
+    figures.set_window(from_ns, to_ns);
     if cut_short.is_none() {
-        cut_short = watch(&shared, shared.load.duration, &mut books, &cancelled).await;
+        cut_short = watch(&figures, plan.duration, &mut books, &cancelled).await;
     }
     // A window that was cut short ends now; else it ended when it was to, though we may have woken later.
-    let to_ns = shared.now_ns().min(shared.to_ns.load(SeqCst));
-    shared.to_ns.store(to_ns, SeqCst);
+    let to_ns = figures.now_ns().min(to_ns);
+    figures.set_window(from_ns, to_ns);
     let samples = sampler.finish();
     let seconds = Duration::from_nanos(to_ns - from_ns).as_secs_f64();
     let disturbance = noise.until(&machine::Machine::read(), seconds);
-    let after = snapshot(&shared, clients, servers).await;
+    // Once the load is over, a library that goes away gives up what it was to keep.
+    figures.renewals.end();
+    let after = snapshot(&figures, clients, servers).await;
     shared.end();
     let drained = tokio::time::timeout(DRAIN, async { while tasks.join_next().await.is_some() {} });
     if drained.await.is_err() {
@@ -148,12 +188,13 @@ pub(crate) async fn run(
     for listener in listeners {
         listener.abort();
     }
-    let offered = pacer.and_then(pacer::Pacer::finish);
-    books.look(&shared, true);
-    let mut round = collect(&shared, books, &samples, &before, &after, cut_short);
+    if let Some(pacer) = pacer {
+        pacer.finish();
+    }
+    books.look(&figures, true);
+    let mut round = collect(&figures, books, &samples, &before, &after, cut_short);
     round.spent.server_memory = gained(&idle, &before, |s| Some(s.servers?.memory_bytes as f64));
     round.spent.client_memory = gained(&idle, &before, |s| Some(s.client_rss? as f64));
-    round.offered = offered;
     round.disturbance = disturbance;
     round
 }
@@ -162,19 +203,16 @@ fn gained(a: &Snapshot, b: &Snapshot, what: impl Fn(&Snapshot) -> Option<f64>) -
     Some(what(b)? - what(a)?)
 }
 
-/// Reads the clients' events, where the workload wants them; each renewal is a cycle of nobody in particular.
+/// Reads the clients' events, where the workload wants them.
 fn listen(
-    shared: &Arc<Shared>,
+    figures: &Arc<Figures>,
     events: Vec<mpsc::UnboundedReceiver<ClientEvent>>,
 ) -> Vec<tokio::task::JoinHandle<()>> {
     (0..)
         .zip(events)
-        .map(|(client, mut events)| {
-            let shared = shared.clone();
-            tokio::spawn(async move {
-                let counts = |t_ns| Task::count_cycle(&shared, client, t_ns);
-                renewals::watch(&shared, client, &mut events, counts).await;
-            })
+        .map(|(client, events)| {
+            let figures = figures.clone();
+            tokio::spawn(async move { renewals::watch(&figures, client, events).await })
         })
         .collect()
 }
@@ -196,16 +234,16 @@ impl Books {
 
     /// Hands on turns that are over. `all`: no further one will come; that of a task cut off while it held is left out, which
     /// can hide an overlap and never invent one.
-    fn look(&mut self, shared: &Shared, all: bool) {
-        let now_ns = shared.now_ns();
+    fn look(&mut self, figures: &Figures, all: bool) {
+        let now_ns = figures.now_ns();
         let watermark_ns = if all {
             u64::MAX
         } else {
-            let open = shared.states.iter().map(|s| s.earliest_open(now_ns));
+            let open = figures.states.iter().map(|s| s.earliest_open(now_ns));
             open.min().unwrap_or(now_ns)
         };
         let mut over = Vec::new();
-        for shard in &shared.shards {
+        for shard in &figures.shards {
             over.append(&mut shard.lock().expect("no panic").turns);
         }
         let holds = over.iter().map(|turn| Hold {
@@ -222,6 +260,7 @@ impl Books {
 /// Waits until every task that prepares is ready.
 async fn prepared(
     shared: &Shared,
+    figures: &Figures,
     books: &mut Books,
     cancelled: &impl Fn() -> bool,
 ) -> Option<String> {
@@ -233,25 +272,18 @@ async fn prepared(
         if began.elapsed() > PREPARE {
             return Some(format!("not every lock was taken within {PREPARE:?}"));
         }
-        if let (Some(error), true) = (first_error(shared), began.elapsed() > DEAD_AFTER) {
+        if let (Some(error), true) = (figures.first_error(), began.elapsed() > DEAD_AFTER) {
             return Some(format!("locks could not be taken: {error}"));
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
-        books.look(shared, false);
+        books.look(figures, false);
     }
     None
 }
 
-fn first_error(shared: &Shared) -> Option<String> {
-    shared
-        .shards
-        .iter()
-        .find_map(|shard| shard.lock().expect("no panic").first_error.clone())
-}
-
 /// Lets `length` pass; meanwhile judges turns and looks whether anything moves. What ended it early, if anything did.
 async fn watch(
-    shared: &Shared,
+    figures: &Figures,
     length: Duration,
     books: &mut Books,
     cancelled: &impl Fn() -> bool,
@@ -267,12 +299,12 @@ async fn watch(
         if cancelled() {
             return Some("interrupted".into());
         }
-        books.look(shared, false);
-        let cycles = shared.total_cycles();
+        books.look(figures, false);
+        let cycles = figures.total_cycles();
         if cycles != moved.1 {
             moved = (Instant::now(), cycles);
         }
-        if let (Some(error), true) = (first_error(shared), moved.0.elapsed() >= DEAD_AFTER) {
+        if let (Some(error), true) = (figures.first_error(), moved.0.elapsed() >= DEAD_AFTER) {
             return Some(format!("no cycle for {DEAD_AFTER:?}: {error}"));
         }
     }
@@ -290,7 +322,7 @@ struct Snapshot {
 }
 
 async fn snapshot(
-    shared: &Shared,
+    figures: &Figures,
     clients: &[SharedClient],
     servers: Option<&ServerWatch>,
 ) -> Snapshot {
@@ -298,7 +330,7 @@ async fn snapshot(
     let commands = futures_util::future::join_all(commands).await;
     let commands = commands.into_iter().sum();
     // Read at once after the count, which may have come by a pipe: both then belong to one moment.
-    let cycles = shared.total_cycles();
+    let cycles = figures.total_cycles();
     let client_cpu_us = machine::client_cpu_us(clients);
     let client_rss = machine::client_rss_bytes(clients);
     let counts = match servers {
@@ -311,46 +343,46 @@ async fn snapshot(
         client_cpu_us,
         client_rss,
         servers: counts,
-        cycles_at_servers: shared.total_cycles(),
+        cycles_at_servers: figures.total_cycles(),
     }
 }
 
 fn collect(
-    shared: &Shared,
+    figures: &Figures,
     books: Books,
     seen: &[f64],
     before: &Snapshot,
     after: &Snapshot,
     cut_short: Option<String>,
 ) -> Round {
-    let (from_ns, to_ns) = shared.window();
+    let (from_ns, to_ns) = figures.window();
     let mut samples = Samples::new();
-    for shard in &shared.shards {
+    for shard in &figures.shards {
         samples.merge(&shard.lock().expect("no panic"));
     }
-    for state in &shared.states {
+    for state in &figures.states {
         // A call that never returned was under way until the window's end, and its wait is of unknown length.
         let since_ns = state.calling_since.load(SeqCst);
         if since_ns != 0 {
-            samples.in_calls_ns += shared.inside(since_ns, to_ns);
+            samples.in_calls_ns += figures.inside(since_ns, to_ns);
             if state.holding_since.load(SeqCst) == 0 && since_ns < to_ns {
                 add(&mut samples.gave_up, to_ns - since_ns);
             }
         }
     }
-    let per_task: Vec<u64> = shared
+    let per_task: Vec<u64> = figures
         .states
         .iter()
         .map(|state| state.in_window.load(Relaxed))
         .collect();
-    let starved = shared
+    let starved = figures
         .states
         .iter()
         .filter(|state| state.asked.load(Relaxed) > 0 && state.in_window.load(Relaxed) == 0)
         .count() as u64;
-    let mut clients = vec![(0, 0); per_task.len().min(shared.clients as usize)];
+    let mut clients = vec![(0, 0); per_task.len().min(figures.clients as usize)];
     for (number, grants) in per_task.iter().enumerate() {
-        let client = &mut clients[number % shared.clients as usize];
+        let client = &mut clients[number % figures.clients as usize];
         *client = (client.0 + grants, client.1 + 1);
     }
     let cycles = per_task.iter().sum();
@@ -360,10 +392,10 @@ fn collect(
         per_task,
         share_min: results::over_time::share_min(&clients),
         passed: books.ledger.finish(),
-        offered: None,
-        renewed: shared.renewals.take(),
+        offered: figures.take_offered(),
+        renewed: figures.renewals.take(),
         starved,
-        most_inside: shared.most_inside(),
+        most_inside: figures.most_inside(),
         judge: books.judge,
         little: sampler::little(seen, samples.in_calls_ns, to_ns.saturating_sub(from_ns)),
         spent: spent(before, after),

@@ -1,9 +1,9 @@
-//! Turns the spread of a workload into the lock that a task takes next.
+//! Which lock a task takes next, by the spread of its workload.
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-use super::Spread;
+use crate::workload::Spread;
 
 /// Exponent of the zipf workload: the usual one of key-value benchmarks (YCSB), where the hottest of 1,000 names gets 13 %.
 pub(crate) const ZIPF: f64 = 0.99;

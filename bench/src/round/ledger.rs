@@ -1,5 +1,4 @@
-//! Turns the turns of a round, in the order of their grants, into how each lock went from hand to hand; keeps only what a later
-//! turn may still change.
+//! How each lock went from hand to hand in a round; keeps only what a later turn may still change.
 //!
 //! A turn is one trip through a lock: called, granted, release sent, release answered. Turns are handed over in any order
 //! together with a watermark: every turn that is still to come was called, and so granted, at that time or later.
@@ -11,7 +10,7 @@ use std::{
 
 use hdrhistogram::Histogram;
 
-use super::record::{Coarse, PARTS, add, add_coarse, histogram};
+use super::record::{Coarse, PARTS, add, add_coarse, histogram, merge};
 
 /// A lock that was free for longer than this while somebody waited was free because nobody was told, or nobody listened.
 const LOST_WAKEUP_NS: u64 = 100_000_000;
@@ -69,6 +68,22 @@ impl Default for Passed {
             longest_idle_ns: 0,
             lost_wakeups: 0,
         }
+    }
+}
+
+impl Passed {
+    /// Adds what was seen in another window; the parts of each stay by themselves.
+    pub(crate) fn merge(&mut self, other: &Passed) {
+        merge(&mut self.handoff, &other.handoff);
+        merge(&mut self.notified, &other.notified);
+        self.grants += other.grants;
+        self.to_another += other.to_another;
+        self.to_itself += other.to_itself;
+        self.inversions += other.inversions;
+        self.idle_ns += other.idle_ns;
+        self.lost_wakeups += other.lost_wakeups;
+        self.most_bypasses = self.most_bypasses.max(other.most_bypasses);
+        self.longest_idle_ns = self.longest_idle_ns.max(other.longest_idle_ns);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Turns the holds of a round into whether two of them overlapped, without keeping them all.
+//! Whether two holds of a round overlapped, found without keeping them all.
 //!
 //! A hold is the contract's: from the acquire's return to the release's call, cut at the sending + lease − drift. Intervals
 //! are closed. Holds are looked at in batches; one is forgotten when no later hold can begin before its end.

@@ -1,15 +1,22 @@
-//! Turns what clients report of their renewals into how many there were and how much of each lease was left.
+//! How many renewals clients report, and how much of each lease was left.
 
-use std::{collections::HashMap, sync::Mutex, time::Instant};
+use std::{
+    collections::HashMap,
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::Instant,
+};
 
 use hdrhistogram::Histogram;
 use tokio::sync::mpsc;
 
-use super::shared::Shared;
-use crate::{
-    subject::ClientEvent,
-    workload::record::{add, histogram},
+use super::{
+    figures::Figures,
+    record::{add, histogram},
 };
+use crate::subject::ClientEvent;
 
 /// What was seen so far.
 pub(crate) struct Seen {
@@ -24,6 +31,7 @@ pub(crate) struct Seen {
 
 pub(crate) struct Renewals {
     seen: Mutex<Seen>,
+    over: AtomicBool,
 }
 
 impl Default for Renewals {
@@ -35,6 +43,7 @@ impl Default for Renewals {
                 lost: 0,
                 last: HashMap::new(),
             }),
+            over: AtomicBool::new(false),
         }
     }
 }
@@ -50,6 +59,11 @@ impl Renewals {
             .or_insert(sent_at);
     }
 
+    /// From now on nothing counts as lost.
+    pub(crate) fn end(&self) {
+        self.over.store(true, Relaxed);
+    }
+
     pub(crate) fn take(&self) -> Seen {
         let mut seen = self.seen.lock().expect("no panic");
         Seen {
@@ -61,24 +75,23 @@ impl Renewals {
     }
 }
 
-/// Reads a client's events until it goes away. `true` from `cycle_done` counts a renewal as a cycle.
+/// Reads a client's events until the round is over; each renewal is a cycle of nobody in particular.
 pub(super) async fn watch(
-    shared: &Shared,
+    figures: &Figures,
     client: u32,
-    events: &mut mpsc::UnboundedReceiver<ClientEvent>,
-    mut cycle_done: impl FnMut(u64),
+    mut events: mpsc::UnboundedReceiver<ClientEvent>,
 ) {
     while let Some(event) = events.recv().await {
-        let now_ns = shared.now_ns();
+        let now_ns = figures.now_ns();
         match event {
             ClientEvent::Extended {
                 grant,
                 lease,
                 sent_at,
             } => {
-                cycle_done(now_ns);
-                let mut seen = shared.renewals.seen.lock().expect("no panic");
-                let within = shared.within(now_ns);
+                figures.cycle_done(client, now_ns);
+                let mut seen = figures.renewals.seen.lock().expect("no panic");
+                let within = figures.within(now_ns);
                 seen.renewed += u64::from(within);
                 let Some(sent_at) = sent_at else { continue };
                 let before = seen.last.insert((client, grant), sent_at);
@@ -90,8 +103,8 @@ pub(super) async fn watch(
                 }
             }
             ClientEvent::Lost { .. } => {
-                let mut seen = shared.renewals.seen.lock().expect("no panic");
-                seen.lost += u64::from(shared.running());
+                let mut seen = figures.renewals.seen.lock().expect("no panic");
+                seen.lost += u64::from(!figures.renewals.over.load(Relaxed));
             }
             ClientEvent::Exited { .. } => return,
         }

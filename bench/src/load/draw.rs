@@ -1,0 +1,139 @@
+//! What one cycle asks for, drawn before its first answer, so that a task's draws do not depend on luck.
+
+use std::time::Duration;
+
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
+
+use super::Load;
+use crate::subject::AcquireRequest;
+
+/// What one cycle asks for.
+#[derive(Debug, Clone)]
+pub(crate) struct Asked {
+    /// The lock, by its place in the load's list.
+    pub(crate) lock: u32,
+    /// Locks taken together with it.
+    pub(crate) others: Vec<u32>,
+    pub(crate) kind: String,
+    pub(crate) permits: Option<u32>,
+    /// How long a grant is kept.
+    pub(crate) keep: Duration,
+    /// Whether it is entered once more inside.
+    pub(crate) again: bool,
+}
+
+impl Asked {
+    /// What a cycle asks for whose first lock is `lock`, with these kinds by weight.
+    pub(crate) fn draw(
+        load: &Load,
+        mix: &[(String, u32)],
+        lock: impl FnOnce(&mut ChaCha8Rng) -> u32,
+        random: &mut ChaCha8Rng,
+    ) -> Asked {
+        let kind = draw_kind(random, mix);
+        let (lock, mut others) = (lock(random), Vec::new());
+        let count = u32::try_from(load.locks.len()).unwrap_or(u32::MAX);
+        let wanted = match kind {
+            "multi" => load.together.min(count) as usize,
+            _ => 1,
+        };
+        // In the order drawn: callers do not sort, so that a library that must sort is tried.
+        while others.len() + 1 < wanted {
+            let other = random.random_range(0..count);
+            if other != lock && !others.contains(&other) {
+                others.push(other);
+            }
+        }
+        Asked {
+            permits: matches!(kind, "semaphore" | "permits").then_some(load.permits),
+            kind: kind.to_owned(),
+            lock,
+            others,
+            keep: between(random, load.hold),
+            again: load.reenter > 0.0 && random.random_bool(load.reenter.clamp(0.0, 1.0)),
+        }
+    }
+
+    pub(crate) fn locks(&self) -> impl Iterator<Item = u32> {
+        std::iter::once(self.lock).chain(self.others.iter().copied())
+    }
+
+    pub(crate) fn names(&self, load: &Load) -> Vec<String> {
+        let names = self.locks();
+        names.map(|at| load.locks[at as usize].clone()).collect()
+    }
+
+    pub(crate) fn request(&self, load: &Load, owner: &str) -> AcquireRequest {
+        AcquireRequest {
+            locks: self.names(load),
+            kind: self.kind.clone(),
+            owner: owner.to_owned(),
+            wait: load.wait,
+            lease: load.lease,
+            permits: self.permits,
+        }
+    }
+}
+
+fn draw_kind<'a>(random: &mut ChaCha8Rng, mix: &'a [(String, u32)]) -> &'a str {
+    let total: u32 = mix.iter().map(|(_, weight)| weight).sum();
+    let mut draw = random.random_range(0..total.max(1));
+    for (kind, weight) in mix {
+        if draw < *weight {
+            return kind;
+        }
+        draw -= weight;
+    }
+    mix.last().map_or("", |(kind, _)| kind)
+}
+
+pub(super) fn between(random: &mut ChaCha8Rng, (low, high): (Duration, Duration)) -> Duration {
+    if high <= low {
+        low
+    } else {
+        random.random_range(low..=high)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng;
+
+    use super::*;
+
+    #[test]
+    fn kinds_come_by_weight() {
+        let mut random = ChaCha8Rng::seed_from_u64(1);
+        let mix = vec![("read".to_owned(), 3), ("write".to_owned(), 1)];
+        let reads = (0..4_000)
+            .filter(|_| draw_kind(&mut random, &mix) == "read")
+            .count();
+        assert!(
+            (2_800..3_200).contains(&reads),
+            "{reads} of 4,000 at weight 3 of 4"
+        );
+    }
+
+    #[test]
+    fn locks_taken_at_once_are_different_ones() {
+        let mut random = ChaCha8Rng::seed_from_u64(5);
+        let mix = [("multi".to_owned(), 1)];
+        for count in [1, 3, 4, 50] {
+            let load = Load {
+                together: 3,
+                locks: (0..count).map(|n| format!("l{n}")).collect(),
+                ..Load::default()
+            };
+            for lock in 0..count {
+                let asked = Asked::draw(&load, &mix, |_| lock, &mut random);
+                let mut all: Vec<u32> = asked.locks().collect();
+                assert_eq!(all[0], lock);
+                all.sort_unstable();
+                all.dedup();
+                assert_eq!(all.len(), count.min(3) as usize, "{:?}", asked.others);
+                assert!(all.iter().all(|lock| *lock < count));
+            }
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! The load engine: how the tasks of a workload acquire, hold and release, one step after the other. `locklab bench` and the scenarios of
+//! `locklab chaos` run the same tasks; they differ in the [sink](Sink) that is told of each step: one keeps figures, the other a history.
+
+mod draw;
+mod gate;
+mod herd;
+mod keys;
+mod pacer;
+mod shared;
+mod steps;
+mod task;
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use crate::{
+    subject::{AcquireEnd, ConnectTo, LockClient, ReleaseEnd, Subject},
+    workload::{self, Pace, Workload},
+};
+pub(crate) use draw::Asked;
+pub(crate) use gate::Gate;
+pub(crate) use pacer::Pacer;
+pub(crate) use shared::Shared;
+pub(crate) use steps::run;
+pub(crate) use task::{Held, Task};
+
+/// A client as tasks share it.
+pub(crate) type SharedClient = Arc<Box<dyn LockClient>>;
+
+/// What the tasks of a load do.
+#[derive(Debug, Clone)]
+pub struct Load {
+    /// Which locks are taken, and in which order of steps.
+    pub workload: &'static Workload,
+    /// Tasks of all clients together.
+    pub tasks: u32,
+    /// Lock names.
+    pub locks: Vec<String>,
+    /// Kinds by weight; each cycle draws one. Never empty, weights above 0. An empty name is the client's own default.
+    pub mix: Vec<(String, u32)>,
+    /// How many locks one acquire of the kind `multi` takes.
+    pub together: u32,
+    /// Permits of one acquire, for the kinds that count.
+    pub permits: u32,
+    /// The lease asked for; `None`: renewed.
+    pub lease: Option<Duration>,
+    /// The longest wait; `None`: without bound.
+    pub wait: Option<Duration>,
+    /// How long a holder keeps, uniform between the two, whatever its lease.
+    pub hold: (Duration, Duration),
+    /// Pause between two cycles, uniform between the two.
+    pub think: (Duration, Duration),
+    /// Cycles begin on a schedule (open loop); `None`: each after the one before.
+    pub pace: Option<Pace>,
+    /// Decides the schedule.
+    pub seed: u64,
+    /// Every holder extends by the full lease this often; needs a lease.
+    pub extend: Option<Duration>,
+    /// Share of holds that take the lock once more inside, 0 to 1.
+    pub reenter: f64,
+    /// How long a writer writes before it becomes a reader, without anybody in between; `None`: never.
+    pub downgrade: Option<Duration>,
+    /// What the holder works on; only a recorded load has it.
+    pub protects: Protects,
+}
+
+/// What a holder works on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protects {
+    /// Nothing.
+    None,
+    /// A counter per lock: read when granted, sleep, write at the end. A lost update is damage.
+    Counter,
+    /// A register per lock that refuses a token lower than one it has taken.
+    Register,
+}
+
+impl Default for Load {
+    /// A closed loop over one of the locks, drawn anew for each cycle; no locks and no tasks yet.
+    fn default() -> Self {
+        Load {
+            workload: workload::find("uniform").expect("a workload of ours"),
+            tasks: 0,
+            locks: Vec::new(),
+            mix: vec![(String::new(), 1)],
+            together: 2,
+            permits: 1,
+            lease: None,
+            wait: None,
+            hold: (Duration::ZERO, Duration::ZERO),
+            think: (Duration::ZERO, Duration::ZERO),
+            pace: None,
+            seed: 0,
+            extend: None,
+            reenter: 0.0,
+            downgrade: None,
+            protects: Protects::None,
+        }
+    }
+}
+
+/// How tasks connect clients of their own, for the workloads that do.
+pub(crate) struct Connector {
+    pub(crate) subject: Arc<dyn Subject>,
+    pub(crate) to: ConnectTo,
+}
+
+/// Something that a task timed beside its calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Timed {
+    /// From the dialling of a client to its first use.
+    Connect,
+    /// From the death of a holder to the next grant.
+    Recovery,
+    /// From the end of a dead holder's lease to the next grant.
+    RecoveryLate,
+    /// From the arrival of a herd to the moment at which the last of it was served.
+    Wave,
+}
+
+/// Whom tasks tell of each step. The call is told before it is sent, and its answer before anybody acts on it.
+pub(crate) trait Sink: Send + Sync + 'static {
+    /// An acquire is sent next; `due` is when it should have been, in an open loop. The number that is given comes back with the answer.
+    fn acquires(&self, task: &Task, asked: &Asked, called: Instant, due: Option<Instant>) -> u64;
+    /// It was granted.
+    fn acquired(&self, task: &Task, call: u64, held: &Held);
+    /// It was not. How long the task is to keep still.
+    fn refused(&self, task: &Task, call: u64, called: Instant, end: AcquireEnd) -> Duration;
+    /// A release is sent next.
+    fn releases(&self, task: &Task, held: &Held, sent: Instant) -> u64;
+    /// It was answered.
+    fn released(&self, task: &Task, call: u64, held: &Held, sent: Instant, end: ReleaseEnd);
+    /// A hold is over without a release.
+    fn abandoned(&self, task: &Task, held: &Held, at: Instant);
+
+    /// An extend is sent next.
+    fn extends(&self, _task: &Task, _held: &Held, _lease: Duration) -> u64 {
+        0
+    }
+    /// It was answered.
+    fn extended(&self, _task: &Task, _call: u64, _held: &Held, _end: ReleaseEnd) {}
+    /// Whether the library has said that the hold is lost.
+    fn is_lost(&self, _held: &Held) -> bool {
+        false
+    }
+    /// The holder begins its work on what the lock protects; what it saw there.
+    fn begins_work(&self, _task: &Task, _held: &Held) -> Vec<i64> {
+        Vec::new()
+    }
+    /// The holder ends it.
+    fn ends_work(&self, _task: &Task, _held: &Held, _seen: Vec<i64>) {}
+
+    /// A cycle was due, and the pacer has just said so.
+    fn due(&self, _at: Instant) {}
+    /// Something else was timed.
+    fn timed(&self, _task: &Task, _what: Timed, _from: Instant, _to: Instant) {}
+    /// A client of the task's own could not be connected. How long the task is to keep still.
+    fn not_connected(&self, _task: &Task, _why: &str) -> Duration {
+        Duration::ZERO
+    }
+}

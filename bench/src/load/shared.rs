@@ -1,0 +1,115 @@
+//! What the tasks of a load have in common, and those who watch them.
+
+use std::{
+    sync::{
+        Mutex, OnceLock,
+        atomic::{
+            AtomicBool, AtomicU64,
+            Ordering::{Relaxed, SeqCst},
+        },
+    },
+    time::{Duration, Instant},
+};
+
+use tokio::sync::{Semaphore, watch};
+
+use super::{Connector, Load, herd::Herd, keys::Keys};
+use crate::workload::{Rhythm, arrivals::Schedule};
+
+/// Cycles of an open loop that are due and that nobody has taken yet.
+pub(crate) struct Ticks {
+    /// One permit per cycle that is due.
+    pub(super) due: Semaphore,
+    /// The schedule, as far as it was taken.
+    schedule: Mutex<Schedule>,
+    /// When the schedule began.
+    pub(super) began: OnceLock<Instant>,
+}
+
+impl Ticks {
+    /// When the next cycle was due that nobody has taken.
+    pub(super) fn next(&self) -> Option<Instant> {
+        let after_ns = self.schedule.lock().expect("no panic").next()?;
+        Some(*self.began.get()? + Duration::from_nanos(after_ns))
+    }
+}
+
+pub(crate) struct Shared {
+    pub(crate) load: Load,
+    pub(crate) connector: Option<Connector>,
+    pub(crate) keys: Keys,
+    pub(crate) ticks: Option<Ticks>,
+    /// Tasks that still prepare.
+    pub(crate) preparing: AtomicU64,
+    /// Grants so far, for those who wait for the next one's.
+    pub(crate) grants: watch::Sender<u64>,
+    /// Whether anybody does.
+    pub(crate) counts_grants: bool,
+    pub(crate) herd: Herd,
+    /// Set at the end of the load; read in every cycle, so by something cheaper than what wakes those who sleep.
+    over: AtomicBool,
+    stopped: watch::Sender<bool>,
+    tasks: AtomicU64,
+}
+
+impl Shared {
+    /// A load over no clients yet. `patience`: how long a herd waits for those who do not come.
+    pub(crate) fn new(
+        load: Load,
+        connector: Option<Connector>,
+        patience: Option<Duration>,
+    ) -> Self {
+        let rhythm = load.workload.rhythm;
+        let prepares = u64::from(rhythm == Rhythm::Keep);
+        Shared {
+            keys: Keys::new(load.workload.spread, load.tasks.max(1), load.locks.len()),
+            ticks: load.pace.map(|pace| Ticks {
+                due: Semaphore::new(0),
+                schedule: Mutex::new(Schedule::new(pace, load.seed)),
+                began: OnceLock::new(),
+            }),
+            preparing: AtomicU64::new(prepares * u64::from(load.tasks)),
+            grants: watch::Sender::new(0),
+            counts_grants: rhythm == Rhythm::Chain,
+            herd: Herd::new(load.tasks, patience),
+            over: AtomicBool::new(false),
+            stopped: watch::Sender::new(false),
+            tasks: AtomicU64::new(0),
+            connector,
+            load,
+        }
+    }
+
+    /// Numbers for so many further tasks: the first of them.
+    pub(crate) fn numbers(&self, tasks: usize) -> u32 {
+        u32::try_from(self.tasks.fetch_add(tasks as u64, Relaxed)).unwrap_or(u32::MAX)
+    }
+
+    pub(crate) fn running(&self) -> bool {
+        !self.over.load(Relaxed)
+    }
+
+    /// Ends the load: holders release at once, waiters get their answer, nobody begins another cycle.
+    pub(crate) fn end(&self) {
+        self.over.store(true, SeqCst);
+        self.stopped.send_replace(true);
+        if let Some(ticks) = &self.ticks {
+            ticks.due.close();
+        }
+    }
+
+    /// Returns when the load is over.
+    pub(crate) async fn ended(&self) {
+        let mut stopped = self.stopped.subscribe();
+        // Fails only without a sender, and the sender is ours.
+        let _ = stopped.wait_for(|stopped| *stopped).await;
+    }
+
+    /// Sleeps, but no longer than the load lasts.
+    pub(crate) async fn sleep_until(&self, at: tokio::time::Instant) {
+        tokio::select! {
+            () = tokio::time::sleep_until(at) => {}
+            () = self.ended() => {}
+        }
+    }
+}

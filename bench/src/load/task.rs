@@ -1,0 +1,291 @@
+//! One task of a load: acquire, keep, release, each told to a sink as it happens. Workloads are made of these steps.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+
+use super::{
+    Protects, SharedClient, Sink,
+    draw::{Asked, between},
+    gate::Gate,
+    shared::Shared,
+};
+use crate::subject::{AcquireEnd, ReleaseEnd};
+
+/// The two sides between which a downgrade goes.
+const WRITE: &str = "write";
+const READ: &str = "read";
+
+/// A task and its client.
+pub(crate) struct Task {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) client: SharedClient,
+    /// `None`: the client is never stopped and never dies.
+    gate: Option<Arc<Gate>>,
+    pub(crate) sink: Arc<dyn Sink>,
+    /// Its number among the tasks of all clients.
+    pub(crate) number: u32,
+    /// Its name within its client.
+    pub(crate) owner: String,
+    /// The load's kinds by weight, as its client names them.
+    mix: Vec<(String, u32)>,
+    random: ChaCha8Rng,
+    cycles: u64,
+}
+
+/// A grant that a task holds.
+pub(crate) struct Held {
+    pub(crate) asked: Asked,
+    /// The grant as the client calls it.
+    pub(crate) grant: String,
+    pub(crate) token: Option<u64>,
+    pub(crate) called: Instant,
+    /// When the cycle should have begun, in an open loop.
+    pub(crate) due: Option<Instant>,
+    pub(crate) granted: Instant,
+    /// When the attempt that succeeded was sent, where known.
+    pub(crate) sent_at: Option<Instant>,
+    /// What was granted, if that is less than what was asked for.
+    pub(crate) lease: Option<Duration>,
+}
+
+impl Task {
+    /// A task whose draws all come from `seed`; `number` is its place among the tasks of all clients, `owner` its name in its own.
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        client: SharedClient,
+        gate: Option<Arc<Gate>>,
+        sink: Arc<dyn Sink>,
+        (number, owner): (u32, String),
+        seed: u64,
+    ) -> Self {
+        let own = client.default_kind().unwrap_or_default();
+        let named = |(kind, weight): &(String, u32)| match kind.is_empty() {
+            true => (own.to_owned(), *weight),
+            false => (kind.clone(), *weight),
+        };
+        Task {
+            mix: shared.load.mix.iter().map(named).collect(),
+            shared,
+            client,
+            gate,
+            sink,
+            number,
+            owner,
+            random: ChaCha8Rng::seed_from_u64(seed),
+            cycles: 0,
+        }
+    }
+
+    /// Passes when the task's client runs; false when it is dead and nothing is to be done any more.
+    async fn gate(&self) -> bool {
+        match &self.gate {
+            None => true,
+            Some(gate) => gate.pass().await,
+        }
+    }
+
+    /// Whether there is another cycle.
+    pub(super) async fn running(&self) -> bool {
+        self.gate().await && self.shared.running()
+    }
+
+    /// Waits for something, but no longer than the load and the client last.
+    pub(super) async fn unless_over<T>(&self, what: impl Future<Output = T>) -> Option<T> {
+        let died = async {
+            match &self.gate {
+                None => std::future::pending().await,
+                Some(gate) => gate.died().await,
+            }
+        };
+        tokio::select! {
+            done = what => Some(done),
+            () = self.shared.ended() => None,
+            () = died => None,
+        }
+    }
+
+    /// Lets time pass; a pause of no length does not even yield.
+    pub(super) async fn pause(&self, length: Duration) {
+        if !length.is_zero() {
+            self.unless_over(tokio::time::sleep(length)).await;
+        }
+    }
+
+    /// The pause between two cycles.
+    pub(super) async fn think(&mut self) {
+        let think = between(&mut self.random, self.shared.load.think);
+        self.pause(think).await;
+    }
+
+    /// What the next cycle asks for.
+    pub(super) fn draw(&mut self) -> Asked {
+        let (shared, number, cycle) = (&self.shared, self.number, self.cycles);
+        self.cycles += 1;
+        let lock = |random: &mut ChaCha8Rng| shared.keys.next(number, cycle, random);
+        Asked::draw(&shared.load, &self.mix, lock, &mut self.random)
+    }
+
+    /// Acquires; `due` is when it should have begun, in an open loop. `None`: not acquired, and the sink knows why.
+    pub(super) async fn acquire(&self, asked: Asked, due: Option<Instant>) -> Option<Held> {
+        self.acquire_by(&self.client, asked, due).await
+    }
+
+    /// The same by another client than the task's own.
+    pub(super) async fn acquire_by(
+        &self,
+        client: &SharedClient,
+        asked: Asked,
+        due: Option<Instant>,
+    ) -> Option<Held> {
+        if !self.gate().await {
+            return None;
+        }
+        let request = asked.request(&self.shared.load, &self.owner);
+        let called = Instant::now();
+        let call = self.sink.acquires(self, &asked, called, due);
+        let end = client.acquire(request).await;
+        let granted = Instant::now();
+        match end {
+            AcquireEnd::Ok {
+                grant,
+                token,
+                sent_at,
+                lease,
+            } => {
+                let held = Held {
+                    asked,
+                    grant,
+                    token,
+                    called,
+                    due,
+                    granted,
+                    sent_at,
+                    lease,
+                };
+                self.sink.acquired(self, call, &held);
+                if self.shared.counts_grants {
+                    self.shared.grants.send_modify(|grants| *grants += 1);
+                }
+                Some(held)
+            }
+            end => {
+                let pause = self.sink.refused(self, call, called, end);
+                self.pause(pause).await;
+                None
+            }
+        }
+    }
+
+    /// Gives back. Whether the lock was held until then.
+    pub(super) async fn release(&self, held: Held) -> bool {
+        self.release_by(&self.client, held).await
+    }
+
+    /// The same by the client that acquired.
+    pub(super) async fn release_by(&self, client: &SharedClient, held: Held) -> bool {
+        let live = self.gate().await;
+        let sent = Instant::now();
+        if !live {
+            self.sink.abandoned(self, &held, sent);
+            return false;
+        }
+        let call = self.sink.releases(self, &held, sent);
+        let end = client.release(&held.grant).await;
+        let done = end == ReleaseEnd::Ok;
+        self.sink.released(self, call, &held, sent, end);
+        done
+    }
+
+    /// Keeps a hold as long as was drawn, does meanwhile what the load has holders do, and gives it back.
+    pub(super) async fn keep(&self, held: Held) {
+        let load = &self.shared.load;
+        let plain = load.protects == Protects::None && load.extend.is_none() && !held.asked.again;
+        if plain && load.downgrade.is_none() {
+            self.pause(held.asked.keep).await;
+            self.release(held).await;
+            return;
+        }
+        let until = Instant::now() + held.asked.keep;
+        if let (WRITE, Some(after)) = (held.asked.kind.as_str(), load.downgrade) {
+            let downgrade = (Instant::now() + after).min(until);
+            return self.write_then_read(held, downgrade, until).await;
+        }
+        let seen = self.sink.begins_work(self, &held);
+        let nested = match held.asked.again {
+            true => self.acquire(held.asked.clone(), None).await,
+            false => None,
+        };
+        self.keep_until(&held, until).await;
+        if let Some(nested) = nested {
+            self.release(nested).await;
+        }
+        self.end_work(&held, seen).await;
+        self.release(held).await;
+    }
+
+    /// Writes for a while, takes the reading side inside, gives the writing side back and reads on until its time is up. Where the reading
+    /// side is refused it stays a writer.
+    async fn write_then_read(&self, writer: Held, downgrade: Instant, until: Instant) {
+        let seen = self.sink.begins_work(self, &writer);
+        self.keep_until(&writer, downgrade).await;
+        self.end_work(&writer, seen).await;
+        let asked = Asked {
+            kind: READ.to_owned(),
+            ..writer.asked.clone()
+        };
+        match self.acquire(asked, None).await {
+            Some(reader) => {
+                self.release(writer).await;
+                self.keep_until(&reader, until).await;
+                self.release(reader).await;
+            }
+            None => {
+                self.keep_until(&writer, until).await;
+                self.release(writer).await;
+            }
+        }
+    }
+
+    /// The last step of a holder that was not notified that its lock is lost.
+    async fn end_work(&self, held: &Held, seen: Vec<i64>) {
+        if self.gate().await && !self.sink.is_lost(held) {
+            self.sink.ends_work(self, held, seen);
+        }
+    }
+
+    /// Keeps the hold until its time is up or the load ends, extending it on the way. A stopped process does not notice that time passes.
+    async fn keep_until(&self, held: &Held, until: Instant) {
+        if held.asked.keep.is_zero() {
+            return;
+        }
+        let load = &self.shared.load;
+        let every = load.extend.filter(|every| !every.is_zero()).zip(load.lease);
+        let mut next = every.map(|(every, _)| Instant::now() + every);
+        loop {
+            let wake = next.map_or(until, |next| next.min(until));
+            self.unless_over(tokio::time::sleep_until(wake.into()))
+                .await;
+            if !self.running().await || Instant::now() >= until {
+                return;
+            }
+            if let (Some((every, lease)), Some(_)) = (every, next) {
+                let extended = !self.sink.is_lost(held) && self.extend(held, lease).await;
+                next = extended.then(|| Instant::now() + every);
+            }
+        }
+    }
+
+    /// Extends; false once the library says that the lock is not held: then it is not asked again.
+    async fn extend(&self, held: &Held, lease: Duration) -> bool {
+        let call = self.sink.extends(self, held, lease);
+        let end = self.client.extend(&held.grant, lease).await;
+        let kept = end != ReleaseEnd::NotHeld;
+        self.sink.extended(self, call, held, end);
+        kept
+    }
+}

@@ -1,0 +1,212 @@
+//! The sink that writes a client's steps into the history, and does its holders' work on what their locks protect.
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use results::history::{Acquire, Call, End, Entry};
+
+use super::way::Way;
+use super::{Protects, Record};
+use crate::load::{Asked, Held, Sink, Task};
+use crate::subject::{AcquireEnd, ReleaseEnd, is_shared};
+
+/// What one client writes down.
+pub(super) struct ClientHistory {
+    pub(super) record: Arc<Record>,
+    pub(super) name: String,
+    pub(super) incarnation: u32,
+    /// Grants that are held, and whether the library has said that they are lost.
+    held: Mutex<HashMap<String, bool>>,
+    pub(super) way: Way,
+}
+
+impl ClientHistory {
+    pub(super) fn new(record: &Arc<Record>, name: &str, incarnation: u32) -> Self {
+        ClientHistory {
+            record: Arc::clone(record),
+            name: name.to_owned(),
+            incarnation,
+            held: Mutex::default(),
+            way: Way::default(),
+        }
+    }
+
+    /// The name of a grant in the history: the subject's own is unique only within one process.
+    pub(super) fn grant(&self, own: &str) -> String {
+        match self.incarnation {
+            0 => format!("{}/{own}", self.name),
+            again => format!("{}.{again}/{own}", self.name),
+        }
+    }
+
+    /// From now on the tasks know that this grant is lost.
+    pub(super) fn lost(&self, own: &str) {
+        self.held().insert(own.to_owned(), true);
+    }
+
+    fn forget(&self, own: &str) {
+        self.held().remove(own);
+    }
+
+    fn held(&self) -> MutexGuard<'_, HashMap<String, bool>> {
+        self.held.lock().expect("no panic")
+    }
+
+    /// Writes down a call: its number.
+    pub(super) fn call(&self, call: Call) -> u64 {
+        let id = self.record.next_id.fetch_add(1, Ordering::Relaxed);
+        self.record.sink.record(Entry::Call { id, call });
+        id
+    }
+
+    pub(super) fn end(&self, id: u64, end: End) {
+        self.record.sink.record(Entry::End { id, end });
+    }
+}
+
+impl Sink for ClientHistory {
+    fn acquires(&self, task: &Task, asked: &Asked, _: Instant, _: Option<Instant>) -> u64 {
+        let load = &task.shared.load;
+        let mut names = asked.names(load);
+        let single = (names.len() == 1 && asked.kind != "multi").then(|| names.remove(0));
+        self.call(Call::Acquire(Acquire {
+            client: self.name.clone(),
+            owner: task.owner.clone(),
+            lock: single,
+            locks: (!names.is_empty()).then_some(names),
+            kind: asked.kind.clone(),
+            lease_ms: load.lease.map(ms),
+            wait_ms: load.wait.map(ms),
+            permits: asked.permits,
+        }))
+    }
+
+    fn acquired(&self, _task: &Task, call: u64, held: &Held) {
+        // The library may have said already that it is lost.
+        self.held().entry(held.grant.clone()).or_default();
+        let sink = &self.record.sink;
+        let end = End::Ok {
+            grant: Some(self.grant(&held.grant)),
+            token: held.token,
+            sent_ns: held.sent_at.map(|at| sink.ns(at)),
+            lease_ms: held.lease.map(ms),
+        };
+        self.end(call, end);
+        self.record.grants.send_modify(|grants| *grants += 1);
+    }
+
+    fn refused(&self, _task: &Task, call: u64, _called: Instant, end: AcquireEnd) -> Duration {
+        let end = match end {
+            AcquireEnd::Ok { .. } | AcquireEnd::Busy => End::Busy,
+            AcquireEnd::Failed(error) => End::Failed { error: Some(error) },
+            AcquireEnd::Unknown(error) => unknown(error),
+        };
+        self.end(call, end);
+        Duration::ZERO
+    }
+
+    fn releases(&self, _task: &Task, held: &Held, _sent: Instant) -> u64 {
+        let grant = self.grant(&held.grant);
+        self.call(Call::Release { grant })
+    }
+
+    fn released(&self, _task: &Task, call: u64, held: &Held, _sent: Instant, end: ReleaseEnd) {
+        self.end(call, ended(end));
+        self.forget(&held.grant);
+    }
+
+    fn abandoned(&self, _task: &Task, held: &Held, _at: Instant) {
+        self.forget(&held.grant);
+    }
+
+    fn extends(&self, _task: &Task, held: &Held, lease: Duration) -> u64 {
+        self.call(Call::Extend {
+            grant: self.grant(&held.grant),
+            lease_ms: ms(lease),
+            by: None,
+        })
+    }
+
+    fn extended(&self, _task: &Task, call: u64, held: &Held, end: ReleaseEnd) {
+        if end == ReleaseEnd::NotHeld {
+            self.lost(&held.grant);
+        }
+        self.end(call, ended(end));
+    }
+
+    fn is_lost(&self, held: &Held) -> bool {
+        self.held().get(&held.grant).copied().unwrap_or(false)
+    }
+
+    /// The counters as they were read when the hold began, in the order of the locks.
+    fn begins_work(&self, task: &Task, held: &Held) -> Vec<i64> {
+        let (load, resources) = (&task.shared.load, &self.record.resources);
+        match (load.protects, held.token) {
+            _ if is_shared(&held.asked.kind) => Vec::new(),
+            (Protects::Counter, _) => {
+                let locks = held.asked.names(load);
+                locks.iter().map(|lock| resources.read(lock)).collect()
+            }
+            (Protects::Register, Some(_)) => {
+                self.ends_work(task, held, Vec::new());
+                Vec::new()
+            }
+            (Protects::Register, None) | (Protects::None, _) => Vec::new(),
+        }
+    }
+
+    /// Writes; what a client's writes are late by, they arrive later, whatever has become of the hold until then.
+    fn ends_work(&self, task: &Task, held: &Held, seen: Vec<i64>) {
+        let protects = task.shared.load.protects;
+        if protects == Protects::None || is_shared(&held.asked.kind) {
+            return;
+        }
+        let record = Arc::clone(&self.record);
+        let locks = held.asked.names(&task.shared.load);
+        let (grant, token) = (self.grant(&held.grant), held.token);
+        self.way.send(&task.shared, move || {
+            let (resources, sink) = (&record.resources, record.sink.as_ref());
+            for (index, lock) in locks.iter().enumerate() {
+                match (protects, token) {
+                    (Protects::Counter, _) => {
+                        resources.write(lock, &grant, token, seen[index], sink);
+                    }
+                    (Protects::Register, Some(token)) => resources.show(lock, &grant, token, sink),
+                    (Protects::Register, None) | (Protects::None, _) => {}
+                }
+            }
+        });
+    }
+}
+
+fn unknown(error: String) -> End {
+    End::Unknown {
+        error: Some(error),
+        grant: None,
+    }
+}
+
+fn ended(end: ReleaseEnd) -> End {
+    match end {
+        ReleaseEnd::Ok => ok(),
+        ReleaseEnd::NotHeld => End::NotHeld,
+        ReleaseEnd::Failed(error) => End::Failed { error: Some(error) },
+        ReleaseEnd::Unknown(error) => unknown(error),
+    }
+}
+
+/// An `ok` that carries nothing.
+pub(super) fn ok() -> End {
+    End::Ok {
+        grant: None,
+        token: None,
+        sent_ns: None,
+        lease_ms: None,
+    }
+}
+
+pub(super) fn ms(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,349 @@
+//! The figures of a round: what tasks leave behind while they run, so that others can watch, judge and count it.
+
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{
+            AtomicU64,
+            Ordering::{Relaxed, SeqCst},
+        },
+    },
+    time::{Duration, Instant},
+};
+
+use hdrhistogram::Histogram;
+
+use super::{
+    ledger::{Turn, part_of},
+    record::{SHARDS, Samples, TaskState, add, add_coarse, histogram},
+    renewals::Renewals,
+};
+use crate::{
+    load::{Asked, Held, Shared, Sink, Task, Timed},
+    subject::{AcquireEnd, ReleaseEnd},
+    workload::{Asks, Rhythm},
+};
+
+/// Share of the lease that is not trusted, as in the contract's definition.
+const DRIFT: f64 = 0.01;
+/// How long a task keeps still after a failed acquire: a target that refuses is not to be stormed.
+const AFTER_ERROR: Duration = Duration::from_millis(20);
+/// A cycle that begins so much after it was due is late.
+const LATE_NS: u64 = 1_000_000;
+
+/// What an open loop offered within the window.
+pub(crate) struct Offered {
+    /// Cycles that were due.
+    pub(crate) due: u64,
+    /// From the due time to the pacer's waking.
+    pub(crate) lag: Histogram<u64>,
+}
+
+impl Default for Offered {
+    fn default() -> Self {
+        Offered {
+            due: 0,
+            lag: histogram(),
+        }
+    }
+}
+
+/// What the tasks of a round have done so far. Times are nanoseconds on the round's clock, never 0, so that 0 can mean none.
+pub(super) struct Figures {
+    asks: Asks,
+    lease: Option<Duration>,
+    /// Whether renewals are of interest.
+    listens: bool,
+    /// How many clients share the tasks.
+    pub(super) clients: u32,
+    base: Instant,
+    /// The window; `u64::MAX` until it is known.
+    from_ns: AtomicU64,
+    to_ns: AtomicU64,
+    pub(super) states: Vec<TaskState>,
+    pub(super) shards: Vec<Mutex<Samples>>,
+    pub(super) renewals: Renewals,
+    /// `None` in a closed loop.
+    offered: Option<Mutex<Offered>>,
+    /// Holds that last, and the most that ever did at once.
+    inside: AtomicU64,
+    most_inside: AtomicU64,
+}
+
+impl Figures {
+    pub(super) fn new(shared: &Shared, asks: Asks, clients: usize) -> Arc<Self> {
+        let load = &shared.load;
+        Arc::new(Figures {
+            asks,
+            lease: load.lease,
+            listens: load.workload.rhythm == Rhythm::Keep,
+            clients: u32::try_from(clients).unwrap_or(u32::MAX),
+            base: Instant::now(),
+            from_ns: AtomicU64::new(u64::MAX),
+            to_ns: AtomicU64::new(u64::MAX),
+            states: (0..load.tasks).map(|_| TaskState::default()).collect(),
+            shards: (0..SHARDS).map(|_| Mutex::new(Samples::new())).collect(),
+            renewals: Renewals::default(),
+            offered: load.pace.map(|_| Mutex::new(Offered::default())),
+            inside: AtomicU64::new(0),
+            most_inside: AtomicU64::new(0),
+        })
+    }
+
+    pub(super) fn now_ns(&self) -> u64 {
+        self.ns_at(Instant::now())
+    }
+
+    fn ns_at(&self, at: Instant) -> u64 {
+        let since = at.saturating_duration_since(self.base);
+        u64::try_from(since.as_nanos()).unwrap_or(u64::MAX - 1) + 1
+    }
+
+    pub(super) fn window(&self) -> (u64, u64) {
+        (self.from_ns.load(Relaxed), self.to_ns.load(Relaxed))
+    }
+
+    /// Says which moments count.
+    pub(super) fn set_window(&self, from_ns: u64, to_ns: u64) {
+        self.to_ns.store(to_ns, SeqCst);
+        self.from_ns.store(from_ns, SeqCst);
+    }
+
+    pub(super) fn within(&self, t_ns: u64) -> bool {
+        let (from, to) = self.window();
+        from <= t_ns && t_ns < to
+    }
+
+    /// The part of a call that lies in the window.
+    pub(super) fn inside(&self, from_ns: u64, to_ns: u64) -> u64 {
+        let (from, to) = self.window();
+        to_ns.min(to).saturating_sub(from_ns.max(from))
+    }
+
+    /// The most holds that lasted at once; `None` where a lock has one holder.
+    pub(super) fn most_inside(&self) -> Option<u64> {
+        (self.asks != Asks::One).then(|| self.most_inside.load(Relaxed))
+    }
+
+    pub(super) fn total_cycles(&self) -> u64 {
+        self.states.iter().map(|s| s.cycles.load(Relaxed)).sum()
+    }
+
+    pub(super) fn first_error(&self) -> Option<String> {
+        let mut shards = self.shards.iter();
+        shards.find_map(|shard| shard.lock().expect("no panic").first_error.clone())
+    }
+
+    /// What was offered; the round is over. `None` in a closed loop.
+    pub(super) fn take_offered(&self) -> Option<Offered> {
+        let offered = self.offered.as_ref()?;
+        Some(std::mem::take(&mut *offered.lock().expect("no panic")))
+    }
+
+    fn samples(&self, task: u32) -> MutexGuard<'_, Samples> {
+        self.shards[task as usize % SHARDS]
+            .lock()
+            .expect("no panic")
+    }
+
+    fn state(&self, task: &Task) -> &TaskState {
+        &self.states[task.number as usize]
+    }
+
+    fn is_read(&self, asked: &Asked) -> bool {
+        matches!(self.asks, Asks::Sides { .. }) && asked.kind == "read"
+    }
+
+    /// When the contract of a hold ends; a renewed one does not by itself.
+    fn contract_end_ns(&self, held: &Held) -> u64 {
+        let Some(lease) = held.lease.or(self.lease) else {
+            return u64::MAX;
+        };
+        let sent_ns = self.ns_at(held.sent_at.unwrap_or(held.called));
+        let trusted = lease.mul_f64(1.0 - DRIFT);
+        sent_ns.saturating_add(u64::try_from(trusted.as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// Counts a cycle of a task.
+    pub(super) fn cycle_done(&self, number: u32, t_ns: u64) {
+        let state = &self.states[number as usize];
+        state.cycles.fetch_add(1, Relaxed);
+        let (from, to) = self.window();
+        if (from..to).contains(&t_ns) {
+            state.in_window.fetch_add(1, Relaxed);
+            self.samples(number).cycles_per_part[part_of(t_ns, from, to)] += 1;
+        }
+    }
+
+    /// Writes down that a hold is over, however it ended.
+    fn over(&self, task: &Task, held: &Held, release_ns: u64, freed_ns: u64) {
+        let state = self.state(task);
+        let contract_end_ns = self.contract_end_ns(held);
+        let turns = held.asked.locks().map(|lock| Turn {
+            granted_ns: self.ns_at(held.granted),
+            called_ns: self.ns_at(held.called),
+            release_ns,
+            freed_ns,
+            to_ns: release_ns.min(contract_end_ns),
+            lock,
+            task: task.number,
+            shared: self.is_read(&held.asked),
+        });
+        self.samples(task.number).turns.extend(turns);
+        if state.open.fetch_sub(1, Relaxed) == 1 {
+            state.holding_since.store(0, SeqCst);
+        }
+    }
+
+    fn left(&self) {
+        if self.asks != Asks::One {
+            self.inside.fetch_sub(1, Relaxed);
+        }
+    }
+}
+
+impl Sink for Figures {
+    fn acquires(&self, task: &Task, _asked: &Asked, called: Instant, due: Option<Instant>) -> u64 {
+        let (state, called_ns) = (self.state(task), self.ns_at(called));
+        state.calling_since.store(called_ns, SeqCst);
+        if self.within(called_ns) {
+            state.asked.store(1, Relaxed);
+        }
+        let due_ns = due.map(|due| self.ns_at(due));
+        if let Some(due_ns) = due_ns.filter(|due_ns| self.within(*due_ns)) {
+            let lag_ns = called_ns.saturating_sub(due_ns);
+            let mut samples = self.samples(task.number);
+            add(&mut samples.start_lag, lag_ns);
+            samples.late += u64::from(lag_ns > LATE_NS);
+        }
+        0
+    }
+
+    fn acquired(&self, task: &Task, _call: u64, held: &Held) {
+        let (called_ns, granted_ns) = (self.ns_at(held.called), self.ns_at(held.granted));
+        let state = self.state(task);
+        if state.open.fetch_add(1, Relaxed) == 0 {
+            state.holding_since.store(granted_ns, SeqCst);
+        }
+        if self.asks != Asks::One {
+            let inside = self.inside.fetch_add(1, Relaxed) + 1;
+            self.most_inside.fetch_max(inside, Relaxed);
+        }
+        state.calling_since.store(0, SeqCst);
+        if self.listens {
+            let client = task.number % self.clients;
+            self.renewals.granted(client, &held.grant, held.sent_at);
+        }
+        let (from, to) = self.window();
+        let mut samples = self.samples(task.number);
+        samples.in_calls_ns += self.inside(called_ns, granted_ns);
+        if !(from..to).contains(&granted_ns) {
+            return;
+        }
+        let service_ns = granted_ns - called_ns;
+        add(&mut samples.acquire, service_ns);
+        if matches!(self.asks, Asks::Sides { .. }) {
+            let side = match self.is_read(&held.asked) {
+                true => &mut samples.reads,
+                false => &mut samples.writes,
+            };
+            add(side, service_ns);
+        }
+        let mut response_ns = service_ns;
+        if let Some(due) = held.due {
+            response_ns = granted_ns.saturating_sub(self.ns_at(due));
+            add(&mut samples.response, response_ns);
+        }
+        let part = part_of(granted_ns, from, to);
+        add_coarse(&mut samples.acquire_per_part[part], response_ns);
+    }
+
+    fn refused(&self, task: &Task, _call: u64, called: Instant, end: AcquireEnd) -> Duration {
+        let (called_ns, ended_ns) = (self.ns_at(called), self.now_ns());
+        self.state(task).calling_since.store(0, SeqCst);
+        let mut samples = self.samples(task.number);
+        samples.in_calls_ns += self.inside(called_ns, ended_ns);
+        match end {
+            AcquireEnd::Busy => {
+                if self.within(ended_ns) {
+                    add(&mut samples.gave_up, ended_ns - called_ns);
+                }
+                return Duration::ZERO;
+            }
+            AcquireEnd::Failed(why) => samples.error("acquire", &why),
+            AcquireEnd::Unknown(why) => samples.unknown("acquire", &why),
+            AcquireEnd::Ok { .. } => return Duration::ZERO,
+        }
+        AFTER_ERROR
+    }
+
+    fn releases(&self, task: &Task, _held: &Held, sent: Instant) -> u64 {
+        self.left();
+        self.state(task)
+            .calling_since
+            .store(self.ns_at(sent), SeqCst);
+        0
+    }
+
+    fn released(&self, task: &Task, _call: u64, held: &Held, sent: Instant, end: ReleaseEnd) {
+        let (release_ns, freed_ns) = (self.ns_at(sent), self.now_ns());
+        self.state(task).calling_since.store(0, SeqCst);
+        let done = end == ReleaseEnd::Ok;
+        {
+            let mut samples = self.samples(task.number);
+            samples.in_calls_ns += self.inside(release_ns, freed_ns);
+            match end {
+                ReleaseEnd::Ok if self.within(freed_ns) => {
+                    add(&mut samples.release, freed_ns - release_ns);
+                }
+                ReleaseEnd::Ok => {}
+                ReleaseEnd::NotHeld => samples.error("release", "the lock was not held any more"),
+                ReleaseEnd::Failed(why) => samples.error("release", &why),
+                ReleaseEnd::Unknown(why) => samples.unknown("release", &why),
+            }
+        }
+        self.over(task, held, release_ns, freed_ns);
+        if done {
+            self.cycle_done(task.number, freed_ns);
+        }
+    }
+
+    fn abandoned(&self, task: &Task, held: &Held, at: Instant) {
+        let at_ns = self.ns_at(at);
+        self.over(task, held, at_ns, at_ns);
+    }
+
+    fn due(&self, at: Instant) {
+        let due_ns = self.ns_at(at);
+        if self.within(due_ns) {
+            let offered = self.offered.as_ref().expect("an open loop");
+            let mut offered = offered.lock().expect("no panic");
+            offered.due += 1;
+            add(&mut offered.lag, self.now_ns().saturating_sub(due_ns));
+        }
+    }
+
+    fn timed(&self, task: &Task, what: Timed, from: Instant, to: Instant) {
+        let (from_ns, to_ns) = (self.ns_at(from), self.ns_at(to));
+        // A wave counts by its beginning, all else by its end.
+        let counts = match what {
+            Timed::Wave => from_ns,
+            _ => to_ns,
+        };
+        if self.within(counts) {
+            let mut samples = self.samples(task.number);
+            let histogram = match what {
+                Timed::Connect => &mut samples.connect,
+                Timed::Recovery => &mut samples.recovery,
+                Timed::RecoveryLate => &mut samples.recovery_late,
+                Timed::Wave => &mut samples.wave,
+            };
+            add(histogram, to_ns.saturating_sub(from_ns));
+        }
+    }
+
+    fn not_connected(&self, task: &Task, why: &str) -> Duration {
+        self.samples(task.number).error("connect", why);
+        AFTER_ERROR
+    }
+}

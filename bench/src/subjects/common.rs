@@ -1,0 +1,139 @@
+//! What the subjects that live in this process have in common: names for grants, tries one after the other, and what they refuse.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use lock_core::TopologyKind;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use crate::{
+    links::Links,
+    subject::{ConnectTo, ReleaseEnd, SubjectError},
+};
+
+/// Lease of a renewed lock, where the caller names none.
+pub(super) const LEASE: Duration = Duration::from_secs(30);
+
+/// What a client holds, by the name of the grant.
+pub(super) struct Grants<T> {
+    next: AtomicU64,
+    held: Mutex<HashMap<String, T>>,
+}
+
+impl<T> Default for Grants<T> {
+    fn default() -> Self {
+        Grants {
+            next: AtomicU64::new(1),
+            held: Mutex::default(),
+        }
+    }
+}
+
+impl<T> Grants<T> {
+    /// The number of a grant to come; no other has it.
+    pub(super) fn number(&self) -> u64 {
+        self.next.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Keeps what is held under a number: the grant's name.
+    pub(super) fn keep(&self, number: u64, held: T) -> String {
+        let grant = format!("g{number}");
+        let mut all = self.held.lock().expect("no panic");
+        all.insert(grant.clone(), held);
+        grant
+    }
+
+    /// What is held under a grant now.
+    #[cfg(feature = "peers")]
+    pub(super) fn replace(&self, grant: &str, held: T) {
+        let mut all = self.held.lock().expect("no panic");
+        all.insert(grant.to_owned(), held);
+    }
+
+    /// What was held, which is held no more.
+    pub(super) fn take(&self, grant: &str) -> Result<T, ReleaseEnd> {
+        let held = self.held.lock().expect("no panic").remove(grant);
+        held.ok_or_else(|| no_grant(grant))
+    }
+}
+
+impl<T: Clone> Grants<T> {
+    pub(super) fn get(&self, grant: &str) -> Result<T, ReleaseEnd> {
+        let held = self.held.lock().expect("no panic").get(grant).cloned();
+        held.ok_or_else(|| no_grant(grant))
+    }
+}
+
+pub(super) fn no_grant(grant: &str) -> ReleaseEnd {
+    ReleaseEnd::Failed(format!("no grant `{grant}`, or it was given back already"))
+}
+
+/// A name that no other client has: two runs with one seed on one server must not take each other's keys for their own.
+pub(super) fn identity(client: &str) -> String {
+    let since_epoch = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
+    format!(
+        "{client}-{}-{:x}",
+        std::process::id(),
+        since_epoch.as_nanos()
+    )
+}
+
+/// Draws pauses, so that waiters do not march in step.
+pub(super) struct Jitter(Mutex<ChaCha8Rng>);
+
+impl Jitter {
+    pub(super) fn new(seed: u64) -> Self {
+        Jitter(Mutex::new(ChaCha8Rng::seed_from_u64(seed)))
+    }
+
+    /// A pause between two tries: 1 to 3 ms.
+    pub(super) fn pause(&self) -> Duration {
+        let mut random = self.0.lock().expect("no panic");
+        Duration::from_micros(random.random_range(1_000..3_000))
+    }
+
+    /// A pause of about this length.
+    pub(super) fn about(&self, pause: Duration) -> Duration {
+        let mut random = self.0.lock().expect("no panic");
+        pause.mul_f64(random.random_range(0.95..1.05))
+    }
+}
+
+/// Pauses before the next try; false if the wait would be over by then.
+pub(super) async fn try_again(called: Instant, wait: Option<Duration>, pause: Duration) -> bool {
+    if wait.is_some_and(|wait| called.elapsed() + pause > wait) {
+        return false;
+    }
+    tokio::time::sleep(pause).await;
+    true
+}
+
+/// Refuses what none of the locks made here by hand can do: another kind of target than it is for, and waiting for replicas.
+pub(super) fn refuse(
+    name: &str,
+    links: &Links,
+    masters: bool,
+    to: &ConnectTo,
+) -> Result<(), SubjectError> {
+    let refused = match (links.topology_kind() == TopologyKind::Masters, masters) {
+        (true, false) => format!(
+            "{name} lives in one deployment: it takes redis://, redis-sentinel:// and redis-cluster:// targets, not redlock://"
+        ),
+        (false, true) => {
+            format!("{name} takes several independent masters: a redlock:// target")
+        }
+        _ if !matches!(to.durability.as_str(), "" | "none") => format!(
+            "{name} does not wait for replicas: durability `{}` cannot be asked of it",
+            to.durability
+        ),
+        _ => return Ok(()),
+    };
+    Err(SubjectError::usage(refused))
+}
