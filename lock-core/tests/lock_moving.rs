@@ -85,6 +85,11 @@ fn is_given_back_on_the_way(kind: Option<Kind>) -> bool {
     !matches!(kind, Some(Kind::Fair | Kind::Queued))
 }
 
+/// Whether an owner may hold it twice, and gives one hold back on the way.
+fn nests(kind: Option<Kind>) -> bool {
+    is_given_back_on_the_way(kind) && !matches!(kind, Some(Kind::Plain | Kind::NonReentrant))
+}
+
 /// Whether a lock that nobody holds is taken by naming one key.
 fn is_taken_on_the_way(kind: Option<Kind>, owner: Option<Owner>) -> bool {
     match kind {
@@ -113,11 +118,20 @@ async fn in_the_middle_of_a_move_every_kind_is_lengthened_and_given_back() {
             let name = case.replace(['{', '}', '(', ')', ' '], "-");
             let lock = lock(&client, kind, &name);
             let guard = lock.acquire_with(minute(owner)).await.expect(&case);
+            let inner = match owner.is_some() && nests(kind) {
+                true => Some(lock.acquire_with(minute(owner)).await.expect(&case)),
+                false => None,
+            };
             let moves = Move::begin(&cluster, &name);
             if stage == Stage::Moved {
                 moves.keys();
             }
             guard.extend(Duration::from_secs(90)).await.expect(&case);
+            if let Some(inner) = inner {
+                inner.extend(Duration::from_secs(90)).await.expect(&case);
+                let released = inner.release().await.expect(&case);
+                assert_eq!(released, Released::StillHeld, "{case}");
+            }
             if is_given_back_on_the_way(kind) {
                 let released = guard.release().await.expect(&case);
                 assert_eq!(released, Released::Freed, "{case}");
@@ -131,6 +145,11 @@ async fn in_the_middle_of_a_move_every_kind_is_lengthened_and_given_back() {
                     assert_eq!(other.expect_err("held").kind(), ErrorKind::Busy, "{case}");
                     let released = guard.release().await.expect(&case);
                     assert_eq!(released, Released::Freed, "{case}");
+                    // One that finds its lock gone says so, and does not wait for the end of the move.
+                    let guard = lock.acquire_with(minute(owner)).await.expect(&case);
+                    assert!(lock.force_release().await.expect(&case), "{case}");
+                    let gone = guard.release().await.expect_err("taken away");
+                    assert_eq!(gone.kind(), ErrorKind::NotHeld, "{case}: {gone}");
                 }
                 moves.finish();
             } else {
