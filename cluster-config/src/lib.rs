@@ -55,6 +55,7 @@ mod state_dir;
 mod topology;
 mod toxiproxy;
 mod wire;
+mod words;
 
 pub use access::{Access, Dial};
 #[cfg(feature = "containers")]

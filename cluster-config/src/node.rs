@@ -4,42 +4,17 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use crate::access::Dial;
+use crate::words::words;
 
-/// The job of a node when it was started; failovers change who is master (see [`Deployment::roles`](crate::Deployment::roles)).
-#[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    Hash,
-    PartialOrd,
-    Ord,
-    serde::Serialize,
-    serde::Deserialize,
-    schemars::JsonSchema,
-)]
-#[serde(rename_all = "lowercase")]
-pub enum Role {
-    /// Accepts writes.
-    Master,
-    /// Copies a master.
-    Replica,
-    /// Watches masters and promotes replicas.
-    Sentinel,
-}
-
-impl Role {
-    /// Every role, in the order in which nodes are listed.
-    pub const ALL: [Role; 3] = [Role::Master, Role::Replica, Role::Sentinel];
-
-    /// The word used in files.
-    pub fn name(self) -> &'static str {
-        match self {
-            Role::Master => "master",
-            Role::Replica => "replica",
-            Role::Sentinel => "sentinel",
-        }
+words! {
+    /// The job of a node when it was started; failovers change who is master (see [`Deployment::roles`](crate::Deployment::roles)).
+    pub enum Role {
+        /// Accepts writes.
+        Master = "master",
+        /// Copies a master.
+        Replica = "replica",
+        /// Watches masters and promotes replicas.
+        Sentinel = "sentinel",
     }
 }
 

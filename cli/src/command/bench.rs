@@ -30,7 +30,7 @@ pub(crate) struct Options {
     #[arg(long, conflicts_with = "topology", value_name = "URL")]
     pub(super) target: Option<String>,
     /// Topologies to start: single, sentinel, cluster, masters [default: single]
-    #[arg(long, value_delimiter = ',', value_parser = super::topology_kind, value_name = "T[,T]")]
+    #[arg(long, value_delimiter = ',', value_name = "T[,T]")]
     pub(super) topology: Vec<TopologyKind>,
     /// Locks under test; one named twice is an A/A pair [default: our lock and SET NX PX, or redlock on independent masters]
     #[arg(long, value_name = "S[,S]")]

@@ -74,9 +74,3 @@ pub(crate) fn run(cli: Cli, terminal: &Terminal) -> anyhow::Result<u8> {
     runtime.shutdown_background();
     code
 }
-
-/// A topology by name, with the known ones in the error.
-pub(crate) fn topology_kind(text: &str) -> Result<cluster_config::TopologyKind, String> {
-    text.parse()
-        .map_err(|error: cluster_config::ClusterError| error.to_string())
-}

@@ -43,7 +43,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "KEY=VALUE", value_parser = config_line)]
     config: Vec<(String, String)>,
     /// What servers write to their disks: none, aof-everysec, aof-always or rdb [default: none]
-    #[arg(long, value_name = "WHAT", value_parser = persistence)]
+    #[arg(long, value_name = "WHAT")]
     persistence: Option<Persistence>,
     /// Masters refuse writes with fewer replicas in sight (sentinel, cluster, masters)
     #[arg(long, value_name = "N")]
@@ -70,27 +70,10 @@ fn config_line(text: &str) -> Result<(String, String), String> {
     }
 }
 
-fn persistence(text: &str) -> Result<Persistence, String> {
-    let known = Persistence::ALL
-        .into_iter()
-        .find(|known| known.name() == text);
-    known.ok_or_else(|| {
-        let names = Persistence::ALL.map(Persistence::name);
-        format!(
-            "`{text}` is not among {}{}",
-            names.join(", "),
-            results::nearest::nearest(text, names.into_iter())
-        )
-    })
-}
-
 /// The topology of that name or in that file.
 fn named(word: &str) -> anyhow::Result<Topology> {
     let kinds = || TopologyKind::ALL.into_iter().map(TopologyKind::name);
-    if let Some(kind) = TopologyKind::ALL
-        .into_iter()
-        .find(|kind| kind.name() == word)
-    {
+    if let Ok(kind) = word.parse() {
         return Ok(Topology::of(kind));
     }
     if word.ends_with(".toml") || word.contains('/') || std::path::Path::new(word).is_file() {

@@ -5,12 +5,12 @@ use std::ops::Range;
 
 use toml::de::{DeTable, DeValue};
 
+use super::kind::Count;
 use super::validate::At;
-use super::{
-    ContainerNetwork, NodeSpec, Persistence, ProvisionerKind, Secret, Topology, TopologyKind, User,
-};
+use super::{NodeSpec, ProvisionerKind, Secret, Topology, TopologyKind, User};
 use crate::Role;
-use crate::input::{FileErrors, Problems, Section, nearest, one_of, shown};
+use crate::input::{FileErrors, Problems, Section, one_of, shown};
+use crate::words::Word;
 
 /// What `[topology]` may hold.
 pub const TOPOLOGY_KEYS: [&str; 16] = [
@@ -93,13 +93,13 @@ pub fn parse_topology(section: Section<'_>) -> Option<Topology> {
     let kind = kind(section);
     let config = config(section.table("config", "config = { … }"));
     let server = section.text("server");
-    let persistence = section.word("persistence", persistence);
+    let persistence = choice(section, "persistence");
     let min_replicas_to_write = section.count("min-replicas-to-write", 0, 99);
     let tls = section.truth("tls");
     let acl = section.truth("acl");
-    let provisioner = section.word("provisioner", provisioner);
+    let provisioner = choice::<ProvisionerKind>(section, "provisioner");
     let image = section.text("image");
-    let network = section.word("container-network", container_network);
+    let network = choice(section, "container-network");
     let user_sections = section.tables("users", "[[topology.users]]");
     let users: Vec<User> = user_sections.iter().map(|user| self::user(*user)).collect();
     let node_sections = section.tables("nodes", "[[topology.nodes]]");
@@ -136,59 +136,28 @@ pub fn parse_topology(section: Section<'_>) -> Option<Topology> {
 }
 
 fn kind(section: Section<'_>) -> Option<TopologyKind> {
-    let kinds = || TopologyKind::ALL.into_iter().map(TopologyKind::name);
     if section.get("kind").is_none() {
         section.problems.add(
             section.start..section.start,
-            format!("[topology] needs `kind`: {}", one_of(kinds())),
+            format!(
+                "[topology] needs `kind`: {}",
+                one_of(TopologyKind::ALL.map(TopologyKind::name))
+            ),
         );
     }
-    section.word("kind", |word| {
-        TopologyKind::ALL
-            .into_iter()
-            .find(|kind| kind.name() == word)
-            .ok_or_else(|| format!("{}{}", one_of(kinds()), nearest(word, kinds())))
-    })
+    choice(section, "kind")
 }
 
-fn provisioner(word: &str) -> Result<ProvisionerKind, String> {
-    let names = || ProvisionerKind::ALL.into_iter().map(ProvisionerKind::name);
-    ProvisionerKind::ALL
-        .into_iter()
-        .find(|known| known.name() == word)
-        .ok_or_else(|| format!("{}{}", one_of(names()), nearest(word, names())))
-}
-
-fn container_network(word: &str) -> Result<ContainerNetwork, String> {
-    let names = || {
-        ContainerNetwork::ALL
-            .into_iter()
-            .map(ContainerNetwork::name)
-    };
-    ContainerNetwork::ALL
-        .into_iter()
-        .find(|known| known.name() == word)
-        .ok_or_else(|| format!("{}{}", one_of(names()), nearest(word, names())))
-}
-
-fn persistence(word: &str) -> Result<Persistence, String> {
-    let names = || Persistence::ALL.into_iter().map(Persistence::name);
-    Persistence::ALL
-        .into_iter()
-        .find(|known| known.name() == word)
-        .ok_or_else(|| format!("{}{}", one_of(names()), nearest(word, names())))
+/// The word under a key.
+fn choice<W: Word>(section: Section<'_>, key: &str) -> Option<W> {
+    section.word(key, W::of_word)
 }
 
 /// Counts that are given; where one is not, as many as nodes are described, if any are.
 fn counts(section: Section<'_>, topology: &mut Topology) {
-    let applies: &[(&str, Role)] = match topology.kind {
-        TopologyKind::Single => &[],
-        TopologyKind::Sentinel => &[("replicas", Role::Replica), ("sentinels", Role::Sentinel)],
-        TopologyKind::Cluster => &[("shards", Role::Master), ("replicas", Role::Replica)],
-        TopologyKind::Masters => &[("masters", Role::Master), ("replicas", Role::Replica)],
-    };
+    let applies = topology.kind.counts();
     for key in ["replicas", "masters", "shards", "sentinels"] {
-        if !applies.iter().any(|(known, _)| *known == key)
+        if !applies.iter().any(|known| known.key == key)
             && section.count(key, 0, 99).is_some_and(|count| count != 0)
         {
             section.problems.add(
@@ -197,24 +166,17 @@ fn counts(section: Section<'_>, topology: &mut Topology) {
             );
         }
     }
-    for (key, role) in applies {
+    for Count { key, role, .. } in applies {
         let described = topology.nodes.iter().filter(|node| node.role == *role);
         let described = u32::try_from(described.count()).unwrap_or(u32::MAX);
         // The count is per master; masters come first.
-        let masters = match (topology.kind, role) {
-            (TopologyKind::Cluster, Role::Replica) => topology.shards.max(1),
-            (TopologyKind::Masters, Role::Replica) => topology.masters.max(1),
+        let masters = match role {
+            Role::Replica => topology.count(Role::Master).max(1),
             _ => 1,
         };
         let implied = (described > 0).then(|| described.div_ceil(masters));
-        let Some(count) = section.count(key, 0, 99).or(implied) else {
-            continue;
-        };
-        match *key {
-            "replicas" => topology.replicas = count,
-            "masters" => topology.masters = count,
-            "shards" => topology.shards = count,
-            _ => topology.sentinels = count,
+        if let Some(count) = section.count(key, 0, 99).or(implied) {
+            *topology.number_mut(key) = count;
         }
     }
 }
@@ -247,15 +209,8 @@ fn user(section: Section<'_>) -> User {
 
 fn node(section: Section<'_>) -> NodeSpec {
     section.allow(&NODE_KEYS);
-    let roles = || Role::ALL.into_iter().map(Role::name);
-    let role = section.word("role", |word| {
-        Role::ALL
-            .into_iter()
-            .find(|role| role.name() == word)
-            .ok_or_else(|| format!("{}{}", one_of(roles()), nearest(word, roles())))
-    });
     NodeSpec {
-        role: role.unwrap_or(Role::Master),
+        role: choice(section, "role").unwrap_or(Role::Master),
         name: section.text("name").map(str::to_owned),
         config: config(section.table("config", "config = { … }")),
     }

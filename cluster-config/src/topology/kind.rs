@@ -1,52 +1,68 @@
-//! Names the shapes that a deployment can have.
+//! The shapes that a deployment can have.
 
-use std::fmt;
-use std::str::FromStr;
+use std::ops::RangeInclusive;
 
-use crate::ClusterError;
+use crate::Role;
+use crate::words::words;
 
-/// The shape of a deployment.
-#[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    Hash,
-    PartialOrd,
-    Ord,
-    serde::Serialize,
-    serde::Deserialize,
-    schemars::JsonSchema,
-)]
-#[serde(rename_all = "lowercase")]
-pub enum TopologyKind {
-    /// One server.
-    Single,
-    /// A master, replicas, sentinels.
-    Sentinel,
-    /// Masters with slots, and their replicas.
-    Cluster,
-    /// Independent masters.
-    Masters,
+words! {
+    /// The shape of a deployment.
+    pub enum TopologyKind {
+        /// One server.
+        Single = "single",
+        /// A master, replicas, sentinels.
+        Sentinel = "sentinel",
+        /// Masters with slots, and their replicas.
+        Cluster = "cluster",
+        /// Independent masters.
+        Masters = "masters",
+    }
+}
+
+/// A number of nodes that a kind lets choose.
+pub(super) struct Count {
+    /// Its key in a file.
+    pub(super) key: &'static str,
+    /// Nodes of which role it counts.
+    pub(super) role: Role,
+    pub(super) allowed: RangeInclusive<u32>,
 }
 
 impl TopologyKind {
-    /// Every kind, in the order in which they are listed to people.
-    pub const ALL: [TopologyKind; 4] = [
-        TopologyKind::Single,
-        TopologyKind::Sentinel,
-        TopologyKind::Cluster,
-        TopologyKind::Masters,
-    ];
-
-    /// The word used in commands and files.
-    pub fn name(self) -> &'static str {
+    /// The numbers that it lets choose; another has no meaning for it.
+    pub(super) fn counts(self) -> &'static [Count] {
+        const MASTERS: RangeInclusive<u32> = 1..=9;
+        const REPLICAS: Count = Count {
+            key: "replicas",
+            role: Role::Replica,
+            allowed: 0..=5,
+        };
         match self {
-            TopologyKind::Single => "single",
-            TopologyKind::Sentinel => "sentinel",
-            TopologyKind::Cluster => "cluster",
-            TopologyKind::Masters => "masters",
+            TopologyKind::Single => &[],
+            TopologyKind::Sentinel => &[
+                REPLICAS,
+                Count {
+                    key: "sentinels",
+                    role: Role::Sentinel,
+                    allowed: 1..=7,
+                },
+            ],
+            TopologyKind::Cluster => &[
+                Count {
+                    key: "shards",
+                    role: Role::Master,
+                    allowed: MASTERS,
+                },
+                REPLICAS,
+            ],
+            TopologyKind::Masters => &[
+                Count {
+                    key: "masters",
+                    role: Role::Master,
+                    allowed: MASTERS,
+                },
+                REPLICAS,
+            ],
         }
     }
 
@@ -62,25 +78,5 @@ impl TopologyKind {
                 "independent masters, as Redlock wants them: without replicas unless they are asked for"
             }
         }
-    }
-}
-
-impl fmt::Display for TopologyKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for TopologyKind {
-    type Err = ClusterError;
-
-    fn from_str(word: &str) -> Result<Self, ClusterError> {
-        TopologyKind::ALL
-            .into_iter()
-            .find(|kind| kind.name() == word)
-            .ok_or_else(|| {
-                let known = TopologyKind::ALL.map(TopologyKind::name).join(", ");
-                ClusterError::new(format!("{word:?} is no topology; there are {known}"))
-            })
     }
 }

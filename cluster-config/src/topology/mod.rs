@@ -133,6 +133,25 @@ impl Topology {
         }
     }
 
+    /// The number of nodes under this key.
+    fn number(&self, key: &str) -> u32 {
+        match key {
+            "replicas" => self.replicas,
+            "masters" => self.masters,
+            "shards" => self.shards,
+            _ => self.sentinels,
+        }
+    }
+
+    fn number_mut(&mut self, key: &str) -> &mut u32 {
+        match key {
+            "replicas" => &mut self.replicas,
+            "masters" => &mut self.masters,
+            "shards" => &mut self.shards,
+            _ => &mut self.sentinels,
+        }
+    }
+
     /// Data nodes: everything but sentinels.
     pub fn data_nodes(&self) -> u32 {
         match self.kind {

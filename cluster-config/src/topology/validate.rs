@@ -1,8 +1,8 @@
 //! Everything that is wrong with a topology, each with the place where it was said.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::RangeInclusive;
 
+use super::kind::Count;
 use super::{Persistence, Topology, TopologyKind, directive, node, user};
 use crate::{ClusterError, Role};
 
@@ -55,34 +55,21 @@ impl Topology {
 
     fn counts(&self, wrong: &mut Vec<(At, String)>) {
         let start = wrong.len();
-        let mut count = |word: &'static str, found: u32, allowed: RangeInclusive<u32>| {
+        for Count { key, allowed, .. } in self.kind.counts() {
+            let found = self.number(key);
             if !allowed.contains(&found) {
-                let (low, high) = (allowed.start(), allowed.end());
                 let message = format!(
-                    "{word} = {found} in a {} topology: allowed are {low} to {high}",
-                    self.kind
+                    "{key} = {found} in a {} topology: allowed are {} to {}",
+                    self.kind,
+                    allowed.start(),
+                    allowed.end()
                 );
-                wrong.push((At::Key(word), message));
-            }
-        };
-        match self.kind {
-            TopologyKind::Single => {}
-            TopologyKind::Sentinel => {
-                count("replicas", self.replicas, 0..=5);
-                count("sentinels", self.sentinels, 1..=7);
-            }
-            TopologyKind::Cluster => {
-                count("replicas", self.replicas, 0..=5);
-                count("shards", self.shards, 1..=9);
-            }
-            TopologyKind::Masters => {
-                count("replicas", self.replicas, 0..=5);
-                count("masters", self.masters, 1..=9);
+                wrong.push((At::Key(key), message));
             }
         }
         let replicas = match self.kind {
             TopologyKind::Single => 0,
-            TopologyKind::Sentinel | TopologyKind::Cluster | TopologyKind::Masters => self.replicas,
+            _ => self.replicas,
         };
         if wrong.len() == start && self.min_replicas_to_write > replicas {
             wrong.push((
