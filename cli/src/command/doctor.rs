@@ -139,7 +139,7 @@ async fn engine() -> Finding {
         state: "optional",
         found: "not asked for".to_owned(),
         remedy: Some(
-            "optional: this locklab was built without the feature `containers`".to_owned(),
+            "optional: this locklab was built without containers; `cargo build --release -p cli` builds it with them".to_owned(),
         ),
     }
 }

@@ -12,34 +12,15 @@ use crate::exit;
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct ProvisionerArgs {
     /// What servers run in: process or container [default: process]
-    #[arg(long, value_name = "P", value_parser = kind)]
+    #[arg(long, value_name = "P")]
     provisioner: Option<ProvisionerKind>,
     /// The containers' image, e.g. redis:7.4 [default: redis:8 or valkey/valkey:8 where a registry answers, else one that is
     /// built from the installed server]
     #[arg(long, value_name = "IMAGE")]
     image: Option<String>,
     /// How containers are reached: host or published [default: host where the engine shares this machine's network]
-    #[arg(long, value_name = "N", value_parser = network)]
+    #[arg(long, value_name = "N")]
     container_network: Option<ContainerNetwork>,
-}
-
-fn kind(word: &str) -> Result<ProvisionerKind, String> {
-    let known = ProvisionerKind::ALL
-        .into_iter()
-        .find(|known| known.name() == word);
-    known.ok_or_else(|| unknown(word, &ProvisionerKind::ALL.map(ProvisionerKind::name)))
-}
-
-fn network(word: &str) -> Result<ContainerNetwork, String> {
-    let known = ContainerNetwork::ALL
-        .into_iter()
-        .find(|known| known.name() == word);
-    known.ok_or_else(|| unknown(word, &ContainerNetwork::ALL.map(ContainerNetwork::name)))
-}
-
-fn unknown(word: &str, known: &[&'static str]) -> String {
-    let nearest = results::nearest::nearest(word, known.iter().copied());
-    format!("`{word}` is not among {}{nearest}", known.join(", "))
 }
 
 impl ProvisionerArgs {
@@ -62,7 +43,7 @@ pub(crate) fn of(topology: &Topology) -> anyhow::Result<Arc<dyn Provisioner>> {
         ProvisionerKind::Container => Ok(Arc::new(cluster_config::Container)),
         #[cfg(not(feature = "containers"))]
         ProvisionerKind::Container => Err(exit::missing(
-            "this locklab was built without containers; build it with: cargo build -p cli --features containers",
+            "this locklab was built without containers, as `make quickstart` builds it; build it with them: cargo build --release -p cli",
         )),
     }
 }
