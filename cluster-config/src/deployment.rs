@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::isolate::{PacketGuard, isolation};
-use crate::layout::{Layout, MASTER_NAME, PlannedNode};
+use crate::layout::{Layout, PlannedNode};
 use crate::ports::PortLock;
 use crate::probe::{self, Prober};
 use crate::process::fleet::{Fleet, lose_data};
@@ -42,10 +42,7 @@ pub struct Deployment {
 }
 
 impl Deployment {
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "one caller, and each part is a different type"
-    )]
+    #[expect(clippy::too_many_arguments, reason = "each part is a different type")]
     pub(crate) fn new(
         topology: Topology,
         id: String,
@@ -53,8 +50,8 @@ impl Deployment {
         dir: PathBuf,
         server_version: String,
         fleet: Fleet,
-        proxies: Option<Proxies>,
-        ports: PortLock,
+        (proxies, ports): (Option<Proxies>, Option<PortLock>),
+        prober: Prober,
     ) -> Deployment {
         Deployment {
             topology,
@@ -64,32 +61,7 @@ impl Deployment {
             dir,
             nodes: layout.nodes.iter().map(node).collect(),
             server_version,
-            prober: Prober::new(MASTER_NAME, "locklab:"),
-            fleet,
-            proxies,
-            _ports: Some(ports),
-        }
-    }
-
-    /// Servers that somebody else runs. Every key that is written from here begins with `prefix`.
-    pub(crate) fn external(
-        topology: Topology,
-        layout: Layout,
-        dir: PathBuf,
-        fleet: Fleet,
-        (proxies, ports): (Option<Proxies>, Option<PortLock>),
-        (master_name, prefix): (&str, &str),
-        server_version: String,
-    ) -> Deployment {
-        Deployment {
-            topology,
-            id: "external".to_owned(),
-            url: layout.url,
-            shown_url: layout.shown_url,
-            dir,
-            nodes: layout.nodes.iter().map(node).collect(),
-            server_version,
-            prober: Prober::new(master_name, prefix),
+            prober,
             fleet,
             proxies,
             _ports: ports,

@@ -402,29 +402,31 @@ mod tests {
     use super::*;
 
     fn plan(kind: TopologyKind, links: Links) -> Layout {
-        Layout::plan(
-            &Topology::of(kind),
-            links,
-            17000,
-            Path::new("/tmp/lab"),
-            Path::new("/tmp/lab/nodes"),
-            &Access::of(&Topology::of(kind)),
-        )
+        planned(kind, links, "/tmp/lab", |_| {})
+    }
+
+    fn special(kind: TopologyKind, change: impl FnOnce(&mut Topology)) -> Layout {
+        planned(kind, Links::Direct, "/tmp/lab", change)
+    }
+
+    fn planned(
+        kind: TopologyKind,
+        links: Links,
+        dir: &str,
+        change: impl FnOnce(&mut Topology),
+    ) -> Layout {
+        let mut topology = Topology::of(kind);
+        change(&mut topology);
+        topology.validate().unwrap();
+        let (dir, access) = (Path::new(dir), Access::of(&topology));
+        Layout::plan(&topology, links, 17000, dir, &dir.join("nodes"), &access)
     }
 
     #[test]
     fn independent_masters_may_have_replicas_which_clients_do_not_know() {
-        let mut topology = Topology::of(TopologyKind::Masters);
-        (topology.masters, topology.replicas) = (3, 1);
-        topology.validate().unwrap();
-        let layout = Layout::plan(
-            &topology,
-            Links::Direct,
-            17000,
-            Path::new("/tmp/lab"),
-            Path::new("/tmp/lab/nodes"),
-            &Access::of(&topology),
-        );
+        let layout = special(TopologyKind::Masters, |topology| {
+            (topology.masters, topology.replicas) = (3, 1);
+        });
         let copies: Vec<Option<usize>> = layout.nodes.iter().map(|node| node.master).collect();
         assert_eq!(copies, [None, None, None, Some(0), Some(1), Some(2)]);
         assert_eq!(
@@ -492,38 +494,15 @@ mod tests {
 
     #[test]
     fn own_lines_come_last_and_stay_away_from_sentinels() {
-        let mut topology = Topology::of(TopologyKind::Sentinel);
-        topology.config.insert("appendonly".into(), "yes".into());
-        let layout = Layout::plan(
-            &topology,
-            Links::Direct,
-            17000,
-            Path::new("/tmp/lab"),
-            Path::new("/tmp/lab/nodes"),
-            &Access::of(&topology),
-        );
+        let layout = special(TopologyKind::Sentinel, |topology| {
+            topology.config.insert("appendonly".into(), "yes".into());
+        });
         let data = &layout.nodes[0].conf;
         assert!(
             data.rfind("appendonly yes") > data.rfind("appendonly no"),
             "{data}"
         );
         assert!(!layout.nodes[5].conf.contains("appendonly"));
-    }
-
-    fn special(kind: TopologyKind, change: impl FnOnce(&mut Topology)) -> Layout {
-        let mut topology = Topology::of(kind);
-        change(&mut topology);
-        topology.validate().unwrap();
-        let dir = Path::new("/tmp/lab");
-        let access = Access::of(&topology);
-        Layout::plan(
-            &topology,
-            Links::Direct,
-            17000,
-            dir,
-            &dir.join("nodes"),
-            &access,
-        )
     }
 
     #[test]
@@ -601,14 +580,8 @@ mod tests {
 
     #[test]
     fn a_directory_with_blanks_is_quoted() {
-        let layout = Layout::plan(
-            &Topology::of(TopologyKind::Single),
-            Links::Direct,
-            17000,
-            Path::new("/tmp/my \"lab\""),
-            Path::new("/tmp/my \"lab\"/nodes"),
-            &Access::of(&Topology::of(TopologyKind::Single)),
-        );
+        let dir = "/tmp/my \"lab\"";
+        let layout = planned(TopologyKind::Single, Links::Direct, dir, |_| {});
         assert!(
             layout.nodes[0]
                 .conf

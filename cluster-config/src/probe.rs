@@ -7,10 +7,12 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use futures_util::stream::{FuturesUnordered, StreamExt};
+use redis::Value;
 use redis::aio::MultiplexedConnection;
 
 use crate::access::Dial;
 use crate::slot::probe_key;
+use crate::wire::Failure;
 use crate::{Node, Role, TopologyKind, wire};
 
 /// Connections kept between probes, and the node that took the last write.
@@ -21,16 +23,6 @@ pub(crate) struct Prober {
     prefix: String,
     connections: Mutex<BTreeMap<SocketAddr, MultiplexedConnection>>,
     last_writer: Mutex<Option<String>>,
-}
-
-/// What a write met.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Write {
-    Done,
-    /// The server answered and refused: not a master, not this slot, out of memory.
-    Refused,
-    /// Nobody answered.
-    Silent,
 }
 
 impl Prober {
@@ -55,7 +47,7 @@ impl Prober {
         let key = probe_key(&self.prefix, lock);
         let attempt = async {
             match kind {
-                TopologyKind::Single => self.write(&nodes[0], &key, timeout).await == Write::Done,
+                TopologyKind::Single => self.write(&nodes[0], &key, timeout).await.is_ok(),
                 TopologyKind::Masters => self.majority(nodes, &key, timeout).await,
                 TopologyKind::Sentinel => self.sentinels_master(nodes, &key, timeout).await,
                 TopologyKind::Cluster => self.slot_owner(nodes, &key, timeout).await,
@@ -73,7 +65,7 @@ impl Prober {
             .collect();
         let mut done = 0;
         while let Some(write) = writes.next().await {
-            done += usize::from(write == Write::Done);
+            done += usize::from(write.is_ok());
             if done > nodes.len() / 2 {
                 return true;
             }
@@ -84,7 +76,7 @@ impl Prober {
     /// Writes where most sentinels send clients. An isolated old master that still takes writes does not count.
     async fn sentinels_master(&self, nodes: &[Node], key: &str, timeout: Duration) -> bool {
         match self.voted_master(nodes, timeout / 2).await {
-            Some(master) => self.write(master, key, timeout).await == Write::Done,
+            Some(master) => self.write(master, key, timeout).await.is_ok(),
             // With all sentinels gone clients have only the master they know.
             None => self.anyone(nodes, key, timeout).await,
         }
@@ -119,7 +111,7 @@ impl Prober {
     async fn slot_owner(&self, nodes: &[Node], key: &str, timeout: Duration) -> bool {
         let last = self.last_writer.lock().unwrap().clone();
         if let Some(last) = last.and_then(|last| nodes.iter().find(|node| node.name == last))
-            && self.write(last, key, timeout / 2).await == Write::Done
+            && self.write(last, key, timeout / 2).await.is_ok()
         {
             return true;
         }
@@ -133,7 +125,7 @@ impl Prober {
             .map(|node| async move { (node, self.write(node, key, timeout).await) })
             .collect();
         while let Some((node, write)) = writes.next().await {
-            if write == Write::Done {
+            if write.is_ok() {
                 *self.last_writer.lock().unwrap() = Some(node.name.clone());
                 return true;
             }
@@ -142,40 +134,32 @@ impl Prober {
     }
 
     /// One write; a kept connection that turns out to be dead is replaced once.
-    async fn write(&self, node: &Node, key: &str, timeout: Duration) -> Write {
+    async fn write(&self, node: &Node, key: &str, timeout: Duration) -> Result<Value, Failure> {
         let started = Instant::now();
-        let write = self.write_once(node, key, timeout).await;
+        let set = ["SET", key, "1", "PX", "1000"];
+        let write = self.send(&node.dial, set, timeout).await;
         match timeout.checked_sub(started.elapsed()) {
-            Some(left) if write == Write::Silent && !left.is_zero() => {
-                self.write_once(node, key, left).await
+            Some(left)
+                if !left.is_zero() && !matches!(write, Ok(_) | Err(Failure::Answered(_))) =>
+            {
+                self.send(&node.dial, set, left).await
             }
             _ => write,
         }
     }
 
-    async fn write_once(&self, node: &Node, key: &str, timeout: Duration) -> Write {
-        match self
-            .send(&node.dial, ["SET", key, "1", "PX", "1000"], timeout)
-            .await
-        {
-            Ok(_) => Write::Done,
-            Err(refused) if refused => Write::Refused,
-            Err(_) => Write::Silent,
-        }
-    }
-
-    /// Sends over the kept connection to a node. The error says whether the server answered at all.
+    /// Sends over the kept connection to a node.
     async fn send<const N: usize>(
         &self,
         dial: &Dial,
         args: [&str; N],
         timeout: Duration,
-    ) -> Result<redis::Value, bool> {
+    ) -> Result<Value, Failure> {
         let kept = self.connections.lock().unwrap().get(&dial.address).cloned();
         let mut connection = match kept {
             Some(connection) => connection,
             None => {
-                let opened = wire::connect(dial, timeout).await.map_err(|_| false)?;
+                let opened = wire::connect(dial, timeout).await?;
                 self.connections
                     .lock()
                     .unwrap()
@@ -183,16 +167,11 @@ impl Prober {
                 opened
             }
         };
-        match wire::send(&mut connection, &args, timeout).await {
-            Ok(value) => Ok(value),
-            Err(failure) => {
-                let answered = matches!(failure, wire::Failure::Answered(_));
-                if !answered {
-                    self.connections.lock().unwrap().remove(&dial.address);
-                }
-                Err(answered)
-            }
+        let answer = wire::send(&mut connection, &args, timeout).await;
+        if !matches!(answer, Ok(_) | Err(Failure::Answered(_))) {
+            self.connections.lock().unwrap().remove(&dial.address);
         }
+        answer
     }
 }
 

@@ -36,9 +36,6 @@ pub(crate) trait Runner: Debug + Send + Sync {
         )))
     }
 
-    /// From now on the servers outlive this value and this process.
-    fn let_go(&self);
-
     /// Ends every server and waits until all are gone. Afterwards nothing can be started any more.
     fn end(&self) -> Result<(), ClusterError>;
 }

@@ -161,11 +161,30 @@ pub(crate) fn items(value: &Value) -> &[Value] {
     }
 }
 
+/// The value of an entry: of a flat array of names and values, as RESP2 has it, or of a map.
+pub(crate) fn entry(entries: &Value, name: &str) -> Option<String> {
+    match entries {
+        Value::Map(pairs) => pairs
+            .iter()
+            .find(|(key, _)| text(key) == name)
+            .map(|(_, value)| text(value)),
+        _ => items(entries)
+            .chunks_exact(2)
+            .find(|pair| text(&pair[0]) == name)
+            .map(|pair| text(&pair[1])),
+    }
+}
+
 /// The value of `field` in `name:value` lines (INFO, CLUSTER INFO).
 pub(crate) fn field<'a>(info: &'a str, field: &str) -> Option<&'a str> {
     info.lines()
         .find_map(|line| line.strip_prefix(field)?.strip_prefix(':'))
         .map(str::trim)
+}
+
+/// The version in what INFO says of the server. Valkey also calls itself a Redis, of the version from which it branched off.
+pub(crate) fn server_version(info: &str) -> Option<&str> {
+    field(info, "valkey_version").or_else(|| field(info, "redis_version"))
 }
 
 #[cfg(test)]

@@ -427,10 +427,6 @@ impl Runner for Containers {
         .await
     }
 
-    fn let_go(&self) {
-        // Detached containers have no reaper, and the engine keeps them.
-    }
-
     fn end(&self) -> Result<(), ClusterError> {
         let (shared, closed) = (self.shared.clone(), self.closed.clone());
         engine::block(async move {

@@ -7,7 +7,7 @@ use redis::Value;
 
 use super::ExternalTarget;
 use crate::access::Dial;
-use crate::wire::{ask, items, text};
+use crate::wire::{ask, entry, items, text};
 use crate::{ClusterError, Role, Topology, TopologyKind};
 
 /// Longest wait for one answer; the servers may be far away.
@@ -109,13 +109,8 @@ async fn watched(sentinel: &Dial, name: &str) -> Result<Vec<Found>, String> {
 
 /// `ip` and `port` of a flat name-value array.
 async fn announced(entries: &Value) -> Result<SocketAddr, String> {
-    let value = |name: &str| {
-        let pair = items(entries)
-            .chunks_exact(2)
-            .find(|pair| text(&pair[0]) == name);
-        pair.map(|pair| text(&pair[1]))
-            .ok_or_else(|| format!("the sentinel says no {name}"))
-    };
+    let value =
+        |name: &str| entry(entries, name).ok_or_else(|| format!("the sentinel says no {name}"));
     let address = format!("{}:{}", value("ip")?, value("port")?);
     resolved(&address).await
 }

@@ -13,6 +13,7 @@ use async_trait::async_trait;
 
 use crate::access::Dial;
 use crate::layout::{Layout, PlannedNode};
+use crate::probe::Prober;
 use crate::process::fleet::Fleet;
 use crate::proxy::Proxies;
 use crate::{
@@ -237,8 +238,9 @@ impl Provisioner for External {
         } else {
             self.url.clone()
         };
-        Ok(Deployment::external(
+        Ok(Deployment::new(
             self.topology.clone(),
+            "external".to_owned(),
             Layout {
                 url,
                 shown_url: self.shown_url.clone(),
@@ -246,10 +248,10 @@ impl Provisioner for External {
                 tls: None,
             },
             options.dir.clone(),
+            self.version.clone(),
             Fleet::of_others(Box::new(Owners), nodes)?,
             (proxies, ports),
-            (&self.target.master_name, &self.prefix),
-            self.version.clone(),
+            Prober::new(&self.target.master_name, &self.prefix),
         ))
     }
 }
@@ -262,9 +264,5 @@ async fn version(target: &ExternalTarget, found: &[Found]) -> String {
     let dial = target.dial(first.role, first.address);
     let info = wire::ask(&dial, &["INFO", "server"], ANSWER).await;
     let info = info.map(|info| wire::text(&info)).unwrap_or_default();
-    // Valkey also calls itself a Redis, of the version from which it branched off.
-    wire::field(&info, "valkey_version")
-        .or(wire::field(&info, "redis_version"))
-        .unwrap_or_default()
-        .to_owned()
+    wire::server_version(&info).unwrap_or_default().to_owned()
 }

@@ -43,8 +43,6 @@ impl Runner for Owners {
         Err(refused(node))
     }
 
-    fn let_go(&self) {}
-
     fn end(&self) -> Result<(), ClusterError> {
         Ok(())
     }

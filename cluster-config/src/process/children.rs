@@ -105,10 +105,6 @@ impl Runner for Children {
         self.signal(node, Signal::SIGKILL)
     }
 
-    fn let_go(&self) {
-        // Detached children got neither a death signal nor a place in this process's group.
-    }
-
     fn end(&self) -> Result<(), ClusterError> {
         let mut children = self.children.lock().unwrap();
         for child in children.values_mut() {

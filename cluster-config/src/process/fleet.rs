@@ -190,7 +190,6 @@ impl Fleet {
     /// From now on the servers outlive this value and this process.
     pub(crate) fn let_go(&self) {
         self.let_go.store(true, Ordering::Relaxed);
-        self.runner.let_go();
     }
 
     /// Ends every server, waits until all are gone, removes data directories and the record; keeps logs.

@@ -13,7 +13,8 @@ use async_trait::async_trait;
 use futures_util::future::try_join_all;
 
 use crate::access::Access;
-use crate::layout::{Layout, PlannedNode};
+use crate::layout::{Layout, MASTER_NAME, PlannedNode};
+use crate::probe::Prober;
 use crate::proxy::Proxies;
 use crate::registry::{self, Record, RunningNode};
 use crate::runner::Runner;
@@ -166,8 +167,8 @@ pub(crate) async fn bring_up(
         dir,
         version,
         fleet,
-        proxies,
-        ports,
+        (proxies, Some(ports)),
+        Prober::new(MASTER_NAME, "locklab:"),
     ))
 }
 

@@ -7,7 +7,7 @@ use redis::Value;
 
 use super::fleet::{Fleet, log_end};
 use crate::layout::{MASTER_NAME, PlannedNode, slot_range};
-use crate::wire::{ask, ask_all, field, items, text};
+use crate::wire::{ask, ask_all, entry, field, items, server_version, text};
 use crate::{ClusterError, Role, Topology, TopologyKind};
 
 /// Pause between two questions: short against the milliseconds in which servers start.
@@ -87,9 +87,7 @@ impl Patience {
     pub(crate) async fn version(self, fleet: &Fleet) -> Result<String, ClusterError> {
         self.until(fleet, &fleet.nodes()[0], || async {
             let info = text(&ask(&fleet.nodes()[0].dial, &["INFO", "server"], ANSWER).await?);
-            // Valkey also calls itself a Redis, of the version from which it branched off.
-            field(&info, "valkey_version")
-                .or_else(|| field(&info, "redis_version"))
+            server_version(&info)
                 .map(str::to_owned)
                 .ok_or_else(|| "INFO names no version".to_owned())
         })
@@ -221,11 +219,7 @@ pub(crate) async fn sentinels_agree(
 
 /// Compares one entry of a flat name-value array.
 fn expect(entries: &Value, name: &str, wanted: &str) -> Result<(), String> {
-    let found = items(entries)
-        .chunks_exact(2)
-        .find(|pair| text(&pair[0]) == name)
-        .map(|pair| text(&pair[1]));
-    match found {
+    match entry(entries, name) {
         Some(found) if found == wanted => Ok(()),
         found => Err(format!(
             "the sentinel says {name} = `{}`, not yet `{wanted}`",
@@ -330,19 +324,8 @@ pub(crate) async fn modules(node: &PlannedNode) -> Vec<String> {
     let Ok(answer) = ask(&node.dial, &["MODULE", "LIST"], ANSWER).await else {
         return Vec::new();
     };
-    let name = |module: &Value| match module {
-        // RESP2 gives names and values in turn, RESP3 a map.
-        Value::Array(_) => items(module)
-            .chunks_exact(2)
-            .find(|pair| text(&pair[0]) == "name")
-            .map(|pair| text(&pair[1])),
-        Value::Map(pairs) => pairs
-            .iter()
-            .find(|(key, _)| text(key) == "name")
-            .map(|(_, value)| text(value)),
-        _ => None,
-    };
-    items(&answer).iter().filter_map(name).collect()
+    let modules = items(&answer).iter();
+    modules.filter_map(|module| entry(module, "name")).collect()
 }
 
 /// Whatever a topology owes beyond servers that answer.

@@ -31,18 +31,9 @@ impl Client {
         body: Option<Value>,
     ) -> Result<Value, ClusterError> {
         let asked = format!("{method} {path}");
-        let answer = tokio::time::timeout(ANSWER, self.exchange(method, path, body)).await;
-        let (status, text) = match answer {
-            Ok(Ok(answer)) => answer,
-            Ok(Err(why)) => return Err(self.absent(&why.to_string())),
-            Err(_) => return Err(self.absent(&format!("no answer within {ANSWER:?}"))),
-        };
+        let (status, text) = self.answer(method, path, body).await?;
         if !status.is_success() {
-            return Err(ClusterError::new(format!(
-                "Toxiproxy at {} answers {asked} with {status}: {}",
-                self.address,
-                text.trim()
-            )));
+            return Err(self.refused(&asked, status, &text));
         }
         if text.trim().is_empty() {
             return Ok(Value::Null);
@@ -57,17 +48,31 @@ impl Client {
 
     /// Removes something; what is not there is removed.
     pub(super) async fn remove(&self, path: &str) -> Result<(), ClusterError> {
-        let asked = self.exchange(Method::DELETE, path, None);
-        match tokio::time::timeout(ANSWER, asked).await {
-            Ok(Ok((status, _))) if status.is_success() || status == StatusCode::NOT_FOUND => Ok(()),
-            Ok(Ok((status, text))) => Err(ClusterError::new(format!(
-                "Toxiproxy at {} answers DELETE {path} with {status}: {}",
-                self.address,
-                text.trim()
-            ))),
-            Ok(Err(why)) => Err(self.absent(&why.to_string())),
-            Err(_) => Err(self.absent(&format!("no answer within {ANSWER:?}"))),
+        let (status, text) = self.answer(Method::DELETE, path, None).await?;
+        if status.is_success() || status == StatusCode::NOT_FOUND {
+            return Ok(());
         }
+        Err(self.refused(&format!("DELETE {path}"), status, &text))
+    }
+
+    async fn answer(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<Value>,
+    ) -> Result<(StatusCode, String), ClusterError> {
+        let answer = tokio::time::timeout(ANSWER, self.exchange(method, path, body)).await;
+        answer
+            .map_err(|_| self.absent(&format!("no answer within {ANSWER:?}")))?
+            .map_err(|why| self.absent(&why.to_string()))
+    }
+
+    fn refused(&self, asked: &str, status: StatusCode, text: &str) -> ClusterError {
+        ClusterError::new(format!(
+            "Toxiproxy at {} answers {asked} with {status}: {}",
+            self.address,
+            text.trim()
+        ))
     }
 
     fn absent(&self, why: &str) -> ClusterError {

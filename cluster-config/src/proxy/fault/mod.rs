@@ -1,4 +1,4 @@
-//! The faults that a link can suffer: one file each, and one line each in the table below.
+//! The faults that a link can suffer: one line each in the table below, and a file for each behaviour.
 
 mod bandwidth;
 mod close_after;
@@ -6,11 +6,8 @@ mod corrupt;
 mod counted;
 mod cut;
 mod delay;
-mod drop;
-mod hold;
+mod ends;
 mod loss;
-mod refuse;
-mod reset;
 mod reset_peer;
 mod slice;
 mod slow_close;
@@ -221,8 +218,8 @@ impl LinkFault {
                 Box::new(bandwidth::Bandwidth::new(bytes_per_s))
             }
             LinkFault::Cut => Box::new(cut::Cut),
-            LinkFault::Refuse => Box::new(refuse::Refuse),
-            LinkFault::Reset => Box::new(reset::Reset),
+            LinkFault::Refuse => Box::new(ends::Ends(Ending::Close)),
+            LinkFault::Reset => Box::new(ends::Ends(Ending::Reset)),
             LinkFault::CloseAfter { bytes } => Box::new(close_after::CloseAfter::new(bytes)),
             LinkFault::Slice { size, delay } => Box::new(slice::Slice(Slices {
                 size: size.max(1),
@@ -235,12 +232,12 @@ impl LinkFault {
                 pattern,
                 nth,
                 count,
-            } => Box::new(hold::Hold(counted::Counted::new(pattern, nth, count))),
+            } => Box::new(counted::Counted::new(pattern, nth, count, Treatment::Hold)),
             LinkFault::Drop {
                 pattern,
                 nth,
                 count,
-            } => Box::new(drop::Drop(counted::Counted::new(pattern, nth, count))),
+            } => Box::new(counted::Counted::new(pattern, nth, count, Treatment::Lost)),
         }
     }
 }
