@@ -10,7 +10,7 @@ use tokio::{
 
 use super::{Order, channel::Channel};
 use crate::clock::Instant;
-use crate::topology::{Message, conn::Conn, dial::DialError, node::Node};
+use crate::topology::{Message, conn::Conn, node::Node};
 
 /// A connection that has heard nothing for so long is asked PING.
 const QUIET: Duration = Duration::from_secs(2);
@@ -78,16 +78,15 @@ impl Feed {
                 let dial = async move { node.dialer.dial_for_pushes(&node.endpoint, pushes).await };
                 self.meanwhile(&mut orders, dial).await
             };
-            let ended = match dialled {
+            match dialled {
                 None => return,
                 Some(Ok(conn)) => {
                     pause = BACK_OFF.0;
-                    self.serve(conn, inbox, &mut orders).await
+                    if self.serve(conn, inbox, &mut orders).await {
+                        return;
+                    }
                 }
-                Some(Err(DialError { .. })) => false,
-            };
-            if ended {
-                return;
+                Some(Err(_)) => {}
             }
             for member in self.members.values_mut() {
                 member.pending = 0;
@@ -269,17 +268,10 @@ impl Feed {
 
     /// Some subscription was refused (the slot is elsewhere, the server is loading); which one cannot be told.
     fn refused(&mut self) {
-        let refused: Vec<_> = self
-            .members
-            .iter()
-            .filter(|(_, member)| member.pending > 0)
-            .map(|(name, _)| name.clone())
-            .collect();
-        for name in refused {
-            if let Some(member) = self.members.remove(&name) {
-                member.channel.lost(self.id);
-                let _ = self.board.send(Order::Again(member.channel));
-            }
+        let refused = self.members.extract_if(|_, member| member.pending > 0);
+        for (_, member) in refused {
+            member.channel.lost(self.id);
+            let _ = self.board.send(Order::Again(member.channel));
         }
     }
 }
@@ -295,22 +287,14 @@ impl Live {
         let mut reply = async move { conn.command(&command).await }.boxed();
         self.expecting.get_or_insert_with(Instant::now);
         // The first poll puts the command into the connection's queue, so that commands keep their order.
-        if let Poll::Ready(reply) = poll!(&mut reply) {
-            reply_now(&self.replies, reply);
-        } else {
-            self.replies.push(reply);
-        }
+        self.replies.push(match poll!(&mut reply) {
+            Poll::Ready(reply) => std::future::ready(reply).boxed(),
+            Poll::Pending => reply,
+        });
     }
 
     fn heard(&mut self) {
         self.heard = Instant::now();
         self.expecting = None;
     }
-}
-
-fn reply_now(
-    replies: &FuturesUnordered<BoxFuture<'static, RedisResult<Value>>>,
-    reply: RedisResult<Value>,
-) {
-    replies.push(std::future::ready(reply).boxed());
 }

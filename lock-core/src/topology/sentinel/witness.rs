@@ -12,7 +12,7 @@ use crate::{
     clock::Instant,
     target::Endpoint,
     topology::{
-        dial::{Dialer, Proof},
+        dial::{DialError, Dialer, Proof},
         node::{Node, Purpose},
         pubsub::Places,
     },
@@ -52,51 +52,41 @@ impl Witness {
 
     /// What this sentinel says about the master `name`, or why there is nothing to be had.
     pub(super) async fn ask(&self, name: &str) -> Result<Report, String> {
-        let answer = self.ask_once(name).await;
-        match answer {
-            Err((code, _))
-                if code.as_deref() == Some("NOAUTH")
-                    && !self.wants_password.load(Ordering::Relaxed) =>
-            {
-                self.wants_password.store(true, Ordering::Relaxed);
-                self.ask_once(name).await.map_err(|(_, message)| message)
-            }
-            other => other.map_err(|(_, message)| message),
+        let mut answer = self.ask_once(name).await;
+        if let Err(error) = &answer
+            && error.code.as_deref() == Some("NOAUTH")
+            && !self.wants_password.swap(true, Ordering::Relaxed)
+        {
+            answer = self.ask_once(name).await;
         }
+        answer.map_err(|error| error.message)
     }
 
-    async fn ask_once(&self, name: &str) -> Result<Report, (Option<String>, String)> {
+    async fn ask_once(&self, name: &str) -> Result<Report, DialError> {
         let node = self.node();
         let deadline = Instant::now() + node.dialer.connect_timeout;
-        let lease = node
-            .dialled(Purpose::Command, deadline)
-            .await
-            .map_err(|error| (error.code, error.message))?;
+        let lease = node.dialled(Purpose::Command, deadline).await?;
         let mut pipe = redis::pipe();
         for question in ["GET-MASTER-ADDR-BY-NAME", "MASTER", "REPLICAS"] {
             pipe.cmd("SENTINEL").arg(question).arg(name);
         }
+        let failed = |why: String| DialError::new(format!("{}: {why}", node.label));
         let patience = node.dialer.response_timeout;
-        match timeout(patience, lease.conn.pipeline(&pipe, pipe.len())).await {
-            Ok(Ok(answers)) => match answers.first() {
-                Some(Value::Nil) => {
-                    Err((None, format!("{}: knows no master `{name}`", node.label)))
-                }
-                Some(Value::ServerError(error)) => Err((
-                    Some(error.code().to_owned()),
-                    format!("{}: {error}", node.label),
-                )),
-                _ => Report::read(&answers)
-                    .ok_or_else(|| (None, format!("{}: answered {answers:?}", node.label))),
-            },
-            Ok(Err(error)) => Err((None, format!("{}: {error}", node.label))),
+        let asked = timeout(patience, lease.conn.pipeline(&pipe, pipe.len()));
+        let answers = match asked.await {
+            Ok(answers) => answers.map_err(|error| failed(error.to_string()))?,
             Err(_) => {
                 lease.conn.suspect(patience);
-                Err((
-                    None,
-                    format!("{}: no answer within {patience:?}", node.label),
-                ))
+                return Err(failed(format!("no answer within {patience:?}")));
             }
+        };
+        match answers.first() {
+            Some(Value::Nil) => Err(failed(format!("knows no master `{name}`"))),
+            Some(Value::ServerError(error)) => Err(DialError {
+                code: Some(error.code().to_owned()),
+                ..failed(error.to_string())
+            }),
+            _ => Report::read(&answers).ok_or_else(|| failed(format!("answered {answers:?}"))),
         }
     }
 
