@@ -79,7 +79,7 @@ async fn secured(
         .map_err(|error| unopened(&error.into()))?;
     stream.set_nodelay(true).map_err(silent)?;
     let host = dial.address.ip().to_string();
-    let stream = tls.0.shake(&host, stream).await.map_err(silent)?;
+    let stream = tls.0.connect(&host, stream).await.map_err(silent)?;
     let info = dial.info().map_err(silent)?;
     let config = AsyncConnectionConfig::new().set_response_timeout(Some(timeout));
     let opened =

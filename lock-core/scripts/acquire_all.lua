@@ -1,9 +1,9 @@
 -- Takes several locks that are hashes {owner: count}, all of them or none. nil: held; else for how long at least one of them is
 -- another's in ms, -1 without end; -3: this acquire was settled before; -4: the owner has them and may have them only once.
--- KEYS: locks, [the owner's list of each, acquire latch: of an owner that may hold several times].  ARGV: lease in ms, owner, how many
+-- KEYS: locks, [the owner's list of each, acquire record: of an owner that may hold several times].  ARGV: lease in ms, owner, how many
 -- locks, ['once'].
 local lease, owner, count = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
-local latch = KEYS[2 * count + 1]
+local record = KEYS[2 * count + 1]
 local lefts, free, longest = {}, false, nil
 for i = 1, count do
     local left = redis.call('pttl', KEYS[i])
@@ -17,23 +17,23 @@ end
 if longest then
     return longest
 end
-if latch then
-    if ARGV[4] == 'once' and not free and redis.call('exists', latch) == 0 then
+if record then
+    if ARGV[4] == 'once' and not free and redis.call('exists', record) == 0 then
         return -4
     end
     -- What was had by this very acquire and is not there any more is not taken again.
-    if not opens(latch, lease, free) then
+    if not opens(record, lease, free) then
         return -3
     end
 end
 for i = 1, count do
     local lasts = lease
-    if latch then
-        lasts = count_in(KEYS[i], owner, KEYS[count + i], id_of(latch), lease, lefts[i])
+    if record then
+        lasts = count_in(KEYS[i], owner, KEYS[count + i], id_of(record), lease, lefts[i])
     elseif lefts[i] == -2 then
         redis.call('hset', KEYS[i], owner, 1)
     end
-    if latch or lefts[i] < lease then
+    if record or lefts[i] < lease then
         local kept = redis.pcall('pexpire', KEYS[i], lasts)
         if kept ~= 1 then
             -- A user who may not: no lock stays without an end.

@@ -1,5 +1,5 @@
 -- The first hold of an owner that may have several, of one lock: in front of what acquire_all.lua needs for more, since most are alone.
--- KEYS: lock, the owner's list, acquire latch.  ARGV: lease in ms, owner.
+-- KEYS: lock, the owner's list, acquire record.  ARGV: lease in ms, owner.
 if redis.call('pttl', KEYS[1]) == -2 then
     if not redis.call('set', KEYS[3], '1', 'px', ARGV[1], 'nx') then
         return -3

@@ -1,6 +1,6 @@
 -- Adds permits to a semaphore that is a number, or takes some away, and keeps its end if it has one. The new number.
--- KEYS: semaphore, latch.  ARGV: permits, PUBLISH or SPUBLISH or BOTH, channel, latch in ms, ['there': begins none].
--- The latch keeps the answer for a repetition. A message is a hint: a user who may not publish adds all the same.
+-- KEYS: semaphore, record.  ARGV: permits, PUBLISH or SPUBLISH or BOTH, channel, record in ms, ['there': begins none].
+-- The record keeps the answer for a repetition. A message is a hint: a user who may not publish adds all the same.
 local said = redis.call('get', KEYS[2])
 if said then
     return tonumber(said)

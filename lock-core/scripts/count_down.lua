@@ -1,6 +1,6 @@
 -- Counts a latch down by one; at nothing it is gone, and opens. What is left; 0 also where there is none.
--- KEYS: latch, answer latch.  ARGV: PUBLISH or SPUBLISH or BOTH, channel, answer latch in ms.
--- The answer latch keeps the answer for a repetition. A message is a hint: a user who may not publish counts all the same.
+-- KEYS: latch, answer record.  ARGV: PUBLISH or SPUBLISH or BOTH, channel, answer record in ms.
+-- The answer record keeps the answer for a repetition. A message is a hint: a user who may not publish counts all the same.
 local said = redis.call('get', KEYS[2])
 if said then
     return tonumber(said)

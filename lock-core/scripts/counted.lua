@@ -1,5 +1,5 @@
 -- What the scripts share for an owner that may hold several times; put in front of each that such an owner sends.
--- Each acquire has a latch, called by its id: '1' as long as the lease of its own hold lasts; once it is given back '0' and the answer,
+-- Each acquire has a record, called by its id: '1' as long as the lease of its own hold lasts; once it is given back '0' and the answer,
 -- for a repetition, and so that a late acquire never counts. Beside each lock stands the list of its owner's holds, "<id> <the
 -- server's ms at which it ends> " for each, or the id alone where one hold came to a free lock: it ends with the lock. The owner's
 -- count is how many of them have not ended, and the lock lasts as long as the longest. A list counts only where its owner has the lock:
@@ -11,8 +11,8 @@ local function clock_ms()
     return now[1] * 1000 + math.ceil(now[2] / 1000)
 end
 
-local function id_of(latch)
-    return string.sub(latch, -32)
+local function id_of(record)
+    return string.sub(record, -32)
 end
 
 -- Of a list: when this hold ends, nil if it is not there; and of the others that have not ended how many there are, the list of
@@ -36,20 +36,20 @@ local function rest_of(list, id, now, left)
 end
 
 -- Whether this acquire counts, and whether it did before. `alone`: its owner has nothing, so what was counted before is over.
-local function opens(latch, lease, alone)
-    if redis.call('set', latch, '1', 'px', lease, 'nx') then
+local function opens(record, lease, alone)
+    if redis.call('set', record, '1', 'px', lease, 'nx') then
         return true, false
     end
-    if alone or redis.call('get', latch) ~= '1' then
+    if alone or redis.call('get', record) ~= '1' then
         return false, true
     end
-    if redis.call('pttl', latch) < lease then
-        redis.call('pexpire', latch, lease)
+    if redis.call('pttl', record) < lease then
+        redis.call('pexpire', record, lease)
     end
     return true, true
 end
 
--- Counts a hold of so many ms, or lengthens it to that, where its owner has the lock for `left` ms more; -2: not at all. For how long
+-- Counts a hold of so many ms, or extends it to that, where its owner has the lock for `left` ms more; -2: not at all. For how long
 -- the longest lasts then, and the list of all.
 local function count_in(lock, field, list, id, lease, left)
     if left == -2 then
@@ -68,7 +68,7 @@ local function count_in(lock, field, list, id, lease, left)
 end
 
 -- Takes a hold out of a lock that is a hash. 1: its owner has the lock no more; 0: it has it still; nil: this hold was over. `live`: by
--- its latch it is not. The first write is one that a server without memory takes; what follows it that one takes too.
+-- its record it is not. The first write is one that a server without memory takes; what follows it that one takes too.
 local function give(lock, owner, list, id, live)
     local mine, count, text, left = rest_of(list, id)
     if not mine or count == 0 and not live then
@@ -88,17 +88,17 @@ local function give(lock, owner, list, id, live)
     return live and 0 or nil
 end
 
--- Keeps the answer to a release. `said`: what the latch said so far, if it is there.
-local function settle(latch, said, answer, life)
+-- Keeps the answer to a release. `said`: what the record said so far, if it is there.
+local function settle(record, said, answer, life)
     if not answer then
         -- Perhaps the first write, which a server without memory refuses if it may need some. And a server whose slot moves away makes
         -- no key anew, so one that is there is not deleted.
         if said then
-            redis.pcall('pexpire', latch, life)
+            redis.pcall('pexpire', record, life)
         else
-            redis.call('del', latch)
+            redis.call('del', record)
         end
     end
-    redis.call('set', latch, '0' .. (answer or ''), 'px', life)
+    redis.call('set', record, '0' .. (answer or ''), 'px', life)
     return answer
 end

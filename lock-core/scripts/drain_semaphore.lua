@@ -1,6 +1,6 @@
 -- Takes all permits of a semaphore that is a number, and keeps its end if it has one. How many they were.
--- KEYS: semaphore, latch.  ARGV: latch in ms.
--- The latch keeps the answer for a repetition, which would find nothing.
+-- KEYS: semaphore, record.  ARGV: record in ms.
+-- The record keeps the answer for a repetition, which would find nothing.
 local said = redis.call('get', KEYS[2])
 if said then
     return tonumber(said)

@@ -1,4 +1,4 @@
--- Lengthens the leases of holds, each of an owner that holds once; never shortens one and never makes one. For each 1: held; 0: not; one
+-- Extends the leases of holds, each of an owner that holds once; never shortens one and never makes one. For each 1: held; 0: not; one
 -- alone as a number.
 -- KEYS: locks.  ARGV: lease in ms, the owner of each lock.
 local lease, held = tonumber(ARGV[1]), {}

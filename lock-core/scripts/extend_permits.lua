@@ -1,4 +1,4 @@
--- Lengthens the leases of permits; never shortens one, never revives one. For each hold 1: all held; 0: not all; one
+-- Extends the leases of permits; never shortens one, never revives one. For each hold 1: all held; 0: not all; one
 -- alone as a number.
 -- KEYS: held permits {id of 16 bytes: end in ms of the epoch}.  ARGV: lease in ms, the ids of each hold in one.
 local clock = redis.call('time')

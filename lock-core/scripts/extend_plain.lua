@@ -1,4 +1,4 @@
--- Lengthens the leases of holds; never shortens one and never makes one. For each 1: held; 0: not; one alone as a number.
+-- Extends the leases of holds; never shortens one and never makes one. For each 1: held; 0: not; one alone as a number.
 -- KEYS: locks.  ARGV: lease in ms, the value of each.
 local lease = tonumber(ARGV[1])
 local function extend(lock, value)

@@ -1,39 +1,39 @@
--- Lengthens the leases of holds; never shortens one and never makes one. For each 1: held; 0: not; one alone as a number.
+-- Extends the leases of holds; never shortens one and never makes one. For each 1: held; 0: not; one alone as a number.
 -- KEYS: locks, and after one that is read the key that ends with its reader's first hold; of an owner that may hold several times one
--- lock alone, and behind it the owner's list and the acquire latch.  ARGV: lease in ms, for each the owner who reads, or
+-- lock alone, and behind it the owner's list and the acquire record.  ARGV: lease in ms, for each the owner who reads, or
 -- <owner>:write.
 local lease = tonumber(ARGV[1])
-local function extend(lock, field, list, latch)
+local function extend(lock, field, list, record)
     local owner = string.match(field, '^(.*):write$')
     local found = redis.call('hmget', lock, field, owner or field)
     local count, reads = found[1], found[2]
     if not count then
         return 0
     end
-    if latch and (redis.call('get', latch) ~= '1' or not rest_of(list, id_of(latch))) then
+    if record and (redis.call('get', record) ~= '1' or not rest_of(list, id_of(record))) then
         return 0
     end
     local left
     if not owner then
         left = read_left(lock, field, count)
-    elseif reads or latch then
+    elseif reads or record then
         left = write_left(lock, owner, reads)
     end
     if left == -2 then
         return 0
     end
     local longest, all = lease, nil
-    if latch then
+    if record then
         -- The first write of all is one that a server without memory takes.
-        redis.call('pexpire', latch, math.max(redis.call('pttl', latch), lease))
-        longest, all = count_in(lock, field, list, id_of(latch), lease, left)
+        redis.call('pexpire', record, math.max(redis.call('pttl', record), lease))
+        longest, all = count_in(lock, field, list, id_of(record), lease, left)
     end
     if all and not owner then
         number_endings(lock, field, all, count)
     elseif not owner or reads then
-        lengthen(ending(lock, field, 1), longest)
+        extend(ending(lock, field, 1), longest)
     end
-    lengthen(lock, longest)
+    extend(lock, longest)
     return 1
 end
 local held, key = {}, 1

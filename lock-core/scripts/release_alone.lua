@@ -1,5 +1,5 @@
 -- The only hold of an owner that may have several, of one lock: in front of what release_all.lua needs for more, since most are alone.
--- KEYS: lock, the owner's list, acquire latch.  ARGV: owner, PUBLISH or SPUBLISH or BOTH, (how many locks), channel, how long the answer
+-- KEYS: lock, the owner's list, acquire record.  ARGV: owner, PUBLISH or SPUBLISH or BOTH, (how many locks), channel, how long the answer
 -- is kept in ms.
 -- A message is a hint: a user who may not publish gives back all the same.
 if redis.call('get', KEYS[3]) == '1' then

@@ -1,6 +1,6 @@
 -- Closes a latch that is open, with a count. 1: done; 0: it is closed already.
--- KEYS: latch, answer latch.  ARGV: count, PUBLISH or SPUBLISH or BOTH, channel, answer latch in ms.
--- The answer latch keeps the answer for a repetition, which would find its own count.
+-- KEYS: latch, answer record.  ARGV: count, PUBLISH or SPUBLISH or BOTH, channel, answer record in ms.
+-- The answer record keeps the answer for a repetition, which would find its own count.
 local said = redis.call('get', KEYS[2])
 if said then
     return tonumber(said)

@@ -1,6 +1,6 @@
 -- Changes how many permits there are, held ones included. 1: done; 0: not, since there is such a semaphore already.
--- KEYS: ..., latch.  ARGV: PUBLISH or SPUBLISH or BOTH, latch in ms, 'begin' or 'set' or 'add', number.
--- The latch keeps the answer for a repetition. What is held stays held: fewer permits than that leave a number of free
+-- KEYS: ..., record.  ARGV: PUBLISH or SPUBLISH or BOTH, record in ms, 'begin' or 'set' or 'add', number.
+-- The record keeps the answer for a repetition. What is held stays held: fewer permits than that leave a number of free
 -- ones below zero. What was held of a semaphore that has ended is of no count for a new one.
 local said = redis.call('get', KEYS[3])
 if said then

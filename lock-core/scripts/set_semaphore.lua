@@ -1,6 +1,6 @@
 -- Begins a semaphore that is a number, if there is none. 1: begun; 0: there is one.
--- KEYS: semaphore, latch.  ARGV: permits, PUBLISH or SPUBLISH or BOTH, channel, latch in ms, [end in ms].
--- The latch keeps the answer for a repetition, which would find its own semaphore.
+-- KEYS: semaphore, record.  ARGV: permits, PUBLISH or SPUBLISH or BOTH, channel, record in ms, [end in ms].
+-- The record keeps the answer for a repetition, which would find its own semaphore.
 local said = redis.call('get', KEYS[2])
 if said then
     return tonumber(said)

@@ -1,5 +1,5 @@
 -- Gives back what one acquire took of a semaphore, and sees to it that it takes nothing later. 1: given; nil: nothing to give.
--- KEYS: semaphore, acquire latch.  ARGV: permits, PUBLISH or SPUBLISH or BOTH, channel, latch in ms.
+-- KEYS: semaphore, acquire record.  ARGV: permits, PUBLISH or SPUBLISH or BOTH, channel, record in ms.
 -- A semaphore that has ended meanwhile is not begun again.
 local said = redis.call('get', KEYS[2])
 if said == '0' then

@@ -6,15 +6,15 @@ use crate::{
     clock::{Instant, timeout_at},
     durability::Durability,
     error::{ErrorKind, LockError},
-    gate::{Ears, RIVALS, doubt, settle},
     guard::Guard,
     hold::{Hold, Who, bad_lease},
     kind::Line,
     lock::{Acquire, Lease, LockInner, Owner, Wait},
-    queue::{Word, least_left},
     release::{Giving, Open},
     servers::{GiveBack, Need, Servers, Tried, backoff, passes, release_at},
     topology::NodeError,
+    waiting::gate::{RIVALS, Subscriptions, doubt, settle},
+    waiting::queue::{WaiterEvent, least_left},
 };
 
 const ACTION: &str = "acquire";
@@ -304,67 +304,71 @@ impl Search {
     async fn wait_in_line(&mut self, lock: &Arc<LockInner>) -> Result<Guard, LockError> {
         let options = &lock.client.options;
         let place = lock.client.gates.enter(lock);
-        let mut seat;
+        let mut front;
         loop {
-            let Some(next) = within(self.end, place.seat()).await else {
+            let Some(next) = within(self.end, place.front()).await else {
                 return Err(self.give_up());
             };
-            seat = next;
-            if !seat.open {
+            front = next;
+            if !front.open {
                 break;
             }
-            // All look side by side; the seat is for those who find the lock closed again.
-            drop(seat);
+            // All look side by side; the front is for those who find the lock closed again.
+            drop(front);
             if let Some(guard) = self.look().await? {
                 return Ok(guard);
             }
-            let Some(mut next) = within(self.end, place.seat()).await else {
+            let Some(mut next) = within(self.end, place.front()).await else {
                 return Err(self.give_up());
             };
             next.open = false;
             next.full = true;
             next.look_at = Instant::now() + self.pause(options.poll_bound);
         }
-        if lock.form.is_shared() && !std::mem::take(&mut seat.full) {
+        if lock.form.is_shared() && !std::mem::take(&mut front.full) {
             // The one before has left, perhaps without having seen what there is room for.
-            seat.look_at = Instant::now();
+            front.look_at = Instant::now();
         }
         let mut lets_go_first = self.hold_back();
-        if seat.ears.is_none() {
-            let mut ears = Ears::new(lock);
+        if front.subscriptions.is_none() {
+            let mut subscriptions = Subscriptions::new(lock);
             // Without an acknowledgement the line lives by polling.
             let bound = Instant::now() + options.response_timeout;
             let bounds = [self.end, lets_go_first].into_iter().flatten();
-            within(Some(bounds.fold(bound, Instant::min)), ears.ready()).await;
-            seat.ears = Some(ears);
-            seat.look_at = Instant::now();
+            within(
+                Some(bounds.fold(bound, Instant::min)),
+                subscriptions.ready(),
+            )
+            .await;
+            front.subscriptions = Some(subscriptions);
+            front.look_at = Instant::now();
         }
         loop {
-            let seat = &mut *seat;
-            let look_at = lets_go_first.unwrap_or(seat.look_at);
+            let front = &mut *front;
+            let look_at = lets_go_first.unwrap_or(front.look_at);
             let wake = self.end.map_or(look_at, |end| end.min(look_at));
             self.held_back = lets_go_first.is_some();
             let mut called = false;
-            if let Some(ears) = &mut seat.ears {
+            if let Some(subscriptions) = &mut front.subscriptions {
                 let news = async {
                     tokio::select! {
                         biased;
                         () = place.called() => true,
-                        () = ears.hint() => false,
+                        () = subscriptions.hint() => false,
                     }
                 };
                 match within(Some(wake), news).await {
                     // What is asked now goes behind the release, on the same connections.
                     Some(true) => {
                         called = true;
-                        seat.look_at = Instant::now();
-                        ears.know();
+                        front.look_at = Instant::now();
+                        subscriptions.know();
                     }
                     Some(false) => {
                         // Until somebody has looked the message counts: a waiter that goes before it has leaves the look to the next.
-                        let planned = std::mem::replace(&mut seat.look_at, Instant::now());
-                        if !settle(ears, &lock.servers, seat.rivals > 0).await {
-                            seat.look_at = planned.min(Instant::now() + doubt());
+                        let planned = std::mem::replace(&mut front.look_at, Instant::now());
+                        if !settle(subscriptions, &lock.servers, front.rivals > 0).await {
+                            front.look_at = planned.min(Instant::now() + doubt());
                             continue;
                         }
                         lets_go_first = self.hold_back();
@@ -381,22 +385,22 @@ impl Search {
             }
             self.hold.stand_in_line(true);
             let found = self.look().await?;
-            seat.look_at = Instant::now() + self.pause(options.poll_bound);
+            front.look_at = Instant::now() + self.pause(options.poll_bound);
             lets_go_first = None;
             if matches!(self.last, Seen::Split) {
-                seat.rivals = RIVALS;
+                front.rivals = RIVALS;
             }
             if called
                 && found.is_none()
-                && let Some(ears) = &mut seat.ears
+                && let Some(subscriptions) = &mut front.subscriptions
             {
-                ears.doubt();
+                subscriptions.doubt();
             }
             if let Some(guard) = found {
-                seat.rivals = seat.rivals.saturating_sub(1);
+                front.rivals = front.rivals.saturating_sub(1);
                 place.serve();
-                seat.full = !self.hold.leaves_room();
-                seat.open = lock.form.opens();
+                front.full = !self.hold.leaves_room();
+                front.open = lock.form.opens();
                 return Ok(guard);
             }
         }
@@ -416,7 +420,7 @@ impl Search {
         loop {
             // A search that starts anew is another owner.
             let hold = Arc::clone(&self.hold);
-            let mut seat = client.posts.seat(&hold, line);
+            let mut seat = client.wait_queues.seat(&hold, line);
             // A release may give it the lock before it has asked.
             self.open.add_all();
             // It was called, and asks whether it has the lock still.
@@ -437,8 +441,8 @@ impl Search {
                     }
                 }
                 let wake = [self.end, look_at].into_iter().flatten().min();
-                match within(wake, seat.word()).await {
-                    Some(Word::Called { token, lease, from }) => {
+                match within(wake, seat.event()).await {
+                    Some(WaiterEvent::Called { token, lease, from }) => {
                         let lease = lease.min(self.hold.lease);
                         self.hold.may_last(Instant::now(), lease);
                         // Replicas acknowledge to the one who asks them, so there one more look is needed. So it is of a call of which
@@ -453,7 +457,7 @@ impl Search {
                         }
                         called = true;
                     }
-                    Some(Word::Again) => {}
+                    Some(WaiterEvent::Again) => {}
                     None if self.end.is_some_and(|end| Instant::now() >= end) => {
                         return Err(self.give_up());
                     }

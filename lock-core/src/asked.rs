@@ -1,14 +1,11 @@
 //! Requests that are safe to repeat, asked until they are answered: with the caller waiting or in the background.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use redis::Value;
 use tokio::sync::oneshot;
 
+use crate::sync::Mutex;
 use crate::{
     client::Shared,
     clock::Instant,
@@ -23,7 +20,7 @@ use crate::{
 /// repetition, since later it could be done twice.
 const LONGEST: Duration = Duration::from_secs(3600);
 
-/// So many latches are deleted together.
+/// So many records are deleted together.
 const SPENT: usize = 64;
 
 /// Latches that nobody will ask for again, since their requests were answered and none of them was sent twice. They would end
@@ -33,26 +30,26 @@ pub(crate) struct Spent(Mutex<Vec<Vec<u8>>>);
 
 impl Spent {
     /// One more; those of the last requests are deleted when there are many.
-    pub(crate) fn add(&self, client: &Arc<Shared>, latch: Vec<u8>) {
-        let mut latches = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        latches.push(latch);
-        if latches.len() >= SPENT {
-            drop(latches);
+    pub(crate) fn add(&self, client: &Arc<Shared>, record: Vec<u8>) {
+        let mut records = self.0.lock();
+        records.push(record);
+        if records.len() >= SPENT {
+            drop(records);
             self.forget(client);
         }
     }
 
     /// Deletes them in the background. If it does not come to that, they end by themselves.
     pub(crate) fn forget(&self, client: &Arc<Shared>) {
-        let latches = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        let records = std::mem::take(&mut *self.0.lock());
         let is_sharded = client.route().is_sharded();
         // One request reaches one slot.
         let mut together: BTreeMap<u16, Request> = BTreeMap::new();
-        for latch in latches {
-            let slot = if is_sharded { slot(&latch) } else { 0 };
+        for record in records {
+            let slot = if is_sharded { slot(&record) } else { 0 };
             let request = together.remove(&slot);
             let request = request.unwrap_or_else(|| Request::new(What::Command("UNLINK")));
-            together.insert(slot, request.key(&latch));
+            together.insert(slot, request.key(&record));
         }
         for request in together.into_values() {
             let (of, client) = (Arc::clone(client), Arc::clone(client));
@@ -64,18 +61,18 @@ impl Spent {
     }
 }
 
-/// A request that is safe to repeat, and the latch by which the server knows it, if any.
+/// A request that is safe to repeat, and the record by which the server knows it, if any.
 #[derive(Debug)]
 pub(crate) struct Once {
     pub(crate) request: Request,
-    pub(crate) latch: Option<Vec<u8>>,
+    pub(crate) record: Option<Vec<u8>>,
 }
 
 impl From<Request> for Once {
     fn from(request: Request) -> Self {
         Once {
             request,
-            latch: None,
+            record: None,
         }
     }
 }
@@ -97,9 +94,9 @@ impl Subject<'_> {
         once: impl Into<Once>,
         read: impl Fn(&Value) -> Option<T>,
     ) -> Result<T, LockError> {
-        let Once { request, latch } = once.into();
+        let Once { request, record } = once.into();
         let asked = self.ask_for_long(&request, read).await;
-        self.taken_in(action, asked, latch)
+        self.taken_in(action, asked, record)
     }
 
     /// As `ask`, for a question that changes nothing.
@@ -129,10 +126,10 @@ impl Subject<'_> {
         once: Once,
         read: fn(&Value) -> Option<T>,
     ) -> Result<T, LockError> {
-        let Once { request, latch } = once;
+        let Once { request, record } = once;
         let told = self.begin(request, read);
         match tokio::time::timeout(self.patience(), told).await {
-            Ok(Ok(asked)) => self.taken_in(action, asked, latch),
+            Ok(Ok(asked)) => self.taken_in(action, asked, record),
             _ => {
                 let name = &self.names.key;
                 let why = "no answer yet; it is asked for in the background";
@@ -172,11 +169,11 @@ impl Subject<'_> {
         &self,
         action: &'static str,
         asked: Result<Answer<T>, NodeError>,
-        latch: Option<Vec<u8>>,
+        record: Option<Vec<u8>>,
     ) -> Result<T, LockError> {
         let answer = asked.map_err(|error| LockError::asked(action, &self.names.key, error))?;
-        if let Some(latch) = latch.filter(|_| !answer.doubtful) {
-            self.client.spent.add(self.client, latch);
+        if let Some(record) = record.filter(|_| !answer.doubtful) {
+            self.client.spent.add(self.client, record);
         }
         Ok(answer.said)
     }

@@ -13,7 +13,7 @@ use crate::{
     error::{ErrorKind, LockError},
     hold::{Hold, bad_extension},
     release::{self, ANSWERS},
-    servers::{Lengthened, Need, repeat},
+    servers::{ExtendOutcome, Need, repeat},
 };
 
 /// Why a hold ended without a release.
@@ -204,7 +204,7 @@ impl Guard {
         }
     }
 
-    /// Lengthens the hold to `lease` from now; never shortens it, never revives a lapsed one.
+    /// Extends the hold to `lease` from now; never shortens it, never revives a lapsed one.
     ///
     /// A lost answer is asked for again, for four times the response timeout and the hold's validity at most.
     /// Errors: `Invalid` for less than 1 ms or more than a hundred years, `NotHeld` if it is lost, `NotDurable` if too few replicas acknowledged, `Failed` and `Unknown` as
@@ -227,17 +227,17 @@ impl Guard {
             hold.lock.servers.extend(hold, lease, deadline)
         });
         match asked.await.map(|(answer, _)| answer) {
-            Ok(Lengthened::Held { sent_at }) if hold.lengthen(sent_at, lease, false) => Ok(()),
-            Ok(Lengthened::Held { .. }) => {
+            Ok(ExtendOutcome::Held { sent_at }) if hold.extend(sent_at, lease, false) => Ok(()),
+            Ok(ExtendOutcome::Held { .. }) => {
                 let why = "it was lost before the answer came";
                 Err(LockError::local(ErrorKind::NotHeld, ACTION, name, why))
             }
-            Ok(Lengthened::Missing) => {
+            Ok(ExtendOutcome::Missing) => {
                 hold.lose(crate::LostReason::Missing);
                 let why = LostReason::Missing.to_string();
                 Err(LockError::local(ErrorKind::NotHeld, ACTION, name, why))
             }
-            Ok(Lengthened::Thin { acked, demanded }) => {
+            Ok(ExtendOutcome::Thin { acked, demanded }) => {
                 let why = hold.durability.shortage(acked, demanded);
                 Err(LockError::local(ErrorKind::NotDurable, ACTION, name, why))
             }

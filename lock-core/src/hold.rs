@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
@@ -10,14 +10,15 @@ use std::{
 
 use tokio::sync::{Notify, mpsc};
 
+use crate::sync::{Mutex, MutexGuard};
 use crate::{
     client::Shared,
     clock::{Instant, sleep_until},
     durability::Durability,
     guard::{GuardEvent, LostReason},
-    kind::{Ask, InLine},
+    kind::{Ask, QueuePlace},
     lock::{Lease, LockInner, Owner},
-    renewals::{Place, Renewable},
+    renewals::{DueSlot, Renewable},
 };
 
 /// What clocks may differ by over a lease: a hundredth of it, for crystals, and 2 ms, for rounding on both sides.
@@ -41,7 +42,7 @@ pub(crate) fn bad_lease(lease: Duration) -> Option<&'static str> {
     bad_extension(lease)
 }
 
-/// Why no hold can be lengthened to this, if so. What is too short to be granted lengthens nothing, and is no mistake.
+/// Why no hold can be extended to this, if so. What is too short to be granted extends nothing, and is no mistake.
 pub(crate) fn bad_extension(lease: Duration) -> Option<&'static str> {
     if lease < Duration::from_millis(1) {
         return Some("a lease is at least 1 ms");
@@ -118,7 +119,7 @@ pub(crate) struct Hold {
     late: AtomicU64,
     absent: AtomicU64,
     /// Its place in the queue of renewals.
-    place: Place,
+    place: DueSlot,
     state: Mutex<State>,
     changed: Notify,
 }
@@ -130,7 +131,7 @@ struct State {
     sent_at: Instant,
     granted_lease: Duration,
     valid_until: Instant,
-    /// No request that could lengthen the hold on a server does so beyond this.
+    /// No request that could extend the hold on a server does so beyond this.
     server_until: Instant,
     listeners: Vec<mpsc::UnboundedSender<GuardEvent>>,
 }
@@ -177,7 +178,7 @@ impl Hold {
             room: AtomicBool::new(false),
             late: AtomicU64::new(0),
             absent: AtomicU64::new(0),
-            place: Place::none(),
+            place: DueSlot::none(),
             state: Mutex::new(State {
                 phase: Phase::Asked,
                 token: None,
@@ -222,14 +223,14 @@ impl Hold {
             token_life: self.token_life,
             publish: self.lock.client.publish_command(),
             repeated: self.is_unsettled(),
-            place: self.in_line.load(Ordering::Relaxed).then(|| InLine {
+            place: self.in_line.load(Ordering::Relaxed).then(|| QueuePlace {
                 client: self.lock.client.id(),
                 subscribed: self.subscribed.load(Ordering::Relaxed),
                 waited: self.waited(),
             }),
             writers_first: self.lock.client.options.writers_first(),
             not_after: None,
-            heirs: &[],
+            successors: &[],
         }
     }
 
@@ -254,13 +255,13 @@ impl Hold {
     }
 
     /// Whether the server knows a repetition of its acquire and release.
-    pub(crate) fn has_latches(&self) -> bool {
-        self.lock.form.has_latches(&self.ask(self.lease))
+    pub(crate) fn has_records(&self) -> bool {
+        self.lock.form.has_records(&self.ask(self.lease))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         // Nothing between lock and unlock can leave the state half changed.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// A request that may set this lease is about to be sent.
@@ -311,7 +312,7 @@ impl Hold {
         self.unsettled.store(true, Ordering::Relaxed);
     }
 
-    /// Whether an acquire may still be on its way. One with a latch of its own is kept out by it.
+    /// Whether an acquire may still be on its way. One with a record of its own is kept out by it.
     pub(crate) fn is_unsettled(&self) -> bool {
         self.unsettled.load(Ordering::Relaxed)
     }
@@ -363,7 +364,7 @@ impl Hold {
     }
 
     /// Takes a successful extend or renewal in; false if the hold had ended before.
-    pub(crate) fn lengthen(&self, sent_at: Instant, lease: Duration, by_watchdog: bool) -> bool {
+    pub(crate) fn extend(&self, sent_at: Instant, lease: Duration, by_watchdog: bool) -> bool {
         let mut state = self.state();
         check(self, &mut state);
         if state.phase != Phase::Held {
@@ -474,7 +475,7 @@ impl Renewable for Hold {
         self.lease
     }
 
-    fn place(&self) -> &Place {
+    fn place(&self) -> &DueSlot {
         &self.place
     }
 }

@@ -8,22 +8,22 @@ use crate::{
     client::{Client, Shared},
     clock::Instant,
     error::LockError,
-    gate::Ears,
     kind::latch as form,
-    line,
     lock::Wait,
     names::Names,
     servers::{Need, backoff, not_an_answer, passes},
     topology::{NodeError, Route, Sent},
+    waiting::gate::Subscriptions,
+    waiting::line,
 };
 
 /// Those who wait for latches in one client, by latch.
-pub(crate) type Lines = line::Lines<String, Seat>;
+pub(crate) type Lines = line::Lines<String, LatchFront>;
 
 /// What the first in the line has, and leaves to the next: one looks for all of them.
 #[derive(Debug, Default)]
-pub(crate) struct Seat {
-    ears: Option<Ears>,
+pub(crate) struct LatchFront {
+    subscriptions: Option<Subscriptions>,
     /// A look that was sent then saw it open.
     open_at: Option<Instant>,
 }
@@ -172,18 +172,18 @@ impl Latch {
         let place = inner
             .client
             .latches
-            .enter(inner.names.key.clone(), Seat::default);
-        let Some(mut seat) = within(end, place.seat()).await else {
+            .enter(inner.names.key.clone(), LatchFront::default);
+        let Some(mut front) = within(end, place.front()).await else {
             return Ok(false);
         };
-        if seat.open_at.is_some_and(|at| at >= began) {
+        if front.open_at.is_some_and(|at| at >= began) {
             return Ok(true);
         }
         let mut failures = 0;
         loop {
             let trouble = match inner.look(end).await {
                 Ok(look) if look.is_open => {
-                    seat.open_at = Some(look.sent_at);
+                    front.open_at = Some(look.sent_at);
                     return Ok(true);
                 }
                 Ok(_) => {
@@ -196,13 +196,13 @@ impl Latch {
                     Some(error)
                 }
             };
-            if seat.ears.is_none() {
-                let mut ears = inner.listen();
+            if front.subscriptions.is_none() {
+                let mut subscriptions = inner.listen();
                 // Without an acknowledgement it is looked at all the same.
                 let bound = Instant::now() + options.response_timeout;
                 let bound = end.map_or(bound, |end| end.min(bound));
-                within(Some(bound), ears.ready()).await;
-                seat.ears = Some(ears);
+                within(Some(bound), subscriptions.ready()).await;
+                front.subscriptions = Some(subscriptions);
             } else {
                 let pause = match failures {
                     0 => options.poll_bound.mul_f64(rand::random_range(0.75..=1.0)),
@@ -210,8 +210,8 @@ impl Latch {
                 };
                 let look_at = Instant::now() + pause;
                 let wake = end.map_or(look_at, |end| end.min(look_at));
-                if let Some(ears) = &mut seat.ears {
-                    within(Some(wake), ears.hint()).await;
+                if let Some(subscriptions) = &mut front.subscriptions {
+                    within(Some(wake), subscriptions.hint()).await;
                 }
             }
             if end.is_some_and(|end| Instant::now() >= end) {
@@ -236,9 +236,9 @@ impl Inner {
         }
     }
 
-    fn listen(&self) -> Ears {
+    fn listen(&self) -> Subscriptions {
         let routes = std::slice::from_ref(&self.route);
-        Ears::on(routes, &self.names.key, &[&self.names.channel])
+        Subscriptions::on(routes, &self.names.key, &[&self.names.channel])
     }
 
     async fn look(&self, end: Option<Instant>) -> Result<Look, NodeError> {

@@ -40,7 +40,7 @@
 //!   holder's lease ends, and after [`ClientOptions::poll_bound`] at the latest.
 //! - **Each hold is its own.** Renewals of one never outlive it and never end with another; one silent server
 //!   does not delay renewals on the others. Re-entry happens only for an equal [`Owner`] that the caller names, and then each hold is
-//!   given back and lengthened by its own acquire alone: a release that comes late takes nothing of what the owner was given since.
+//!   given back and extended by its own acquire alone: a release that comes late takes nothing of what the owner was given since.
 //! - **Beside Redisson**: keys, fields, channels and payloads of `reentrant`, `non-reentrant`, `spin`, `fenced`, `fair`, `read` and
 //!   `write` are those of its locks. A release sends no DEL for its unlock latch: a hold of a fresh owner needs none, since its owner
 //!   never comes again, and the latches of a named owner end by themselves, with the lock or within 30 s.
@@ -100,8 +100,8 @@
 //! | `client.rs`, `options.rs`, `target.rs` | a client, how it behaves, and which servers it is for |
 //! | `lock.rs`, `guard.rs`, `fenced_lock.rs`, `read_write.rs`, `multi.rs` | what callers see of locks |
 //! | `semaphore.rs`, `permits.rs`, `latch.rs` | what callers see of the others; `asked.rs` asks their questions |
-//! | `acquire.rs` | looks and waits; `gate.rs` and `line.rs` are the line of waiters in a client, `queue.rs` the one at the server |
-//! | `release.rs` | gives back, to one of `heirs.rs` where it can; `turns.rs` lets other clients look first then |
+//! | `acquire.rs` | looks and waits; `waiting/` has the line of waiters in a client and the one at the server |
+//! | `release.rs` | gives back, to one of `waiting/handoff.rs` where it can; `turns.rs` lets other clients look first then |
 //! | `watchdog.rs` | renews, by the deadlines in `renewals.rs` |
 //! | `hold.rs` | what acquire, renewal and release share of one hold |
 //! | `servers.rs`, `quorum.rs` | ask one server set, or several |
@@ -119,13 +119,10 @@ pub mod diagnostics;
 mod durability;
 mod error;
 mod fenced_lock;
-mod gate;
 mod guard;
-mod heirs;
 mod hold;
 mod kind;
 mod latch;
-mod line;
 mod lock;
 mod multi;
 mod multi_guard;
@@ -133,7 +130,6 @@ mod names;
 mod options;
 mod parameters;
 mod permits;
-mod queue;
 mod quorum;
 mod read_write;
 mod release;
@@ -146,7 +142,7 @@ mod short_forms;
 mod sync;
 mod target;
 mod topology;
-mod turns;
+mod waiting;
 mod watchdog;
 
 pub use client::{AddressMap, Client, ClientOptions, ClientStats};

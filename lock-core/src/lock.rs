@@ -108,7 +108,7 @@ pub struct Acquire {
     /// Who holds; `None` is a fresh owner, which nobody else can be and which costs the server least.
     /// An equal owner that holds the lock already gets it again, at once, and has to release as often. Each of its holds has its own
     /// lease: one that runs out is over, whether it was released or not, and the lock lasts as long as the longest of the others. The
-    /// [count of holds](Lock::holds_of) follows when the owner takes, lengthens or releases the next one.
+    /// [count of holds](Lock::holds_of) follows when the owner takes, extends or releases the next one.
     pub owner: Option<Owner>,
     /// How many replicas must have it; `None` is the client's setting.
     pub durability: Option<Durability>,

@@ -193,9 +193,9 @@ impl MultiLock {
         }
         if let Lease::Fixed(lease) = how.lease {
             sent_at = Instant::now();
-            let lengthened = join_all(held.iter().map(|guard| guard.extend(lease)));
-            let lengthened = within(end.map(last_look), lengthened).await;
-            let error = lengthened.into_iter().flatten().find_map(Result::err);
+            let extended = join_all(held.iter().map(|guard| guard.extend(lease)));
+            let extended = within(end.map(last_look), extended).await;
+            let error = extended.into_iter().flatten().find_map(Result::err);
             if let Some(error) = error {
                 return Err(Refusal {
                     error: give_back(held, error, end).await,

@@ -86,8 +86,8 @@ impl MultiGuard {
         }
     }
 
-    /// Lengthens every member to `lease` from now, side by side; as [`Guard::extend`] for each. The worst error of all is
-    /// answered, and the members that were lengthened stay so.
+    /// Extends every member to `lease` from now, side by side; as [`Guard::extend`] for each. The worst error of all is
+    /// answered, and the members that were extended stay so.
     pub async fn extend(&self, lease: Duration) -> Result<(), LockError> {
         let extended = join_all(self.members.iter().map(|guard| guard.extend(lease))).await;
         let errors = extended.into_iter().filter_map(Result::err);

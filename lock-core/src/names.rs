@@ -93,7 +93,7 @@ impl Names {
     }
 
     /// A companion key that is told apart by an id: `prefix:{name}:<32 hex digits>`.
-    pub(crate) fn latch(&self, prefix: &str, id: u128) -> Vec<u8> {
+    pub(crate) fn record(&self, prefix: &str, id: u128) -> Vec<u8> {
         format!("{}:{id:032x}", companion(prefix, &self.key)).into_bytes()
     }
 
@@ -144,7 +144,7 @@ mod tests {
         );
         assert_eq!(Names::new("a{b}c").channel, "redisson_lock__channel:a{b}c");
         assert_eq!(
-            Names::new("n").latch("redisson_acquire_latch", 255),
+            Names::new("n").record("redisson_acquire_latch", 255),
             b"redisson_acquire_latch:{n}:000000000000000000000000000000ff"
         );
     }

@@ -8,14 +8,14 @@ use crate::{
     diagnostics::Tracer,
     durability::Durability,
     hold::{ENDLESS, SHORTEST_LEASE},
-    kind::LATCH_LIFE,
+    kind::RECORD_LIFE,
     release::ANSWERS,
 };
 
 const MS: Duration = Duration::from_millis(1);
 /// A request is asked again for so many response timeouts, and the servers must know it still: their latches end after this.
 const LONGEST_ANSWER: Duration =
-    Duration::from_millis(LATCH_LIFE.as_millis() as u64 / ANSWERS as u64);
+    Duration::from_millis(RECORD_LIFE.as_millis() as u64 / ANSWERS as u64);
 /// What is waited for longer than a day is not waited for. A bound is needed, since instants have an end.
 const LONGEST_WAIT: Duration = Duration::from_secs(86_400);
 

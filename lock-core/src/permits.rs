@@ -236,7 +236,7 @@ impl Permits {
     }
 
     /// Gives one permit a lease from now on, longer or shorter than it had; false if it is not held (any more). A guard that
-    /// renews it will lengthen it again.
+    /// renews it will extend it again.
     pub async fn update_lease(&self, id: PermitId, lease: Duration) -> Result<bool, LockError> {
         const ACTION: &str = "change a lease of";
         if lease < Duration::from_millis(1) || lease > ENDLESS {
@@ -354,7 +354,7 @@ impl PermitGuard {
         self.guard.events()
     }
 
-    /// Lengthens their leases; see [`Guard::extend`]. `NotHeld` if one of them is gone; the others are lengthened.
+    /// Extends their leases; see [`Guard::extend`]. `NotHeld` if one of them is gone; the others are extended.
     pub async fn extend(&self, lease: Duration) -> Result<(), LockError> {
         self.guard.extend(lease).await
     }

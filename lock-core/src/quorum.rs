@@ -2,7 +2,7 @@
 //!
 //! The algorithm is antirez's (the distributed locks page of the Redis documentation), with three repairs: the
 //! lease counts from the first sending, whatever was or may have been taken is given back everywhere after a
-//! failure, and an extension only lengthens what the masters still have.
+//! failure, and an extension only extends what the masters still have.
 
 use std::{
     cmp::Reverse, collections::BTreeMap, future::Future, pin::Pin, sync::Arc, task::Poll,
@@ -18,7 +18,7 @@ use crate::{
     kind::{Form, Given, Held},
     release::{Giving, Open},
     servers::{
-        GiveBack, Lengthened, Need, Tried, acquire_at, extend_at, holder_at, passes, release_at,
+        ExtendOutcome, GiveBack, Need, Tried, acquire_at, extend_at, holder_at, passes, release_at,
         yes_at,
     },
     topology::{NodeError, Request, Route},
@@ -238,8 +238,8 @@ async fn give_back(
     let mut given_back = 0;
     while let Some((index, ack)) = acks.next().await {
         if let Ok(given) = ack {
-            // Where there is nothing the acquire may still be on its way, unless its latch keeps it out.
-            if given != Given::Absent || !hold.is_unsettled() || hold.has_latches() {
+            // Where there is nothing the acquire may still be on its way, unless its record keeps it out.
+            if given != Given::Absent || !hold.is_unsettled() || hold.has_records() {
                 open.close(index);
             }
             given_back += usize::from(given != Given::Absent);
@@ -248,13 +248,13 @@ async fn give_back(
     given_back
 }
 
-/// Lengthens a hold on a majority.
+/// Extends a hold on a majority.
 pub(crate) async fn extend(
     routes: &Routes,
     hold: &Arc<Hold>,
     request: Request,
     deadline: Instant,
-) -> Result<Lengthened, NodeError> {
+) -> Result<ExtendOutcome, NodeError> {
     let (n, majority) = (routes.len(), majority(routes.len()));
     let first_sent_at = Instant::now();
     let request = Arc::new(request);
@@ -266,28 +266,28 @@ pub(crate) async fn extend(
     let mut errors = Vec::new();
     while let Some((_, answer)) = answers.next().await {
         match answer {
-            Ok(Lengthened::Held { .. }) => held += 1,
-            Ok(Lengthened::Missing) => missing += 1,
-            Ok(Lengthened::Thin { acked, demanded }) => thin = Some((acked, demanded)),
+            Ok(ExtendOutcome::Held { .. }) => held += 1,
+            Ok(ExtendOutcome::Missing) => missing += 1,
+            Ok(ExtendOutcome::Thin { acked, demanded }) => thin = Some((acked, demanded)),
             Err(error) => errors.push(error),
         }
         if held >= majority {
             if !answers.is_empty() {
-                // The slow ones are lengthened too; their answers decide nothing.
+                // The slow ones are extended too; their answers decide nothing.
                 hold.client()
                     .background
                     .spawn(async move { while answers.next().await.is_some() {} });
             }
-            return Ok(Lengthened::Held {
+            return Ok(ExtendOutcome::Held {
                 sent_at: first_sent_at,
             });
         }
         if missing > n - majority {
-            return Ok(Lengthened::Missing);
+            return Ok(ExtendOutcome::Missing);
         }
     }
     if let Some((acked, demanded)) = thin {
-        return Ok(Lengthened::Thin { acked, demanded });
+        return Ok(ExtendOutcome::Thin { acked, demanded });
     }
     Err(outvoted(&errors, held, n))
 }
@@ -319,7 +319,7 @@ pub(crate) async fn release(
     let (mut freed, mut kept, mut absent) = (0, 0, 0);
     let mut errors = Vec::new();
     let client = hold.client();
-    let calls = how.valid && !hold.has_latches() && !client.turns.has_rivals(&hold.lock);
+    let calls = how.valid && !hold.has_records() && !client.turns.has_rivals(&hold.lock);
     let served = calls.then(|| client.gates.served(&hold.lock)).flatten();
     // Now it is sent. Where no other client waits, this one's next waiter need not hear of it from the servers.
     let mut first = poll!(answers.next());

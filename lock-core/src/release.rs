@@ -7,12 +7,12 @@ use crate::{
     durability::Durability,
     error::{ErrorKind, LockError},
     guard::Released,
-    heirs::Heirs,
     hold::Hold,
     kind::{Ask, Given},
     quorum,
     servers::{GiveBack, Need, Servers, passes, release_at},
     topology::Request,
+    waiting::handoff::Handoff,
 };
 
 const ACTION: &str = "release";
@@ -94,13 +94,13 @@ pub(crate) async fn release(hold: &Arc<Hold>) -> Result<Released, LockError> {
         valid,
         deadline: Instant::now() + client.options.response_timeout * ANSWERS,
     };
-    let heirs = Heirs::of(hold, how.deadline);
-    let request = request(hold, Giving::Release, &heirs);
+    let successors = Handoff::of(hold, how.deadline);
+    let request = request(hold, Giving::Release, &successors);
     let given = match &hold.lock.servers {
         Servers::One(route) => {
             let given = release_at(&**route, hold, &request, how).await;
             given.map(|(given, sent_at)| {
-                heirs.tell(given, sent_at);
+                successors.tell(given, sent_at);
                 given
             })
         }
@@ -144,14 +144,14 @@ pub(crate) fn in_background(hold: &Arc<Hold>) {
     open.add_all();
 }
 
-fn request(hold: &Hold, giving: Giving, heirs: &Heirs) -> Request {
+fn request(hold: &Hold, giving: Giving, successors: &Handoff) -> Request {
     let ask = Ask {
-        heirs: heirs.said(),
+        successors: successors.said(),
         ..hold.ask(hold.lease)
     };
     match giving {
         Giving::Release => hold.lock.form.release(&ask),
-        Giving::Undo if hold.client().posts.shares_owner(hold) => {
+        Giving::Undo if hold.client().wait_queues.shares_owner(hold) => {
             // The place is the other one's too, and stays.
             hold.lock.form.undo(&Ask { place: None, ..ask })
         }
@@ -167,18 +167,18 @@ async fn compensate(hold: &Hold, giving: Giving, index: usize) {
     if !hold.is_known() {
         return;
     }
-    let heirs = match giving {
-        Giving::Release => Heirs::of(hold, Instant::now() + client.options.response_timeout),
-        Giving::Undo => Heirs::none(),
+    let successors = match giving {
+        Giving::Release => Handoff::of(hold, Instant::now() + client.options.response_timeout),
+        Giving::Undo => Handoff::none(),
     };
-    let request = request(hold, giving, &heirs);
-    let mut heirs = Some(heirs);
+    let request = request(hold, giving, &successors);
+    let mut successors = Some(successors);
     // A lost acquire of a fresh owner may arrive after the release that was to undo it. The release is repeated
-    // for as long as the lease could last; an acquire with a latch is kept out by the latch.
+    // for as long as the lease could last; an acquire with a record is kept out by the record.
     // So it is for one that nobody waits for any more: what it waits behind is another connection's than the release's where replicas
     // are asked, and else if the release itself gets no answer.
     let dropped = giving == Giving::Undo && hold.was_asking();
-    let may_come_late = !hold.has_latches();
+    let may_come_late = !hold.has_records();
     let mut repeat =
         may_come_late && (hold.is_unsettled() || dropped && hold.durability != Durability::None);
     let until = hold.server_until() + client.options.response_timeout;
@@ -193,8 +193,8 @@ async fn compensate(hold: &Hold, giving: Giving, index: usize) {
                 if let Some(given) = given {
                     client.turns.gave(&hold.lock, &**route, given, &sent.value);
                 }
-                if let (Some(heirs), Some(given)) = (heirs.take(), given) {
-                    heirs.tell(given, sent.sent_at);
+                if let (Some(successors), Some(given)) = (successors.take(), given) {
+                    successors.tell(given, sent.sent_at);
                 }
                 let overtaken = given == Some(Given::Absent) && hold.was_absent(index);
                 if !std::mem::replace(&mut first, false) || !overtaken {

@@ -8,7 +8,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use crate::clock::Instant;
-use crate::sync::{Mutex, MutexGuard, Notify, PoisonError};
+use crate::sync::{Mutex, MutexGuard, Notify};
 
 /// When a hold is due, and a number that tells holds of one instant apart.
 type Due = (Instant, u64);
@@ -20,20 +20,20 @@ pub(crate) trait Renewable {
     /// The lease that a renewal sets.
     fn lease(&self) -> Duration;
     /// Where it keeps its place in the queue.
-    fn place(&self) -> &Place;
+    fn place(&self) -> &DueSlot;
 }
 
 /// A hold's place in the queue, if it has one; read and changed under the queue's mutex only.
 #[derive(Debug)]
-pub(crate) struct Place(Mutex<Option<Due>>);
+pub(crate) struct DueSlot(Mutex<Option<Due>>);
 
-impl Place {
+impl DueSlot {
     pub(crate) fn none() -> Self {
-        Place(Mutex::new(None))
+        DueSlot(Mutex::new(None))
     }
 
     fn due(&self) -> MutexGuard<'_, Option<Due>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 
@@ -71,7 +71,7 @@ impl<H: Renewable> Queue<H> {
 
     fn lock(&self) -> MutexGuard<'_, Holds<H>> {
         // Nothing between lock and unlock can leave it half changed.
-        self.holds.lock().unwrap_or_else(PoisonError::into_inner)
+        self.holds.lock()
     }
 
     /// Whether the caller is the first to ask, and so the one to start the task.

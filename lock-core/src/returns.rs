@@ -8,7 +8,7 @@ use std::{collections::HashMap, sync::Arc};
 use crate::{
     hold::Hold,
     servers::Servers,
-    sync::{Mutex, MutexGuard, Notify, PoisonError},
+    sync::{Mutex, MutexGuard, Notify},
 };
 
 /// A lock and the owner who gives it back.
@@ -60,9 +60,7 @@ impl Returns {
     }
 
     fn under_way(&self) -> MutexGuard<'_, HashMap<Key, usize>> {
-        self.under_way
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.under_way.lock()
     }
 }
 

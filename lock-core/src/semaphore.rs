@@ -186,8 +186,8 @@ impl Semaphore {
         let guard = acquire_for(&self.inner.lock, Who::Count(permits), how).await?;
         if let Some(id) = guard.settled_id() {
             let client = &self.inner.lock.client;
-            let latch = form::latch_of_taking(&self.inner.lock.names, id);
-            client.spent.add(client, latch);
+            let record = form::record_of_acquire(&self.inner.lock.names, id);
+            client.spent.add(client, record);
         }
         // They belong to nobody from now on.
         guard.leave();
@@ -291,7 +291,7 @@ impl Drop for SemaphoreGuard {
     fn drop(&mut self) {
         if !self.released {
             let once = self.semaphore.giving(self.permits.into(), Absent::Stays);
-            // Nobody waits for the answer, and the latch ends by itself.
+            // Nobody waits for the answer, and the record ends by itself.
             drop(self.semaphore.inner.subject().begin(once.request, number));
         }
     }

@@ -53,7 +53,7 @@ pub(crate) enum Tried {
 
 /// The answer to an extend.
 #[derive(Debug)]
-pub(crate) enum Lengthened {
+pub(crate) enum ExtendOutcome {
     Held { sent_at: Instant },
     Missing,
     Thin { acked: u32, demanded: u32 },
@@ -103,13 +103,13 @@ impl Servers {
         }
     }
 
-    /// Lengthens a hold to `lease` from now.
+    /// Extends a hold to `lease` from now.
     pub(crate) async fn extend(
         &self,
         hold: &Arc<Hold>,
         lease: Duration,
         deadline: Instant,
-    ) -> Result<Lengthened, NodeError> {
+    ) -> Result<ExtendOutcome, NodeError> {
         hold.may_last(deadline, lease);
         let mut request = hold.lock.form.extend(&hold.ask(lease));
         request.wait = wait_for(hold, deadline);
@@ -270,23 +270,23 @@ fn granted(sent: &Sent, token: Option<u64>) -> Tried {
     }
 }
 
-/// Lengthens a hold at one server set.
+/// Extends a hold at one server set.
 pub(crate) async fn extend_at(
     route: &dyn Route,
     hold: &Hold,
     request: &Request,
     deadline: Instant,
-) -> Result<Lengthened, NodeError> {
+) -> Result<ExtendOutcome, NodeError> {
     let sent = route.send(request, deadline).await?;
     let reply = hold.lock.form.read_extend(&sent.value);
     Ok(match reply.ok_or_else(|| not_an_answer(&sent))? {
         Extended::Held => match thin(&sent) {
-            Some((acked, demanded)) => Lengthened::Thin { acked, demanded },
-            None => Lengthened::Held {
+            Some((acked, demanded)) => ExtendOutcome::Thin { acked, demanded },
+            None => ExtendOutcome::Held {
                 sent_at: sent.sent_at,
             },
         },
-        Extended::Missing => Lengthened::Missing,
+        Extended::Missing => ExtendOutcome::Missing,
     })
 }
 
@@ -311,11 +311,11 @@ pub(crate) fn renewed_together(hold: &Hold) -> Option<Together> {
     Some((route, script as usize, hold.lease, slot))
 }
 
-/// Lengthens several holds that have in common what [`renewed_together`] says, each to its lease from now.
+/// Extends several holds that have in common what [`renewed_together`] says, each to its lease from now.
 pub(crate) async fn extend_together(
     holds: &[Arc<Hold>],
     deadline: Instant,
-) -> Result<Vec<Lengthened>, NodeError> {
+) -> Result<Vec<ExtendOutcome>, NodeError> {
     let lock = &holds[0].lock;
     let mut request = Request::new(What::Script(lock.form.extend_script()));
     for hold in holds {
@@ -331,10 +331,10 @@ pub(crate) async fn extend_together(
         return Err(not_an_answer(&sent));
     };
     let read = |answer| match lock.form.read_extend(answer) {
-        Some(Extended::Held) => Some(Lengthened::Held {
+        Some(Extended::Held) => Some(ExtendOutcome::Held {
             sent_at: sent.sent_at,
         }),
-        Some(Extended::Missing) => Some(Lengthened::Missing),
+        Some(Extended::Missing) => Some(ExtendOutcome::Missing),
         None => None,
     };
     let all: Option<Vec<_>> = answers.iter().map(read).collect();
@@ -347,7 +347,7 @@ pub(crate) async fn extend_together(
 pub(crate) struct GiveBack {
     /// The hold was valid when its release began. A fresh owner's release that is repeated after a lost answer
     /// and finds nothing has then done its work the first time: the lease had not run out and nobody else can
-    /// have been touched, so no latch is needed on the server to know it.
+    /// have been touched, so no record is needed on the server to know it.
     pub(crate) valid: bool,
     pub(crate) deadline: Instant,
 }
@@ -368,7 +368,7 @@ pub(crate) async fn release_at(
     let given = hold.lock.form.read_release(&sent.value);
     let given = given.ok_or_else(|| not_an_answer(&sent))?;
     turns.gave(&hold.lock, route, given, &sent.value);
-    let done_before = doubtful && how.valid && !hold.has_latches();
+    let done_before = doubtful && how.valid && !hold.has_records();
     let given = match given {
         Given::Absent if done_before => Given::Freed,
         Given::Inherited { token } if done_before => Given::Passed { token },

@@ -1,9 +1,44 @@
-//! The primitives of the parts that are tried under a model checker: there the same files are compiled with those of
-//! the checker instead (`tests/lock_models.rs`).
+//! Locks that go on after a panic, since nothing between lock and unlock leaves what they guard half changed; and the other primitives
+//! of the parts that are tried under a model checker, where the same files are compiled with the checker's own instead
+//! (`tests/lock_models.rs`).
+
+use std::sync::{PoisonError, RwLockReadGuard, RwLockWriteGuard};
 
 pub(crate) use std::sync::{
-    Mutex, MutexGuard, PoisonError,
+    MutexGuard,
     atomic::{AtomicU64, AtomicUsize, Ordering},
 };
 
 pub(crate) use tokio::sync::Notify;
+
+/// As that of the standard library, but never poisoned.
+#[derive(Debug, Default)]
+pub(crate) struct Mutex<T>(std::sync::Mutex<T>);
+
+impl<T> Mutex<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Mutex(std::sync::Mutex::new(value))
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// As that of the standard library, but never poisoned.
+#[derive(Debug, Default)]
+pub(crate) struct RwLock<T>(std::sync::RwLock<T>);
+
+impl<T> RwLock<T> {
+    pub(crate) fn new(value: T) -> Self {
+        RwLock(std::sync::RwLock::new(value))
+    }
+
+    pub(crate) fn read(&self) -> RwLockReadGuard<'_, T> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn write(&self) -> RwLockWriteGuard<'_, T> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}

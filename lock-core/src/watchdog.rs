@@ -9,10 +9,10 @@ use crate::{
     clock::{Instant, sleep_until},
     guard::LostReason,
     hold::Hold,
-    queue::claim_after,
     renewals::Queue,
-    servers::{self, Lengthened, Together},
+    servers::{self, ExtendOutcome, Together},
     topology::NodeError,
+    waiting::queue::claim_after,
 };
 
 /// Holds that one request renews at most: enough to make the request itself cheap, and some 100 µs of the server's time,
@@ -155,17 +155,17 @@ async fn renew(queue: &Queue<Hold>, batch: Vec<Arc<Hold>>) {
 }
 
 /// What an answer to a renewal means.
-fn renewed(queue: &Queue<Hold>, hold: &Arc<Hold>, answer: Result<Lengthened, NodeError>) {
+fn renewed(queue: &Queue<Hold>, hold: &Arc<Hold>, answer: Result<ExtendOutcome, NodeError>) {
     match answer {
-        Ok(Lengthened::Held { sent_at }) => {
-            hold.lengthen(sent_at, hold.lease, true);
+        Ok(ExtendOutcome::Held { sent_at }) => {
+            hold.extend(sent_at, hold.lease, true);
             // A claim is made once.
             if hold.renewed {
                 queue.insert(hold, sent_at + period(hold.lease));
             }
         }
-        Ok(Lengthened::Missing) => hold.lose(LostReason::Missing),
-        Ok(Lengthened::Thin { .. }) | Err(_) => retry(queue, hold),
+        Ok(ExtendOutcome::Missing) => hold.lose(LostReason::Missing),
+        Ok(ExtendOutcome::Thin { .. }) | Err(_) => retry(queue, hold),
     }
 }
 

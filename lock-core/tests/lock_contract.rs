@@ -132,7 +132,7 @@ async fn an_acquire_that_arrives_after_its_undo_is_undone_too() {
     }
 }
 
-/// A release that the network keeps for long is no release of what the same owner has been given since, whether the hold was lengthened
+/// A release that the network keeps for long is no release of what the same owner has been given since, whether the hold was extended
 /// before or not. Of a plain lock each hold has a value of its own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_that_arrives_after_its_lease_leaves_the_owners_next_hold_alone() {

@@ -168,7 +168,7 @@ async fn a_durable_hold_without_its_replica_is_lost_in_time() {
 fn an_heirs_question_writes_also_in_the_millisecond_of_its_grant() {
     let take = concat!(
         include_str!("../scripts/queue.lua"),
-        include_str!("../scripts/take_queued.lua")
+        include_str!("../scripts/acquire_queued.lua")
     );
     // Within a script the server's clock stands still.
     let twice = format!(

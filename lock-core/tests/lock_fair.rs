@@ -350,7 +350,7 @@ fn the_beat_of_a_thousand_waiters_reads_the_line_once() {
     let server = Server::start(&[]);
     let text = [
         include_str!("../scripts/fair.lua"),
-        include_str!("../scripts/beat_fair.lua"),
+        include_str!("../scripts/heartbeat_fair.lua"),
     ]
     .concat();
     let took_us = |waiters: usize| {

@@ -138,7 +138,7 @@ impl Bench {
         if script.contains("latch") || script == "count_down.lua" {
             return self.count_of_latch(script, when).await;
         }
-        if script == "beat_fair.lua"
+        if script == "heartbeat_fair.lua"
             || when == "another's, a place"
             || when == "free, another waits"
         {
@@ -147,9 +147,9 @@ impl Bench {
         let other = |kind| self.other.lock(kind, "n").expect("a good name");
         let kind = match (script, when) {
             ("release.lua", "spin") => Kind::Spin,
-            ("take_read.lua" | "give_read.lua", _) => Kind::Read,
+            ("acquire_read.lua" | "release_read.lua", _) => Kind::Read,
             (_, "a reader's, longer") => Kind::Read,
-            ("take_write.lua" | "give_write.lua", _) => Kind::Write,
+            ("acquire_write.lua" | "release_write.lua", _) => Kind::Write,
             (script, _) if script.contains("_rw") => Kind::Write,
             (script, _) if script.contains("plain") => Kind::Plain,
             (script, _) if script.contains("fenced") => Kind::Fenced,
@@ -168,8 +168,8 @@ impl Bench {
         };
         let counting_life = when.contains("life");
         match script {
-            "acquire.lua" | "acquire_alone.lua" | "acquire_fenced.lua" | "take_queued.lua"
-            | "take_read.lua" | "acquire_all.lua" | "take_write.lua" | "take_fair.lua"
+            "acquire.lua" | "acquire_alone.lua" | "acquire_fenced.lua" | "acquire_queued.lua"
+            | "acquire_read.lua" | "acquire_all.lua" | "acquire_write.lua" | "acquire_fair.lua"
                 if when.starts_with("free") =>
             {
                 let how = match counting_life {
@@ -190,7 +190,7 @@ impl Bench {
                 guard.release().await.expect("held");
                 calls
             }
-            "acquire.lua" | "take_fair.lua" if when.starts_with("another's") => {
+            "acquire.lua" | "acquire_fair.lua" if when.starts_with("another's") => {
                 let held = take(&other(kind), minute()).await;
                 let once = minute().wait(Wait::Try);
                 lock.acquire_with(once.clone())
@@ -231,7 +231,9 @@ impl Bench {
                 outer.release().await.expect("held");
                 calls
             }
-            "take_read.lua" | "take_write.lua" | "give_read.lua" if when.contains("other") => {
+            "acquire_read.lua" | "acquire_write.lua" | "release_read.lua"
+                if when.contains("other") =>
+            {
                 let there = match when {
                     "another writes" => Kind::Write,
                     _ => Kind::Read,
@@ -247,19 +249,19 @@ impl Bench {
                 let asked = lock.acquire_with(once).await;
                 let mut calls = self.calls();
                 if let Ok(ours) = asked {
-                    if script == "give_read.lua" {
+                    if script == "release_read.lua" {
                         self.set_back();
                     }
                     ours.release().await.expect("held");
-                    if script == "give_read.lua" {
+                    if script == "release_read.lua" {
                         calls = self.calls();
                     }
                 }
                 held.release().await.expect("held");
                 calls
             }
-            "release.lua" | "release_alone.lua" | "release_plain.lua" | "give_queued.lua"
-            | "give_fair.lua" | "give_read.lua" | "give_write.lua" | "release_all.lua" => {
+            "release.lua" | "release_alone.lua" | "release_plain.lua" | "release_queued.lua"
+            | "release_fair.lua" | "release_read.lua" | "release_write.lua" | "release_all.lua" => {
                 let how = owner(minute());
                 take(&lock, how.clone())
                     .await
@@ -320,17 +322,17 @@ impl Bench {
     /// As `count`, of the scripts of a fair lock that beats run beside: said by hand.
     fn count_of_fair(&self, script: &str, when: &str) -> Vec<String> {
         let (own, args): (_, &[&str]) = match script {
-            "beat_fair.lua" => (
-                include_str!("../scripts/beat_fair.lua"),
+            "heartbeat_fair.lua" => (
+                include_str!("../scripts/heartbeat_fair.lua"),
                 &["PUBLISH", "30000", "ours:1"],
             ),
             _ => (
-                include_str!("../scripts/take_fair.lua"),
+                include_str!("../scripts/acquire_fair.lua"),
                 &["60000", "ours:1", "PUBLISH", "30000"],
             ),
         };
         let text = format!("{}{own}", include_str!("../scripts/fair.lua"));
-        let first = if script == "beat_fair.lua" {
+        let first = if script == "heartbeat_fair.lua" {
             "ours:1"
         } else {
             "other:2"
@@ -387,11 +389,11 @@ impl Bench {
             warm().await.expect("answered");
         }
         match (script, when) {
-            ("take_semaphore.lua", "free") => {
+            ("acquire_semaphore.lua", "free") => {
                 self.set_back();
                 semaphore.acquire_with(1, Wait::Try).await.expect("free");
             }
-            ("take_semaphore.lua", _) => {
+            ("acquire_semaphore.lua", _) => {
                 self.set_back();
                 assert!(!semaphore.try_acquire(9).await.expect("answered"));
             }
@@ -417,7 +419,7 @@ impl Bench {
                 self.set_back();
                 permits.set_permits(7).await.expect("answered");
             }
-            ("take_permits.lua", _) => {
+            ("acquire_permits.lua", _) => {
                 self.set_back();
                 let guard = permits.acquire_with(minute()).await.expect("free");
                 guard.leave();
@@ -433,11 +435,11 @@ impl Bench {
         let id = guard.id();
         self.set_back();
         match (script, when) {
-            ("give_permits.lua", "a guard's") => {
+            ("release_permits.lua", "a guard's") => {
                 guard.release().await.expect("held");
                 return self.calls();
             }
-            ("give_permits.lua", _) => {
+            ("release_permits.lua", _) => {
                 permits.release(&[id]).await.expect("answered");
             }
             ("extend_permits.lua", _) => guard.extend(90_000 * MS).await.expect("held"),
@@ -499,7 +501,7 @@ async fn the_table_of_inner_calls_is_what_the_server_counts() {
         // the reader.
         let unreached = [
             "queue.lua",
-            "beat_queued.lua",
+            "heartbeat_queued.lua",
             "acquire_plain.lua",
             "undo_semaphore.lua",
         ];

@@ -24,7 +24,7 @@ const LINE: &str = "locklab_queue:{q}";
 fn heartbeat_of_another(server: &Server) {
     let script = concat!(
         include_str!("../scripts/queue.lua"),
-        include_str!("../scripts/beat_queued.lua")
+        include_str!("../scripts/heartbeat_queued.lua")
     );
     let keys = [
         "q",

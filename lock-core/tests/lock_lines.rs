@@ -454,7 +454,7 @@ async fn tasks_of_one_client_hand_a_queued_lock_on_by_the_release_alone() {
     let tracer = Tracer::new({
         let asked = Arc::clone(&asked);
         move |event| {
-            let takes = event.script == Some("take_queued");
+            let takes = event.script == Some("acquire_queued");
             asked.fetch_add(u32::from(takes), Ordering::SeqCst);
         }
     });
@@ -545,7 +545,7 @@ async fn an_heir_that_leaves_at_any_moment_keeps_nothing() {
     only_latches_and_tokens_stay(&server);
 }
 
-/// The answer to a release that named an heir is lost, or the release itself comes late: it asks, and has it; and if it has left
+/// The answer to a release that named an successor is lost, or the release itself comes late: it asks, and has it; and if it has left
 /// meanwhile, the next one has.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_heir_of_a_release_whose_answer_is_lost_has_the_lock() {
@@ -594,11 +594,11 @@ async fn a_release_after_its_lease_is_not_held_also_if_a_successor_has_the_lock(
     let lock = lock(&server, Kind::Queued).await;
     let short = minute().lease(Lease::Fixed(300 * MS));
     let guard = lock.acquire_with(short).await.expect("free");
-    let mut heir = Box::pin(lock.acquire_with(minute()));
+    let mut successor = Box::pin(lock.acquire_with(minute()));
     let until = Instant::now() + PATIENCE;
     while server.ok(&["HLEN", "locklab_queue:{q}"]) != "1" {
         assert!(Instant::now() < until, "no place");
-        let asked = tokio::time::timeout(10 * MS, &mut heir).await;
+        let asked = tokio::time::timeout(10 * MS, &mut successor).await;
         assert!(asked.is_err(), "another's");
     }
     // From here on nobody polls it; its client's beat gets it the lock.
@@ -606,7 +606,7 @@ async fn a_release_after_its_lease_is_not_held_also_if_a_successor_has_the_lock(
     server.wait_for(&["HKEYS", "q"], |owner| !owner.is_empty() && owner != late);
     let error = guard.release().await.expect_err("its lease is over");
     assert_eq!(error.kind(), ErrorKind::NotHeld, "{error}");
-    let guard = heir.await.expect("its turn");
+    let guard = successor.await.expect("its turn");
     guard.release().await.expect("held");
     only_latches_and_tokens_stay(&server);
 }

@@ -10,7 +10,7 @@ mod channel;
 #[path = "../src/clock.rs"]
 #[allow(dead_code)]
 mod clock;
-#[path = "../src/line.rs"]
+#[path = "../src/waiting/line.rs"]
 #[allow(dead_code)]
 mod line;
 #[path = "../src/renewals.rs"]
@@ -19,14 +19,28 @@ mod renewals;
 
 /// What the files above import from the library, with the checker's primitives in place of the real ones.
 mod sync {
-    pub(crate) use std::sync::PoisonError;
-
     pub(crate) use loom::sync::{
-        Mutex, MutexGuard,
+        MutexGuard,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     };
 
     use super::twin::{self, Line};
+
+    /// As in the library.
+    #[derive(Debug)]
+    pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
+
+    impl<T> Mutex<T> {
+        pub(crate) fn new(value: T) -> Self {
+            Mutex(loom::sync::Mutex::new(value))
+        }
+
+        pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+            self.0
+                .lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner)
+        }
+    }
 
     /// Tokio's, which is tried by loom where it is made; here its waking can be taken away.
     #[derive(Debug)]
@@ -51,15 +65,6 @@ mod sync {
 
 #[allow(dead_code)]
 mod topology {
-    /// As in the library.
-    #[async_trait::async_trait]
-    pub(crate) trait Hints: std::fmt::Debug + Send + Sync {
-        async fn ready(&mut self);
-        async fn hint(&mut self);
-        fn is_ready(&self) -> bool;
-        fn read(&mut self, reader: Reader);
-    }
-
     #[derive(Debug, Clone, Copy)]
     pub(crate) enum Tune<'a> {
         Channel(&'a str),

@@ -100,7 +100,7 @@ fn is_taken_on_the_way(kind: Option<Kind>, owner: Option<Owner>) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn in_the_middle_of_a_move_every_kind_is_lengthened_and_given_back() {
+async fn in_the_middle_of_a_move_every_kind_is_extended_and_given_back() {
     let cluster = Cluster::start(2, false);
     let target = cluster.url().parse().expect("a good URL");
     // A release has four of them until it gives up.

@@ -119,9 +119,9 @@ async fn a_lock_lasts_no_longer_than_what_is_left_of_its_holds() {
     }
 }
 
-/// The order in which they are given back is the caller's, and what each was lengthened to is its own.
+/// The order in which they are given back is the caller's, and what each was extended to is its own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_of_three_holds_is_lengthened_and_given_back_by_itself() {
+async fn each_of_three_holds_is_extended_and_given_back_by_itself() {
     let server = Server::start(&[]);
     let client = client(&server).await;
     for lock in locks(&client) {

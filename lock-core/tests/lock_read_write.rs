@@ -189,7 +189,7 @@ async fn a_write_lease_ends_though_its_owner_reads_on() {
     only_latches_and_tokens_stay(&server);
 }
 
-/// The read hold that comes under a write hold does not lengthen it, and its end does not shorten it.
+/// The read hold that comes under a write hold does not extend it, and its end does not shorten it.
 #[tokio::test]
 async fn a_write_lease_is_its_own() {
     let server = Server::start(&[]);

@@ -149,7 +149,7 @@ async fn an_end_is_kept() {
 async fn a_repetition_is_a_write_too() {
     let server = Server::start(&[]);
     server.ok(&["SET", "n", "5"]);
-    let take = include_str!("../scripts/take_semaphore.lua");
+    let take = include_str!("../scripts/acquire_semaphore.lua");
     let written = || {
         let info = server.ok(&["INFO", "persistence"]);
         let rest = info.split("rdb_changes_since_last_save:").nth(1);

@@ -56,8 +56,8 @@ struct OverTls(TlsHandshake);
 
 #[async_trait]
 impl Handshake for OverTls {
-    async fn shake(&self, host: &str, stream: TcpStream) -> io::Result<Box<dyn SecureStream>> {
-        Ok(Box::new(self.0.shake(host, stream).await?))
+    async fn connect(&self, host: &str, stream: TcpStream) -> io::Result<Box<dyn SecureStream>> {
+        Ok(Box::new(self.0.connect(host, stream).await?))
     }
 
     fn any_address(&self) -> bool {

@@ -20,7 +20,7 @@ pub trait Handshake: Debug + Send + Sync {
     ///
     /// # Errors
     /// The peer is not trusted, or does not speak TLS.
-    async fn shake(&self, host: &str, stream: TcpStream) -> io::Result<Box<dyn SecureStream>>;
+    async fn connect(&self, host: &str, stream: TcpStream) -> io::Result<Box<dyn SecureStream>>;
 
     /// Whether certificates are not held against the address that is dialled, so that a proxy may stand at another one.
     fn any_address(&self) -> bool;

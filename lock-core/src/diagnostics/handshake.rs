@@ -40,7 +40,7 @@ impl TlsHandshake {
     ///
     /// # Errors
     /// The peer is not trusted, or does not speak TLS.
-    pub async fn shake(
+    pub async fn connect(
         &self,
         host: &str,
         stream: TcpStream,

@@ -6,10 +6,10 @@ use redis::Value;
 
 use super::{
     form::{
-        Absent, Ask, Beat, Counting, Ears, Form, Line, News, Reply, Waiting, acquired, counting,
-        left, script,
+        Absent, Ask, Beat, ChannelSpec, Counting, Form, Line, News, Reply, Waiting, acquired,
+        counting, left, script,
     },
-    hash::{extend_counted, with_holds, with_latch_life},
+    hash::{extend_counted, with_holds, with_record_life},
 };
 use crate::{
     names::{Names, companion},
@@ -22,9 +22,9 @@ use crate::{
 /// came and is back.
 const PLACE: Duration = Duration::from_secs(30);
 
-static TAKE: Counting = counting!("take_fair", "fair");
-static GIVE: Counting = counting!("give_fair", "fair");
-static BEAT: Script = script!("beat_fair", "fair");
+static ACQUIRE: Counting = counting!("acquire_fair", "fair");
+static RELEASE: Counting = counting!("release_fair", "fair");
+static HEARTBEAT: Script = script!("heartbeat_fair", "fair");
 static FORCE_RELEASE: Script = script!("force_release_fair", "fair");
 
 /// RFairLock's format.
@@ -41,19 +41,19 @@ fn request(script: What, names: &Names) -> Request {
 }
 
 fn give(ask: &Ask<'_>, undo: bool) -> Request {
-    let request = with_holds(request(GIVE.of(ask), ask.names), ask, ask.owner);
+    let request = with_holds(request(RELEASE.of(ask), ask.names), ask, ask.owner);
     // Who asked for no place gives none up: one that stands there is somebody else's of the same name.
     let leaves = undo && ask.place.is_some();
     let request = request
         .arg(ask.owner.as_bytes())
         .arg(ask.publish.as_bytes())
         .arg(if leaves { b"1" } else { b"0" });
-    with_latch_life(request, ask)
+    with_record_life(request, ask)
 }
 
 impl Form for Fair {
     fn acquire(&self, ask: &Ask<'_>) -> Request {
-        let request = with_holds(request(TAKE.of(ask), ask.names), ask, ask.owner)
+        let request = with_holds(request(ACQUIRE.of(ask), ask.names), ask, ask.owner)
             .arg_ms(ask.lease)
             .arg(ask.owner.as_bytes())
             .arg(ask.publish.as_bytes());
@@ -98,11 +98,11 @@ impl Form for Fair {
 }
 
 impl Line for Fair {
-    fn ears(&self, names: &Names, client: &str) -> Ears {
-        Ears::Pattern(format!("{}:{client}:*", escaped(&names.channel)))
+    fn channel_spec(&self, names: &Names, client: &str) -> ChannelSpec {
+        ChannelSpec::Pattern(format!("{}:{client}:*", escaped(&names.channel)))
     }
 
-    fn own_ears(&self, names: &Names, owner: &str) -> Option<String> {
+    fn own_channel(&self, names: &Names, owner: &str) -> Option<String> {
         Some(format!("{}:{owner}", names.channel))
     }
 
@@ -111,7 +111,7 @@ impl Line for Fair {
     }
 
     fn beat(&self, waiting: &Waiting<'_>) -> Request {
-        let request = request(What::Script(&BEAT), waiting.names)
+        let request = request(What::Script(&HEARTBEAT), waiting.names)
             .arg(waiting.publish.as_bytes())
             .arg_ms(PLACE);
         let owners = waiting.owners.iter();
@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn the_pattern_of_a_client_fits_its_owners_alone() {
         let names = Names::new("a*[b]?");
-        let Ears::Pattern(pattern) = Fair.ears(&names, "u") else {
+        let ChannelSpec::Pattern(pattern) = Fair.channel_spec(&names, "u") else {
             panic!("a pattern");
         };
         assert_eq!(pattern, r"redisson_lock__channel:{a\*\[b\]\?}:u:*");

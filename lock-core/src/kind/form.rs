@@ -43,13 +43,13 @@ pub(crate) struct Ask<'a> {
     /// An earlier acquire of the same identity was not answered.
     pub(crate) repeated: bool,
     /// An owner that does not get it takes a place in the line; of a kind without a line only that somebody waits.
-    pub(crate) place: Option<Place<'a>>,
+    pub(crate) place: Option<QueuePlace<'a>>,
     /// Writers who wait come before new readers, each for so long after it has asked.
     pub(crate) writers_first: Option<Duration>,
     /// By the server's clock in ms, when nobody waits for an answer any more; `None` if the clock is not known. For what has no lease.
     pub(crate) not_after: Option<u64>,
     /// Who of the same client waits, as far as a release has to know.
-    pub(crate) heirs: &'a [Heir],
+    pub(crate) successors: &'a [Successor],
 }
 
 impl Ask<'_> {
@@ -61,7 +61,7 @@ impl Ask<'_> {
 
 /// For whom a place in the line is.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place<'a> {
+pub(crate) struct QueuePlace<'a> {
     pub(crate) client: &'a str,
     /// The client hears what is said to it.
     pub(crate) subscribed: bool,
@@ -71,7 +71,7 @@ pub(crate) struct Place<'a> {
 
 /// Somebody to whom a release of the same client may give the lock, or the client's place in the line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Heir {
+pub(crate) struct Successor {
     /// As [`Line::owner`] calls it.
     pub(crate) owner: String,
     pub(crate) lease: Duration,
@@ -116,11 +116,11 @@ pub(crate) enum Reply {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Given {
     Freed,
-    /// As `Freed`, and the first heir has it.
+    /// As `Freed`, and the first successor has it.
     Passed {
         token: u64,
     },
-    /// As `Absent`, and the first heir has it.
+    /// As `Absent`, and the first successor has it.
     Inherited {
         token: u64,
     },
@@ -173,7 +173,7 @@ pub(crate) trait Form: fmt::Debug + Send + Sync {
             _ => 0,
         }
     }
-    /// The script that lengthens leases; never shortens one and never makes a hold. Its keys are what `extend_keys` adds for each
+    /// The script that extends leases; never shortens one and never makes a hold. Its keys are what `extend_keys` adds for each
     /// hold, its arguments the lease and what `extend_arg` adds for each; it answers for each.
     fn extend_script(&self) -> &'static Script {
         &EXTEND
@@ -186,7 +186,7 @@ pub(crate) trait Form: fmt::Debug + Send + Sync {
     fn extend_arg(&self, ask: &Ask<'_>, request: Request) -> Request {
         request.arg(ask.owner.as_bytes())
     }
-    /// Lengthens the lease of one hold to `ask.lease` from now.
+    /// Extends the lease of one hold to `ask.lease` from now.
     fn extend(&self, ask: &Ask<'_>) -> Request {
         if let Some(request) = self.extend_counted(ask) {
             return request;
@@ -241,7 +241,7 @@ pub(crate) trait Form: fmt::Debug + Send + Sync {
     }
     /// Whether the server keeps the answers to this hold's acquire and release, so that a repetition is told
     /// from a first time, and a late acquire is kept out.
-    fn has_latches(&self, ask: &Ask<'_>) -> bool {
+    fn has_records(&self, ask: &Ask<'_>) -> bool {
         ask.id.is_some()
     }
     /// The channels that a release speaks on; none where waiters only poll.
@@ -276,19 +276,19 @@ pub(crate) trait Form: fmt::Debug + Send + Sync {
 
 /// A line of waiters that lives on the server.
 pub(crate) trait Line: fmt::Debug + Send + Sync {
-    /// How many of those who wait in one client a release names as heirs: they share one place, and only the first of them asks for
+    /// How many of those who wait in one client a release names as successors: they share one place, and only the first of them asks for
     /// it. 0: each has a place of its own.
-    fn heirs(&self) -> usize {
+    fn successors(&self) -> usize {
         0
     }
     /// Whether a client has one place for all of its waiters.
     fn shares_place(&self) -> bool {
-        self.heirs() > 0
+        self.successors() > 0
     }
     /// Where a client hears who was called, all its owners in one place.
-    fn ears(&self, names: &Names, client: &str) -> Ears;
-    /// Where one owner hears it, if `ears` is a pattern and there are none.
-    fn own_ears(&self, _names: &Names, _owner: &str) -> Option<String> {
+    fn channel_spec(&self, names: &Names, client: &str) -> ChannelSpec;
+    /// Where one owner hears it, if `channel_spec` is a pattern and there are none.
+    fn own_channel(&self, _names: &Names, _owner: &str) -> Option<String> {
         None
     }
     /// How one hold is called.
@@ -303,7 +303,7 @@ pub(crate) trait Line: fmt::Debug + Send + Sync {
 
 /// A channel or a pattern of channels.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Ears {
+pub(crate) enum ChannelSpec {
     Channel(String),
     Pattern(String),
 }
@@ -426,12 +426,12 @@ pub(super) const ANSWER_LIFE: Duration = Duration::from_secs(86_400);
 /// For how long a server keeps out an acquire that was undone. It takes nothing later than a few seconds after somebody waited for it.
 pub(super) const UNDONE_LIFE: Duration = Duration::from_secs(60);
 
-/// A request with a latch of its own: the key that remembers the answer to it.
-pub(super) fn with_latch(names: &Names, id: u128, request: impl FnOnce(&[u8]) -> Request) -> Once {
-    let latch = names.latch("locklab_answer_latch", id);
+/// A request with a record of its own: the key that remembers the answer to it.
+pub(super) fn with_record(names: &Names, id: u128, request: impl FnOnce(&[u8]) -> Request) -> Once {
+    let record = names.record("locklab_answer_latch", id);
     Once {
-        request: request(&latch),
-        latch: Some(latch),
+        request: request(&record),
+        record: Some(record),
     }
 }
 

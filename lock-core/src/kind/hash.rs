@@ -126,10 +126,10 @@ fn release_by(script: What, ask: &Ask<'_>) -> Request {
         .arg(ask.owner.as_bytes())
         .arg(ask.publish.as_bytes())
         .arg(ask.names.all().count().to_string().as_bytes());
-    with_latch_life(with_channels(request, ask.names), ask)
+    with_record_life(with_channels(request, ask.names), ask)
 }
 
-/// Lengthens one hold of an owner that may have several. By its own acquire alone such a hold is given back and lengthened: a release
+/// Extends one hold of an owner that may have several. By its own acquire alone such a hold is given back and extended: a release
 /// that comes late, from a server that was silent or from a network that kept it, is no release of the owner's next hold.
 pub(super) fn extend_counted(ask: &Ask<'_>) -> Option<Request> {
     ask.id?;
@@ -149,7 +149,7 @@ pub(super) fn with_channels(request: Request, names: &Names) -> Request {
 }
 
 /// Adds what a server keeps of an owner that may have several holds: for each lock the list of them, which it counts in `field`, and
-/// the latch of this one.
+/// the record of this one.
 pub(super) fn with_holds(request: Request, ask: &Ask<'_>, field: &str) -> Request {
     let Some(id) = ask.id else {
         return request;
@@ -157,24 +157,24 @@ pub(super) fn with_holds(request: Request, ask: &Ask<'_>, field: &str) -> Reques
     let list = |each: &Names| format!("{}:{field}", companion("locklab_holds_latch", &each.key));
     let lists = ask.names.all().map(list);
     let request = lists.fold(request, |request, list| request.key(list.as_bytes()));
-    request.key(&ask.names.latch("redisson_acquire_latch", id))
+    request.key(&ask.names.record("redisson_acquire_latch", id))
 }
 
 /// Adds for how long the answer to a release is kept, where it is.
-pub(super) fn with_latch_life(request: Request, ask: &Ask<'_>) -> Request {
+pub(super) fn with_record_life(request: Request, ask: &Ask<'_>) -> Request {
     match ask.id {
-        Some(_) => request.arg_ms(latch_life(ask.lease)),
+        Some(_) => request.arg_ms(record_life(ask.lease)),
         None => request,
     }
 }
 
 /// A lease of an hour is no reason to keep a key for each acquire and release that long.
-pub(crate) const LATCH_LIFE: Duration = Duration::from_secs(30);
+pub(crate) const RECORD_LIFE: Duration = Duration::from_secs(30);
 
-/// For how long a server keeps the answer to a release, and a late acquire out. A latch must outlive the repetitions of its request, and
+/// For how long a server keeps the answer to a release, and a late acquire out. A record must outlive the repetitions of its request, and
 /// those end with the lease.
-pub(crate) fn latch_life(lease: Duration) -> Duration {
-    lease.clamp(Duration::from_secs(1), LATCH_LIFE)
+pub(crate) fn record_life(lease: Duration) -> Duration {
+    lease.clamp(Duration::from_secs(1), RECORD_LIFE)
 }
 
 #[cfg(test)]
@@ -197,7 +197,7 @@ mod tests {
             place: None,
             writers_first: None,
             not_after: None,
-            heirs: &[],
+            successors: &[],
         }
     }
 

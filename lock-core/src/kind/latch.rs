@@ -1,6 +1,6 @@
 //! The RCountDownLatch format: a number that is gone when it is nothing. Requests alone: nobody holds a latch.
 
-use super::form::{ANSWER_LIFE, delete as delete_any, of_lock, script, with_latch};
+use super::form::{ANSWER_LIFE, delete as delete_any, of_lock, script, with_record};
 use crate::{
     asked::Once,
     names::Names,
@@ -12,8 +12,8 @@ static COUNT_DOWN: Script = script!("count_down");
 
 /// Closes an open latch once, however often it is sent with this id.
 pub(crate) fn set(names: &Names, count: u32, publish: &'static str, id: u128) -> Once {
-    with_latch(names, id, |latch| {
-        with_keys(&SET, names, latch)
+    with_record(names, id, |record| {
+        with_keys(&SET, names, record)
             .arg(count.to_string().as_bytes())
             .arg(publish.as_bytes())
             .arg(names.channel.as_bytes())
@@ -23,8 +23,8 @@ pub(crate) fn set(names: &Names, count: u32, publish: &'static str, id: u128) ->
 
 /// Counts down once, however often it is sent with this id.
 pub(crate) fn count_down(names: &Names, publish: &'static str, id: u128) -> Once {
-    with_latch(names, id, |latch| {
-        with_keys(&COUNT_DOWN, names, latch)
+    with_record(names, id, |record| {
+        with_keys(&COUNT_DOWN, names, record)
             .arg(publish.as_bytes())
             .arg(names.channel.as_bytes())
             .arg_ms(ANSWER_LIFE)
@@ -41,6 +41,6 @@ pub(crate) fn delete(names: &Names, publish: &'static str) -> Request {
     delete_any(names, None, publish)
 }
 
-fn with_keys(script: &'static Script, names: &Names, latch: &[u8]) -> Request {
-    of_lock(What::Script(script), names).key(latch)
+fn with_keys(script: &'static Script, names: &Names, record: &[u8]) -> Request {
+    of_lock(What::Script(script), names).key(record)
 }

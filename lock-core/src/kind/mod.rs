@@ -15,10 +15,10 @@ pub(crate) mod semaphore;
 use std::{fmt, str::FromStr};
 
 pub(crate) use form::{
-    Absent, Ask, Beat, Ears, Extended, Form, Given, Heir, Held, Line, News, Place as InLine, Reply,
-    Waiting,
+    Absent, Ask, Beat, ChannelSpec, Extended, Form, Given, Held, Line, News, QueuePlace, Reply,
+    Successor, Waiting,
 };
-pub(crate) use hash::LATCH_LIFE;
+pub(crate) use hash::RECORD_LIFE;
 
 /// A kind of lock. [`Kind::ALL`] is the registry. Names of kinds stay what they are over all versions.
 ///

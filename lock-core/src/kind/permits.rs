@@ -5,7 +5,7 @@ use std::{borrow::Cow, time::Duration};
 use redis::Value;
 
 use super::form::{
-    ANSWER_LIFE, Ask, Form, Given, Held, Reply, delete, left, of_lock, script, with_latch,
+    ANSWER_LIFE, Ask, Form, Given, Held, Reply, delete, left, of_lock, script, with_record,
 };
 use crate::{
     asked::Once,
@@ -14,8 +14,8 @@ use crate::{
     topology::{Request, Script, What},
 };
 
-static TAKE: Script = script!("take_permits", "permits");
-static GIVE: Script = script!("give_permits", "permits");
+static ACQUIRE: Script = script!("acquire_permits", "permits");
+static RELEASE: Script = script!("release_permits", "permits");
 static LEASE: Script = script!("lease_permit", "permits");
 static SET: Script = script!("set_permits", "permits");
 static COUNT: Script = script!("count_permits", "permits");
@@ -42,7 +42,7 @@ pub(crate) struct Permits;
 
 impl Form for Permits {
     fn acquire(&self, ask: &Ask<'_>) -> Request {
-        with_keys(&TAKE, ask.names)
+        with_keys(&ACQUIRE, ask.names)
             .arg_ms(ask.lease)
             .arg(ask.publish.as_bytes())
             .arg(&raw(ask.owner))
@@ -66,7 +66,7 @@ impl Form for Permits {
     }
 
     fn release(&self, ask: &Ask<'_>) -> Request {
-        with_keys(&GIVE, ask.names)
+        with_keys(&RELEASE, ask.names)
             .arg(ask.publish.as_bytes())
             .arg(&raw(ask.owner))
             .arg(ask.names.channel.as_bytes())
@@ -118,9 +118,9 @@ impl Form for Permits {
 /// Gives permits back by their ids, once, however often it is sent with this `id`.
 pub(crate) fn give(names: &Names, permits: &[PermitId], publish: &'static str, id: u128) -> Once {
     let ids: Vec<u8> = permits.iter().flat_map(|permit| permit.0).collect();
-    with_latch(names, id, |latch| {
-        with_keys(&GIVE, names)
-            .key(latch)
+    with_record(names, id, |record| {
+        with_keys(&RELEASE, names)
+            .key(record)
             .arg(publish.as_bytes())
             .arg(&ids)
             .arg_ms(ANSWER_LIFE)
@@ -149,9 +149,9 @@ pub(crate) fn change(names: &Names, change: Change, publish: &'static str, id: u
         Change::Set(number) => ("set", i64::from(number)),
         Change::Add(number) => ("add", i64::from(number)),
     };
-    with_latch(names, id, |latch| {
+    with_record(names, id, |record| {
         with_keys(&SET, names)
-            .key(latch)
+            .key(record)
             .arg(publish.as_bytes())
             .arg_ms(ANSWER_LIFE)
             .arg(how.as_bytes())

@@ -101,7 +101,7 @@ impl Form for Plain {
         read_numbered_holder(value)
     }
 
-    fn has_latches(&self, _ask: &Ask<'_>) -> bool {
+    fn has_records(&self, _ask: &Ask<'_>) -> bool {
         false
     }
 }

@@ -7,8 +7,8 @@ use redis::Value;
 
 use super::{
     form::{
-        Absent, Ask, Beat, Called, Ears, Form, Given, Held, Line, News, Reply, Waiting, left,
-        released, script,
+        Absent, Ask, Beat, Called, ChannelSpec, Form, Given, Held, Line, News, Reply, Waiting,
+        left, released, script,
     },
     plain,
 };
@@ -24,11 +24,11 @@ const UNCLAIMED: Duration = Duration::from_secs(2);
 const ALIVE: Duration = Duration::from_secs(3);
 
 /// The next one, and the one who has the place after it.
-const HEIRS: usize = 2;
+const SUCCESSORS: usize = 2;
 
-static TAKE: Script = script!("take_queued", "queue");
-static GIVE: Script = script!("give_queued", "queue");
-static BEAT: Script = script!("beat_queued", "queue");
+static ACQUIRE: Script = script!("acquire_queued", "queue");
+static RELEASE: Script = script!("release_queued", "queue");
+static HEARTBEAT: Script = script!("heartbeat_queued", "queue");
 static FORCE_RELEASE: Script = script!("force_release_queued", "queue");
 
 /// The queued lock. Not re-entrant: an equal owner waits behind itself.
@@ -50,7 +50,7 @@ fn request(script: &'static Script, names: &Names) -> Request {
 
 impl Form for Queued {
     fn acquire(&self, ask: &Ask<'_>) -> Request {
-        let request = request(&TAKE, ask.names)
+        let request = request(&ACQUIRE, ask.names)
             .arg(terms(ask.lease, ask.token_life).as_bytes())
             .arg(hold(ask).as_bytes())
             .arg(ask.publish.as_bytes())
@@ -82,19 +82,19 @@ impl Form for Queued {
     }
 
     fn release(&self, ask: &Ask<'_>) -> Request {
-        let mut request = request(&GIVE, ask.names)
+        let mut request = request(&RELEASE, ask.names)
             .arg(hold(ask).as_bytes())
             .arg(ask.publish.as_bytes())
             .arg_ms(UNCLAIMED);
         if let Some(place) = ask.place {
             request = request.arg(place.client.as_bytes());
-            if !ask.heirs.is_empty() {
+            if !ask.successors.is_empty() {
                 request = request.arg_ms(ALIVE).arg(flag(place.subscribed));
             }
-            for heir in ask.heirs {
-                request = (request.arg_us(heir.waited))
-                    .arg(terms(heir.lease, heir.token_life).as_bytes())
-                    .arg(heir.owner.as_bytes());
+            for successor in ask.successors {
+                request = (request.arg_us(successor.waited))
+                    .arg(terms(successor.lease, successor.token_life).as_bytes())
+                    .arg(successor.owner.as_bytes());
             }
         }
         request
@@ -131,7 +131,7 @@ impl Form for Queued {
     }
 
     /// A hold has an owner of its own on the server, so a repetition is known without one.
-    fn has_latches(&self, _ask: &Ask<'_>) -> bool {
+    fn has_records(&self, _ask: &Ask<'_>) -> bool {
         false
     }
 
@@ -141,12 +141,12 @@ impl Form for Queued {
 }
 
 impl Line for Queued {
-    fn heirs(&self) -> usize {
-        HEIRS
+    fn successors(&self) -> usize {
+        SUCCESSORS
     }
 
-    fn ears(&self, names: &Names, client: &str) -> Ears {
-        Ears::Channel(format!("{}:{client}", line(names)))
+    fn channel_spec(&self, names: &Names, client: &str) -> ChannelSpec {
+        ChannelSpec::Channel(format!("{}:{client}", line(names)))
     }
 
     fn owner<'a>(&self, ask: &Ask<'a>) -> Cow<'a, str> {
@@ -154,7 +154,7 @@ impl Line for Queued {
     }
 
     fn beat(&self, waiting: &Waiting<'_>) -> Request {
-        request(&BEAT, waiting.names)
+        request(&HEARTBEAT, waiting.names)
             .arg(waiting.client.as_bytes())
             .arg_ms(ALIVE)
             .arg(flag(waiting.subscribed))
@@ -262,7 +262,7 @@ mod tests {
             let names = Names::new(name);
             let slot = crate::slot;
             assert_eq!(slot(name.as_bytes()), slot(line(&names).as_bytes()));
-            let Ears::Channel(channel) = Queued.ears(&names, "c") else {
+            let ChannelSpec::Channel(channel) = Queued.channel_spec(&names, "c") else {
                 panic!("one channel for a client");
             };
             assert_eq!(slot(name.as_bytes()), slot(channel.as_bytes()));

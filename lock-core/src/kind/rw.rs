@@ -6,17 +6,17 @@ use redis::Value;
 
 use super::{
     form::{Ask, Counting, Form, Held, counting, holder, of_lock, script},
-    hash::{REENTRANT, with_holds, with_latch_life},
+    hash::{REENTRANT, with_holds, with_record_life},
 };
 use crate::{
     names::{Names, companion},
     topology::{Request, Script, What},
 };
 
-static TAKE_READ: Counting = counting!("take_read", "rw");
-static TAKE_WRITE: Counting = counting!("take_write", "rw");
-static GIVE_READ: Counting = counting!("give_read", "rw");
-static GIVE_WRITE: Counting = counting!("give_write", "rw");
+static ACQUIRE_READ: Counting = counting!("acquire_read", "rw");
+static ACQUIRE_WRITE: Counting = counting!("acquire_write", "rw");
+static RELEASE_READ: Counting = counting!("release_read", "rw");
+static RELEASE_WRITE: Counting = counting!("release_write", "rw");
 static EXTEND: Counting = counting!("extend_rw", "rw");
 static LOOK: Script = script!("look_rw", "rw");
 static FORCE_RELEASE: Script = script!("force_release_rw", "rw");
@@ -58,8 +58,8 @@ impl Form for Side {
         // Ours; no peer knows of it, and without writers that wait it is not there.
         let writers = companion("locklab_writers_latch", &ask.names.key);
         let script = match self {
-            Side::Read => &TAKE_READ,
-            Side::Write => &TAKE_WRITE,
+            Side::Read => &ACQUIRE_READ,
+            Side::Write => &ACQUIRE_WRITE,
         };
         let request = of_lock(script.of(ask), ask.names).key(writers.as_bytes());
         let request = with_holds(request, ask, &self.field(ask))
@@ -77,15 +77,15 @@ impl Form for Side {
 
     fn release(&self, ask: &Ask<'_>) -> Request {
         let script = match self {
-            Side::Read => &GIVE_READ,
-            Side::Write => &GIVE_WRITE,
+            Side::Read => &RELEASE_READ,
+            Side::Write => &RELEASE_WRITE,
         };
         let request = of_lock(script.of(ask), ask.names);
         let request = with_holds(request, ask, &self.field(ask))
             .arg(ask.owner.as_bytes())
             .arg(ask.publish.as_bytes())
             .arg(ask.names.channel.as_bytes());
-        with_latch_life(request, ask)
+        with_record_life(request, ask)
     }
 
     fn listeners(&self, value: &Value) -> u32 {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use redis::Value;
 
 use super::form::{
-    ANSWER_LIFE, Ask, Extended, Form, Given, Held, Reply, UNDONE_LIFE, of_lock, script, with_latch,
+    ANSWER_LIFE, Ask, Extended, Form, Given, Held, Reply, UNDONE_LIFE, of_lock, script, with_record,
 };
 use crate::{
     asked::Once,
@@ -13,12 +13,12 @@ use crate::{
     topology::{Request, Script, What},
 };
 
-static TAKE: Script = script!("take_semaphore");
+static ACQUIRE: Script = script!("acquire_semaphore");
 static ADD: Script = script!("add_semaphore");
 static UNDO: Script = script!("undo_semaphore");
 static SET: Script = script!("set_semaphore");
 static DRAIN: Script = script!("drain_semaphore");
-/// Permits of a number have no lease, and nobody may believe to have lengthened one.
+/// Permits of a number have no lease, and nobody may believe to have extended one.
 static ENDLESS: Script = Script::new(
     "endless",
     "return redis.error_reply('ENDLESS permits of a semaphore have no lease')",
@@ -33,7 +33,7 @@ pub(crate) struct Semaphore;
 
 impl Form for Semaphore {
     fn acquire(&self, ask: &Ask<'_>) -> Request {
-        let request = with_latch_key(&TAKE, ask.names, &taken_latch(ask))
+        let request = with_record_key(&ACQUIRE, ask.names, &acquire_record(ask))
             .arg(ask.count.to_string().as_bytes())
             .arg_ms(ANSWER_LIFE)
             .arg(ask.not_after.unwrap_or(0).to_string().as_bytes());
@@ -63,7 +63,7 @@ impl Form for Semaphore {
 
     /// Gives back what one acquire took. Permits that are given by number have no acquire of their own: see `add`.
     fn release(&self, ask: &Ask<'_>) -> Request {
-        with_latch_key(&UNDO, ask.names, &taken_latch(ask))
+        with_record_key(&UNDO, ask.names, &acquire_record(ask))
             .arg(ask.count.to_string().as_bytes())
             .arg(ask.publish.as_bytes())
             .arg(ask.names.channel.as_bytes())
@@ -107,13 +107,13 @@ impl Form for Semaphore {
     }
 }
 
-fn taken_latch(ask: &Ask<'_>) -> Vec<u8> {
-    latch_of_taking(ask.names, ask.id.unwrap_or_default())
+fn acquire_record(ask: &Ask<'_>) -> Vec<u8> {
+    record_of_acquire(ask.names, ask.id.unwrap_or_default())
 }
 
 /// The key that remembers one acquire.
-pub(crate) fn latch_of_taking(names: &Names, id: u128) -> Vec<u8> {
-    names.latch("redisson_acquire_latch", id)
+pub(crate) fn record_of_acquire(names: &Names, id: u128) -> Vec<u8> {
+    names.record("redisson_acquire_latch", id)
 }
 
 /// Where there is no semaphore to add to.
@@ -133,8 +133,8 @@ pub(crate) fn add(
     publish: &'static str,
     id: u128,
 ) -> Once {
-    with_latch(names, id, |latch| {
-        let request = with_latch_key(&ADD, names, latch)
+    with_record(names, id, |record| {
+        let request = with_record_key(&ADD, names, record)
             .arg(count.to_string().as_bytes())
             .arg(publish.as_bytes())
             .arg(names.channel.as_bytes())
@@ -154,8 +154,8 @@ pub(crate) fn set(
     publish: &'static str,
     id: u128,
 ) -> Once {
-    with_latch(names, id, |latch| {
-        let request = with_latch_key(&SET, names, latch)
+    with_record(names, id, |record| {
+        let request = with_record_key(&SET, names, record)
             .arg(count.to_string().as_bytes())
             .arg(publish.as_bytes())
             .arg(names.channel.as_bytes())
@@ -169,11 +169,11 @@ pub(crate) fn set(
 
 /// Takes what there is once, however often it is sent with this id.
 pub(crate) fn drain(names: &Names, id: u128) -> Once {
-    with_latch(names, id, |latch| {
-        with_latch_key(&DRAIN, names, latch).arg_ms(ANSWER_LIFE)
+    with_record(names, id, |record| {
+        with_record_key(&DRAIN, names, record).arg_ms(ANSWER_LIFE)
     })
 }
 
-fn with_latch_key(script: &'static Script, names: &Names, latch: &[u8]) -> Request {
-    of_lock(What::Script(script), names).key(latch)
+fn with_record_key(script: &'static Script, names: &Names, record: &[u8]) -> Request {
+    of_lock(What::Script(script), names).key(record)
 }

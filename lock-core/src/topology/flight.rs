@@ -3,7 +3,7 @@ use std::{
     fmt,
     future::Future,
     sync::{
-        Arc, Mutex, PoisonError, Weak,
+        Arc, Weak,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -17,6 +17,7 @@ use futures_util::{
 use tokio::time::sleep;
 
 use crate::clock::{Instant, timeout_at};
+use crate::sync::Mutex;
 
 /// The result of a flight; `None` if its task was cut off (the runtime is shutting down).
 pub(crate) type Joined<T> = Shared<BoxFuture<'static, Option<T>>>;
@@ -34,7 +35,7 @@ impl<T: Clone + Send + Sync + 'static> Flight<T> {
     where
         F: Future<Output = T> + Send + 'static,
     {
-        let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = self.0.lock();
         if let Some((landed, shared)) = slot.as_ref()
             && !landed.load(Ordering::Acquire)
         {
@@ -92,14 +93,14 @@ impl Refresh {
             let (owner, hold_off) = (Weak::clone(owner), self.hold_off);
             let last_end = Arc::clone(&self.last_end);
             async move {
-                let ended = *last_end.lock().unwrap_or_else(PoisonError::into_inner);
+                let ended = *last_end.lock();
                 if let Some(wait) = ended.and_then(|end| hold_off.checked_sub(end.elapsed())) {
                     sleep(wait).await;
                 }
                 if let Some(owner) = owner.upgrade() {
                     look(owner).await;
                 }
-                *last_end.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+                *last_end.lock() = Some(Instant::now());
             }
         })
     }
@@ -109,7 +110,7 @@ impl Refresh {
 pub(crate) async fn hear<T>(
     mut answers: FuturesUnordered<impl Future<Output = T>>,
     grace: Duration,
-    mut take: impl FnMut(T) -> Heard,
+    mut take: impl FnMut(T) -> Worth,
 ) {
     let mut until = None;
     loop {
@@ -118,17 +119,17 @@ pub(crate) async fn hear<T>(
             Some(until) => timeout_at(until, answers.next()).await.unwrap_or(None),
         };
         match next.map(&mut take) {
-            None | Some(Heard::Enough) => return,
-            Some(Heard::Good) => {
+            None | Some(Worth::Enough) => return,
+            Some(Worth::Good) => {
                 until.get_or_insert_with(|| Instant::now() + grace);
             }
-            Some(Heard::Nothing) => {}
+            Some(Worth::Nothing) => {}
         }
     }
 }
 
 /// What an answer is worth, among several to the same question.
-pub(crate) enum Heard {
+pub(crate) enum Worth {
     /// Nothing.
     Nothing,
     /// The others have a moment left to say something better.

@@ -26,7 +26,7 @@ use async_trait::async_trait;
 use futures_util::{StreamExt, stream::FuturesUnordered};
 
 pub(crate) use self::attempt::{CLOSED, MAX_CLIENTS, RESTARTED};
-pub(crate) use self::pubsub::Heard;
+pub(crate) use self::pubsub::{Heard, Subscription};
 pub(crate) use self::replicas::UNREPLICATED;
 pub(crate) use self::request::{Replicas, Request, Script, WaitFor, What};
 pub(crate) use self::secure::Secure;
@@ -172,27 +172,6 @@ pub(crate) type Reader = Box<dyn Fn(&Message) -> bool + Send + Sync>;
 pub(crate) struct Message {
     pub(crate) channel: String,
     pub(crate) payload: Vec<u8>,
-}
-
-/// A waiter's view of a channel. Everything is a hint: look at the lock again.
-#[derive(Debug)]
-pub(crate) struct Subscription {
-    pub(crate) inner: Box<dyn Hints>,
-}
-
-/// See [`Subscription`].
-#[async_trait]
-pub(crate) trait Hints: std::fmt::Debug + Send + Sync {
-    /// Completes when the server has acknowledged the subscription (or at once if it had already). Hints that came
-    /// before are forgotten: look at the lock now. Cancel-safe.
-    async fn ready(&mut self);
-    /// Completes on a message, on every re-subscription, and on loss of the connection. Cancel-safe; a hint that came while nobody waited is not lost.
-    async fn hint(&mut self);
-    /// Whether the server has acknowledged the subscription, and it was not lost since.
-    fn is_ready(&self) -> bool;
-    /// Hands every message from now on to `reader`, on the task that hears it; a message that it takes is no hint any more. A
-    /// channel has one reader, the last one.
-    fn read(&mut self, reader: Reader);
 }
 
 /// Connects to a target: one route, but for independent masters one per endpoint (unreachable masters of a quorum are routes too: they connect lazily).

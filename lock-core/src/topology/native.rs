@@ -6,7 +6,7 @@
 //! what a message may do anyway, since it is a hint. A repetition after a lost answer notifies the waiters again, which the script
 //! does not do for a key that is gone. A server spends little more than half of what the script costs it.
 //!
-//! `SET key value IFEQ value PX lease` (Redis 8.4, Valkey 8.1) is not used to lengthen a lease. It does not look at what is left,
+//! `SET key value IFEQ value PX lease` (Redis 8.4, Valkey 8.1) is not used to extend a lease. It does not look at what is left,
 //! so an extension that arrives late, or asks for less than an earlier one, would shorten the lease that its holder counts on;
 //! and a server without memory refuses it, while it takes PEXPIRE.
 use std::sync::atomic::{AtomicU8, Ordering};

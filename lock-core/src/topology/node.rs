@@ -2,7 +2,7 @@
 use std::{
     fmt,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, RwLock,
+        Arc,
         atomic::{AtomicBool, AtomicU32, Ordering},
     },
     time::Duration,
@@ -18,6 +18,7 @@ use super::{
     replicas::Sightings,
 };
 use crate::clock::{Instant, timeout_at};
+use crate::sync::{Mutex, MutexGuard, RwLock};
 use crate::target::Endpoint;
 
 /// Connections for requests that end with WAIT. Such a request blocks its connection until the replicas have answered,
@@ -127,7 +128,7 @@ impl Node {
         match &dialled {
             Ok(conn) => {
                 line.failures.store(0, Ordering::Relaxed);
-                *line.conn.write().unwrap_or_else(PoisonError::into_inner) = Some(conn.clone());
+                *line.conn.write() = Some(conn.clone());
                 // The server that answers now may be another incarnation, with other replicas and another configuration.
                 self.has_disk.store(false, Ordering::Relaxed);
                 self.commands.forget();
@@ -160,10 +161,7 @@ impl Node {
     /// Lets go of the connections: the next request dials anew, requests in flight may still be answered.
     pub(crate) fn drop_connections(&self) {
         for line in self.lines() {
-            line.conn
-                .write()
-                .unwrap_or_else(PoisonError::into_inner)
-                .take();
+            line.conn.write().take();
         }
     }
 
@@ -171,12 +169,7 @@ impl Node {
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
         for line in self.lines() {
-            if let Some(conn) = line
-                .conn
-                .write()
-                .unwrap_or_else(PoisonError::into_inner)
-                .take()
-            {
+            if let Some(conn) = line.conn.write().take() {
                 conn.kill();
             }
         }
@@ -213,7 +206,7 @@ impl Node {
     }
 
     fn sightings(&self) -> MutexGuard<'_, Sightings> {
-        self.replicas.lock().unwrap_or_else(PoisonError::into_inner)
+        self.replicas.lock()
     }
 
     /// Whether its master is known to keep an append-only file that WAITAOF can wait for.
@@ -252,7 +245,7 @@ impl Line {
     }
 
     fn alive(&self) -> Option<Arc<Conn>> {
-        let conn = self.conn.read().unwrap_or_else(PoisonError::into_inner);
+        let conn = self.conn.read();
         conn.as_ref().filter(|conn| !conn.is_dead()).cloned()
     }
 

@@ -19,7 +19,7 @@ use loom::{
 
 use crate::{
     clock::Instant,
-    renewals::{Place, Queue, Renewable},
+    renewals::{DueSlot, Queue, Renewable},
     twin::{self, Line},
 };
 
@@ -29,7 +29,7 @@ const LEASE: Duration = Duration::from_secs(30);
 const LATER: Duration = Duration::from_secs(10);
 
 struct Hold {
-    place: Place,
+    place: DueSlot,
     state: Mutex<State>,
     renewed: Condvar,
 }
@@ -43,7 +43,7 @@ struct State {
 impl Hold {
     fn new() -> Arc<Self> {
         Arc::new(Hold {
-            place: Place::none(),
+            place: DueSlot::none(),
             state: Mutex::default(),
             renewed: Condvar::new(),
         })
@@ -67,7 +67,7 @@ impl Renewable for Hold {
         LEASE
     }
 
-    fn place(&self) -> &Place {
+    fn place(&self) -> &DueSlot {
         &self.place
     }
 }

@@ -15,7 +15,7 @@ use loom::{
 use crate::{
     channel::{Channel, Waiter},
     line::Lines,
-    topology::{Hints, Tune},
+    topology::Tune,
     twin::{self, Line},
 };
 
@@ -82,7 +82,7 @@ type Waiting = Lines<&'static str, Seat>;
 fn wait_and_release(server: &Server, lines: &Waiting) {
     if !server.acquire() {
         let place = lines.enter("n", || None);
-        let mut seat = block_on(place.seat());
+        let mut seat = block_on(place.front());
         let first = seat.is_none();
         let ears = seat.get_or_insert_with(|| Waiter::join(Arc::clone(&server.channel)));
         if first {
@@ -146,7 +146,7 @@ pub(crate) fn three_in_line() {
         let lines = Arc::clone(&lines);
         move || {
             let place = lines.enter("n", || None);
-            let seat = block_on(place.seat());
+            let seat = block_on(place.front());
             assert_eq!(seated.fetch_add(1, Ordering::SeqCst), 0, "two in one seat");
             seated.fetch_sub(1, Ordering::SeqCst);
             if twin::lacks(Line::LeavesTheSeatFirst) {

@@ -26,9 +26,9 @@ impl Fair {
     pub(crate) fn new() -> Self {
         Fair(Scripts::new(
             include_str!("../../scripts/fair.lua"),
-            include_str!("../../scripts/take_fair.lua"),
-            include_str!("../../scripts/give_fair.lua"),
-            include_str!("../../scripts/beat_fair.lua"),
+            include_str!("../../scripts/acquire_fair.lua"),
+            include_str!("../../scripts/release_fair.lua"),
+            include_str!("../../scripts/heartbeat_fair.lua"),
         ))
     }
 

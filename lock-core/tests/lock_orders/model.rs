@@ -38,9 +38,9 @@ pub(crate) enum News {
 /// A kind: its scripts, and what it promises about order.
 pub(crate) trait Rules: Send + Sync + 'static {
     fn take(&self, server: &mut Store, asker: &Asker) -> News;
-    /// Gives the lock or the place back. The heirs are those who wait in the same client, in the order in which they came; the answer
+    /// Gives the lock or the place back. The successors are those who wait in the same client, in the order in which they came; the answer
     /// says what became of the first.
-    fn give(&self, server: &mut Store, asker: &Asker, heirs: &[Asker]) -> News;
+    fn give(&self, server: &mut Store, asker: &Asker, successors: &[Asker]) -> News;
     fn beat(&self, server: &mut Store, asker: &Asker) -> News;
     /// Whether a hold that was given unasked must be claimed, and is.
     fn claim(&self, server: &mut Store, asker: &Asker) -> bool;
@@ -353,15 +353,18 @@ impl<R: Rules> Orders<R> {
         state.order.retain(|other| *other != who);
         state.parties[who].placed = false;
         let holds = matches!(state.parties[who].phase, Phase::Holds { .. } | Phase::Gives);
-        let mut heirs = Vec::new();
+        let mut successors = Vec::new();
         if self.mates > 1 && holds {
-            heirs = state.waiting(who);
-            heirs.truncate(2);
+            successors = state.waiting(who);
+            successors.truncate(2);
         }
-        if let Some(first) = heirs.first() {
+        if let Some(first) = successors.first() {
             self.ranks(state, *first);
         }
-        let named: Vec<Asker> = heirs.iter().map(|heir| state.asker(*heir)).collect();
+        let named: Vec<Asker> = successors
+            .iter()
+            .map(|successor| state.asker(*successor))
+            .collect();
         let heard: Vec<u64> = state.parties.iter().map(|party| party.heard_us).collect();
         let news = self.ask(state, who, |rules, server, asker| {
             rules.give(server, asker, &named)
@@ -370,22 +373,22 @@ impl<R: Rules> Orders<R> {
         for (party, heard_us) in state.parties.iter_mut().zip(heard) {
             party.heard_us = heard_us;
         }
-        for heir in &heirs {
-            let asker = state.asker(*heir);
+        for successor in &successors {
+            let asker = state.asker(*successor);
             if self.rules.has_place(&mut state.server, &asker) {
-                self.ranks(state, *heir);
-                state.parties[*heir].placed = true;
+                self.ranks(state, *successor);
+                state.parties[*successor].placed = true;
             } else {
-                state.order.retain(|other| other != heir);
+                state.order.retain(|other| other != successor);
             }
         }
-        (heirs, news)
+        (successors, news)
     }
 
     /// The answer to a release comes to those whom it has named.
-    fn tell(&self, state: &mut State, heirs: &[usize], news: News) {
-        let mut placed = heirs.iter();
-        if let (News::Held { .. }, Some(first)) = (news, heirs.first()) {
+    fn tell(&self, state: &mut State, successors: &[usize], news: News) {
+        let mut placed = successors.iter();
+        if let (News::Held { .. }, Some(first)) = (news, successors.first()) {
             self.hear(state, *first, news);
             placed.next();
         }
@@ -479,9 +482,9 @@ impl<R: Rules> Orders<R> {
                     self.hear(&mut state, who, news);
                 }
                 if matches!(state.parties[who].phase, Phase::Holds { .. } | Phase::Gives) {
-                    let (heirs, news) = self.give(&mut state, who);
+                    let (successors, news) = self.give(&mut state, who);
                     state.parties[who].phase = Phase::Over;
-                    self.tell(&mut state, &heirs, news);
+                    self.tell(&mut state, &successors, news);
                 }
             }
             if let Some(wrong) = state.wrong {
@@ -637,16 +640,16 @@ impl<R: Rules> Model for Orders<R> {
             }
             Action::Give(who) | Action::GiveLost(who) => {
                 state.parties[who].steps -= 1;
-                let (heirs, news) = self.give(&mut state, who);
+                let (successors, news) = self.give(&mut state, who);
                 if matches!(action, Action::Give(_)) {
                     state.parties[who].phase = Phase::Over;
-                    self.tell(&mut state, &heirs, news);
+                    self.tell(&mut state, &successors, news);
                 } else {
                     state.losses -= 1;
                     state.parties[who].phase = Phase::Gives;
                     // They ask what came of it.
-                    for heir in heirs {
-                        state.parties[heir].phase = Phase::Asks;
+                    for successor in successors {
+                        state.parties[successor].phase = Phase::Asks;
                     }
                 }
             }

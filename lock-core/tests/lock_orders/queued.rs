@@ -22,9 +22,9 @@ impl Queued {
     pub(crate) fn new() -> Self {
         Queued(Scripts::new(
             include_str!("../../scripts/queue.lua"),
-            include_str!("../../scripts/take_queued.lua"),
-            include_str!("../../scripts/give_queued.lua"),
-            include_str!("../../scripts/beat_queued.lua"),
+            include_str!("../../scripts/acquire_queued.lua"),
+            include_str!("../../scripts/release_queued.lua"),
+            include_str!("../../scripts/heartbeat_queued.lua"),
         ))
     }
 
@@ -65,18 +65,18 @@ impl Rules for Queued {
         }
     }
 
-    fn give(&self, server: &mut Store, asker: &Asker, heirs: &[Asker]) -> News {
+    fn give(&self, server: &mut Store, asker: &Asker, successors: &[Asker]) -> News {
         let (lease, alive) = (lease(), ALIVE_MS.to_string());
         let mut args = vec![&*asker.owner, "PUBLISH", UNCLAIMED, &asker.client];
-        if !heirs.is_empty() {
+        if !successors.is_empty() {
             args.extend([&*alive, flag(asker)]);
         }
-        let waited: Vec<String> = heirs
+        let waited: Vec<String> = successors
             .iter()
-            .map(|heir| heir.waited_us.to_string())
+            .map(|successor| successor.waited_us.to_string())
             .collect();
-        for (heir, waited) in heirs.iter().zip(&waited) {
-            args.extend([waited, &*lease, &heir.owner]);
+        for (successor, waited) in successors.iter().zip(&waited) {
+            args.extend([waited, &*lease, &successor.owner]);
         }
         match run(server, &self.0.give, &KEYS, &args) {
             Answer::Many(_) => News::Held {

@@ -3,7 +3,7 @@ use std::{
     collections::BTreeMap,
     fmt,
     sync::{
-        Arc, Mutex, PoisonError, RwLock,
+        Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
@@ -12,13 +12,14 @@ use std::{
 use tokio::{sync::watch, time::timeout};
 
 use super::map::{Members, Shard, View};
+use crate::sync::{Mutex, RwLock};
 use crate::{
     clock::Instant,
     target::Endpoint,
     topology::{
         NodeError,
         dial::{Dialer, Proof},
-        flight::{Heard, Joined, Refresh, hear},
+        flight::{Joined, Refresh, Worth, hear},
         node::{Node, Purpose},
         slot::SLOTS,
     },
@@ -78,17 +79,13 @@ impl State {
     }
 
     pub(super) fn owner(&self, slot: u16) -> Option<Arc<Node>> {
-        let map = self.map.read().unwrap_or_else(PoisonError::into_inner);
+        let map = self.map.read();
         let index = *map.owners.get(usize::from(slot))?;
         map.masters.get(usize::from(index)).cloned()
     }
 
     pub(super) fn masters(&self) -> Vec<Arc<Node>> {
-        self.map
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .masters
-            .clone()
+        self.map.read().masters.clone()
     }
 
     pub(super) fn version(&self) -> watch::Receiver<u64> {
@@ -97,7 +94,7 @@ impl State {
 
     /// The node at an address, known before or not.
     pub(super) fn node(&self, endpoint: Endpoint) -> Arc<Node> {
-        let mut nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut nodes = self.nodes.lock();
         let node = nodes.entry(endpoint).or_insert_with_key(|endpoint| {
             Node::new(endpoint.clone(), self.dialer.clone(), Proof::Answers)
         });
@@ -122,12 +119,12 @@ impl State {
         let mut best: Option<View> = None;
         hear(answers, GRACE, |view| {
             let Some(view) = view else {
-                return Heard::Nothing;
+                return Worth::Nothing;
             };
             if best.as_ref().is_none_or(|best| view.rank() > best.rank()) {
                 best = Some(view);
             }
-            Heard::Good
+            Worth::Good
         })
         .await;
         if let Some(view) = best {
@@ -140,7 +137,7 @@ impl State {
         for seed in &self.seeds {
             self.node(seed.clone());
         }
-        let nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
+        let nodes = self.nodes.lock();
         let turn = self.turns.fetch_add(1, Ordering::Relaxed) * WITNESSES % nodes.len().max(1);
         nodes
             .values()
@@ -170,11 +167,7 @@ impl State {
 
     fn adopt(&self, view: View) {
         let rank = view.rank();
-        let old = self
-            .map
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let old = self.map.read().clone();
         // A node cut off from the others still knows an older configuration; it is no reason to go back while the
         // masters of the newer one can be reached.
         if rank.0 < old.rank.0 && old.masters.iter().any(|master| master.is_connected()) {
@@ -185,7 +178,7 @@ impl State {
             .iter()
             .map(|shard| self.node(shard.master.clone()))
             .collect();
-        let mut members = self.members.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut members = self.members.lock();
         for (count, master) in members.see(&view.shards).into_iter().zip(&masters) {
             master.known_replicas(count);
         }
@@ -206,11 +199,8 @@ impl State {
             view.shards.iter().any(|shard| shard.master == *endpoint)
                 || self.seeds.contains(endpoint)
         };
-        self.nodes
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .retain(|endpoint, _| keep(endpoint));
-        *self.map.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(Map {
+        self.nodes.lock().retain(|endpoint, _| keep(endpoint));
+        *self.map.write() = Arc::new(Map {
             shards: view.shards,
             masters,
             owners,
@@ -239,12 +229,7 @@ impl State {
 
     pub(super) fn close(&self) {
         self.closed.store(true, Ordering::Release);
-        for node in self
-            .nodes
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .values()
-        {
+        for node in self.nodes.lock().values() {
             node.close();
         }
     }

@@ -1,9 +1,5 @@
 //! Decides which node's feed has which channel, also when the topology changes.
-use std::{
-    collections::HashMap,
-    sync::{Arc, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use tokio::{
     sync::{
@@ -116,12 +112,7 @@ impl Board {
     }
 
     fn channels(&self) -> Vec<Arc<Channel>> {
-        self.registry
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .values()
-            .cloned()
-            .collect()
+        self.registry.lock().values().cloned().collect()
     }
 
     fn replace_all(&mut self) {
@@ -135,16 +126,13 @@ impl Board {
 
     fn sweep(&mut self) {
         let mut idle = Vec::new();
-        self.registry
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .retain(|name, channel| {
-                let keep = !channel.is_idle(LINGER);
-                if !keep {
-                    idle.push(name.clone());
-                }
-                keep
-            });
+        self.registry.lock().retain(|name, channel| {
+            let keep = !channel.is_idle(LINGER);
+            if !keep {
+                idle.push(name.clone());
+            }
+            keep
+        });
         for name in idle {
             self.evict(&name);
         }

@@ -1,13 +1,12 @@
 //! One channel: what comes on it is a hint for all of its waiters.
 use std::{fmt, sync::Arc, time::Duration};
 
-use async_trait::async_trait;
 use tokio::sync::watch;
 
 use crate::{
     clock::Instant,
-    sync::{AtomicU64, AtomicUsize, Mutex, Ordering, PoisonError},
-    topology::{Hints, Message, Reader, Tune},
+    sync::{AtomicU64, AtomicUsize, Mutex, Ordering},
+    topology::{Message, Reader, Tune},
 };
 
 /// What has come on a channel since this client began to listen to it.
@@ -85,7 +84,7 @@ impl Channel {
 
     /// A message has come.
     pub(super) fn message(&self, message: &Message) {
-        let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reader = self.reader.lock();
         if let Some(Read(read)) = &*reader {
             if read(message) {
                 return;
@@ -95,7 +94,7 @@ impl Channel {
         drop(reader);
         {
             // Before the hint, so that no message wakes a waiter before it counts.
-            let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut heard = self.heard.lock();
             heard.messages += 1;
             heard.at = Some(Instant::now());
         }
@@ -104,7 +103,7 @@ impl Channel {
 
     /// What has come so far.
     pub(super) fn heard(&self) -> Heard {
-        *self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.heard.lock()
     }
 
     pub(super) fn hint(&self) {
@@ -113,17 +112,11 @@ impl Channel {
 
     /// Whether nobody has waited for longer than `linger`.
     pub(super) fn is_idle(&self, linger: Duration) -> bool {
-        self.waiters.load(Ordering::Acquire) == 0
-            && self
-                .idle_since
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .elapsed()
-                > linger
+        self.waiters.load(Ordering::Acquire) == 0 && self.idle_since.lock().elapsed() > linger
     }
 }
 
-/// See [`Hints::read`].
+/// A reader of the messages.
 struct Read(Reader);
 
 impl fmt::Debug for Read {
@@ -134,7 +127,7 @@ impl fmt::Debug for Read {
 
 /// One waiter.
 #[derive(Debug)]
-pub(super) struct Waiter {
+pub(crate) struct Waiter {
     channel: Arc<Channel>,
     hints: watch::Receiver<u64>,
     acknowledged: watch::Receiver<bool>,
@@ -149,11 +142,9 @@ impl Waiter {
             channel,
         }
     }
-}
 
-#[async_trait]
-impl Hints for Waiter {
-    async fn ready(&mut self) {
+    /// See [`Subscription`](crate::topology::Subscription).
+    pub(crate) async fn ready(&mut self) {
         // The sender lives in the channel that this waiter holds, so waiting cannot fail.
         let _ = self
             .acknowledged
@@ -163,27 +154,23 @@ impl Hints for Waiter {
         self.hints.mark_unchanged();
     }
 
-    async fn hint(&mut self) {
+    pub(crate) async fn hint(&mut self) {
         let _ = self.hints.changed().await;
     }
 
-    fn is_ready(&self) -> bool {
+    pub(crate) fn is_ready(&self) -> bool {
         *self.acknowledged.borrow()
     }
 
-    fn read(&mut self, reader: Reader) {
+    pub(crate) fn read(&mut self, reader: Reader) {
         let place = &self.channel.reader;
-        *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(Read(reader));
+        *place.lock() = Some(Read(reader));
     }
 }
 
 impl Drop for Waiter {
     fn drop(&mut self) {
-        *self
-            .channel
-            .idle_since
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        *self.channel.idle_since.lock() = Instant::now();
         self.channel.waiters.fetch_sub(1, Ordering::AcqRel);
     }
 }

@@ -1,13 +1,10 @@
 //! The subscriptions of one route, plain, sharded or both.
 use std::sync::Arc;
 
-use async_trait::async_trait;
-use futures_util::future::join;
-
-use super::{Hub, Places};
+use super::{Hub, Places, channel::Waiter};
 use crate::{
     PubSub,
-    topology::{Heard, Hints, Reader, Subscription, Tune},
+    topology::{Heard, Reader, Tune},
 };
 
 /// The subscriptions of one route.
@@ -35,12 +32,10 @@ impl Channels {
     /// Joins the waiters of a channel; must be called within a runtime.
     pub(crate) fn subscribe(&self, key: &[u8], tune: Tune<'_>) -> Subscription {
         match self {
-            Channels::One(hub) => hub.subscribe(key, tune),
+            Channels::One(hub) => Subscription::to(hub.join(key, tune)),
             Channels::Both { plain, sharded } => Subscription {
-                inner: Box::new(Twice {
-                    plain: plain.subscribe(key, tune),
-                    sharded: sharded.subscribe(key, tune),
-                }),
+                waiter: plain.join(key, tune),
+                sharded: Some(sharded.join(key, tune)),
             },
         }
     }
@@ -78,32 +73,52 @@ impl Channels {
     }
 }
 
-/// One waiter that listens in both ways.
+/// A waiter's view of a channel. Everything is a hint: look at the lock again.
 #[derive(Debug)]
-struct Twice {
-    plain: Subscription,
-    sharded: Subscription,
+pub(crate) struct Subscription {
+    waiter: Waiter,
+    /// Of the sharded channel, where `waiter` listens to the plain one beside it.
+    sharded: Option<Waiter>,
 }
 
-#[async_trait]
-impl Hints for Twice {
-    async fn ready(&mut self) {
-        join(self.plain.inner.ready(), self.sharded.inner.ready()).await;
-    }
-
-    async fn hint(&mut self) {
-        tokio::select! {
-            () = self.plain.inner.hint() => {}
-            () = self.sharded.inner.hint() => {}
+impl Subscription {
+    /// To one channel.
+    pub(crate) fn to(waiter: Waiter) -> Self {
+        Subscription {
+            waiter,
+            sharded: None,
         }
     }
 
-    fn is_ready(&self) -> bool {
-        self.plain.inner.is_ready() && self.sharded.inner.is_ready()
+    /// Completes when the server has acknowledged the subscription (or at once if it had already). Hints that came
+    /// before are forgotten: look at the lock now. Cancel-safe.
+    pub(crate) async fn ready(&mut self) {
+        self.waiter.ready().await;
+        if let Some(sharded) = &mut self.sharded {
+            sharded.ready().await;
+        }
     }
 
-    /// Of the plain channel alone: a message that came twice would be read twice.
-    fn read(&mut self, reader: Reader) {
-        self.plain.inner.read(reader);
+    /// Completes on a message, on every re-subscription, and on loss of the connection. Cancel-safe; a hint that came while nobody
+    /// waited is not lost.
+    pub(crate) async fn hint(&mut self) {
+        match &mut self.sharded {
+            None => self.waiter.hint().await,
+            Some(sharded) => tokio::select! {
+                () = self.waiter.hint() => {}
+                () = sharded.hint() => {}
+            },
+        }
+    }
+
+    /// Whether the server has acknowledged the subscription, and it was not lost since.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.waiter.is_ready() && self.sharded.as_ref().is_none_or(Waiter::is_ready)
+    }
+
+    /// Hands every message from now on to `reader`, on the task that hears it; a message that it takes is no hint any more. A channel
+    /// has one reader, the last one; where there are two, the plain one has it, since a message that came twice would be read twice.
+    pub(crate) fn read(&mut self, reader: Reader) {
+        self.waiter.read(reader);
     }
 }

@@ -287,7 +287,8 @@ impl Live {
         let mut reply = async move { conn.command(&command).await }.boxed();
         self.expecting.get_or_insert_with(Instant::now);
         // The first poll puts the command into the connection's queue, so that commands keep their order.
-        self.replies.push(match poll!(&mut reply) {
+        let polled = poll!(&mut reply);
+        self.replies.push(match polled {
             Poll::Ready(reply) => std::future::ready(reply).boxed(),
             Poll::Pending => reply,
         });

@@ -7,7 +7,7 @@ mod feed;
 use std::{
     collections::HashMap,
     fmt,
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{Arc, OnceLock},
 };
 
 use tokio::sync::{
@@ -16,12 +16,13 @@ use tokio::sync::{
 };
 
 pub(crate) use self::channel::Heard;
-pub(crate) use self::channels::Channels;
+pub(crate) use self::channels::{Channels, Subscription};
 use self::{
     board::Board,
     channel::{Channel, Waiter},
 };
-use super::{Subscription, Tune, node::Node, slot};
+use super::{Tune, node::Node, slot};
+use crate::sync::Mutex;
 
 /// Where channels live.
 pub(crate) trait Places: fmt::Debug + Send + Sync {
@@ -70,9 +71,9 @@ impl Hub {
     }
 
     /// Joins the waiters of a channel; must be called within a runtime.
-    pub(crate) fn subscribe(&self, key: &[u8], tune: Tune<'_>) -> Subscription {
+    pub(crate) fn join(&self, key: &[u8], tune: Tune<'_>) -> Waiter {
         let (Tune::Channel(name) | Tune::Pattern(name)) = tune;
-        let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut registry = self.registry.lock();
         let channel = match registry.get(name) {
             Some(channel) => channel.clone(),
             None => {
@@ -83,31 +84,26 @@ impl Hub {
             }
         };
         // Counted under the registry's lock, so that the sweep never takes a channel away from its next waiter.
-        Subscription {
-            inner: Box::new(Waiter::join(channel)),
-        }
+        Waiter::join(channel)
     }
 
     /// What was heard on a channel, if it is listened to.
     pub(crate) fn heard(&self, name: &str) -> Option<Heard> {
-        let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        let registry = self.registry.lock();
         registry.get(name).map(|channel| channel.heard())
     }
 
     /// Ends every subscription; waiters hear nothing more.
     pub(crate) fn close(&self) {
         let _ = self.closed.set(());
-        self.board
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        self.board.lock().take();
     }
 
     fn tell(&self, order: Order) {
         if self.closed.get().is_some() {
             return;
         }
-        let mut board = self.board.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut board = self.board.lock();
         let orders = board.get_or_insert_with(|| {
             let (orders, inbox) = unbounded_channel();
             let task = Board::new(self.places.clone(), self.sharded, self.registry.clone());

@@ -83,11 +83,11 @@ impl Sentinel {
 
 /// Looks for the master at every announcement, and whenever announcements may have been missed.
 fn watch_for_switch(hub: &Hub, state: &Arc<State>) -> AbortHandle {
-    let mut announcements = hub.subscribe(b"", Tune::Channel(SWITCHED));
+    let mut announcements = hub.join(b"", Tune::Channel(SWITCHED));
     let state = Arc::downgrade(state);
     let watcher = tokio::spawn(async move {
         loop {
-            announcements.inner.hint().await;
+            announcements.hint().await;
             let Some(state) = state.upgrade() else { return };
             drop(state.search());
         }

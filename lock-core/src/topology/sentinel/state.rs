@@ -2,7 +2,7 @@
 use std::{
     fmt,
     sync::{
-        Arc, Mutex, PoisonError, RwLock, Weak,
+        Arc, Weak,
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
     time::Duration,
@@ -15,9 +15,10 @@ use super::{
     witness::Witness,
 };
 use crate::clock::Instant;
+use crate::sync::{Mutex, RwLock};
 use crate::topology::{
     dial::{Dialer, Proof},
-    flight::{Heard, Joined, Refresh, hear},
+    flight::{Joined, Refresh, Worth, hear},
     node::{Node, Purpose},
     pubsub::Places,
 };
@@ -74,10 +75,7 @@ impl State {
     }
 
     pub(super) fn last_master(&self) -> Option<Arc<Node>> {
-        self.master
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.master.read().clone()
     }
 
     /// Looks for the master, or joins the search under way.
@@ -93,7 +91,7 @@ impl State {
         let (reports, mut complaints) = self.reports().await;
         self.follow(&reports, &mut complaints).await;
         if !complaints.is_empty() {
-            *self.why_none.lock().unwrap_or_else(PoisonError::into_inner) = complaints.join("; ");
+            *self.why_none.lock() = complaints.join("; ");
         }
     }
 
@@ -104,7 +102,7 @@ impl State {
         hear(answers, GRACE, |answer| match answer {
             Err(complaint) => {
                 complaints.push(complaint);
-                Heard::Nothing
+                Worth::Nothing
             }
             Ok(report) => {
                 reports.push(report);
@@ -113,8 +111,8 @@ impl State {
                     |other: &&Report| other.master == last.master && other.epoch == last.epoch;
                 let agreeing = reports.iter().filter(agrees);
                 match agreeing.count() > self.witnesses.len() / 2 {
-                    true => Heard::Enough,
-                    false => Heard::Good,
+                    true => Worth::Enough,
+                    false => Worth::Good,
                 }
             }
         })
@@ -175,7 +173,7 @@ impl State {
     }
 
     fn settle(&self, node: Option<Arc<Node>>) {
-        let mut master = self.master.write().unwrap_or_else(PoisonError::into_inner);
+        let mut master = self.master.write();
         let same = match (&*master, &node) {
             (Some(old), Some(new)) => Arc::ptr_eq(old, new),
             (None, None) => true,
@@ -190,10 +188,7 @@ impl State {
 
     /// Why there is no master, as far as the last search could tell.
     pub(super) fn why_none(&self) -> String {
-        self.why_none
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.why_none.lock().clone()
     }
 
     pub(super) fn label(&self) -> String {

@@ -78,20 +78,20 @@ async fn eventually(route: &dyn Route, request: &Request) -> Sent {
 }
 
 async fn ready(subscription: &mut Subscription) {
-    tokio::time::timeout(support::PATIENCE, subscription.inner.ready())
+    tokio::time::timeout(support::PATIENCE, subscription.ready())
         .await
         .expect("the subscription is acknowledged");
 }
 
 async fn hint(subscription: &mut Subscription) {
-    tokio::time::timeout(support::PATIENCE, subscription.inner.hint())
+    tokio::time::timeout(support::PATIENCE, subscription.hint())
         .await
         .expect("a hint comes");
 }
 
 fn no_hint_waiting(subscription: &mut Subscription) -> bool {
     use futures_util::FutureExt;
-    subscription.inner.hint().now_or_never().is_none()
+    subscription.hint().now_or_never().is_none()
 }
 
 async fn error(route: &dyn Route, request: &Request, ms: u64) -> NodeError {

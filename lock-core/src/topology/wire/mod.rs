@@ -15,7 +15,7 @@ use std::{
     io::ErrorKind,
     pin::Pin,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     task::{Context, Poll, Waker},
@@ -26,6 +26,7 @@ use redis::Value;
 
 pub(super) use self::socket::Socket;
 use self::{driver::Driver, socket::WriteHalf};
+use crate::sync::{Mutex, MutexGuard};
 
 /// So many tasks that ask again at once do it in parts; more or fewer do not.
 const SPLIT_FROM: u32 = 6;
@@ -161,7 +162,7 @@ impl Wire {
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queue.lock()
     }
 }
 

@@ -1,13 +1,14 @@
 //! A TLS session over TCP that one task reads and several write.
 use std::{
     io::{self, IoSlice, Read, Write},
-    sync::{Mutex, MutexGuard, PoisonError},
     task::{Context, Poll, ready},
 };
 
 use rustls::ClientConnection;
 use tokio::{io::ReadBuf, net::TcpStream};
 use tokio_rustls::client::TlsStream;
+
+use crate::sync::{Mutex, MutexGuard};
 
 /// A session whose handshake is done. Reader and writers take turns at it, for no longer than it takes to encrypt or
 /// decrypt what is there: nobody waits for the network with the session in hand.
@@ -102,7 +103,7 @@ impl Session {
     }
 
     fn state(&self) -> MutexGuard<'_, ClientConnection> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -1,4 +1,4 @@
-//! Lines of waiters for the same thing: one seat each that is handed on in the order of
+//! Lines of waiters for the same thing: one front each that is handed on in the order of
 //! arrival, and nothing left behind when the last one goes.
 
 use std::{borrow::Borrow, collections::HashMap, hash::Hash, sync::Arc};
@@ -6,16 +6,16 @@ use std::{borrow::Borrow, collections::HashMap, hash::Hash, sync::Arc};
 use futures_util::FutureExt;
 use tokio::sync::{Notify, OwnedMutexGuard};
 
-use crate::sync::{AtomicUsize, Mutex, Ordering, PoisonError};
+use crate::sync::{AtomicUsize, Mutex, Ordering};
 
 /// A line.
 #[derive(Debug)]
 struct Line<S> {
     /// tokio's mutex hands it on in the order of arrival.
-    seat: Arc<tokio::sync::Mutex<S>>,
-    /// Calls whoever has the seat, or takes it next.
+    front: Arc<tokio::sync::Mutex<S>>,
+    /// Calls whoever has the front, or takes it next.
     call: Arc<Notify>,
-    /// How many have left the seat with what they waited for.
+    /// How many have left the front with what they waited for.
     served: u64,
 }
 
@@ -27,12 +27,12 @@ pub(crate) struct Lines<K, S> {
     count: AtomicUsize,
 }
 
-/// A place in a line. It must outlive the seat: the last one out ends the line.
+/// A position in a line. It must outlive the front: the last one out ends the line.
 #[derive(Debug)]
-pub(crate) struct Place<'a, K: Hash + Eq, S> {
+pub(crate) struct Position<'a, K: Hash + Eq, S> {
     lines: &'a Lines<K, S>,
     key: K,
-    seat: Arc<tokio::sync::Mutex<S>>,
+    front: Arc<tokio::sync::Mutex<S>>,
     call: Arc<Notify>,
 }
 
@@ -54,78 +54,78 @@ impl<K: Hash + Eq + Clone, S> Lines<K, S> {
     where
         K: Borrow<Q>,
     {
-        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let lines = self.lines.lock();
         lines.contains_key(key)
     }
 
-    /// How many have left the seat of this with what they waited for, if anybody waits.
+    /// How many have left the front of this with what they waited for, if anybody waits.
     pub(crate) fn served<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<u64>
     where
         K: Borrow<Q>,
     {
-        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let lines = self.lines.lock();
         lines.get(key).map(|line| line.served)
     }
 
     /// Calls the first of those who wait for this, unless somebody was served since there were `served`. The call waits where
-    /// nobody has the seat yet.
+    /// nobody has the front yet.
     pub(crate) fn call<Q: Hash + Eq + ?Sized>(&self, key: &Q, served: u64)
     where
         K: Borrow<Q>,
     {
-        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let lines = self.lines.lock();
         if let Some(line) = lines.get(key).filter(|line| line.served == served) {
             line.call.notify_one();
         }
     }
 
-    /// Joins the line, or begins one with a seat as `first` makes it.
-    pub(crate) fn enter(&self, key: K, first: impl FnOnce() -> S) -> Place<'_, K, S> {
-        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Joins the line, or begins one with a front as `first` makes it.
+    pub(crate) fn enter(&self, key: K, first: impl FnOnce() -> S) -> Position<'_, K, S> {
+        let mut lines = self.lines.lock();
         let line = lines.entry(key.clone()).or_insert_with(|| Line {
-            seat: Arc::new(tokio::sync::Mutex::new(first())),
+            front: Arc::new(tokio::sync::Mutex::new(first())),
             call: Arc::default(),
             served: 0,
         });
-        let (seat, call) = (Arc::clone(&line.seat), Arc::clone(&line.call));
+        let (front, call) = (Arc::clone(&line.front), Arc::clone(&line.call));
         self.count.store(lines.len(), Ordering::Relaxed);
-        Place {
+        Position {
             lines: self,
             key,
-            seat,
+            front,
             call,
         }
     }
 }
 
-impl<K: Hash + Eq, S> Place<'_, K, S> {
-    /// Completes when everybody who came before has left the seat or given up.
-    pub(crate) async fn seat(&self) -> OwnedMutexGuard<S> {
-        Arc::clone(&self.seat).lock_owned().await
+impl<K: Hash + Eq, S> Position<'_, K, S> {
+    /// Completes when everybody who came before has left the front or given up.
+    pub(crate) async fn front(&self) -> OwnedMutexGuard<S> {
+        Arc::clone(&self.front).lock_owned().await
     }
 
-    /// Whoever has the seat leaves it with what it waited for; a call that it did not hear is over.
+    /// Whoever has the front leaves it with what it waited for; a call that it did not hear is over.
     pub(crate) fn serve(&self) {
         let lines = &self.lines.lines;
-        let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lines = lines.lock();
         if let Some(line) = lines.get_mut(&self.key) {
             line.served += 1;
             let _ = line.call.notified().now_or_never();
         }
     }
 
-    /// Completes when the first of the line is called; only whoever has the seat may wait for that.
+    /// Completes when the first of the line is called; only whoever has the front may wait for that.
     pub(crate) async fn called(&self) {
         self.call.notified().await;
     }
 }
 
-impl<K: Hash + Eq, S> Drop for Place<'_, K, S> {
+impl<K: Hash + Eq, S> Drop for Position<'_, K, S> {
     fn drop(&mut self) {
         let lines = &self.lines.lines;
-        let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
-        // The map's and ours: the last one out ends the line, and with it what the seat holds.
-        if Arc::strong_count(&self.seat) == 2 {
+        let mut lines = lines.lock();
+        // The map's and ours: the last one out ends the line, and with it what the front holds.
+        if Arc::strong_count(&self.front) == 2 {
             let ended = lines.remove(&self.key);
             self.lines.count.store(lines.len(), Ordering::Relaxed);
             drop(lines);

@@ -1,35 +1,36 @@
-//! The waiters of one client in a line that lives on the server: turns messages and beats into words for each of them.
+//! The waiters of one client in a line that lives on the server: turns messages and beats into events for each of them.
 //!
 //! All of them share one subscription and one beat, whatever their number. Of a kind whose waiters have a place each, every waiter
 //! asks the server once, for its own. Of a kind where a client has one place for all, only the first of them asks, and a release in
-//! the same client names the first two as its heirs (`heirs.rs`). Each is then told that it was called, or that it should ask.
+//! the same client names the first two as its successors (`waiting/handoff.rs`). Each is then told that it was called, or that it should ask.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use tokio::sync::{Notify, mpsc};
 
+use crate::sync::{Mutex, MutexGuard};
 use crate::{
     clock::{Instant, sleep_until},
     hold::{Hold, drift},
-    kind::{Absent, Beat, Ears, Heir, Line, News, Waiting},
+    kind::{Absent, Beat, ChannelSpec, Line, News, Successor, Waiting},
     lock::LockInner,
     topology::{NodeError, Sent, Subscription, Tune},
 };
 
 /// From one beat to the next; three of them make a client count as dead when they are missed.
-const BEAT: Duration = Duration::from_secs(1);
+const HEARTBEAT: Duration = Duration::from_secs(1);
 /// For how long a client that waits no more stays subscribed: mostly it waits again soon.
 const LINGER: Duration = Duration::from_secs(2);
 
 /// Every line in which a client waits, by kind and lock.
 #[derive(Debug, Default)]
-pub(crate) struct Posts {
-    posts: Mutex<HashMap<Key, Arc<Post>>>,
+pub(crate) struct WaitQueues {
+    queues: Mutex<HashMap<Key, Arc<WaitQueue>>>,
 }
 
 type Key = (&'static str, String);
@@ -40,7 +41,7 @@ fn key(lock: &LockInner) -> Key {
 
 /// The waiters of a client in one line.
 #[derive(Debug)]
-pub(crate) struct Post {
+pub(crate) struct WaitQueue {
     lock: Arc<LockInner>,
     line: &'static dyn Line,
     state: Mutex<State>,
@@ -64,7 +65,7 @@ struct State {
 struct Waiter {
     hold: Arc<Hold>,
     owner: String,
-    words: mpsc::UnboundedSender<Word>,
+    events: mpsc::UnboundedSender<WaiterEvent>,
     /// The server has said that it has a place.
     placed: bool,
 }
@@ -95,7 +96,7 @@ type Beaten = (Vec<String>, Result<Sent, NodeError>);
 
 /// What a waiter is told.
 #[derive(Debug)]
-pub(crate) enum Word {
+pub(crate) enum WaiterEvent {
     /// It was given the lock for so long, from a moment on that is surely not after the server's; none if nobody knows when.
     Called {
         token: u64,
@@ -106,58 +107,58 @@ pub(crate) enum Word {
     Again,
 }
 
-/// A waiter's place. Dropping it ends the words; the place at the server is given back by whoever asked for it.
+/// A waiter's place. Dropping it ends the events; the place at the server is given back by whoever asked for it.
 #[derive(Debug)]
 pub(crate) struct Seat {
-    post: Arc<Post>,
+    queue: Arc<WaitQueue>,
     number: u64,
     owner: String,
-    words: mpsc::UnboundedReceiver<Word>,
+    events: mpsc::UnboundedReceiver<WaiterEvent>,
     /// Its own, where the client has none for all.
-    ears: Option<Subscription>,
+    subscription: Option<Subscription>,
 }
 
-impl Posts {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Arc<Post>>> {
-        self.posts.lock().unwrap_or_else(PoisonError::into_inner)
+impl WaitQueues {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Arc<WaitQueue>>> {
+        self.queues.lock()
     }
 
     /// A seat for a hold that is about to ask for a place.
     pub(crate) fn seat(&self, hold: &Arc<Hold>, line: &'static dyn Line) -> Seat {
         let lock = &hold.lock;
         let owner = line.owner(&hold.ask(hold.lease)).into_owned();
-        let (words, inbox) = mpsc::unbounded_channel();
+        let (events, inbox) = mpsc::unbounded_channel();
         let waiter = Waiter {
             hold: Arc::clone(hold),
             owner: owner.clone(),
-            words,
+            events,
             placed: false,
         };
-        let (post, number) = {
-            let mut posts = self.lock();
-            let post = posts.entry(key(lock)).or_insert_with(|| {
-                Arc::new(Post {
+        let (queue, number) = {
+            let mut queues = self.lock();
+            let queue = queues.entry(key(lock)).or_insert_with(|| {
+                Arc::new(WaitQueue {
                     lock: Arc::clone(lock),
                     line,
                     state: Mutex::default(),
                     wake: Notify::new(),
                 })
             });
-            // Under the map's lock, so that nobody takes the post away from its next waiter.
-            let number = post.state().arrives(waiter);
-            (Arc::clone(post), number)
+            // Under the map's lock, so that nobody takes the queue away from its next waiter.
+            let number = queue.state().arrives(waiter);
+            (Arc::clone(queue), number)
         };
         Seat {
-            post,
+            queue,
             number,
             owner,
-            words: inbox,
-            ears: None,
+            events: inbox,
+            subscription: None,
         }
     }
 
-    /// The post at which this client waits for a lock.
-    pub(crate) fn post(&self, lock: &LockInner) -> Option<Arc<Post>> {
+    /// The queue at which this client waits for a lock.
+    pub(crate) fn queue(&self, lock: &LockInner) -> Option<Arc<WaitQueue>> {
         self.lock().get(&key(lock)).cloned()
     }
 
@@ -165,26 +166,26 @@ impl Posts {
     pub(crate) fn shares_owner(&self, hold: &Hold) -> bool {
         hold.is_of_named_owner()
             && self
-                .post(&hold.lock)
-                .is_some_and(|post| post.waits_for_another(hold))
+                .queue(&hold.lock)
+                .is_some_and(|queue| queue.waits_for_another(hold))
     }
 
-    /// Forgets a post that nobody sits at; false if somebody does.
-    fn forget(&self, post: &Arc<Post>) -> bool {
-        let mut posts = self.lock();
-        let mut state = post.state();
+    /// Forgets a queue that nobody sits at; false if somebody does.
+    fn forget(&self, queue: &Arc<WaitQueue>) -> bool {
+        let mut queues = self.lock();
+        let mut state = queue.state();
         if !state.waiters.is_empty() {
             return false;
         }
         // Whoever comes next starts anew.
         state.started = true;
-        let key = key(&post.lock);
-        // Between the last one's leaving and this, others may have come and gone, and a newcomer sit at another post.
-        if posts
+        let key = key(&queue.lock);
+        // Between the last one's leaving and this, others may have come and gone, and a newcomer sit at another queue.
+        if queues
             .get(&key)
-            .is_some_and(|known| Arc::ptr_eq(known, post))
+            .is_some_and(|known| Arc::ptr_eq(known, queue))
         {
-            posts.remove(&key);
+            queues.remove(&key);
         }
         true
     }
@@ -230,7 +231,7 @@ impl State {
         self.each(owner, |waiter| {
             waiter.placed = false;
             // A waiter that is gone has closed its inbox.
-            let _ = waiter.words.send(Word::Again);
+            let _ = waiter.events.send(WaiterEvent::Again);
         })
     }
 
@@ -242,37 +243,37 @@ impl State {
 impl Seat {
     /// Whether the client hears what is said to it.
     pub(crate) fn is_subscribed(&self) -> bool {
-        self.post.state().subscribed
+        self.queue.state().subscribed
     }
 
     /// Whether it is this waiter's to ask the server: where a client has one place for all, it is the first and does not have it yet.
     pub(crate) fn asks(&self) -> bool {
-        let state = self.post.state();
+        let state = self.queue.state();
         let placed = (state.waiters.get(&self.number)).is_some_and(|waiter| waiter.placed);
-        !self.post.line.shares_place() || (!placed && state.is_first(self.number))
+        !self.queue.line.shares_place() || (!placed && state.is_first(self.number))
     }
 
     /// The server has said, to a question that was sent at `sent_at`, that there is a place.
     pub(crate) fn placed(&mut self, sent_at: Instant, server_us: u64) {
-        self.post.state().stamp = Some(Stamp { sent_at, server_us });
-        self.post.placed(&self.owner);
-        let lock = &self.post.lock;
+        self.queue.state().stamp = Some(Stamp { sent_at, server_us });
+        self.queue.placed(&self.owner);
+        let lock = &self.queue.lock;
         let route = &lock.servers.routes()[0];
-        if self.ears.is_none()
+        if self.subscription.is_none()
             && !route.hears_patterns()
-            && let Some(channel) = self.post.line.own_ears(&lock.names, &self.owner)
+            && let Some(channel) = self.queue.line.own_channel(&lock.names, &self.owner)
         {
             let tune = Tune::Channel(&channel);
-            self.ears = Some(route.subscribe(lock.names.key.as_bytes(), tune));
+            self.subscription = Some(route.subscribe(lock.names.key.as_bytes(), tune));
         }
     }
 
-    /// The next word; cancel-safe.
-    pub(crate) async fn word(&mut self) -> Word {
+    /// The next event; cancel-safe.
+    pub(crate) async fn event(&mut self) -> WaiterEvent {
         tokio::select! {
             // The sender is in the map as long as this seat is.
-            Some(word) = self.words.recv() => word,
-            _ = heard(&mut self.ears) => Word::Again,
+            Some(event) = self.events.recv() => event,
+            _ = heard(&mut self.subscription) => WaiterEvent::Again,
         }
     }
 }
@@ -280,41 +281,41 @@ impl Seat {
 impl Drop for Seat {
     fn drop(&mut self) {
         let idle = {
-            let mut state = self.post.state();
+            let mut state = self.queue.state();
             state.leaves(self.number);
             // The next one asks, unless the server knows it already.
-            if self.post.line.shares_place()
+            if self.queue.line.shares_place()
                 && let Some((_, next)) = state.waiters.first_key_value()
                 && !next.placed
             {
-                let _ = next.words.send(Word::Again);
+                let _ = next.events.send(WaiterEvent::Again);
             }
             state.waiters.is_empty() && !state.started
         };
         if idle {
-            self.post.lock.client.posts.forget(&self.post);
+            self.queue.lock.client.wait_queues.forget(&self.queue);
         }
     }
 }
 
-impl Post {
+impl WaitQueue {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
-    /// Whom a release names as its heirs, and what it says of them: of those who wait here, the first of a client that has one place for
+    /// Whom a release names as its successors, and what it says of them: of those who wait here, the first of a client that has one place for
     /// all.
-    pub(crate) fn heirs(&self) -> (Vec<Arc<Hold>>, Vec<Heir>) {
+    pub(crate) fn successors(&self) -> (Vec<Arc<Hold>>, Vec<Successor>) {
         let state = self.state();
-        let first = state.waiters.values().take(self.line.heirs());
-        let heir = |waiter: &Waiter| Heir {
+        let first = state.waiters.values().take(self.line.successors());
+        let successor = |waiter: &Waiter| Successor {
             owner: waiter.owner.clone(),
             lease: waiter.hold.lease,
             token_life: waiter.hold.token_life(),
             waited: waiter.hold.waited(),
         };
         first
-            .map(|waiter| (Arc::clone(&waiter.hold), heir(waiter)))
+            .map(|waiter| (Arc::clone(&waiter.hold), successor(waiter)))
             .unzip()
     }
 
@@ -331,9 +332,9 @@ impl Post {
             !std::mem::replace(&mut state.started, true)
         };
         if start {
-            let post = Arc::clone(self);
+            let queue = Arc::clone(self);
             let background = &self.lock.client.background;
-            background.spawn_uncounted(async move { post.run().await });
+            background.spawn_uncounted(async move { queue.run().await });
         } else {
             self.wake.notify_one();
         }
@@ -342,9 +343,9 @@ impl Post {
     /// Hears and beats until nobody has waited for a while.
     async fn run(self: Arc<Self>) {
         let client = Arc::clone(&self.lock.client);
-        let mut ears = self.ears();
+        let mut subscription = self.subscription();
         let mut beats: FuturesUnordered<BoxFuture<'_, Beaten>> = FuturesUnordered::new();
-        let mut beat_at = Instant::now() + BEAT;
+        let mut beat_at = Instant::now() + HEARTBEAT;
         let mut missing = Vec::new();
         loop {
             let waits = self.state().waiters.values().any(|waiter| waiter.placed);
@@ -354,7 +355,7 @@ impl Post {
                 Instant::now() + LINGER
             };
             tokio::select! {
-                ready = heard(&mut ears) => {
+                ready = heard(&mut subscription) => {
                     self.state().subscribed = ready;
                     // What was said before the subscription, nobody has heard.
                     if ready {
@@ -364,33 +365,33 @@ impl Post {
                 Some((asked, answer)) = beats.next(), if !beats.is_empty() => {
                     let pause = match self.read_beat(&answer) {
                         Some(beat) => self.take_in(beat, &asked, &mut missing),
-                        None => BEAT / 10,
+                        None => HEARTBEAT / 10,
                     };
                     beat_at = Instant::now() + pause;
                 }
                 () = sleep_until(wake) => {
                     if !waits {
-                        if client.posts.forget(&self) {
+                        if client.wait_queues.forget(&self) {
                             return;
                         }
                     } else if beats.is_empty() {
                         beats.push(self.beat().boxed());
-                        beat_at = Instant::now() + BEAT;
+                        beat_at = Instant::now() + HEARTBEAT;
                     } else {
-                        beat_at = Instant::now() + BEAT / 10;
+                        beat_at = Instant::now() + HEARTBEAT / 10;
                     }
                 }
                 () = self.wake.notified() => {
                     // Whoever waits again after a pause has said so with its own question; those who come while others wait must not
                     // put off the beat of those.
                     if !waits {
-                        beat_at = Instant::now() + BEAT / 2;
+                        beat_at = Instant::now() + HEARTBEAT / 2;
                     }
                 }
                 () = client.background.closed() => {
-                    // Whoever still sits here leaves at once, and the last of them forgets the post.
+                    // Whoever still sits here leaves at once, and the last of them forgets the queue.
                     self.state().started = false;
-                    client.posts.forget(&self);
+                    client.wait_queues.forget(&self);
                     return;
                 }
             }
@@ -398,27 +399,27 @@ impl Post {
     }
 
     /// Listens for all waiters in one place, if there is one for all.
-    fn ears(self: &Arc<Self>) -> Option<Subscription> {
+    fn subscription(self: &Arc<Self>) -> Option<Subscription> {
         let names = &self.lock.names;
         let route = &self.lock.servers.routes()[0];
-        let ears = self.line.ears(names, self.lock.client.id());
-        let tune = match &ears {
-            Ears::Channel(channel) => Tune::Channel(channel),
-            Ears::Pattern(pattern) if route.hears_patterns() => Tune::Pattern(pattern),
-            Ears::Pattern(_) => return None,
+        let subscription = self.line.channel_spec(names, self.lock.client.id());
+        let tune = match &subscription {
+            ChannelSpec::Channel(channel) => Tune::Channel(channel),
+            ChannelSpec::Pattern(pattern) if route.hears_patterns() => Tune::Pattern(pattern),
+            ChannelSpec::Pattern(_) => return None,
         };
-        let mut ears = route.subscribe(names.key.as_bytes(), tune);
-        let post = Arc::downgrade(self);
-        ears.inner.read(Box::new(move |message| {
-            let Some(post) = post.upgrade() else {
+        let mut subscription = route.subscribe(names.key.as_bytes(), tune);
+        let queue = Arc::downgrade(self);
+        subscription.read(Box::new(move |message| {
+            let Some(queue) = queue.upgrade() else {
                 return false;
             };
-            if let Some(news) = post.line.read_message(&post.lock.names, message) {
-                post.tell(news);
+            if let Some(news) = queue.line.read_message(&queue.lock.names, message) {
+                queue.tell(news);
             }
             true
         }));
-        Some(ears)
+        Some(subscription)
     }
 
     /// One beat, with those who must have a place when it comes to the server.
@@ -488,7 +489,7 @@ impl Post {
                 let is_complete = once.is_empty() && twice.is_empty();
                 *missing = once;
                 if !is_complete {
-                    return BEAT / 10;
+                    return HEARTBEAT / 10;
                 }
             }
         }
@@ -496,9 +497,9 @@ impl Post {
             // Nobody is called when a lease ends: the first who asks after that calls the next.
             Some(left) => {
                 let slack = Duration::from_micros(rand::random_range(1_000..10_000));
-                BEAT.min(left + slack)
+                HEARTBEAT.min(left + slack)
             }
-            None => BEAT,
+            None => HEARTBEAT,
         }
     }
 
@@ -515,7 +516,7 @@ impl Post {
             News::Turn(owner) => {
                 self.state().each(&owner, |waiter| {
                     // A waiter that is gone has closed its inbox.
-                    let _ = waiter.words.send(Word::Again);
+                    let _ = waiter.events.send(WaiterEvent::Again);
                 });
             }
         }
@@ -529,13 +530,13 @@ impl Post {
         lease: Duration,
         from: Option<Instant>,
     ) -> bool {
-        let mut word = Some(Word::Called { token, lease, from });
+        let mut event = Some(WaiterEvent::Called { token, lease, from });
         let mut told = false;
         self.state().each(owner, |waiter| {
             // One hold is for one waiter: the one that came first.
-            if let Some(word) = word.take() {
+            if let Some(event) = event.take() {
                 waiter.placed = false;
-                told = waiter.words.send(word).is_ok();
+                told = waiter.events.send(event).is_ok();
             }
         });
         told
@@ -557,11 +558,11 @@ impl Post {
 }
 
 /// Completes when the subscription has come or gone, and says which; never if there is none.
-async fn heard(ears: &mut Option<Subscription>) -> bool {
-    match ears {
-        Some(ears) => {
-            ears.inner.hint().await;
-            ears.inner.is_ready()
+async fn heard(subscription: &mut Option<Subscription>) -> bool {
+    match subscription {
+        Some(subscription) => {
+            subscription.hint().await;
+            subscription.is_ready()
         }
         None => std::future::pending().await,
     }
@@ -594,18 +595,18 @@ mod tests {
         let client = client.expect("it answers");
         let lock = client.lock(Kind::Fair, "n").expect("a good name");
         let line = lock.inner.form.line().expect("it has a line");
-        let posts = &client.shared().posts;
+        let queues = &client.shared().wait_queues;
         let sit = || {
             let who = Who::Owner(Some(Owner::numbered(1)));
             let hold = Hold::new(&lock.inner, who, Lease::Renewed, Durability::None, None);
-            posts.seat(&hold, line)
+            queues.seat(&hold, line)
         };
         let first = sit();
-        let left = Arc::clone(&first.post);
+        let left = Arc::clone(&first.queue);
         drop(first);
         let next = sit();
-        assert!(posts.forget(&left));
-        let known = posts.post(&lock.inner).expect("somebody sits there");
-        assert!(Arc::ptr_eq(&known, &next.post));
+        assert!(queues.forget(&left));
+        let known = queues.queue(&lock.inner).expect("somebody sits there");
+        assert!(Arc::ptr_eq(&known, &next.queue));
     }
 }

@@ -14,12 +14,12 @@ use redis::Value;
 
 use crate::{
     clock::Instant,
-    gate::{Key, key},
     kind::Given,
     lock::LockInner,
     servers::Servers,
-    sync::{AtomicUsize, Mutex, MutexGuard, Ordering, PoisonError},
+    sync::{AtomicUsize, Mutex, MutexGuard, Ordering},
     topology::{Heard, Route},
+    waiting::gate::{Key, key},
 };
 
 /// The shortest and the longest moment. A look comes a way there and a way back after the release; timers are exact to 1 ms.
@@ -172,7 +172,7 @@ impl Turns {
     }
 
     fn table(&self, now: Instant) -> MutexGuard<'_, Table> {
-        let mut table = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut table = self.turns.lock();
         if now.saturating_duration_since(table.swept_at) > KEPT {
             table.swept_at = now;
             (table.of).retain(|_, turn| now.saturating_duration_since(turn.used_at) <= KEPT);

@@ -1,14 +1,14 @@
 -- Gives back one read hold. 1: its owner reads no more; 0: it reads still; nil: it did not.
--- KEYS: lock, [the owner's list, acquire latch].  ARGV: owner, PUBLISH or SPUBLISH or BOTH, channel, [how long the answer is kept
+-- KEYS: lock, [the owner's list, acquire record].  ARGV: owner, PUBLISH or SPUBLISH or BOTH, channel, [how long the answer is kept
 -- in ms].
-local lock, list, latch, owner, channel, life = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[3], ARGV[4]
+local lock, list, record, owner, channel, life = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[3], ARGV[4]
 local said, live, mine, holds, text, kept = nil, true, true, 0, nil, nil
-if latch then
-    said = redis.call('get', latch)
+if record then
+    said = redis.call('get', record)
     if said and said ~= '1' then
         return tonumber(string.sub(said, 2))
     end
-    live, mine, holds, text, kept = said, rest_of(list, id_of(latch))
+    live, mine, holds, text, kept = said, rest_of(list, id_of(record))
 end
 local found = redis.call('hmget', lock, 'mode', owner)
 local mode, count = found[1], found[2]
@@ -31,12 +31,12 @@ if holds > 0 and left ~= -2 then
             redis.call('pexpire', lock, longest)
         end
     end
-    return settle(latch, said, live and 0 or nil, life)
+    return settle(record, said, live and 0 or nil, life)
 end
 if not live or not mine then
-    return settle(latch, said, nil, life)
+    return settle(record, said, nil, life)
 end
-if latch then
+if record then
     redis.pcall('del', list)
 end
 if mode == 'write' and count then
@@ -55,7 +55,7 @@ else
     if count and redis.call('hlen', lock) == 1 then
         redis.call('del', lock)
         speak(channel, ARGV[2], '0')
-    -- Where the hash lasts longer than this hold, it was another who lengthened it so, and that one reads still.
+    -- Where the hash lasts longer than this hold, it was another who extended it so, and that one reads still.
     elseif count and left + 1 >= redis.call('pttl', lock) then
         local longest = sweep_readers(lock)
         if longest == -2 then
@@ -66,4 +66,4 @@ else
     end
 end
 local given = left ~= -2 and 1 or nil
-return latch and settle(latch, said, given, life) or given
+return record and settle(record, said, given, life) or given

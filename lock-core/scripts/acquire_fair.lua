@@ -1,16 +1,16 @@
 -- Takes the lock, or a place in its line. nil: held; {0, for how long it is another's in ms, -1 without end, server's ms}: not; -3:
 -- this acquire was settled before.
--- KEYS: and [the owner's list, acquire latch].  ARGV: lease in ms, owner, publish command, how long a place lasts in ms or 0 for a
+-- KEYS: and [the owner's list, acquire record].  ARGV: lease in ms, owner, publish command, how long a place lasts in ms or 0 for a
 -- try.
-local lease, owner, list, latch = tonumber(ARGV[1]), ARGV[2], KEYS[6], KEYS[7]
+local lease, owner, list, record = tonumber(ARGV[1]), ARGV[2], KEYS[6], KEYS[7]
 local now = clock()
 local left = redis.call('pttl', lock)
 if left ~= -2 and redis.call('hexists', lock, owner) == 1 then
-    if latch then
-        if not opens(latch, lease, false) then
+    if record then
+        if not opens(record, lease, false) then
             return -3
         end
-        redis.call('pexpire', lock, (count_in(lock, owner, list, id_of(latch), lease, left)))
+        redis.call('pexpire', lock, (count_in(lock, owner, list, id_of(record), lease, left)))
     elseif left < lease then
         redis.call('pexpire', lock, lease)
     end
@@ -20,12 +20,12 @@ local free, waits = left == -2, ARGV[4] ~= '0'
 if free then
     local called, ms = call(now, ARGV[3], owner, waits and {owner})
     if not called or called == owner then
-        if latch and not opens(latch, lease, true) then
+        if record and not opens(record, lease, true) then
             return -3
         end
         -- The hold first: a server without memory refuses it as long as the script has written nothing else.
-        if latch then
-            count_in(lock, owner, list, id_of(latch), lease, -2)
+        if record then
+            count_in(lock, owner, list, id_of(record), lease, -2)
         else
             redis.call('hset', lock, owner, 1)
         end

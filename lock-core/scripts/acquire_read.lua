@@ -1,8 +1,8 @@
 -- Takes a read hold. nil: held; what is left of a writer's lease in ms, -1 without end; -3: this acquire was settled before.
--- KEYS: lock, waiting writers, [the owner's list, acquire latch].  ARGV: lease in ms, owner, 1: writers who wait come first;
+-- KEYS: lock, waiting writers, [the owner's list, acquire record].  ARGV: lease in ms, owner, 1: writers who wait come first;
 -- 2: only where somebody reads.
 -- An owner that writes may read too.
-local lock, list, latch, lease, owner = KEYS[1], KEYS[3], KEYS[4], tonumber(ARGV[1]), ARGV[2]
+local lock, list, record, lease, owner = KEYS[1], KEYS[3], KEYS[4], tonumber(ARGV[1]), ARGV[2]
 local found = redis.call('hmget', lock, 'mode', owner, owner .. ':write')
 local mode, count, writes = found[1], found[2], found[3]
 local left = -2
@@ -10,16 +10,16 @@ if count then
     left = read_left(lock, owner, count)
 end
 if left ~= -2 then
-    if latch then
-        if not opens(latch, lease, false) then
+    if record then
+        if not opens(record, lease, false) then
             return -3
         end
-        local longest, all = count_in(lock, owner, list, id_of(latch), lease, left)
+        local longest, all = count_in(lock, owner, list, id_of(record), lease, left)
         number_endings(lock, owner, all, count)
-        lengthen(lock, longest)
+        extend(lock, longest)
     elseif left < lease then
-        lengthen(ending(lock, owner, 1), lease)
-        lengthen(lock, lease)
+        extend(ending(lock, owner, 1), lease)
+        extend(lock, lease)
     end
     return nil
 end
@@ -41,11 +41,11 @@ if not under_write then
         end
     end
 end
-if latch then
-    if not opens(latch, lease, true) then
+if record then
+    if not opens(record, lease, true) then
         return -3
     end
-    redis.call('set', list, id_of(latch), 'px', lease)
+    redis.call('set', list, id_of(record), 'px', lease)
 end
 if under_write and ends ~= -1 then
     redis.call('set', ending(lock, owner .. ':write', 1), PLAIN, 'px', math.max(ends, 1))
@@ -55,7 +55,7 @@ else
 end
 if mode then
     redis.call('hset', lock, owner, 1)
-    lengthen(lock, lease)
+    extend(lock, lease)
 else
     redis.call('hset', lock, 'mode', 'read', owner, 1)
     local kept = redis.pcall('pexpire', lock, lease)

@@ -1,6 +1,6 @@
 -- Gives permits back by their ids. For each 1: given; 0: not held (any more).
--- KEYS: ..., [latch].  ARGV: PUBLISH or SPUBLISH or BOTH, the ids in one, [latch in ms].
--- The latch keeps the answer for a repetition, which would find nothing.
+-- KEYS: ..., [record].  ARGV: PUBLISH or SPUBLISH or BOTH, the ids in one, [record in ms].
+-- The record keeps the answer for a repetition, which would find nothing.
 local said = KEYS[3] and redis.call('get', KEYS[3])
 if said then
     return said

@@ -6,29 +6,29 @@ use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
 
 use crate::{
     clock::Instant,
-    line::{self, Lines},
     lock::LockInner,
     quorum::majority,
     servers::Servers,
     topology::{Route, Subscription, Tune},
+    waiting::line::{self, Lines},
 };
 
 /// Every line of a client.
 #[derive(Debug)]
 pub(crate) struct Gates {
-    lines: Lines<Key, Seat>,
+    lines: Lines<Key, GateFront>,
 }
 
 /// What is waited for.
 pub(crate) type Key = (&'static str, String);
 
 /// A place in a line.
-pub(crate) type Place<'a> = line::Place<'a, Key, Seat>;
+pub(crate) type Position<'a> = line::Position<'a, Key, GateFront>;
 
 /// What the first in the line has, and leaves to the next.
 #[derive(Debug)]
-pub(crate) struct Seat {
-    pub(crate) ears: Option<Ears>,
+pub(crate) struct GateFront {
+    pub(crate) subscriptions: Option<Subscriptions>,
     /// When to look even if no message comes.
     pub(crate) look_at: Instant,
     /// The one before has just seen that there is no room for another.
@@ -68,9 +68,9 @@ impl Gates {
     }
 
     /// Joins the line.
-    pub(crate) fn enter(&self, lock: &LockInner) -> Place<'_> {
-        self.lines.enter(key(lock), || Seat {
-            ears: None,
+    pub(crate) fn enter(&self, lock: &LockInner) -> Position<'_> {
+        self.lines.enter(key(lock), || GateFront {
+            subscriptions: None,
             look_at: Instant::now(),
             full: false,
             open: false,
@@ -85,18 +85,18 @@ pub(crate) fn key(lock: &LockInner) -> Key {
 
 /// The subscriptions to a lock's channels, each at every server set.
 #[derive(Debug)]
-pub(crate) struct Ears {
+pub(crate) struct Subscriptions {
     subscriptions: Vec<Subscription>,
     /// How many must be acknowledged before a release cannot be missed.
     enough: usize,
-    /// What each has said since the last look, and until when one that owes its word is late.
-    words: Vec<Word>,
+    /// What each has said since the last look, and until when one that owes its voice is late.
+    voices: Vec<Voice>,
     late_until: Instant,
 }
 
 /// What a subscription has to do with the release that is heard of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Word {
+enum Voice {
     Silent,
     Spoken,
     /// Enough of the others have spoken of the release before; its next message is of that one too.
@@ -106,10 +106,10 @@ enum Word {
 /// What is to come of a release comes within this time after the others' messages.
 const LATE: Duration = Duration::from_millis(50);
 
-impl Ears {
+impl Subscriptions {
     pub(crate) fn new(lock: &LockInner) -> Self {
         let channels = lock.form.channels(&lock.names);
-        Ears::on(lock.servers.routes(), &lock.names.key, &channels)
+        Subscriptions::on(lock.servers.routes(), &lock.names.key, &channels)
     }
 
     /// Listens to channels where the key lives.
@@ -120,8 +120,8 @@ impl Ears {
             let each = routes.iter();
             subscriptions.extend(each.map(|route| route.subscribe(key.as_bytes(), tune)));
         }
-        Ears {
-            words: vec![Word::Silent; subscriptions.len()],
+        Subscriptions {
+            voices: vec![Voice::Silent; subscriptions.len()],
             late_until: Instant::now(),
             subscriptions,
             enough: channels.len() * majority(routes.len()),
@@ -131,7 +131,7 @@ impl Ears {
     /// Completes when enough servers have acknowledged the subscription.
     pub(crate) async fn ready(&mut self) {
         let all = self.subscriptions.iter_mut();
-        let all: FuturesUnordered<_> = all.map(|one| one.inner.ready()).collect();
+        let all: FuturesUnordered<_> = all.map(|one| one.ready()).collect();
         let _: Vec<()> = all.take(self.enough).collect().await;
     }
 
@@ -141,14 +141,14 @@ impl Ears {
             let who = match self.subscriptions.as_mut_slice() {
                 [] => std::future::pending().await,
                 [one] => {
-                    one.inner.hint().await;
+                    one.hint().await;
                     Some(0)
                 }
                 many => {
                     let each = many.iter_mut().enumerate();
                     let mut any: FuturesUnordered<_> = each
                         .map(|(who, one)| async move {
-                            one.inner.hint().await;
+                            one.hint().await;
                             who
                         })
                         .collect();
@@ -163,25 +163,29 @@ impl Ears {
 
     /// A release of this client has been looked at; what is said of it comes late.
     pub(crate) fn know(&mut self) {
-        self.words.fill(Word::Late);
+        self.voices.fill(Voice::Late);
         self.late_until = Instant::now() + LATE;
     }
 
     /// That look found nothing: what is said of the release is worth another.
     pub(crate) fn doubt(&mut self) {
-        self.words.fill(Word::Silent);
+        self.voices.fill(Voice::Silent);
     }
 
     /// Notes that one has spoken; false if that was late.
     fn has_spoken(&mut self, who: usize) -> bool {
-        let is_late = self.words[who] == Word::Late && Instant::now() < self.late_until;
-        self.words[who] = if is_late { Word::Silent } else { Word::Spoken };
+        let is_late = self.voices[who] == Voice::Late && Instant::now() < self.late_until;
+        self.voices[who] = if is_late {
+            Voice::Silent
+        } else {
+            Voice::Spoken
+        };
         !is_late
     }
 
     /// Whether as many have spoken as are enough.
     fn have_spoken(&self) -> bool {
-        let spoken = self.words.iter().filter(|word| **word == Word::Spoken);
+        let spoken = self.voices.iter().filter(|voice| **voice == Voice::Spoken);
         spoken.count() >= self.enough
     }
 
@@ -195,16 +199,16 @@ impl Ears {
     /// Takes in what has been said by now, and answers whether that is enough for a look, which all of it is then worth.
     fn conclude(&mut self) -> bool {
         for who in 0..self.subscriptions.len() {
-            let spoken = self.subscriptions[who].inner.hint().now_or_never();
+            let spoken = self.subscriptions[who].hint().now_or_never();
             if spoken.is_some() {
                 self.has_spoken(who);
             }
         }
         let enough = self.have_spoken();
-        for word in &mut self.words {
-            *word = match *word {
-                Word::Silent if enough => Word::Late,
-                _ => Word::Silent,
+        for voice in &mut self.voices {
+            *voice = match *voice {
+                Voice::Silent if enough => Voice::Late,
+                _ => Voice::Silent,
             };
         }
         self.late_until = Instant::now() + LATE;
@@ -217,7 +221,11 @@ impl Ears {
 ///
 /// Answers whether to look now. Fewer speak where a failed vote is given back: to look then would fail too, and be heard by
 /// the others in its turn. They also do where one does not hear: so there is something to see a while later.
-pub(crate) async fn settle(ears: &mut Ears, servers: &Servers, rivals: bool) -> bool {
+pub(crate) async fn settle(
+    subscriptions: &mut Subscriptions,
+    servers: &Servers,
+    rivals: bool,
+) -> bool {
     let Servers::Majority(_) = servers else {
         return true;
     };
@@ -225,9 +233,9 @@ pub(crate) async fn settle(ears: &mut Ears, servers: &Servers, rivals: bool) -> 
     if rivals {
         tokio::time::sleep(pause).await;
     } else {
-        let _ = tokio::time::timeout(pause, ears.rest()).await;
+        let _ = tokio::time::timeout(pause, subscriptions.rest()).await;
     }
-    ears.conclude()
+    subscriptions.conclude()
 }
 
 /// When to look if fewer have spoken than are enough.

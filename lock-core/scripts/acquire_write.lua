@@ -1,23 +1,23 @@
 -- Takes a write hold. nil: held; how long at most others hold it in ms, -1 without end; -3: this acquire was settled before; -4: the
 -- owner reads, and a reader becomes no writer.
--- KEYS: lock, waiting writers, [the owner's list, acquire latch].  ARGV: lease in ms, owner, how long it is to come before new readers
+-- KEYS: lock, waiting writers, [the owner's list, acquire record].  ARGV: lease in ms, owner, how long it is to come before new readers
 -- in ms or 0.
-local lock, list, latch, lease, owner = KEYS[1], KEYS[3], KEYS[4], tonumber(ARGV[1]), ARGV[2]
+local lock, list, record, lease, owner = KEYS[1], KEYS[3], KEYS[4], tonumber(ARGV[1]), ARGV[2]
 local mine = owner .. ':write'
 local found = redis.call('hmget', lock, 'mode', mine, owner)
 local mode, count, reads = found[1], found[2], found[3]
 local left = count and write_left(lock, owner, reads) or -2
 if left ~= -2 then
-    if latch then
-        if not opens(latch, lease, false) then
+    if record then
+        if not opens(record, lease, false) then
             return -3
         end
-        lease = count_in(lock, mine, list, id_of(latch), lease, left)
+        lease = count_in(lock, mine, list, id_of(record), lease, left)
     end
     if reads then
-        lengthen(ending(lock, mine, 1), lease)
+        extend(ending(lock, mine, 1), lease)
     end
-    lengthen(lock, lease)
+    extend(lock, lease)
     return nil
 end
 if mode == 'write' then
@@ -44,11 +44,11 @@ if mode then
     end
     return redis.call('pttl', lock)
 end
-if latch then
-    if not opens(latch, lease, true) then
+if record then
+    if not opens(record, lease, true) then
         return -3
     end
-    redis.call('set', list, id_of(latch), 'px', lease)
+    redis.call('set', list, id_of(record), 'px', lease)
 end
 redis.call('hset', lock, 'mode', 'write', mine, 1)
 local kept = redis.pcall('pexpire', lock, lease)

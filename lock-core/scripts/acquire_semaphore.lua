@@ -1,7 +1,7 @@
 -- Takes permits of a semaphore that is a number. {what is left, server's ms}: taken; -1: too few; -3: this acquire was undone before;
 -- {server's ms}: too late.
--- KEYS: semaphore, acquire latch.  ARGV: permits, latch in ms, server's ms after which nothing is taken any more, ['again'].
--- The latch knows a repetition, which takes nothing more: 1 means taken, 0 undone. It is asked first only where the
+-- KEYS: semaphore, acquire record.  ARGV: permits, record in ms, server's ms after which nothing is taken any more, ['again'].
+-- The record knows a repetition, which takes nothing more: 1 means taken, 0 undone. It is asked first only where the
 -- permits themselves may be what a first time took.
 -- Permits have no lease. A request that a network has kept for so long that its undo is forgotten would take them for ever, so it takes
 -- nothing.

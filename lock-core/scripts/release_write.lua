@@ -1,15 +1,15 @@
 -- Gives back one write hold. 1 and how many listen: its owner writes no more, and what it reads it reads on; 0: it writes still; nil:
 -- it did not.
--- KEYS: lock, [the owner's list, acquire latch].  ARGV: owner, PUBLISH or SPUBLISH or BOTH, channel, [how long the answer is kept
+-- KEYS: lock, [the owner's list, acquire record].  ARGV: owner, PUBLISH or SPUBLISH or BOTH, channel, [how long the answer is kept
 -- in ms].
-local lock, list, latch, owner, channel, life = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[3], ARGV[4]
+local lock, list, record, owner, channel, life = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[3], ARGV[4]
 local said, live, mine, holds, text, kept = nil, true, true, 0, nil, nil
-if latch then
-    said = redis.call('get', latch)
+if record then
+    said = redis.call('get', record)
     if said and said ~= '1' then
         return tonumber(string.sub(said, 2))
     end
-    live, mine, holds, text, kept = said, rest_of(list, id_of(latch))
+    live, mine, holds, text, kept = said, rest_of(list, id_of(record))
 end
 local field = owner .. ':write'
 local found = redis.call('hmget', lock, field, owner)
@@ -23,12 +23,12 @@ if count and mine and holds > 0 then
         kept = math.max(kept, read_left(lock, owner, reads))
     end
     redis.call('pexpire', lock, kept)
-    return settle(latch, said, live and 0 or nil, life)
+    return settle(record, said, live and 0 or nil, life)
 end
 if not count or not live or not mine then
-    return latch and settle(latch, said, nil, life) or nil
+    return record and settle(record, said, nil, life) or nil
 end
-if latch then
+if record then
     redis.pcall('del', list)
 end
 local holds_yet = not reads or write_left(lock, owner, reads) ~= -2
@@ -36,4 +36,4 @@ local holds_yet = not reads or write_left(lock, owner, reads) ~= -2
 downgrade(lock, owner, reads)
 local heard = speak(channel, ARGV[2], '1')
 local given = holds_yet and 1 + heard or nil
-return latch and settle(latch, said, given, life) or given
+return record and settle(record, said, given, life) or given

@@ -8,38 +8,38 @@ use std::sync::Arc;
 use crate::{
     clock::Instant,
     hold::Hold,
-    kind::{Given, Heir},
-    queue::Post,
+    kind::{Given, Successor},
     release::{Giving, Open},
+    waiting::queue::WaitQueue,
 };
 
 /// Those whom a release on its way has named. Dropped without an answer it counts as one that was lost.
 #[derive(Debug)]
-pub(crate) struct Heirs {
-    post: Option<Arc<Post>>,
+pub(crate) struct Handoff {
+    queue: Option<Arc<WaitQueue>>,
     holds: Vec<Arc<Hold>>,
-    said: Vec<Heir>,
+    said: Vec<Successor>,
     /// What came of it is still to be told.
     open: bool,
 }
 
-impl Heirs {
+impl Handoff {
     /// Of a hold whose release is sent until `deadline`.
     pub(crate) fn of(hold: &Hold, deadline: Instant) -> Self {
         let line = hold.lock.form.line().filter(|line| line.shares_place());
-        let Some(post) = line.and_then(|_| hold.client().posts.post(&hold.lock)) else {
-            return Heirs::none();
+        let Some(queue) = line.and_then(|_| hold.client().wait_queues.queue(&hold.lock)) else {
+            return Handoff::none();
         };
-        let (holds, said) = post.heirs();
+        let (holds, said) = queue.successors();
         if !holds.is_empty() {
-            hold.stand_in_line(post.is_subscribed());
+            hold.stand_in_line(queue.is_subscribed());
         }
-        for heir in &holds {
-            heir.may_last(deadline, heir.lease);
+        for successor in &holds {
+            successor.may_last(deadline, successor.lease);
         }
-        Heirs {
+        Handoff {
             open: !holds.is_empty(),
-            post: Some(post),
+            queue: Some(queue),
             holds,
             said,
         }
@@ -47,8 +47,8 @@ impl Heirs {
 
     /// Of what gives the lock to whoever comes next.
     pub(crate) fn none() -> Self {
-        Heirs {
-            post: None,
+        Handoff {
+            queue: None,
             holds: Vec::new(),
             said: Vec::new(),
             open: false,
@@ -56,41 +56,41 @@ impl Heirs {
     }
 
     /// What the release says of them.
-    pub(crate) fn said(&self) -> &[Heir] {
+    pub(crate) fn said(&self) -> &[Successor] {
         &self.said
     }
 
     /// The release was answered; the question for it was sent at `sent_at`.
     pub(crate) fn tell(mut self, given: Given, sent_at: Instant) {
         self.open = false;
-        let (Some(post), Some(first)) = (&self.post, self.said.first()) else {
+        let (Some(queue), Some(first)) = (&self.queue, self.said.first()) else {
             return;
         };
         match given {
             Given::Passed { token } | Given::Inherited { token } => {
                 // Before the first one leaves, so that the second need not ask.
                 if let Some(second) = self.said.get(1) {
-                    post.placed(&second.owner);
+                    queue.placed(&second.owner);
                 }
-                if !post.call(&first.owner, token, first.lease, Some(sent_at)) {
+                if !queue.call(&first.owner, token, first.lease, Some(sent_at)) {
                     give_back(&self.holds[0]);
                 }
             }
-            Given::Freed => post.placed(&first.owner),
+            Given::Freed => queue.placed(&first.owner),
             Given::Kept | Given::Absent => {}
         }
     }
 }
 
-impl Drop for Heirs {
+impl Drop for Handoff {
     /// Nobody knows: the first one asks, and one that waits no more gives back what it may have got.
     fn drop(&mut self) {
-        let Some(post) = self.post.as_ref().filter(|_| self.open) else {
+        let Some(queue) = self.queue.as_ref().filter(|_| self.open) else {
             return;
         };
         for (hold, said) in self.holds.iter().zip(&self.said) {
             hold.unsettle();
-            if !post.ask_again(&said.owner) {
+            if !queue.ask_again(&said.owner) {
                 give_back(hold);
             }
         }
