@@ -61,7 +61,7 @@ pub(crate) async fn acquire_for(
         _ => (true, Some(began + options.request_timeout(durability))),
     };
     let hold = Hold::new(lock, who, how.lease, durability, how.token_life);
-    // Dropped after the search: a client that closes waits until whoever waited has begun to give back.
+    // Dropped after the search: a client that closes waits until each waiter has begun to give back.
     let _waits;
     let mut search = Search::new(hold, end);
     let line = lock.form.line().filter(|_| !once);
@@ -273,7 +273,7 @@ impl Search {
 
     /// The last attempt took nothing; an earlier one may still be on its way.
     fn nothing_taken(&mut self) {
-        // Whoever waits in a client's one place may be given the lock by a release.
+        // A waiter in a client's one place may be given the lock by a release.
         let line = self.hold.lock.form.line();
         let is_heir = self.hold.is_in_line() && line.is_some_and(|line| line.shares_place());
         if !self.hold.is_unsettled() && !is_heir {

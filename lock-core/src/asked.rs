@@ -127,8 +127,8 @@ impl Subject<'_> {
         read: fn(&Value) -> Option<T>,
     ) -> Result<T, LockError> {
         let Once { request, record } = once;
-        let told = self.begin(request, read);
-        match tokio::time::timeout(self.patience(), told).await {
+        let answered = self.begin(request, read);
+        match tokio::time::timeout(self.patience(), answered).await {
             Ok(Ok(asked)) => self.taken_in(action, asked, record),
             _ => {
                 let name = &self.names.key;
@@ -144,7 +144,7 @@ impl Subject<'_> {
         request: Request,
         read: fn(&Value) -> Option<T>,
     ) -> oneshot::Receiver<Result<Answer<T>, NodeError>> {
-        let (tell, told) = oneshot::channel();
+        let (tell, answered) = oneshot::channel();
         let (client, route) = (Arc::clone(self.client), Arc::clone(self.route));
         self.client.background.spawn(async move {
             let one_answer = client.options.response_timeout;
@@ -162,7 +162,7 @@ impl Subject<'_> {
                 () = over => {}
             }
         });
-        told
+        answered
     }
 
     fn taken_in<T>(

@@ -170,7 +170,7 @@ impl Client {
         &self.inner.id
     }
 
-    /// How it was told to behave.
+    /// How it behaves.
     pub fn options(&self) -> &ClientOptions {
         &self.inner.options
     }

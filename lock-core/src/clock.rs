@@ -120,7 +120,7 @@ struct Origin {
 
 impl Origin {
     /// The tightest of several readings: another process may take the core between the two. `here` is read second, which makes
-    /// what is told of it earlier: a validity ends too early rather than too late.
+    /// what was converted earlier: a validity ends too early rather than too late.
     fn read() -> Self {
         let readings = (0..16).map(|_| {
             let there = std::time::Instant::now();

@@ -34,7 +34,7 @@
 //!   recognises the repetition: a lock is never counted twice, a release is never reported as somebody else's.
 //! - **The caller's bound is kept**, whatever the network does (to about 20 ms), and a future may be dropped
 //!   anywhere: what may have been taken is given back in the background.
-//! - **A holder is told in time.** [`Guard::lost`] completes before the lease can have ended on a server, or when a
+//! - **A holder is notified in time.** [`Guard::lost`] completes before the lease can have ended on a server, or when a
 //!   renewal finds the lock gone. A lapsed or missing lock is never revived.
 //! - **A waiter never depends on a message.** Releases wake it at once; without a message it looks again when the
 //!   holder's lease ends, and after [`ClientOptions::poll_bound`] at the latest.

@@ -92,7 +92,7 @@ impl Names {
         }
     }
 
-    /// A companion key that is told apart by an id: `prefix:{name}:<32 hex digits>`.
+    /// A companion key with an id: `prefix:{name}:<32 hex digits>`.
     pub(crate) fn record(&self, prefix: &str, id: u128) -> Vec<u8> {
         format!("{}:{id:032x}", companion(prefix, &self.key)).into_bytes()
     }

@@ -193,7 +193,7 @@ pub struct ClientOptions {
     /// the lock `a}b` then is the key `{a}b}`, `}b` is `{:}b}`, and other names stay as they are. All clients of such a
     /// lock must do the same. Default false: such names are refused.
     pub retag_names: bool,
-    /// Who is told of each command and message. Default nobody; passwords are not among what is told.
+    /// Who gets each command and message as an event. Default nobody; passwords are not among them.
     pub tracer: Option<Tracer>,
     /// How releases are announced and heard. Default `Auto`.
     pub pub_sub: PubSub,
@@ -269,7 +269,7 @@ impl ClientOptions {
         tls: TlsOptions;
         /// Sets whether names with misleading braces are put in braces as a whole, on a cluster.
         retag_names: bool;
-        /// Sets who is told of each command and message.
+        /// Sets who gets each command and message as an event.
         tracer: Tracer => Some;
         /// Sets how releases are announced and heard.
         pub_sub: PubSub;

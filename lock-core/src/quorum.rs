@@ -130,7 +130,7 @@ impl Tally {
 }
 
 /// One attempt to acquire. Returns as soon as a majority has granted; the others' answers are awaited in the
-/// background, so that whoever is slow gets the lock too, or has it taken back if the hold is over by then.
+/// background, so that a slow master grants the lock too, or has it taken back if the hold is over by then.
 pub(crate) async fn acquire(
     routes: &Routes,
     hold: &Arc<Hold>,
@@ -168,7 +168,7 @@ pub(crate) async fn acquire(
             break;
         }
     }
-    // Whoever has not answered yet may take it still.
+    // A master that has not answered yet may still grant it.
     for (index, _) in heard.iter().enumerate().filter(|(_, heard)| !**heard) {
         tally.doubtful += 1;
         tally.taken.push((index, false));

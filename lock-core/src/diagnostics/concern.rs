@@ -104,7 +104,7 @@ pub struct ServerReport {
     pub given_replicas: Option<u32>,
     /// Whether it belongs to a cluster.
     pub clustered: bool,
-    /// The [`SETTINGS`](ServerReport::SETTINGS) that it told, by name.
+    /// The [`SETTINGS`](ServerReport::SETTINGS) that it answered, by name.
     pub settings: BTreeMap<String, String>,
     /// Why it said nothing at all, if so.
     pub silence: Option<String>,

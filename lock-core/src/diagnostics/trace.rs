@@ -70,7 +70,7 @@ impl Drop for Monitor {
     }
 }
 
-/// Who is told. Called in the middle of the client's work: it must be quick and must not block.
+/// A function that gets each event. It runs in the middle of the client's work: it must be quick and must not block.
 #[derive(Clone)]
 pub struct Tracer(Arc<dyn Fn(Traced) + Send + Sync>);
 

@@ -6,7 +6,7 @@ use redis::Value;
 
 use super::{
     form::{
-        Absent, Ask, Beat, ChannelSpec, Counting, Form, Line, News, Reply, Waiting, acquired,
+        Absent, Ask, ChannelSpec, Counting, Form, Heartbeat, Line, News, Reply, Waiting, acquired,
         counting, left, script,
     },
     hash::{extend_counted, with_holds, with_record_life},
@@ -16,7 +16,7 @@ use crate::{
     topology::{Message, Request, Script, What},
 };
 
-/// How long a place in the line lasts without a beat, beside what RFairLock's scripts take from it for each peer ahead (`fair.lua`). A Java
+/// How long a place in the line lasts without a heartbeat, beside what RFairLock's scripts take from it for each peer ahead (`fair.lua`). A Java
 /// peer whose clock is ahead by more evicts us, and we queue again; one that finds a dead place of ours at the head of a free lock waits for
 /// so long. So do those of ours who only try: none of them stands in the line, so none can tell a head that never came from a peer's that
 /// came and is back.
@@ -110,7 +110,7 @@ impl Line for Fair {
         ask.owner.into()
     }
 
-    fn beat(&self, waiting: &Waiting<'_>) -> Request {
+    fn heartbeat(&self, waiting: &Waiting<'_>) -> Request {
         let request = request(What::Script(&HEARTBEAT), waiting.names)
             .arg(waiting.publish.as_bytes())
             .arg_ms(PLACE);
@@ -118,7 +118,7 @@ impl Line for Fair {
         owners.fold(request, |request, owner| request.arg(owner.as_bytes()))
     }
 
-    fn read_beat(&self, value: &Value) -> Option<Beat> {
+    fn read_heartbeat(&self, value: &Value) -> Option<Heartbeat> {
         let Value::Array(parts) = value else {
             return None;
         };
@@ -137,7 +137,7 @@ impl Line for Fair {
             _ => None,
         });
         let head = std::str::from_utf8(head).ok()?;
-        Some(Beat {
+        Some(Heartbeat {
             server_us: us(*now)?,
             absent: Absent::These(absent.collect::<Option<_>>()?),
             left: left(*pttl_ms),

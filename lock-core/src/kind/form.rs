@@ -195,7 +195,7 @@ pub(crate) trait Form: fmt::Debug + Send + Sync {
         let request = self.extend_keys(ask, request);
         self.extend_arg(ask, request.arg_ms(ask.lease))
     }
-    /// As `extend`, of an owner that may have several holds, each told by its acquire; `None` where its owner tells it.
+    /// As `extend`, of an owner that may have several holds, each identified by its acquire; `None` where its owner identifies it.
     fn extend_counted(&self, _ask: &Ask<'_>) -> Option<Request> {
         None
     }
@@ -239,7 +239,7 @@ pub(crate) trait Form: fmt::Debug + Send + Sync {
     fn force_release(&self, names: &Names, publish: &'static str) -> Request {
         delete(names, None, publish)
     }
-    /// Whether the server keeps the answers to this hold's acquire and release, so that a repetition is told
+    /// Whether the server keeps the answers to this hold's acquire and release, so that a repetition differs
     /// from a first time, and a late acquire is kept out.
     fn has_records(&self, ask: &Ask<'_>) -> bool {
         ask.id.is_some()
@@ -294,9 +294,9 @@ pub(crate) trait Line: fmt::Debug + Send + Sync {
     /// How one hold is called.
     fn owner<'a>(&self, ask: &Ask<'a>) -> Cow<'a, str>;
     /// Says that a client's waiters are alive, and asks how things stand.
-    fn beat(&self, waiting: &Waiting<'_>) -> Request;
-    /// Reads the answer to `beat`.
-    fn read_beat(&self, value: &Value) -> Option<Beat>;
+    fn heartbeat(&self, waiting: &Waiting<'_>) -> Request;
+    /// Reads the answer to `heartbeat`.
+    fn read_heartbeat(&self, value: &Value) -> Option<Heartbeat>;
     /// Reads a message; `None` if it is none of ours.
     fn read_message(&self, names: &Names, message: &Message) -> Option<News>;
 }
@@ -344,7 +344,7 @@ pub(crate) struct Called {
 
 /// How a line stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Beat {
+pub(crate) struct Heartbeat {
     /// The server's clock in microseconds, where it matters.
     pub(crate) server_us: u64,
     pub(crate) absent: Absent,

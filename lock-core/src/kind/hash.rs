@@ -32,7 +32,7 @@ pub(crate) static REENTRANT: Hash = Hash {
     reentrant: true,
     speaks: true,
 };
-/// An owner that has the lock is told so instead of getting it again.
+/// An owner that has the lock is refused instead of getting it again.
 pub(crate) static NON_REENTRANT: Hash = Hash {
     reentrant: false,
     speaks: true,
@@ -90,7 +90,7 @@ impl Form for Hash {
 impl Hash {
     fn release_single(&self, ask: &Ask<'_>) -> Request {
         if !self.speaks {
-            // No way to tell it by: it is told to nobody.
+            // Nobody is notified.
             let request = of_lock(What::Script(&RELEASE), ask.names);
             return request.arg(ask.owner.as_bytes()).arg(b"QUIET");
         }

@@ -7,7 +7,7 @@ use redis::Value;
 
 use super::{
     form::{
-        Absent, Ask, Beat, Called, ChannelSpec, Form, Given, Held, Line, News, Reply, Waiting,
+        Absent, Ask, Called, ChannelSpec, Form, Given, Heartbeat, Held, Line, News, Reply, Waiting,
         left, released, script,
     },
     plain,
@@ -153,7 +153,7 @@ impl Line for Queued {
         hold(ask)
     }
 
-    fn beat(&self, waiting: &Waiting<'_>) -> Request {
+    fn heartbeat(&self, waiting: &Waiting<'_>) -> Request {
         request(&HEARTBEAT, waiting.names)
             .arg(waiting.client.as_bytes())
             .arg_ms(ALIVE)
@@ -164,7 +164,7 @@ impl Line for Queued {
             .arg_us(waiting.waited)
     }
 
-    fn read_beat(&self, value: &Value) -> Option<Beat> {
+    fn read_heartbeat(&self, value: &Value) -> Option<Heartbeat> {
         let Value::Array(parts) = value else {
             return None;
         };
@@ -190,7 +190,7 @@ impl Line for Queued {
             }
             _ => None,
         };
-        Some(Beat {
+        Some(Heartbeat {
             server_us,
             absent: Absent::AllBut(Some(standing).filter(|owner| !owner.is_empty())),
             left: left(*pttl_ms),

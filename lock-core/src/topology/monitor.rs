@@ -14,7 +14,7 @@ use super::{
 };
 use crate::diagnostics::Monitored;
 
-/// Who is told.
+/// Who gets each command.
 pub(crate) type Tell = Arc<dyn Fn(Monitored) + Send + Sync>;
 
 /// Listens to a node on a connection of its own until the handle is aborted or the connection ends. Fails for who may not.

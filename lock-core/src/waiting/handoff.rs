@@ -1,4 +1,4 @@
-//! Turns a release into a hand-off: names those of the same client who wait next, and tells them what came of it.
+//! The hand-off: a release names the next waiters of its own client, and notifies them of what came of it.
 //!
 //! Of a kind where a client has one place in the line for all, a release says who is to have the lock if nobody of another client
 //! came before it, and who stands in the place then. So a lock goes from task to task by the command that gives it back.
@@ -13,13 +13,13 @@ use crate::{
     waiting::queue::WaitQueue,
 };
 
-/// Those whom a release on its way has named. Dropped without an answer it counts as one that was lost.
+/// The waiters that a release on its way has named. Dropped without an answer it counts as one that was lost.
 #[derive(Debug)]
 pub(crate) struct Handoff {
     queue: Option<Arc<WaitQueue>>,
     holds: Vec<Arc<Hold>>,
     said: Vec<Successor>,
-    /// What came of it is still to be told.
+    /// The answer is still to come.
     open: bool,
 }
 
@@ -45,7 +45,7 @@ impl Handoff {
         }
     }
 
-    /// Of what gives the lock to whoever comes next.
+    /// Of a release that names nobody.
     pub(crate) fn none() -> Self {
         Handoff {
             queue: None,

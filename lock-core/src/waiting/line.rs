@@ -1,5 +1,5 @@
-//! Lines of waiters for the same thing: one front each that is handed on in the order of
-//! arrival, and nothing left behind when the last one goes.
+//! Lines of waiters for the same thing. Those in a line come to its front one by one, in the order of arrival; nothing is left
+//! behind when the last one goes.
 
 use std::{borrow::Borrow, collections::HashMap, hash::Hash, sync::Arc};
 
@@ -13,7 +13,7 @@ use crate::sync::{AtomicUsize, Mutex, Ordering};
 struct Line<S> {
     /// tokio's mutex hands it on in the order of arrival.
     front: Arc<tokio::sync::Mutex<S>>,
-    /// Calls whoever has the front, or takes it next.
+    /// Calls the waiter at the front, or the next that comes there.
     call: Arc<Notify>,
     /// How many have left the front with what they waited for.
     served: u64,
@@ -58,7 +58,7 @@ impl<K: Hash + Eq + Clone, S> Lines<K, S> {
         lines.contains_key(key)
     }
 
-    /// How many have left the front of this with what they waited for, if anybody waits.
+    /// How many have left the front of this line with what they waited for, if anybody waits.
     pub(crate) fn served<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<u64>
     where
         K: Borrow<Q>,
@@ -68,7 +68,7 @@ impl<K: Hash + Eq + Clone, S> Lines<K, S> {
     }
 
     /// Calls the first of those who wait for this, unless somebody was served since there were `served`. The call waits where
-    /// nobody has the front yet.
+    /// nobody is at the front yet.
     pub(crate) fn call<Q: Hash + Eq + ?Sized>(&self, key: &Q, served: u64)
     where
         K: Borrow<Q>,
@@ -79,7 +79,7 @@ impl<K: Hash + Eq + Clone, S> Lines<K, S> {
         }
     }
 
-    /// Joins the line, or begins one with a front as `first` makes it.
+    /// Joins the line, or begins one whose front starts as `first` makes it.
     pub(crate) fn enter(&self, key: K, first: impl FnOnce() -> S) -> Position<'_, K, S> {
         let mut lines = self.lines.lock();
         let line = lines.entry(key.clone()).or_insert_with(|| Line {
@@ -104,7 +104,7 @@ impl<K: Hash + Eq, S> Position<'_, K, S> {
         Arc::clone(&self.front).lock_owned().await
     }
 
-    /// Whoever has the front leaves it with what it waited for; a call that it did not hear is over.
+    /// The waiter at the front leaves it with what it waited for; a call that it did not hear is over.
     pub(crate) fn serve(&self) {
         let lines = &self.lines.lines;
         let mut lines = lines.lock();
@@ -114,7 +114,7 @@ impl<K: Hash + Eq, S> Position<'_, K, S> {
         }
     }
 
-    /// Completes when the first of the line is called; only whoever has the front may wait for that.
+    /// Completes when the first of the line is called; only the waiter at the front may wait for that.
     pub(crate) async fn called(&self) {
         self.call.notified().await;
     }

@@ -1,8 +1,8 @@
-//! The waiters of one client in a line that lives on the server: turns messages and beats into events for each of them.
+//! The waiters of one client in a line that lives on the server: messages and heartbeats become events for each of them.
 //!
-//! All of them share one subscription and one beat, whatever their number. Of a kind whose waiters have a place each, every waiter
+//! All of them share one subscription and one heartbeat, whatever their number. Of a kind whose waiters have a place each, every waiter
 //! asks the server once, for its own. Of a kind where a client has one place for all, only the first of them asks, and a release in
-//! the same client names the first two as its successors (`waiting/handoff.rs`). Each is then told that it was called, or that it should ask.
+//! the same client names the first two as its successors (`waiting/handoff.rs`). Each is then notified that it was called, or that it should ask.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -17,12 +17,12 @@ use crate::sync::{Mutex, MutexGuard};
 use crate::{
     clock::{Instant, sleep_until},
     hold::{Hold, drift},
-    kind::{Absent, Beat, ChannelSpec, Line, News, Successor, Waiting},
+    kind::{Absent, ChannelSpec, Heartbeat, Line, News, Successor, Waiting},
     lock::LockInner,
     topology::{NodeError, Sent, Subscription, Tune},
 };
 
-/// From one beat to the next; three of them make a client count as dead when they are missed.
+/// From one heartbeat to the next; three of them make a client count as dead when they are missed.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 /// For how long a client that waits no more stays subscribed: mostly it waits again soon.
 const LINGER: Duration = Duration::from_secs(2);
@@ -91,10 +91,10 @@ impl Stamp {
     }
 }
 
-/// The owners that a beat was for, and its answer.
-type Beaten = (Vec<String>, Result<Sent, NodeError>);
+/// The owners that a heartbeat was for, and its answer.
+type HeartbeatAnswer = (Vec<String>, Result<Sent, NodeError>);
 
-/// What a waiter is told.
+/// What a waiter is notified of.
 #[derive(Debug)]
 pub(crate) enum WaiterEvent {
     /// It was given the lock for so long, from a moment on that is surely not after the server's; none if nobody knows when.
@@ -107,7 +107,7 @@ pub(crate) enum WaiterEvent {
     Again,
 }
 
-/// A waiter's place. Dropping it ends the events; the place at the server is given back by whoever asked for it.
+/// A waiter's place. Dropping it ends the events; the place at the server is given back by the one that asked for it.
 #[derive(Debug)]
 pub(crate) struct Seat {
     queue: Arc<WaitQueue>,
@@ -177,7 +177,7 @@ impl WaitQueues {
         if !state.waiters.is_empty() {
             return false;
         }
-        // Whoever comes next starts anew.
+        // The next waiter starts anew.
         state.started = true;
         let key = key(&queue.lock);
         // Between the last one's leaving and this, others may have come and gone, and a newcomer sit at another queue.
@@ -340,17 +340,18 @@ impl WaitQueue {
         }
     }
 
-    /// Hears and beats until nobody has waited for a while.
+    /// Listens and sends heartbeats until nobody has waited for a while.
     async fn run(self: Arc<Self>) {
         let client = Arc::clone(&self.lock.client);
         let mut subscription = self.subscription();
-        let mut beats: FuturesUnordered<BoxFuture<'_, Beaten>> = FuturesUnordered::new();
-        let mut beat_at = Instant::now() + HEARTBEAT;
+        let mut heartbeats: FuturesUnordered<BoxFuture<'_, HeartbeatAnswer>> =
+            FuturesUnordered::new();
+        let mut heartbeat_at = Instant::now() + HEARTBEAT;
         let mut missing = Vec::new();
         loop {
             let waits = self.state().waiters.values().any(|waiter| waiter.placed);
             let wake = if waits {
-                beat_at
+                heartbeat_at
             } else {
                 Instant::now() + LINGER
             };
@@ -359,37 +360,37 @@ impl WaitQueue {
                     self.state().subscribed = ready;
                     // What was said before the subscription, nobody has heard.
                     if ready {
-                        beat_at = Instant::now();
+                        heartbeat_at = Instant::now();
                     }
                 }
-                Some((asked, answer)) = beats.next(), if !beats.is_empty() => {
-                    let pause = match self.read_beat(&answer) {
-                        Some(beat) => self.take_in(beat, &asked, &mut missing),
+                Some((asked, answer)) = heartbeats.next(), if !heartbeats.is_empty() => {
+                    let pause = match self.read_heartbeat(&answer) {
+                        Some(heartbeat) => self.take_in(heartbeat, &asked, &mut missing),
                         None => HEARTBEAT / 10,
                     };
-                    beat_at = Instant::now() + pause;
+                    heartbeat_at = Instant::now() + pause;
                 }
                 () = sleep_until(wake) => {
                     if !waits {
                         if client.wait_queues.forget(&self) {
                             return;
                         }
-                    } else if beats.is_empty() {
-                        beats.push(self.beat().boxed());
-                        beat_at = Instant::now() + HEARTBEAT;
+                    } else if heartbeats.is_empty() {
+                        heartbeats.push(self.heartbeat().boxed());
+                        heartbeat_at = Instant::now() + HEARTBEAT;
                     } else {
-                        beat_at = Instant::now() + HEARTBEAT / 10;
+                        heartbeat_at = Instant::now() + HEARTBEAT / 10;
                     }
                 }
                 () = self.wake.notified() => {
-                    // Whoever waits again after a pause has said so with its own question; those who come while others wait must not
-                    // put off the beat of those.
+                    // A waiter that comes after a pause has said so with its own question; those who come while others wait must not
+                    // put off the heartbeat of those.
                     if !waits {
-                        beat_at = Instant::now() + HEARTBEAT / 2;
+                        heartbeat_at = Instant::now() + HEARTBEAT / 2;
                     }
                 }
                 () = client.background.closed() => {
-                    // Whoever still sits here leaves at once, and the last of them forgets the queue.
+                    // The waiters that still sit here leave at once, and the last of them forgets the queue.
                     self.state().started = false;
                     client.wait_queues.forget(&self);
                     return;
@@ -422,8 +423,8 @@ impl WaitQueue {
         Some(subscription)
     }
 
-    /// One beat, with those who must have a place when it comes to the server.
-    async fn beat(&self) -> Beaten {
+    /// One heartbeat, with those who must have a place when it comes to the server.
+    async fn heartbeat(&self) -> HeartbeatAnswer {
         let (owners, waited, subscribed) = {
             let state = self.state();
             let mut owners: Vec<String> = Vec::new();
@@ -440,7 +441,7 @@ impl WaitQueue {
             (owners, waited, state.subscribed)
         };
         let client = &self.lock.client;
-        let request = self.line.beat(&Waiting {
+        let request = self.line.heartbeat(&Waiting {
             names: &self.lock.names,
             client: client.id(),
             owners: &owners,
@@ -453,26 +454,31 @@ impl WaitQueue {
         (owners, answer)
     }
 
-    fn read_beat(&self, answer: &Result<Sent, NodeError>) -> Option<Beat> {
+    fn read_heartbeat(&self, answer: &Result<Sent, NodeError>) -> Option<Heartbeat> {
         let sent = answer.as_ref().ok()?;
-        let beat = self.line.read_beat(&sent.value)?;
+        let heartbeat = self.line.read_heartbeat(&sent.value)?;
         self.state().stamp = Some(Stamp {
             sent_at: sent.sent_at,
-            server_us: beat.server_us,
+            server_us: heartbeat.server_us,
         });
-        Some(beat)
+        Some(heartbeat)
     }
 
     /// Takes in how the line stands, and says when to ask again.
-    fn take_in(&self, beat: Beat, asked: &[String], missing: &mut Vec<String>) -> Duration {
+    fn take_in(
+        &self,
+        heartbeat: Heartbeat,
+        asked: &[String],
+        missing: &mut Vec<String>,
+    ) -> Duration {
         // Before the news: a waiter that is called leaves, and the next one asks unless the server is known to have its place.
-        if let Absent::AllBut(Some(there)) = &beat.absent {
+        if let Absent::AllBut(Some(there)) = &heartbeat.absent {
             self.state().each(there, |waiter| waiter.placed = true);
         }
-        if let Some(news) = beat.news {
+        if let Some(news) = heartbeat.news {
             self.tell(news);
         }
-        match beat.absent {
+        match heartbeat.absent {
             Absent::These(absent) => {
                 for owner in absent.iter().filter_map(|place| asked.get(*place)) {
                     self.ask_again(owner);
@@ -482,7 +488,7 @@ impl WaitQueue {
                 let absent = asked.iter().filter(|owner| Some(*owner) != there.as_ref());
                 let (twice, once): (Vec<_>, Vec<_>) =
                     (absent.cloned()).partition(|owner| missing.contains(owner));
-                // A call may be on its way to a waiter that is missing. If the same one still is a beat later, something was lost.
+                // A call may be on its way to a waiter that is missing. If the same one still is a heartbeat later, something was lost.
                 for owner in &twice {
                     self.ask_again(owner);
                 }
@@ -493,7 +499,7 @@ impl WaitQueue {
                 }
             }
         }
-        match beat.left {
+        match heartbeat.left {
             // Nobody is called when a lease ends: the first who asks after that calls the next.
             Some(left) => {
                 let slack = Duration::from_micros(rand::random_range(1_000..10_000));
@@ -531,15 +537,15 @@ impl WaitQueue {
         from: Option<Instant>,
     ) -> bool {
         let mut event = Some(WaiterEvent::Called { token, lease, from });
-        let mut told = false;
+        let mut notified = false;
         self.state().each(owner, |waiter| {
             // One hold is for one waiter: the one that came first.
             if let Some(event) = event.take() {
                 waiter.placed = false;
-                told = waiter.events.send(event).is_ok();
+                notified = waiter.events.send(event).is_ok();
             }
         });
-        told
+        notified
     }
 
     /// Tells those who wait for an owner to ask; false if nobody does.
@@ -588,7 +594,7 @@ mod tests {
 
     /// The last waiter to leave a queue may forget it only after others have begun a new one.
     #[tokio::test]
-    async fn whoever_forgets_a_post_leaves_the_next_one_alone() {
+    async fn a_queue_is_forgotten_without_its_successor() {
         let server = Server::start(&[]);
         let target = server.url().parse().expect("a good URL");
         let client = Client::connect(&target, ClientOptions::default()).await;

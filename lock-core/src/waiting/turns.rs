@@ -1,4 +1,4 @@
-//! Turns what a release says of its listeners into moments at which this client lets others look first.
+//! The moments at which this client lets others look first, by what a release says of its listeners.
 //!
 //! Of a kind without order the first look after a release wins, and the client that gives the lock back has the shortest way: it knows
 //! without a message. So a client that has just had the lock waits a moment before it looks again, for as long as fewer others have had

@@ -266,7 +266,7 @@ impl Feed {
         }
     }
 
-    /// Some subscription was refused (the slot is elsewhere, the server is loading); which one cannot be told.
+    /// Some subscription was refused (the slot is elsewhere, the server is loading); which one is not known.
     fn refused(&mut self) {
         let refused = self.members.extract_if(|_, member| member.pending > 0);
         for (_, member) in refused {

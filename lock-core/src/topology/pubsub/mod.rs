@@ -36,7 +36,7 @@ pub(crate) trait Places: fmt::Debug + Send + Sync {
     }
 }
 
-/// What the board is told.
+/// What the board has to do.
 #[derive(Debug)]
 enum Order {
     /// A channel has its first waiter.
