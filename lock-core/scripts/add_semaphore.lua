@@ -1,6 +1,6 @@
 -- Adds permits to a semaphore that is a number, or takes some away, and keeps its end if it has one. The new number.
 -- KEYS: semaphore, record.  ARGV: permits, PUBLISH or SPUBLISH or BOTH, channel, record in ms, ['there': begins none].
--- The record keeps the answer for a repetition. A message is a hint: a user who may not publish adds all the same.
+-- The record keeps the answer for a repetition.
 local said = redis.call('get', KEYS[2])
 if said then
     return tonumber(said)
@@ -13,11 +13,6 @@ redis.call('del', KEYS[2])
 local free = redis.call('incrby', KEYS[1], ARGV[1])
 redis.call('set', KEYS[2], free, 'px', ARGV[4])
 if free > 0 then
-    if ARGV[2] ~= 'SPUBLISH' then
-        redis.pcall('publish', ARGV[3], free)
-    end
-    if ARGV[2] ~= 'PUBLISH' then
-        redis.pcall('spublish', ARGV[3], free)
-    end
+    speak(ARGV[3], ARGV[2], free)
 end
 return free

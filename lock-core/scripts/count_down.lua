@@ -1,6 +1,6 @@
 -- Counts a latch down by one; at nothing it is gone, and opens. What is left; 0 also where there is none.
 -- KEYS: latch, answer record.  ARGV: PUBLISH or SPUBLISH or BOTH, channel, answer record in ms.
--- The answer record keeps the answer for a repetition. A message is a hint: a user who may not publish counts all the same.
+-- The answer record keeps the answer for a repetition.
 local said = redis.call('get', KEYS[2])
 if said then
     return tonumber(said)
@@ -18,11 +18,6 @@ if left > 0 then
 end
 redis.call('set', KEYS[2], left, 'px', ARGV[3])
 if left == 0 then
-    if ARGV[1] ~= 'SPUBLISH' then
-        redis.pcall('publish', ARGV[2], '0')
-    end
-    if ARGV[1] ~= 'PUBLISH' then
-        redis.pcall('spublish', ARGV[2], '0')
-    end
+    speak(ARGV[2], ARGV[1], '0')
 end
 return left

@@ -4,12 +4,7 @@ local held = 0
 for i = 1, #KEYS do
     if redis.call('del', KEYS[i]) == 1 then
         held = held + 1
-        if ARGV[1] ~= 'SPUBLISH' then
-            redis.pcall('publish', ARGV[i + 1], '0')
-        end
-        if ARGV[1] ~= 'PUBLISH' then
-            redis.pcall('spublish', ARGV[i + 1], '0')
-        end
+        speak(ARGV[i + 1], ARGV[1], '0')
     end
 end
 return held

@@ -7,21 +7,11 @@ local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local free = redis.call('get', KEYS[1])
 free = free and tonumber(free)
 
--- A message is a hint: a user who may not publish works all the same.
-local function tell(publish, payload)
-    if publish ~= 'SPUBLISH' then
-        redis.pcall('publish', channel, payload)
-    end
-    if publish ~= 'PUBLISH' then
-        redis.pcall('spublish', channel, payload)
-    end
-end
-
 local function add(count, publish)
     if free and count ~= 0 then
         free = redis.call('incrby', KEYS[1], count)
         if count > 0 and free > 0 then
-            tell(publish, free)
+            speak(channel, publish, free)
         end
     end
 end

@@ -3,7 +3,6 @@
 -- KEYS: locks, [the owner's list of each, acquire record].  ARGV: owner, PUBLISH or SPUBLISH or BOTH, how many locks, their channels,
 -- [how long the answer is kept in ms].
 -- There is no key but those that a hold has, so that in a slot that moves all of them are found in one place.
--- A message is a hint: a user who may not publish gives back all the same.
 local owner, count = ARGV[1], tonumber(ARGV[3])
 local record, said = KEYS[2 * count + 1], nil
 if record then
@@ -25,15 +24,9 @@ for i = 1, count do
     elseif given == 0 then
         answer = 0
     else
-        local plain, sharded
-        if ARGV[2] ~= 'SPUBLISH' then
-            plain = redis.pcall('publish', ARGV[i + 3], '0')
-        end
-        if ARGV[2] ~= 'PUBLISH' then
-            sharded = redis.pcall('spublish', ARGV[i + 3], '0')
-        end
+        local listen = speak(ARGV[i + 3], ARGV[2], '0')
         if i == 1 then
-            heard = math.max(tonumber(plain) or 0, tonumber(sharded) or 0)
+            heard = listen
         end
     end
 end

@@ -61,19 +61,6 @@ local function number_endings(lock, owner, text, before)
     end
 end
 
--- Wakes: '0' from the last reader, '1' from a writer. How many listen. A message is a hint: a user who may not publish gives back all
--- the same.
-local function speak(channel, publish, payload)
-    local plain, sharded
-    if publish ~= 'SPUBLISH' then
-        plain = redis.pcall('publish', channel, payload)
-    end
-    if publish ~= 'PUBLISH' then
-        sharded = redis.pcall('spublish', channel, payload)
-    end
-    return math.max(tonumber(plain) or 0, tonumber(sharded) or 0)
-end
-
 -- Takes an owner's read holds out; its field too, unless it had none.
 local function forget_reader(lock, owner, count)
     for number = 1, tonumber(count or 1) do

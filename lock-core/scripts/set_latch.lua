@@ -8,11 +8,6 @@ end
 local done = redis.call('set', KEYS[1], ARGV[1], 'nx') and 1 or 0
 redis.call('set', KEYS[2], done, 'px', ARGV[4])
 if done == 1 then
-    if ARGV[2] ~= 'SPUBLISH' then
-        redis.pcall('publish', ARGV[3], '1')
-    end
-    if ARGV[2] ~= 'PUBLISH' then
-        redis.pcall('spublish', ARGV[3], '1')
-    end
+    speak(ARGV[3], ARGV[2], '1')
 end
 return done

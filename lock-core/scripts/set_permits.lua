@@ -12,7 +12,7 @@ local done = 1
 if not free then
     redis.call('del', KEYS[2])
     redis.call('set', KEYS[1], number)
-    tell(ARGV[1], number)
+    speak(channel, ARGV[1], number)
 elseif ARGV[3] == 'add' then
     add(number, ARGV[1])
 elseif ARGV[3] == 'set' then

@@ -15,10 +15,5 @@ redis.call('set', KEYS[2], begun and 1 or 0, 'px', ARGV[4])
 if not begun then
     return 0
 end
-if ARGV[2] ~= 'SPUBLISH' then
-    redis.pcall('publish', ARGV[3], ARGV[1])
-end
-if ARGV[2] ~= 'PUBLISH' then
-    redis.pcall('spublish', ARGV[3], ARGV[1])
-end
+speak(ARGV[3], ARGV[2], ARGV[1])
 return 1

@@ -17,10 +17,5 @@ if not owed then
     return nil
 end
 local free = redis.call('incrby', KEYS[1], ARGV[1])
-if ARGV[2] ~= 'SPUBLISH' then
-    redis.pcall('publish', ARGV[3], free)
-end
-if ARGV[2] ~= 'PUBLISH' then
-    redis.pcall('spublish', ARGV[3], free)
-end
+speak(ARGV[3], ARGV[2], free)
 return 1

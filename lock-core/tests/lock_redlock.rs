@@ -183,6 +183,7 @@ async fn an_inner_hold_that_lapsed_is_counted_no_more() {
 fn an_undo_that_comes_twice_leaves_the_owners_next_hold_alone() {
     let server = Server::start(&[]);
     let undo = concat!(
+        include_str!("../scripts/speak.lua"),
         include_str!("../scripts/release_alone.lua"),
         include_str!("../scripts/counted.lua"),
         include_str!("../scripts/release_all.lua")

@@ -11,7 +11,7 @@ use crate::{
     topology::{Request, Script, What},
 };
 
-static FORCE_RELEASE: Script = script!("force_release_all");
+static FORCE_RELEASE: Script = script!("force_release_all", "speak");
 
 /// All locks of the names, as one hold.
 #[derive(Debug)]

@@ -437,7 +437,7 @@ pub(super) fn with_record(names: &Names, id: u128, request: impl FnOnce(&[u8]) -
 
 static EXTEND: Script = script!("extend");
 pub(super) static LOOK: Script = script!("look");
-static FORCE_RELEASE: Script = script!("force_release");
+static FORCE_RELEASE: Script = script!("force_release", "speak");
 
 /// Deletes a lock and what goes with it, and says so.
 pub(super) fn delete(names: &Names, with: Option<&str>, publish: &'static str) -> Request {

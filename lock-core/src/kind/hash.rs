@@ -11,11 +11,11 @@ use crate::{
 static ACQUIRE: Script = script!("acquire");
 static RELEASE: Script = script!("release");
 static ACQUIRE_ALL: Counting = counting!("acquire_all");
-static RELEASE_ALL: Counting = counting!("release_all");
+static RELEASE_ALL: Counting = counting!("release_all", "speak");
 static ACQUIRE_COUNTED: Script =
     script!("acquire_counted"; "acquire_alone", "counted", "acquire_all");
 static RELEASE_COUNTED: Script =
-    script!("release_counted"; "release_alone", "counted", "release_all");
+    script!("release_counted"; "speak", "release_alone", "counted", "release_all");
 static EXTEND_COUNTED: Script = script!("extend_counted", "counted");
 
 /// RLock's format.

@@ -7,8 +7,8 @@ use crate::{
     topology::{Request, Script, What},
 };
 
-static SET: Script = script!("set_latch");
-static COUNT_DOWN: Script = script!("count_down");
+static SET: Script = script!("set_latch", "speak");
+static COUNT_DOWN: Script = script!("count_down", "speak");
 
 /// Closes an open latch once, however often it is sent with this id.
 pub(crate) fn set(names: &Names, count: u32, publish: &'static str, id: u128) -> Once {

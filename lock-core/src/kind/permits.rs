@@ -14,12 +14,12 @@ use crate::{
     topology::{Request, Script, What},
 };
 
-static ACQUIRE: Script = script!("acquire_permits", "permits");
-static RELEASE: Script = script!("release_permits", "permits");
-static LEASE: Script = script!("lease_permit", "permits");
-static SET: Script = script!("set_permits", "permits");
-static COUNT: Script = script!("count_permits", "permits");
-static LIST: Script = script!("list_permits", "permits");
+static ACQUIRE: Script = script!("acquire_permits", "speak", "permits");
+static RELEASE: Script = script!("release_permits", "speak", "permits");
+static LEASE: Script = script!("lease_permit", "speak", "permits");
+static SET: Script = script!("set_permits", "speak", "permits");
+static COUNT: Script = script!("count_permits", "speak", "permits");
+static LIST: Script = script!("list_permits", "speak", "permits");
 static EXTEND: Script = script!("extend_permits");
 
 /// A look that finds expired permits tells those who listen in either way.

@@ -15,11 +15,11 @@ use crate::{
 
 static ACQUIRE_READ: Counting = counting!("acquire_read", "rw");
 static ACQUIRE_WRITE: Counting = counting!("acquire_write", "rw");
-static RELEASE_READ: Counting = counting!("release_read", "rw");
-static RELEASE_WRITE: Counting = counting!("release_write", "rw");
+static RELEASE_READ: Counting = counting!("release_read", "speak", "rw");
+static RELEASE_WRITE: Counting = counting!("release_write", "speak", "rw");
 static EXTEND: Counting = counting!("extend_rw", "rw");
 static LOOK: Script = script!("look_rw", "rw");
-static FORCE_RELEASE: Script = script!("force_release_rw", "rw");
+static FORCE_RELEASE: Script = script!("force_release_rw", "speak", "rw");
 
 /// One side of RReadWriteLock.
 #[derive(Debug)]

@@ -14,9 +14,9 @@ use crate::{
 };
 
 static ACQUIRE: Script = script!("acquire_semaphore");
-static ADD: Script = script!("add_semaphore");
-static UNDO: Script = script!("undo_semaphore");
-static SET: Script = script!("set_semaphore");
+static ADD: Script = script!("add_semaphore", "speak");
+static UNDO: Script = script!("undo_semaphore", "speak");
+static SET: Script = script!("set_semaphore", "speak");
 static DRAIN: Script = script!("drain_semaphore");
 /// Permits of a number have no lease, and nobody may believe to have extended one.
 static ENDLESS: Script = Script::new(
