@@ -2,7 +2,7 @@
 -- RFairLock's keys: the lock is a hash {owner: count}; the queue a list of owners; the deadlines a sorted set of the ms until
 -- when each counts as waiting, here always by the server's clock. Each waits on the channel <channel>:<owner>.
 -- The offer is ours: "<owner> <server's ms> <grace in ms> <witness>", who was called last for a free lock, and somebody of ours who
--- stood behind him then. RFairLock leaves a free lock to its head until the head's deadline, which may be minutes away.
+-- stood behind it then. RFairLock leaves a free lock to its head until the head's deadline, which may be minutes away.
 -- A peer that was called comes and goes by its own scripts, which leave the offer as it is, and may be the head again when we look
 -- next. But it queues again behind the witness; so only as long as the witness stands there it has surely not come.
 local lock, queue, deadlines, offer, channel = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]

@@ -8,7 +8,7 @@ use crate::{
     error::{ErrorKind, LockError},
     guard::Guard,
     hold::{Hold, Who, bad_lease},
-    kind::Line,
+    kind::ServerLine,
     lock::{Acquire, Lease, LockInner, Owner, Wait},
     release::{Giving, Open},
     servers::{GiveBack, Need, Servers, Tried, backoff, passes, release_at},
@@ -415,7 +415,7 @@ impl Search {
     }
 
     /// Asks for a place in the line at the server and waits until it is called.
-    async fn wait_at_server(&mut self, line: &'static dyn Line) -> Result<Guard, LockError> {
+    async fn wait_at_server(&mut self, line: &'static dyn ServerLine) -> Result<Guard, LockError> {
         let client = Arc::clone(self.hold.client());
         loop {
             // A search that starts anew is another owner.

@@ -39,7 +39,7 @@ impl DueSlot {
 
 /// Holds by their deadlines.
 #[derive(Debug)]
-pub(crate) struct Queue<H> {
+pub(crate) struct RenewalQueue<H> {
     holds: Mutex<Holds<H>>,
     /// An earlier deadline than the task sleeps for has come, or the end.
     wake: Notify,
@@ -55,9 +55,9 @@ struct Holds<H> {
     closed: bool,
 }
 
-impl<H: Renewable> Queue<H> {
+impl<H: Renewable> RenewalQueue<H> {
     pub(crate) fn new() -> Self {
-        Queue {
+        RenewalQueue {
             holds: Mutex::new(Holds {
                 due: BTreeMap::new(),
                 last_number: 0,

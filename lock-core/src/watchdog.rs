@@ -9,7 +9,7 @@ use crate::{
     clock::{Instant, sleep_until},
     guard::LostReason,
     hold::Hold,
-    renewals::Queue,
+    renewals::RenewalQueue,
     servers::{self, ExtendOutcome, Together},
     topology::NodeError,
     waiting::queue::claim_after,
@@ -22,13 +22,13 @@ const BATCH: usize = 64;
 /// The renewals of one client.
 #[derive(Debug)]
 pub(crate) struct Watchdog {
-    queue: Arc<Queue<Hold>>,
+    queue: Arc<RenewalQueue<Hold>>,
 }
 
 impl Default for Watchdog {
     fn default() -> Self {
         Watchdog {
-            queue: Arc::new(Queue::new()),
+            queue: Arc::new(RenewalQueue::new()),
         }
     }
 }
@@ -76,7 +76,7 @@ fn retry_pause(lease: Duration) -> Duration {
     pause.mul_f64(rand::random_range(0.5..=1.0))
 }
 
-async fn run(queue: Arc<Queue<Hold>>) {
+async fn run(queue: Arc<RenewalQueue<Hold>>) {
     let mut renewals = FuturesUnordered::new();
     while let Some((due, next)) = queue.take_due(Instant::now()) {
         for batch in batches(due) {
@@ -123,7 +123,7 @@ fn batches(due: Vec<Arc<Hold>>) -> Vec<Vec<Arc<Hold>>> {
 }
 
 /// One renewal of one hold or of several; puts them back into the queue unless they are over.
-async fn renew(queue: &Queue<Hold>, batch: Vec<Arc<Hold>>) {
+async fn renew(queue: &RenewalQueue<Hold>, batch: Vec<Arc<Hold>>) {
     if let [_, _, ..] = batch.as_slice() {
         let now = Instant::now();
         let deadline = batch.iter().map(|hold| hold.valid_until()).min();
@@ -155,7 +155,7 @@ async fn renew(queue: &Queue<Hold>, batch: Vec<Arc<Hold>>) {
 }
 
 /// What an answer to a renewal means.
-fn renewed(queue: &Queue<Hold>, hold: &Arc<Hold>, answer: Result<ExtendOutcome, NodeError>) {
+fn renewed(queue: &RenewalQueue<Hold>, hold: &Arc<Hold>, answer: Result<ExtendOutcome, NodeError>) {
     match answer {
         Ok(ExtendOutcome::Held { sent_at }) => {
             hold.extend(sent_at, hold.lease, true);
@@ -169,7 +169,7 @@ fn renewed(queue: &Queue<Hold>, hold: &Arc<Hold>, answer: Result<ExtendOutcome, 
     }
 }
 
-fn retry(queue: &Queue<Hold>, hold: &Arc<Hold>) {
+fn retry(queue: &RenewalQueue<Hold>, hold: &Arc<Hold>) {
     let pause = Instant::now() + retry_pause(hold.lease);
     queue.insert(hold, hold.valid_until().min(pause));
 }

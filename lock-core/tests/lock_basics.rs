@@ -235,7 +235,7 @@ async fn a_fixed_lease_is_lost_before_another_can_enter() {
 }
 
 #[tokio::test]
-async fn an_extension_lengthens_and_never_shortens_or_revives() {
+async fn an_extension_extends_and_never_shortens_or_revives() {
     let server = Server::start(&[]);
     let lock = lock(&server).await;
     let guard = lock.acquire_with(fixed(300 * MS)).await.expect("free");

@@ -258,7 +258,7 @@ async fn chain(
         .iter()
         .map(|n| n.load(Ordering::Relaxed) as f64)
         .collect();
-    // Whoever could not come to his turn yet says nothing about fairness.
+    // A waiter whose turn has not come yet says nothing about fairness.
     let turns: Vec<f64> = if hand_offs >= tasks {
         served
     } else {

@@ -6,8 +6,8 @@ use redis::Value;
 
 use super::{
     form::{
-        Absent, Ask, ChannelSpec, Counting, Form, Heartbeat, Line, News, Reply, Waiting, acquired,
-        counting, left, script,
+        Absent, Ask, ChannelSpec, Counting, Form, Heartbeat, News, Reply, ServerLine, Waiting,
+        acquired, counting, left, script,
     },
     hash::{extend_counted, with_holds, with_record_life},
 };
@@ -92,12 +92,12 @@ impl Form for Fair {
         request(What::Script(&FORCE_RELEASE), names).arg(publish.as_bytes())
     }
 
-    fn line(&self) -> Option<&dyn Line> {
+    fn line(&self) -> Option<&dyn ServerLine> {
         Some(self)
     }
 }
 
-impl Line for Fair {
+impl ServerLine for Fair {
     fn channel_spec(&self, names: &Names, client: &str) -> ChannelSpec {
         ChannelSpec::Pattern(format!("{}:{client}:*", escaped(&names.channel)))
     }

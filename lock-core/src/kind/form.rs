@@ -72,7 +72,7 @@ pub(crate) struct QueuePlace<'a> {
 /// Somebody to whom a release of the same client may give the lock, or the client's place in the line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Successor {
-    /// As [`Line::owner`] calls it.
+    /// As [`ServerLine::owner`] calls it.
     pub(crate) owner: String,
     pub(crate) lease: Duration,
     pub(crate) token_life: Option<Duration>,
@@ -249,7 +249,7 @@ pub(crate) trait Form: fmt::Debug + Send + Sync {
         vec![&names.channel]
     }
     /// Its line, if its releases call the next one by themselves.
-    fn line(&self) -> Option<&dyn Line> {
+    fn line(&self) -> Option<&dyn ServerLine> {
         None
     }
     /// Whether several may hold at once, so that the next waiter may find room too.
@@ -275,7 +275,7 @@ pub(crate) trait Form: fmt::Debug + Send + Sync {
 }
 
 /// A line of waiters that lives on the server.
-pub(crate) trait Line: fmt::Debug + Send + Sync {
+pub(crate) trait ServerLine: fmt::Debug + Send + Sync {
     /// How many of those who wait in one client a release names as successors: they share one place, and only the first of them asks for
     /// it. 0: each has a place of its own.
     fn successors(&self) -> usize {

@@ -15,8 +15,8 @@ pub(crate) mod semaphore;
 use std::{fmt, str::FromStr};
 
 pub(crate) use form::{
-    Absent, Ask, ChannelSpec, Extended, Form, Given, Heartbeat, Held, Line, News, QueuePlace,
-    Reply, Successor, Waiting,
+    Absent, Ask, ChannelSpec, Extended, Form, Given, Heartbeat, Held, News, QueuePlace, Reply,
+    ServerLine, Successor, Waiting,
 };
 pub(crate) use hash::RECORD_LIFE;
 

@@ -7,8 +7,8 @@ use redis::Value;
 
 use super::{
     form::{
-        Absent, Ask, Called, ChannelSpec, Form, Given, Heartbeat, Held, Line, News, Reply, Waiting,
-        left, released, script,
+        Absent, Ask, Called, ChannelSpec, Form, Given, Heartbeat, Held, News, Reply, ServerLine,
+        Waiting, left, released, script,
     },
     plain,
 };
@@ -135,12 +135,12 @@ impl Form for Queued {
         false
     }
 
-    fn line(&self) -> Option<&dyn Line> {
+    fn line(&self) -> Option<&dyn ServerLine> {
         Some(self)
     }
 }
 
-impl Line for Queued {
+impl ServerLine for Queued {
     fn successors(&self) -> usize {
         SUCCESSORS
     }

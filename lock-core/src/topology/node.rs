@@ -41,8 +41,8 @@ pub(crate) struct Node {
     pub(crate) label: Arc<str>,
     pub(crate) dialer: Arc<Dialer>,
     proof: Proof,
-    command: Line,
-    wait: [Line; WAIT_LINES],
+    command: Lane,
+    wait: [Lane; WAIT_LINES],
     closed: AtomicBool,
     replicas: Mutex<Sightings>,
     has_disk: AtomicBool,
@@ -56,8 +56,8 @@ impl Node {
             endpoint,
             dialer,
             proof,
-            command: Line::new(),
-            wait: std::array::from_fn(|_| Line::new()),
+            command: Lane::new(),
+            wait: std::array::from_fn(|_| Lane::new()),
             closed: AtomicBool::new(false),
             replicas: Mutex::default(),
             has_disk: AtomicBool::new(false),
@@ -145,7 +145,7 @@ impl Node {
     }
 
     /// The line for a purpose; of several the one with the fewest requests on it.
-    fn line(&self, purpose: Purpose) -> (usize, &Line) {
+    fn line(&self, purpose: Purpose) -> (usize, &Lane) {
         if purpose == Purpose::Command {
             return (0, &self.command);
         }
@@ -180,7 +180,7 @@ impl Node {
         self.closed.load(Ordering::Acquire)
     }
 
-    fn lines(&self) -> impl Iterator<Item = &Line> {
+    fn lines(&self) -> impl Iterator<Item = &Lane> {
         std::iter::once(&self.command).chain(&self.wait)
     }
 
@@ -227,16 +227,16 @@ impl fmt::Debug for Node {
 }
 
 /// A place for one connection.
-struct Line {
+struct Lane {
     conn: RwLock<Option<Arc<Conn>>>,
     flight: Flight<Result<Arc<Conn>, DialError>>,
     failures: AtomicU32,
     busy: AtomicU32,
 }
 
-impl Line {
+impl Lane {
     fn new() -> Self {
-        Line {
+        Lane {
             conn: RwLock::new(None),
             flight: Flight::new(),
             failures: AtomicU32::new(0),
@@ -256,7 +256,7 @@ impl Line {
 }
 
 /// One request's part in a line.
-struct Share<'a>(&'a Line);
+struct Share<'a>(&'a Lane);
 
 impl<'a> Share<'a> {
     fn lease(self, conn: Arc<Conn>) -> Lease<'a> {

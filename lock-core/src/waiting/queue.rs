@@ -17,7 +17,7 @@ use crate::sync::{Mutex, MutexGuard};
 use crate::{
     clock::{Instant, sleep_until},
     hold::{Hold, drift},
-    kind::{Absent, ChannelSpec, Heartbeat, Line, News, Successor, Waiting},
+    kind::{Absent, ChannelSpec, Heartbeat, News, ServerLine, Successor, Waiting},
     lock::LockInner,
     topology::{NodeError, Sent, Subscription, Tune},
 };
@@ -43,7 +43,7 @@ fn key(lock: &LockInner) -> Key {
 #[derive(Debug)]
 pub(crate) struct WaitQueue {
     lock: Arc<LockInner>,
-    line: &'static dyn Line,
+    line: &'static dyn ServerLine,
     state: Mutex<State>,
     /// The first waiter came, or the client ends.
     wake: Notify,
@@ -124,7 +124,7 @@ impl WaitQueues {
     }
 
     /// A seat for a hold that is about to ask for a place.
-    pub(crate) fn seat(&self, hold: &Arc<Hold>, line: &'static dyn Line) -> Seat {
+    pub(crate) fn seat(&self, hold: &Arc<Hold>, line: &'static dyn ServerLine) -> Seat {
         let lock = &hold.lock;
         let owner = line.owner(&hold.ask(hold.lease)).into_owned();
         let (events, inbox) = mpsc::unbounded_channel();

@@ -19,7 +19,7 @@ use loom::{
 
 use crate::{
     clock::Instant,
-    renewals::{DueSlot, Queue, Renewable},
+    renewals::{DueSlot, Renewable, RenewalQueue},
     twin::{self, Line},
 };
 
@@ -50,7 +50,7 @@ impl Hold {
     }
 
     /// As the library's: ends, then leaves the queue.
-    fn release(&self, queue: &Queue<Hold>) {
+    fn release(&self, queue: &RenewalQueue<Hold>) {
         self.state.lock().unwrap().ended = true;
         if !twin::lacks(Line::RemovesAtRelease) {
             queue.remove(self);
@@ -73,7 +73,7 @@ impl Renewable for Hold {
 }
 
 /// The task: renews what is due, puts it back for later, sleeps.
-fn renew(queue: &Queue<Hold>) {
+fn renew(queue: &RenewalQueue<Hold>) {
     while let Some((due, _)) = queue.take_due(*NOW) {
         for hold in due {
             let mut state = hold.state.lock().unwrap();
@@ -88,7 +88,7 @@ fn renew(queue: &Queue<Hold>) {
 
 /// Two holders, each due at once, each gone when it has been renewed.
 pub(crate) fn two_holders() {
-    let queue = Arc::new(Queue::new());
+    let queue = Arc::new(RenewalQueue::new());
     let task = thread::spawn({
         let queue = Arc::clone(&queue);
         move || renew(&queue)
@@ -131,7 +131,7 @@ pub(crate) fn two_holders() {
 
 /// The client closes while a holder comes: the task ends, whatever came first, and nothing is kept.
 pub(crate) fn closing() {
-    let queue = Arc::new(Queue::new());
+    let queue = Arc::new(RenewalQueue::new());
     let task = thread::spawn({
         let queue = Arc::clone(&queue);
         move || renew(&queue)
@@ -153,7 +153,7 @@ pub(crate) fn closing() {
 /// Holds come one after the other, each gone before it was due: the task, which sleeps towards the first, is woken by none
 /// of the others, although each finds the queue empty.
 pub(crate) fn coming_and_going() {
-    let queue = Queue::new();
+    let queue = RenewalQueue::new();
     let first = Hold::new();
     queue.insert(&first, *NOW + LATER);
     block_on(queue.woken());
