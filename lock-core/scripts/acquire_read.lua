@@ -16,10 +16,10 @@ if left ~= -2 then
         end
         local longest, all = count_in(lock, owner, list, id_of(record), lease, left)
         number_endings(lock, owner, all, count)
-        extend(lock, longest)
+        extend_end(lock, longest)
     elseif left < lease then
-        extend(ending(lock, owner, 1), lease)
-        extend(lock, lease)
+        extend_end(ending(lock, owner, 1), lease)
+        extend_end(lock, lease)
     end
     return nil
 end
@@ -55,7 +55,7 @@ else
 end
 if mode then
     redis.call('hset', lock, owner, 1)
-    extend(lock, lease)
+    extend_end(lock, lease)
 else
     redis.call('hset', lock, 'mode', 'read', owner, 1)
     local kept = redis.pcall('pexpire', lock, lease)

@@ -15,9 +15,9 @@ if left ~= -2 then
         lease = count_in(lock, mine, list, id_of(record), lease, left)
     end
     if reads then
-        extend(ending(lock, mine, 1), lease)
+        extend_end(ending(lock, mine, 1), lease)
     end
-    extend(lock, lease)
+    extend_end(lock, lease)
     return nil
 end
 if mode == 'write' then

@@ -31,9 +31,9 @@ local function extend(lock, field, list, record)
     if all and not owner then
         number_endings(lock, field, all, count)
     elseif not owner or reads then
-        extend(ending(lock, field, 1), longest)
+        extend_end(ending(lock, field, 1), longest)
     end
-    extend(lock, longest)
+    extend_end(lock, longest)
     return 1
 end
 local held, key = {}, 1

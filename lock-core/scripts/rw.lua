@@ -37,7 +37,7 @@ local function write_left(lock, owner, count)
 end
 
 -- Sets a key's end to so many ms from now, unless it ends later.
-local function extend(key, lease)
+local function extend_end(key, lease)
     if redis.call('pttl', key) < lease then
         redis.call('pexpire', key, lease)
     end
