@@ -101,7 +101,7 @@
 //! | `lock.rs`, `guard.rs`, `fenced_lock.rs`, `read_write.rs`, `multi.rs` | what callers see of locks |
 //! | `semaphore.rs`, `permits.rs`, `latch.rs` | what callers see of the others; `asked.rs` asks their questions |
 //! | `acquire.rs` | looks and waits; `waiting/` has the line of waiters in a client and the one at the server |
-//! | `release.rs` | gives back, to one of `waiting/handoff.rs` where it can; `turns.rs` lets other clients look first then |
+//! | `release.rs` | gives back, where it can by a hand-off (`waiting/handoff.rs`); `waiting/turns.rs` then lets other clients look first |
 //! | `watchdog.rs` | renews, by the deadlines in `renewals.rs` |
 //! | `hold.rs` | what acquire, renewal and release share of one hold |
 //! | `servers.rs`, `quorum.rs` | ask one server set, or several |
