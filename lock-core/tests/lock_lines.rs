@@ -85,7 +85,7 @@ async fn waiters_of_several_clients_get_it_in_the_order_of_their_arrival() {
     }
 }
 
-/// Every newcomer speaks for himself. If that stood for the beat of those who wait, there would be none while others keep coming, and
+/// Every newcomer speaks for itself. If that stood for the beat of those who wait, there would be none while others keep coming, and
 /// who waits for longer than a place lasts would lose its place.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn newcomers_do_not_put_off_the_beat_of_those_who_wait() {
@@ -95,7 +95,9 @@ async fn newcomers_do_not_put_off_the_beat_of_those_who_wait() {
         let tracer = Tracer::new({
             let beats = Arc::clone(&beats);
             move |event| {
-                let is_beat = event.script.is_some_and(|name| name.starts_with("beat"));
+                let is_beat = event
+                    .script
+                    .is_some_and(|name| name.starts_with("heartbeat"));
                 beats.fetch_add(u32::from(is_beat), Ordering::SeqCst);
             }
         });
