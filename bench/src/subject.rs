@@ -7,6 +7,7 @@ use std::{
 };
 
 use async_trait::async_trait;
+pub use lock_core::Durability;
 use results::secrets::redact;
 use tokio::sync::mpsc;
 

@@ -72,7 +72,7 @@ impl Clients {
             subject,
             target: deployment.url(),
             durability: plan.lock.durability.clone(),
-            watchdog: plan.lock.watchdog_ns.map(Duration::from_nanos),
+            watchdog: plan.lock.watchdog.map(|lease| lease.0),
             logs,
             shims,
             load,

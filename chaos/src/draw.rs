@@ -6,8 +6,7 @@ use rand::seq::SliceRandom as _;
 use rand_chacha::ChaCha8Rng;
 
 use crate::faults::find;
-use crate::plan::PlannedFault;
-use crate::scenario::{On, OnMessage, RandomSpec, Range, When, Who, data_nodes, quorum};
+use crate::scenario::{FaultSpec, On, OnMessage, RandomSpec, Range, When, Who, data_nodes, quorum};
 
 /// The same `on` with every party that is left to chance drawn. A `minority` and a `majority` in one expression have nobody in common.
 pub(crate) fn drawn(on: &On, topology: &Topology, clients: u32, rng: &mut ChaCha8Rng) -> On {
@@ -85,7 +84,7 @@ pub(crate) fn random(
     clients: u32,
     duration_ns: u64,
     rng: &mut ChaCha8Rng,
-) -> Vec<PlannedFault> {
+) -> Vec<FaultSpec> {
     /// So often another fault is drawn where one would hit a process that is being harmed already.
     const TRIES: u32 = 8;
     let mut faults = Vec::new();
@@ -126,7 +125,7 @@ pub(crate) fn random(
                 continue;
             }
             let one_shot = find(&candidate.fault).is_some_and(|kind| kind.one_shot);
-            faults.push(PlannedFault {
+            faults.push(FaultSpec {
                 span: 0,
                 fault: candidate.fault.clone(),
                 when: When::AtNs(at_ns),
@@ -172,7 +171,7 @@ mod tests {
     use super::*;
     use crate::scenario::Scenario;
 
-    fn planned(at_once: u32, seed: u64) -> Vec<PlannedFault> {
+    fn planned(at_once: u32, seed: u64) -> Vec<FaultSpec> {
         let text = format!(
             "name = \"x\"\n[topology]\nkind = \"sentinel\"\n[load]\nduration = \"60s\"\n[random]\nfaults = {{ pause = 3, kill = 1, delay = 2 }}\n\
              on = [\"any\", \"any client\", \"clients <-> master\"]\nevery = \"200ms..400ms\"\nfor = \"500ms..1s\"\nat-once = {at_once}\n\
@@ -190,13 +189,13 @@ mod tests {
             for at_once in 1..=3 {
                 let faults = planned(at_once, seed);
                 assert!(faults.len() > 30, "{}", faults.len());
-                let span = |fault: &PlannedFault| match fault.when {
+                let span = |fault: &FaultSpec| match fault.when {
                     When::AtNs(at_ns) => (at_ns, at_ns + fault.lasts_ns.expect("none is one-shot")),
                     _ => panic!("a time was drawn"),
                 };
                 for fault in &faults {
                     let (at_ns, _) = span(fault);
-                    let others: Vec<&PlannedFault> = faults
+                    let others: Vec<&FaultSpec> = faults
                         .iter()
                         .filter(|other| (span(other).0..span(other).1).contains(&at_ns))
                         .collect();
@@ -210,7 +209,7 @@ mod tests {
 
     #[test]
     fn weights_decide_how_often_a_fault_is_drawn() {
-        let faults: Vec<PlannedFault> = (0..20).flat_map(|seed| planned(1, seed)).collect();
+        let faults: Vec<FaultSpec> = (0..20).flat_map(|seed| planned(1, seed)).collect();
         let count = |name: &str| faults.iter().filter(|fault| fault.fault == name).count();
         assert!(count("pause") > count("delay") && count("delay") > count("kill"));
         assert!(count("kill") > 0);

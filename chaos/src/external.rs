@@ -6,21 +6,6 @@ use crate::faults::{FaultKind, find};
 use crate::hooks::Hooks;
 use crate::scenario::{FaultSpec, On, Scenario, Who, parse_on};
 
-/// Faults that are commands to a server: anybody who is admitted can send them.
-const BY_COMMAND: [&str; 11] = [
-    "failover",
-    "takeover",
-    "promote",
-    "migrate-slot",
-    "script-flush",
-    "flushall",
-    "client-pause",
-    "client-kill",
-    "maxmemory",
-    "config-set",
-    "command",
-];
-
 /// What the owner of the servers allows.
 #[derive(Debug, Clone)]
 pub struct Allowed<'a> {
@@ -81,7 +66,7 @@ pub fn not_allowed(
     let wrong = faults.filter_map(|(index, fault)| {
         let name = fault.fault.as_str();
         let hooked = scenario.hooks.contains_key(name);
-        (!hooked && BY_COMMAND.contains(&name))
+        (!hooked && find(name).is_some_and(|kind| kind.by_command))
             .then(|| word(name, loopback, allowed))?
             .err()
             .map(|why| (index, why))
@@ -114,7 +99,7 @@ fn possible(
         }
         return on_links(name, &fault.on, allowed.topology);
     }
-    let commanded = BY_COMMAND.contains(&name);
+    let commanded = kind.by_command;
     if !commanded && on_clients_only(&fault.on) || hooks.contains_key(name) {
         return Ok(());
     }

@@ -1,4 +1,4 @@
-//! Turns the commands that a scenario gives for faults into programs with arguments, ready for each node.
+//! The commands that a scenario gives for faults: programs with arguments, ready for each node.
 //!
 //! A hook is how somebody else's server is killed: `kill = "kubectl delete pod {node}"`. It is split like a shell line and run
 //! without a shell, so that nothing in it is expanded but the words in braces.
@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 
 use cluster_config::Node;
 use cluster_config::input::{nearest, one_of};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::scenario::word;
 
 /// What may stand in braces.
 const WORDS: [&str; 5] = ["node", "address", "host", "port", "role"];
@@ -20,8 +22,55 @@ pub type Hooks = BTreeMap<String, Hook>;
 
 /// A program and its arguments, with words in braces left to fill in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
+#[serde(try_from = "Line")]
 pub struct Hook(Vec<String>);
+
+/// A line to be split, or the words of one.
+#[derive(Deserialize)]
+#[serde(
+    untagged,
+    expecting = "a command in quotes, such as \"kubectl delete pod {node}\""
+)]
+enum Line {
+    Whole(String),
+    Words(Vec<String>),
+}
+
+impl TryFrom<Line> for Hook {
+    type Error = String;
+
+    fn try_from(line: Line) -> Result<Self, String> {
+        match line {
+            Line::Whole(line) => Hook::parse(&line),
+            Line::Words(words) => Hook::of(words),
+        }
+    }
+}
+
+/// Reads the commands of a file by their names: a fault, or a fault with `-heal`.
+pub(crate) fn by_fault<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Hooks, D::Error> {
+    let hooks = BTreeMap::<Name, Hook>::deserialize(deserializer)?;
+    Ok(hooks
+        .into_iter()
+        .map(|(Name(name), hook)| (name, hook))
+        .collect())
+}
+
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Name(String);
+
+impl<'de> Deserialize<'de> for Name {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        const ALLOWED: &str = "the name of a fault, as `locklab list faults` shows it, and the same with `-heal` for its undo";
+        word(deserializer, ALLOWED, |word| {
+            let names = crate::faults::names();
+            match names.contains(&word.strip_suffix(HEAL).unwrap_or(word)) {
+                true => Ok(Self(word.to_owned())),
+                false => Err(format!("{ALLOWED}{}", nearest(word, names))),
+            }
+        })
+    }
+}
 
 impl Hook {
     /// Splits a line as a shell does.
@@ -32,6 +81,10 @@ impl Hook {
         let words = shell_words::split(line).map_err(
             |_| "a command with every quote closed, such as \"kubectl delete pod {node}\"",
         )?;
+        Self::of(words)
+    }
+
+    fn of(words: Vec<String>) -> Result<Hook, String> {
         if words.is_empty() {
             return Err("a command, such as \"kubectl delete pod {node}\"".to_owned());
         }

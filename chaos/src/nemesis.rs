@@ -15,10 +15,9 @@ use crate::faults::Fault as _;
 use crate::faults::hooked::Hooked;
 use crate::faults::{FaultError, FaultGuard, FaultKind, Injection, Proof, Target, World, find};
 use crate::hooks::{HEAL, Hooks};
-use crate::plan::PlannedFault;
 use crate::resolve::{self, resolve};
 use crate::run::Progress;
-use crate::scenario::{On, OnMessage, When, Who};
+use crate::scenario::{FaultSpec, On, OnMessage, When, Who};
 
 /// A fault that is being injected when the load ends (a restart that waits, a row of slots on its way) has so long to be done.
 const DONE_WITHIN: Duration = Duration::from_secs(5);
@@ -50,8 +49,8 @@ impl Scene {
 /// Faults under way. Dropping it undoes them by their guards.
 pub(crate) struct Nemesis {
     scene: Scene,
-    waiting: Vec<(PlannedFault, Watched)>,
-    early: Vec<(PlannedFault, Injected)>,
+    waiting: Vec<(FaultSpec, Watched)>,
+    early: Vec<(FaultSpec, Injected)>,
     running: JoinSet<(u64, FaultSpan)>,
 }
 
@@ -61,7 +60,7 @@ struct Injected {
 }
 
 impl Nemesis {
-    pub(crate) fn new(faults: &[PlannedFault], scene: Scene) -> Self {
+    pub(crate) fn new(faults: &[FaultSpec], scene: Scene) -> Self {
         Self {
             scene,
             waiting: faults
@@ -163,7 +162,7 @@ async fn watch(message: &OnMessage, scene: &Scene) -> Watched {
 }
 
 async fn whole(
-    fault: &PlannedFault,
+    fault: &FaultSpec,
     mut watched: Watched,
     scene: &Scene,
     began: Instant,
@@ -213,7 +212,7 @@ async fn whole(
 }
 
 /// The harm is on record before it is done, so that whatever it causes lies inside its span.
-async fn inject(fault: &PlannedFault, scene: &Scene) -> Injected {
+async fn inject(fault: &FaultSpec, scene: &Scene) -> Injected {
     let now_ns = scene.sink.ns(std::time::Instant::now());
     let unhurt = |targets: Vec<String>, injected_ns: u64, why: String| Injected {
         span: FaultSpan {
@@ -286,7 +285,7 @@ fn hooked(kind: &FaultKind, injection: &Injection, scene: &Scene) -> Option<Hook
     let on_nodes = |target: &Target| matches!(target, Target::Node(_));
     let harm = scene.hooks.get(kind.name)?.clone();
     injection.targets.iter().all(on_nodes).then(|| Hooked {
-        name: kind.name.to_owned(),
+        shows: kind.shows,
         harm,
         heal: scene.hooks.get(&format!("{}{HEAL}", kind.name)).cloned(),
     })
@@ -302,7 +301,7 @@ async fn overdue(mut end: watch::Receiver<bool>) {
 
 /// Waits as long as the fault lasts, heals it, and says what shows that it bit.
 async fn carry_on(
-    fault: &PlannedFault,
+    fault: &FaultSpec,
     injected: Injected,
     scene: &Scene,
     began: Instant,
@@ -322,7 +321,7 @@ async fn carry_on(
             None => {
                 scene.one_is_over();
                 let _ = ended.await;
-                if stays(kind) {
+                if kind.stays_down {
                     return proved(span, guard.proof());
                 }
             }
@@ -346,18 +345,13 @@ async fn carry_on(
     span
 }
 
-/// Who was killed without `for` stays away: bringing it back after the load would cost time and show nothing.
-fn stays(kind: &FaultKind) -> bool {
-    matches!(kind.name, "kill" | "power-cut")
-}
-
 fn proved(mut span: FaultSpan, proof: Proof) -> FaultSpan {
     span.bit = proof.bit;
     span.proof = proof.words;
     span
 }
 
-fn record(scene: &Scene, fault: &PlannedFault, targets: &[String], phase: Phase) -> u64 {
+fn record(scene: &Scene, fault: &FaultSpec, targets: &[String], phase: Phase) -> u64 {
     scene.sink.record(Entry::Event(Event::Fault {
         fault: fault.fault.clone(),
         targets: targets.to_vec(),

@@ -11,10 +11,11 @@ use cluster_config::{Topology, TopologyKind, slot_of};
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::draw::{drawn, random, when};
 use crate::hooks::Hooks;
-use crate::scenario::{On, Protects, Range, Scenario, Settings, When, data_nodes, nanoseconds};
+use crate::scenario::{FaultSpec, Load, Lock, Range, Scenario, When, as_in_a_file, data_nodes};
 
 /// The version of the form of `plan.json` that this build writes.
 pub const SCHEMA: u32 = 1;
@@ -35,35 +36,16 @@ pub struct Plan {
     /// The servers.
     pub topology: Topology,
     /// The lock.
-    pub lock: LockPlan,
+    pub lock: Lock,
     /// The load.
     pub load: LoadPlan,
     /// The faults, those with a time first and in its order.
-    pub faults: Vec<PlannedFault>,
+    pub faults: Vec<FaultSpec>,
     /// Commands that carry faults out in place of the harness.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub hooks: Hooks,
     /// What must come out, by verdict.
     pub expect: BTreeMap<String, String>,
-}
-
-/// The lock of a plan.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct LockPlan {
-    /// The lock under test, by name.
-    pub subject: String,
-    /// The kind; empty: the driver's first, which it says only when it is connected.
-    pub kind: String,
-    /// The lease; `null`: renewed.
-    pub lease_ns: Option<u64>,
-    /// The lease that the library renews; `null`: its own.
-    pub watchdog_ns: Option<u64>,
-    /// The longest wait.
-    pub wait_ns: u64,
-    /// `none`, `wait:K` or `wait:all`.
-    pub durability: String,
-    /// Permits of one acquire, for the kinds that count.
-    pub permits: u32,
 }
 
 /// The load of a plan.
@@ -73,26 +55,9 @@ pub struct LoadPlan {
     pub clients: Vec<ClientPlan>,
     /// Lock names. In a cluster all have their slot on the first master.
     pub locks: Vec<String>,
-    /// How long a holder keeps the lock.
-    pub hold: Range,
-    /// Pause between two rounds.
-    pub think: Range,
-    /// Length of the load.
-    pub duration_ns: u64,
-    /// The load ends early, half a second after so many grants came since the last fault was over; `null`: never.
-    #[serde(default)]
-    pub enough: Option<u32>,
-    /// Kinds by weight; never empty.
-    pub mix: BTreeMap<String, u32>,
-    /// How often a holder extends.
-    pub extend_ns: Option<u64>,
-    /// Share of holds that take the lock once more inside.
-    pub reenter: f64,
-    /// How long a writer writes before it becomes a reader; absent: never.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub downgrade_ns: Option<u64>,
-    /// What the holder works on.
-    pub protects: Protects,
+    /// What they do. Its counts say nothing here, and its `mix` is never empty.
+    #[serde(flatten)]
+    pub does: Load,
 }
 
 /// One client of a plan.
@@ -106,23 +71,6 @@ pub struct ClientPlan {
     pub task_seeds: Vec<u64>,
 }
 
-/// One fault of a plan.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PlannedFault {
-    /// Pairs inject with heal in the history; from 1.
-    pub span: u64,
-    /// Its kind.
-    pub fault: String,
-    /// When it is injected.
-    pub when: When,
-    /// How long it lasts; `null`: until the end.
-    pub lasts_ns: Option<u64>,
-    /// On whom; drawn parties are nodes by now.
-    pub on: On,
-    /// With which settings.
-    pub with: Settings,
-}
-
 /// A plan that cannot be made or read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
@@ -133,6 +81,7 @@ impl Plan {
     pub fn new(scenario: &Scenario, seed: u64) -> Self {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let load = &scenario.load;
+        let silent = Load::default();
         let kind = kind(scenario);
         let clients = (1..=load.clients)
             .map(|number| ClientPlan {
@@ -141,27 +90,18 @@ impl Plan {
                 task_seeds: (0..load.tasks).map(|_| rng.next_u64()).collect(),
             })
             .collect();
-        let mut faults: Vec<PlannedFault> = scenario
+        let mut faults: Vec<FaultSpec> = scenario
             .faults
             .iter()
-            .map(|fault| PlannedFault {
-                span: 0,
-                fault: fault.fault.clone(),
+            .map(|fault| FaultSpec {
                 when: when(&fault.when, &scenario.topology, load.clients, &mut rng),
-                lasts_ns: fault.lasts.map(nanoseconds),
                 on: drawn(&fault.on, &scenario.topology, load.clients, &mut rng),
-                with: fault.with.clone(),
+                ..fault.clone()
             })
             .collect();
         if let Some(spec) = &scenario.random {
-            let duration_ns = nanoseconds(load.duration);
-            let more = random(
-                spec,
-                &scenario.topology,
-                load.clients,
-                duration_ns,
-                &mut rng,
-            );
+            let (topology, duration_ns) = (&scenario.topology, load.duration.ns());
+            let more = random(spec, topology, load.clients, duration_ns, &mut rng);
             faults.extend(more);
         }
         faults.sort_by_key(|fault| match fault.when {
@@ -178,31 +118,23 @@ impl Plan {
             claim: scenario.claim.clone(),
             seed,
             topology: scenario.topology.clone(),
-            lock: LockPlan {
-                subject: scenario.lock.subject.clone(),
+            lock: Lock {
                 kind: kind.clone(),
-                lease_ns: scenario.lock.lease.map(nanoseconds),
-                watchdog_ns: scenario.lock.watchdog.map(nanoseconds),
-                wait_ns: nanoseconds(scenario.lock.wait),
-                durability: scenario.lock.durability.clone(),
-                permits: scenario.lock.permits,
+                ..scenario.lock.clone()
             },
             load: LoadPlan {
                 clients,
                 locks: lock_names(&scenario.topology, load.locks),
-                hold: load.hold,
-                think: load.think,
-                duration_ns: nanoseconds(load.duration),
-                mix: if load.mix.is_empty() {
-                    BTreeMap::from([(kind, 1)])
-                } else {
-                    load.mix.clone()
+                does: Load {
+                    clients: silent.clients,
+                    tasks: silent.tasks,
+                    locks: silent.locks,
+                    mix: match load.mix.is_empty() {
+                        true => BTreeMap::from([(kind, 1)]),
+                        false => load.mix.clone(),
+                    },
+                    ..load.clone()
                 },
-                enough: load.enough,
-                extend_ns: load.extend.map(nanoseconds),
-                reenter: load.reenter,
-                downgrade_ns: load.downgrade.map(nanoseconds),
-                protects: load.protects,
             },
             faults,
             hooks: scenario.hooks.clone(),
@@ -244,14 +176,22 @@ impl Plan {
     /// # Errors
     /// Text that is no plan, a plan of a later form, or one with a fault that this build does not have.
     pub fn from_json(text: &str) -> Result<Self, PlanError> {
-        let plan: Self = serde_json::from_str(text)
-            .map_err(|error| PlanError(format!("this is no plan: {error}")))?;
-        if plan.schema != SCHEMA {
+        let no_plan = |error: serde_json::Error| PlanError(format!("this is no plan: {error}"));
+        let mut plan: Value = serde_json::from_str(text).map_err(no_plan)?;
+        if let Some(form) = plan["schema"]
+            .as_u64()
+            .filter(|form| *form != u64::from(SCHEMA))
+        {
             return Err(PlanError(format!(
-                "the plan has form {}, and this build reads form {SCHEMA}",
-                plan.schema
+                "the plan has form {form}, and this build reads form {SCHEMA}"
             )));
         }
+        for section in ["lock", "load"] {
+            if let Some(section) = plan.get_mut(section).and_then(Value::as_object_mut) {
+                *section = as_in_a_file(section);
+            }
+        }
+        let plan: Self = serde_json::from_value(plan).map_err(no_plan)?;
         match plan
             .faults
             .iter()
@@ -292,28 +232,31 @@ impl Plan {
         } else {
             &lock.kind
         };
-        let lease = lock.lease_ns.map_or("renewed".to_owned(), ns);
+        let lease = lock
+            .lease
+            .map_or("renewed".to_owned(), |lease| ns(lease.ns()));
         let _ = writeln!(
             text,
             "  lock      {}, {kind}, lease {lease}, wait {}, durability {}",
             lock.subject,
-            ns(lock.wait_ns),
+            ns(lock.wait.ns()),
             lock.durability
         );
         let tasks = load.clients.first().map_or(0, |c| c.task_seeds.len());
         let _ = writeln!(
             text,
             "  load      {} for {}: {} clients with {tasks} tasks on {}, hold {}, think {}",
-            load.mix
+            load.does
+                .mix
                 .iter()
                 .map(|(kind, weight)| format!("{kind} {weight}"))
                 .collect::<Vec<_>>()
                 .join(", "),
-            ns(load.duration_ns),
+            ns(load.does.duration.ns()),
             load.clients.len(),
             load.locks.join(", "),
-            range(load.hold),
-            range(load.think),
+            range(load.does.hold),
+            range(load.does.think),
         );
         for fault in &self.faults {
             let when = match &fault.when {
@@ -344,17 +287,19 @@ impl Plan {
 }
 
 fn kind(scenario: &Scenario) -> String {
+    let own = scenario.lock.kind.clone();
     let first = || {
         bench::subjects::find(&scenario.lock.subject)
-            .ok()
-            .and_then(|subject| subject.kinds().into_iter().next())
+            .ok()?
+            .kinds()
+            .into_iter()
+            .next()
     };
-    scenario
-        .lock
-        .kind
-        .clone()
-        .or_else(first)
-        .unwrap_or_default()
+    if own.is_empty() {
+        first().unwrap_or_default()
+    } else {
+        own
+    }
 }
 
 /// `orders-1`, `orders-2`, …; in a cluster only names whose slot the first master has, so that a fault on it touches all.

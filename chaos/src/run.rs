@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use bench::recorded::{Load, LoadRun, Protects};
 use bench::sink::{HistorySink, Sink};
-use bench::subject::Subject;
-use cluster_config::{Deployment, Links, Provisioner, UpOptions, isolation};
+use bench::subject::{Subject, SubjectError};
+use cluster_config::{ClusterError, Deployment, Links, Provisioner, UpOptions, isolation};
 use results::history_file::{self, HistoryFileError};
 use results::history_writer::HistoryWriter;
 use results::run::{FaultSpan, ScenarioResult};
@@ -23,7 +23,7 @@ use crate::faults::{self, World};
 use crate::nemesis::{Nemesis, Scene};
 use crate::outcome::{UNKNOWN, judge};
 use crate::plan::Plan;
-use crate::scenario::{self, On, When, Who};
+use crate::scenario::{self, Length, On, When, Who};
 use crate::shim::Shims;
 use crate::tracker::Tracker;
 use crate::{probe, proof};
@@ -117,23 +117,21 @@ pub enum Progress<'a> {
 
 /// Why a run came to nothing. What was recorded until then stays in its directory.
 #[derive(Debug, Clone, thiserror::Error)]
-#[error("{message}")]
-pub struct RunError {
-    /// What, and the remedy.
-    pub message: String,
+pub enum RunError {
     /// A server, a package or an engine is missing, or no server answered (exit 69).
-    pub missing: bool,
-    /// The user must fix an input (exit 65).
-    pub usage: bool,
+    #[error("{0}")]
+    Missing(String),
+    /// The user has to change an input (exit 65).
+    #[error("{0}")]
+    Input(String),
+    /// Something else, which the user cannot change (exit 70).
+    #[error("{0}")]
+    Other(String),
 }
 
 impl RunError {
     fn io(what: &str, path: &Path, error: &std::io::Error) -> Self {
-        Self {
-            message: format!("cannot {what} {}: {error}", path.display()),
-            missing: false,
-            usage: false,
-        }
+        Self::Other(format!("cannot {what} {}: {error}", path.display()))
     }
 }
 
@@ -179,10 +177,9 @@ pub async fn run_scenario(plan: &Plan, options: &RunOptions) -> Result<ScenarioR
     let deployment = tokio::select! {
         // Dropping a start under way ends the servers that it has started.
         () = cancelled(&mut cancel) => return Ok(nothing(plan)),
-        deployment = options.provisioner.up(&plan.topology, &up) => deployment.map_err(|error| RunError {
-            missing: matches!(error, cluster_config::ClusterError::Missing(_)),
-            usage: false,
-            message: error.to_string(),
+        deployment = options.provisioner.up(&plan.topology, &up) => deployment.map_err(|error| match error {
+            ClusterError::Missing(why) => RunError::Missing(why),
+            other => RunError::Other(other.to_string()),
         })?,
     };
     let deployment = Arc::new(deployment);
@@ -207,7 +204,8 @@ fn by_packets_alone(plan: &Plan) -> bool {
     let on_links = plan
         .faults
         .iter()
-        .filter(|fault| faults::find(&fault.fault).is_some_and(|kind| kind.hits.link()));
+        .filter_map(|fault| Some((fault, faults::find(&fault.fault)?)))
+        .filter(|(_, kind)| kind.hits.link());
     let is_client = Who::is_client;
     let watched = |when: &When| matches!(when, When::OnMessage(_));
     let servers = |on: &On| match on {
@@ -219,7 +217,7 @@ fn by_packets_alone(plan: &Plan) -> bool {
         && !plan.faults.iter().any(|fault| watched(&fault.when))
         && on_links
             .into_iter()
-            .all(|fault| ["cut", "partition"].contains(&fault.fault.as_str()) && servers(&fault.on))
+            .all(|(fault, kind)| kind.by_packets && servers(&fault.on))
 }
 
 fn nodes(plan: &Plan) -> impl Iterator<Item = String> {
@@ -235,25 +233,17 @@ fn shims(plan: &Plan, options: &RunOptions) -> Result<Option<Arc<Shims>>, RunErr
         return Ok(None);
     }
     if options.provisioner.name() != "process" {
-        return Err(RunError {
-            message: format!(
-                "clocks and disks can be harmed only of servers that run as local processes, and these run as `{}`",
-                options.provisioner.name()
-            ),
-            missing: false,
-            usage: true,
-        });
+        return Err(RunError::Input(format!(
+            "faults on clocks and disks need servers that run as local processes, and these run as `{}`",
+            options.provisioner.name()
+        )));
     }
     let clients = plan.load.clients.iter().map(|client| client.name.clone());
     match Shims::new(nodes(plan).chain(clients)) {
         Ok(shims) => Ok(Some(Arc::new(shims))),
-        Err(error) => Err(RunError {
-            message: format!(
-                "this system has no files in memory, through which clocks and disks are harmed: {error}"
-            ),
-            missing: true,
-            usage: false,
-        }),
+        Err(error) => Err(RunError::Missing(format!(
+            "this system has no files in memory, which faults on clocks and disks need: {error}"
+        ))),
     }
 }
 
@@ -293,10 +283,9 @@ async fn record(
     (options.progress)(Progress::Connecting);
     let connected = tokio::select! {
         () = cancelled(cancel) => None,
-        connected = clients.connect() => Some(connected.map_err(|error| RunError {
-            message: error.to_string(),
-            missing: matches!(error, bench::subject::SubjectError::Unreachable(_)),
-            usage: matches!(error, bench::subject::SubjectError::Usage(_)),
+        connected = clients.connect() => Some(connected.map_err(|error| match error {
+            SubjectError::Unreachable(why) => RunError::Missing(why),
+            SubjectError::Usage(why) => RunError::Input(why),
         })?),
     };
     let Some(connected) = connected else {
@@ -357,7 +346,7 @@ async fn record(
         () = cancelled(cancel) => {}
     }
     let began = Instant::now();
-    let duration = Duration::from_nanos(plan.load.duration_ns);
+    let duration = plan.load.does.duration.0;
     (options.progress)(Progress::Load { duration });
     clients.start(connected);
     nemesis.start(began);
@@ -403,11 +392,11 @@ async fn record(
     })
 }
 
-/// Completes when the load may end before its time: see [`scenario::LoadSpec::enough`].
+/// Completes when the load may end before its time: see [`scenario::Load::enough`].
 async fn enough(plan: &Plan, mut over: watch::Receiver<usize>, mut grants: watch::Receiver<u64>) {
     /// What was granted last is held for a while, so that an overlap has a length.
     const AFTERMATH: Duration = Duration::from_millis(500);
-    if let Some(wanted) = plan.load.enough {
+    if let Some(wanted) = plan.load.does.enough {
         let faults = plan.faults.len();
         if over.wait_for(|over| *over >= faults).await.is_ok() {
             let enough = *grants.borrow() + u64::from(wanted);
@@ -427,28 +416,26 @@ async fn cancelled(cancel: &mut watch::Receiver<bool>) {
 }
 
 fn load(plan: &Plan) -> Load {
-    let load = &plan.load;
+    let does = &plan.load.does;
     let range = |range: scenario::Range| {
+        let bounds = (range.min_ns, range.max_ns);
         (
-            Duration::from_nanos(range.min_ns),
-            Duration::from_nanos(range.max_ns),
+            Duration::from_nanos(bounds.0),
+            Duration::from_nanos(bounds.1),
         )
     };
+    let length = |length: Option<Length>| length.map(|length| length.0);
     Load {
-        locks: load.locks.clone(),
-        mix: load
-            .mix
-            .iter()
-            .map(|(kind, weight)| (kind.clone(), *weight))
-            .collect(),
-        lease: plan.lock.lease_ns.map(Duration::from_nanos),
-        wait: Some(Duration::from_nanos(plan.lock.wait_ns)),
-        hold: range(load.hold),
-        think: range(load.think),
-        extend: load.extend_ns.map(Duration::from_nanos),
-        reenter: load.reenter,
-        downgrade: load.downgrade_ns.map(Duration::from_nanos),
-        protects: match load.protects {
+        locks: plan.load.locks.clone(),
+        mix: does.mix.clone().into_iter().collect(),
+        lease: length(plan.lock.lease),
+        wait: Some(plan.lock.wait.0),
+        hold: range(does.hold),
+        think: range(does.think),
+        extend: length(does.extend),
+        reenter: does.reenter,
+        downgrade: length(does.downgrade),
+        protects: match does.protects {
             scenario::Protects::None => Protects::None,
             scenario::Protects::Counter => Protects::Counter,
             scenario::Protects::Register => Protects::Register,
@@ -466,6 +453,7 @@ fn empty(plan: &Plan) -> ScenarioResult {
         subject: plan.lock.subject.clone(),
         kind: plan
             .load
+            .does
             .mix
             .keys()
             .map(String::as_str)
@@ -533,6 +521,7 @@ fn judged(plan: &Plan, options: &RunOptions, recorded: Recorded) -> Result<Scena
         drift: options.drift,
         kinds: plan
             .load
+            .does
             .mix
             .keys()
             .filter(|kind| !kind.is_empty())

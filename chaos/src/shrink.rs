@@ -5,9 +5,10 @@
 //! half; then single ones. A plan that did not convict is not tried again, though servers and schedulers are real and it might have.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use crate::plan::Plan;
-use crate::scenario::{On, When, Who};
+use crate::scenario::{Length, Load, On, When, Who};
 
 /// The load keeps so much time after the last fault is over.
 const AFTER_LAST_FAULT_NS: u64 = 1_000_000_000;
@@ -166,7 +167,7 @@ pub fn reductions(plan: &Plan) -> Vec<Reduction> {
         }
     }
     let locks = plan.load.locks.len();
-    let least = if plan.load.mix.contains_key("multi") {
+    let least = if plan.load.does.mix.contains_key("multi") {
         2
     } else {
         1
@@ -181,31 +182,28 @@ pub fn reductions(plan: &Plan) -> Vec<Reduction> {
     let least_ns = SHORTEST_NS.max(faults_end_ns(plan));
     for shorter_ns in [
         least_ns,
-        plan.load.duration_ns / 2,
-        plan.load.duration_ns / 4 * 3,
+        plan.load.does.duration.ns() / 2,
+        plan.load.does.duration.ns() / 4 * 3,
     ] {
         // In whole tenths of a second, so that a person can read the file.
         let shorter_ns = shorter_ns.max(least_ns).div_ceil(100_000_000) * 100_000_000;
-        if shorter_ns < plan.load.duration_ns {
+        if shorter_ns < plan.load.does.duration.ns() {
             let mut smaller = plan.clone();
-            smaller.load.duration_ns = shorter_ns;
+            smaller.load.does.duration = Length(Duration::from_nanos(shorter_ns));
             add(format!("a load of {} ms", shorter_ns / 1_000_000), smaller);
         }
     }
-    if plan.load.extend_ns.is_some() {
+    let simpler: [(&str, fn(&mut Load)); 3] = [
+        ("extends", |load| load.extend = None),
+        ("re-entries", |load| load.reenter = 0.0),
+        ("downgrades", |load| load.downgrade = None),
+    ];
+    for (what, leave_out) in simpler {
         let mut smaller = plan.clone();
-        smaller.load.extend_ns = None;
-        add("without extends".to_owned(), smaller);
-    }
-    if plan.load.reenter > 0.0 {
-        let mut smaller = plan.clone();
-        smaller.load.reenter = 0.0;
-        add("without re-entries".to_owned(), smaller);
-    }
-    if plan.load.downgrade_ns.is_some() {
-        let mut smaller = plan.clone();
-        smaller.load.downgrade_ns = None;
-        add("without downgrades".to_owned(), smaller);
+        leave_out(&mut smaller.load.does);
+        if smaller != *plan {
+            add(format!("without {what}"), smaller);
+        }
     }
     all
 }
@@ -313,7 +311,7 @@ on = "master"
         assert_eq!(smallest.load.clients[0].task_seeds.len(), 1);
         assert_eq!(smallest.load.locks.len(), 1);
         // Until a second after the fault at 2 s.
-        assert_eq!(smallest.load.duration_ns, 3_000_000_000);
+        assert_eq!(smallest.load.does.duration.ns(), 3_000_000_000);
         assert!(shrinker.tries() < 40, "{}", shrinker.tries());
         assert_eq!(
             smallest.load.clients[0].seed,

@@ -190,8 +190,8 @@ fn each_mistake_is_named_with_its_place_and_what_is_allowed() {
         ),
         (
             "[random]\nfaults = { pause = 0 }",
-            "5:12",
-            &["the weight of `pause`"],
+            "5:20",
+            &["`pause` is 0", "a whole number from 1"],
         ),
         (
             "[random]\nfaults = [\"pause\"]\nevery = \"20s\"",

@@ -10,21 +10,10 @@
 use super::exclusion::ms;
 use super::holds::Record;
 use super::spans::{Span, Spans};
+use crate::faults::find;
 
 /// For so long after its heal a fault may still be felt.
 const AFTER_HEAL_NS: u64 = 500_000_000;
-
-const ONE_SHOT: [&str; 9] = [
-    "client-kill",
-    "script-flush",
-    "flushall",
-    "restart",
-    "failover",
-    "takeover",
-    "promote",
-    "migrate-slot",
-    "command",
-];
 
 /// One fault, and whom it touches.
 #[derive(Debug, Clone, PartialEq)]
@@ -117,7 +106,7 @@ impl Fault {
     fn heal_ns(&self) -> u64 {
         match self.healed_ns {
             Some(healed_ns) => healed_ns,
-            None if ONE_SHOT.contains(&self.fault.as_str()) => self.injected_ns,
+            None if find(&self.fault).is_some_and(|kind| kind.one_shot) => self.injected_ns,
             None => u64::MAX,
         }
     }

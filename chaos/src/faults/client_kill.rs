@@ -23,7 +23,8 @@ pub(super) const KIND: FaultKind = FaultKind {
     }],
     one_shot: true,
     colour: "#a04000",
-    fault: &ClientKill,
+    by_command: true,
+    ..FaultKind::of(&ClientKill)
 };
 
 /// So long a proxy may take to close what it was told to close.

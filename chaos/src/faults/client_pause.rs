@@ -20,9 +20,9 @@ pub(super) const KIND: FaultKind = FaultKind {
         kind: SettingKind::Duration,
         required: false,
     }],
-    one_shot: false,
     colour: "#b7950b",
-    fault: &ClientPause,
+    by_command: true,
+    ..FaultKind::of(&ClientPause)
 };
 
 /// Without `for` and `time`: longer than that no server should be left alone with a pause.

@@ -33,9 +33,8 @@ pub(super) const KIND: FaultKind = FaultKind {
             required: false,
         },
     ],
-    one_shot: false,
     colour: "#b7950b",
-    fault: &Clock,
+    ..FaultKind::of(&Clock)
 };
 
 struct Clock;

@@ -21,7 +21,8 @@ pub(super) const KIND: FaultKind = FaultKind {
     }],
     one_shot: true,
     colour: "#616a6b",
-    fault: &Command,
+    by_command: true,
+    ..FaultKind::of(&Command)
 };
 
 struct Command;

@@ -27,9 +27,9 @@ pub(super) const KIND: FaultKind = FaultKind {
             required: true,
         },
     ],
-    one_shot: false,
     colour: "#117864",
-    fault: &ConfigSet,
+    by_command: true,
+    ..FaultKind::of(&ConfigSet)
 };
 
 struct ConfigSet;

@@ -20,9 +20,8 @@ pub(super) const KIND: FaultKind = FaultKind {
         kind: SettingKind::Duration,
         required: true,
     }],
-    one_shot: false,
     colour: "#935116",
-    fault: &Disk,
+    ..FaultKind::of(&Disk)
 };
 
 struct Disk;

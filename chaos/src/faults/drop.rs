@@ -11,14 +11,13 @@ pub(super) const KIND: FaultKind = FaultKind {
     about: "commands or replies that match are lost; the connection stays silent, and is reset before another message could take a lost one's place",
     hits: Hits::LINK,
     settings: SETTINGS,
-    one_shot: false,
     colour: "#8e44ad",
-    fault: &OnLinks(|injection| {
+    ..FaultKind::of(&OnLinks(|injection| {
         let (pattern, nth, count) = chosen(injection);
         LinkFault::Drop {
             pattern,
             nth,
             count,
         }
-    }),
+    }))
 };

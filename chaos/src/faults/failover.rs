@@ -15,10 +15,10 @@ pub(super) const KIND: FaultKind = FaultKind {
     name: "failover",
     about: "a replica takes over from the master, by SENTINEL FAILOVER or CLUSTER FAILOVER, once",
     hits: Hits::NODE,
-    settings: &[],
     one_shot: true,
     colour: "#1e8449",
-    fault: &Failover,
+    by_command: true,
+    ..FaultKind::of(&Failover)
 };
 
 /// A promotion takes a second or two; on a busy machine more.

@@ -10,10 +10,10 @@ pub(super) const KIND: FaultKind = FaultKind {
     name: "flushall",
     about: "the server forgets every key, once",
     hits: Hits::NODE,
-    settings: &[],
     one_shot: true,
     colour: "#943126",
-    fault: &Flushall,
+    by_command: true,
+    ..FaultKind::of(&Flushall)
 };
 
 struct Flushall;

@@ -23,31 +23,26 @@ pub(super) const BANDWIDTH: FaultKind = FaultKind {
         kind: SettingKind::Rate,
         required: true,
     }],
-    one_shot: false,
     colour: "#ca6f1e",
-    fault: &OnLinks(|injection| LinkFault::Bandwidth {
+    ..FaultKind::of(&OnLinks(|injection| LinkFault::Bandwidth {
         bytes_per_s: settings::rate(&injection.with, "rate").unwrap_or(1),
-    }),
+    }))
 };
 
 pub(super) const REFUSE: FaultKind = FaultKind {
     name: "refuse",
     about: "connections over the link are closed, and new ones as soon as they are made",
     hits: Hits::LINK,
-    settings: &[],
-    one_shot: false,
     colour: "#7d6608",
-    fault: &OnLinks(|_| LinkFault::Refuse),
+    ..FaultKind::of(&OnLinks(|_| LinkFault::Refuse))
 };
 
 pub(super) const RESET: FaultKind = FaultKind {
     name: "reset",
     about: "connections over the link end with a TCP reset, and new ones as soon as they are made",
     hits: Hits::LINK,
-    settings: &[],
-    one_shot: false,
     colour: "#9a7d0a",
-    fault: &OnLinks(|_| LinkFault::Reset),
+    ..FaultKind::of(&OnLinks(|_| LinkFault::Reset))
 };
 
 pub(super) const CLOSE_AFTER: FaultKind = FaultKind {
@@ -60,11 +55,10 @@ pub(super) const CLOSE_AFTER: FaultKind = FaultKind {
         kind: SettingKind::Count(0, BYTES_MOST),
         required: true,
     }],
-    one_shot: false,
     colour: "#b9770e",
-    fault: &OnLinks(|injection| LinkFault::CloseAfter {
+    ..FaultKind::of(&OnLinks(|injection| LinkFault::CloseAfter {
         bytes: u64::from(settings::count(&injection.with, "bytes").unwrap_or(0)),
-    }),
+    }))
 };
 
 pub(super) const SLICED: FaultKind = FaultKind {
@@ -85,12 +79,11 @@ pub(super) const SLICED: FaultKind = FaultKind {
             required: false,
         },
     ],
-    one_shot: false,
     colour: "#af601a",
-    fault: &OnLinks(|injection| LinkFault::Slice {
+    ..FaultKind::of(&OnLinks(|injection| LinkFault::Slice {
         size: settings::count(&injection.with, "size").unwrap_or(SLICE) as usize,
         delay: settings::time(&injection.with, "delay").unwrap_or(SLICE_DELAY),
-    }),
+    }))
 };
 
 pub(super) const CORRUPT: FaultKind = FaultKind {
@@ -103,9 +96,8 @@ pub(super) const CORRUPT: FaultKind = FaultKind {
         kind: SettingKind::Share,
         required: true,
     }],
-    one_shot: false,
     colour: "#6e2c00",
-    fault: &OnLinks(|injection| LinkFault::Corrupt {
+    ..FaultKind::of(&OnLinks(|injection| LinkFault::Corrupt {
         rate: settings::share(&injection.with, "rate").unwrap_or(0.0),
-    }),
+    }))
 };

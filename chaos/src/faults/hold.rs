@@ -11,14 +11,13 @@ pub(super) const KIND: FaultKind = FaultKind {
     about: "commands or replies that match are held, and what follows them on their connections; they arrive when `for` ends",
     hits: Hits::LINK,
     settings: SETTINGS,
-    one_shot: false,
     colour: "#5b2c6f",
-    fault: &OnLinks(|injection| {
+    ..FaultKind::of(&OnLinks(|injection| {
         let (pattern, nth, count) = chosen(injection);
         LinkFault::Hold {
             pattern,
             nth,
             count,
         }
-    }),
+    }))
 };

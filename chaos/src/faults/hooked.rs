@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use cluster_config::Node;
 use tokio::process::Command;
 
-use super::{Fault, FaultError, FaultGuard, Healed, Injection, Proof, World, nodes};
+use super::{Fault, FaultError, FaultGuard, Healed, Injection, Proof, Shows, World, nodes};
 use crate::hooks::Hook;
 
 /// So long a command may take.
@@ -17,21 +17,10 @@ const COMMAND_WITHIN: Duration = Duration::from_secs(60);
 const SHOWS_WITHIN: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What a fault of this name must show besides a command that succeeded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Shows {
-    /// The server refuses connections, or another process answers in its place.
-    Gone,
-    /// The server gives no answer.
-    Silent,
-    /// Nothing that could be seen from here.
-    Nothing,
-}
-
 /// A fault by command.
 pub(crate) struct Hooked {
-    /// The fault's name.
-    pub(crate) name: String,
+    /// What must show besides a command that succeeded.
+    pub(crate) shows: Shows,
     /// Does the harm.
     pub(crate) harm: Hook,
     /// Undoes it; `None`: it passes by itself.
@@ -45,11 +34,6 @@ impl Fault for Hooked {
         world: &Arc<World>,
         injection: &Injection,
     ) -> Result<Box<dyn FaultGuard>, FaultError> {
-        let shows = match self.name.as_str() {
-            "kill" | "restart" | "power-cut" => Shows::Gone,
-            "pause" => Shows::Silent,
-            _ => Shows::Nothing,
-        };
         let mut guard = ByCommand {
             world: world.clone(),
             heal: self.heal.clone(),
@@ -60,7 +44,7 @@ impl Fault for Hooked {
             let node = world.deployment.node(name)?.clone();
             let before = run_id(world, name).await;
             let proof = match run(&self.harm, &node).await {
-                Ok(()) => shown(world, &node, shows, before.as_deref()).await,
+                Ok(()) => shown(world, &node, self.shows, before.as_deref()).await,
                 Err(why) => Proof::of(false, format!("{name}: {why}")),
             };
             // A command that failed may have done its work all the same: it is undone like the others.

@@ -9,17 +9,17 @@ use cluster_config::Data;
 use tokio::net::TcpStream;
 
 use super::{
-    Fault, FaultError, FaultGuard, FaultKind, Healed, Hits, Injection, Proof, Target, World,
+    Fault, FaultError, FaultGuard, FaultKind, Healed, Hits, Injection, Proof, Shows, Target, World,
 };
 
 pub(super) const KIND: FaultKind = FaultKind {
     name: "kill",
     about: "SIGKILL; comes back when `for` ends, with the data that its configuration saved",
     hits: Hits::PROCESS,
-    settings: &[],
-    one_shot: false,
     colour: "#c0392b",
-    fault: &Kill,
+    stays_down: true,
+    shows: Shows::Gone,
+    ..FaultKind::of(&Kill)
 };
 
 struct Kill;

@@ -22,9 +22,8 @@ pub(super) const KIND: FaultKind = FaultKind {
         kind: SettingKind::Duration,
         required: true,
     }],
-    one_shot: false,
     colour: "#ca6f1e",
-    fault: &LateWrites,
+    ..FaultKind::of(&LateWrites)
 };
 
 struct LateWrites;

@@ -31,32 +31,29 @@ pub(super) const DELAY: FaultKind = FaultKind {
             required: false,
         },
     ],
-    one_shot: false,
     colour: "#d68910",
-    fault: &OnLinks(|injection| LinkFault::Delay {
+    ..FaultKind::of(&OnLinks(|injection| LinkFault::Delay {
         latency: settings::time(&injection.with, "latency").unwrap_or_default(),
         jitter: settings::time(&injection.with, "jitter").unwrap_or_default(),
-    }),
+    }))
 };
 
 pub(super) const CUT: FaultKind = FaultKind {
     name: "cut",
     about: "bytes are held and nothing is closed, as when packets are dropped; they arrive when `for` ends",
     hits: Hits::LINK,
-    settings: &[],
-    one_shot: false,
     colour: "#2471a3",
-    fault: &packets::Cut,
+    by_packets: true,
+    ..FaultKind::of(&packets::Cut)
 };
 
 pub(super) const PARTITION: FaultKind = FaultKind {
     name: "partition",
     about: "`cut` between groups, both ways; who is in no group reaches all",
     hits: Hits::GROUPS,
-    settings: &[],
-    one_shot: false,
     colour: "#1a5276",
-    fault: &packets::Cut,
+    by_packets: true,
+    ..FaultKind::of(&packets::Cut)
 };
 
 /// A fault that puts one fault of the proxies on every link it names.

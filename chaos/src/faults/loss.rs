@@ -25,10 +25,9 @@ pub(super) const KIND: FaultKind = FaultKind {
             required: false,
         },
     ],
-    one_shot: false,
     colour: "#a04000",
-    fault: &OnLinks(|injection| LinkFault::Loss {
+    ..FaultKind::of(&OnLinks(|injection| LinkFault::Loss {
         rate: settings::share(&injection.with, "rate").unwrap_or(0.0),
         burst: settings::count(&injection.with, "burst").unwrap_or(1),
-    }),
+    }))
 };

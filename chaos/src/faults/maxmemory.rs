@@ -37,9 +37,9 @@ pub(super) const KIND: FaultKind = FaultKind {
             required: false,
         },
     ],
-    one_shot: false,
     colour: "#6c3483",
-    fault: &Maxmemory,
+    by_command: true,
+    ..FaultKind::of(&Maxmemory)
 };
 
 struct Maxmemory;

@@ -42,7 +42,8 @@ pub(super) const KIND: FaultKind = FaultKind {
     ],
     one_shot: true,
     colour: "#196f3d",
-    fault: &MigrateSlot,
+    by_command: true,
+    ..FaultKind::of(&MigrateSlot)
 };
 
 const PAUSE: Duration = Duration::from_millis(100);

@@ -56,6 +56,14 @@ pub struct FaultKind {
     pub settings: &'static [SettingSpec],
     /// Whether it is over as soon as it is applied; `for` has no meaning then.
     pub one_shot: bool,
+    /// Whether it is a command to a server, which anybody who is admitted can send.
+    pub by_command: bool,
+    /// Whether a target without `for` stays away: bringing it back after the load would cost time and show nothing.
+    pub stays_down: bool,
+    /// Whether packets that a network of our own drops can carry it out, between servers.
+    pub by_packets: bool,
+    /// What shows that it took effect where a hook carries it out.
+    pub shows: Shows,
     /// Colour of its span in pictures, `#rrggbb`.
     pub colour: &'static str,
     /// What carries it out.
@@ -68,6 +76,36 @@ impl fmt::Debug for FaultKind {
             .field("name", &self.name)
             .finish_non_exhaustive()
     }
+}
+
+impl FaultKind {
+    /// One that lasts, has no settings and no other property.
+    const fn of(fault: &'static dyn Fault) -> Self {
+        Self {
+            name: "",
+            about: "",
+            hits: Hits::NODE,
+            settings: &[],
+            one_shot: false,
+            by_command: false,
+            stays_down: false,
+            by_packets: false,
+            shows: Shows::Nothing,
+            colour: "",
+            fault,
+        }
+    }
+}
+
+/// What a fault shows on a server besides a hook that succeeded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shows {
+    /// The server refuses connections, or another process answers in its place.
+    Gone,
+    /// The server gives no answer.
+    Silent,
+    /// Nothing that could be seen from here.
+    Nothing,
 }
 
 /// What a fault may be put on.

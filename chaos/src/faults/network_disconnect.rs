@@ -19,10 +19,8 @@ pub(super) const KIND: FaultKind = FaultKind {
     about: "the engine takes a container with published ports off its network until `for` ends: connections break, new ones are \
             refused, and the server lives on",
     hits: Hits::NODE,
-    settings: &[],
-    one_shot: false,
     colour: "#1f618d",
-    fault: &NetworkDisconnect,
+    ..FaultKind::of(&NetworkDisconnect)
 };
 
 struct NetworkDisconnect;

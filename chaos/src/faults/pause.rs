@@ -7,17 +7,16 @@ use async_trait::async_trait;
 use cluster_config::process_state;
 
 use super::{
-    Fault, FaultError, FaultGuard, FaultKind, Healed, Hits, Injection, Proof, Target, World,
+    Fault, FaultError, FaultGuard, FaultKind, Healed, Hits, Injection, Proof, Shows, Target, World,
 };
 
 pub(super) const KIND: FaultKind = FaultKind {
     name: "pause",
     about: "SIGSTOP until `for` ends: connections stay open, and nothing answers",
     hits: Hits::PROCESS,
-    settings: &[],
-    one_shot: false,
     colour: "#8e44ad",
-    fault: &Pause,
+    shows: Shows::Silent,
+    ..FaultKind::of(&Pause)
 };
 
 struct Pause;

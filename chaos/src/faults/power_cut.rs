@@ -6,17 +6,18 @@ use async_trait::async_trait;
 use cluster_config::Data;
 
 use super::{
-    Fault, FaultError, FaultGuard, FaultKind, Healed, Hits, Injection, Proof, Target, World, nodes,
+    Fault, FaultError, FaultGuard, FaultKind, Healed, Hits, Injection, Proof, Shows, Target, World,
+    nodes,
 };
 
 pub(super) const KIND: FaultKind = FaultKind {
     name: "power-cut",
     about: "SIGKILL, and what was not synced is gone from its files; comes back when `for` ends",
     hits: Hits::NODE,
-    settings: &[],
-    one_shot: false,
     colour: "#7b241c",
-    fault: &PowerCut,
+    stays_down: true,
+    shows: Shows::Gone,
+    ..FaultKind::of(&PowerCut)
 };
 
 struct PowerCut;

@@ -19,10 +19,10 @@ pub(super) const KIND: FaultKind = FaultKind {
     name: "promote",
     about: "this replica, and no better one, becomes master, once; on a master: the last of its replicas does",
     hits: Hits::NODE,
-    settings: &[],
     one_shot: true,
     colour: "#117a65",
-    fault: &Promote,
+    by_command: true,
+    ..FaultKind::of(&Promote)
 };
 
 /// Sentinels read priorities twice a second, vote, and reconfigure; on a busy machine all of it takes longer.

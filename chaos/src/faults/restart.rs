@@ -7,7 +7,7 @@ use cluster_config::Data;
 
 use super::{
     Done, Fault, FaultError, FaultGuard, FaultKind, Hits, Injection, Proof, SettingKind,
-    SettingSpec, World, nodes, settings,
+    SettingSpec, Shows, World, nodes, settings,
 };
 
 pub(super) const KIND: FaultKind = FaultKind {
@@ -30,7 +30,8 @@ pub(super) const KIND: FaultKind = FaultKind {
     ],
     one_shot: true,
     colour: "#cb4335",
-    fault: &Restart,
+    shows: Shows::Gone,
+    ..FaultKind::of(&Restart)
 };
 
 struct Restart;

@@ -13,10 +13,10 @@ pub(super) const KIND: FaultKind = FaultKind {
     name: "script-flush",
     about: "the server forgets its scripts, once, as after a restart",
     hits: Hits::NODE,
-    settings: &[],
     one_shot: true,
     colour: "#7d6608",
-    fault: &ScriptFlush,
+    by_command: true,
+    ..FaultKind::of(&ScriptFlush)
 };
 
 struct ScriptFlush;

@@ -15,10 +15,10 @@ pub(super) const KIND: FaultKind = FaultKind {
     name: "takeover",
     about: "a replica makes itself master without a vote and without its master's word: CLUSTER FAILOVER TAKEOVER, once",
     hits: Hits::NODE,
-    settings: &[],
     one_shot: true,
     colour: "#148f77",
-    fault: &Takeover,
+    by_command: true,
+    ..FaultKind::of(&Takeover)
 };
 
 struct Takeover;

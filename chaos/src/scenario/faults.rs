@@ -1,17 +1,19 @@
-//! Turns one `[[faults]]` entry into a checked fault: when, for how long, what, on whom, with which settings.
+//! A fault of a scenario: when, for how long, what, on whom, with which settings.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use cluster_config::Topology;
-use cluster_config::input::{Section, float, integer, nearest, one_of, shown};
+use cluster_config::input::{Section, float, integer, shown};
 use serde::{Deserialize, Serialize};
 use toml::de::DeValue;
 
+use super::file::{FaultName, FaultTable, Load};
 use super::message::{self, OnMessage};
+use super::parse::{NOT_ZERO, at_least};
 use super::target::{self, On, Who};
-use super::values;
-use crate::faults::{FAULTS, FaultKind, SettingKind, find};
+use super::values::{self, Length};
+use crate::faults::{FaultKind, SettingKind};
 
 /// When a fault is injected.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,64 +42,59 @@ pub enum Setting {
 /// The settings of a fault by name; checked against its kind when the file is read.
 pub type Settings = BTreeMap<String, Setting>;
 
-/// One fault of a scenario.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// One fault of a scenario or of a plan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FaultSpec {
+    /// Pairs inject with heal in the history; from 1 in a plan.
+    pub span: u64,
     /// Its kind, a name of the registry.
     pub fault: String,
     /// When it is injected.
     pub when: When,
-    /// How long it lasts; `None`: until the end.
-    pub lasts: Option<Duration>,
-    /// On whom.
+    /// How long it lasts; `null`: until the end.
+    pub lasts_ns: Option<u64>,
+    /// On whom; in a plan, drawn parties are nodes by now.
     pub on: On,
     /// With which settings.
     pub with: Settings,
 }
 
-pub(super) const KEYS: [&str; 7] = ["at", "after", "when", "for", "fault", "on", "with"];
-
-pub(super) fn parse(
+/// What a `[[faults]]` entry means on a topology and under a load.
+pub(super) fn check(
     section: Section<'_>,
+    table: &FaultTable,
     topology: Option<&Topology>,
-    clients: u32,
-    duration: Duration,
+    load: &Load,
 ) -> Option<FaultSpec> {
-    section.allow(&KEYS);
-    let when = when(section, topology, clients, duration);
-    let lasts = section.word("for", |word| match values::duration(word) {
-        Ok(length) if !length.is_zero() => Ok(length),
-        _ => Err(format!("{}, more than 0", values::DURATION)),
-    });
-    let kind = kind(section)?;
-    let with = settings(section, kind);
-    let on = match (section.get("on"), topology) {
-        (Some(_), Some(topology)) => {
-            let text = section.text("on")?;
-            match target::parse(text, topology, clients) {
-                Ok(on) => Some(on),
-                Err(problems) => {
-                    for problem in problems {
-                        section.problems.add(section.span("on"), problem);
-                    }
-                    None
+    let when = when(section, table, topology, load);
+    at_least(section, "for", table.r#for, NOT_ZERO);
+    let Some(FaultName(kind)) = table.fault else {
+        let place = section.start..section.start;
+        let problem = "`fault` is missing in this [[faults]]";
+        section.problems.add(place, problem);
+        return None;
+    };
+    let settings = section.table("with", "with = { … }");
+    let with = settings_of(settings, kind, section.span("fault"));
+    let on = match (&table.on, topology) {
+        (Some(text), Some(topology)) => match target::parse(text, topology, load.clients) {
+            Ok(on) => on,
+            Err(problems) => {
+                for problem in problems {
+                    section.problems.add(section.span("on"), problem);
                 }
+                return None;
             }
-        }
-        (Some(_), None) => None,
-        (None, _) if kind.hits.node => Some(On::Parties(vec![Who::Master])),
+        },
+        (Some(_), None) => return None,
+        (None, _) if kind.hits.node => On::Parties(vec![Who::Master]),
         (None, _) => {
-            section.problems.add(
-                section.span("fault"),
-                format!(
-                    "`{}` needs `on`: it acts on {}",
-                    kind.name,
-                    kind.hits.words()
-                ),
-            );
-            None
+            let (name, hits) = (kind.name, kind.hits.words());
+            let problem = format!("`{name}` needs `on`: it acts on {hits}");
+            section.problems.add(section.span("fault"), problem);
+            return None;
         }
-    }?;
+    };
     if let Err(problem) = fits(kind, &on) {
         section.problems.add(section.span("on"), problem);
         return None;
@@ -110,9 +107,10 @@ pub(super) fn parse(
         return None;
     }
     Some(FaultSpec {
+        span: 0,
         fault: kind.name.to_owned(),
         when: when?,
-        lasts,
+        lasts_ns: table.r#for.map(Length::ns),
         on,
         with,
     })
@@ -120,69 +118,39 @@ pub(super) fn parse(
 
 fn when(
     section: Section<'_>,
+    table: &FaultTable,
     topology: Option<&Topology>,
-    clients: u32,
-    load: Duration,
+    load: &Load,
 ) -> Option<When> {
-    let given: Vec<&str> = ["at", "after", "when"]
+    let mut given = ["at", "after", "when"]
         .into_iter()
-        .filter(|key| section.get(key).is_some())
-        .collect();
-    if let [_, second, ..] = given[..] {
+        .filter(|key| section.get(key).is_some());
+    if let Some(second) = given.nth(1) {
         section.problems.add(
             section.span(second),
             "a fault has one of `at`, `after` and `when`",
         );
         return None;
     }
-    match given.first() {
-        None => Some(When::AtNs(0)),
-        Some(&"at") => {
-            let at = section.word("at", values::duration)?;
-            if at >= load {
-                section.problems.add(
-                    section.span("at"),
-                    format!("`at` is {at:?}, and the load ends after {load:?}; allowed is a time before its end"),
-                );
-                return None;
-            }
-            Some(When::AtNs(values::nanoseconds(at)))
-        }
-        Some(&"after") => section.word("after", |word| {
-            if word == "first-grant" {
-                Ok(When::AfterFirstGrant)
-            } else {
-                Err(format!("`first-grant`{}", nearest(word, ["first-grant"])))
-            }
-        }),
-        Some(_) => {
-            let topology = topology?;
-            section.word("when", |word| {
-                message::parse(word, topology, clients).map(When::OnMessage)
-            })
-        }
+    if table.after.is_some() {
+        return Some(When::AfterFirstGrant);
     }
-}
-
-fn kind(section: Section<'_>) -> Option<&'static FaultKind> {
-    if section.get("fault").is_none() {
-        section.problems.add(
-            section.start..section.start,
-            "`fault` is missing in this [[faults]]",
+    if let Some(text) = &table.when {
+        let (topology, clients) = (topology?, load.clients);
+        return section.word("when", |_| {
+            message::parse(text, topology, clients).map(When::OnMessage)
+        });
+    }
+    let at = table.at.map_or(Duration::ZERO, |at| at.0);
+    let end = load.duration.0;
+    if table.at.is_some() && at >= end {
+        let problem = format!(
+            "`at` is {at:?}, and the load ends after {end:?}; allowed is a time before its end"
         );
+        section.problems.add(section.span("at"), problem);
+        return None;
     }
-    let word = section.text("fault")?;
-    let found = find(word);
-    if found.is_none() {
-        let names = || FAULTS.iter().map(|fault| fault.name);
-        let message = format!(
-            "`fault` is \"{word}\"; allowed are {}{}",
-            one_of(names()),
-            nearest(word, names())
-        );
-        section.problems.add(section.span("fault"), message);
-    }
-    found
+    Some(When::AtNs(values::nanoseconds(at)))
 }
 
 pub(super) fn fits(kind: &FaultKind, on: &On) -> Result<(), String> {
@@ -210,11 +178,6 @@ pub(super) fn fits(kind: &FaultKind, on: &On) -> Result<(), String> {
         On::Groups(_) if kind.hits.groups => Ok(()),
         _ => refuse(),
     }
-}
-
-fn settings(section: Section<'_>, kind: &'static FaultKind) -> Option<Settings> {
-    let with = section.table("with", "with = { … }");
-    settings_of(with, kind, section.span("fault"))
 }
 
 /// The settings of `kind` from the table `with`; `place` is where a setting is missing if there is no such table.
@@ -255,7 +218,7 @@ pub(super) fn settings_of(
             }
             continue;
         }
-        match with.read(setting.name, |value| check(setting.kind, value)) {
+        match with.read(setting.name, |value| setting_of(setting.kind, value)) {
             Some(value) => {
                 settings.insert(setting.name.to_owned(), value);
             }
@@ -265,20 +228,21 @@ pub(super) fn settings_of(
     complete.then_some(settings)
 }
 
-fn check(kind: SettingKind, value: &DeValue<'_>) -> Result<Setting, String> {
+fn setting_of(kind: SettingKind, value: &DeValue<'_>) -> Result<Setting, String> {
+    // A word that one of the readers of `values` understands is kept as it is.
     let text = || value.as_str().map(str::to_owned);
+    let read_by = |known: &dyn Fn(&str) -> bool, allowed: &str| match text() {
+        Some(word) if known(&word) => Ok(Setting::Text(word)),
+        _ => Err(allowed.to_owned()),
+    };
     match kind {
-        SettingKind::Duration => match text() {
-            Some(word) if values::duration(&word).is_ok() => Ok(Setting::Text(word)),
-            _ => Err(values::DURATION.to_owned()),
-        },
+        SettingKind::Duration => read_by(&|word| values::duration(word).is_ok(), values::DURATION),
+        SettingKind::Rate => read_by(&|word| values::rate(word).is_ok(), values::RATE),
+        SettingKind::Shift => read_by(&|word| values::shift(word).is_ok(), values::SHIFT),
+        SettingKind::Percent => read_by(&|word| values::percent(word).is_ok(), values::PERCENT),
         SettingKind::OneOf(words) => match text() {
             Some(word) if words.contains(&word.as_str()) => Ok(Setting::Text(word)),
-            found => Err(format!(
-                "{}{}",
-                one_of(words.iter().copied()),
-                nearest(&found.unwrap_or_default(), words.iter().copied())
-            )),
+            found => Err(values::one_of_these(&found.unwrap_or_default(), words)),
         },
         // A server's settings are words on the wire; a number or a truth value in a file means its word.
         SettingKind::Text => match value {
@@ -298,18 +262,6 @@ fn check(kind: SettingKind, value: &DeValue<'_>) -> Result<Setting, String> {
         SettingKind::Share => match float(value) {
             Some(share) if share > 0.0 && share <= 1.0 => Ok(Setting::Text(share.to_string())),
             _ => Err("a share, more than 0.0 and at most 1.0".to_owned()),
-        },
-        SettingKind::Rate => match text() {
-            Some(word) if values::rate(&word).is_ok() => Ok(Setting::Text(word)),
-            _ => Err(values::RATE.to_owned()),
-        },
-        SettingKind::Shift => match text() {
-            Some(word) if values::shift(&word).is_ok() => Ok(Setting::Text(word)),
-            _ => Err(values::SHIFT.to_owned()),
-        },
-        SettingKind::Percent => match text() {
-            Some(word) if values::percent(&word).is_ok() => Ok(Setting::Text(word)),
-            _ => Err(values::PERCENT.to_owned()),
         },
         SettingKind::Words => {
             let words: Option<Vec<String>> = value.as_array().and_then(|list| {

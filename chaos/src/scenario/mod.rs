@@ -1,19 +1,17 @@
-//! Turns a scenario file into a `Scenario`, or into everything that is wrong with it, by line and column.
+//! What a scenario file asks for, or everything that is wrong with it, by line and column.
 //!
-//! Pure: nothing is started, and no file but the text given is read. What a file leaves out has the defaults that the
-//! constants here state.
+//! Pure: nothing is started, and no file but the text given is read. The form of a file is in `file`: one type per section.
 
 mod faults;
+mod file;
 mod message;
 mod parse;
 mod random;
-mod schema;
 mod target;
 mod values;
 mod write;
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use cluster_config::{Topology, TopologyKind};
 
@@ -21,45 +19,23 @@ use crate::hooks::Hooks;
 
 pub use cluster_config::input::{FileErrors as ScenarioErrors, Problem};
 pub use faults::{FaultSpec, Setting, Settings, When};
+pub use file::{Load, Lock, json_schema};
 pub use message::OnMessage;
 pub use random::{Candidate, RandomSpec};
-pub use schema::json_schema;
 pub(crate) use target::parse as parse_on;
 pub use target::{On, Who};
 pub(crate) use target::{data_nodes, quorum, sentinels};
-pub use values::{Protects, Range};
-pub(crate) use values::{duration, nanoseconds, percent, rate, shift};
+pub use values::{Length, Protects, Range};
+pub(crate) use values::{duration, nanoseconds, percent, rate, shift, word};
+pub(crate) use write::as_in_a_file;
 pub use write::scenario_text;
 
-/// Defaults of a scenario, where the file is silent.
-pub mod defaults {
-    use std::time::Duration;
-
-    use cluster_config::TopologyKind;
-
-    /// The lock under test: of several masters, the one that takes a majority of them.
-    pub fn subject(kind: Option<TopologyKind>) -> &'static str {
-        match kind {
-            Some(TopologyKind::Masters) => "lock-core:redlock",
-            _ => "lock-core:reentrant",
-        }
+/// The lock under test where a file names none: of several masters, the one that takes a majority of them.
+pub(crate) fn default_subject(kind: Option<TopologyKind>) -> &'static str {
+    match kind {
+        Some(TopologyKind::Masters) => "lock-core:redlock",
+        _ => "lock-core:reentrant",
     }
-    /// Long enough for a hand-over on a loaded machine, short enough that a crashed holder is seen to be waited for.
-    pub const LEASE: Duration = Duration::from_secs(3);
-    /// How long an acquire waits.
-    pub const WAIT: Duration = Duration::from_millis(500);
-    /// Client processes.
-    pub const CLIENTS: u32 = 3;
-    /// Tasks per client.
-    pub const TASKS: u32 = 1;
-    /// Lock names.
-    pub const LOCKS: u32 = 1;
-    /// How long a holder keeps the lock.
-    pub const HOLD: Duration = Duration::from_millis(20);
-    /// Pause of a task between two rounds.
-    pub const THINK: Duration = Duration::from_millis(5);
-    /// Length of the load.
-    pub const DURATION: Duration = Duration::from_secs(10);
 }
 
 /// Why a lock has nothing to lock on servers of this shape, if so: independent masters are for the kind `redlock` alone, and it for them.
@@ -96,9 +72,9 @@ pub struct Scenario {
     /// The servers.
     pub topology: Topology,
     /// The lock.
-    pub lock: LockSpec,
+    pub lock: Lock,
     /// What the clients do.
-    pub load: LoadSpec,
+    pub load: Load,
     /// What is done to them and to the servers.
     pub faults: Vec<FaultSpec>,
     /// Commands that carry faults out in place of the harness.
@@ -107,55 +83,6 @@ pub struct Scenario {
     pub random: Option<RandomSpec>,
     /// What must come out, by verdict: `clean`, `violated` or `at-most N/min`.
     pub expect: BTreeMap<String, String>,
-}
-
-/// The lock of a scenario.
-#[derive(Debug, Clone, PartialEq)]
-pub struct LockSpec {
-    /// The lock under test, by name.
-    pub subject: String,
-    /// The kind; `None`: the subject's first.
-    pub kind: Option<String>,
-    /// The lease; `None`: renewed by the library.
-    pub lease: Option<Duration>,
-    /// The lease that the library renews, where it lets it be chosen; `None`: its own.
-    pub watchdog: Option<Duration>,
-    /// The longest wait of an acquire.
-    pub wait: Duration,
-    /// `none`, `wait:K` or `wait:all`.
-    pub durability: String,
-    /// Permits that one acquire asks for, for the kinds that count.
-    pub permits: u32,
-}
-
-/// The load of a scenario.
-#[derive(Debug, Clone, PartialEq)]
-pub struct LoadSpec {
-    /// Client processes.
-    pub clients: u32,
-    /// Tasks per client.
-    pub tasks: u32,
-    /// Lock names.
-    pub locks: u32,
-    /// How long a holder keeps the lock.
-    pub hold: Range,
-    /// Pause of a task between two rounds.
-    pub think: Range,
-    /// Length of the load.
-    pub duration: Duration,
-    /// The load ends before its time, half a second after so many grants came since the last fault was injected (and, where it has
-    /// an end, healed); `None`: never. A slow machine gets the patience that a fast one does not need.
-    pub enough: Option<u32>,
-    /// Kinds by weight; empty: the lock's kind.
-    pub mix: BTreeMap<String, u32>,
-    /// How often a holder extends; `None`: never.
-    pub extend: Option<Duration>,
-    /// Share of holds that take the lock once more inside, 0.0 to 1.0.
-    pub reenter: f64,
-    /// How long a writer writes before it becomes a reader, without anybody in between; `None`: never.
-    pub downgrade: Option<Duration>,
-    /// What the holder works on.
-    pub protects: Protects,
 }
 
 impl Scenario {
@@ -171,13 +98,8 @@ impl Scenario {
     pub fn with_subject(mut self, subject: &str) -> Self {
         if let Ok(found) = bench::subjects::find(subject) {
             let kinds = found.kinds();
-            if self
-                .lock
-                .kind
-                .as_ref()
-                .is_some_and(|kind| !kinds.is_empty() && !kinds.contains(kind))
-            {
-                self.lock.kind = None;
+            if !kinds.is_empty() && !kinds.contains(&self.lock.kind) {
+                self.lock.kind.clear();
             }
         }
         self.lock.subject = subject.to_owned();

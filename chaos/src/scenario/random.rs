@@ -1,18 +1,14 @@
-//! Turns the `[random]` section into what faults may be drawn, on whom, how often and for how long; the plan draws them.
-
-use std::collections::BTreeMap;
-use std::time::Duration;
+//! What faults may be drawn, on whom, how often and for how long; the plan draws them.
 
 use cluster_config::Topology;
-use cluster_config::input::{Section, integer, nearest, one_of, shown};
-use toml::de::DeValue;
+use cluster_config::input::{Section, nearest, one_of};
 
 use super::faults::{self, Settings};
-use super::target::{self, On, Who};
-use super::values::{self, Range};
-use crate::faults::{FaultKind, find, names};
-
-pub(super) const KEYS: [&str; 6] = ["faults", "on", "every", "for", "at-once", "with"];
+use super::file::{Load, OneOrMore, RandomTable};
+use super::parse::require;
+use super::target::{self, On};
+use super::values::Range;
+use crate::faults::{FaultKind, names};
 
 /// What may be drawn.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,14 +36,13 @@ pub struct Candidate {
     pub on: Vec<On>,
 }
 
-pub(super) fn parse(
+/// What a `[random]` section means on a topology and under a load.
+pub(super) fn check(
     section: Section<'_>,
-    topology: Option<&Topology>,
-    clients: u32,
-    duration: Duration,
+    table: &RandomTable,
+    topology: &Topology,
+    load: &Load,
 ) -> Option<RandomSpec> {
-    section.allow(&KEYS);
-    let topology = topology?;
     if section.get("faults").is_none() {
         section.problems.add(
             section.start..section.start,
@@ -56,176 +51,70 @@ pub(super) fn parse(
                 one_of(names())
             ),
         );
+        return None;
     }
-    let range = |key: &str, default_ms: (u64, u64)| match section.get(key) {
-        None => Some(Range {
-            min_ns: default_ms.0 * 1_000_000,
-            max_ns: default_ms.1 * 1_000_000,
-        }),
-        Some(_) => section.word(key, |word| match values::range(word) {
-            Ok(range) if range.min_ns > 0 => Ok(range),
-            Ok(_) => Err("more than 0"),
-            Err(allowed) => Err(allowed),
-        }),
-    };
-    let every = range("every", EVERY_MS);
-    let lasts = range("for", LASTS_MS);
-    if let (Some(every), Some(lasts)) = (every, lasts)
-        && every.min_ns + lasts.min_ns >= values::nanoseconds(duration)
-    {
+    let some = !table.faults.is_empty();
+    require(section, "faults", some, "at least one fault");
+    require(section, "every", table.every.min_ns > 0, "more than 0");
+    require(section, "for", table.r#for.min_ns > 0, "more than 0");
+    let at_once = (1..=100).contains(&table.at_once);
+    require(section, "at-once", at_once, "a whole number from 1 to 100");
+    if table.every.min_ns + table.r#for.min_ns >= load.duration.ns() {
+        let ends = load.duration.0;
         section.problems.add(
             section.span("every"),
-            format!("the load ends after {duration:?}, before a first fault could be over"),
+            format!("the load ends after {ends:?}, before a first fault could be over"),
         );
         return None;
     }
-    let at_once = match section.get("at-once") {
-        None => Some(1),
-        Some(_) => section.count("at-once", 1, 100),
-    };
-    let on = on(section, topology, clients);
-    let weights = weights(section)?;
+    let on = on(section, table, topology, load.clients);
     let with = section.table("with", "with = { delay = { latency = \"50ms\" } }");
     for (key, _) in with.table.into_iter().flatten() {
         let word: &str = key.get_ref();
-        let drawn = || weights.iter().map(|(kind, _)| kind.name);
-        if !drawn().any(|name| name == word) {
-            with.problems.add(
-                key.span(),
-                format!(
-                    "settings of `{word}`, which is not among the `faults` of [random]{}",
-                    nearest(word, drawn())
-                ),
-            );
+        if !table.faults.contains_key(word) {
+            let near = nearest(word, table.faults.keys().copied());
+            let problem =
+                format!("settings of `{word}`, which is not among the `faults` of [random]{near}");
+            with.problems.add(key.span(), problem);
         }
     }
     let on = on?;
-    let mut candidates = Vec::new();
-    let mut complete = true;
-    for (kind, weight) in weights {
-        match candidate(section, with, kind, weight, &on, topology) {
-            Some(candidate) => candidates.push(candidate),
-            None => complete = false,
-        }
-    }
-    if !complete {
-        return None;
-    }
+    let weighted = table.faults.values();
+    let candidates: Vec<Candidate> = weighted
+        .filter_map(|(kind, weight)| candidate(section, with, kind, *weight, &on, topology))
+        .collect();
     Some(RandomSpec {
         faults: candidates,
-        every: every?,
-        lasts: lasts?,
-        at_once: at_once?,
+        every: table.every,
+        lasts: table.r#for,
+        at_once: table.at_once,
     })
 }
 
-/// Defaults, in milliseconds: a fault each second or two, over before the next.
-const EVERY_MS: (u64, u64) = (1000, 2000);
-const LASTS_MS: (u64, u64) = (300, 800);
-
-/// The faults with their weights, from a list of names or a table of names and weights.
-fn weights(section: Section<'_>) -> Option<Vec<(&'static FaultKind, u32)>> {
-    let value = section.get("faults")?;
-    let mut found = BTreeMap::new();
-    let mut complete = true;
-    let mut add = |span: std::ops::Range<usize>, word: &str, weight: Option<u32>| match (
-        find(word),
-        weight,
-    ) {
-        (Some(kind), Some(weight)) => {
-            found.insert(kind.name, (kind, weight));
-        }
-        (None, _) => {
-            complete = false;
-            section.problems.add(
-                span,
-                format!(
-                    "`{word}` is no fault; allowed are {}{}",
-                    one_of(names()),
-                    nearest(word, names())
-                ),
-            );
-        }
-        (Some(_), None) => {
-            complete = false;
-            section.problems.add(
-                span,
-                format!("the weight of `{word}` is not a whole number from 1 to 1000000"),
-            );
-        }
+fn on(
+    section: Section<'_>,
+    table: &RandomTable,
+    topology: &Topology,
+    clients: u32,
+) -> Option<Vec<On>> {
+    let texts = match &table.on {
+        OneOrMore::One(text) => std::slice::from_ref(text),
+        OneOrMore::More(texts) => texts,
     };
-    match value.get_ref() {
-        DeValue::Array(list) => {
-            for entry in list.iter() {
-                match entry.get_ref().as_str() {
-                    Some(word) => add(entry.span(), word, Some(1)),
-                    None => add(entry.span(), &shown(entry.get_ref()), Some(1)),
-                }
-            }
-        }
-        DeValue::Table(table) => {
-            for (key, value) in table.iter() {
-                let weight = integer(value.get_ref())
-                    .and_then(|weight| u32::try_from(weight).ok())
-                    .filter(|weight| (1..=1_000_000).contains(weight));
-                add(key.span(), key.get_ref(), weight);
-            }
-        }
-        other => {
-            complete = false;
-            section.problems.add(
-                value.span(),
-                format!(
-                    "`faults` is {}; allowed is a list of faults, or a table of faults and weights",
-                    shown(other)
-                ),
-            );
-        }
-    }
-    if complete && found.is_empty() {
-        complete = false;
-        section
-            .problems
-            .add(value.span(), "`faults` is empty; at least one is needed");
-    }
-    complete.then(|| found.into_values().collect())
-}
-
-fn on(section: Section<'_>, topology: &Topology, clients: u32) -> Option<Vec<On>> {
-    let Some(value) = section.get("on") else {
-        return Some(vec![On::Parties(vec![Who::Any])]);
-    };
+    let some = "a list such as [\"any\", \"any client\", \"clients -> master\"]";
+    require(section, "on", !texts.is_empty(), some);
+    let list = section.get("on").and_then(|on| on.get_ref().as_array());
     let mut all = Vec::new();
-    let mut complete = true;
-    let mut add =
-        |span: std::ops::Range<usize>, text: &str| match target::parse(text, topology, clients) {
+    for (index, text) in texts.iter().enumerate() {
+        let place = list.map_or(section.span("on"), |list| list[index].span());
+        match target::parse(text, topology, clients) {
             Ok(on) => all.push(on),
-            Err(problems) => {
-                complete = false;
-                for problem in problems {
-                    section.problems.add(span.clone(), problem);
-                }
-            }
-        };
-    match value.get_ref() {
-        DeValue::String(text) => add(value.span(), text),
-        DeValue::Array(list) if !list.is_empty() => {
-            for entry in list.iter() {
-                match entry.get_ref().as_str() {
-                    Some(text) => add(entry.span(), text),
-                    None => add(entry.span(), &shown(entry.get_ref())),
-                }
-            }
-        }
-        other => {
-            complete = false;
-            section.problems.add(
-                value.span(),
-                format!("`on` is {}; allowed is a list such as [\"any\", \"any client\", \"clients -> master\"]", shown(other)),
-            );
+            Err(problems) => problems
+                .into_iter()
+                .for_each(|problem| section.problems.add(place.clone(), problem)),
         }
     }
-    complete.then_some(all)
+    (all.len() == texts.len()).then_some(all)
 }
 
 fn candidate(

@@ -1,13 +1,71 @@
-//! Turns the small words of a scenario file into values: durations, ranges, leases, durability, expectations.
+//! The small words of a scenario file: durations, ranges, leases, durability, expectations.
 //!
-//! Every function answers with what is allowed when it does not understand; the caller says where and what was found.
+//! Every function answers with what is allowed when it does not understand; the reader of the file says where and what was found.
 
+use std::fmt;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use bench::subject::Durability;
+use cluster_config::input::{nearest, one_of};
+use schemars::JsonSchema;
+use serde::de::Visitor;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// Reads a string in quotes through `read`; `form` is what is allowed in place of any other value.
+pub(crate) fn word<'de, D: Deserializer<'de>, T, E: AsRef<str>>(
+    deserializer: D,
+    form: &str,
+    read: impl FnOnce(&str) -> Result<T, E>,
+) -> Result<T, D::Error> {
+    // Through a visitor, whose errors get the place of the value, also in a list.
+    struct Word<'f, F>(&'f str, F);
+    impl<T, E: AsRef<str>, F: FnOnce(&str) -> Result<T, E>> Visitor<'_> for Word<'_, F> {
+        type Value = T;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "{}, in quotes", self.0)
+        }
+
+        fn visit_str<R: serde::de::Error>(self, word: &str) -> Result<T, R> {
+            (self.1)(word).map_err(|allowed| R::custom(allowed.as_ref()))
+        }
+    }
+    deserializer.deserialize_str(Word(form, read))
+}
+
+/// What is allowed where `found` is none of these.
+pub(crate) fn one_of_these<'w>(found: &str, known: impl AsRef<[&'w str]>) -> String {
+    let known = known.as_ref().iter().copied();
+    format!("{}{}", one_of(known.clone()), nearest(found, known))
+}
+
+/// A length of time: a word such as `250ms` in a scenario file, whole nanoseconds in a plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema)]
+#[schemars(inline)]
+pub struct Length(#[schemars(with = "String")] pub Duration);
+
+impl Length {
+    /// In nanoseconds.
+    pub fn ns(self) -> u64 {
+        nanoseconds(self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Length {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        word(deserializer, DURATION, |word| duration(word).map(Self))
+    }
+}
+
+impl Serialize for Length {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(self.ns())
+    }
+}
 
 /// A duration, or a range of them from which one is drawn uniformly, both ends included.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(inline, with = "String")]
 pub struct Range {
     /// The shortest, in nanoseconds.
     pub min_ns: u64,
@@ -18,11 +76,20 @@ pub struct Range {
 impl Range {
     /// Always the same.
     pub fn constant(value: Duration) -> Self {
-        let ns = nanoseconds(value);
+        Self::new(value, value)
+    }
+
+    pub(super) fn new(min: Duration, max: Duration) -> Self {
         Self {
-            min_ns: ns,
-            max_ns: ns,
+            min_ns: nanoseconds(min),
+            max_ns: nanoseconds(max),
         }
+    }
+}
+
+impl<'de> Deserialize<'de> for Range {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        word(deserializer, RANGE, range)
     }
 }
 
@@ -44,28 +111,16 @@ pub enum Protects {
     Register,
 }
 
-impl Protects {
-    pub(super) const WORDS: [&'static str; 3] = ["none", "counter", "register"];
-
-    pub(super) fn parse(word: &str) -> Option<Self> {
-        Some(match word {
-            "none" => Self::None,
-            "counter" => Self::Counter,
-            "register" => Self::Register,
-            _ => return None,
-        })
-    }
-}
-
 pub(super) const DURATION: &str = "a duration such as `250ms`, `10s` or `2m`";
 
-/// `250ms`, `1.5s`, `2m`; units are us, ms, s, m and h.
+/// `250ms`, `1.5s`, `2m`; units are ns, us, ms, s, m and h.
 pub(crate) fn duration(word: &str) -> Result<Duration, &'static str> {
     let split = word
         .find(|c: char| !c.is_ascii_digit() && c != '.')
         .ok_or(DURATION)?;
     let (number, unit) = word.split_at(split);
     let scale_ns: f64 = match unit {
+        "ns" => 1.0,
         "us" | "µs" => 1e3,
         "ms" => 1e6,
         "s" => 1e9,
@@ -83,36 +138,36 @@ pub(crate) fn duration(word: &str) -> Result<Duration, &'static str> {
     Ok(Duration::from_nanos(ns as u64))
 }
 
+const RANGE: &str = "a duration such as `250ms`, `10s` or `2m`, or a range such as `20ms..60ms`";
+
 /// `5ms` or `20ms..60ms`.
-pub(super) fn range(word: &str) -> Result<Range, &'static str> {
-    const ALLOWED: &str =
-        "a duration such as `250ms`, `10s` or `2m`, or a range such as `20ms..60ms`";
+fn range(word: &str) -> Result<Range, &'static str> {
     let Some((min, max)) = word.split_once("..") else {
-        return duration(word).map(Range::constant).map_err(|_| ALLOWED);
+        return duration(word).map(Range::constant).map_err(|_| RANGE);
     };
-    let min = duration(min.trim()).map_err(|_| ALLOWED)?;
-    let max = duration(max.trim()).map_err(|_| ALLOWED)?;
+    let min = duration(min.trim()).map_err(|_| RANGE)?;
+    let max = duration(max.trim()).map_err(|_| RANGE)?;
     if min > max {
         return Err("a range whose first duration is not longer than its second");
     }
-    Ok(Range {
-        min_ns: nanoseconds(min),
-        max_ns: nanoseconds(max),
-    })
+    Ok(Range::new(min, max))
 }
 
 /// `3s`, or `renewed`, which is `None`.
-pub(super) fn lease(word: &str) -> Result<Option<Duration>, &'static str> {
+pub(super) fn lease<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Length>, D::Error> {
     const ALLOWED: &str =
         "a duration such as `250ms`, `10s` or `2m` and at least 1ms, or `renewed`";
-    if word == "renewed" {
-        return Ok(None);
-    }
-    match duration(word) {
-        Ok(lease) if lease >= Duration::from_millis(1) => Ok(Some(lease)),
+    word(deserializer, ALLOWED, |word| match duration(word) {
+        Ok(lease) if lease >= LEASE_MIN => Ok(Some(Length(lease))),
+        _ if word == "renewed" => Ok(None),
         _ => Err(ALLOWED),
-    }
+    })
 }
+
+/// A lease is at least as long as a server can count.
+pub(super) const LEASE_MIN: Duration = Duration::from_millis(1);
 
 pub(super) const RATE: &str = "bytes per second such as `800B/s`, `64kB/s` or `1MB/s`";
 
@@ -163,19 +218,16 @@ pub(crate) fn percent(word: &str) -> Result<i64, &'static str> {
     }
 }
 
-/// `none`, `wait:K` with K from 1, or `wait:all`; given back as it is.
-pub(super) fn durability(word: &str) -> Result<String, &'static str> {
-    let known = match word.strip_prefix("wait:") {
-        Some("all") => true,
-        Some(count) => count.parse::<u32>().is_ok_and(|count| count > 0),
-        None => word == "none",
-    };
-    if known {
-        Ok(word.to_owned())
-    } else {
-        Err("`none`, `wait:K` (K replicas, from 1) or `wait:all`")
-    }
+/// A durability as the library understands it, kept as its words, since subjects in other languages take words.
+pub(super) fn durability<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    const ALLOWED: &str = "`none`, `wait:K` (K replicas, from 1), `wait:majority`, `wait:all` or `waitaof:K` (the master's disk and those of K replicas)";
+    word(deserializer, ALLOWED, |word| {
+        let known = word.parse::<Durability>().map_err(|_| ALLOWED);
+        known.map(|_| word.to_owned())
+    })
 }
+
+pub(super) const EXPECTATION: &str = "`clean`, `violated` or `at-most N/min`";
 
 /// `clean`, `violated` or `at-most N/min`; given back as it is.
 pub(super) fn expectation(word: &str) -> Result<String, &'static str> {
@@ -187,7 +239,7 @@ pub(super) fn expectation(word: &str) -> Result<String, &'static str> {
     if word == "clean" || word == "violated" || at_most().is_some() {
         Ok(word.to_owned())
     } else {
-        Err("`clean`, `violated` or `at-most N/min`")
+        Err(EXPECTATION)
     }
 }
 
@@ -253,11 +305,17 @@ mod tests {
 
     #[test]
     fn words_are_taken_or_refused_whole() {
-        assert_eq!(lease("renewed"), Ok(None));
-        assert!(lease("0s").is_err());
-        assert!(durability("wait:2").is_ok());
-        assert!(durability("wait:0").is_err());
-        assert!(durability("wait").is_err());
+        let lock = |key: &str, word: &str| {
+            toml::from_str::<super::super::Lock>(&format!("{key} = \"{word}\""))
+        };
+        assert_eq!(lock("lease", "renewed").expect("good").lease, None);
+        assert!(lock("lease", "0s").is_err());
+        for good in ["none", "wait:2", "wait:majority", "wait:all", "waitaof:0"] {
+            assert_eq!(lock("durability", good).expect(good).durability, good);
+        }
+        for bad in ["", "wait", "wait:0", "waitaof:", "all"] {
+            assert!(lock("durability", bad).is_err(), "{bad}");
+        }
         assert!(expectation("at-most 2/min").is_ok());
         assert!(expectation("at-most 2").is_err());
         assert!(expectation("Clean").is_err());

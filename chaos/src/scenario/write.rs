@@ -1,4 +1,4 @@
-//! Turns a plan back into the text of a scenario file: with the same seed, that file gives the same plan.
+//! A plan as the text of a scenario file: with the same seed, that file gives the same plan.
 //!
 //! What was drawn is written as it came out: a fault on `any` names its node. Comments and defaults are not written.
 
@@ -6,10 +6,11 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use cluster_config::TopologyKind;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::{OnMessage, Range, Setting, When, Who};
-use crate::plan::{Plan, PlannedFault};
+use super::{FaultSpec, OnMessage, Setting, When, Who};
+use crate::plan::Plan;
 
 /// The scenario file of a plan.
 pub fn scenario_text(plan: &Plan) -> String {
@@ -28,10 +29,8 @@ pub fn scenario_text(plan: &Plan) -> String {
     for planned in &plan.faults {
         section(&mut text, "[[faults]]", fault(planned));
     }
-    if let Ok(Value::Object(hooks)) = serde_json::to_value(&plan.hooks)
-        && hooks.values().any(|value| !value.is_null())
-    {
-        section(&mut text, "[hooks]", hooks);
+    if !plan.hooks.is_empty() {
+        section(&mut text, "[hooks]", object(&plan.hooks));
     }
     if !plan.expect.is_empty() {
         let expect = plan.expect.iter();
@@ -79,9 +78,7 @@ fn inline(value: &Value) -> String {
 
 fn topology(plan: &Plan) -> Map<String, Value> {
     let topology = &plan.topology;
-    let Ok(Value::Object(mut fields)) = serde_json::to_value(topology) else {
-        return Map::new();
-    };
+    let mut fields = object(topology);
     // A file may not give a count that its kind does not use.
     let counts: &[&str] = match topology.kind {
         TopologyKind::Single => &[],
@@ -100,58 +97,64 @@ fn topology(plan: &Plan) -> Map<String, Value> {
     fields
 }
 
-fn lock(plan: &Plan) -> Map<String, Value> {
-    let lock = &plan.lock;
-    let mut fields = Map::new();
-    let mut put = |key: &str, value: Value| fields.insert(key.to_owned(), value);
-    put("subject", json!(lock.subject));
-    if !lock.kind.is_empty() {
-        put("kind", json!(lock.kind));
+fn object(value: &impl Serialize) -> Map<String, Value> {
+    match serde_json::to_value(value) {
+        Ok(Value::Object(fields)) => fields,
+        _ => Map::new(),
     }
-    put(
-        "lease",
-        json!(lock.lease_ns.map_or("renewed".to_owned(), duration)),
-    );
-    put("watchdog", json!(lock.watchdog_ns.map(duration)));
-    put("wait", json!(duration(lock.wait_ns)));
-    put("durability", json!(lock.durability));
-    if lock.permits != 1 {
-        put("permits", json!(lock.permits));
+}
+
+/// A section of a plan, whose times are nanoseconds and say so in their names, in the words of a file. What is not given there is left
+/// out.
+pub(crate) fn as_in_a_file(section: &Map<String, Value>) -> Map<String, Value> {
+    let field = |(key, value): (&String, &Value)| {
+        let name = key.strip_suffix("_ns");
+        let word = match (
+            value.as_u64(),
+            value["min_ns"].as_u64(),
+            value["max_ns"].as_u64(),
+        ) {
+            (Some(ns), ..) if name.is_some() => json!(duration(ns)),
+            (_, Some(min), Some(max)) if min == max => json!(duration(min)),
+            (_, Some(min), Some(max)) => json!(format!("{}..{}", duration(min), duration(max))),
+            _ if value.is_null() && key == "lease_ns" => json!("renewed"),
+            _ if value.is_null() => return None,
+            _ => value.clone(),
+        };
+        Some((name.unwrap_or(key).to_owned(), word))
+    };
+    section.iter().filter_map(field).collect()
+}
+
+fn lock(plan: &Plan) -> Map<String, Value> {
+    let mut fields = as_in_a_file(&object(&plan.lock));
+    if plan.lock.kind.is_empty() {
+        fields.remove("kind");
     }
     fields
 }
 
 fn load(plan: &Plan) -> Map<String, Value> {
     let load = &plan.load;
+    let mut fields = as_in_a_file(&object(&load.does));
     let tasks = load
         .clients
         .first()
         .map_or(1, |client| client.task_seeds.len());
-    let own_kind_alone = BTreeMap::from([(plan.lock.kind.clone(), 1)]);
-    let mut fields = Map::new();
-    let mut put = |key: &str, value: Value| fields.insert(key.to_owned(), value);
-    put("clients", json!(load.clients.len()));
-    put("tasks", json!(tasks));
-    put("locks", json!(load.locks.len()));
-    put("hold", json!(range(load.hold)));
-    put("think", json!(range(load.think)));
-    put("duration", json!(duration(load.duration_ns)));
-    put("enough", json!(load.enough));
-    if load.mix != own_kind_alone {
-        put("mix", json!(load.mix));
+    for (key, count) in [
+        ("clients", load.clients.len()),
+        ("tasks", tasks),
+        ("locks", load.locks.len()),
+    ] {
+        fields.insert(key.to_owned(), json!(count));
     }
-    put("extend", json!(load.extend_ns.map(duration)));
-    if load.reenter > 0.0 {
-        put("reenter", json!(load.reenter));
+    if load.does.mix == BTreeMap::from([(plan.lock.kind.clone(), 1)]) {
+        fields.remove("mix");
     }
-    if load.downgrade_ns.is_some() {
-        put("downgrade", json!(load.downgrade_ns.map(duration)));
-    }
-    put("protects", json!(load.protects));
     fields
 }
 
-fn fault(planned: &PlannedFault) -> Map<String, Value> {
+fn fault(planned: &FaultSpec) -> Map<String, Value> {
     let mut fields = Map::new();
     let mut put = |key: &str, value: Value| fields.insert(key.to_owned(), value);
     match &planned.when {
@@ -202,14 +205,6 @@ fn phrase(message: &OnMessage) -> String {
         }
     }
     text
-}
-
-fn range(range: Range) -> String {
-    if range.min_ns == range.max_ns {
-        duration(range.min_ns)
-    } else {
-        format!("{}..{}", duration(range.min_ns), duration(range.max_ns))
-    }
 }
 
 /// In the largest unit that keeps it whole.

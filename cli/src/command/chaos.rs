@@ -449,10 +449,10 @@ pub(crate) async fn run_all(
 }
 
 pub(crate) fn code_of(error: &RunError) -> u8 {
-    match (error.missing, error.usage) {
-        (true, _) => exit::MISSING,
-        (_, true) => exit::INPUT,
-        _ => exit::DEFECT,
+    match error {
+        RunError::Missing(_) => exit::MISSING,
+        RunError::Input(_) => exit::INPUT,
+        RunError::Other(_) => exit::DEFECT,
     }
 }
 

@@ -207,7 +207,7 @@ fn size(plan: &Plan) -> serde_json::Value {
         "clients": plan.load.clients.len(),
         "tasks": plan.load.clients.first().map_or(0, |client| client.task_seeds.len()),
         "locks": plan.load.locks.len(),
-        "duration_ns": plan.load.duration_ns,
+        "duration_ns": plan.load.does.duration.ns(),
     })
 }
 
@@ -221,6 +221,6 @@ fn words(plan: &Plan) -> String {
             .first()
             .map_or(0, |client| client.task_seeds.len()),
         plan.load.locks.len(),
-        results::units::duration(plan.load.duration_ns)
+        results::units::duration(plan.load.does.duration.ns())
     )
 }

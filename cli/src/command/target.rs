@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use chaos::external::{Allowed, for_servers, not_allowed};
+use chaos::faults::FAULTS;
 use chaos::scenario::Scenario;
 use chaos::toxiproxy::beyond_toxiproxy;
 use cluster_config::{
@@ -23,30 +24,18 @@ use crate::terminal::Terminal;
 /// How long keys of a run are looked for on somebody else's servers, at its end.
 const REMOVED_WITHIN: Duration = Duration::from_secs(20);
 
-/// Faults that need their owner's word on servers beyond this machine: what `--allow` takes.
-const ALLOWABLE: [&str; 11] = [
-    "flushall",
-    "maxmemory",
-    "config-set",
-    "command",
-    "script-flush",
-    "client-kill",
-    "client-pause",
-    "failover",
-    "takeover",
-    "promote",
-    "migrate-slot",
-];
-
 /// A fault that `--allow` may name.
 pub(crate) fn allowable(text: &str) -> Result<String, String> {
-    if ALLOWABLE.contains(&text) {
+    // By command, on servers beyond this machine, needs their owner's word.
+    let by_command = FAULTS.iter().filter(|kind| kind.by_command);
+    let names: Vec<&str> = by_command.map(|kind| kind.name).collect();
+    if names.contains(&text) {
         return Ok(text.to_owned());
     }
     Err(format!(
         "`{text}` is nothing that can be allowed; {} can{}",
-        ALLOWABLE.join(", "),
-        results::nearest::nearest(text, ALLOWABLE.into_iter())
+        names.join(", "),
+        results::nearest::nearest(text, names.iter().copied())
     ))
 }
 

@@ -5,7 +5,9 @@
 mod problem;
 mod schema;
 mod section;
+mod table;
 
 pub use problem::{FileErrors, Problem, Problems, nearest, one_of};
 pub use schema::{Scalar, schema_keys, schema_of};
 pub use section::{Section, float, integer, shown};
+pub use table::{ReadTable, read_table};

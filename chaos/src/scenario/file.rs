@@ -1,0 +1,366 @@
+//! The form of a scenario file: one type per section, from which its parser, its JSON schema and its writer come.
+//!
+//! [`Lock`] and [`Load`] are in the plan as they are here. What needs the topology to be understood (`on`, `when`, settings) stays text
+//! in these types, and is understood in [`parse`](super::parse).
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use cluster_config::input::{Scalar, schema_of};
+use schemars::JsonSchema;
+use serde::de::{Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
+
+use super::values::{self, Length, Protects, Range};
+use crate::faults::FaultKind;
+use crate::hooks::Hooks;
+
+/// A scenario of locklab: servers, a lock, a load, faults, and what must come out.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[schemars(rename = "Scenario", transform = without_defaults)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct File {
+    /// Its name.
+    #[schemars(required)]
+    pub(super) name: String,
+    /// A sentence for people.
+    pub(super) about: String,
+    /// Where the expectation comes from.
+    pub(super) claim: String,
+    #[schemars(required, with = "cluster_config::TopologyTable")]
+    #[serde(rename = "topology")]
+    _topology: IgnoredAny,
+    pub(super) lock: Lock,
+    pub(super) load: Load,
+    pub(super) faults: Vec<FaultTable>,
+    /// Commands that carry faults out on somebody else's servers, by fault, and by fault with `-heal` for the undo. Split like a
+    /// shell line, run without a shell; `{node}`, `{address}`, `{host}`, `{port}` and `{role}` are filled in.
+    #[schemars(with = "BTreeMap<String, String>")]
+    #[serde(deserialize_with = "crate::hooks::by_fault")]
+    pub(super) hooks: Hooks,
+    pub(super) random: Option<RandomTable>,
+    pub(super) expect: ExpectTable,
+}
+
+/// The lock under test.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(transform = without_defaults)]
+#[serde(default, deny_unknown_fields)]
+pub struct Lock {
+    /// `lock-core:reentrant` (the default, but `lock-core:redlock` on `masters`), `baseline:…`, `broken:…`, `exec:PROGRAM ARG…`.
+    pub subject: String,
+    /// Where the subject has several; default: its first. In a plan, empty for a driver that says its kinds only when it is connected.
+    pub kind: String,
+    /// A duration, or `renewed` for the library's own renewal. Default 3s.
+    #[schemars(with = "String")]
+    #[serde(rename(serialize = "lease_ns"), deserialize_with = "values::lease")]
+    pub lease: Option<Length>,
+    /// The lease that the library renews, where it lets it be chosen.
+    #[serde(rename(serialize = "watchdog_ns"))]
+    pub watchdog: Option<Length>,
+    /// The longest wait of an acquire. Default 500ms.
+    #[serde(rename(serialize = "wait_ns"))]
+    pub wait: Length,
+    /// `none`, `wait:K`, `wait:majority`, `wait:all` or `waitaof:K`. Default none.
+    #[serde(deserialize_with = "values::durability")]
+    pub durability: String,
+    /// Permits of one acquire, for semaphores. Default 1.
+    pub permits: u32,
+}
+
+impl Default for Lock {
+    fn default() -> Self {
+        Self {
+            subject: String::new(),
+            kind: String::new(),
+            // Long enough for a hand-over on a loaded machine, short enough that a crashed holder is seen to be waited for.
+            lease: Some(Length(Duration::from_secs(3))),
+            watchdog: None,
+            wait: Length(Duration::from_millis(500)),
+            durability: "none".to_owned(),
+            permits: 1,
+        }
+    }
+}
+
+/// What the clients do.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(transform = without_defaults)]
+#[serde(default, deny_unknown_fields)]
+pub struct Load {
+    /// Client processes, each with its own connections and identity. Default 3.
+    #[serde(skip_serializing)]
+    pub clients: u32,
+    /// Tasks per client. Default 1.
+    #[serde(skip_serializing)]
+    pub tasks: u32,
+    /// Lock names. Default 1.
+    #[serde(skip_serializing)]
+    pub locks: u32,
+    /// How long a holder keeps the lock: a duration or a range such as `20ms..60ms`. Default 20ms.
+    pub hold: Range,
+    /// Pause between two rounds of a task: a duration or a range. Default 5ms.
+    pub think: Range,
+    /// Length of the load. Default 10s.
+    #[serde(rename(serialize = "duration_ns"))]
+    pub duration: Length,
+    /// The load ends early, half a second after so many grants came since the last fault was injected and, where it has an end,
+    /// healed. A slow machine gets the patience that a fast one does not need. Default: never.
+    pub enough: Option<u32>,
+    /// Kinds by weight, for locks with two sides. Default: the lock's kind.
+    pub mix: BTreeMap<String, u32>,
+    /// Every holder extends by the full lease this often. Default: never.
+    #[serde(rename(serialize = "extend_ns"))]
+    pub extend: Option<Length>,
+    /// Share of holds that take the lock once more inside, 0.0 to 1.0. Default 0.
+    pub reenter: f64,
+    /// How long a writer writes before it becomes a reader, without anybody in between. Default: never.
+    #[serde(
+        rename(serialize = "downgrade_ns"),
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub downgrade: Option<Length>,
+    /// What the holder works on: `none`, `counter` or `register`. Default counter.
+    #[schemars(with = "String")]
+    pub protects: Protects,
+}
+
+impl Default for Load {
+    fn default() -> Self {
+        Self {
+            clients: 3,
+            tasks: 1,
+            locks: 1,
+            hold: Range::constant(Duration::from_millis(20)),
+            think: Range::constant(Duration::from_millis(5)),
+            duration: Length(Duration::from_secs(10)),
+            enough: None,
+            mix: BTreeMap::new(),
+            extend: None,
+            reenter: 0.0,
+            downgrade: None,
+            protects: Protects::default(),
+        }
+    }
+}
+
+/// A fault, when, for how long, and on whom.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[schemars(rename = "Fault", transform = without_defaults)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct FaultTable {
+    /// So long after the load began. Default 0s: before its first call.
+    pub(super) at: Option<Length>,
+    /// `first-grant`.
+    #[schemars(with = "Option<String>")]
+    pub(super) after: Option<After>,
+    /// A command on the wire.
+    pub(super) when: Option<String>,
+    /// How long; absent: until the end.
+    pub(super) r#for: Option<Length>,
+    /// Its kind.
+    #[schemars(required, with = "FaultName")]
+    pub(super) fault: Option<FaultName>,
+    /// A role, a node, a client, a link `A -> B`, or groups `A | B`. Default for faults on nodes: master.
+    pub(super) on: Option<String>,
+    /// Its settings.
+    #[schemars(with = "BTreeMap<String, SettingValue>")]
+    #[serde(rename = "with")]
+    _with: IgnoredAny,
+}
+
+/// What a fault can come after.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum After {
+    FirstGrant,
+}
+
+/// Faults that are drawn from the seed, all of them before anything starts.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "Random", transform = without_defaults)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct RandomTable {
+    /// Which: a list of faults, or a table of faults and weights.
+    #[schemars(with = "RandomFaults")]
+    #[serde(deserialize_with = "weights")]
+    pub(super) faults: Weights,
+    /// On what, each fault on one that it can act on; default: `any`.
+    pub(super) on: OneOrMore,
+    /// From one injection to the next: a duration or a range. Default 1s..2s.
+    pub(super) every: Range,
+    /// How long each lasts: a duration or a range. Default 300ms..800ms.
+    pub(super) r#for: Range,
+    /// Never more of them than this at the same time. Default 1.
+    pub(super) at_once: u32,
+    /// Their settings, by fault.
+    #[schemars(with = "BTreeMap<String, BTreeMap<String, SettingValue>>")]
+    #[serde(rename = "with")]
+    _with: IgnoredAny,
+}
+
+impl Default for RandomTable {
+    /// A fault each second or two, over before the next.
+    fn default() -> Self {
+        let ms = Duration::from_millis;
+        Self {
+            faults: BTreeMap::new(),
+            on: OneOrMore::One("any".to_owned()),
+            every: Range::new(ms(1000), ms(2000)),
+            r#for: Range::new(ms(300), ms(800)),
+            at_once: 1,
+            _with: IgnoredAny,
+        }
+    }
+}
+
+/// Faults, evenly or by weight.
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+#[allow(dead_code, reason = "only its shape is used")]
+enum RandomFaults {
+    Names(Vec<FaultName>),
+    Weights(BTreeMap<String, u32>),
+}
+
+/// A fault of this build.
+#[derive(Debug, Clone, Copy, JsonSchema)]
+#[schemars(extend("enum" = crate::faults::names()))]
+pub(super) struct FaultName(#[schemars(with = "String")] pub(super) &'static FaultKind);
+
+impl<'de> Deserialize<'de> for FaultName {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        values::word(deserializer, "the name of a fault", |word| {
+            let names = crate::faults::names();
+            crate::faults::find(word)
+                .map(Self)
+                .ok_or_else(|| values::one_of_these(word, names))
+        })
+    }
+}
+
+/// How often a fault is drawn, against the sum of all weights.
+#[derive(Clone, Copy)]
+struct Weight(u32);
+
+impl<'de> Deserialize<'de> for Weight {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        const ALLOWED: &str = "a whole number from 1 to 1000000";
+        match u32::deserialize(deserializer) {
+            Ok(weight @ 1..=1_000_000) => Ok(Self(weight)),
+            _ => Err(D::Error::custom(ALLOWED)),
+        }
+    }
+}
+
+type Weights = BTreeMap<&'static str, (&'static FaultKind, u32)>;
+
+/// A list of names, or a table of names and weights.
+fn weights<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Weights, D::Error> {
+    struct Faults;
+    impl<'de> Visitor<'de> for Faults {
+        type Value = Weights;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a list of faults, or a table of faults and weights")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Weights, A::Error> {
+            let mut weights = Weights::new();
+            while let Some(FaultName(kind)) = list.next_element()? {
+                weights.insert(kind.name, (kind, 1));
+            }
+            Ok(weights)
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut table: A) -> Result<Weights, A::Error> {
+            let mut weights = Weights::new();
+            while let Some((FaultName(kind), Weight(weight))) = table.next_entry()? {
+                weights.insert(kind.name, (kind, weight));
+            }
+            Ok(weights)
+        }
+    }
+    deserializer.deserialize_any(Faults)
+}
+
+/// One expression or a list of them.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(
+    untagged,
+    expecting = "a list such as [\"any\", \"any client\", \"clients -> master\"]"
+)]
+pub(super) enum OneOrMore {
+    One(String),
+    More(Vec<String>),
+}
+
+/// A word, a number, yes/no, or a list of words.
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+#[allow(dead_code, reason = "only its shape is used")]
+enum SettingValue {
+    Scalar(Scalar),
+    Words(Vec<Scalar>),
+}
+
+/// What must come out: `clean`, `violated` or `at-most N/min`. A verdict left out is reported, not judged.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[schemars(rename = "Expect", transform = without_defaults)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct ExpectTable {
+    belief: Option<Expectation>,
+    contract: Option<Expectation>,
+    confirmed: Option<Expectation>,
+    effect: Option<Expectation>,
+    liveness: Option<Expectation>,
+}
+
+impl ExpectTable {
+    pub(super) fn by_class(self) -> BTreeMap<String, String> {
+        let all = [
+            ("belief", self.belief),
+            ("contract", self.contract),
+            ("confirmed", self.confirmed),
+            ("effect", self.effect),
+            ("liveness", self.liveness),
+        ];
+        all.into_iter()
+            .filter_map(|(class, expected)| Some((class.to_owned(), expected?.0)))
+            .collect()
+    }
+}
+
+/// What a verdict should be, as its words.
+#[derive(Debug, JsonSchema)]
+#[schemars(inline)]
+struct Expectation(String);
+
+impl<'de> Deserialize<'de> for Expectation {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        values::word(deserializer, values::EXPECTATION, |word| {
+            values::expectation(word).map(Self)
+        })
+    }
+}
+
+/// Defaults stand in the descriptions, in a file's words.
+fn without_defaults(schema: &mut schemars::Schema) {
+    let properties = schema.get_mut("properties");
+    for (_, property) in properties
+        .and_then(Value::as_object_mut)
+        .into_iter()
+        .flatten()
+    {
+        if let Value::Object(property) = property {
+            property.remove("default");
+        }
+    }
+}
+
+/// The JSON schema of a scenario file, pretty-printed, with a line feed at its end.
+pub fn json_schema() -> String {
+    schema_of::<File>()
+}

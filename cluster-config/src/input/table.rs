@@ -1,0 +1,243 @@
+//! Reads the table of a file as a type that serde derives, and reports everything that the type refuses.
+//!
+//! Serde stops at its first error. What it refused is reported and left out, and the rest is read again, so that a type needs no more
+//! than its `Deserialize`: its fields are the keys, and what they refuse says what is allowed.
+
+use std::ops::Range;
+
+use serde::de::DeserializeOwned;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue, Deserializer};
+
+use super::{Problems, nearest, one_of, shown};
+
+/// What was read of a table.
+#[derive(Debug)]
+pub struct ReadTable<T> {
+    /// The table without what was refused; `None` if what is left is no `T`.
+    pub value: Option<T>,
+    /// Where values were refused: keys from the top, and in lists numbers from 0. Unknown keys are not among them. Behind an entry that
+    /// was refused as a whole the others of its list have moved up.
+    pub refused: Vec<Vec<String>>,
+}
+
+/// Reads a whole file as a `T`, whose fields should all have defaults. `name` is what messages call the file.
+pub fn read_table<T: DeserializeOwned>(
+    table: &DeTable<'_>,
+    name: &str,
+    problems: &Problems<'_>,
+) -> ReadTable<T> {
+    let mut table = table.clone();
+    let mut refused = Vec::new();
+    loop {
+        let whole = Deserializer::from(Spanned::new(0..0, table.clone()));
+        let error = match T::deserialize(whole) {
+            Ok(value) => {
+                return ReadTable {
+                    value: Some(value),
+                    refused,
+                };
+            }
+            Err(error) => error,
+        };
+        let span = error.span().unwrap_or(0..0);
+        let mut path = Vec::new();
+        let Some(value) = find(&table, &span, &mut path) else {
+            problems.add(span, error.message());
+            return ReadTable {
+                value: None,
+                refused,
+            };
+        };
+        problems.add(span, complaint(error.message(), name, &path, value));
+        if value.is_some() {
+            refused.push(path.clone());
+        }
+        remove(&mut table, &path);
+    }
+}
+
+/// The way to what stands at these bytes: a value, or a key (`None`).
+fn find<'a, 'i>(
+    table: &'a DeTable<'i>,
+    span: &Range<usize>,
+    path: &mut Vec<String>,
+) -> Option<Option<&'a DeValue<'i>>> {
+    for (key, value) in table {
+        path.push(key.get_ref().clone().into_owned());
+        if key.span() == *span {
+            return Some(None);
+        }
+        if let Some(found) = find_in(value, span, path) {
+            return Some(found);
+        }
+        path.pop();
+    }
+    None
+}
+
+fn find_in<'a, 'i>(
+    value: &'a Spanned<DeValue<'i>>,
+    span: &Range<usize>,
+    path: &mut Vec<String>,
+) -> Option<Option<&'a DeValue<'i>>> {
+    let inside = match value.get_ref() {
+        DeValue::Table(table) => find(table, span, path),
+        DeValue::Array(list) => list.iter().enumerate().find_map(|(index, entry)| {
+            path.push(index.to_string());
+            let found = find_in(entry, span, path);
+            if found.is_none() {
+                path.pop();
+            }
+            found
+        }),
+        _ => None,
+    };
+    inside.or_else(|| (value.span() == *span).then(|| Some(value.get_ref())))
+}
+
+fn remove(table: &mut DeTable<'_>, path: &[String]) {
+    let Some((first, rest)) = path.split_first() else {
+        return;
+    };
+    if rest.is_empty() {
+        table.remove(first.as_str());
+        return;
+    }
+    let next = table
+        .iter_mut()
+        .find(|(key, _)| key.get_ref() == first.as_str());
+    if let Some((_, value)) = next {
+        remove_in(value.get_mut(), rest);
+    }
+}
+
+fn remove_in(value: &mut DeValue<'_>, path: &[String]) {
+    match value {
+        DeValue::Table(table) => remove(table, path),
+        DeValue::Array(list) => {
+            let index: usize = path[0].parse().expect("a place in a list is a number");
+            if path.len() > 1 {
+                let entry = list.get_mut(index).expect("it was found there");
+                remove_in(entry.get_mut(), &path[1..]);
+            } else {
+                let others = list.clone().into_iter().enumerate();
+                let others = others.filter(|(number, _)| *number != index);
+                *list = others.map(|(_, entry)| entry).collect();
+            }
+        }
+        _ => {}
+    }
+}
+
+/// A table as it stands in a file: `[load]`, `[[faults]]`.
+fn heading(name: &str, path: &[String]) -> String {
+    let is_number = |word: &String| word.parse::<usize>().is_ok();
+    match path {
+        [] => name.to_owned(),
+        [keys @ .., last] if is_number(last) => format!("[[{}]]", keys.join(".")),
+        keys => format!("[{}]", keys.join(".")),
+    }
+}
+
+/// What is wrong, in our words: what was found, what is allowed, and the nearest known word.
+fn complaint(message: &str, name: &str, path: &[String], value: Option<&DeValue<'_>>) -> String {
+    // Serde names the known words between backticks, the found one first.
+    let known = || message.split('`').skip(3).step_by(2);
+    let (last, parents) = path.split_last().expect("a place has a name");
+    let Some(value) = value else {
+        let place = heading(name, parents);
+        if message.starts_with("unknown field") {
+            let near = nearest(last, known());
+            return format!(
+                "unknown key `{last}` in {place}; allowed are {}{near}",
+                one_of(known())
+            );
+        }
+        return format!("`{last}` in {place}; allowed is {message}");
+    };
+    if let Some(field) = message.strip_prefix("missing field ") {
+        return format!("{field} is missing in this {}", heading(name, path));
+    }
+    let allowed = if message.starts_with("unknown variant") {
+        let found = value.as_str().unwrap_or_default();
+        format!("{}{}", one_of(known()), nearest(found, known()))
+    } else if let (true, Some((_, expected))) = (
+        message.starts_with("invalid "),
+        message.split_once(", expected "),
+    ) {
+        match expected {
+            "a string" => "a string in quotes".to_owned(),
+            "u32" | "u64" | "i64" => "a whole number".to_owned(),
+            "f64" => "a number".to_owned(),
+            "a boolean" => "`true` or `false`, without quotes".to_owned(),
+            "a sequence" => "a list".to_owned(),
+            table if table == "a map" || table.starts_with("struct ") => {
+                format!("a table {}", heading(name, path))
+            }
+            other => other.to_owned(),
+        }
+    } else {
+        message.to_owned()
+    };
+    let found = shown(value);
+    match parents.last() {
+        Some(list) if last.parse::<usize>().is_ok() => {
+            format!("an entry of `{list}` is {found}; allowed is {allowed}")
+        }
+        _ => format!("`{last}` is {found}; allowed is {allowed}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use super::*;
+
+    #[derive(Debug, Default, Deserialize)]
+    #[serde(default, deny_unknown_fields)]
+    struct File {
+        name: String,
+        load: Load,
+        faults: Vec<Fault>,
+    }
+
+    #[derive(Debug, Default, Deserialize)]
+    #[serde(default, deny_unknown_fields)]
+    struct Load {
+        clients: u32,
+    }
+
+    #[derive(Debug, Default, Deserialize)]
+    #[serde(default, deny_unknown_fields)]
+    struct Fault {
+        on: String,
+    }
+
+    #[test]
+    fn everything_that_is_refused_is_reported_and_the_rest_is_read() {
+        let text = "nam = 1\nname = \"x\"\n[load]\nclients = \"2\"\nlocks = 1\n[[faults]]\non = 3\n[[faults]]\non = \"n1\"\n";
+        let problems = Problems::new(text);
+        let (document, _) = DeTable::parse_recoverable(text);
+        let read = read_table::<File>(document.get_ref(), "a file", &problems);
+        let file = read.value.expect("the rest is in order");
+        assert_eq!((file.name.as_str(), file.load.clients), ("x", 0));
+        assert_eq!(file.faults[1].on, "n1");
+        assert_eq!(
+            read.refused,
+            [vec!["faults", "0", "on"], vec!["load", "clients"]]
+        );
+        let said = problems.into_errors("f").to_string();
+        let lines: Vec<&str> = said.lines().collect();
+        assert_eq!(
+            lines,
+            [
+                "f:1:1: unknown key `nam` in a file; allowed are `name`, `load` or `faults`; did you mean `name`?",
+                "f:4:11: `clients` is \"2\"; allowed is a whole number",
+                "f:5:1: unknown key `locks` in [load]; allowed are `clients`",
+                "f:7:6: `on` is 3; allowed is a string in quotes",
+            ]
+        );
+    }
+}
