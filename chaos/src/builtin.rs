@@ -1,4 +1,4 @@
-//! Turns names into the scenario files that come with the program.
+//! The scenario files that come with the program.
 
 /// A scenario file inside the program.
 #[derive(Debug, Clone, Copy)]

@@ -1,4 +1,4 @@
-//! Turns a plan's clients into processes with tasks, which faults may stop, kill and bring back.
+//! The client processes of a run and their tasks, which faults may stop, kill and bring back.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

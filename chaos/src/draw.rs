@@ -1,4 +1,4 @@
-//! Turns what a scenario leaves to chance about its faults into faults with times and parties, from the plan's generator.
+//! Draws what a scenario leaves to chance about its faults: times and parties, from the plan's generator.
 
 use cluster_config::Topology;
 use rand::RngExt as _;

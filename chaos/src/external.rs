@@ -121,10 +121,8 @@ fn on_links(name: &str, on: &On, topology: &Topology) -> Result<(), String> {
             topology.kind
         ));
     }
-    let is_client = |who: &Who| matches!(who, Who::Client(_) | Who::Clients | Who::Holder);
-    let between_servers = |a: &[Who], b: &[Who]| {
-        a.iter().any(|who| !is_client(who)) && b.iter().any(|who| !is_client(who))
-    };
+    let between_servers =
+        |a: &[Who], b: &[Who]| !a.iter().all(Who::is_client) && !b.iter().all(Who::is_client);
     let servers_alone = match on {
         On::Parties(_) => false,
         On::Link { from, to, .. } => between_servers(from, to),
@@ -144,7 +142,7 @@ fn on_links(name: &str, on: &On, topology: &Topology) -> Result<(), String> {
 
 fn on_clients_only(on: &On) -> bool {
     matches!(on, On::Parties(parties)
-        if parties.iter().all(|who| matches!(who, Who::Client(_) | Who::Clients | Who::Holder)))
+        if parties.iter().all(Who::is_client))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Turns a scenario and a seed into a plan, a history recorded under faults, and verdicts.
+//! Scenarios that break a lock on purpose: a plan, a history recorded under faults, and verdicts on which promise held.
 //!
 //! ```
 //! use chaos::{plan::Plan, scenario::Scenario};
@@ -11,10 +11,10 @@
 //! ```
 //!
 //! Promised: everything in a file is checked before anything starts; the plan is saved first and holds all that is random; a
-//! fault that cannot be shown to have bitten never lets a run pass; servers and clients are ended whatever happens. Not
+//! fault without evidence that it took effect never lets a run pass; servers and clients are ended whatever happens. Not
 //! promised: that two runs of one plan give the same history, since servers and schedulers are real.
 //!
-//! Reading order: [`scenario`] (what is asked), [`plan`] (decided), [`faults`] (harm and its undo), [`hooks`] and [`external`] (on
+//! Reading order: [`scenario`] (what is asked), [`plan`] (decided), [`faults`] (injected and undone), [`hooks`] and [`external`] (on
 //! somebody else's servers), [`toxiproxy`] (through somebody else's proxy), [`run`] (acted),
 //! [`checkers`] (judged), [`proof`] (shown), [`outcome`] (as expected or not), [`builtin`] (the suite that comes with the program).
 

@@ -1,4 +1,4 @@
-//! Turns a cluster node's CLUSTER NODES into the members that it knows.
+//! The members that a cluster node knows, read from its CLUSTER NODES.
 
 use cluster_config::{Deployment, Node};
 

@@ -1,4 +1,4 @@
-//! Turns a plan's faults into harm at their times, with a record of each inject and heal on the run's one clock.
+//! Injects a plan's faults at their times, heals them, and records both on the run's one clock.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -196,15 +196,8 @@ async fn whole(
                 }
                 Watched::Not(why) => format!("what it waits for cannot be watched: {why}"),
             };
-            return FaultSpan {
-                fault: fault.fault.clone(),
-                targets: vec![fault.on.to_string()],
-                injected_ns: scene.sink.ns(std::time::Instant::now()),
-                healed_ns: None,
-                bit: false,
-                proof: why,
-                ..FaultSpan::default()
-            };
+            let now_ns = scene.sink.ns(std::time::Instant::now());
+            return unproved(fault, vec![fault.on.to_string()], now_ns, why);
         }
     }
     let injected = inject(fault, scene).await;
@@ -215,15 +208,7 @@ async fn whole(
 async fn inject(fault: &FaultSpec, scene: &Scene) -> Injected {
     let now_ns = scene.sink.ns(std::time::Instant::now());
     let unhurt = |targets: Vec<String>, injected_ns: u64, why: String| Injected {
-        span: FaultSpan {
-            fault: fault.fault.clone(),
-            targets,
-            injected_ns,
-            healed_ns: None,
-            bit: false,
-            proof: why,
-            ..FaultSpan::default()
-        },
+        span: unproved(fault, targets, injected_ns, why),
         guard: None,
     };
     let Some(kind) = find(&fault.fault) else {
@@ -260,15 +245,7 @@ async fn inject(fault: &FaultSpec, scene: &Scene) -> Injected {
     };
     match carried_out {
         Ok(guard) => Injected {
-            span: FaultSpan {
-                fault: fault.fault.clone(),
-                targets: names,
-                injected_ns,
-                healed_ns: None,
-                bit: false,
-                proof: String::new(),
-                ..FaultSpan::default()
-            },
+            span: unproved(fault, names, injected_ns, String::new()),
             guard: Some(guard),
         },
         Err(error) => {
@@ -299,7 +276,7 @@ async fn overdue(mut end: watch::Receiver<bool>) {
     tokio::time::sleep(DONE_WITHIN).await;
 }
 
-/// Waits as long as the fault lasts, heals it, and says what shows that it bit.
+/// Waits as long as the fault lasts, heals it, and says what shows that it took effect.
 async fn carry_on(
     fault: &FaultSpec,
     injected: Injected,
@@ -343,6 +320,17 @@ async fn carry_on(
         Some(why) => span.proof = format!("{}; could not be undone: {why}", span.proof),
     }
     span
+}
+
+/// A fault of which nothing shows yet that it took effect.
+fn unproved(fault: &FaultSpec, targets: Vec<String>, injected_ns: u64, why: String) -> FaultSpan {
+    FaultSpan {
+        fault: fault.fault.clone(),
+        targets,
+        injected_ns,
+        proof: why,
+        ..FaultSpan::default()
+    }
 }
 
 fn proved(mut span: FaultSpan, proof: Proof) -> FaultSpan {

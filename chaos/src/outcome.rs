@@ -1,4 +1,4 @@
-//! Turns verdicts and expectations into one answer: as expected, not as expected, or unknown.
+//! Compares verdicts with expectations: as expected, not as expected, or unknown.
 
 use std::collections::BTreeMap;
 

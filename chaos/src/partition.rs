@@ -1,4 +1,4 @@
-//! Turns the groups of a partition into the links that it cuts, as data.
+//! The links that a partition into groups cuts, as data.
 //!
 //! Two parties are cut from each other if each is in a group and no group has both. So who is in no group reaches everybody; a party in
 //! two groups is a bridge between them; and overlapping groups (`n1, n2 | n2, n3 | n3, n1`) make a ring, in which everybody sees a few.

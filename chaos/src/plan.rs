@@ -1,4 +1,4 @@
-//! Turns a scenario and a seed into a plan; draws nothing later.
+//! A plan: a scenario with everything random drawn from a seed; nothing is drawn later.
 //!
 //! A plan is saved before anything starts, and read back it gives the same run again as far as servers and schedulers
 //! allow. What is left for the moment of a fault is a matter of fact, not of chance: who is master then, and who holds.

@@ -1,4 +1,4 @@
-//! Turns the servers' answers to writes of our own into a record of their down-time, which is theirs and not the lock's.
+//! Records the down-time of the servers, which is theirs and not the lock's, by writes of our own.
 
 use std::sync::Arc;
 use std::time::Duration;

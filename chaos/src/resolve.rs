@@ -1,4 +1,4 @@
-//! Turns roles into nodes and clients, by asking the servers who is what at this moment.
+//! Finds the nodes and clients behind a role, by asking the servers who is what at this moment.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Turns a plan into servers, clients, load and faults, and what was recorded into a judged result.
+//! Runs a plan: servers, clients, load and faults, and then judges what was recorded.
 
 use std::fs;
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! Turns a wish for a skewed clock or a slow disk into a word on a control page that the preloaded shim of a process reads.
+//! The control pages through which the preloaded shim of a process skews its clock or delays its disk.
 //!
 //! The shared object (`shim/shim.c`) and one page per party are files in memory of this process, which its children open by way of
 //! `/proc`: nothing is left when it ends, whatever way. A program that is linked statically preloads nothing; its page says so, since

@@ -1,4 +1,4 @@
-//! Turns a plan that convicts into smaller plans to be tried, until none of those convicts: the search over plans as data.
+//! Searches for the smallest plan that still convicts; works on plans as data and runs nothing.
 //!
 //! The search is greedy and bounded. It asks for one plan after the other ([`Shrinker::next`]) and is told whether that one still
 //! convicted ([`Shrinker::tell`]); whoever asks runs them. Great steps come first: no fault at all, half of the faults, one client less by
@@ -193,7 +193,8 @@ pub fn reductions(plan: &Plan) -> Vec<Reduction> {
             add(format!("a load of {} ms", shorter_ns / 1_000_000), smaller);
         }
     }
-    let simpler: [(&str, fn(&mut Load)); 3] = [
+    type LeaveOut = fn(&mut Load);
+    let simpler: [(&str, LeaveOut); 3] = [
         ("extends", |load| load.extend = None),
         ("re-entries", |load| load.reenter = 0.0),
         ("downgrades", |load| load.downgrade = None),

@@ -1,9 +1,7 @@
 //! Holds a scenario against a Toxiproxy server: which of its faults on links that server cannot do, and why.
 
-use cluster_config::LinkFault;
-
-use crate::faults::{FaultKind, find};
-use crate::scenario::{Scenario, Settings};
+use crate::faults::find;
+use crate::scenario::Scenario;
 
 /// What such a server cannot do of this scenario: the fault's index from 0, `None` for one that is drawn; and why. Faults on nodes and clients are
 /// none of its business.
@@ -18,18 +16,13 @@ pub fn beyond_toxiproxy(scenario: &Scenario) -> Vec<(Option<usize>, String)> {
     written
         .chain(drawn)
         .filter_map(|(index, name, with)| {
-            let why = harm(find(name)?, with)?.by_toxiproxy().err()?;
+            let why = find(name)?.fault.on_links(with)?.by_toxiproxy().err()?;
             Some((
                 index,
                 format!("`{name}` cannot be done over Toxiproxy: {why}; leave out --toxiproxy, or this fault"),
             ))
         })
         .collect()
-}
-
-/// What a fault does to links, if it does anything to them.
-fn harm(kind: &FaultKind, with: &Settings) -> Option<LinkFault> {
-    kind.fault.on_links(with)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Turns the entries that pass into the history into what faults need to know: who holds now.
+//! Watches the entries that pass into the history for what faults need to know: who holds now.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};

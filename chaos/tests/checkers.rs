@@ -1,4 +1,4 @@
-//! Turns small histories, good and bad, into verdicts: each checker convicts what it must and nothing else.
+//! Small histories, good and bad: each checker convicts what it must and nothing else.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Turns random small histories of a mutex into two judgements, the sweep's and a search's, and compares them.
+//! Compares two judgements of random small histories of a mutex: the sweep's and a search's.
 //!
 //! The search asks whether any order of the operations is one that a mutex allows: it tries every operation that may come
 //! next (nothing that returned earlier is left) in every state, and remembers what it tried (Wing and Gong, with Lowe's

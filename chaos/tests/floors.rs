@@ -140,7 +140,7 @@ fn a_fault_after_which_nothing_happened_or_without_proof_is_unknown() {
     assert_eq!(state, State::Unknown);
     assert_eq!(
         why,
-        ["delay on n1 -> n2 at 0.000 ms cannot be shown to have bitten"]
+        ["no evidence that the fault took effect: delay on n1 -> n2 at 0.000 ms"]
     );
 }
 

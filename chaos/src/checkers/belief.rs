@@ -1,4 +1,4 @@
-//! Turns grants into the times in which their holders believed that they held: two at once acted while not alone.
+//! The times in which holders believed that they held: two at once acted while not alone.
 //!
 //! 1. A hold begins when its acquire returned.
 //! 2. It ends at the first of: its release's call, whatever the answer; the lost-signal; an extend's answer `not_held`; its

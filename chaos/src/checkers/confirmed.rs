@@ -1,4 +1,4 @@
-//! Turns grants into the times that the servers confirmed: two at once mean that they lost state.
+//! The times that the servers confirmed: two at once mean that they lost state.
 //!
 //! 1. A hold begins when its acquire returned.
 //! 2. It ends at the call of the last extend or release of it that was answered ok.

@@ -1,4 +1,4 @@
-//! Turns grants into the times that the lock itself had promised: two at once mean a broken algorithm or configuration.
+//! The times that the lock itself promised: two at once mean a broken algorithm or configuration.
 //!
 //! 1. A hold begins and ends as in belief, and no later than its deadline.
 //! 2. The deadline is the start of the last successful acquire or extend, plus its lease less the drift. An acquire starts when

@@ -1,4 +1,4 @@
-//! Turns accepted writes and fencing tokens into damage.
+//! Finds damage: accepted writes that were lost, and fencing tokens out of order.
 //!
 //! 1. A lost update: an accepted write to the counter whose writer had read a smaller value than the one that the last
 //!    accepted write of another hold left there. (A greater one means that a write is not on record: no damage is shown.)

@@ -1,4 +1,4 @@
-//! Turns one interval per grant into a finding per lock: where two grants held at one time that must not.
+//! Finds two grants that held at one time and must not, given one interval per grant.
 //!
 //! 1. Each grant gives one closed interval, or none; a grant of several locks holds each of them for that interval.
 //! 2. The overlaps are those of [`results::overlap`], with the modes of the table in [`super::kinds`].

@@ -1,4 +1,4 @@
-//! Turns fault spans into the times in which a client is touched by a fault.
+//! The times in which a client is touched by a fault.
 //!
 //! 1. A fault on a client, or on a link to or from one, touches that client; any other touches every client.
 //! 2. It touches from inject to heal + 0.5 s. A one-shot fault heals when applied: at its heal line, else at its inject.

@@ -1,4 +1,4 @@
-//! Turns what happened in a history into doubts: what keeps a verdict from being clean.
+//! Doubts: what keeps a verdict from being clean.
 //!
 //! 1. The run has three grants at least.
 //! 2. Each kind in the mix was granted once at least. Extra kinds do not count for it.
@@ -7,7 +7,7 @@
 //! 4. Of a load whose clients are known, each client was granted once at least if the others were granted ten times per client: one
 //!    that a fault touched, or that died, need not have had a turn.
 //! 5. In a load that is to contend, one acquire at least met another owner's hold or acquire of its lock.
-//! 6. Each fault of a run that carries proofs can be shown to have bitten.
+//! 6. Of each fault of a run that carries proofs there is evidence that it took effect.
 //! 7. The history is whole: its last line was not torn, no line speaks of a grant that was never given, and its recorder lost nothing.
 //!
 //! Rules 1 to 5 are the floors, and can be switched off; rules 6 and 7 always hold.
@@ -55,7 +55,7 @@ pub fn doubts(record: &Record, options: &CheckOptions<'_>) -> Vec<String> {
     for span in options.proofs.unwrap_or_default() {
         if !span.bit {
             doubts.push(format!(
-                "{} on {} at {} cannot be shown to have bitten",
+                "no evidence that the fault took effect: {} on {} at {}",
                 span.fault,
                 span.targets.join(", "),
                 super::exclusion::ms(span.injected_ns)

@@ -1,4 +1,4 @@
-//! Turns the lines of a history into grants: who was granted what, how long, how it was renewed and given back.
+//! The grants of a history: who was granted what, for how long, how it was renewed and given back.
 //!
 //! 1. An acquire answered ok is a grant from its return. An unknown one that names a grant is one too, once an ok extend,
 //!    an ok release or an accepted write of that grant proves it.

@@ -1,4 +1,4 @@
-//! Turns the name of a lock's kind into what it promises: the one table of kinds.
+//! What each kind of lock promises: the one table of kinds.
 //!
 //! | kind | excludes | one owner nests | order |
 //! |---|---|---|---|

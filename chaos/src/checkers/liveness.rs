@@ -1,4 +1,4 @@
-//! Turns grants and askers into the stretches in which a free lock was refused.
+//! Finds the stretches in which a free lock was refused.
 //!
 //! 1. A grant is possible until the earliest of: its release answered `ok` or `not_held`; with a fixed lease, the return of
 //!    its last ok or unknown acquire or extend, plus the lease; with a renewed one, a lease after its release was answered

@@ -1,4 +1,4 @@
-//! Turns a history into verdicts: what was promised, what broke, and the proof of it. Pure: no clock, no randomness.
+//! The checkers: which promises a history keeps, which it breaks, and the proof. Pure: no clock, no randomness.
 //!
 //! As a specification:
 //!
@@ -96,7 +96,7 @@ pub struct CheckOptions<'a> {
     pub permits: Option<u64>,
     /// The length of the load, for rates; `None` where unknown: then that of the history.
     pub load: Option<Duration>,
-    /// The faults with their proofs; one that cannot be shown to have bitten turns clean into unknown.
+    /// The faults with their proofs; one without evidence that it took effect turns clean into unknown.
     pub proofs: Option<&'a [FaultSpan]>,
 }
 
@@ -127,7 +127,7 @@ pub struct CheckReport {
     pub operations: BTreeMap<String, BTreeMap<String, u64>>,
     /// How soon a lock was granted again.
     pub recovery: Recovery,
-    /// How the lock came through each fault, in the order of [`Record::faults`].
+    /// The recovery from each fault, in the order of [`Record::faults`].
     pub faults: Vec<FaultRecovery>,
     /// Acquires that were answered ok.
     pub grants: u64,

@@ -1,4 +1,4 @@
-//! Turns waiting into figures, and into anomalies where a kind promises order.
+//! Figures of how long was waited, and anomalies where a kind promises an order.
 //!
 //! 1. A waiter is bypassed by a grant of its lock to another that was asked for half a second or more after the waiter asked
 //!    and was given while the waiter still waited. A re-entry of the holder bypasses nobody.

@@ -1,4 +1,4 @@
-//! Turns each fault of a history into a row that says how the lock came through it.
+//! The recovery from each fault of a history: one row per fault.
 //!
 //! As a specification, for one fault:
 //!

@@ -1,4 +1,4 @@
-//! Turns findings into verdicts, and verdicts into the worst of them.
+//! Verdicts from findings, and the worst of several verdicts.
 //!
 //! 1. An anomaly makes a finding violated, whatever the doubts.
 //! 2. Without one, a doubt makes it unknown.

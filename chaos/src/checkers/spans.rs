@@ -1,4 +1,4 @@
-//! Turns half-open time spans into their unions, differences and intersections.
+//! Half-open spans of time: unions, differences and intersections.
 
 /// From a nanosecond, included, to a nanosecond, excluded.
 pub(crate) type Span = (u64, u64);

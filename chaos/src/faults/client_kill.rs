@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use cluster_config::{LinkFault, LinkTable, Party, Role, local_addresses};
 
 use super::{
-    Done, Fault, FaultError, FaultGuard, FaultKind, Hits, Injection, Proof, SettingKind,
-    SettingSpec, Target, World, settings,
+    Done, Fault, FaultError, FaultKind, Hits, Injected, Injection, Proof, SettingKind, SettingSpec,
+    Target, World, settings,
 };
 
 pub(super) const KIND: FaultKind = FaultKind {
@@ -37,11 +37,7 @@ struct ClientKill;
 
 #[async_trait]
 impl Fault for ClientKill {
-    async fn inject(
-        &self,
-        world: &Arc<World>,
-        injection: &Injection,
-    ) -> Result<Box<dyn FaultGuard>, FaultError> {
+    async fn inject(&self, world: &Arc<World>, injection: &Injection) -> Injected {
         let types = match settings::text(&injection.with, "type") {
             Some(one) => vec![one],
             None => vec!["normal", "pubsub"],

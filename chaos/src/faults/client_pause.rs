@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 
 use super::{
-    Fault, FaultError, FaultGuard, FaultKind, Healed, Hits, Injection, Proof, SettingKind,
+    Fault, FaultGuard, FaultKind, Healed, Hits, Injected, Injection, Proof, SettingKind,
     SettingSpec, World, nodes, settings,
 };
 
@@ -32,11 +32,7 @@ struct ClientPause;
 
 #[async_trait]
 impl Fault for ClientPause {
-    async fn inject(
-        &self,
-        world: &Arc<World>,
-        injection: &Injection,
-    ) -> Result<Box<dyn FaultGuard>, FaultError> {
+    async fn inject(&self, world: &Arc<World>, injection: &Injection) -> Injected {
         let time = settings::time(&injection.with, "time")
             .or(injection.lasts)
             .unwrap_or(LONGEST);
@@ -102,9 +98,6 @@ impl FaultGuard for Pausing {
                 failed.push(error.to_string());
             }
         }
-        Healed {
-            proof: self.proof(),
-            failed: (!failed.is_empty()).then(|| failed.join("; ")),
-        }
+        Healed::with(self.proof(), &failed)
     }
 }

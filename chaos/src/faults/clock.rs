@@ -9,7 +9,7 @@ use cluster_config::Topology;
 
 use super::world::unwritable;
 use super::{
-    Fault, FaultError, FaultGuard, FaultKind, Healed, Hits, Injection, Proof, SettingKind,
+    Fault, FaultGuard, FaultKind, Healed, Hits, Injected, Injection, Proof, SettingKind,
     SettingSpec, Target, World, settings,
 };
 use crate::scenario::{On, Settings};
@@ -55,11 +55,7 @@ impl Fault for Clock {
         true
     }
 
-    async fn inject(
-        &self,
-        world: &Arc<World>,
-        injection: &Injection,
-    ) -> Result<Box<dyn FaultGuard>, FaultError> {
+    async fn inject(&self, world: &Arc<World>, injection: &Injection) -> Injected {
         let skew = Skew {
             offset_ns: settings::shift_ns(&injection.with, "jump").unwrap_or(0),
             drift_ppb: settings::percent_ppb(&injection.with, "drift").unwrap_or(0),
@@ -213,10 +209,7 @@ impl FaultGuard for Wrong {
         }
         let proof = self.proof();
         let failed = self.set_right();
-        Healed {
-            proof,
-            failed: (!failed.is_empty()).then(|| failed.join("; ")),
-        }
+        Healed::with(proof, &failed)
     }
 }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::{
-    Done, Fault, FaultError, FaultGuard, FaultKind, Hits, Injection, Proof, SettingKind,
-    SettingSpec, World, nodes, settings,
+    Done, Fault, FaultKind, Hits, Injected, Injection, Proof, SettingKind, SettingSpec, World,
+    nodes, settings,
 };
 
 pub(super) const KIND: FaultKind = FaultKind {
@@ -29,11 +29,7 @@ struct Command;
 
 #[async_trait]
 impl Fault for Command {
-    async fn inject(
-        &self,
-        world: &Arc<World>,
-        injection: &Injection,
-    ) -> Result<Box<dyn FaultGuard>, FaultError> {
+    async fn inject(&self, world: &Arc<World>, injection: &Injection) -> Injected {
         let args = settings::words(&injection.with, "args");
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
         let mut proofs = Vec::new();

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::{
-    Fault, FaultError, FaultGuard, FaultKind, Healed, Hits, Injection, Proof, SettingKind,
-    SettingSpec, World, nodes, settings,
+    Fault, FaultError, FaultGuard, FaultKind, Healed, Hits, Injected, Injection, Proof,
+    SettingKind, SettingSpec, World, nodes, settings,
 };
 
 pub(super) const KIND: FaultKind = FaultKind {
@@ -36,11 +36,7 @@ struct ConfigSet;
 
 #[async_trait]
 impl Fault for ConfigSet {
-    async fn inject(
-        &self,
-        world: &Arc<World>,
-        injection: &Injection,
-    ) -> Result<Box<dyn FaultGuard>, FaultError> {
+    async fn inject(&self, world: &Arc<World>, injection: &Injection) -> Injected {
         let key = settings::text(&injection.with, "key").unwrap_or_default();
         let value = settings::text(&injection.with, "value").unwrap_or_default();
         let mut changed = Changed::new(world);

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 
 use super::world::unwritable;
 use super::{
-    Fault, FaultError, FaultGuard, FaultKind, Healed, Hits, Injection, Proof, SettingKind,
+    Fault, FaultGuard, FaultKind, Healed, Hits, Injected, Injection, Proof, SettingKind,
     SettingSpec, Target, World, settings,
 };
 
@@ -32,11 +32,7 @@ impl Fault for Disk {
         true
     }
 
-    async fn inject(
-        &self,
-        world: &Arc<World>,
-        injection: &Injection,
-    ) -> Result<Box<dyn FaultGuard>, FaultError> {
+    async fn inject(&self, world: &Arc<World>, injection: &Injection) -> Injected {
         let delay = settings::time(&injection.with, "fsync").unwrap_or_default();
         // From here on the guard sets right what an error leaves half done.
         let mut guard = Slow {
@@ -91,10 +87,7 @@ impl FaultGuard for Slow {
 
     async fn heal(self: Box<Self>) -> Healed {
         let failed = self.undo();
-        Healed {
-            proof: self.proof(),
-            failed: (!failed.is_empty()).then(|| failed.join("; ")),
-        }
+        Healed::with(self.proof(), &failed)
     }
 }
 

@@ -12,8 +12,8 @@ pub(super) const KIND: FaultKind = FaultKind {
     hits: Hits::LINK,
     settings: SETTINGS,
     colour: "#8e44ad",
-    ..FaultKind::of(&OnLinks(|injection| {
-        let (pattern, nth, count) = chosen(injection);
+    ..FaultKind::of(&OnLinks(|with| {
+        let (pattern, nth, count) = chosen(with);
         LinkFault::Drop {
             pattern,
             nth,

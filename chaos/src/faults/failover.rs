@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use cluster_config::{Role, Topology, TopologyKind};
 
 use super::{
-    Done, Fault, FaultError, FaultGuard, FaultKind, Hits, Injection, Proof, World, nodes, promote,
+    Done, Fault, FaultError, FaultKind, Hits, Injected, Injection, Proof, World, nodes, promote,
 };
 use crate::scenario::{On, Settings};
 
@@ -40,11 +40,7 @@ impl Fault for Failover {
         }
     }
 
-    async fn inject(
-        &self,
-        world: &Arc<World>,
-        injection: &Injection,
-    ) -> Result<Box<dyn FaultGuard>, FaultError> {
+    async fn inject(&self, world: &Arc<World>, injection: &Injection) -> Injected {
         let mut proofs = Vec::new();
         for name in nodes(injection) {
             order(world, name).await?;

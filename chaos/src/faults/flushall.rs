@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::{Done, Fault, FaultError, FaultGuard, FaultKind, Hits, Injection, Proof, World, nodes};
+use super::{Done, Fault, FaultKind, Hits, Injected, Injection, Proof, World, nodes};
 
 pub(super) const KIND: FaultKind = FaultKind {
     name: "flushall",
@@ -20,11 +20,7 @@ struct Flushall;
 
 #[async_trait]
 impl Fault for Flushall {
-    async fn inject(
-        &self,
-        world: &Arc<World>,
-        injection: &Injection,
-    ) -> Result<Box<dyn FaultGuard>, FaultError> {
+    async fn inject(&self, world: &Arc<World>, injection: &Injection) -> Injected {
         let mut proofs = Vec::new();
         for name in nodes(injection) {
             let before = world.command(name, &["DBSIZE"]).await?;

@@ -24,8 +24,8 @@ pub(super) const BANDWIDTH: FaultKind = FaultKind {
         required: true,
     }],
     colour: "#ca6f1e",
-    ..FaultKind::of(&OnLinks(|injection| LinkFault::Bandwidth {
-        bytes_per_s: settings::rate(&injection.with, "rate").unwrap_or(1),
+    ..FaultKind::of(&OnLinks(|with| LinkFault::Bandwidth {
+        bytes_per_s: settings::rate(with, "rate").unwrap_or(1),
     }))
 };
 
@@ -56,8 +56,8 @@ pub(super) const CLOSE_AFTER: FaultKind = FaultKind {
         required: true,
     }],
     colour: "#b9770e",
-    ..FaultKind::of(&OnLinks(|injection| LinkFault::CloseAfter {
-        bytes: u64::from(settings::count(&injection.with, "bytes").unwrap_or(0)),
+    ..FaultKind::of(&OnLinks(|with| LinkFault::CloseAfter {
+        bytes: u64::from(settings::count(with, "bytes").unwrap_or(0)),
     }))
 };
 
@@ -80,9 +80,9 @@ pub(super) const SLICED: FaultKind = FaultKind {
         },
     ],
     colour: "#af601a",
-    ..FaultKind::of(&OnLinks(|injection| LinkFault::Slice {
-        size: settings::count(&injection.with, "size").unwrap_or(SLICE) as usize,
-        delay: settings::time(&injection.with, "delay").unwrap_or(SLICE_DELAY),
+    ..FaultKind::of(&OnLinks(|with| LinkFault::Slice {
+        size: settings::count(with, "size").unwrap_or(SLICE) as usize,
+        delay: settings::time(with, "delay").unwrap_or(SLICE_DELAY),
     }))
 };
 
@@ -97,7 +97,7 @@ pub(super) const CORRUPT: FaultKind = FaultKind {
         required: true,
     }],
     colour: "#6e2c00",
-    ..FaultKind::of(&OnLinks(|injection| LinkFault::Corrupt {
-        rate: settings::share(&injection.with, "rate").unwrap_or(0.0),
+    ..FaultKind::of(&OnLinks(|with| LinkFault::Corrupt {
+        rate: settings::share(with, "rate").unwrap_or(0.0),
     }))
 };

@@ -12,8 +12,8 @@ pub(super) const KIND: FaultKind = FaultKind {
     hits: Hits::LINK,
     settings: SETTINGS,
     colour: "#5b2c6f",
-    ..FaultKind::of(&OnLinks(|injection| {
-        let (pattern, nth, count) = chosen(injection);
+    ..FaultKind::of(&OnLinks(|with| {
+        let (pattern, nth, count) = chosen(with);
         LinkFault::Hold {
             pattern,
             nth,

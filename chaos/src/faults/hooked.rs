@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use cluster_config::Node;
 use tokio::process::Command;
 
-use super::{Fault, FaultError, FaultGuard, Healed, Injection, Proof, Shows, World, nodes};
+use super::{Fault, FaultGuard, Healed, Injected, Injection, Proof, Shows, World, nodes};
 use crate::hooks::Hook;
 
 /// So long a command may take.
@@ -29,11 +29,7 @@ pub(crate) struct Hooked {
 
 #[async_trait]
 impl Fault for Hooked {
-    async fn inject(
-        &self,
-        world: &Arc<World>,
-        injection: &Injection,
-    ) -> Result<Box<dyn FaultGuard>, FaultError> {
+    async fn inject(&self, world: &Arc<World>, injection: &Injection) -> Injected {
         let mut guard = ByCommand {
             world: world.clone(),
             heal: self.heal.clone(),
@@ -164,10 +160,7 @@ impl FaultGuard for ByCommand {
                 tokio::time::sleep(LOOK).await;
             }
         }
-        Healed {
-            proof,
-            failed: (!failed.is_empty()).then(|| failed.join("; ")),
-        }
+        Healed::with(proof, &failed)
     }
 }
 

@@ -9,7 +9,8 @@ use cluster_config::Data;
 use tokio::net::TcpStream;
 
 use super::{
-    Fault, FaultError, FaultGuard, FaultKind, Healed, Hits, Injection, Proof, Shows, Target, World,
+    Fault, FaultError, FaultGuard, FaultKind, Healed, Hits, Injected, Injection, Proof, Shows,
+    Target, World,
 };
 
 pub(super) const KIND: FaultKind = FaultKind {
@@ -26,27 +27,10 @@ struct Kill;
 
 #[async_trait]
 impl Fault for Kill {
-    async fn inject(
-        &self,
-        world: &Arc<World>,
-        injection: &Injection,
-    ) -> Result<Box<dyn FaultGuard>, FaultError> {
-        let mut guard = Killed {
-            world: world.clone(),
-            dead: Vec::new(),
-            proofs: Vec::new(),
-        };
+    async fn inject(&self, world: &Arc<World>, injection: &Injection) -> Injected {
+        let mut guard = Killed::none(world);
         for target in &injection.targets {
-            match kill(world, target).await {
-                Ok(proof) => {
-                    guard.dead.push(target.clone());
-                    guard.proofs.push(proof);
-                }
-                // The others are to be killed all the same: what failed leaves the fault without proof.
-                Err(error) => guard
-                    .proofs
-                    .push(Proof::of(false, format!("{target}: {error}"))),
-            }
+            guard.add(target, kill(world, target).await);
         }
         Ok(Box::new(guard))
     }
@@ -91,10 +75,35 @@ async fn refuses(address: SocketAddr) -> bool {
     matches!(attempt.await, Ok(Err(error)) if error.kind() == std::io::ErrorKind::ConnectionRefused)
 }
 
-struct Killed {
+/// Processes that are gone until the heal.
+pub(super) struct Killed {
     world: Arc<World>,
     dead: Vec<Target>,
     proofs: Vec<Proof>,
+}
+
+impl Killed {
+    pub(super) fn none(world: &Arc<World>) -> Self {
+        Self {
+            world: world.clone(),
+            dead: Vec::new(),
+            proofs: Vec::new(),
+        }
+    }
+
+    /// What failed on one target leaves the fault without proof, and the others are killed all the same.
+    pub(super) fn add(&mut self, target: &Target, outcome: Result<Proof, FaultError>) {
+        match outcome {
+            Ok(proof) => {
+                self.dead.push(target.clone());
+                self.proofs.push(proof);
+            }
+            Err(error) => {
+                let why = format!("{target}: {error}");
+                self.proofs.push(Proof::of(false, why));
+            }
+        }
+    }
 }
 
 #[async_trait]
@@ -121,9 +130,6 @@ impl FaultGuard for Killed {
             .into_iter()
             .filter_map(|outcome| outcome.err().map(|error| error.to_string()))
             .collect();
-        Healed {
-            proof: self.proof(),
-            failed: (!failed.is_empty()).then(|| failed.join("; ")),
-        }
+        Healed::with(self.proof(), &failed)
     }
 }

@@ -8,8 +8,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::{
-    Fault, FaultError, FaultGuard, FaultKind, Healed, Hits, Injection, Proof, SettingKind,
-    SettingSpec, Target, World, settings,
+    Fault, FaultError, FaultGuard, FaultKind, Healed, Hits, Injected, Injection, Proof,
+    SettingKind, SettingSpec, Target, World, settings,
 };
 
 pub(super) const KIND: FaultKind = FaultKind {
@@ -30,11 +30,7 @@ struct LateWrites;
 
 #[async_trait]
 impl Fault for LateWrites {
-    async fn inject(
-        &self,
-        world: &Arc<World>,
-        injection: &Injection,
-    ) -> Result<Box<dyn FaultGuard>, FaultError> {
+    async fn inject(&self, world: &Arc<World>, injection: &Injection) -> Injected {
         let latency = settings::time(&injection.with, "latency").unwrap_or_default();
         let mut guard = Slow {
             world: world.clone(),

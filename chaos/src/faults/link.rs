@@ -8,8 +8,8 @@ use futures_util::future::join_all;
 
 use super::packets;
 use super::{
-    Fault, FaultError, FaultGuard, FaultKind, Healed, Hits, Injection, Proof, SettingKind,
-    SettingSpec, Target, World, settings,
+    Fault, FaultError, FaultGuard, FaultKind, Healed, Hits, Injected, Injection, Proof,
+    SettingKind, SettingSpec, Target, World, settings,
 };
 use crate::scenario::Settings;
 
@@ -32,9 +32,9 @@ pub(super) const DELAY: FaultKind = FaultKind {
         },
     ],
     colour: "#d68910",
-    ..FaultKind::of(&OnLinks(|injection| LinkFault::Delay {
-        latency: settings::time(&injection.with, "latency").unwrap_or_default(),
-        jitter: settings::time(&injection.with, "jitter").unwrap_or_default(),
+    ..FaultKind::of(&OnLinks(|with| LinkFault::Delay {
+        latency: settings::time(with, "latency").unwrap_or_default(),
+        jitter: settings::time(with, "jitter").unwrap_or_default(),
     }))
 };
 
@@ -57,7 +57,7 @@ pub(super) const PARTITION: FaultKind = FaultKind {
 };
 
 /// A fault that puts one fault of the proxies on every link it names.
-pub(super) struct OnLinks(pub(super) fn(&Injection) -> LinkFault);
+pub(super) struct OnLinks(pub(super) fn(&Settings) -> LinkFault);
 
 /// What is said of harmed links on which nothing was harmed: where messages are chosen, others may well have passed.
 fn untouched(fault: &LinkFault) -> String {
@@ -76,19 +76,10 @@ fn untouched(fault: &LinkFault) -> String {
 #[async_trait]
 impl Fault for OnLinks {
     fn on_links(&self, with: &Settings) -> Option<LinkFault> {
-        let injection = Injection {
-            targets: Vec::new(),
-            with: with.clone(),
-            lasts: None,
-        };
-        Some((self.0)(&injection))
+        Some((self.0)(with))
     }
 
-    async fn inject(
-        &self,
-        world: &Arc<World>,
-        injection: &Injection,
-    ) -> Result<Box<dyn FaultGuard>, FaultError> {
+    async fn inject(&self, world: &Arc<World>, injection: &Injection) -> Injected {
         let links: Vec<(Party, Party)> = injection
             .targets
             .iter()
@@ -102,7 +93,7 @@ impl Fault for OnLinks {
                 "it names no link between two parties".to_owned(),
             ));
         }
-        let fault = (self.0)(injection);
+        let fault = (self.0)(&injection.with);
         let guards = world.deployment.apply(&links, &fault).await?;
         Ok(Box::new(Linked {
             untouched: untouched(&fault),

@@ -26,8 +26,8 @@ pub(super) const KIND: FaultKind = FaultKind {
         },
     ],
     colour: "#a04000",
-    ..FaultKind::of(&OnLinks(|injection| LinkFault::Loss {
-        rate: settings::share(&injection.with, "rate").unwrap_or(0.0),
-        burst: settings::count(&injection.with, "burst").unwrap_or(1),
+    ..FaultKind::of(&OnLinks(|with| LinkFault::Loss {
+        rate: settings::share(with, "rate").unwrap_or(0.0),
+        burst: settings::count(with, "burst").unwrap_or(1),
     }))
 };

@@ -6,8 +6,8 @@ use async_trait::async_trait;
 
 use super::config_set::Changed;
 use super::{
-    Fault, FaultError, FaultGuard, FaultKind, Healed, Hits, Injection, Proof, SettingKind,
-    SettingSpec, World, command_figure, nodes, settings,
+    Fault, FaultError, FaultGuard, FaultKind, Healed, Hits, Injected, Injection, Proof,
+    SettingKind, SettingSpec, World, command_figure, nodes, settings,
 };
 
 pub(super) const KIND: FaultKind = FaultKind {
@@ -46,11 +46,7 @@ struct Maxmemory;
 
 #[async_trait]
 impl Fault for Maxmemory {
-    async fn inject(
-        &self,
-        world: &Arc<World>,
-        injection: &Injection,
-    ) -> Result<Box<dyn FaultGuard>, FaultError> {
+    async fn inject(&self, world: &Arc<World>, injection: &Injection) -> Injected {
         let limit = settings::text(&injection.with, "limit").unwrap_or_default();
         let mut guard = Limited {
             world: world.clone(),

@@ -2,7 +2,8 @@
 
 use cluster_config::Pattern;
 
-use super::{Injection, SettingKind, SettingSpec, settings};
+use super::{SettingKind, SettingSpec, settings};
+use crate::scenario::Settings;
 
 const MOST: u32 = 1_000_000_000;
 
@@ -28,8 +29,7 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
 ];
 
 /// Which messages, the first and how many.
-pub(super) fn chosen(injection: &Injection) -> (Pattern, u64, u64) {
-    let with = &injection.with;
+pub(super) fn chosen(with: &Settings) -> (Pattern, u64, u64) {
     let words = settings::text(with, "match").unwrap_or_default();
     let count = |name| u64::from(settings::count(with, name).unwrap_or(1));
     let Ok(pattern) = words.parse();

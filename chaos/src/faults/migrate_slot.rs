@@ -10,8 +10,8 @@ use async_trait::async_trait;
 use cluster_config::{Deployment, Topology, TopologyKind, slot_of};
 
 use super::{
-    Done, Fault, FaultError, FaultGuard, FaultKind, Hits, Injection, Proof, SettingKind,
-    SettingSpec, World, nodes, settings,
+    Done, Fault, FaultError, FaultKind, Hits, Injected, Injection, Proof, SettingKind, SettingSpec,
+    World, nodes, settings,
 };
 use crate::members;
 use crate::scenario::{On, Setting, Settings, Who};
@@ -81,11 +81,7 @@ impl Fault for MigrateSlot {
         }
     }
 
-    async fn inject(
-        &self,
-        world: &Arc<World>,
-        injection: &Injection,
-    ) -> Result<Box<dyn FaultGuard>, FaultError> {
+    async fn inject(&self, world: &Arc<World>, injection: &Injection) -> Injected {
         let count = settings::count(&injection.with, "slots").unwrap_or(1) as usize;
         let pause = settings::time(&injection.with, "pause").unwrap_or(PAUSE);
         let to = settings::text(&injection.with, "to");

@@ -1,4 +1,4 @@
-//! Turns a planned fault and its targets into harm that can be undone, with the proof that it bit.
+//! The faults: each can be injected and undone, and gives evidence that it took effect.
 //!
 //! One file per fault, one row per fault in [`FAULTS`]. A fault without proof makes the verdicts unknown, so each shows by
 //! its own means that it did what it says: a process is gone and its port refuses, `/proc` says stopped, bytes were held.
@@ -281,10 +281,10 @@ pub struct Injection {
     pub lasts: Option<std::time::Duration>,
 }
 
-/// Whether a fault can be shown to have bitten, and what shows it.
+/// Whether there is evidence that a fault took effect, and which.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Proof {
-    /// Whether it bit.
+    /// Whether it took effect.
     pub bit: bool,
     /// What shows it, or what is missing.
     pub words: String,
@@ -298,7 +298,7 @@ impl Proof {
         }
     }
 
-    /// One proof for several targets: all must have bitten.
+    /// One proof for several targets: it must have taken effect on all.
     fn all(parts: impl IntoIterator<Item = Proof>) -> Self {
         let parts: Vec<Proof> = parts.into_iter().collect();
         let words: Vec<&str> = parts.iter().map(|part| part.words.as_str()).collect();
@@ -320,7 +320,10 @@ impl From<cluster_config::ClusterError> for FaultError {
     }
 }
 
-/// A harm with its undo.
+/// The undo of a fault, or why it could not be injected.
+pub type Injected = Result<Box<dyn FaultGuard>, FaultError>;
+
+/// A fault with its undo.
 #[async_trait]
 pub trait Fault: Send + Sync {
     /// Whether a scenario may ask for it: what the forms of its settings cannot say, such as a topology without replicas.
@@ -331,7 +334,7 @@ pub trait Fault: Send + Sync {
         Ok(())
     }
 
-    /// What it does to each link that it names; `None` if it is about other things.
+    /// What each link that it names suffers; `None` if it is about other things.
     fn on_links(&self, _with: &Settings) -> Option<LinkFault> {
         None
     }
@@ -341,24 +344,20 @@ pub trait Fault: Send + Sync {
         false
     }
 
-    /// Does the harm to every target; on an error what was done is undone as far as possible.
+    /// Injects it on every target; on an error what was done is undone as far as possible.
     ///
     /// # Errors
     /// What could not be done, and to whom.
-    async fn inject(
-        &self,
-        world: &Arc<World>,
-        injection: &Injection,
-    ) -> Result<Box<dyn FaultGuard>, FaultError>;
+    async fn inject(&self, world: &Arc<World>, injection: &Injection) -> Injected;
 }
 
 /// The undo of an injected fault. Dropping it is the safety net: no process stays stopped, no link stays cut.
 #[async_trait]
 pub trait FaultGuard: Send {
-    /// What shows by now that it bit.
+    /// What shows by now that it took effect.
     fn proof(&self) -> Proof;
 
-    /// Undoes the harm, and says what shows that it bit. What could not be undone is in the words, and then it did not
+    /// Undoes the fault, and says what shows that it took effect. What could not be undone is in the words, and then it did not
     /// count as healed.
     async fn heal(self: Box<Self>) -> Healed;
 }
@@ -366,10 +365,20 @@ pub trait FaultGuard: Send {
 /// How a heal ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Healed {
-    /// The proof that the fault bit.
+    /// The proof that the fault took effect.
     pub proof: Proof,
     /// Why it could not be undone; `None`: it was.
     pub failed: Option<String>,
+}
+
+impl Healed {
+    /// With everything that could not be undone.
+    fn with(proof: Proof, failed: &[String]) -> Self {
+        Self {
+            proof,
+            failed: (!failed.is_empty()).then(|| failed.join("; ")),
+        }
+    }
 }
 
 /// The guard of a fault that is over when it is applied.

@@ -6,9 +6,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use cluster_config::{ContainerNetwork, ProvisionerKind, Topology, TopologyKind};
 
-use super::{
-    Fault, FaultError, FaultGuard, FaultKind, Healed, Hits, Injection, Proof, World, nodes,
-};
+use super::{Fault, FaultGuard, FaultKind, Healed, Hits, Injected, Injection, Proof, World, nodes};
 use crate::scenario::{On, Settings};
 
 /// The engine sets ports up again within a tenth of a second; a busy machine may need more.
@@ -47,11 +45,7 @@ impl Fault for NetworkDisconnect {
         }
     }
 
-    async fn inject(
-        &self,
-        world: &Arc<World>,
-        injection: &Injection,
-    ) -> Result<Box<dyn FaultGuard>, FaultError> {
+    async fn inject(&self, world: &Arc<World>, injection: &Injection) -> Injected {
         let mut guard = Unplugged {
             world: world.clone(),
             nodes: Vec::new(),
@@ -120,10 +114,7 @@ impl FaultGuard for Unplugged {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         }
-        Healed {
-            proof: self.proof(),
-            failed: (!failed.is_empty()).then(|| failed.join("; ")),
-        }
+        Healed::with(self.proof(), &failed)
     }
 }
 

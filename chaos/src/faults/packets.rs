@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use cluster_config::{LinkFault, PacketGuard, Party, isolation};
 
 use super::link::OnLinks;
-use super::{Fault, FaultError, FaultGuard, Healed, Injection, Proof, Target, World};
+use super::{Fault, FaultGuard, Healed, Injected, Injection, Proof, Target, World};
 use crate::scenario::Settings;
 
 /// Every link that the fault names is cut.
@@ -18,11 +18,7 @@ impl Fault for Cut {
         Some(LinkFault::Cut)
     }
 
-    async fn inject(
-        &self,
-        world: &Arc<World>,
-        injection: &Injection,
-    ) -> Result<Box<dyn FaultGuard>, FaultError> {
+    async fn inject(&self, world: &Arc<World>, injection: &Injection) -> Injected {
         let (servers, others): (Vec<Target>, Vec<Target>) =
             injection.targets.iter().cloned().partition(by_packets);
         let mut guard = CutLinks {
@@ -116,9 +112,6 @@ impl FaultGuard for CutLinks {
             held = Some(healed.proof);
             failed.extend(healed.failed);
         }
-        Healed {
-            proof: Self::either(dropped, held),
-            failed: (!failed.is_empty()).then(|| failed.join("; ")),
-        }
+        Healed::with(Self::either(dropped, held), &failed)
     }
 }

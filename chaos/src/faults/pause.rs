@@ -7,7 +7,8 @@ use async_trait::async_trait;
 use cluster_config::process_state;
 
 use super::{
-    Fault, FaultError, FaultGuard, FaultKind, Healed, Hits, Injection, Proof, Shows, Target, World,
+    Fault, FaultError, FaultGuard, FaultKind, Healed, Hits, Injected, Injection, Proof, Shows,
+    Target, World,
 };
 
 pub(super) const KIND: FaultKind = FaultKind {
@@ -23,11 +24,7 @@ struct Pause;
 
 #[async_trait]
 impl Fault for Pause {
-    async fn inject(
-        &self,
-        world: &Arc<World>,
-        injection: &Injection,
-    ) -> Result<Box<dyn FaultGuard>, FaultError> {
+    async fn inject(&self, world: &Arc<World>, injection: &Injection) -> Injected {
         let mut guard = Paused {
             world: world.clone(),
             stopped: Vec::new(),
@@ -108,10 +105,7 @@ impl FaultGuard for Paused {
 
     async fn heal(mut self: Box<Self>) -> Healed {
         let failed = self.resume();
-        Healed {
-            proof: self.proof(),
-            failed: (!failed.is_empty()).then(|| failed.join("; ")),
-        }
+        Healed::with(self.proof(), &failed)
     }
 }
 

@@ -3,12 +3,9 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use cluster_config::Data;
 
-use super::{
-    Fault, FaultError, FaultGuard, FaultKind, Healed, Hits, Injection, Proof, Shows, Target, World,
-    nodes,
-};
+use super::kill::Killed;
+use super::{Fault, FaultError, FaultKind, Hits, Injected, Injection, Proof, Shows, Target, World};
 
 pub(super) const KIND: FaultKind = FaultKind {
     name: "power-cut",
@@ -28,35 +25,21 @@ impl Fault for PowerCut {
         true
     }
 
-    async fn inject(
-        &self,
-        world: &Arc<World>,
-        injection: &Injection,
-    ) -> Result<Box<dyn FaultGuard>, FaultError> {
-        let mut guard = Dark {
-            world: world.clone(),
-            off: Vec::new(),
-            proofs: Vec::new(),
-        };
-        for name in nodes(injection) {
-            match cut(world, name).await {
-                Ok(proof) => {
-                    guard.off.push(name.to_owned());
-                    guard.proofs.push(proof);
-                }
-                // The others lose their power all the same: what failed leaves the fault without proof.
-                Err(error) => guard
-                    .proofs
-                    .push(Proof::of(false, format!("{name}: {error}"))),
-            }
+    async fn inject(&self, world: &Arc<World>, injection: &Injection) -> Injected {
+        let mut guard = Killed::none(world);
+        for target in &injection.targets {
+            guard.add(target, cut(world, target).await);
         }
         Ok(Box::new(guard))
     }
 }
 
-async fn cut(world: &World, name: &str) -> Result<Proof, FaultError> {
+async fn cut(world: &World, target: &Target) -> Result<Proof, FaultError> {
     let deployment = &world.deployment;
-    let page = world.page(&Target::Node(name.to_owned()))?;
+    let Target::Node(name) = target else {
+        return Err(FaultError("only a server has files to cut".to_owned()));
+    };
+    let page = world.page(target)?;
     let dir = deployment.data_dir(name)?;
     deployment.kill(name).await?;
     let lost = page
@@ -69,34 +52,4 @@ async fn cut(world: &World, name: &str) -> Result<Proof, FaultError> {
             lost.bytes, lost.files
         ),
     ))
-}
-
-struct Dark {
-    world: Arc<World>,
-    off: Vec<String>,
-    proofs: Vec<Proof>,
-}
-
-#[async_trait]
-impl FaultGuard for Dark {
-    fn proof(&self) -> Proof {
-        Proof::all(self.proofs.clone())
-    }
-
-    async fn heal(self: Box<Self>) -> Healed {
-        let deployment = &self.world.deployment;
-        let back = self
-            .off
-            .iter()
-            .map(|name| deployment.start(name, Data::Keep));
-        let failed: Vec<String> = futures_util::future::join_all(back)
-            .await
-            .into_iter()
-            .filter_map(|outcome| outcome.err().map(|error| error.to_string()))
-            .collect();
-        Healed {
-            proof: self.proof(),
-            failed: (!failed.is_empty()).then(|| failed.join("; ")),
-        }
-    }
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use cluster_config::{Deployment, Node, Role, Topology, TopologyKind};
 
-use super::{Done, Fault, FaultError, FaultGuard, FaultKind, Hits, Injection, Proof, World, nodes};
+use super::{Done, Fault, FaultError, FaultKind, Hits, Injected, Injection, Proof, World, nodes};
 use crate::members;
 use crate::scenario::{On, Settings};
 
@@ -49,11 +49,7 @@ impl Fault for Promote {
         }
     }
 
-    async fn inject(
-        &self,
-        world: &Arc<World>,
-        injection: &Injection,
-    ) -> Result<Box<dyn FaultGuard>, FaultError> {
+    async fn inject(&self, world: &Arc<World>, injection: &Injection) -> Injected {
         let mut proofs = Vec::new();
         for name in nodes(injection) {
             let deployment = &world.deployment;

@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use cluster_config::Data;
 
 use super::{
-    Done, Fault, FaultError, FaultGuard, FaultKind, Hits, Injection, Proof, SettingKind,
-    SettingSpec, Shows, World, nodes, settings,
+    Done, Fault, FaultError, FaultKind, Hits, Injected, Injection, Proof, SettingKind, SettingSpec,
+    Shows, World, nodes, settings,
 };
 
 pub(super) const KIND: FaultKind = FaultKind {
@@ -43,11 +43,7 @@ fn number(pid: Option<u32>) -> String {
 
 #[async_trait]
 impl Fault for Restart {
-    async fn inject(
-        &self,
-        world: &Arc<World>,
-        injection: &Injection,
-    ) -> Result<Box<dyn FaultGuard>, FaultError> {
+    async fn inject(&self, world: &Arc<World>, injection: &Injection) -> Injected {
         let data = match settings::text(&injection.with, "data") {
             Some("lose") => Data::Lose,
             _ => Data::Keep,

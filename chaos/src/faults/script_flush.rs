@@ -5,8 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::{
-    Done, Fault, FaultError, FaultGuard, FaultKind, Hits, Injection, Proof, World, command_figure,
-    nodes,
+    Done, Fault, FaultKind, Hits, Injected, Injection, Proof, World, command_figure, nodes,
 };
 
 pub(super) const KIND: FaultKind = FaultKind {
@@ -23,11 +22,7 @@ struct ScriptFlush;
 
 #[async_trait]
 impl Fault for ScriptFlush {
-    async fn inject(
-        &self,
-        world: &Arc<World>,
-        injection: &Injection,
-    ) -> Result<Box<dyn FaultGuard>, FaultError> {
+    async fn inject(&self, world: &Arc<World>, injection: &Injection) -> Injected {
         let mut proofs = Vec::new();
         for name in nodes(injection) {
             let before = command_figure(world, name, "memory", "number_of_cached_scripts").await?;

@@ -5,9 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use cluster_config::{Topology, TopologyKind};
 
-use super::{
-    Done, Fault, FaultError, FaultGuard, FaultKind, Hits, Injection, Proof, World, nodes, promote,
-};
+use super::{Done, Fault, FaultKind, Hits, Injected, Injection, Proof, World, nodes, promote};
 use crate::members;
 use crate::scenario::{On, Settings};
 
@@ -39,11 +37,7 @@ impl Fault for Takeover {
         }
     }
 
-    async fn inject(
-        &self,
-        world: &Arc<World>,
-        injection: &Injection,
-    ) -> Result<Box<dyn FaultGuard>, FaultError> {
+    async fn inject(&self, world: &Arc<World>, injection: &Injection) -> Injected {
         let mut proofs = Vec::new();
         for name in nodes(injection) {
             let successor = promote::successor(world, name).await?;

@@ -1,4 +1,4 @@
-//! Turns a judged history into the proof of each violated verdict: a picture, and the shortest history that still convicts.
+//! The proof of each violated verdict: a picture, and the shortest history that still convicts.
 
 mod picture;
 pub(crate) mod slice;

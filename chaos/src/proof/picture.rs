@@ -1,4 +1,4 @@
-//! Turns an anomaly of a judged history into the holds, operations and faults around it, to be drawn.
+//! The holds, operations and faults around an anomaly, to be drawn.
 
 use results::timeline::{FaultBar, HoldBar, OperationBar, Span, TimelineData};
 use results::verdict::Anomaly;

@@ -1,4 +1,4 @@
-//! Turns a history and one of its anomalies into the shortest slice that still shows the same anomaly.
+//! Searches for the shortest slice of a history that still shows an anomaly.
 //!
 //! As a specification:
 //!

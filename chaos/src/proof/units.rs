@@ -1,4 +1,4 @@
-//! Turns the lines of a history into units that can be left out one by one without breaking its form.
+//! The units of a history that can be left out one by one without breaking its form.
 //!
 //! A call goes with its end, and the inject of a fault with its heal; any other event is a unit of its own. What is known of a
 //! unit is what decides where a search begins: its grants, its locks, and the time that it spans.

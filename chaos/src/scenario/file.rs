@@ -19,17 +19,16 @@ use crate::hooks::Hooks;
 
 /// A scenario of locklab: servers, a lock, a load, faults, and what must come out.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
-#[schemars(rename = "Scenario", transform = without_defaults)]
+#[schemars(rename = "Scenario", transform = without_defaults, extend("required" = ["name", "topology"]))]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct File {
     /// Its name.
-    #[schemars(required)]
     pub(super) name: String,
     /// A sentence for people.
     pub(super) about: String,
     /// Where the expectation comes from.
     pub(super) claim: String,
-    #[schemars(required, with = "cluster_config::TopologyTable")]
+    #[schemars(with = "cluster_config::TopologyTable")]
     #[serde(rename = "topology")]
     _topology: IgnoredAny,
     pub(super) lock: Lock,
@@ -148,7 +147,7 @@ impl Default for Load {
 
 /// A fault, when, for how long, and on whom.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
-#[schemars(rename = "Fault", transform = without_defaults)]
+#[schemars(rename = "Fault", transform = without_defaults, extend("required" = ["fault"]))]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct FaultTable {
     /// So long after the load began. Default 0s: before its first call.
@@ -161,7 +160,7 @@ pub(super) struct FaultTable {
     /// How long; absent: until the end.
     pub(super) r#for: Option<Length>,
     /// Its kind.
-    #[schemars(required, with = "FaultName")]
+    #[schemars(with = "FaultName")]
     pub(super) fault: Option<FaultName>,
     /// A role, a node, a client, a link `A -> B`, or groups `A | B`. Default for faults on nodes: master.
     pub(super) on: Option<String>,

@@ -1,4 +1,4 @@
-//! Turns `3rd EVALSHA reply to client 1` into the message on the wire at which a fault is due.
+//! The message on the wire at which a fault is due, such as `3rd EVALSHA reply to client 1`.
 
 use std::fmt;
 

@@ -167,8 +167,8 @@ fn lock(section: Section<'_>, lock: &mut Lock, topology: Option<&Topology>) {
     }
     let own = Some(lock.kind.as_str()).filter(|kind| !kind.is_empty());
     if let Some(problem) = kind.and_then(|kind| misplaced(&lock.subject, own, kind)) {
-        let given = ["subject", "kind"].into_iter();
-        let key = given.filter(|key| section.get(key).is_some()).next();
+        let mut keys = ["subject", "kind"].into_iter();
+        let key = keys.find(|key| section.get(key).is_some());
         section
             .problems
             .add(section.span(key.unwrap_or("kind")), problem);

@@ -1,4 +1,4 @@
-//! Turns an `on` expression (`master -> replicas`, `n1, n2 | n3, client 1`) into parties, and checks that they exist.
+//! Whom a fault is on: reads `on` (`master -> replicas`, `n1, n2 | n3, client 1`), and checks that they exist.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Turns a scenario's text into a run with real servers and clients that are processes, for the tests of this crate.
+//! Runs a scenario's text with real servers and clients that are processes, for the tests of this crate.
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 

@@ -1,4 +1,4 @@
-//! Turns scenarios into judged results: planned first, run side by side, each kept as soon as it is done.
+//! Runs scenarios side by side, planned first, and keeps each as soon as it is done.
 
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bench::exec::ExecSubject;
 use bench::subject::Subject;
-use chaos::builtin::{self, BUILTINS};
+use chaos::builtin::{self, BUILTINS, Builtin};
 use chaos::plan::Plan;
 use chaos::run::{RunError, RunOptions, ScenarioRun, run_scenario};
 use chaos::scenario::{Scenario, misplaced};
@@ -90,24 +90,28 @@ pub(crate) async fn run(
         ));
     }
     let seed = seed(common);
+    let sources = sources(&options)?;
     // What can be said without the servers is said before they are asked.
-    let unasked = match &options.target {
+    let mut servers = match &options.target {
         Some(url) => Some(Servers::unasked(url, options.yes_this_is_mine)?),
         None => None,
     };
-    if let Some(servers) = &unasked {
-        check_allowed(&options, servers)?;
-    }
-    if options.dry_run {
-        let planned = plans(&options, unasked.as_ref(), seed, terminal)?;
-        return dry_run(&planned, common, terminal);
+    if let Some(servers) = &servers {
+        check_allowed(&sources, servers, &options.allow)?;
     }
     let external = match &options.target {
-        Some(url) => Some(super::target::external(url, options.yes_this_is_mine).await?),
-        None => None,
+        Some(url) if !options.dry_run => {
+            Some(super::target::external(url, options.yes_this_is_mine).await?)
+        }
+        _ => None,
     };
-    let servers = external.as_ref().map(Servers::of);
-    let mut planned = plans(&options, servers.as_ref(), seed, terminal)?;
+    if let Some(external) = &external {
+        servers = Some(Servers::of(external));
+    }
+    let mut planned = plans(&options, sources, servers.as_ref(), seed, terminal)?;
+    if options.dry_run {
+        return dry_run(&planned, common, terminal);
+    }
     let cancel = Cancel::listen()?;
     let name = match planned.as_slice() {
         [one] => format!("chaos-{}", one.plan.name),
@@ -149,53 +153,90 @@ pub(crate) async fn run(
     Ok(code)
 }
 
-/// The files and built-in scenarios that were asked for, with their texts.
-fn sources(options: &Options) -> anyhow::Result<Vec<(String, String)>> {
-    if options.all {
-        let all = BUILTINS.iter();
-        return Ok(all
-            .map(|builtin| (builtin.path.to_owned(), builtin.text.to_owned()))
-            .collect());
+/// A scenario that was asked for, read once.
+struct Source {
+    file: String,
+    text: String,
+    /// Or everything that is wrong with it.
+    scenario: Result<Scenario, String>,
+}
+
+impl Source {
+    fn new(file: String, text: String) -> Self {
+        let scenario = Scenario::parse(&file, &text).map_err(|errors| errors.to_string());
+        Self {
+            file,
+            text,
+            scenario,
+        }
     }
-    options.scenarios.iter().map(|name| source(name)).collect()
+}
+
+/// The files and built-in scenarios that were asked for.
+fn sources(options: &Options) -> anyhow::Result<Vec<Source>> {
+    let builtin = |one: &Builtin| Source::new(one.path.to_owned(), one.text.to_owned());
+    if options.all {
+        return Ok(BUILTINS.iter().map(builtin).collect());
+    }
+    let named = options.scenarios.iter().map(|name| {
+        if Path::new(name).is_file() {
+            return match std::fs::read_to_string(name) {
+                Ok(text) => Ok(Source::new(name.clone(), text)),
+                Err(error) => Err(exit::input(format!("cannot read {name}: {error}"))),
+            };
+        }
+        builtin::find(name).map(builtin).ok_or_else(|| {
+            exit::input(format!(
+                "`{name}` is neither a file nor a built-in scenario{}; `locklab list scenarios` shows those",
+                results::nearest::nearest(name, BUILTINS.iter().map(|builtin| builtin.name))
+            ))
+        })
+    });
+    named.collect()
 }
 
 /// Faults on servers beyond this machine need their owner's word, whatever the servers are.
-fn check_allowed(options: &Options, servers: &Servers) -> anyhow::Result<()> {
-    let mut wrong = Vec::new();
-    for (file, text) in sources(options)? {
+fn check_allowed(sources: &[Source], servers: &Servers, allowed: &[String]) -> anyhow::Result<()> {
+    let wrong = sources.iter().filter_map(|source| {
         // What cannot be read is said with everything else that is wrong.
-        if let Ok(scenario) = Scenario::parse(&file, &text) {
-            wrong.extend(servers.not_allowed((&file, &text), &scenario, &options.allow));
-        }
-    }
+        let scenario = source.scenario.as_ref().ok()?;
+        servers.not_allowed((&source.file, &source.text), scenario, allowed)
+    });
+    let wrong: Vec<String> = wrong.collect();
     match wrong.is_empty() {
         true => Ok(()),
         false => Err(exit::usage(wrong.join("\n"))),
     }
 }
 
-/// Everything is read and planned before anything starts; all that is wrong is said together.
+/// Everything is planned before anything starts; all that is wrong is said together.
 fn plans(
     options: &Options,
+    sources: Vec<Source>,
     servers: Option<&Servers>,
     seed: u64,
     terminal: &Terminal,
 ) -> anyhow::Result<Vec<Planned>> {
+    let subject = options.subject.as_deref();
     let mut planned = Vec::new();
     let mut wrong = Vec::new();
-    for (file, text) in sources(options)? {
-        let parsed = Scenario::parse(&file, &text).map_err(|errors| errors.to_string());
-        let parsed = parsed.and_then(|scenario| match servers {
+    for Source {
+        file,
+        text,
+        scenario,
+    } in sources
+    {
+        let source = (file.as_str(), text.as_str());
+        let fitting = scenario.and_then(|scenario| match servers {
             None => Ok(scenario),
-            Some(servers) => on_target((&file, &text), scenario, servers, &options.allow),
+            Some(servers) => on_target(source, scenario, servers, &options.allow),
         });
-        let parsed = parsed.and_then(|scenario| match options.toxiproxy {
+        let fitting = fitting.and_then(|scenario| match options.toxiproxy {
             None => Ok(scenario),
-            Some(_) => super::target::over_toxiproxy((&file, &text), scenario),
+            Some(_) => super::target::over_toxiproxy(source, scenario),
         });
         // The suite goes on with what a lock can be tried on.
-        let misplaced = match (&parsed, &options.subject) {
+        let misplaced = match (&fitting, subject) {
             (Ok(scenario), Some(subject)) if options.all => {
                 misplaced(subject, None, scenario.topology.kind)
             }
@@ -205,7 +246,7 @@ fn plans(
             terminal.warn(&format!("left out: {file}: {why}"));
             continue;
         }
-        match parsed {
+        match fitting {
             // The suite goes on with what such a server can do.
             Err(why) if options.all && options.toxiproxy.is_some() => {
                 terminal.warn(&format!("left out: {why}"));
@@ -215,20 +256,16 @@ fn plans(
                     options.provisioner.apply(&mut scenario.topology);
                 }
                 for offset in 0..u64::from(options.repeat) {
-                    planned.push(planned_one(
-                        &scenario,
-                        options.subject.as_deref(),
-                        seed.wrapping_add(offset),
-                    )?);
+                    let seed = seed.wrapping_add(offset);
+                    planned.push(planned_one(&scenario, subject, seed)?);
                 }
             }
             Err(errors) => wrong.push(errors),
         }
     }
-    if wrong.is_empty() {
-        Ok(planned)
-    } else {
-        Err(exit::input(wrong.join("\n")))
+    match wrong.is_empty() {
+        true => Ok(planned),
+        false => Err(exit::input(wrong.join("\n"))),
     }
 }
 
@@ -243,23 +280,6 @@ fn toxiproxy(text: &str) -> Result<SocketAddr, String> {
         .ok_or_else(|| {
             format!("`{text}` is not on this machine: the links of its servers pass here only, so Toxiproxy must run here too")
         })
-}
-
-/// A file's text, or a built-in scenario's.
-fn source(name: &str) -> anyhow::Result<(String, String)> {
-    let path = Path::new(name);
-    if path.is_file() {
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| exit::input(format!("cannot read {name}: {error}")))?;
-        return Ok((name.to_owned(), text));
-    }
-    match builtin::find(name) {
-        Some(builtin) => Ok((builtin.path.to_owned(), builtin.text.to_owned())),
-        None => Err(exit::input(format!(
-            "`{name}` is neither a file nor a built-in scenario{}; `locklab list scenarios` shows those",
-            results::nearest::nearest(name, BUILTINS.iter().map(|builtin| builtin.name))
-        ))),
-    }
 }
 
 /// Plans one scenario for one seed, with another lock in its place if asked for.

@@ -1,4 +1,4 @@
-//! Turns a target URL into somebody else's servers, and scenarios into what may be done to those.
+//! Somebody else's servers by URL, and which scenarios may run on them.
 
 use std::io;
 use std::net::SocketAddr;
