@@ -1,4 +1,4 @@
-//! Turns bytes into a file that is there as a whole or not at all.
+//! Writes a file as a whole or not at all.
 
 use std::fs::{File, Permissions};
 use std::io::{self, Write};

@@ -238,12 +238,12 @@ figures! { OF_ROWS of BenchRow;
     SHARE_MIN: "share_min" "share_min", "least client" Number MORE, "What the client that got least got, over an even share: 1 is even",
         |row| passing(row)?.share_min;
     LOST_WAKEUPS: "lost_wakeups" "lost_wakeups", "lost wake-ups" Number LESS,
-        "Times that the lock was free for more than 100 ms although somebody waited", |row| passing(row)?.lost_wakeups;
+        "Times that the lock was free for more than 100 ms although a task waited", |row| passing(row)?.lost_wakeups;
     BYPASSES: "most_bypasses" "bypasses", "bypassed" Number LESS, "The most later callers that one call had to see pass",
         |row| passing(row)?.most_bypasses;
     INVERSIONS: "inversions" "inversions", "out of order" Share LESS, "Grants that passed over a call that was there before",
         |row| passing(row)?.inversions;
-    IDLE: "idle" "idle", "idle" Share LESS, "Share of the time in which the lock was free although somebody waited", |row| passing(row)?.idle;
+    IDLE: "idle" "idle", "idle" Share LESS, "Share of the time in which the lock was free although a task waited", |row| passing(row)?.idle;
     WASTED: "wasted_commands_per_grant" "wasted", "wasted" Number LESS,
         "Commands per grant beyond the one that takes and the one that gives back", |row| passing(row)?.wasted_commands_per_grant;
     LOST_RENEWALS: "lost" "lost_renewals", "lost" Number LESS, "Locks that the library said it had lost although nobody took them",

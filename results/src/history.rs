@@ -183,7 +183,7 @@ impl End {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Event {
-    /// The library told its caller that the lock is gone.
+    /// The library notified its caller that the lock is gone.
     Lost {
         /// The hold.
         grant: String,
@@ -194,7 +194,7 @@ pub enum Event {
             deserialize_with = "line::words"
         )]
         reason: Option<String>,
-        /// When it told, where that was before it could be written down: lines are in order of time. Never later than the line.
+        /// When it did, where that was before it could be written down: lines are in order of time. Never later than the line.
         #[serde(skip_serializing_if = "Option::is_none")]
         at_ns: Option<u64>,
     },

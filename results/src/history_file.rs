@@ -1,4 +1,4 @@
-//! Turns a history's file, plain or compressed, into a history, and a large plain one into a compressed one.
+//! Reads a history's file, plain or compressed, and compresses a large plain one.
 //!
 //! While a run goes on its history is plain: each line is with the operating system before the call that wrote it returns, which no
 //! compressor could promise. When it is over, a history above a size is compressed. Readers tell the two forms apart by their

@@ -1,4 +1,4 @@
-//! Turns entries from many threads into one `history.jsonl`, in order of time, each line written before its call returns.
+//! Writes one `history.jsonl` from many threads, in order of time, each line written before its call returns.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -128,7 +128,7 @@ impl HistoryWriter {
             })
     }
 
-    /// A panic in somebody's clock leaves the file as it was, so the lock is taken over.
+    /// A panic in a caller's clock leaves the file as it was, so the lock is taken over.
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,4 +1,4 @@
-//! Turns latencies and the moments at which they ended into a small histogram per interval of time.
+//! Latencies over time: a small histogram per interval.
 //!
 //! They are kept inside `run.json`, so that a report can draw latency over time: an interval is a second or longer, and there are never
 //! more than [`INTERVALS_MAX`], whatever the run's length. Values are rounded to one significant digit of an HdrHistogram, which is
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quantile_needs_somebody_beyond_it() {
+    fn a_quantile_needs_a_value_beyond_it() {
         let intervals = Intervals::of(1, [(0, 10, 98), (0, 20, 2)]).expect("samples");
         assert_eq!(intervals.quantile(0.5), [Some(10)]);
         assert_eq!(intervals.quantile(0.99), [Some(20)]);

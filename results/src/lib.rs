@@ -25,7 +25,7 @@
 //! - What is void, invalid or unknown is shown as such and never as a figure or a pass.
 //!
 //! # Not promised
-//! - That two runs of different machines can be compared: what differs is listed, and judged by nobody.
+//! - That two runs of different machines can be compared: what differs is listed, and not judged.
 //!
 //! # Map, in reading order
 //! [`run`] and [`verdict`] are the data, [`history`] the record that they rest on, [`overlap`] the sweep over its intervals,

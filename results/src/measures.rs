@@ -1,6 +1,6 @@
 //! What a benchmark row says beyond rate and latency: how it was loaded, how locks were passed on, what they cost, and how sure that is.
 //!
-//! Every part is absent where it does not apply or was not measured; none is ever a nought that stands for "not known".
+//! Every part is absent where it does not apply or was not measured; none is ever a zero that stands for "not known".
 
 use serde::{Deserialize, Serialize};
 
@@ -92,11 +92,11 @@ pub struct Passing {
     pub share_min: Option<f64>,
     /// Longest wait over median wait.
     pub longest_over_median: Option<f64>,
-    /// Share of the window in which the lock was free although somebody waited, 0 to 1; of permits, the mean over all of them.
+    /// Share of the window in which the lock was free although a task waited, 0 to 1; of permits, the mean over all of them.
     pub idle: f64,
     /// The longest of these times.
     pub longest_idle_ns: u64,
-    /// Times that the lock was free for more than 100 ms although somebody waited.
+    /// Times that the lock was free for more than 100 ms although a task waited.
     pub lost_wakeups: u64,
 }
 
@@ -162,7 +162,7 @@ pub struct Certainty {
     pub handoff_p50_ns: Option<Interval>,
 }
 
-/// The tail of waits, with those that gave up counted as longer than they lasted (Kaplan and Meier). `null`: beyond the longest wait.
+/// The tail of waits, with those that gave up right-censored (Kaplan and Meier). `null`: beyond the longest wait.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
 #[allow(missing_docs)]
 pub struct WaitTail {
@@ -195,7 +195,7 @@ pub struct Noise {
     pub dropped_rounds: u32,
 }
 
-/// What a row was reckoned from, so that somebody else can reckon again.
+/// What a row was calculated from, so that others can calculate it again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
 pub struct Raw {
     /// Per round: cycles per second.
@@ -236,7 +236,7 @@ pub struct Measures {
     /// From the death of a holder to the next grant.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recovery_ns: Option<Quantiles>,
-    /// From the end of the dead holder's lease, as its client reckoned it, to the next grant.
+    /// From the end of the dead holder's lease, as its client calculated it, to the next grant.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recovery_late_ns: Option<Quantiles>,
     /// Connecting a client.
@@ -273,7 +273,7 @@ pub struct Measures {
     pub littles_law: Option<LittlesLaw>,
     /// What else went on.
     pub noise: Noise,
-    /// What it was reckoned from.
+    /// What it was calculated from.
     pub raw: Raw,
 }
 

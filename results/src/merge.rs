@@ -1,4 +1,4 @@
-//! Turns several runs into one that holds all of their parts, for `merge` and for a report over many.
+//! Joins several runs into one that holds all of their parts, for `merge` and for a report over many.
 
 use std::collections::BTreeSet;
 
@@ -164,11 +164,7 @@ fn origins(runs: &[Run]) -> Vec<String> {
     if distinct.len() == runs.len() {
         return hosts.into_iter().map(str::to_owned).collect();
     }
-    let last = |run: &Run| {
-        let name = run.run.trim_end_matches('/');
-        name.rsplit('/').next().unwrap_or(name).to_owned()
-    };
-    runs.iter().map(last).collect()
+    runs.iter().map(|run| run.name().to_owned()).collect()
 }
 
 /// What says where it is from only by its place gets the run's name.

@@ -1,4 +1,4 @@
-//! Turns a history into how many grants there were in each part of it, how long they took, and who got them.
+//! Grants over the time of a history: how many in each part, how long they took, and which owners got them.
 //!
 //! The record is kept inside `run.json`, so that a report can be drawn without the history; it is therefore short.
 
@@ -35,7 +35,7 @@ pub struct OverTime {
 
 impl OverTime {
     /// Counts the acquires of a history that were answered ok, by the time of the answer; `None` if there was none. Owners that asked and
-    /// got nothing are among the owners, with nought.
+    /// got nothing are among the owners, with 0.
     pub fn of(history: &History) -> Option<Self> {
         let end_ns = history.lines.last()?.t_ns;
         let part_ns = (end_ns / PARTS + 1).max(SHORTEST_PART_NS);
@@ -95,7 +95,7 @@ impl OverTime {
 }
 
 /// Of clients with so many grants and so many that asked for them, the least grants per asker over the mean of all: 1 is even, 0 is a client
-/// that got nothing. `None` with fewer than two clients, and where nobody got anything.
+/// that got nothing. `None` with fewer than two clients, and where none got anything.
 pub fn share_min(clients: &[(u64, u32)]) -> Option<f64> {
     let (grants, askers) = clients.iter().fold((0, 0), |(grants, askers), client| {
         (grants + client.0, askers + client.1)

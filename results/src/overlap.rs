@@ -1,4 +1,4 @@
-//! Turns hold intervals into the overlaps among them: exact, by sorting and sweeping, in O(n log n).
+//! Finds overlaps among hold intervals: exact, by sorting and sweeping, in O(n log n).
 //!
 //! As a specification, for one lock:
 //!
@@ -145,7 +145,7 @@ fn join(holds: &mut Vec<Hold>) {
     holds.truncate(kept);
 }
 
-/// Something for each owner and mode. The numbers are small and nobody's secret, so a multiplication is hash enough.
+/// Something for each owner and mode. The numbers are small and no secret, so a multiplication is hash enough.
 type OfOwners<T> = HashMap<u64, T, BuildHasherDefault<Multiplied>>;
 
 #[derive(Default)]

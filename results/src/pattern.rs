@@ -1,4 +1,4 @@
-//! Turns a pattern with stars and a name into whether they match, for filters.
+//! Patterns with stars, for filters.
 
 /// Whether `text` is `pattern`, in which `*` stands for any number of any characters.
 pub fn matches(pattern: &str, text: &str) -> bool {

@@ -1,4 +1,4 @@
-//! Turns the gravest anomaly of a verdict into what a hostile reader is shown: a picture of it, and the few lines that prove it.
+//! What a hostile reader is shown of the gravest anomaly: a picture of it, and the few lines that prove it.
 
 use serde::{Deserialize, Serialize};
 
@@ -49,7 +49,7 @@ impl Proof {
                 units::count(self.of_lines)
             ));
             for line in self.slice.iter().take(MOST) {
-                out.push_str(&format!("  {}\n", told(line)));
+                out.push_str(&format!("  {}\n", in_words(line)));
             }
             more(&mut out, self.slice.len(), "lines");
         }
@@ -150,7 +150,8 @@ impl<'a> Lane<'a> {
 
     fn column(&self, t_ns: u64) -> usize {
         let length_ns = self.data.to_ns.saturating_sub(self.data.from_ns).max(1);
-        let at_ns = t_ns.clamp(self.data.from_ns, self.data.to_ns) - self.data.from_ns;
+        // A damaged run may say that the window ends before it begins.
+        let at_ns = t_ns.saturating_sub(self.data.from_ns).min(length_ns);
         let column = u128::from(at_ns) * (WIDTH as u128 - 1) / u128::from(length_ns);
         usize::try_from(column).unwrap_or(WIDTH - 1)
     }
@@ -178,7 +179,7 @@ impl<'a> Lane<'a> {
 }
 
 /// A line of a history in words; one that cannot be read, as it is.
-fn told(line: &str) -> String {
+fn in_words(line: &str) -> String {
     let Ok(Line { t_ns, entry }) = Line::parse(line) else {
         return line.to_owned();
     };
@@ -203,7 +204,7 @@ fn told(line: &str) -> String {
         },
         Entry::End { id, end } => format!("answered {}  [{id}]", end.words()),
         Entry::Event(event) => match event {
-            Event::Lost { grant, .. } => format!("{grant} is told that it is lost"),
+            Event::Lost { grant, .. } => format!("{grant} is notified that it is lost"),
             Event::Write {
                 grant,
                 token,
@@ -311,5 +312,19 @@ mod tests {
             "{text}"
         );
         assert!(rows.iter().all(|row| row.chars().count() <= 130), "{text}");
+    }
+
+    #[test]
+    fn a_window_that_ends_before_it_begins_is_no_panic() {
+        let proof = Proof {
+            timeline: TimelineData {
+                from_ns: 2,
+                to_ns: 1,
+                holds: vec![hold("c1", 0, 3)],
+                ..TimelineData::default()
+            },
+            ..Proof::default()
+        };
+        assert!(proof.text().contains("c1/t0"), "{}", proof.text());
     }
 }

@@ -11,13 +11,13 @@ use crate::compare::Difference;
 use crate::measures::{Measures, Sweep};
 use crate::over_time::OverTime;
 use crate::timeline::TimelineData;
-use crate::verdict::{State, Verdicts};
+use crate::verdict::{State, Verdict, Verdicts};
 
 /// The version of the form of `run.json` that this build writes.
 pub const SCHEMA: u32 = 1;
 
 /// Everything kept of one execution.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
 pub struct Run {
     /// The form's version, [`SCHEMA`].
     pub schema: u32,
@@ -53,7 +53,7 @@ pub struct Run {
     pub differences: Vec<Difference>,
 }
 
-/// How and where a run was made. All of it is taken by the caller: this crate has no clock and asks nobody.
+/// How and where a run was made. All of it is taken by the caller: this crate has no clock and asks no server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
 pub struct Meta {
     /// Start in RFC 3339, UTC.
@@ -288,7 +288,7 @@ pub struct ScenarioResult {
     /// The holds around the worst anomaly, for the picture; `None` where nothing is to be shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeline: Option<TimelineData>,
-    /// Grants over time and by owner; `None` where nobody was granted anything, or no history was judged.
+    /// Grants over time and by owner; `None` where nothing was granted, or no history was judged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub over_time: Option<OverTime>,
     /// The machine or run that it is from, where several were put together; else empty.
@@ -296,7 +296,7 @@ pub struct ScenarioResult {
     pub origin: String,
 }
 
-/// A fault, its targets, when it was injected and healed, and the proof that it bit.
+/// A fault, its targets, when it was injected and healed, and the evidence that it took effect.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
 pub struct FaultSpan {
     /// Its name, as in the registry.
@@ -307,23 +307,23 @@ pub struct FaultSpan {
     pub injected_ns: u64,
     /// When it was healed; `null`: not in this run.
     pub healed_ns: Option<u64>,
-    /// Whether it can be shown to have bitten.
+    /// Whether there is evidence that it took effect.
     pub bit: bool,
     /// What shows it.
     pub proof: String,
-    /// From its injection to the first grant after it; `None`: nobody was granted anything after it.
+    /// From its injection to the first grant after it; `None`: there was no grant after it.
     #[serde(default)]
     pub first_grant_after_ns: Option<u64>,
-    /// How the lock came through it; `None` where no history was judged.
+    /// Recovery from it; `None` where no history was judged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovery: Option<FaultRecovery>,
 }
 
-/// How a lock came through one fault. The window begins with the injection and ends with the heal, or with the first grant after
+/// Recovery from one fault. The window begins with the injection and ends with the heal, or with the first grant after
 /// the injection if that is later or nothing was healed.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
 pub struct FaultRecovery {
-    /// From the last grant before the injection to the injection; `None`: nobody had been granted anything.
+    /// From the last grant before the injection to the injection; `None`: there was no grant before it.
     pub last_grant_before_ns: Option<u64>,
     /// The window's length.
     pub window_ns: u64,
@@ -333,7 +333,7 @@ pub struct FaultRecovery {
     pub error_share: Option<f64>,
     /// The share of them without an answer a second after the wait that was asked for, 0.0 to 1.0; `None` of none.
     pub hang_share: Option<f64>,
-    /// From the injection until the first of those who held then was told that it does not hold any more; `None`: nobody was told.
+    /// From the injection until the first holder of that moment was notified that it lost the lock; `None`: none was notified.
     pub holder_knew_ns: Option<u64>,
     /// Acquires under way in the first second after the heal (after the injection, where nothing was healed).
     pub herd: u64,
@@ -357,15 +357,14 @@ impl Run {
             run: run.into(),
             command: command.into(),
             meta,
-            rows: Vec::new(),
-            comparisons: Vec::new(),
-            sweeps: Vec::new(),
-            scenarios: Vec::new(),
-            as_expected: None,
-            partial: false,
-            warnings: Vec::new(),
-            differences: Vec::new(),
+            ..Self::default()
         }
+    }
+
+    /// The last part of its directory.
+    pub(crate) fn name(&self) -> &str {
+        let path = self.run.trim_end_matches('/');
+        path.rsplit('/').next().unwrap_or(path)
     }
 
     /// The overall outcome: `not-as-expected` if any part is, else `unknown` if any part is or the run is partial, else
@@ -430,17 +429,23 @@ impl std::fmt::Display for Outcome {
     }
 }
 
+impl Environment {
+    /// Each server binary with its version.
+    pub(crate) fn server_versions(&self) -> String {
+        let servers = self.servers.iter();
+        let servers = servers.map(|(name, server)| format!("{name} {}", server.version));
+        servers.collect::<Vec<_>>().join(", ")
+    }
+}
+
 impl BenchRow {
     /// Where it was measured: topology, workload, tasks, and the machine where several were put together.
     pub fn place(&self) -> String {
-        let mut place = format!(
+        let place = format!(
             "{} · {} · {} tasks",
             self.topology, self.workload, self.tasks
         );
-        if !self.origin.is_empty() {
-            place = format!("{place} · {}", self.origin);
-        }
-        place
+        with_origin(place, &self.origin)
     }
 
     /// The same behind its subject, for a sentence.
@@ -457,14 +462,62 @@ impl BenchRow {
     }
 }
 
+impl FaultSpan {
+    /// Its name and its targets.
+    pub fn label(&self) -> String {
+        format!("{} {}", self.fault, self.targets.join(" + "))
+    }
+}
+
+/// Behind a place the machine that it is from, where several runs were put together.
+pub(crate) fn with_origin(place: String, origin: &str) -> String {
+    if origin.is_empty() {
+        place
+    } else {
+        format!("{place} · {origin}")
+    }
+}
+
 impl ScenarioResult {
+    /// The faults that left no evidence of an effect, each in a sentence.
+    pub(crate) fn without_effect(&self) -> impl Iterator<Item = String> {
+        let faults = self.faults.iter().filter(|fault| !fault.bit);
+        faults.map(|fault| {
+            format!(
+                "no evidence that the fault {} on {} took effect",
+                fault.fault,
+                fault.targets.join(" + ")
+            )
+        })
+    }
+
+    /// Why the verdicts came out as they did. What holds for every verdict is said once.
+    pub(crate) fn reasons(&self) -> Vec<String> {
+        let incomplete = self.incomplete.iter();
+        let mut reasons: Vec<String> = incomplete.map(|why| format!("incomplete: {why}")).collect();
+        for (class, verdict) in self.verdicts.iter() {
+            let why = self.own_reasons(verdict);
+            reasons.extend(why.map(|why| format!("{class}: {why}")));
+        }
+        reasons
+    }
+
+    /// What a verdict alone says: its reasons, and its first anomaly.
+    pub(crate) fn own_reasons<'a>(
+        &'a self,
+        verdict: &'a Verdict,
+    ) -> impl Iterator<Item = &'a String> {
+        let own = |why: &&String| !self.incomplete.contains(why);
+        let anomaly = verdict.anomalies.first().map(|anomaly| &anomaly.proof);
+        verdict.why.iter().filter(own).chain(anomaly)
+    }
+
     /// Where it ran and with what: topology, subject, and the machine where several were put together.
     pub fn place(&self) -> String {
-        let mut place = format!("{} · {}", self.topology, self.subject);
-        if !self.origin.is_empty() {
-            place = format!("{place} · {}", self.origin);
-        }
-        place
+        with_origin(
+            format!("{} · {}", self.topology, self.subject),
+            &self.origin,
+        )
     }
 
     /// What came out, from `exit_code` and `as_expected`. A scenario that expects nothing has the outcome `None`, unless it
@@ -504,7 +557,7 @@ mod tests {
     }
 
     #[test]
-    fn one_is_worse_than_two_and_two_is_worse_than_nought() {
+    fn one_is_worse_than_two_and_two_is_worse_than_zero() {
         let mut run = Run::new("runs/x", "chaos", Meta::default());
         assert_eq!(run.outcome(), Outcome::None);
         run.scenarios = vec![scenario(0)];

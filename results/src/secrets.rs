@@ -1,4 +1,4 @@
-//! Turns a command line into one that can be kept: passwords inside URLs become `***`.
+//! Takes passwords out of a command line, so that it can be kept: inside URLs they become `***`.
 
 /// `argument` with the password of every URL in it replaced by `***`; the user's name stays, where there is one.
 ///

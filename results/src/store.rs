@@ -1,7 +1,7 @@
 //! Keeps a run in a directory under `runs/`, and reads it back.
 //!
 //! What is written is whole or absent: `run.json` is replaced in one step after every benchmark and scenario, so that a crash
-//! leaves everything measured until then. What is read may come from anybody: a damaged file is an error that names the file,
+//! leaves everything measured until then. What is read may come from anywhere: a damaged file is an error that names the file,
 //! the place and the field, never a panic.
 
 use std::cmp::Reverse;
@@ -15,7 +15,6 @@ use serde::Deserialize;
 
 use crate::atomic;
 pub use crate::atomic::write as write_whole;
-use crate::history_writer::HistoryWriter;
 use crate::nearest;
 use crate::run::{BenchRow, Meta, Outcome, Run, SCHEMA, ScenarioResult};
 
@@ -409,12 +408,6 @@ impl RunDir {
     /// Creates a directory inside the run's, for a scenario or for logs. A name that is taken gets `-2`, `-3` … appended.
     pub fn create_dir(&self, name: &str) -> Result<RunDir, StoreError> {
         RunStore::new(&self.path).create("", "", name)
-    }
-
-    /// Begins `history.jsonl` in this directory; a file that is there already is an error.
-    pub fn begin_history(&self) -> Result<HistoryWriter, StoreError> {
-        let path = self.path.join(HISTORY_FILE);
-        HistoryWriter::create(&path).map_err(StoreError::io("create", &path))
     }
 }
 

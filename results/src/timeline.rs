@@ -1,4 +1,4 @@
-//! Turns holds, overlaps and faults around one anomaly into the small record from which its picture is drawn.
+//! The small record around one anomaly from which its picture is drawn: holds, overlaps and faults.
 //!
 //! The record is kept inside `run.json`, so that a report can be drawn without the history; it is therefore capped.
 
@@ -114,38 +114,19 @@ impl TimelineData {
             to_ns: anomaly.to_ns.max(anomaly.from_ns).saturating_add(margin_ns),
         };
         let middle_ns = anomaly.from_ns + length_ns / 2;
-        let reaches = |from_ns: u64, to_ns: Option<u64>| {
-            from_ns <= window.to_ns && to_ns.is_none_or(|to_ns| to_ns >= window.from_ns)
-        };
-        let mut kept: Vec<HoldBar> = holds
-            .iter()
-            .filter(|hold| reaches(hold.from_ns, hold.to_ns))
-            .cloned()
-            .collect();
-        let far = |hold: &HoldBar| distance(middle_ns, hold.from_ns, hold.to_ns);
-        kept.sort_by(|a, b| far(a).cmp(&far(b)).then_with(|| a.grant.cmp(&b.grant)));
-        let omitted = kept.len().saturating_sub(MAX_BARS) as u64;
-        kept.truncate(MAX_BARS);
-        kept.sort_by(|a, b| (a.from_ns, &a.grant).cmp(&(b.from_ns, &b.grant)));
+        let in_window: Vec<HoldBar> = within(window, holds).cloned().collect();
+        let omitted = in_window.len().saturating_sub(MAX_BARS) as u64;
+        let spans = overlaps.iter();
+        let spans = spans.filter(|span| window.meets(span.from_ns, Some(span.to_ns)));
         Self {
             lock: lock.to_owned(),
             class: class.to_owned(),
             from_ns: window.from_ns,
             to_ns: window.to_ns,
-            holds: kept,
+            holds: nearest(in_window, middle_ns),
             operations: Vec::new(),
-            overlaps: overlaps
-                .iter()
-                .filter(|span| reaches(span.from_ns, Some(span.to_ns)))
-                .take(MAX_BARS)
-                .copied()
-                .collect(),
-            faults: faults
-                .iter()
-                .filter(|fault| reaches(fault.from_ns, fault.to_ns))
-                .take(MAX_BARS)
-                .cloned()
-                .collect(),
+            overlaps: spans.take(MAX_BARS).copied().collect(),
+            faults: within(window, faults).take(MAX_BARS).cloned().collect(),
             omitted,
         }
     }
@@ -161,17 +142,15 @@ impl TimelineData {
         if near_ns == 0 || self.to_ns.saturating_sub(self.from_ns) / 2 < near_ns {
             return None;
         }
-        let reaches =
-            |from: u64, to: Option<u64>| from <= to_ns && to.is_none_or(|to| to >= from_ns);
+        let window = Span { from_ns, to_ns };
         let mut near = self.clone();
         (near.from_ns, near.to_ns) = (from_ns, to_ns);
-        near.holds.retain(|hold| reaches(hold.from_ns, hold.to_ns));
+        near.holds.retain(|hold| hold.reaches(window));
         near.operations
-            .retain(|operation| reaches(operation.from_ns, operation.to_ns));
+            .retain(|operation| operation.reaches(window));
         near.overlaps
-            .retain(|overlap| reaches(overlap.from_ns, Some(overlap.to_ns)));
-        near.faults
-            .retain(|fault| reaches(fault.from_ns, fault.to_ns));
+            .retain(|overlap| window.meets(overlap.from_ns, Some(overlap.to_ns)));
+        near.faults.retain(|fault| fault.reaches(window));
         Some(near)
     }
 
@@ -188,17 +167,67 @@ impl TimelineData {
     /// Adds those operations that reach into the window: at most [`MAX_BARS`], those nearest to its middle, in order of their calls.
     #[must_use]
     pub fn with_operations(mut self, mut operations: Vec<OperationBar>) -> Self {
+        let window = Span {
+            from_ns: self.from_ns,
+            to_ns: self.to_ns,
+        };
+        operations.retain(|operation| operation.reaches(window));
         let middle_ns = self.from_ns + self.to_ns.saturating_sub(self.from_ns) / 2;
-        operations.retain(|operation| {
-            operation.from_ns <= self.to_ns
-                && operation.to_ns.is_none_or(|to_ns| to_ns >= self.from_ns)
-        });
-        operations.sort_by_key(|operation| distance(middle_ns, operation.from_ns, operation.to_ns));
-        operations.truncate(MAX_BARS);
-        operations.sort_by(|a, b| (a.from_ns, &a.grant).cmp(&(b.from_ns, &b.grant)));
-        self.operations = operations;
+        self.operations = nearest(operations, middle_ns);
         self
     }
+}
+
+impl Span {
+    /// Whether they share an instant; what has no end lasts for ever.
+    fn meets(self, from_ns: u64, to_ns: Option<u64>) -> bool {
+        from_ns <= self.to_ns && to_ns.is_none_or(|to_ns| to_ns >= self.from_ns)
+    }
+}
+
+/// What has a place in a window.
+trait Bar {
+    /// When it begins and ends, and its grant.
+    fn ends(&self) -> (u64, Option<u64>, &str);
+
+    fn reaches(&self, window: Span) -> bool {
+        let (from_ns, to_ns, _) = self.ends();
+        window.meets(from_ns, to_ns)
+    }
+}
+
+impl Bar for HoldBar {
+    fn ends(&self) -> (u64, Option<u64>, &str) {
+        (self.from_ns, self.to_ns, &self.grant)
+    }
+}
+
+impl Bar for OperationBar {
+    fn ends(&self) -> (u64, Option<u64>, &str) {
+        (self.from_ns, self.to_ns, &self.grant)
+    }
+}
+
+impl Bar for FaultBar {
+    fn ends(&self) -> (u64, Option<u64>, &str) {
+        (self.from_ns, self.to_ns, "")
+    }
+}
+
+fn within<B: Bar>(window: Span, bars: &[B]) -> impl Iterator<Item = &B> {
+    bars.iter().filter(move |bar| bar.reaches(window))
+}
+
+/// At most [`MAX_BARS`], those nearest to an instant, in order of their start.
+fn nearest<B: Bar>(mut bars: Vec<B>, at_ns: u64) -> Vec<B> {
+    let far = |bar: &B| {
+        let (from_ns, to_ns, _) = bar.ends();
+        distance(at_ns, from_ns, to_ns)
+    };
+    bars.sort_by(|a, b| (far(a), a.ends().2).cmp(&(far(b), b.ends().2)));
+    bars.truncate(MAX_BARS);
+    bars.sort_by(|a, b| (a.ends().0, a.ends().2).cmp(&(b.ends().0, b.ends().2)));
+    bars
 }
 
 /// How far a bar is from an instant; 0 if it covers it.

@@ -1,4 +1,4 @@
-//! Turns figures into short words for people: durations, counts and rates, each with its unit.
+//! Short words for figures: durations, counts and rates, each with its unit.
 
 /// A duration of nanoseconds with three significant digits: `0 s`, `850 ns`, `12.3 µs`, `303 ms`, `2.15 s`, `4 min 10 s`.
 pub fn duration(ns: u64) -> String {
@@ -72,7 +72,7 @@ pub fn bytes(value: u64) -> String {
     format!("{} {unit}", three_digits(scaled))
 }
 
-/// A number below a thousand with three significant digits, without trailing noughts behind the point.
+/// A number below a thousand with three significant digits, without trailing zeros behind the point.
 fn three_digits(value: f64) -> String {
     if value == 0.0 {
         return "0".to_owned();

@@ -1,4 +1,4 @@
-//! Turns two or more runs into what differs between them, and how surely; measures nothing.
+//! Compares two or more runs: what differs between them, and how surely.
 //!
 //! Runs of different times are compared by the range of their rounds alone: conservative, since a machine may have changed in
 //! between. A change must move the whole range to be shown. Rows of one run, interleaved, say more; they are compared where
@@ -158,11 +158,7 @@ pub fn compare(runs: &[Run], force: bool) -> Result<RunComparison, CompareError>
         }
         for (a, b) in &rows {
             if [a, b].iter().any(|row| row.safety.state == State::Violated) {
-                result.left_out.push(format!(
-                    "{}: {}: void, the lock was not safe",
-                    other.run,
-                    row_key(b)
-                ));
+                result.left_out.push(settings::void(other, b));
                 continue;
             }
             if !(a.valid && b.valid) {
@@ -245,26 +241,17 @@ mod tests {
 
     #[test]
     fn a_change_must_move_the_whole_range() {
-        assert_eq!(
-            cycles(row("s", 100.0, Some(0.05)), row("s", 120.0, Some(0.05))),
-            "better"
-        );
-        assert_eq!(
-            cycles(row("s", 120.0, Some(0.05)), row("s", 100.0, Some(0.05))),
-            "worse"
-        );
-        assert_eq!(
-            cycles(row("s", 100.0, Some(0.05)), row("s", 108.0, Some(0.05))),
-            "not-shown"
-        );
-        assert_eq!(
-            cycles(row("s", 100.0, Some(0.005)), row("s", 100.2, Some(0.005))),
-            "equivalent"
-        );
-        assert_eq!(
-            cycles(row("s", 100.0, None), row("s", 900.0, Some(0.01))),
-            "not-shown"
-        );
+        for (before, after, verdict) in [
+            ((100.0, Some(0.05)), (120.0, Some(0.05)), "better"),
+            ((120.0, Some(0.05)), (100.0, Some(0.05)), "worse"),
+            ((100.0, Some(0.05)), (108.0, Some(0.05)), "not-shown"),
+            ((100.0, Some(0.005)), (100.2, Some(0.005)), "equivalent"),
+            ((100.0, None), (900.0, Some(0.01)), "not-shown"),
+        ] {
+            let rows = [before, after].map(|(median, spread)| row("s", median, spread));
+            let [before, after] = rows;
+            assert_eq!(cycles(before, after), verdict);
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::metrics;
 use super::{Against, Difference, settings};
-use crate::figure::COMPARED;
+use crate::figure::{COMPARED, Figure};
 use crate::nearest::nearest;
 use crate::run::{BenchRow, Comparison, Estimate, Ratio, Run, SCHEMA};
 use crate::units;
@@ -211,11 +211,7 @@ pub fn pivot(runs: &[Run], grouping: &Grouping) -> Result<Pivot, GroupError> {
     for run in runs {
         for row in &run.rows {
             if row.safety.state == State::Violated {
-                left_out.push(format!(
-                    "{}: {}: void, the lock was not safe",
-                    run.run,
-                    settings::row_key(row)
-                ));
+                left_out.push(settings::void(run, row));
             } else {
                 placed.push(Placed { run, row });
             }
@@ -283,20 +279,14 @@ pub fn pivot(runs: &[Run], grouping: &Grouping) -> Result<Pivot, GroupError> {
     let mut comparisons = Vec::new();
     let mut tables = Vec::new();
     for (common, places) in groups {
-        let mut columns = Vec::new();
-        let mut lines: Vec<String> = Vec::new();
-        let mut cells: BTreeMap<(usize, usize), &Placed<'_>> = BTreeMap::new();
+        let mut cells = Cells {
+            common,
+            ..Cells::default()
+        };
         for place in places {
-            let at = |names: &mut Vec<String>, name: String| {
-                let found = names.iter().position(|known| *known == name);
-                found.unwrap_or_else(|| {
-                    names.push(name);
-                    names.len() - 1
-                })
-            };
-            let column = at(&mut columns, words(&grouping.cols, place));
-            let line = at(&mut lines, words(&lines_by, place));
-            match cells.entry((line, column)) {
+            let column = position(&mut cells.columns, words(&grouping.cols, place));
+            let line = position(&mut cells.lines, words(&lines_by, place));
+            match cells.at.entry((line, column)) {
                 Entry::Vacant(free) => {
                     free.insert(place);
                 }
@@ -307,59 +297,11 @@ pub fn pivot(runs: &[Run], grouping: &Grouping) -> Result<Pivot, GroupError> {
                 )),
             }
         }
-        for metric in &COMPARED {
-            let mut table = PivotTable {
-                metric: metric.name,
-                unit: metric.unit.symbol(),
-                common: common.clone(),
-                columns: columns.clone(),
-                lines: Vec::new(),
-                geomean: Vec::new(),
-            };
-            for (line, name) in lines.iter().enumerate() {
-                let base = cells.get(&(line, 0));
-                let of_line: Vec<Option<PivotCell>> = (0..columns.len())
-                    .map(|column| {
-                        let place = cells.get(&(line, column))?;
-                        let figure = (metric.of)(place.row)?;
-                        let against = base
-                            .filter(|_| column > 0)
-                            .and_then(|base| metrics::against(metric, base.row, place.row));
-                        if let Some((ratio, verdict)) = against {
-                            comparisons.push(Against {
-                                run: place.run.run.clone(),
-                                comparison: Comparison {
-                                    a: columns[0].clone(),
-                                    b: columns[column].clone(),
-                                    metric: metric.name.to_owned(),
-                                    r#where: place_name(name, &common),
-                                    ratio,
-                                    verdict: verdict.to_owned(),
-                                    ..Comparison::default()
-                                },
-                            });
-                        }
-                        Some(PivotCell {
-                            figure,
-                            ratio: against.map(|(ratio, _)| ratio),
-                            verdict: against.map_or("", |(_, verdict)| verdict),
-                        })
-                    })
-                    .collect();
-                if of_line.iter().any(Option::is_some) {
-                    table.lines.push(PivotLine {
-                        name: name.clone(),
-                        cells: of_line,
-                    });
-                }
-            }
-            table.geomean = (0..columns.len())
-                .map(|column| geomean(&table.lines, column))
-                .collect();
-            if !table.lines.is_empty() {
-                tables.push(table);
-            }
-        }
+        tables.extend(
+            COMPARED
+                .iter()
+                .filter_map(|figure| cells.table(figure, &mut comparisons)),
+        );
     }
     let mut differences = Vec::new();
     if let [base, others @ ..] = runs {
@@ -376,6 +318,89 @@ pub fn pivot(runs: &[Run], grouping: &Grouping) -> Result<Pivot, GroupError> {
         also_differs,
         left_out,
         tables,
+    })
+}
+
+/// The rows of one table, by line and column.
+#[derive(Default)]
+struct Cells<'a> {
+    common: String,
+    columns: Vec<String>,
+    lines: Vec<String>,
+    at: BTreeMap<(usize, usize), &'a Placed<'a>>,
+}
+
+impl Cells<'_> {
+    /// The table of one figure; `None` where no row has it.
+    fn table(
+        &self,
+        figure: &Figure<BenchRow>,
+        comparisons: &mut Vec<Against>,
+    ) -> Option<PivotTable> {
+        let mut lines = Vec::new();
+        for (line, name) in self.lines.iter().enumerate() {
+            let columns = 0..self.columns.len();
+            let cells: Vec<Option<PivotCell>> = columns
+                .map(|column| self.cell(figure, line, column, comparisons))
+                .collect();
+            if cells.iter().any(Option::is_some) {
+                lines.push(PivotLine {
+                    name: name.clone(),
+                    cells,
+                });
+            }
+        }
+        let columns = 0..self.columns.len();
+        (!lines.is_empty()).then(|| PivotTable {
+            metric: figure.name,
+            unit: figure.unit.symbol(),
+            common: self.common.clone(),
+            columns: self.columns.clone(),
+            geomean: columns.map(|column| geomean(&lines, column)).collect(),
+            lines,
+        })
+    }
+
+    /// A figure in its place, compared with the first column of its line.
+    fn cell(
+        &self,
+        figure: &Figure<BenchRow>,
+        line: usize,
+        column: usize,
+        comparisons: &mut Vec<Against>,
+    ) -> Option<PivotCell> {
+        let place = self.at.get(&(line, column))?;
+        let base = self.at.get(&(line, 0)).filter(|_| column > 0);
+        let against = base.and_then(|base| metrics::against(figure, base.row, place.row));
+        let cell = PivotCell {
+            figure: (figure.of)(place.row)?,
+            ratio: against.map(|(ratio, _)| ratio),
+            verdict: against.map_or("", |(_, verdict)| verdict),
+        };
+        if let Some((ratio, verdict)) = against {
+            comparisons.push(Against {
+                run: place.run.run.clone(),
+                comparison: Comparison {
+                    a: self.columns[0].clone(),
+                    b: self.columns[column].clone(),
+                    metric: figure.name.to_owned(),
+                    r#where: place_name(&self.lines[line], &self.common),
+                    ratio,
+                    verdict: verdict.to_owned(),
+                    ..Comparison::default()
+                },
+            });
+        }
+        Some(cell)
+    }
+}
+
+/// Where a name stands in a list, at its end if it is new.
+fn position(names: &mut Vec<String>, name: String) -> usize {
+    let found = names.iter().position(|known| *known == name);
+    found.unwrap_or_else(|| {
+        names.push(name);
+        names.len() - 1
     })
 }
 

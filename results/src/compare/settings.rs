@@ -1,4 +1,4 @@
-//! Turns rows, scenarios and runs into what they are matched by, what else was set, and what must not differ.
+//! What rows, scenarios and runs are matched by, what else was set, and what must not differ.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -22,6 +22,11 @@ pub(crate) fn row_key(row: &BenchRow) -> String {
         rate.unwrap_or_default(),
         rtt.unwrap_or_default()
     )
+}
+
+/// Why a row of a run is left out, since its lock was not safe.
+pub(crate) fn void(run: &Run, row: &BenchRow) -> String {
+    format!("{}: {}: void, the lock was not safe", run.run, row_key(row))
 }
 
 /// What a scenario is matched by, in words.

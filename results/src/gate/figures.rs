@@ -151,7 +151,7 @@ impl Value {
                 estimate => found(estimate),
             },
             (Self::Latency(quantile, latency), Place::Row(row)) => match (latency.of)(row) {
-                // Nobody waited, or nothing of the kind was measured.
+                // No task waited, or nothing of the kind was measured.
                 None => Found::Nothing,
                 Some(quantiles) => latency.at(*quantile, row).map_or_else(
                     || {

@@ -1,4 +1,4 @@
-//! Conditions over small runs: what passes, what fails, what cannot be told, and what is wrong with a condition.
+//! Conditions over small runs: what passes, what fails, what is unknown, and what is wrong with a condition.
 
 use super::*;
 use crate::run::{Meta, Quantiles, Safety};

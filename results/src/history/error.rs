@@ -1,4 +1,4 @@
-//! Turns what is wrong with a history file into one sentence: where, what was found, what is allowed.
+//! What is wrong with a history file, in one sentence: where, what was found, what is allowed.
 
 use serde_json::Value;
 use thiserror::Error;

@@ -104,7 +104,7 @@ const UNKNOWN: &str = "no such line: ";
 /// An event of this program's own, or one that is kept as it is.
 fn happened(event: &str, text: &[u8]) -> Result<Event, HistoryError> {
     match tagged(event, text) {
-        // Events that only this program writes: somebody else's event of that name need not have our form.
+        // Events that only this program writes: another program's event of that name need not have this form.
         Err(error) if error.found.contains(UNKNOWN) || matches!(event, "probe" | "client") => {
             Ok(Event::Other(whole(text)?))
         }

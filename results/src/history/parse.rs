@@ -1,4 +1,4 @@
-//! Turns history text into typed lines, or says which line is wrong and what is allowed there.
+//! Reads a history from text, or says which line is wrong and what is allowed there.
 //!
 //! Decisions where a file could be read in two ways:
 //!
@@ -35,7 +35,7 @@ impl History {
     }
 }
 
-/// Takes a file line by line, so that nobody needs the whole text at once.
+/// Takes a file line by line, so that the whole text is never needed at once.
 #[derive(Default)]
 pub(crate) struct Reader {
     sequence: Sequence,

@@ -1,4 +1,4 @@
-//! Turns a plain history above a size into frames of zstd, and takes the plain one away once the frames were read back.
+//! Compresses a plain history above a size to frames of zstd, and removes the plain one once the frames were read back.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, BufReader, Read, Write};

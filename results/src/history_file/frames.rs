@@ -1,4 +1,4 @@
-//! Turns zstd frames, one after the other, into their text, and says whether they end early or are damaged.
+//! Reads zstd frames, one after the other, and says whether they end early or are damaged.
 
 use std::cell::RefCell;
 use std::io::{self, BufRead, Read};
@@ -16,7 +16,7 @@ pub(super) enum Broken {
     Damaged(String),
 }
 
-/// What was found, for whoever holds the reader around a [`Frames`].
+/// What was found, for the reader around a [`Frames`].
 #[derive(Debug, Clone, Default)]
 pub(super) struct Found(Rc<RefCell<Option<Broken>>>);
 

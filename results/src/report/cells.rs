@@ -1,4 +1,4 @@
-//! Turns parts of a run into the short words that every table of every format shows.
+//! The short words for parts of a run that every format shows.
 
 use crate::run::{BenchRow, Estimate, FaultSpan, Outcome, Run, ScenarioResult};
 use crate::units;
@@ -34,7 +34,7 @@ pub fn rates(verdict: &Verdict) -> Option<String> {
     Some(words.join(", "))
 }
 
-/// `kill n1, delay n1 -> n2`, and whether each is shown to have bitten.
+/// `kill n1, delay n1 -> n2`, and which of them left no evidence of an effect.
 pub(crate) fn faults(faults: &[FaultSpan]) -> String {
     if faults.is_empty() {
         return "no fault".to_owned();
@@ -42,12 +42,12 @@ pub(crate) fn faults(faults: &[FaultSpan]) -> String {
     let words: Vec<String> = faults
         .iter()
         .map(|fault| {
-            let bit = if fault.bit {
+            let effect = if fault.bit {
                 ""
             } else {
-                " (not shown to bite)"
+                " (no evidence of effect)"
             };
-            format!("{} {}{bit}", fault.fault, fault.targets.join(" + "))
+            fault.label() + effect
         })
         .collect();
     words.join(", ")
@@ -105,22 +105,21 @@ pub(crate) fn why_invalid(row: &BenchRow) -> Option<String> {
 
 /// `99 800–103 900`; empty without an interval.
 pub(crate) fn interval(estimate: &Estimate) -> String {
-    match (estimate.low, estimate.high) {
-        (Some(low), Some(high)) => format!("{}–{}", units::figure(low), units::figure(high)),
-        _ => String::new(),
-    }
+    let ends = estimate.low.zip(estimate.high);
+    ends.map_or(String::new(), |(low, high)| range(low, high))
+}
+
+/// `99 800–103 900`.
+pub(crate) fn range(low: f64, high: f64) -> String {
+    format!("{}–{}", units::figure(low), units::figure(high))
 }
 
 /// The ratio of a comparison with its interval: `3.91 (3.74–4.09)`.
 pub(crate) fn ratio(ratio: &crate::run::Ratio) -> String {
-    match (ratio.low, ratio.high) {
-        (Some(low), Some(high)) => format!(
-            "{} ({}–{})",
-            units::figure(ratio.point),
-            units::figure(low),
-            units::figure(high)
-        ),
-        _ => units::figure(ratio.point),
+    let point = units::figure(ratio.point);
+    match ratio.low.zip(ratio.high) {
+        Some((low, high)) => format!("{point} ({})", range(low, high)),
+        None => point,
     }
 }
 

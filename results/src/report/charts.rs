@@ -1,10 +1,10 @@
-//! Turns a run into the inputs of its charts.
+//! The charts of a run: which figures each of them shows.
 
 use super::cells;
 use crate::figure::{CLIENT_CPU, SERVER_CPU};
 use crate::intervals::Intervals;
 use crate::measures::Sweep;
-use crate::run::{BenchRow, Run, ScenarioResult};
+use crate::run::{BenchRow, Run, ScenarioResult, with_origin};
 use crate::svg::{
     self, Bar, Chart, Counted, DotRow, Lines, PricePoint, Series, Shade, Stack, lines,
 };
@@ -120,12 +120,7 @@ fn groups(run: &Run) -> Vec<(String, Vec<&BenchRow>)> {
 }
 
 fn short(row: &BenchRow) -> String {
-    let from = if row.origin.is_empty() {
-        String::new()
-    } else {
-        format!(" · {}", row.origin)
-    };
-    format!("{} · {}{from}", row.subject, row.topology)
+    with_origin(format!("{} · {}", row.subject, row.topology), &row.origin)
 }
 
 /// Percentile curves, a chart per workload and number of tasks.
@@ -359,7 +354,7 @@ fn shades(result: &ScenarioResult) -> Vec<Shade> {
     let faults = result.faults.iter();
     faults
         .map(|fault| Shade {
-            label: format!("{} {}", fault.fault, fault.targets.join(" + ")),
+            label: fault.label(),
             from: fault.injected_ns as f64 / 1e9,
             to: fault.healed_ns.map(|ns| ns as f64 / 1e9),
         })
@@ -376,7 +371,7 @@ pub(super) fn recovery(run: &Run) -> Option<Chart> {
                     fault.recovery.is_some() || fault.first_grant_after_ns.is_some()
                 });
                 judged.map(|fault| Bar {
-                    label: format!("{} {}", fault.fault, fault.targets.join(" + ")),
+                    label: fault.label(),
                     detail: result.name.clone(),
                     value: fault.first_grant_after_ns.map(|ns| ns as f64 / 1e9),
                     interval: None,

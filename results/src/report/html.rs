@@ -1,4 +1,4 @@
-//! Turns a run into one page for a browser: no file beside it, no network, readable without JavaScript and on paper.
+//! The page for a browser: no file beside it, no network, readable without JavaScript and on paper.
 //!
 //! The page's layout is `templates/report.html`; here is only what it shows, as finished strings.
 
@@ -44,7 +44,7 @@ struct Page<'a> {
     warnings: Vec<String>,
     classes: Vec<(&'static str, &'static str)>,
     grid: Option<Grid>,
-    scenarios: Vec<ScenarioView>,
+    scenarios: Vec<ScenarioView<'a>>,
     recovery: Option<NamedChart>,
     fairness: Option<NamedChart>,
     price: Option<String>,
@@ -67,12 +67,7 @@ struct Page<'a> {
 impl<'a> Page<'a> {
     fn new(run: &'a Run, raw: &str) -> Self {
         let outcome = run.outcome();
-        let name = run
-            .run
-            .trim_end_matches('/')
-            .rsplit('/')
-            .next()
-            .unwrap_or_default();
+        let name = run.name();
         let title = if name.is_empty() {
             run.command.clone()
         } else {
@@ -216,13 +211,6 @@ fn lead(run: &Run) -> String {
 }
 
 fn facts(run: &Run) -> Vec<Fact> {
-    let servers: Vec<String> = run
-        .meta
-        .environment
-        .servers
-        .iter()
-        .map(|(name, server)| format!("{name} {}", server.version))
-        .collect();
     present(vec![
         ("Started", run.meta.started_at.clone()),
         (
@@ -235,7 +223,7 @@ fn facts(run: &Run) -> Vec<Fact> {
         ),
         ("Seed", run.meta.seed.to_string()),
         ("Machine", run.meta.environment.host.clone()),
-        ("Servers", servers.join(", ")),
+        ("Servers", run.meta.environment.server_versions()),
         (
             "locklab",
             format!("{} {}", run.meta.version, run.meta.commit)
@@ -283,14 +271,8 @@ fn warnings(run: &Run) -> Vec<String> {
         warnings.extend(cells::why_invalid(row).map(|why| format!("{}: {why}", row.title())));
     }
     for result in &run.scenarios {
-        for fault in result.faults.iter().filter(|fault| !fault.bit) {
-            warnings.push(format!(
-                "{}: the fault {} on {} cannot be shown to have bitten",
-                result.name,
-                fault.fault,
-                fault.targets.join(" + ")
-            ));
-        }
+        let faults = result.without_effect();
+        warnings.extend(faults.map(|fault| format!("{}: {fault}", result.name)));
     }
     warnings
 }

@@ -1,4 +1,4 @@
-//! Turns a run into JUnit's XML: one test case per scenario, so that a CI server shows what broke and why.
+//! JUnit's XML: one test case per scenario, so that a CI server shows what broke and why.
 
 use std::time::Duration;
 
@@ -42,12 +42,7 @@ pub(super) fn render(run: &Run) -> Result<String, String> {
         suite.add_test_case(TestCase::new("the whole run", status));
     }
     if !run.warnings.is_empty() {
-        let warnings: Vec<String> = run
-            .warnings
-            .iter()
-            .map(|warning| printable(warning))
-            .collect();
-        suite.set_system_err(warnings.join("\n"));
+        suite.set_system_err(printable_lines(&run.warnings));
     }
     let mut report = Report::new("locklab");
     report.set_time(Duration::from_nanos(run.meta.elapsed_ns));
@@ -55,7 +50,7 @@ pub(super) fn render(run: &Run) -> Result<String, String> {
     report.to_string().map_err(|error| error.to_string())
 }
 
-/// A test case of somebody else's than a run.
+/// A test case of another suite than a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Case {
     /// Its name.
@@ -147,29 +142,17 @@ fn message(result: &ScenarioResult) -> String {
         };
         if !met {
             lines.push(format!("{class}: {}", cells::verdict(verdict)));
-            let own = |why: &&String| !result.incomplete.contains(why);
-            let why = verdict.why.iter().filter(own);
-            lines.extend(why.map(|why| format!("  {why}")));
-            lines.extend(
-                verdict
-                    .anomalies
-                    .first()
-                    .map(|anomaly| format!("  {}", anomaly.proof)),
-            );
+            let own = result.own_reasons(verdict);
+            lines.extend(own.map(|why| format!("  {why}")));
         }
     }
-    for fault in result.faults.iter().filter(|fault| !fault.bit) {
-        lines.push(format!(
-            "the fault {} on {} cannot be shown to have bitten",
-            fault.fault,
-            fault.targets.join(" + ")
-        ));
-    }
-    lines
-        .iter()
-        .map(|line| printable(line))
-        .collect::<Vec<_>>()
-        .join("\n")
+    lines.extend(result.without_effect());
+    printable_lines(&lines)
+}
+
+fn printable_lines(lines: &[String]) -> String {
+    let lines: Vec<String> = lines.iter().map(|line| printable(line)).collect();
+    lines.join("\n")
 }
 
 /// All verdicts with every proof kept, whatever was expected.
@@ -187,9 +170,5 @@ fn details(result: &ScenarioResult) -> String {
             );
         }
     }
-    lines
-        .iter()
-        .map(|line| printable(line))
-        .collect::<Vec<_>>()
-        .join("\n")
+    printable_lines(&lines)
 }

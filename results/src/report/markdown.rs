@@ -63,20 +63,7 @@ fn scenarios(out: &mut String, run: &Run) {
         }),
     );
     for result in &run.scenarios {
-        // What holds for every verdict is said once.
-        let incomplete = result.incomplete.iter();
-        let mut proofs: Vec<String> = incomplete.map(|why| format!("incomplete: {why}")).collect();
-        for (class, verdict) in result.verdicts.iter() {
-            let own = |why: &&String| !result.incomplete.contains(why);
-            let why = verdict.why.iter().filter(own);
-            proofs.extend(why.map(|why| format!("{class}: {why}")));
-            proofs.extend(
-                verdict
-                    .anomalies
-                    .first()
-                    .map(|anomaly| format!("{class}: {}", anomaly.proof)),
-            );
-        }
+        let proofs = result.reasons();
         if !proofs.is_empty() {
             // What is wrong is shown at once; what came as expected is one click away.
             let open = if result.outcome() >= Outcome::Unknown {
@@ -194,11 +181,6 @@ fn comparisons(out: &mut String, run: &Run) {
 fn reproduce(out: &mut String, run: &Run) {
     let meta = &run.meta;
     let environment = &meta.environment;
-    let servers: Vec<String> = environment
-        .servers
-        .iter()
-        .map(|(name, server)| format!("{name} {}", server.version))
-        .collect();
     out.push_str("\n## How to make this again\n\n");
     out.push_str(&format!(
         "```sh\n{}\n```\n\n",
@@ -209,7 +191,7 @@ fn reproduce(out: &mut String, run: &Run) {
         meta.seed,
         meta.version,
         meta.commit,
-        servers.join(", "),
+        environment.server_versions(),
         environment.cpu,
         environment.cores,
         units::bytes(environment.memory_bytes),

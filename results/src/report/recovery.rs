@@ -1,4 +1,4 @@
-//! Turns the faults of a run into rows that say how the lock came through each.
+//! Recovery, fault by fault: how soon the lock worked again and what happened until then.
 
 use super::cells::printable;
 use crate::run::{FaultSpan, Run};
@@ -56,7 +56,7 @@ pub(super) fn rows(run: &Run) -> Vec<Vec<String>> {
     let several = run.scenarios.len() > 1;
     let rows = run.scenarios.iter().flat_map(|scenario| {
         scenario.faults.iter().filter_map(move |fault| {
-            let mut name = printable(&format!("{} {}", fault.fault, fault.targets.join(" + ")));
+            let mut name = printable(&fault.label());
             if several {
                 name = format!("{}\n{name}", printable(&scenario.name));
             }

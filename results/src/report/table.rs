@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_is_a_dash_and_not_a_nought() {
+    fn what_was_not_measured_is_a_dash_and_not_a_zero() {
         let row = BenchRow::default();
         let unknown = BENCH.iter().filter(|figure| (figure.of)(&row).is_none());
         assert_eq!(unknown.clone().count(), 5);

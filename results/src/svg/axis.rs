@@ -1,4 +1,4 @@
-//! Turns a range of values into pixels and ticks, linear or logarithmic.
+//! Axes: where values lie in pixels, and at which of them ticks stand; linear or logarithmic.
 
 use super::canvas::Canvas;
 
@@ -22,41 +22,43 @@ pub(crate) struct Axis {
 }
 
 impl Axis {
+    fn new(scale: Scale, min: f64, max: f64, (from, to): (f64, f64)) -> Self {
+        Self {
+            scale,
+            min,
+            max,
+            from,
+            to,
+        }
+    }
+
     /// An axis from zero to at least the largest of `values`, rounded up to a whole tick.
     pub(crate) fn from_zero(values: impl Iterator<Item = f64>, pixels: (f64, f64)) -> Self {
         let largest = values.filter(|value| value.is_finite()).fold(0.0, f64::max);
         let max = if largest > 0.0 { largest } else { 1.0 };
         let step = step(0.0, max);
-        Self {
-            scale: Scale::Linear,
-            min: 0.0,
-            max: (max / step).ceil() * step,
-            from: pixels.0,
-            to: pixels.1,
-        }
+        Self::new(Scale::Linear, 0.0, (max / step).ceil() * step, pixels)
     }
 
     /// A linear axis over exactly `min` to `max`.
     pub(crate) fn exact(min: f64, max: f64, pixels: (f64, f64)) -> Self {
-        Self {
-            scale: Scale::Linear,
+        Self::new(
+            Scale::Linear,
             min,
-            max: if max > min { max } else { min + 1.0 },
-            from: pixels.0,
-            to: pixels.1,
-        }
+            if max > min { max } else { min + 1.0 },
+            pixels,
+        )
     }
 
     /// A logarithmic axis over exactly `min` to `max`, both greater than zero.
     pub(crate) fn log_exact(min: f64, max: f64, pixels: (f64, f64)) -> Self {
         let min = min.max(f64::MIN_POSITIVE);
-        Self {
-            scale: Scale::Log,
+        Self::new(
+            Scale::Log,
             min,
-            max: if max > min { max } else { min * 10.0 },
-            from: pixels.0,
-            to: pixels.1,
-        }
+            if max > min { max } else { min * 10.0 },
+            pixels,
+        )
     }
 
     /// A logarithmic axis that holds all `values` that are greater than zero, over at least a decade.
@@ -72,13 +74,7 @@ impl Axis {
         if high / low < 9.9 {
             high = low * 10.0;
         }
-        Self {
-            scale: Scale::Log,
-            min: low,
-            max: high,
-            from: pixels.0,
-            to: pixels.1,
-        }
+        Self::new(Scale::Log, low, high, pixels)
     }
 
     /// Where a value lies, kept within the axis.
@@ -140,6 +136,12 @@ impl Axis {
         canvas.line("c-axis", (self.from, bottom), (self.to, bottom));
     }
 
+    /// Says below an upright axis's labels what it shows.
+    pub(crate) fn name_below(&self, canvas: &mut Canvas, bottom: f64, name: &str) {
+        let middle = (self.from + self.to) / 2.0;
+        canvas.text("c-muted c-mid", (middle, bottom + 36.0), name);
+    }
+
     /// Draws level grid lines from `left` to `right`, with labels at their left.
     pub(crate) fn draw_left(
         &self,
@@ -175,20 +177,12 @@ fn step(min: f64, max: f64) -> f64 {
 
 fn half_decade_below(value: f64) -> f64 {
     let power = 10_f64.powf(value.log10().floor());
-    if value >= power * 3.0 {
-        power * 3.0
-    } else {
-        power
-    }
+    power * if value >= power * 3.0 { 3.0 } else { 1.0 }
 }
 
 fn half_decade_above(value: f64) -> f64 {
     let power = 10_f64.powf(value.log10().floor());
-    if value <= power * 3.0 {
-        power * 3.0
-    } else {
-        power * 10.0
-    }
+    power * if value <= power * 3.0 { 3.0 } else { 10.0 }
 }
 
 #[cfg(test)]

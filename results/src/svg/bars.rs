@@ -1,7 +1,8 @@
-//! Turns figures with intervals into level bars that begin at zero.
+//! Level bars that begin at zero: figures with intervals.
 
 use super::axis::Axis;
-use super::canvas::{self, Canvas};
+use super::canvas::Canvas;
+use super::rows::{self, LEFT, ROW};
 use super::{Chart, WIDTH};
 use crate::units;
 
@@ -20,9 +21,7 @@ pub struct Bar {
     pub note: String,
 }
 
-const LEFT: f64 = 250.0;
 const RIGHT: f64 = 110.0;
-const ROW: f64 = 38.0;
 
 /// A chart of bars with `unit` below its axis.
 pub fn bars(title: &str, unit: &str, bars: &[Bar]) -> Chart {
@@ -37,23 +36,10 @@ pub fn bars(title: &str, unit: &str, bars: &[Bar]) -> Chart {
     );
     let mut canvas = Canvas::default();
     axis.draw_below(&mut canvas, 4.0, bottom, units::figure);
-    canvas.text(
-        "c-muted c-mid",
-        ((LEFT + WIDTH - RIGHT) / 2.0, bottom + 36.0),
-        unit,
-    );
+    axis.name_below(&mut canvas, bottom, unit);
     for (index, bar) in bars.iter().enumerate() {
         let y = 8.0 + ROW * index as f64;
-        canvas.text(
-            "c-end",
-            (LEFT - 12.0, y + 14.0),
-            &canvas::fit(&bar.label, LEFT - 16.0),
-        );
-        canvas.text(
-            "c-muted c-end",
-            (LEFT - 12.0, y + 29.0),
-            &canvas::fit(&bar.detail, LEFT - 16.0),
-        );
+        rows::name(&mut canvas, y, &bar.label, &bar.detail);
         let Some(value) = bar.value.filter(|value| value.is_finite()) else {
             canvas.text("c-bad", (LEFT + 8.0, y + 21.0), &bar.note);
             continue;
@@ -69,24 +55,17 @@ pub fn bars(title: &str, unit: &str, bars: &[Bar]) -> Chart {
         if let Some((low, high)) = bar.interval {
             let (x1, x2, middle) = (axis.at(low), axis.at(high), y + 17.0);
             canvas.line("c-whisker", (x1, middle), (x2, middle));
-            canvas.line("c-whisker", (x1, middle - 4.0), (x1, middle + 4.0));
-            canvas.line("c-whisker", (x2, middle - 4.0), (x2, middle + 4.0));
+            for x in [x1, x2] {
+                canvas.line("c-whisker", (x, middle - 4.0), (x, middle + 4.0));
+            }
             end = end.max(x2);
         }
         canvas.text("c-strong", (end + 8.0, y + 21.0), &units::figure(value));
     }
-    let described: Vec<String> = bars
-        .iter()
-        .map(|bar| match bar.value {
-            Some(value) => format!("{} {}: {}", bar.label, bar.detail, units::figure(value)),
-            None => format!("{} {}: {}", bar.label, bar.detail, bar.note),
-        })
-        .collect();
-    Chart {
-        width: WIDTH,
-        height: bottom + 44.0,
-        title: title.to_owned(),
-        description: format!("{unit}. {}.", described.join("; ")),
-        body: canvas.finish(),
-    }
+    let words = bars.iter().map(|bar| {
+        let words = bar.value.map_or(bar.note.clone(), units::figure);
+        format!("{} {}: {words}", bar.label, bar.detail)
+    });
+    let described = format!("{unit}. {}.", rows::sentence(words));
+    Chart::new(title, described, bottom + 44.0, canvas)
 }

@@ -1,4 +1,4 @@
-//! Turns shapes into SVG elements.
+//! Shapes as SVG elements.
 
 use std::fmt::Write;
 
@@ -32,14 +32,14 @@ impl Canvas {
         } else {
             " rx=\"2\""
         };
-        if tip.is_empty() {
-            self.push(format_args!("<rect class=\"{class}\" x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\"{radius}/>"));
+        let end = if tip.is_empty() {
+            "/>".to_owned()
         } else {
-            self.push(format_args!(
-                "<rect class=\"{class}\" x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\"{radius}><title>{}</title></rect>",
-                escape(tip)
-            ));
-        }
+            format!("><title>{}</title></rect>", escape(tip))
+        };
+        self.push(format_args!(
+            "<rect class=\"{class}\" x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\"{radius}{end}"
+        ));
     }
 
     pub(crate) fn circle(&mut self, class: &str, at: (f64, f64), radius: f64, tip: &str) {

@@ -1,7 +1,8 @@
-//! Turns quantiles into rows of dots on one logarithmic axis: the median, and how far the slow ones are from it.
+//! Rows of dots on one logarithmic axis, of quantiles: the median, and how far the slow ones are from it.
 
 use super::axis::Axis;
-use super::canvas::{self, Canvas};
+use super::canvas::Canvas;
+use super::rows::{LEFT, ROW, name, sentence};
 use super::{Chart, WIDTH};
 use crate::run::Quantiles;
 use crate::units;
@@ -19,10 +20,8 @@ pub struct DotRow {
     pub note: String,
 }
 
-const LEFT: f64 = 250.0;
 const RIGHT: f64 = 40.0;
 const TOP: f64 = 30.0;
-const ROW: f64 = 38.0;
 
 /// A chart of p50, p90 and p99 per row, in time.
 pub fn dots(title: &str, rows: &[DotRow]) -> Chart {
@@ -41,16 +40,7 @@ pub fn dots(title: &str, rows: &[DotRow]) -> Chart {
     });
     for (index, row) in rows.iter().enumerate() {
         let y = TOP + 4.0 + ROW * index as f64;
-        canvas.text(
-            "c-end",
-            (LEFT - 12.0, y + 14.0),
-            &canvas::fit(&row.label, LEFT - 16.0),
-        );
-        canvas.text(
-            "c-muted c-end",
-            (LEFT - 12.0, y + 29.0),
-            &canvas::fit(&row.detail, LEFT - 16.0),
-        );
+        name(&mut canvas, y, &row.label, &row.detail);
         let Some(quantiles) = &row.quantiles else {
             canvas.text("c-bad", (LEFT + 18.0, y + 21.0), &row.note);
             continue;
@@ -79,30 +69,18 @@ pub fn dots(title: &str, rows: &[DotRow]) -> Chart {
             canvas.circle("c-1", place, 5.5, &tip("p50", quantiles.p50));
         }
     }
-    let described: Vec<String> = rows
-        .iter()
-        .map(|row| match &row.quantiles {
-            Some(quantiles) => {
-                let word =
-                    |value: Option<u64>| value.map_or("not known".to_owned(), units::duration);
-                format!(
-                    "{} {}: p50 {}, p99 {}",
-                    row.label,
-                    row.detail,
-                    word(quantiles.p50),
-                    word(quantiles.p99)
-                )
-            }
-            None => format!("{} {}: {}", row.label, row.detail, row.note),
-        })
-        .collect();
-    Chart {
-        width: WIDTH,
-        height: bottom + 26.0,
-        title: title.to_owned(),
-        description: format!("Logarithmic axis. {}.", described.join("; ")),
-        body: canvas.finish(),
-    }
+    let time = |ns: Option<u64>| ns.map_or("not known".to_owned(), units::duration);
+    let words = rows.iter().map(|row| {
+        let words = row
+            .quantiles
+            .as_ref()
+            .map_or(row.note.clone(), |quantiles| {
+                format!("p50 {}, p99 {}", time(quantiles.p50), time(quantiles.p99))
+            });
+        format!("{} {}: {words}", row.label, row.detail)
+    });
+    let described = format!("Logarithmic axis. {}.", sentence(words));
+    Chart::new(title, described, bottom + 26.0, canvas)
 }
 
 fn legend(canvas: &mut Canvas) {

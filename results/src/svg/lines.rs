@@ -1,7 +1,8 @@
-//! Turns series over time, or over a rising level, into lines, with spans shaded behind them.
+//! A chart of lines: series over time or over a rising level, with spans shaded behind them.
 
 use super::axis::Axis;
 use super::canvas::{self, CHARACTER, Canvas};
+use super::rows::sentence;
 use super::series::{color, end_labels, label_room, line_class};
 use super::{Chart, WIDTH};
 use crate::units;
@@ -63,9 +64,7 @@ pub fn lines(data: &Lines) -> Option<Chart> {
     };
     let finite = |value: &f64| value.is_finite();
     let xs = || points().map(|(x, _)| x).filter(finite);
-    let (min, max) = xs().fold((f64::MAX, f64::MIN), |(min, max), x| {
-        (min.min(x), max.max(x))
-    });
+    let (min, max) = range(xs());
     if min > max {
         return None;
     }
@@ -123,11 +122,7 @@ pub fn lines(data: &Lines) -> Option<Chart> {
     } else {
         across.draw_below(&mut canvas, top, bottom, units::figure);
     }
-    canvas.text(
-        "c-muted c-mid",
-        ((LEFT + right) / 2.0, bottom + 36.0),
-        &data.across,
-    );
+    across.name_below(&mut canvas, bottom, &data.across);
     shade_names(&mut canvas, data, right, |x| across.at(x));
     let mut ends = Vec::new();
     for (index, series) in data.series.iter().enumerate() {
@@ -162,13 +157,7 @@ pub fn lines(data: &Lines) -> Option<Chart> {
         end_labels(&mut canvas, right, top, &ends);
     }
     let height = (bottom + BOTTOM_MARGIN).max(top + 15.0 * ends.len() as f64);
-    Some(Chart {
-        width: WIDTH,
-        height,
-        title: data.title.clone(),
-        description: described(data),
-        body: canvas.finish(),
-    })
+    Some(Chart::new(&data.title, described(data), height, canvas))
 }
 
 /// Names of spans above the chart, on a few lines, as far as they do not run into each other.
@@ -189,38 +178,35 @@ fn shade_names(canvas: &mut Canvas, data: &Lines, right: f64, at: impl Fn(f64) -
     }
 }
 
+/// The least and the most.
+fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
+    values.fold((f64::MAX, f64::MIN), |(least, most), value| {
+        (least.min(value), most.max(value))
+    })
+}
+
 fn described(data: &Lines) -> String {
-    let of_series: Vec<String> = data
-        .series
-        .iter()
-        .map(|series| {
-            let ys = series.stretches.iter().flatten().map(|(_, y)| *y);
-            let (least, most) = ys.fold((f64::MAX, f64::MIN), |(least, most), y| {
-                (least.min(y), most.max(y))
-            });
-            format!(
-                "{}: from {} to {}",
-                series.label,
-                units::figure(least),
-                units::figure(most)
-            )
-        })
-        .collect();
-    let shades: Vec<&str> = data
-        .shades
-        .iter()
-        .map(|shade| shade.label.as_str())
-        .collect();
+    let of_series = data.series.iter().map(|series| {
+        let ys = series.stretches.iter().flatten().map(|(_, y)| *y);
+        let (least, most) = range(ys);
+        format!(
+            "{}: from {} to {}",
+            series.label,
+            units::figure(least),
+            units::figure(most)
+        )
+    });
+    let of_series = sentence(of_series);
+    let shades = data.shades.iter().map(|shade| shade.label.clone());
+    let shades = sentence(shades);
     let shaded = if shades.is_empty() {
         String::new()
     } else {
-        format!(" Shaded: {}.", shades.join("; "))
+        format!(" Shaded: {shades}.")
     };
     format!(
-        "{} over {}. {}.{shaded}",
-        data.upright,
-        data.across,
-        of_series.join("; ")
+        "{} over {}. {of_series}.{shaded}",
+        data.upright, data.across
     )
 }
 

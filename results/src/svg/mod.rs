@@ -1,4 +1,4 @@
-//! Turns figures into charts: SVG text, the same bytes for the same figures, without a font, script or file from elsewhere.
+//! Charts as SVG text, the same bytes for the same figures, without a font, script or file from elsewhere.
 //!
 //! Colours are CSS variables with a light and a dark value, chosen to be told apart by colour-blind readers, and no meaning
 //! is carried by colour alone. Inside a page the page gives the style ([`STYLE`]); a chart by itself carries it.
@@ -10,6 +10,7 @@ mod dots;
 mod lines;
 mod percentiles;
 mod price;
+mod rows;
 mod series;
 mod stacked;
 mod timeline;
@@ -36,9 +37,15 @@ pub struct Chart {
 }
 
 impl Chart {
-    /// Its height in pixels at its natural size.
-    pub fn height(&self) -> f64 {
-        self.height
+    /// A chart of the natural width.
+    fn new(title: &str, description: String, height: f64, body: canvas::Canvas) -> Self {
+        Self {
+            width: WIDTH,
+            height,
+            title: title.to_owned(),
+            description,
+            body: body.finish(),
+        }
     }
 
     /// Its title.
@@ -66,11 +73,8 @@ impl Chart {
         let mut width: f64 = 1.0;
         for chart in charts {
             body.push_str(&format!(
-                "<g transform=\"translate(0 {})\">",
-                canvas::number(height)
-            ));
-            body.push_str(&format!(
-                "<text class=\"c-title\" x=\"0\" y=\"20\">{}</text><g transform=\"translate(0 32)\">{}</g></g>",
+                "<g transform=\"translate(0 {})\"><text class=\"c-title\" x=\"0\" y=\"20\">{}</text><g transform=\"translate(0 32)\">{}</g></g>",
+                canvas::number(height),
                 canvas::escape(&chart.title),
                 chart.body
             ));

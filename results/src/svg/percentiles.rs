@@ -1,4 +1,4 @@
-//! Turns counted latencies into curves over the share of calls that were faster, spread so that the slow ones have room: 50 %, 90 %, 99 %,
+//! Percentile curves: counted latencies over the share of calls that were faster, spread so that the slow ones have room: 50 %, 90 %, 99 %,
 //! 99.9 % lie equally far apart (the axis is logarithmic in 1/(1−p)).
 
 use super::axis::Axis;
@@ -74,9 +74,9 @@ pub fn percentiles(title: &str, curves: &[Counted]) -> Option<Chart> {
         }
     }
     canvas.line("c-axis", (LEFT, BOTTOM), (right, BOTTOM));
-    canvas.text(
-        "c-muted c-mid",
-        ((LEFT + right) / 2.0, BOTTOM + 36.0),
+    across.name_below(
+        &mut canvas,
+        BOTTOM,
         "share of calls that took no longer; ribbon: 95 % interval by ranks",
     );
     for (index, (_, points)) in drawn.iter().enumerate() {
@@ -108,13 +108,12 @@ pub fn percentiles(title: &str, curves: &[Counted]) -> Option<Chart> {
         .map(|(curve, points)| words(curve, points))
         .collect();
     let labels = TOP + 15.0 * ends.len() as f64;
-    Some(Chart {
-        width: WIDTH,
-        height: labels.max(BOTTOM + 44.0),
-        title: title.to_owned(),
-        description: format!("Percentile curves. {}.", described.join("; ")),
-        body: canvas.finish(),
-    })
+    Some(Chart::new(
+        title,
+        format!("Percentile curves. {}.", described.join("; ")),
+        labels.max(BOTTOM + 44.0),
+        canvas,
+    ))
 }
 
 const TICKS: [(f64, &str); 8] = [

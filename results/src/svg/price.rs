@@ -1,4 +1,4 @@
-//! Turns configurations into the chart of what safety costs: throughput upwards, violations per minute to the right.
+//! The chart of what safety costs, configuration by configuration: throughput upwards, violations per minute to the right.
 //!
 //! Most good configurations have no violation at all, which no logarithmic axis can hold; they have a lane of their own.
 
@@ -127,14 +127,13 @@ pub fn price(points: &[PricePoint]) -> Chart {
             )
         })
         .collect();
-    Chart {
-        width: WIDTH,
-        height: BOTTOM + 48.0,
-        title: "The price of safety".to_owned(),
-        description: format!(
+    Chart::new(
+        "The price of safety",
+        format!(
             "Throughput against contract violations. {}.",
             described.join("; ")
         ),
-        body: canvas.finish(),
-    }
+        BOTTOM + 48.0,
+        canvas,
+    )
 }

@@ -1,4 +1,4 @@
-//! Turns curves into what several charts share: a colour and a pattern of dashes for each, and labels at their right ends that do not touch.
+//! What charts of curves share: a colour and a pattern of dashes for each, and labels at their right ends that do not touch.
 
 use super::canvas::{self, CHARACTER, Canvas};
 

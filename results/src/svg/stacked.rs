@@ -1,7 +1,8 @@
-//! Turns parts of a whole into level bars made of pieces: shares of grants, or what a cycle costs and where.
+//! Level bars made of pieces, the parts of a whole: shares of grants, or what a cycle costs and where.
 
 use super::axis::Axis;
 use super::canvas::{self, CHARACTER, Canvas};
+use super::rows::{self, LEFT, ROW};
 use super::{Chart, WIDTH};
 use crate::units;
 
@@ -18,9 +19,7 @@ pub struct Stack {
     pub note: String,
 }
 
-const LEFT: f64 = 250.0;
 const RIGHT: f64 = 190.0;
-const ROW: f64 = 38.0;
 
 /// A chart of bars with `unit` below its axis. With `whole` every bar is as long as the axis, and its pieces are shares; the names of
 /// pieces then differ from bar to bar and show on pointing, else they stand in a legend. `None` without a bar that has a piece.
@@ -44,26 +43,13 @@ pub fn stacked(title: &str, unit: &str, whole: bool, stacks: &[Stack]) -> Option
     };
     let mut canvas = Canvas::default();
     axis.draw_below(&mut canvas, top - 4.0, bottom, units::figure);
-    canvas.text(
-        "c-muted c-mid",
-        ((LEFT + WIDTH - RIGHT) / 2.0, bottom + 36.0),
-        unit,
-    );
+    axis.name_below(&mut canvas, bottom, unit);
     if !whole {
         legend(&mut canvas, &stacks);
     }
     for (row, stack) in stacks.iter().enumerate() {
         let y = top + ROW * row as f64;
-        canvas.text(
-            "c-end",
-            (LEFT - 12.0, y + 14.0),
-            &canvas::fit(&stack.label, LEFT - 16.0),
-        );
-        canvas.text(
-            "c-muted c-end",
-            (LEFT - 12.0, y + 29.0),
-            &canvas::fit(&stack.detail, LEFT - 16.0),
-        );
+        rows::name(&mut canvas, y, &stack.label, &stack.detail);
         let scale = if whole { 100.0 / sum(stack) } else { 1.0 };
         let mut done = 0.0;
         for (index, (name, size)) in stack.pieces.iter().enumerate() {
@@ -96,30 +82,20 @@ pub fn stacked(title: &str, unit: &str, whole: bool, stacks: &[Stack]) -> Option
             &canvas::fit(&stack.note, RIGHT - 10.0),
         );
     }
-    let described: Vec<String> = stacks
-        .iter()
-        .map(|stack| {
-            let pieces: Vec<String> = stack
-                .pieces
-                .iter()
-                .map(|(name, size)| format!("{name} {}", units::figure(*size)))
-                .collect();
-            format!(
-                "{} {}: {}, {}",
-                stack.label,
-                stack.detail,
-                pieces.join(", "),
-                stack.note
-            )
-        })
-        .collect();
-    Some(Chart {
-        width: WIDTH,
-        height: bottom + 44.0,
-        title: title.to_owned(),
-        description: format!("{unit}. {}.", described.join("; ")),
-        body: canvas.finish(),
-    })
+    let words = stacks.iter().map(|stack| {
+        let pieces = stack.pieces.iter();
+        let pieces = pieces.map(|(name, size)| format!("{name} {}", units::figure(*size)));
+        let pieces: Vec<String> = pieces.collect();
+        format!(
+            "{} {}: {}, {}",
+            stack.label,
+            stack.detail,
+            pieces.join(", "),
+            stack.note
+        )
+    });
+    let described = format!("{unit}. {}.", rows::sentence(words));
+    Some(Chart::new(title, described, bottom + 44.0, canvas))
 }
 
 /// The names of the longest bar's pieces: all bars have the same, in the same order.

@@ -1,4 +1,4 @@
-//! Turns holds around an anomaly into bars, one lane per owner, with overlaps marked and faults shaded.
+//! Holds around an anomaly as bars, one lane per owner, with overlaps marked and faults shaded.
 
 use std::collections::BTreeSet;
 
@@ -98,11 +98,9 @@ pub fn timeline(data: &TimelineData) -> Chart {
         ));
     }
     canvas.text("c-muted", (LEFT, bottom + 36.0), &note);
-    Chart {
-        width: WIDTH,
-        height: bottom + 44.0,
-        title: format!("Who held {} around the worst anomaly", data.lock),
-        description: format!(
+    Chart::new(
+        &format!("Who held {} around the worst anomaly", data.lock),
+        format!(
             "{} holds by {} owners from {} to {}, {} overlaps, {} faults.",
             data.holds.len(),
             owners.len(),
@@ -111,8 +109,9 @@ pub fn timeline(data: &TimelineData) -> Chart {
             data.overlaps.len(),
             data.faults.len()
         ),
-        body: canvas.finish(),
-    }
+        bottom + 44.0,
+        canvas,
+    )
 }
 
 fn tip(hold: &HoldBar) -> String {

@@ -1,5 +1,5 @@
-//! Turns the scenarios of a run into the grid of what was broken (faults) on what (topology and durability), and the configuration of its
-//! rows into what they share and where they differ.
+//! The grid of what was broken (faults) on what (topology and durability), and the configuration of rows: what they share and where they
+//! differ.
 
 use crate::compare::pivot::FIELDS;
 use crate::report::cells;

@@ -1,4 +1,4 @@
-//! Turns one scenario's outcome into its row of the matrix and its section of the page.
+//! One scenario on the page: its row of the matrix and its section.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -13,24 +13,21 @@ use crate::timeline::TimelineData;
 use crate::units;
 use crate::verdict::{Anomaly, State, Verdict, meaning};
 
-pub(super) struct ScenarioView {
+pub(super) struct ScenarioView<'a> {
     pub(super) id: String,
-    pub(super) name: String,
-    pub(super) place: String,
+    /// What needs no other words than its own.
+    pub(super) result: &'a ScenarioResult,
     pub(super) faults_short: String,
-    pub(super) verdicts: Vec<VerdictView>,
+    pub(super) verdicts: Vec<VerdictView<'a>>,
     pub(super) recovery: String,
     /// What to sort by; empty where there is none, which sorts last.
     pub(super) recovery_key: String,
     pub(super) outcome: String,
     pub(super) outcome_class: &'static str,
-    pub(super) about: String,
-    pub(super) claim: String,
     pub(super) facts: Vec<Fact>,
-    pub(super) notes: Vec<String>,
     pub(super) timeline: Option<TimelineView>,
     pub(super) over_time: Vec<NamedChart>,
-    pub(super) faults: Vec<FaultView>,
+    pub(super) faults: Vec<FaultView<'a>>,
     pub(super) endings: Vec<String>,
     pub(super) operations: Vec<(String, Vec<String>)>,
 }
@@ -45,8 +42,9 @@ pub(super) struct TimelineView {
 /// So many violations of a scenario can be looked at from near.
 const ZOOMS_MAX: usize = 3;
 
-pub(super) struct VerdictView {
+pub(super) struct VerdictView<'a> {
     pub(super) id: String,
+    pub(super) verdict: &'a Verdict,
     /// What to sort by: unknown between clean and violated, more violations last.
     pub(super) rank: u64,
     pub(super) class: &'static str,
@@ -58,32 +56,29 @@ pub(super) struct VerdictView {
     pub(super) expected_word: String,
     pub(super) expectation: String,
     pub(super) surprising: bool,
-    pub(super) why: Vec<String>,
-    pub(super) anomalies: Vec<AnomalyView>,
+    pub(super) anomalies: Vec<AnomalyView<'a>>,
     pub(super) more: String,
     pub(super) slice: String,
 }
 
-pub(super) struct AnomalyView {
-    pub(super) what: String,
+pub(super) struct AnomalyView<'a> {
+    pub(super) anomaly: &'a Anomaly,
     pub(super) when: String,
-    pub(super) proof: String,
     pub(super) grants: String,
 }
 
-pub(super) struct FaultView {
-    pub(super) name: String,
+pub(super) struct FaultView<'a> {
+    pub(super) fault: &'a FaultSpan,
     pub(super) targets: String,
     pub(super) injected: String,
     pub(super) healed: String,
-    pub(super) bit: &'static str,
-    pub(super) bit_class: &'static str,
-    pub(super) proof: String,
+    pub(super) effect: &'static str,
+    pub(super) effect_class: &'static str,
     pub(super) recovery: String,
 }
 
-impl ScenarioView {
-    pub(super) fn new(index: usize, result: &ScenarioResult) -> Self {
+impl<'a> ScenarioView<'a> {
+    pub(super) fn new(index: usize, result: &'a ScenarioResult) -> Self {
         // Names may repeat (`--repeat`), so the place in the run makes the anchor.
         let id = format!("s{}", index + 1);
         let endings: BTreeSet<&String> = result
@@ -93,8 +88,7 @@ impl ScenarioView {
             .collect();
         let outcome = result.outcome();
         Self {
-            name: result.name.clone(),
-            place: result.place(),
+            result,
             faults_short: cells::faults(&result.faults),
             verdicts: result
                 .verdicts
@@ -109,10 +103,7 @@ impl ScenarioView {
                 .unwrap_or_default(),
             outcome: cells::outcome(outcome),
             outcome_class: outcome_class(outcome),
-            about: result.about.clone(),
-            claim: result.claim.clone(),
             facts: facts(result),
-            notes: result.notes.clone(),
             timeline: result.timeline.as_ref().map(|data| TimelineView {
                 title: format!("Who held {} around the worst anomaly", data.lock),
                 svg: svg::timeline(data).inline(&format!("{id}timeline")),
@@ -198,11 +189,11 @@ fn facts(result: &ScenarioResult) -> Vec<Fact> {
     ])
 }
 
-impl VerdictView {
+impl<'a> VerdictView<'a> {
     fn new(
         scenario: &str,
         class: &'static str,
-        verdict: &Verdict,
+        verdict: &'a Verdict,
         result: &ScenarioResult,
     ) -> Self {
         let expected = result.expected.get(class);
@@ -211,6 +202,7 @@ impl VerdictView {
         let shown = verdict.anomalies.len() as u64;
         Self {
             id: format!("{scenario}-{class}"),
+            verdict,
             rank: match verdict.state {
                 State::Clean => 0,
                 State::Unknown => 1,
@@ -243,7 +235,6 @@ impl VerdictView {
                 .map(|expected| format!("The scenario expects: {expected}."))
                 .unwrap_or_default(),
             surprising: met.is_some_and(|met| met != Some(true)),
-            why: verdict.why.clone(),
             anomalies: verdict.anomalies.iter().map(AnomalyView::new).collect(),
             more: if verdict.count > shown && shown > 0 {
                 format!("{} of {} are shown.", shown, units::count(verdict.count))
@@ -254,8 +245,8 @@ impl VerdictView {
     }
 }
 
-impl AnomalyView {
-    fn new(anomaly: &Anomaly) -> Self {
+impl<'a> AnomalyView<'a> {
+    fn new(anomaly: &'a Anomaly) -> Self {
         let length_ns = anomaly.to_ns.saturating_sub(anomaly.from_ns);
         let when = if length_ns == 0 {
             format!("at {}", units::instant(anomaly.from_ns))
@@ -267,26 +258,28 @@ impl AnomalyView {
             )
         };
         Self {
-            what: anomaly.what.clone(),
+            anomaly,
             when: format!("{}, {when}:", anomaly.lock),
-            proof: anomaly.proof.clone(),
             grants: anomaly.grants.join(" "),
         }
     }
 }
 
-impl FaultView {
-    fn new(fault: &FaultSpan) -> Self {
+impl<'a> FaultView<'a> {
+    fn new(fault: &'a FaultSpan) -> Self {
         Self {
-            name: fault.fault.clone(),
+            fault,
             targets: fault.targets.join(", "),
             injected: units::instant(fault.injected_ns),
             healed: fault
                 .healed_ns
                 .map_or("not in this run".to_owned(), units::instant),
-            bit: if fault.bit { "✓ yes" } else { "? not shown" },
-            bit_class: if fault.bit { "clean" } else { "unknown" },
-            proof: fault.proof.clone(),
+            effect: if fault.bit {
+                "✓ yes"
+            } else {
+                "? no evidence"
+            },
+            effect_class: if fault.bit { "clean" } else { "unknown" },
             recovery: recovery::words(fault),
         }
     }

@@ -1,4 +1,4 @@
-//! Turns benchmark rows into their part of the summary: the table, what more is known of each row, and the comparisons.
+//! The benchmark rows in the summary: the table, what more is known of each row, and the comparisons.
 
 use super::paper::{YELLOW, paint, table};
 use crate::figure::BENCH;

@@ -1,4 +1,4 @@
-//! Turns runs that were set side by side into text: what was configured otherwise comes first, since it may be the reason for all else.
+//! Runs side by side as text: what was configured otherwise comes first, since it may be the reason for all else.
 
 use super::TextOptions;
 use super::paper::{GREEN, PLAIN, RED, YELLOW, finish, paint, section, table};

@@ -1,4 +1,4 @@
-//! Turns a decision into text: each condition, and where it was not kept or could not be told, which part and why.
+//! A decision as text: each condition, and which part failed or is unknown and why.
 
 use super::TextOptions;
 use super::paper::{GREEN, RED, YELLOW, finish, paint};

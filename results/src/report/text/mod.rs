@@ -1,4 +1,4 @@
-//! Turns a run into the summary for a terminal, and for `summary.txt`.
+//! The summary of a run for a terminal, and for `summary.txt`.
 
 mod bench;
 mod comparison;

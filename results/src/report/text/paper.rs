@@ -1,4 +1,4 @@
-//! Turns words into what the terminal shows: tables that fit its width, colours that mean something, sections apart.
+//! What text on a terminal is made of: tables that fit its width, colours that mean something, sections apart.
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table};

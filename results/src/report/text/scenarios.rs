@@ -1,4 +1,4 @@
-//! Turns scenarios into their part of the summary: verdicts, reasons, recovery, repeats, proofs.
+//! The scenarios in the summary: verdicts, reasons, recovery, repeats, proofs.
 
 use std::collections::BTreeMap;
 
@@ -89,7 +89,7 @@ pub(super) fn repeats(run: &Run) -> String {
     out
 }
 
-/// How the lock came through each fault; left out of the summary of a long suite, where `show --faults` has it.
+/// Recovery from each fault; left out of the summary of a long suite, where `show --faults` has it.
 pub(super) fn recovery_table(run: &Run, width: u16) -> String {
     const SCENARIOS_MAX: usize = 8;
     if run.scenarios.len() > SCENARIOS_MAX {
@@ -98,7 +98,7 @@ pub(super) fn recovery_table(run: &Run, width: u16) -> String {
     faults(run, width)
 }
 
-/// How the lock came through each fault of each scenario; empty where there was none.
+/// Recovery from each fault of each scenario; empty where there was none.
 pub fn faults(run: &Run, width: u16) -> String {
     let rows = recovery::rows(run);
     if rows.is_empty() {
@@ -183,18 +183,8 @@ pub(super) fn reasons(run: &Run) -> String {
             ),
         ));
         out.push('\n');
-        // What holds for every verdict is said once.
-        for why in &scenario.incomplete {
-            out.push_str(&format!("    incomplete: {}\n", printable(why)));
-        }
-        for (class, verdict) in scenario.verdicts.iter() {
-            let own = |why: &&String| !scenario.incomplete.contains(why);
-            for why in verdict.why.iter().filter(own) {
-                out.push_str(&format!("    {class}: {}\n", printable(why)));
-            }
-            if let Some(anomaly) = verdict.anomalies.first() {
-                out.push_str(&format!("    {class}: {}\n", printable(&anomaly.proof)));
-            }
+        for line in scenario.reasons() {
+            out.push_str(&format!("    {}\n", printable(&line)));
         }
         if let Some(proof) = gravest(scenario) {
             for line in proof.text().lines() {
@@ -206,7 +196,7 @@ pub(super) fn reasons(run: &Run) -> String {
                 "    fault {}: {}\n",
                 printable(&fault.fault),
                 printable(if fault.proof.is_empty() {
-                    "no proof that it bit"
+                    "no evidence that it took effect"
                 } else {
                     &fault.proof
                 })
