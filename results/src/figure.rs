@@ -1,7 +1,7 @@
 //! Every figure once: its name, heading, unit, direction and where it is found. The gate, comparisons and every format read this table.
 
 use crate::measures::{Passing, Renewal, SweepPoint};
-use crate::run::{BenchRow, Estimate, Quantiles, ScenarioResult};
+use crate::run::{BenchRow, Estimate, FaultSpan, Quantiles, ScenarioResult};
 use crate::units;
 
 /// What a number is, and so how it is written.
@@ -332,6 +332,21 @@ figures! { OF_SCENARIOS of ScenarioResult;
         |result| (result.grants_per_s > 0.0).then_some(result.grants_per_s);
     FIRST_GRANT: "first_grant_after_fault_ns" "recovery", "recovery" Time LESS, "From a fault to the first grant after it, the longest",
         |result| result.recovery.first_grant_after_fault_ns;
+}
+
+// Of a fault whose recovery was judged.
+figures! { OF_FAULTS of FaultSpan;
+    GRANT_BEFORE: "last_grant_before_ns" "", "last grant before" Time LESS, "From the last grant before the fault to the fault",
+        |fault| fault.recovery?.last_grant_before_ns;
+    GRANT_AFTER: "first_grant_after_ns" "", "first after" Time LESS, "From the fault to the first grant after it",
+        |fault| fault.first_grant_after_ns;
+    WINDOW: "window_ns" "", "window" Time LESS, "From the fault to its heal or the next grant", |fault| fault.recovery?.window_ns;
+    ERRORS: "error_share" "", "errors" Share LESS, "Operations in the window that failed or whose end is unknown", |fault| fault.recovery?.error_share;
+    HANGS: "hang_share" "", "hangs" Share LESS, "Operations in the window without an answer a second after their wait", |fault| fault.recovery?.hang_share;
+    HOLDER_KNEW: "holder_knew_ns" "", "holder knew" Time LESS, "From the fault until a holder was notified of its loss",
+        |fault| fault.recovery?.holder_knew_ns;
+    HERD: "herd" "", "herd" Number LESS, "Acquires in the second after the heal", |fault| fault.recovery?.herd;
+    STUCK: "stuck_locks" "", "stuck" Number LESS, "Locks that stood still from the fault on", |fault| fault.recovery?.stuck_locks;
 }
 
 figures! { OF_SWEEPS of SweepPoint;

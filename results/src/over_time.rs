@@ -13,7 +13,7 @@ use crate::intervals::Intervals;
 const PARTS: u64 = 120;
 /// No part is shorter: a grant every few milliseconds would draw nothing but noise.
 const SHORTEST_PART_NS: u64 = 20_000_000;
-/// The most owners that are told apart; those with the fewest grants are counted together.
+/// The most owners that are counted one by one; those with the fewest grants are counted together.
 const OWNERS_MAX: usize = 64;
 
 /// Grants over time, and by owner.

@@ -204,6 +204,34 @@ struct Placed<'a> {
     row: &'a BenchRow,
 }
 
+impl Placed<'_> {
+    fn value(&self, field: &Field) -> String {
+        field.value(self.run, self.row)
+    }
+
+    fn words(&self, fields: &[&Field]) -> String {
+        let words = fields.iter().map(|field| self.value(field));
+        words.collect::<Vec<_>>().join("/")
+    }
+}
+
+/// Fields that are neither in lines nor in columns, and in which rows differ: only what differs is worth a word.
+fn free(placed: &[Placed<'_>], grouping: &Grouping) -> Vec<&'static Field> {
+    let named = |field: &Field| {
+        let mut all = grouping.rows.iter().chain(&grouping.cols);
+        all.any(|other| other.name == field.name)
+    };
+    let differs = |field: &Field| {
+        let mut values = placed.iter().map(|place| place.value(field));
+        let first = values.next();
+        values.any(|value| Some(&value) != first.as_ref())
+    };
+    FIELDS
+        .iter()
+        .filter(|field| !named(field) && !OF_THE_RUN.contains(&field.name) && differs(field))
+        .collect()
+}
+
 /// Sets the rows of `runs` into tables.
 pub fn pivot(runs: &[Run], grouping: &Grouping) -> Result<Pivot, GroupError> {
     let mut left_out = Vec::new();
@@ -221,26 +249,7 @@ pub fn pivot(runs: &[Run], grouping: &Grouping) -> Result<Pivot, GroupError> {
         let names: Vec<&str> = runs.iter().map(|run| run.run.as_str()).collect();
         return Err(GroupError::NoRows(names.join(", ")));
     }
-    // Only what differs is worth a word.
-    let differs = |field: &Field| {
-        let mut values = placed.iter().map(|place| field.value(place.run, place.row));
-        let first = values.next();
-        values.any(|value| Some(&value) != first.as_ref())
-    };
-    let free: Vec<&'static Field> = FIELDS
-        .iter()
-        .filter(|field| {
-            let named = |fields: &[&Field]| fields.iter().any(|other| other.name == field.name);
-            !named(&grouping.cols)
-                && !named(&grouping.rows)
-                && !OF_THE_RUN.contains(&field.name)
-                && differs(field)
-        })
-        .collect();
-    let words = |fields: &[&'static Field], place: &Placed<'_>| {
-        let words = fields.iter().map(|field| field.value(place.run, place.row));
-        words.collect::<Vec<_>>().join("/")
-    };
+    let free = free(&placed, grouping);
     // What follows from line and column (each workload has its own hold, say) splits nothing, and is said instead.
     let in_cell: Vec<&'static Field> = grouping
         .rows
@@ -251,9 +260,11 @@ pub fn pivot(runs: &[Run], grouping: &Grouping) -> Result<Pivot, GroupError> {
     let follows = |field: &&'static Field| {
         let mut known: BTreeMap<String, String> = BTreeMap::new();
         placed.iter().all(|place| {
-            let value = field.value(place.run, place.row);
-            let cell = words(&in_cell, place);
-            *known.entry(cell).or_insert_with(|| value.clone()) == value
+            let value = place.value(field);
+            *known
+                .entry(place.words(&in_cell))
+                .or_insert_with(|| value.clone())
+                == value
         })
     };
     let mut also_differs = Vec::new();
@@ -264,44 +275,38 @@ pub fn pivot(runs: &[Run], grouping: &Grouping) -> Result<Pivot, GroupError> {
         also_differs.extend(following.iter().map(|field| field.name));
         (grouping.rows.clone(), splitting)
     };
-    let mut groups: Vec<(String, Vec<&Placed<'_>>)> = Vec::new();
+    let mut groups: Vec<Cells<'_>> = Vec::new();
     for place in &placed {
-        let common: Vec<String> = tables_by
-            .iter()
-            .map(|field| format!("{} {}", field.name, field.value(place.run, place.row)))
-            .collect();
-        let common = common.join(", ");
-        match groups.iter_mut().find(|(name, _)| *name == common) {
-            Some((_, places)) => places.push(place),
-            None => groups.push((common, vec![place])),
+        let common = tables_by.iter();
+        let common = common.map(|field| format!("{} {}", field.name, place.value(field)));
+        let common = common.collect::<Vec<_>>().join(", ");
+        let known = groups.iter().position(|cells| cells.common == common);
+        let at = known.unwrap_or_else(|| {
+            groups.push(Cells {
+                common,
+                ..Cells::default()
+            });
+            groups.len() - 1
+        });
+        let cells = &mut groups[at];
+        let column = position(&mut cells.columns, place.words(&grouping.cols));
+        let line = position(&mut cells.lines, place.words(&lines_by));
+        match cells.at.entry((line, column)) {
+            Entry::Vacant(free) => {
+                free.insert(place);
+            }
+            Entry::Occupied(_) => left_out.push(format!(
+                "{}: {}: a further row of the same cell",
+                place.run.run,
+                settings::row_key(place.row)
+            )),
         }
     }
     let mut comparisons = Vec::new();
     let mut tables = Vec::new();
-    for (common, places) in groups {
-        let mut cells = Cells {
-            common,
-            ..Cells::default()
-        };
-        for place in places {
-            let column = position(&mut cells.columns, words(&grouping.cols, place));
-            let line = position(&mut cells.lines, words(&lines_by, place));
-            match cells.at.entry((line, column)) {
-                Entry::Vacant(free) => {
-                    free.insert(place);
-                }
-                Entry::Occupied(_) => left_out.push(format!(
-                    "{}: {}: a further row of the same cell",
-                    place.run.run,
-                    settings::row_key(place.row)
-                )),
-            }
-        }
-        tables.extend(
-            COMPARED
-                .iter()
-                .filter_map(|figure| cells.table(figure, &mut comparisons)),
-        );
+    for cells in &groups {
+        let of_figures = COMPARED.iter();
+        tables.extend(of_figures.filter_map(|figure| cells.table(figure, &mut comparisons)));
     }
     let mut differences = Vec::new();
     if let [base, others @ ..] = runs {

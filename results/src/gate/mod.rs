@@ -220,87 +220,84 @@ fn judge_part<'a>(
     found: Found,
     of_base: &impl Fn(&Place<'a>) -> Option<Place<'a>>,
 ) -> Part {
-    let unknown = |found: String, bound: String, why: String| Part {
+    let asked = condition.bound_words();
+    let part = |outcome, found: String, bound: String, why: String| Part {
         r#where: place.to_string(),
         found,
         bound,
-        outcome: Outcome::Unknown,
+        outcome,
         why,
     };
-    let asked = condition.bound_words();
+    let unknown = |found, bound, why| part(Outcome::Unknown, found, bound, why);
     let figure = match found {
         Found::Missing(why) => return unknown("–".to_owned(), asked, why),
-        Found::Word(word) => return judge_word(condition, place, word),
+        Found::Word(word) => {
+            return part(judge_word(condition, &word), word, asked, String::new());
+        }
         Found::Nothing => return unknown("–".to_owned(), asked, String::new()),
         Found::Figure(figure) => figure,
     };
     let words = condition.value.words(&figure);
     if let Place::Row(row) = place {
         if row.safety.state == State::Violated {
-            return Part {
-                outcome: Outcome::Failed,
-                ..unknown(
-                    "void".to_owned(),
-                    asked,
-                    "the lock was not safe while it was measured".to_owned(),
-                )
-            };
+            let why = "the lock was not safe while it was measured".to_owned();
+            return part(Outcome::Failed, "void".to_owned(), asked, why);
         }
         if !row.valid {
             let why = format!("the row is invalid: {}", row.why_invalid.join("; "));
             return unknown(words, asked, why);
         }
     }
-    let (bound, bound_text) = match &condition.bound {
-        Bound::Number(bound) => (*bound, asked),
-        Bound::OfBase(factor) => {
-            let value = of_base(place).map(|twin| (valid(&twin), condition.value.of(&twin)));
-            match value {
-                Some((true, Found::Figure(base))) if base.median.is_finite() => {
-                    let bound = factor * base.median;
-                    (
-                        bound,
-                        format!(
-                            "{} ({} of the base's {})",
-                            condition.value.number_words(bound),
-                            units::figure(*factor),
-                            condition.value.number_words(base.median)
-                        ),
-                    )
-                }
-                Some((false, _)) => {
-                    return unknown(words, asked, "the base's own row is invalid".to_owned());
-                }
-                _ => return unknown(words, asked, "the base has no such figure".to_owned()),
-            }
-        }
-        Bound::State(word) => {
-            return unknown(words, word.clone(), "a figure has no state".to_owned());
-        }
+    let bound = match &condition.bound {
+        Bound::Number(bound) => Ok((*bound, asked.clone())),
+        Bound::OfBase(factor) => bound_of_base(condition, *factor, of_base(place)),
+        Bound::State(_) => Err("a figure has no state"),
+    };
+    let (bound, bound_words) = match bound {
+        Ok(bound) => bound,
+        Err(why) => return unknown(words, asked, why.to_owned()),
     };
     if figure.median.is_nan() {
-        return unknown("–".to_owned(), bound_text, "it was not measured".to_owned());
+        return unknown(
+            "–".to_owned(),
+            bound_words,
+            "it was not measured".to_owned(),
+        );
     }
-    let kept = condition.compare.holds(figure.median, bound);
-    let close = figure
-        .low
-        .zip(figure.high)
-        .is_some_and(|(low, high)| low <= bound && bound <= high);
-    Part {
-        r#where: place.to_string(),
-        found: words,
-        bound: bound_text,
-        outcome: if kept {
-            Outcome::Passed
-        } else {
-            Outcome::Failed
-        },
-        why: if close {
-            "its interval reaches over the bound: the next run may say otherwise".to_owned()
-        } else {
-            String::new()
-        },
-    }
+    let ends = figure.low.zip(figure.high);
+    let close = ends.is_some_and(|(low, high)| low <= bound && bound <= high);
+    let outcome = if condition.compare.holds(figure.median, bound) {
+        Outcome::Passed
+    } else {
+        Outcome::Failed
+    };
+    let why = if close {
+        "its interval reaches over the bound: the next run may say otherwise"
+    } else {
+        ""
+    };
+    part(outcome, words, bound_words, why.to_owned())
+}
+
+/// So many times what the base has, and that in words; or why there is no such bound.
+fn bound_of_base(
+    condition: &Condition,
+    factor: f64,
+    twin: Option<Place<'_>>,
+) -> Result<(f64, String), &'static str> {
+    let base = match twin.map(|twin| (valid(&twin), condition.value.of(&twin))) {
+        Some((true, Found::Figure(base))) if base.median.is_finite() => base.median,
+        Some((false, _)) => return Err("the base's own row is invalid"),
+        _ => return Err("the base has no such figure"),
+    };
+    let bound = factor * base;
+    let words = format!(
+        "{} ({} of the base's {})",
+        condition.value.number_words(bound),
+        units::figure(factor),
+        condition.value.number_words(base)
+    );
+    Ok((bound, words))
 }
 
 fn valid(place: &Place<'_>) -> bool {
@@ -310,23 +307,15 @@ fn valid(place: &Place<'_>) -> bool {
     }
 }
 
-fn judge_word(condition: &Condition, place: &Place<'_>, word: String) -> Part {
-    let equal = matches!(&condition.bound, Bound::State(wanted) if *wanted == word);
-    let wants_it = condition.compare == Compare::Equal;
+fn judge_word(condition: &Condition, word: &str) -> Outcome {
+    let equal = matches!(&condition.bound, Bound::State(wanted) if wanted == word);
     // `!= violated` is no more met by "unknown" than `== clean` is; but `== unknown` is.
-    let known = word != State::Unknown.word() || equal;
-    Part {
-        r#where: place.to_string(),
-        bound: condition.bound_words(),
-        outcome: if !known {
-            Outcome::Unknown
-        } else if equal == wants_it {
-            Outcome::Passed
-        } else {
-            Outcome::Failed
-        },
-        why: String::new(),
-        found: word,
+    if word == State::Unknown.word() && !equal {
+        Outcome::Unknown
+    } else if equal == (condition.compare == Compare::Equal) {
+        Outcome::Passed
+    } else {
+        Outcome::Failed
     }
 }
 

@@ -1,48 +1,30 @@
 //! Recovery, fault by fault: how soon the lock worked again and what happened until then.
 
 use super::cells::printable;
+use crate::figure::{GRANT_AFTER, OF_FAULTS};
 use crate::run::{FaultSpan, Run};
-use crate::units;
 
-/// The columns, in order.
-pub(super) const HEADER: [&str; 9] = [
-    "FAULT",
-    "last grant before",
-    "first after",
-    "window",
-    "errors",
-    "hangs",
-    "holder knew",
-    "herd",
-    "stuck",
-];
+/// The headings: the fault, and its figures.
+pub(super) fn heads() -> Vec<&'static str> {
+    let figures = OF_FAULTS.iter().map(|figure| figure.head);
+    std::iter::once("FAULT").chain(figures).collect()
+}
 
-/// The cells of one fault after its name, in the order of [`HEADER`]; `None` where no history was judged.
-pub(super) fn cells(fault: &FaultSpan) -> Option<[String; 8]> {
-    let row = fault.recovery.as_ref()?;
-    let time = |ns: Option<u64>| ns.map_or("–".to_owned(), units::duration);
-    let share = |share: Option<f64>| {
-        share.map_or("–".to_owned(), |share| {
-            format!("{} %", units::figure(100.0 * share))
-        })
-    };
-    Some([
-        time(row.last_grant_before_ns),
-        fault
-            .first_grant_after_ns
-            .map_or("never".to_owned(), units::duration),
-        units::duration(row.window_ns),
-        share(row.error_share),
-        share(row.hang_share),
-        time(row.holder_knew_ns),
-        units::count(row.herd),
-        units::count(row.stuck_locks),
-    ])
+/// The figures of one fault, in order; `None` where no history was judged.
+fn cells(fault: &FaultSpan) -> Option<Vec<String>> {
+    fault.recovery?;
+    let words = OF_FAULTS.iter().map(|figure| match figure.words(fault) {
+        // Not a dash: that there was no grant is known.
+        words if words == "–" && figure.name == GRANT_AFTER.name => "never".to_owned(),
+        words => words,
+    });
+    Some(words.collect())
 }
 
 /// The same as one sentence; empty where no history was judged.
 pub(crate) fn words(fault: &FaultSpan) -> String {
-    let Some([before, after, window, errors, hangs, knew, herd, stuck]) = cells(fault) else {
+    let cells = cells(fault).unwrap_or_default();
+    let [before, after, window, errors, hangs, knew, herd, stuck] = cells.as_slice() else {
         return String::new();
     };
     format!(
@@ -63,7 +45,7 @@ pub(super) fn rows(run: &Run) -> Vec<Vec<String>> {
             let cells = cells(fault)?;
             Some(
                 std::iter::once(name)
-                    .chain(cells.map(|cell| cell.replace(' ', "\u{a0}")))
+                    .chain(cells.iter().map(|cell| cell.replace(' ', "\u{a0}")))
                     .collect(),
             )
         })

@@ -1,6 +1,6 @@
 //! Charts as SVG text, the same bytes for the same figures, without a font, script or file from elsewhere.
 //!
-//! Colours are CSS variables with a light and a dark value, chosen to be told apart by colour-blind readers, and no meaning
+//! Colours are CSS variables with a light and a dark value, chosen so that colour-blind readers distinguish them, and no meaning
 //! is carried by colour alone. Inside a page the page gives the style ([`STYLE`]); a chart by itself carries it.
 
 mod axis;

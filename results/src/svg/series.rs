@@ -2,7 +2,7 @@
 
 use super::canvas::{self, CHARACTER, Canvas};
 
-/// So many curves can be told apart by colour.
+/// So many curves can be distinguished by colour.
 pub(crate) const COLORS: usize = 6;
 /// Two labels nearer than this would touch.
 const LINE: f64 = 15.0;

@@ -104,7 +104,7 @@ pub fn faults(run: &Run, width: u16) -> String {
     if rows.is_empty() {
         return String::new();
     }
-    let mut table = table(width, &recovery::HEADER, 1);
+    let mut table = table(width, &recovery::heads(), 1);
     for row in rows {
         table.add_row(row);
     }
