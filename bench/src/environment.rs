@@ -14,11 +14,24 @@ pub struct Watch {
     ticks: Option<Ticks>,
 }
 
-/// CPU time of the whole machine in ticks.
+/// CPU time of the whole machine in ticks since it started.
 #[derive(Debug, Clone, Copy)]
-struct Ticks {
+pub(crate) struct Ticks {
     all: u64,
+    /// By the hypervisor.
     stolen: u64,
+}
+
+impl Ticks {
+    /// The share that was stolen from then on until a later reading; 0 where nothing was read.
+    pub(crate) fn stolen_until(then: Option<Ticks>, later: Option<Ticks>) -> f64 {
+        match (then, later) {
+            (Some(then), Some(later)) if later.all > then.all => {
+                later.stolen.saturating_sub(then.stolen) as f64 / (later.all - then.all) as f64
+            }
+            _ => 0.0,
+        }
+    }
 }
 
 /// Reads the machine now, before anything is measured. What cannot be read stays empty or zero.
@@ -53,12 +66,7 @@ impl Watch {
     /// Adds the load at the end and the share of stolen time in between. Servers are the caller's to add.
     pub fn finish(mut self) -> Environment {
         self.environment.load_average[1] = load_average();
-        if let (Some(before), Some(after)) = (self.ticks, ticks())
-            && after.all > before.all
-        {
-            let stolen = after.stolen.saturating_sub(before.stolen);
-            self.environment.steal = stolen as f64 / (after.all - before.all) as f64;
-        }
+        self.environment.steal = Ticks::stolen_until(self.ticks, ticks());
         self.environment
     }
 }
@@ -91,12 +99,7 @@ pub(crate) fn load_average() -> f64 {
         .unwrap_or(0.0)
 }
 
-/// CPU time of the whole machine in ticks since it started: all, and stolen by the hypervisor.
-pub(crate) fn cpu_ticks() -> Option<(u64, u64)> {
-    ticks().map(|ticks| (ticks.all, ticks.stolen))
-}
-
-fn ticks() -> Option<Ticks> {
+pub(crate) fn ticks() -> Option<Ticks> {
     let stat = fs::read_to_string("/proc/stat").ok()?;
     let all: Vec<u64> = stat
         .lines()

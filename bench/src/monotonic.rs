@@ -1,4 +1,4 @@
-//! Instants as nanoseconds of the machine's monotonic clock, so that processes can tell each other when something was.
+//! Instants as nanoseconds of the machine's monotonic clock, so that one process can say to another when something happened.
 //!
 //! All processes of a machine read the same `CLOCK_MONOTONIC`, so such a stamp does not age on its way through a pipe. Both
 //! directions err to the early side, by the time between two readings of the clock (well below a microsecond): a lease that is

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Number, Value, json};
 
 use crate::{
@@ -205,26 +205,16 @@ impl Line {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct HelloReply {
-    #[serde(
-        deserialize_with = "or_default",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) protocol: Option<u64>,
-    #[serde(deserialize_with = "or_default")]
     pub(crate) name: String,
-    #[serde(deserialize_with = "or_default")]
     pub(crate) version: String,
-    #[serde(deserialize_with = "or_default")]
     pub(crate) language: String,
     /// Its default first.
-    #[serde(deserialize_with = "or_default")]
     pub(crate) kinds: Vec<String>,
-    #[serde(deserialize_with = "or_default")]
-    pub(crate) features: Vec<String>,
-    #[serde(
-        deserialize_with = "or_default",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) features: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) watchdog_ms: Option<u64>,
 }
 
@@ -232,32 +222,16 @@ pub(crate) struct HelloReply {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Granted {
     pub(crate) grant: String,
-    #[serde(
-        default,
-        deserialize_with = "or_default",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) token: Option<u64>,
     /// How long ago the attempt was sent that succeeded.
-    #[serde(
-        default,
-        deserialize_with = "or_default",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) age_ms: Option<Number>,
     /// The same moment on the clock that all processes share.
-    #[serde(
-        default,
-        deserialize_with = "or_default",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) sent_mono_ns: Option<u64>,
     /// What was granted, if that is less than what was asked for.
-    #[serde(
-        default,
-        deserialize_with = "or_default",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) lease_ms: Option<u64>,
 }
 
@@ -267,11 +241,7 @@ pub(crate) struct Granted {
 pub(crate) enum Event {
     Lost {
         grant: String,
-        #[serde(
-            default,
-            deserialize_with = "or_default",
-            skip_serializing_if = "Option::is_none"
-        )]
+        #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
         #[serde(flatten)]
         when: When,
@@ -288,25 +258,10 @@ pub(crate) enum Event {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct When {
-    #[serde(
-        deserialize_with = "or_default",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) age_ms: Option<Number>,
-    #[serde(
-        deserialize_with = "or_default",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) at_mono_ns: Option<u64>,
-}
-
-/// A field of another type than it should have counts as absent.
-fn or_default<'de, D, T>(from: D) -> Result<T, D::Error>
-where
-    D: Deserializer<'de>,
-    T: DeserializeOwned + Default,
-{
-    Ok(serde_json::from_value(Value::deserialize(from)?).unwrap_or_default())
 }
 
 impl When {

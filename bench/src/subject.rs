@@ -106,13 +106,9 @@ pub trait LockClient: Send + Sync {
     fn unanswered(&self) -> Option<String> {
         None
     }
-    /// Commands sent so far; `None` where they cannot be counted.
-    fn commands(&self) -> Option<u64> {
+    /// Commands sent so far, asked of the client's process where it has one; `None` where they cannot be counted.
+    async fn commands(&self) -> Option<u64> {
         None
-    }
-    /// The same, asked of the client's process where it has one.
-    async fn count_commands(&self) -> Option<u64> {
-        self.commands()
     }
     /// Ends in an orderly way.
     async fn close(self: Box<Self>) {}
@@ -191,7 +187,7 @@ pub enum ReleaseEnd {
 /// What a client reports unasked.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ClientEvent {
-    /// The library told its caller that the lock is gone.
+    /// The library says to its caller that the lock is gone.
     Lost {
         /// The hold.
         grant: String,
@@ -206,7 +202,7 @@ pub enum ClientEvent {
         grant: String,
         /// The lease, from `sent_at` on.
         lease: Duration,
-        /// When the renewal was sent; without it the contract is not lengthened.
+        /// When the renewal was sent; without it the contract is not extended.
         sent_at: Option<Instant>,
     },
     /// The client's process ended.

@@ -8,12 +8,9 @@ use hdrhistogram::Histogram;
 use super::{BenchPlan, Hooks, Leasing, kind_of};
 use crate::{
     load::{Connector, Load},
-    round::{
-        self, Clients, Round,
-        ledger::Passed,
-        record::{Samples, histogram, merge},
-    },
+    round::{self, Clients, Round, ledger::Passed, record::Samples},
     server_stats::ServerWatch,
+    stats::histogram::{histogram, merge},
     subject::{ConnectTo, Subject, SubjectError, is_shared},
     workload::{Asks, LeaseOf, Rhythm, Workload},
 };

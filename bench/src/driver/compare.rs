@@ -78,7 +78,7 @@ fn compare(plan: &BenchPlan, a: &Arm, b: &Arm, again: Option<&Arm>) -> Vec<Compa
             })
         })
         .collect();
-    // For a caller who looks at one target only; whoever has several decides over all of them again.
+    // For a caller who looks at one target only; a caller that has several decides over all of them again.
     results::decide::decide(&mut comparisons);
     comparisons
 }

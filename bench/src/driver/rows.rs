@@ -11,11 +11,11 @@ use results::{
 
 use super::{BenchOutcome, BenchPlan, arm::Arm};
 use crate::{
-    round::{
-        Disturbance, Little, Round,
-        record::{Coarse, pairs},
+    round::{Disturbance, Little, Round},
+    stats::{
+        self, batch, blocks, censored,
+        histogram::{Coarse, pairs},
     },
-    stats::{self, batch, blocks, censored},
     workload::{LeaseOf, Spread},
 };
 

@@ -19,8 +19,7 @@ use tokio::{
 };
 
 use super::{
-    output::Output,
-    process,
+    process::{self, Started},
     reader::{self, past},
 };
 use crate::{
@@ -131,7 +130,7 @@ impl Shared {
         let (answer, receiver) = oneshot::channel();
         request.id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let mut line = serde_json::to_string(&request).expect("plain fields");
-        // Absent would mean the same, but says less to whoever reads a trace.
+        // Absent would mean the same, but says less to the reader of a trace.
         if op == Op::Acquire && request.lease_ms.is_none() {
             line.pop();
             line.push_str(r#","lease_ms":null}"#);
@@ -202,12 +201,12 @@ pub(super) async fn start(
     to: &ConnectTo,
     ours: bool,
 ) -> Result<Connected, SubjectError> {
-    let mut child = process::spawn(command, to)?;
+    let Started {
+        child,
+        stdin,
+        output,
+    } = process::start(command, to)?;
     let pid = child.id().unwrap_or_default();
-    let stdin = child.stdin.take().expect("piped");
-    let stdout = child.stdout.take().expect("piped");
-    let output = Output::of(stdout)
-        .map_err(|e| SubjectError::usage(format!("cannot read what a driver prints: {e}")))?;
     let (requests, lines) = mpsc::unbounded_channel();
     let (events, event_receiver) = mpsc::unbounded_channel();
     let (stop, stopped) = oneshot::channel();
@@ -307,6 +306,11 @@ impl ExecClient {
         Ok(hello)
     }
 
+    fn has(&self, feature: &str) -> bool {
+        let features = self.hello.features.iter().flatten();
+        features.into_iter().any(|has| has == feature)
+    }
+
     /// One request and its answer. `Err(Ok(_))`: nothing was sent; `Err(Err(_))`: nobody knows.
     async fn call(
         &self,
@@ -338,7 +342,7 @@ impl ExecClient {
             let _ = self.shared.ask(Op::Other, Request::of("bye"));
             let _ = tokio::time::timeout(grace, &mut self.reader).await;
         }
-        // The reader ends the process when it is told to stop, if that has not happened by itself.
+        // The reader ends the process when it is asked to stop, if that has not happened by itself.
         self.stop.take();
         if !self.reader.is_finished() {
             let _ = (&mut self.reader).await;
@@ -385,7 +389,7 @@ impl LockClient for ExecClient {
                     sent_at: past(said.sent_mono_ns, said.age_ms, Some(called), answer.at),
                 }
             }
-            "busy" if self.hello.features.iter().any(|f| f == "open_busy") => AcquireEnd::Unknown(
+            "busy" if self.has("open_busy") => AcquireEnd::Unknown(
                 "busy, from a library that cannot tell it from perhaps held".into(),
             ),
             "busy" => AcquireEnd::Busy,
@@ -462,7 +466,7 @@ impl LockClient for ExecClient {
         self.hello.kinds.first().map(String::as_str)
     }
 
-    async fn count_commands(&self) -> Option<u64> {
+    async fn commands(&self) -> Option<u64> {
         if !self.ours {
             return None;
         }

@@ -55,7 +55,7 @@ impl Output {
             .name("driver-output".to_owned())
             .spawn(move || {
                 if let Err(error) = read(stdout, &stopped, &sender) {
-                    // Nobody to tell means that nobody wants to know.
+                    // Without a receiver nobody wants to know.
                     let _ = sender.blocking_send(Err(error));
                 }
             })?;

@@ -2,15 +2,23 @@
 
 use std::{fs::OpenOptions, process::Stdio};
 
-use tokio::process::{Child, Command};
+use tokio::process::{Child, ChildStdin, Command};
 
+use super::output::Output;
 use crate::subject::{ConnectTo, SubjectError};
+
+/// A driver that was started.
+pub(super) struct Started {
+    pub(super) child: Child,
+    pub(super) stdin: ChildStdin,
+    pub(super) output: Output,
+}
 
 /// Starts a driver with its pipes.
 ///
 /// The child gets SIGKILL when the *thread* that started it ends, so this must run on a thread that lives as long as the run:
 /// a worker of the runtime, not one of its blocking threads.
-pub(super) fn spawn(command: &[String], to: &ConnectTo) -> Result<Child, SubjectError> {
+pub(super) fn start(command: &[String], to: &ConnectTo) -> Result<Started, SubjectError> {
     let stderr = match &to.log {
         None => Stdio::null(),
         Some(path) => {
@@ -50,11 +58,19 @@ pub(super) fn spawn(command: &[String], to: &ConnectTo) -> Result<Child, Subject
             Ok(())
         });
     }
-    child.spawn().map_err(|e| {
+    let mut child = child.spawn().map_err(|e| {
         SubjectError::usage(format!(
             "cannot start the driver `{}`: {e}",
             shell_words::join(command)
         ))
+    })?;
+    let stdin = child.stdin.take().expect("piped");
+    let output = Output::of(child.stdout.take().expect("piped"))
+        .map_err(|e| SubjectError::usage(format!("cannot read what a driver prints: {e}")))?;
+    Ok(Started {
+        child,
+        stdin,
+        output,
     })
 }
 
@@ -67,6 +83,6 @@ pub(super) fn ending(status: std::io::Result<std::process::ExitStatus>) -> Strin
             (None, Some(signal)) => format!("was killed by signal {signal}"),
             (None, None) => format!("ended: {status}"),
         },
-        Err(e) => format!("ended in a way that cannot be told: {e}"),
+        Err(e) => format!("ended in an unknown way: {e}"),
     }
 }

@@ -5,6 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use serde::Deserialize as _;
 use serde_json::{Number, Value};
 use tokio::{process::Child, sync::oneshot};
 
@@ -15,7 +16,7 @@ use super::{
 };
 use crate::{
     monotonic,
-    protocol::{Event, Line, When},
+    protocol::{Event, Granted, Line, When},
     subject::ClientEvent,
 };
 
@@ -116,8 +117,14 @@ fn take_line(shared: &Arc<Shared>, line: &Stamped) -> Result<(), String> {
             return Err(what);
         }
     };
-    if op == Op::Acquire && ending == "ok" && body.get("grant").and_then(Value::as_str).is_none() {
-        let what = wrong("granted without naming the grant");
+    if op == Op::Acquire
+        && ending == "ok"
+        && let Err(why) = Granted::deserialize(&body)
+    {
+        let what = match body.get("grant") {
+            Some(Value::String(_)) => wrong(&format!("granted with a wrong field ({why})")),
+            _ => wrong("granted without naming the grant"),
+        };
         let _ = answer.send(Err(shared.report(&what)));
         return Err(what);
     }
@@ -158,7 +165,7 @@ fn happened(event: Event, at: Instant) -> ClientEvent {
     }
 }
 
-/// When something was that a driver tells of in a line that could be read `at`: by its stamp, else by its age. `after`, where it is
+/// When something was that a driver reports in a line that could be read `at`: by its stamp, else by its age. `after`, where it is
 /// known that nothing can have been earlier, bounds both; a stamp outside the bounds is of another clock and is not believed.
 pub(super) fn past(
     stamp: Option<u64>,

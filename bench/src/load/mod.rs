@@ -1,5 +1,5 @@
 //! The load engine: how the tasks of a workload acquire, hold and release, one step after the other. `locklab bench` and the scenarios of
-//! `locklab chaos` run the same tasks; they differ in the [sink](Sink) that is told of each step: one keeps figures, the other a history.
+//! `locklab chaos` run the same tasks; they differ in the [sink](Sink) that receives each step: one keeps figures, the other a history.
 
 mod draw;
 mod gate;
@@ -120,7 +120,7 @@ pub(crate) enum Timed {
     Wave,
 }
 
-/// Whom tasks tell of each step. The call is told before it is sent, and its answer before anybody acts on it.
+/// Receives each step of the tasks: a call before it is sent, and its answer before anybody acts on it.
 pub(crate) trait Sink: Send + Sync + 'static {
     /// An acquire is sent next; `due` is when it should have been, in an open loop. The number that is given comes back with the answer.
     fn acquires(&self, task: &Task, asked: &Asked, called: Instant, due: Option<Instant>) -> u64;

@@ -1,4 +1,4 @@
-//! One task of a load: acquire, keep, release, each told to a sink as it happens. Workloads are made of these steps.
+//! One task of a load: acquire, keep, release, each given to a sink as it happens. Workloads are made of these steps.
 
 use std::{
     sync::Arc,

@@ -10,6 +10,7 @@ use results::history::{Acquire, Call, End, Entry};
 use super::way::Way;
 use super::{Protects, Record};
 use crate::load::{Asked, Held, Sink, Task};
+use crate::stats::histogram::add_coarse;
 use crate::subject::{AcquireEnd, ReleaseEnd, is_shared};
 
 /// What one client writes down.
@@ -94,6 +95,13 @@ impl Sink for ClientHistory {
             lease_ms: held.lease.map(ms),
         };
         self.end(call, end);
+        if let Some(due) = held.due {
+            let took = held.granted.saturating_duration_since(due).as_nanos();
+            let second = sink.ns(held.granted) / 1_000_000_000;
+            let mut responses = self.record.responses.lock().expect("no panic");
+            let took_ns = u64::try_from(took).unwrap_or(u64::MAX);
+            add_coarse(responses.entry(second).or_default(), took_ns);
+        }
         self.record.grants.send_modify(|grants| *grants += 1);
     }
 

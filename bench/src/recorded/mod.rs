@@ -9,6 +9,7 @@ mod history;
 mod resource;
 mod way;
 
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -18,6 +19,7 @@ use tokio::sync::watch;
 use crate::load::Shared;
 pub use crate::load::{Load, Protects};
 use crate::sink::Sink;
+use crate::stats::histogram::Coarse;
 use crate::subject::Connected;
 
 pub use client::{Finished, RunningClient};
@@ -38,6 +40,8 @@ struct Record {
     resources: resource::Resources,
     next_id: AtomicU64,
     grants: watch::Sender<u64>,
+    /// From the moment at which each acquire was due to its grant, by the second of the grant.
+    responses: Mutex<BTreeMap<u64, Coarse>>,
     /// The first task's number of each client: one that comes back has its numbers again.
     numbers: Mutex<Vec<(String, u32)>>,
 }
@@ -52,6 +56,7 @@ impl LoadRun {
                 resources: resource::Resources::default(),
                 next_id: AtomicU64::new(1),
                 grants: watch::Sender::new(0),
+                responses: Mutex::default(),
                 numbers: Mutex::default(),
             }),
         }
@@ -72,6 +77,20 @@ impl LoadRun {
     /// How many grants there were so far.
     pub fn grants(&self) -> watch::Receiver<u64> {
         self.record.grants.subscribe()
+    }
+
+    /// In an open loop, how long grants took from the moment at which each cycle was due, so that a lock that stalls cannot hide the calls
+    /// it kept from being made (coordinated omission). As [`Intervals::of`](results::intervals::Intervals::of) takes them: when it was
+    /// granted on the sink's clock to the second, how long it took in nanoseconds, how often. Empty in a closed loop.
+    pub fn responses(&self) -> Vec<(u64, u64, u64)> {
+        let responses = self.record.responses.lock().expect("no panic");
+        let at = |(second, taken): (&u64, &Coarse)| {
+            let at_ns = second * 1_000_000_000;
+            let taken = taken.iter();
+            let taken = taken.map(move |(ns, times)| (at_ns, *ns, u64::from(*times)));
+            taken.collect::<Vec<_>>()
+        };
+        responses.iter().flat_map(at).collect()
     }
 
     /// Ends the load: holders release at once, waiters get their answer, nobody begins another cycle.

@@ -15,11 +15,12 @@ use hdrhistogram::Histogram;
 
 use super::{
     ledger::{Turn, part_of},
-    record::{SHARDS, Samples, TaskState, add, add_coarse, histogram},
+    record::{SHARDS, Samples, TaskState},
     renewals::Renewals,
 };
 use crate::{
     load::{Asked, Held, Shared, Sink, Task, Timed},
+    stats::histogram::{add, add_coarse, histogram},
     subject::{AcquireEnd, ReleaseEnd},
     workload::{Asks, Rhythm},
 };

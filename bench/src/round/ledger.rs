@@ -10,9 +10,10 @@ use std::{
 
 use hdrhistogram::Histogram;
 
-use super::record::{Coarse, PARTS, add, add_coarse, histogram, merge};
+use super::record::PARTS;
+use crate::stats::histogram::{Coarse, add, add_coarse, histogram, merge};
 
-/// A lock that was free for longer than this while somebody waited was free because nobody was told, or nobody listened.
+/// A lock that was free for longer than this while somebody waited was free because nobody was notified, or nobody listened.
 const LOST_WAKEUP_NS: u64 = 100_000_000;
 
 /// One trip through a lock, on the round's clock in nanoseconds. Ordered by grant.
@@ -321,7 +322,7 @@ mod tests {
     }
 
     //  t0  |hold----|
-    //  t1     wait  ··|hold--|          hand-off of 3 to another, told 1 after the answer
+    //  t1     wait  ··|hold--|          hand-off of 3 to another, notified 1 after the answer
     //  t1                       |hold|  to itself
     #[test]
     fn hand_offs_to_another_and_to_itself_are_told_apart() {

@@ -1,14 +1,16 @@
-//! Reads what this machine and the clients' processes have used so far.
+//! What this machine and the clients' processes have used so far.
 
 use std::fs;
 
-use crate::load::SharedClient;
+use crate::{
+    environment::{self, Ticks},
+    load::SharedClient,
+};
 
 /// Readings at one moment.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Machine {
-    /// CPU time of all cores, ticks: all, and stolen by the hypervisor.
-    ticks: Option<(u64, u64)>,
+    ticks: Option<Ticks>,
     /// Time in which some task waited for a core, microseconds.
     pressure_us: Option<u64>,
     /// Involuntary context switches of this process.
@@ -30,7 +32,7 @@ impl Machine {
     pub(crate) fn read() -> Machine {
         use nix::sys::resource::{UsageWho, getrusage};
         Machine {
-            ticks: crate::environment::cpu_ticks(),
+            ticks: environment::ticks(),
             pressure_us: fs::read_to_string("/proc/pressure/cpu")
                 .ok()
                 .and_then(|text| total_us(&text)),
@@ -42,19 +44,13 @@ impl Machine {
 
     /// What went on from this reading to a later one, so many seconds after it.
     pub(crate) fn until(&self, later: &Machine, seconds: f64) -> Disturbance {
-        let steal = match (self.ticks, later.ticks) {
-            (Some((all, stolen)), Some((all_then, stolen_then))) if all_then > all => {
-                stolen_then.saturating_sub(stolen) as f64 / (all_then - all) as f64
-            }
-            _ => 0.0,
-        };
         let pressure = self
             .pressure_us
             .zip(later.pressure_us)
             .map(|(a, b)| (b.saturating_sub(a) as f64 / 1e6 / seconds.max(1e-9)).min(1.0));
         let switches = self.switches.zip(later.switches).map_or(0, |(a, b)| b - a);
         Disturbance {
-            steal,
+            steal: Ticks::stolen_until(self.ticks, later.ticks),
             pressure,
             switches_per_s: switches as f64 / seconds.max(1e-9),
         }

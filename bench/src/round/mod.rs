@@ -21,6 +21,7 @@ use tokio::{sync::mpsc, task::JoinSet};
 use crate::{
     load::{self, Connector, Load, Pacer, Shared, SharedClient, Task},
     server_stats::{ServerCounts, ServerWatch},
+    stats::histogram::add,
     subject::ClientEvent,
     workload::Asks,
 };
@@ -29,7 +30,7 @@ pub(crate) use figures::Offered;
 use judge::{Hold, Judge};
 use ledger::{Ledger, Passed};
 pub(crate) use machine::Disturbance;
-use record::{Samples, add};
+use record::Samples;
 pub(crate) use renewals::Seen as Renewed;
 pub(crate) use sampler::Little;
 
@@ -81,7 +82,7 @@ impl Round {
         (!handoff.is_empty()).then(|| handoff.value_at_quantile(0.5) as f64)
     }
 
-    /// What was spent per cycle by clients, where it can be told.
+    /// What was spent per cycle by clients, where it is known.
     pub(crate) fn per_cycle(&self, what: Option<f64>) -> Option<f64> {
         what.filter(|_| self.spent.cycles > 0)
             .map(|what| what / self.spent.cycles as f64)
@@ -94,7 +95,7 @@ impl Round {
     }
 }
 
-/// What was used in the window; `None` where it cannot be told.
+/// What was used in the window; `None` where it is not known.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Spent {
     /// Cycles between the readings of the clients' counters, which lie a little outside the window.
@@ -326,7 +327,7 @@ async fn snapshot(
     clients: &[SharedClient],
     servers: Option<&ServerWatch>,
 ) -> Snapshot {
-    let commands = clients.iter().map(|client| client.count_commands());
+    let commands = clients.iter().map(|client| client.commands());
     let commands = futures_util::future::join_all(commands).await;
     let commands = commands.into_iter().sum();
     // Read at once after the count, which may have come by a pipe: both then belong to one moment.

@@ -12,11 +12,11 @@ use std::{
 use hdrhistogram::Histogram;
 use tokio::sync::mpsc;
 
-use super::{
-    figures::Figures,
-    record::{add, histogram},
+use super::figures::Figures;
+use crate::{
+    stats::histogram::{add, histogram},
+    subject::ClientEvent,
 };
-use crate::subject::ClientEvent;
 
 /// What was seen so far.
 pub(crate) struct Seen {

@@ -5,10 +5,8 @@ use std::{sync::Arc, time::Duration};
 use crate::{
     inside::{LoadReport, LoadRequest},
     load::{Connector, Load, SharedClient},
-    round::{
-        self, Clients,
-        record::{merge, pairs},
-    },
+    round::{self, Clients},
+    stats::histogram::{merge, pairs},
     subject::{ConnectTo, Subject, is_shared},
     workload::{self, Asks},
 };

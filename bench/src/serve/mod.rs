@@ -164,7 +164,7 @@ async fn hello(
         version: env!("CARGO_PKG_VERSION").to_owned(),
         language: "rust".to_owned(),
         kinds,
-        features: features.into_iter().map(str::to_owned).collect(),
+        features: Some(features.into_iter().map(str::to_owned).collect()),
         watchdog_ms: connected.client.watchdog().map(whole_ms),
     };
     Ok((ok(request.id, reply), connected, to))
@@ -205,7 +205,7 @@ async fn answer(client: &dyn LockClient, request: Request) -> Value {
             }
         }
         // Not of the protocol: the harness asks its own drivers.
-        "commands" => match client.commands() {
+        "commands" => match client.commands().await {
             Some(commands) => ok(id, json!({"commands": commands})),
             None => failed(id, "the commands of this lock cannot be counted"),
         },

@@ -9,10 +9,12 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use results::measures::Interval;
 
-use super::special::{normal_tail, student_quantile};
-use crate::round::record::Coarse;
+use super::{
+    histogram::Coarse,
+    special::{normal_tail, student_quantile},
+};
 
-/// With fewer rounds there is no interval: what differs from round to round cannot be told from so few.
+/// With fewer rounds there is no interval: what differs from round to round cannot be seen in so few.
 pub(crate) const FEWEST_ROUNDS: usize = 6;
 const RESAMPLES: usize = 1_000;
 

@@ -3,6 +3,7 @@
 pub mod batch;
 pub(crate) mod blocks;
 pub mod censored;
+pub(crate) mod histogram;
 pub mod paired;
 mod special;
 #[cfg(test)]

@@ -6,16 +6,19 @@ use std::{
         Mutex,
         atomic::{AtomicU64, Ordering},
     },
-    time::{Duration, Instant},
+    time::{Duration, Instant, UNIX_EPOCH},
 };
 
+use async_trait::async_trait;
 use lock_core::TopologyKind;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use tokio::sync::mpsc;
 
+use super::steps::cmd;
 use crate::{
-    links::Links,
-    subject::{ConnectTo, ReleaseEnd, SubjectError},
+    links::{Links, Trouble},
+    subject::{ClientEvent, ConnectTo, Connected, LockClient, ReleaseEnd, Subject, SubjectError},
 };
 
 /// Lease of a renewed lock, where the caller names none.
@@ -75,16 +78,6 @@ pub(super) fn no_grant(grant: &str) -> ReleaseEnd {
     ReleaseEnd::Failed(format!("no grant `{grant}`, or it was given back already"))
 }
 
-/// A name that no other client has: two runs with one seed on one server must not take each other's keys for their own.
-pub(super) fn identity(client: &str) -> String {
-    let since_epoch = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
-    format!(
-        "{client}-{}-{:x}",
-        std::process::id(),
-        since_epoch.as_nanos()
-    )
-}
-
 /// Draws pauses, so that waiters do not march in step.
 pub(super) struct Jitter(Mutex<ChaCha8Rng>);
 
@@ -115,25 +108,105 @@ pub(super) async fn try_again(called: Instant, wait: Option<Duration>, pause: Du
     true
 }
 
-/// Refuses what none of the locks made here by hand can do: another kind of target than it is for, and waiting for replicas.
-pub(super) fn refuse(
-    name: &str,
-    links: &Links,
-    masters: bool,
-    to: &ConnectTo,
-) -> Result<(), SubjectError> {
-    let refused = match (links.topology_kind() == TopologyKind::Masters, masters) {
-        (true, false) => format!(
-            "{name} lives in one deployment: it takes redis://, redis-sentinel:// and redis-cluster:// targets, not redlock://"
-        ),
-        (false, true) => {
-            format!("{name} takes several independent masters: a redlock:// target")
+/// A lock that is made here by hand.
+pub(super) struct ByHand {
+    pub(super) name: &'static str,
+    pub(super) about: &'static str,
+    /// Its default first.
+    pub(super) kinds: &'static [&'static str],
+    /// Whether it takes several independent masters, and not one deployment.
+    pub(super) masters: bool,
+    /// Makes a client.
+    pub(super) client: Box<dyn Fn(Own) -> Box<dyn LockClient> + Send + Sync>,
+}
+
+/// What each client of such a lock has for itself.
+pub(super) struct Own {
+    pub(super) links: Links,
+    pub(super) events: mpsc::UnboundedSender<ClientEvent>,
+    /// Its name in the history.
+    pub(super) name: String,
+    /// A name that no other client has: two runs with one seed on one server must not take each other's keys for their own.
+    pub(super) identity: String,
+    /// Lease of a renewed lock.
+    pub(super) lease: Duration,
+    pub(super) jitter: Jitter,
+}
+
+impl ByHand {
+    /// Longest wait for a reply. Longer than the usual second, so that a slow link makes an acquire late before it makes it unknown; of one master
+    /// among several longer than the leases of tests, so that slow replies are counted instead of given up.
+    fn response_timeout(&self) -> Duration {
+        Duration::from_secs(if self.masters { 10 } else { 3 })
+    }
+
+    /// Refuses what none of these locks can do: another kind of target than it is for, and waiting for replicas.
+    fn refuse(&self, links: &Links, to: &ConnectTo) -> Result<(), SubjectError> {
+        let name = self.name;
+        let masters = links.topology_kind() == TopologyKind::Masters;
+        let refused = match (masters, self.masters) {
+            (true, false) => format!(
+                "{name} lives in one deployment: it takes redis://, redis-sentinel:// and redis-cluster:// targets, not redlock://"
+            ),
+            (false, true) => {
+                format!("{name} takes several independent masters: a redlock:// target")
+            }
+            _ if !matches!(to.durability.as_str(), "" | "none") => format!(
+                "{name} does not wait for replicas: durability `{}` cannot be asked of it",
+                to.durability
+            ),
+            _ => return Ok(()),
+        };
+        Err(SubjectError::usage(refused))
+    }
+}
+
+#[async_trait]
+impl Subject for ByHand {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn about(&self) -> &str {
+        self.about
+    }
+
+    fn kinds(&self) -> Vec<String> {
+        self.kinds.iter().map(|kind| (*kind).to_owned()).collect()
+    }
+
+    async fn connect(&self, to: &ConnectTo) -> Result<Connected, SubjectError> {
+        let links = Links::parse(&to.target, self.response_timeout())?;
+        self.refuse(&links, to)?;
+        if !self.masters {
+            // One look at the server, so that an unreachable one is said now and not by the first acquire.
+            match links
+                .query("locklab", &cmd(&["GET", "locklab:hello"]))
+                .await
+            {
+                Ok::<Option<String>, _>(_) => {}
+                // A cluster's key may lie elsewhere; an error reply is an answer too.
+                Err(Trouble::Refused(why))
+                    if !why.contains("cannot connect") && !why.contains("cannot tell") => {}
+                Err(e) => {
+                    let why = format!("{}: {}", self.name, e.text());
+                    return Err(SubjectError::unreachable(why));
+                }
+            }
         }
-        _ if !matches!(to.durability.as_str(), "" | "none") => format!(
-            "{name} does not wait for replicas: durability `{}` cannot be asked of it",
-            to.durability
-        ),
-        _ => return Ok(()),
-    };
-    Err(SubjectError::usage(refused))
+        let (events, receiver) = mpsc::unbounded_channel();
+        let since_epoch = UNIX_EPOCH.elapsed().unwrap_or_default().as_nanos();
+        let client = (self.client)(Own {
+            links,
+            events,
+            name: to.client.clone(),
+            identity: format!("{}-{}-{since_epoch:x}", to.client, std::process::id()),
+            lease: to.watchdog.unwrap_or(LEASE),
+            jitter: Jitter::new(to.seed),
+        });
+        Ok(Connected {
+            client,
+            events: receiver,
+        })
+    }
 }

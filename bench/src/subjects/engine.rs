@@ -406,7 +406,7 @@ impl LockClient for EngineClient {
         Some(self.watchdog)
     }
 
-    fn commands(&self) -> Option<u64> {
+    async fn commands(&self) -> Option<u64> {
         Some(self.client.stats().commands)
     }
 

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::recipe::{
-    Begins, Enters, Extend, Give, Recipe, Renewal, SET_NX_PX, Sides, Silence, Take, Tokens, Waits,
+    Begins, Enters, Extend, Give, READERS_UNSEEN, Recipe, Renewal, SET_NX_PX, Silence, Take,
+    Tokens, Waits,
 };
 
 /// Each differs from the correct recipe only in the line that makes it wrong.
@@ -39,7 +40,7 @@ pub(super) static BROKEN: &[Recipe] = &[
     // No fault is needed: two callers at once are enough.
     Recipe {
         name: "broken:steal",
-        about: "answers a busy lock with a plain SET: whoever asks, gets it",
+        about: "answers a busy lock with a plain SET: every caller gets it",
         take: Take::Steal,
         ..SET_NX_PX
     },
@@ -50,14 +51,14 @@ pub(super) static BROKEN: &[Recipe] = &[
         begins: Begins::AtReply,
         ..SET_NX_PX
     },
-    // Asked to keep the lock, it sets the lease once; a hold longer than that is two holds, and nobody is told.
+    // Asked to keep the lock, it sets the lease once; a hold longer than that is two holds, and nobody is notified.
     Recipe {
         name: "broken:ignores-expiry",
         about: "asked for a renewed lock, sets the lease once, never renews it and never says lost",
         renewal: Renewal::Never,
         ..SET_NX_PX
     },
-    // It was told to give back, said yes, and told nobody: by every answer the lock is free, and nobody gets it.
+    // It was asked to give back, said yes, and sent nothing: by every answer the lock is free, and nobody gets it.
     Recipe {
         name: "broken:release-says-ok",
         about: "answers a release with yes and sends nothing: the lock stays taken until its lease ends",
@@ -70,10 +71,10 @@ pub(super) static BROKEN: &[Recipe] = &[
         extend: Extend::Nothing,
         ..SET_NX_PX
     },
-    // After a lapse in which somebody else came and went, the extend works again, and the holder never hears of the lapse.
+    // After a lapse in which somebody else came and went, the extend works again, and the holder is never notified of the lapse.
     Recipe {
         name: "broken:extend-takes-again",
-        about: "an extend of a lock that is gone takes it anew by SET NX, whoever held it in between",
+        about: "an extend of a lock that is gone takes it anew by SET NX, even if another held it in between",
         extend: Extend::OrTakeAgain,
         ..SET_NX_PX
     },
@@ -100,48 +101,48 @@ pub(super) static BROKEN: &[Recipe] = &[
     Recipe {
         name: "broken:reentrant-releases-at-once",
         about: "a re-entrant lock whose inner release frees it while the outer hold goes on",
-        sides: Sides::One("reentrant"),
+        kinds: &["reentrant"],
         enters: Enters::OwnerOnce,
         ..SET_NX_PX
     },
     Recipe {
         name: "broken:reentrant-per-client",
         about: "a re-entrant lock that takes all tasks of a client for one owner",
-        sides: Sides::One("reentrant"),
+        kinds: &["reentrant"],
         enters: Enters::Client,
         ..SET_NX_PX
     },
     Recipe {
         name: "broken:non-reentrant-enters-again",
         about: "a lock that is said not to be re-entrant and lets its holder in once more",
-        sides: Sides::One("non-reentrant"),
+        kinds: &["non-reentrant"],
         enters: Enters::Owner,
         ..SET_NX_PX
     },
     Recipe {
         name: "broken:spin-remembers-busy",
         about: "a spinning lock that remembers for five seconds that it found the lock busy, and does not look again",
-        sides: Sides::One("spin"),
+        kinds: &["spin"],
         waits: Waits::Remembering(Duration::from_secs(5)),
         ..SET_NX_PX
     },
-    // A holder that dies tells nobody, and a word can get lost: whoever waits for nothing else waits for ever.
+    // A holder that dies notifies nobody, and a message can get lost: a waiter that waits for nothing else waits for ever.
     Recipe {
         name: "broken:waits-for-word-only",
-        about: "a waiter asks again only when it is told of a release, not when the lease ends",
-        waits: Waits::UntilToldOnly,
+        about: "a waiter asks again only when it is notified of a release, not when the lease ends",
+        waits: Waits::WhenNotifiedOnly,
         ..SET_NX_PX
     },
     Recipe {
         name: "broken:queued-without-order",
-        about: "is said to serve waiters in order, and gives the lock to whoever asks first after a release",
-        sides: Sides::One("queued"),
+        about: "is said to serve waiters in order, and gives the lock to the first caller after a release",
+        kinds: &["queued"],
         ..SET_NX_PX
     },
     Recipe {
         name: "broken:fair-without-order",
         about: "is said to be fair, and once found busy looks again only after a second: newcomers are first",
-        sides: Sides::One("fair"),
+        kinds: &["fair"],
         waits: Waits::Every(Duration::from_secs(1)),
         ..SET_NX_PX
     },
@@ -149,21 +150,21 @@ pub(super) static BROKEN: &[Recipe] = &[
     Recipe {
         name: "broken:token-in-batches",
         about: "draws its fencing tokens ten at a time and uses them up one by one, each client for itself",
-        sides: Sides::One("fenced"),
+        kinds: &["fenced"],
         tokens: Tokens::Batches(10),
         ..SET_NX_PX
     },
     Recipe {
         name: "broken:token-from-wall-clock",
         about: "takes the client's wall clock for its fencing token",
-        sides: Sides::One("fenced"),
+        kinds: &["fenced"],
         tokens: Tokens::WallClock,
         ..SET_NX_PX
     },
     Recipe {
         name: "broken:token-per-client",
         about: "counts fencing tokens in the client, each client for itself",
-        sides: Sides::One("fenced"),
+        kinds: &["fenced"],
         tokens: Tokens::OwnCounter,
         ..SET_NX_PX
     },
@@ -177,7 +178,7 @@ pub(super) static BROKEN: &[Recipe] = &[
     Recipe {
         name: "broken:readers-unseen",
         about: "a lock for readers and writers whose readers leave no trace: a writer enters beside them",
-        sides: Sides::ReadersUnseen,
+        kinds: READERS_UNSEEN,
         ..SET_NX_PX
     },
 ];

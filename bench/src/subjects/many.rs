@@ -6,23 +6,17 @@ use std::{
 };
 
 use async_trait::async_trait;
-use tokio::sync::mpsc;
 
 use super::{
-    common::{Grants, Jitter, LEASE, identity, refuse, try_again},
+    common::{ByHand, Grants, Jitter, try_again},
     naive::release_end,
     recipe::SET_NX_PX,
     steps::{Steps, cmd},
 };
 use crate::{
-    links::{Links, Trouble},
-    subject::{
-        AcquireEnd, AcquireRequest, ConnectTo, Connected, LockClient, ReleaseEnd, Subject,
-        SubjectError,
-    },
+    links::Trouble,
+    subject::{AcquireEnd, AcquireRequest, LockClient, ReleaseEnd, Subject},
 };
-
-const RESPONSE: Duration = Duration::from_secs(3);
 
 /// What is wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,61 +29,39 @@ enum Flaw {
 
 /// Each is wrong in one thing.
 pub(super) fn subjects() -> impl Iterator<Item = Arc<dyn Subject>> {
+    let made = |name, about, kinds, flaw| {
+        Arc::new(ByHand {
+            name,
+            about,
+            kinds,
+            masters: false,
+            client: Box::new(move |own| {
+                Box::new(ManyClient {
+                    flaw,
+                    steps: Steps::new(&SET_NX_PX, own.links, own.events),
+                    lease: own.lease,
+                    identity: own.identity,
+                    jitter: own.jitter,
+                    grants: Grants::default(),
+                })
+            }),
+        }) as Arc<dyn Subject>
+    };
     [
-        Many {
-            name: "broken:multi-first-is-enough",
-            about: "holds several locks as one as soon as it has the first; the others it takes if they are free",
-            kinds: &["multi"],
-            flaw: Flaw::FirstIsEnough,
-        },
-        Many {
-            name: "broken:semaphore-looks-then-counts",
-            about: "a semaphore that looks whether a permit is free and counts itself in a moment later",
-            kinds: &["semaphore", "permits"],
-            flaw: Flaw::LooksThenCounts,
-        },
+        made(
+            "broken:multi-first-is-enough",
+            "holds several locks as one as soon as it has the first; the others it takes if they are free",
+            &["multi"] as &[&str],
+            Flaw::FirstIsEnough,
+        ),
+        made(
+            "broken:semaphore-looks-then-counts",
+            "a semaphore that looks whether a permit is free and counts itself in a moment later",
+            &["semaphore", "permits"],
+            Flaw::LooksThenCounts,
+        ),
     ]
     .into_iter()
-    .map(|many| Arc::new(many) as Arc<dyn Subject>)
-}
-
-struct Many {
-    name: &'static str,
-    about: &'static str,
-    kinds: &'static [&'static str],
-    flaw: Flaw,
-}
-
-#[async_trait]
-impl Subject for Many {
-    fn name(&self) -> &str {
-        self.name
-    }
-
-    fn about(&self) -> &str {
-        self.about
-    }
-
-    fn kinds(&self) -> Vec<String> {
-        self.kinds.iter().map(|kind| (*kind).to_owned()).collect()
-    }
-
-    async fn connect(&self, to: &ConnectTo) -> Result<Connected, SubjectError> {
-        let links = Links::parse(&to.target, RESPONSE)?;
-        refuse(self.name, &links, false, to)?;
-        let (events, receiver) = mpsc::unbounded_channel();
-        Ok(Connected {
-            client: Box::new(ManyClient {
-                flaw: self.flaw,
-                steps: Steps::new(&SET_NX_PX, links, events),
-                lease: to.watchdog.unwrap_or(LEASE),
-                identity: identity(&to.client),
-                jitter: Jitter::new(to.seed),
-                grants: Grants::default(),
-            }),
-            events: receiver,
-        })
-    }
 }
 
 struct ManyClient {
@@ -190,7 +162,7 @@ impl LockClient for ManyClient {
         Some(self.lease)
     }
 
-    fn commands(&self) -> Option<u64> {
+    async fn commands(&self) -> Option<u64> {
         Some(self.steps.links.commands())
     }
 }

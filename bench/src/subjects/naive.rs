@@ -12,84 +12,37 @@ use std::{
 };
 
 use async_trait::async_trait;
-use tokio::sync::mpsc;
 
 use super::{
-    common::{Grants, Jitter, LEASE, identity, refuse, try_again},
-    recipe::{Begins, Enters, Recipe, Renewal, Sides, Silence, Take, Tokens, Waits},
+    common::{ByHand, Grants, Jitter, try_again},
+    recipe::{Begins, Enters, READERS_UNSEEN, Recipe, Renewal, Silence, Take, Tokens, Waits},
     steps::{Steps, cmd},
 };
 use crate::{
-    links::{Links, Trouble},
-    subject::{
-        AcquireEnd, AcquireRequest, ConnectTo, Connected, LockClient, ReleaseEnd, Subject,
-        SubjectError,
-    },
+    links::Trouble,
+    subject::{AcquireEnd, AcquireRequest, LockClient, ReleaseEnd, Subject},
 };
-
-/// Longest wait for a reply. Longer than the usual second, so that a slow link makes an acquire late before it makes it unknown.
-const RESPONSE: Duration = Duration::from_secs(3);
 
 /// The recipe as a subject.
 pub(super) fn subject(recipe: &'static Recipe) -> Arc<dyn Subject> {
-    Arc::new(Naive { recipe })
-}
-
-struct Naive {
-    recipe: &'static Recipe,
-}
-
-#[async_trait]
-impl Subject for Naive {
-    fn name(&self) -> &str {
-        self.recipe.name
-    }
-
-    fn about(&self) -> &str {
-        self.recipe.about
-    }
-
-    fn kinds(&self) -> Vec<String> {
-        match self.recipe.sides {
-            Sides::One(kind) => vec![kind.to_owned()],
-            Sides::ReadersUnseen => vec!["write".to_owned(), "read".to_owned()],
-        }
-    }
-
-    async fn connect(&self, to: &ConnectTo) -> Result<Connected, SubjectError> {
-        let name = self.recipe.name;
-        let links = Links::parse(&to.target, RESPONSE)?;
-        refuse(name, &links, false, to)?;
-        // One look at the server, so that an unreachable one is said now and not by the first acquire.
-        links
-            .query::<Option<String>>("locklab", &cmd(&["GET", "locklab:hello"]))
-            .await
-            .or_else(|e| match e {
-                // A cluster's key may lie elsewhere; an error reply is an answer too.
-                Trouble::Refused(why)
-                    if !why.contains("cannot connect") && !why.contains("cannot tell") =>
-                {
-                    Ok(None)
-                }
-                e => Err(e),
-            })
-            .map_err(|e| SubjectError::unreachable(format!("{name}: {}", e.text())))?;
-        let (events, receiver) = mpsc::unbounded_channel();
-        Ok(Connected {
-            client: Box::new(NaiveClient {
-                steps: Arc::new(Steps::new(self.recipe, links, events)),
-                kinds: self.kinds(),
-                watchdog: to.watchdog.unwrap_or(LEASE),
-                identity: identity(&to.client),
-                jitter: Jitter::new(to.seed),
+    Arc::new(ByHand {
+        name: recipe.name,
+        about: recipe.about,
+        kinds: recipe.kinds,
+        masters: false,
+        client: Box::new(move |own| {
+            Box::new(NaiveClient {
+                steps: Arc::new(Steps::new(recipe, own.links, own.events)),
+                watchdog: own.lease,
+                identity: own.identity,
+                jitter: own.jitter,
                 grants: Grants::default(),
                 entered: Mutex::default(),
                 busy_until: Mutex::default(),
                 tokens: Mutex::default(),
-            }),
-            events: receiver,
-        })
-    }
+            })
+        }),
+    })
 }
 
 /// One hold of the key on the server, by one owner or, where the recipe lets owners enter again, by several grants of one.
@@ -122,7 +75,6 @@ impl Hold {
 
 struct NaiveClient {
     steps: Arc<Steps>,
-    kinds: Vec<String>,
     watchdog: Duration,
     identity: String,
     jitter: Jitter,
@@ -215,7 +167,7 @@ impl NaiveClient {
                 let busy = self.busy_until.lock().expect("no panic");
                 Ok(busy.get(key).is_none_or(|until| Instant::now() >= *until))
             }
-            Waits::UntilToldOnly => {
+            Waits::WhenNotifiedOnly => {
                 let get = cmd(&["GET", &released_key(key)]);
                 let now: Option<i64> = self.steps.links.query(key, &get).await?;
                 let now = now.unwrap_or(0);
@@ -254,16 +206,16 @@ impl LockClient for NaiveClient {
         let [key] = request.locks.as_slice() else {
             return AcquireEnd::Failed("several locks at once are not offered".into());
         };
-        if !request.kind.is_empty() && !self.kinds.contains(&request.kind) {
+        let recipe = self.recipe();
+        if !request.kind.is_empty() && !recipe.kinds.contains(&request.kind.as_str()) {
             return AcquireEnd::Failed(format!(
                 "only {} is offered, not `{}`",
-                self.kinds.join(" and "),
+                recipe.kinds.join(" and "),
                 request.kind
             ));
         }
-        let recipe = self.recipe();
         let number = self.grants.number();
-        if recipe.sides == Sides::ReadersUnseen && request.kind == "read" {
+        if recipe.kinds == READERS_UNSEEN && request.kind == "read" {
             return AcquireEnd::ok(self.grants.keep(number, None), None);
         }
         let who = self.who(&request.owner);
@@ -331,7 +283,7 @@ impl LockClient for NaiveClient {
         let place = (held.key.clone(), held.who.clone());
         self.entered.lock().expect("no panic").remove(&place);
         let given = self.steps.give(&held.key, &held.value).await;
-        if self.recipe().waits == Waits::UntilToldOnly && given.is_ok() {
+        if self.recipe().waits == Waits::WhenNotifiedOnly && given.is_ok() {
             let tell = cmd(&["INCR", &released_key(&held.key)]);
             // Whom the word does not reach goes on waiting: that is what is wrong with it.
             let _ = self.steps.links.query::<i64>(&held.key, &tell).await;
@@ -351,7 +303,7 @@ impl LockClient for NaiveClient {
         Some(self.watchdog)
     }
 
-    fn commands(&self) -> Option<u64> {
+    async fn commands(&self) -> Option<u64> {
         Some(self.steps.links.commands())
     }
 }

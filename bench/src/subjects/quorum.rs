@@ -7,23 +7,16 @@ use std::{
 
 use async_trait::async_trait;
 use futures_util::future::join_all;
-use tokio::sync::mpsc;
 
 use super::{
-    common::{Grants, Jitter, LEASE, identity, refuse, try_again},
+    common::{ByHand, Grants, Jitter, try_again},
     steps::{COMPARE_DELETE, cmd},
 };
 use crate::{
     links::{Links, Script, Trouble},
     protocol::whole_ms,
-    subject::{
-        AcquireEnd, AcquireRequest, ConnectTo, Connected, LockClient, ReleaseEnd, Subject,
-        SubjectError,
-    },
+    subject::{AcquireEnd, AcquireRequest, LockClient, ReleaseEnd, Subject},
 };
-
-/// Longest wait for one server. Longer than the leases of tests, so that slow replies are counted instead of given up.
-const RESPONSE: Duration = Duration::from_secs(10);
 
 /// A hoarder's pauses: from master to master, and from try to try. Its own first master is free for the few milliseconds between two
 /// tries only, so the longer they are, the more rarely anybody else finds it so.
@@ -83,45 +76,24 @@ pub(super) static BROKEN: &[Recipe] = &[
 
 /// The recipe as a subject.
 pub(super) fn subject(recipe: &'static Recipe) -> Arc<dyn Subject> {
-    Arc::new(Quorum { recipe })
-}
-
-struct Quorum {
-    recipe: &'static Recipe,
-}
-
-#[async_trait]
-impl Subject for Quorum {
-    fn name(&self) -> &str {
-        self.recipe.name
-    }
-
-    fn about(&self) -> &str {
-        self.recipe.about
-    }
-
-    fn kinds(&self) -> Vec<String> {
-        vec!["redlock".into()]
-    }
-
-    async fn connect(&self, to: &ConnectTo) -> Result<Connected, SubjectError> {
-        let links = Links::parse(&to.target, RESPONSE)?;
-        refuse(self.recipe.name, &links, true, to)?;
-        let (_events, receiver) = mpsc::unbounded_channel();
-        Ok(Connected {
-            client: Box::new(QuorumClient {
-                recipe: self.recipe,
-                links,
-                lease: to.watchdog.unwrap_or(LEASE),
-                identity: identity(&to.client),
-                first: to.client.bytes().map(usize::from).sum(),
-                jitter: Jitter::new(to.seed),
+    Arc::new(ByHand {
+        name: recipe.name,
+        about: recipe.about,
+        kinds: &["redlock"],
+        masters: true,
+        client: Box::new(move |own| {
+            Box::new(QuorumClient {
+                recipe,
+                links: own.links,
+                lease: own.lease,
+                identity: own.identity,
+                first: own.name.bytes().map(usize::from).sum(),
+                jitter: own.jitter,
                 grants: Grants::default(),
                 compare_delete: Script::new(COMPARE_DELETE),
-            }),
-            events: receiver,
-        })
-    }
+            })
+        }),
+    })
 }
 
 struct QuorumClient {
@@ -246,7 +218,7 @@ impl LockClient for QuorumClient {
         Some(self.lease)
     }
 
-    fn commands(&self) -> Option<u64> {
+    async fn commands(&self) -> Option<u64> {
         Some(self.links.commands())
     }
 }

@@ -34,7 +34,7 @@ pub(super) enum Give {
     Token,
     /// RLock's script, its word to waiters included.
     Script,
-    /// `DEL`, whoever holds.
+    /// `DEL`, without a comparison.
     Delete,
     /// `GET`, compare here, so long apart, `DEL`.
     GetThenDelete(Duration),
@@ -49,9 +49,9 @@ pub(super) enum Extend {
     CompareAndExpire,
     /// RLock's script.
     Script,
-    /// `PEXPIRE`, whoever holds.
+    /// `PEXPIRE`, without a comparison.
     Expire,
-    /// As `CompareAndExpire`, but a lock that is gone is taken anew, whoever had it in between.
+    /// As `CompareAndExpire`, but a lock that is gone is taken anew, though another may have had it in between.
     OrTakeAgain,
     /// Nothing is sent, and it worked.
     Nothing,
@@ -98,7 +98,7 @@ pub(super) enum Waits {
     /// It is asked for again so often, with a tenth of it as jitter.
     Every(Duration),
     /// Only when somebody has said that it was released.
-    UntilToldOnly,
+    WhenNotifiedOnly,
     /// Once found busy, it is not asked for again for so long, by anybody of this client.
     Remembering(Duration),
 }
@@ -125,21 +125,16 @@ pub(super) enum Silence {
     Busy(Duration),
 }
 
-/// Which kinds of lock it says it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sides {
-    /// One, of this kind.
-    One(&'static str),
-    /// Readers, who take nothing, and writers.
-    ReadersUnseen,
-}
+/// Writers, and readers, who take nothing.
+pub(super) const READERS_UNSEEN: &[&str] = &["write", "read"];
 
 /// A lock on one key, as data.
 #[derive(Debug)]
 pub(super) struct Recipe {
     pub(super) name: &'static str,
     pub(super) about: &'static str,
-    pub(super) sides: Sides,
+    /// Kinds of lock that it says it is, its default first.
+    pub(super) kinds: &'static [&'static str],
     pub(super) take: Take,
     pub(super) give: Give,
     pub(super) extend: Extend,
@@ -155,7 +150,7 @@ pub(super) struct Recipe {
 pub(super) const SET_NX_PX: Recipe = Recipe {
     name: "baseline:set-nx-px",
     about: "SET NX PX and a compare-and-delete script, polled each 1 to 3 ms: what most people write",
-    sides: Sides::One("plain"),
+    kinds: &["plain"],
     take: Take::SetNxPx,
     give: Give::CompareAndDelete,
     extend: Extend::CompareAndExpire,

@@ -1,4 +1,4 @@
-//! Finds the highest rate that a lock keeps up with: a state machine that says what to measure next and is told what came of it.
+//! Finds the highest rate that a lock keeps up with: a state machine that says what to measure next and takes in what came of it.
 //!
 //! The rate is doubled until one is not kept, then the gap between the last good and the first bad rate is halved (geometrically) until it
 //! is narrow; the candidate must then hold in a longer window. If it does not, it is the new first bad rate and the search goes on below.
@@ -80,7 +80,7 @@ impl Search {
     }
 
     /// Whether the rate that was asked for was kept.
-    pub fn tell(&mut self, kept: bool) {
+    pub fn record(&mut self, kept: bool) {
         self.left = self.left.saturating_sub(1);
         match (kept, self.long) {
             (true, _) => {
@@ -130,7 +130,7 @@ mod tests {
                 Step::Measure { rate_per_s, long } => {
                     assert_eq!(search.next(), Step::Measure { rate_per_s, long });
                     asked.push(rate_per_s);
-                    search.tell(rate_per_s <= capacity * if long { 1.0 } else { 1.1 });
+                    search.record(rate_per_s <= capacity * if long { 1.0 } else { 1.1 });
                 }
             }
         }

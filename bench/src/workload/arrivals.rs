@@ -54,6 +54,22 @@ pub struct Pace {
     pub arrivals: Arrivals,
 }
 
+impl FromStr for Pace {
+    type Err = String;
+
+    /// A constant rate, `2000/s`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = text.strip_suffix("/s").and_then(|n| n.trim().parse().ok());
+        match number {
+            Some(rate_per_s) if (0.001..1e9).contains(&rate_per_s) => Ok(Pace {
+                rate_per_s,
+                arrivals: Arrivals::Constant,
+            }),
+            _ => Err(format!("`{text}` is no rate; write e.g. 2000/s")),
+        }
+    }
+}
+
 /// Due times in nanoseconds since the schedule began, without end; the same for the same pace and seed.
 #[derive(Debug, Clone)]
 pub(crate) struct Schedule {
@@ -129,6 +145,14 @@ mod tests {
             / 899.0;
         // Variance over mean is 1 for Poisson, 0 for constant arrivals; its standard error here is √(2/900) = 0.047.
         assert!((variance / mean - 1.0).abs() < 0.2, "{}", variance / mean);
+    }
+
+    #[test]
+    fn a_rate_is_so_many_a_second() {
+        assert_eq!("2000/s".parse::<Pace>().unwrap().rate_per_s, 2_000.0);
+        for wrong in ["2000", "0/s", "-1/s", "x/s", "inf/s"] {
+            wrong.parse::<Pace>().unwrap_err();
+        }
     }
 
     #[test]

@@ -117,7 +117,7 @@ impl Asks {
     }
 
     /// How many lock names are needed at least.
-    pub(crate) fn fewest_locks(self) -> u32 {
+    pub fn fewest_locks(self) -> u32 {
         match self {
             Asks::Together(locks) => locks,
             _ => 1,
@@ -138,7 +138,7 @@ impl Asks {
     }
 
     /// The kinds that cycles draw, by weight, where `kind` is the one to ask for.
-    pub(crate) fn mix(self, kind: &str) -> Vec<(String, u32)> {
+    pub fn mix(self, kind: &str) -> Vec<(String, u32)> {
         const WHOLE: u32 = 1_000_000;
         match self {
             Asks::Sides { writes } => {

@@ -45,7 +45,7 @@ pub enum LeaseOf {
 pub enum Rhythm {
     /// Acquire, hold, release, think, over and over. The only rhythm that can begin its cycles on a schedule (open loop).
     Cycles,
-    /// As `Cycles`, but whoever released queues again only when the next one has the lock. Without this rule a releaser mostly meets
+    /// As `Cycles`, but a releaser queues again only when the next one has the lock. Without this rule a releaser mostly meets
     /// itself again, and the figure says little about waking somebody else.
     Chain,
     /// All tasks arrive at the same moment, wave after wave.
@@ -98,6 +98,20 @@ pub fn find(name: &str) -> Result<&'static Workload, SubjectError> {
             known.join(", ")
         ))
     })
+}
+
+/// The workload of that name, for the load of a scenario.
+///
+/// # Errors
+/// As [`find`], and a workload that connects clients of its own: those of a scenario are processes that faults know by name.
+pub fn find_for_scenario(name: &str) -> Result<&'static Workload, SubjectError> {
+    match find(name)? {
+        workload if workload.connects() => Err(SubjectError::usage(format!(
+            "`{name}` connects clients of its own and runs only in a benchmark; a scenario takes {}",
+            names(|w| !w.connects())
+        ))),
+        workload => Ok(workload),
+    }
 }
 
 /// The names of the workloads that fit, with commas between them.

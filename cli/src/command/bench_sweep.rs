@@ -302,7 +302,7 @@ impl Lab<'_> {
                     return Ok(ended);
                 }
                 let kept = rows.iter().all(|row| row.valid);
-                search.tell(kept);
+                search.record(kept);
                 done.extend(rows.into_iter().map(|row| (rate_per_s, row)));
             };
             done.sort_by(|a, b| a.0.total_cmp(&b.0));

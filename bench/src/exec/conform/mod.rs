@@ -1,6 +1,6 @@
 //! Tries a driver program step by step: each is kept or not, with what came instead and how to fix it.
 //!
-//! Two processes of the driver talk to one target, and what one is told is checked against what the other one got. Nothing is asked that
+//! Two processes of the driver talk to one target, and what one answers is checked against what the other one got. Nothing is asked that
 //! the protocol does not have; a step that a driver says it cannot do is skipped and says so.
 
 mod raw;
@@ -88,9 +88,9 @@ impl Conformity {
     }
 }
 
-/// Tries a driver, step by step; `told` hears of each step as it is done.
-pub async fn conform(options: &ConformOptions, told: impl FnMut(&Step)) -> Conformity {
-    steps::Trial::new(options).run(told).await
+/// Tries a driver, step by step; `report` is called with each step as it is done.
+pub async fn conform(options: &ConformOptions, report: impl FnMut(&Step)) -> Conformity {
+    steps::Trial::new(options).run(report).await
 }
 
 impl ConformOptions {

@@ -16,7 +16,7 @@ use tokio::{
 use super::super::{
     log_tail,
     output::{LineError, Output},
-    process,
+    process::{self, Started},
 };
 use crate::{
     protocol::{Line, Object},
@@ -55,11 +55,11 @@ pub(super) struct Raw {
 
 impl Raw {
     pub(super) fn start(command: &[String], to: &ConnectTo) -> Result<Self, SubjectError> {
-        let mut child = process::spawn(command, to)?;
-        let stdin = child.stdin.take().expect("piped");
-        let stdout = child.stdout.take().expect("piped");
-        let output = Output::of(stdout)
-            .map_err(|e| SubjectError::usage(format!("cannot read what a driver prints: {e}")))?;
+        let Started {
+            child,
+            stdin,
+            output,
+        } = process::start(command, to)?;
         Ok(Raw {
             child,
             stdin: Some(stdin),

@@ -83,11 +83,11 @@ impl<'a> Trial<'a> {
         }
     }
 
-    pub(super) async fn run(mut self, mut told: impl FnMut(&Step)) -> Conformity {
+    pub(super) async fn run(mut self, mut report: impl FnMut(&Step)) -> Conformity {
         macro_rules! steps {
             ($($rule:ident $try:ident),*) => {
                 $(let found = self.$try().await.map_err(Into::into);
-                self.note($rule, found, &mut told);)*
+                self.note($rule, found, &mut report);)*
             };
         }
         steps!(HELLO hello);
@@ -100,7 +100,7 @@ impl<'a> Trial<'a> {
         let broken = |step: &Step| step.outcome == Outcome::Broken;
         if self.result.steps.last().is_some_and(broken) {
             // Every further step begins with a grant.
-            return self.lines(told).await;
+            return self.lines(report).await;
         }
         steps!(
             HELD held, BUSY busy, WAIT wait, EXTEND extend, RELEASE release, UNKNOWN_GRANT unknown_grant,
@@ -108,18 +108,18 @@ impl<'a> Trial<'a> {
             LATE_EXTEND late_extend, LATE_RELEASE late_release, LOSS loss, KILL kill, LOAD load,
             MALFORMED malformed, BYE bye, END_OF_INPUT end_of_input
         );
-        self.lines(told).await
+        self.lines(report).await
     }
 
     /// The last step: what was wrong in any of the others.
-    async fn lines(mut self, mut told: impl FnMut(&Step)) -> Conformity {
+    async fn lines(mut self, mut report: impl FnMut(&Step)) -> Conformity {
         self.end().await;
         let found = if self.wrong.is_empty() {
             Ok(String::new())
         } else {
             Err(first_few(&self.wrong).into())
         };
-        self.note(LINES, found, &mut told);
+        self.note(LINES, found, &mut report);
         self.result
     }
 
@@ -127,7 +127,7 @@ impl<'a> Trial<'a> {
         &mut self,
         (name, rule, remedy): Rule,
         found: MaybeFound,
-        told: &mut impl FnMut(&Step),
+        report: &mut impl FnMut(&Step),
     ) {
         let (outcome, found, remedy) = match found {
             Ok(remark) => (Outcome::Kept, remark, ""),
@@ -141,7 +141,7 @@ impl<'a> Trial<'a> {
             found,
             remedy,
         };
-        told(&step);
+        report(&step);
         self.result.steps.push(step);
     }
 
