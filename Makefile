@@ -1,6 +1,6 @@
 # The commands that people and CI call. Each works on a fresh Debian or Ubuntu machine with a Rust toolchain, make and git.
 .DEFAULT_GOAL := help
-.PHONY: help setup quickstart test check bench instructions chaos soak
+.PHONY: help setup quickstart test check bench instructions chaos soak book
 
 CARGO ?= cargo
 # Scenarios at a time: they wait more than they work.
@@ -16,7 +16,7 @@ setup: ## Installs what is missing (redis-server 7 or newer, a linker), or says 
 	@sh scripts/setup.sh
 
 # Without the client of container engines, which is a quarter of the crates; `cargo build --release -p cli` has it.
-quickstart: setup ## The main job: four topologies started, loaded, broken, judged; a report; under 90 s after the build
+quickstart: setup ## The main job: four topologies started, loaded, broken, judged; a report; about 40 s after the build
 	$(CARGO) build --release --locked -p cli --no-default-features
 	"$(LOCKLAB)" quickstart
 
@@ -39,3 +39,6 @@ chaos: setup ## The whole suite of scenarios, controls included, with a JUnit fi
 soak: setup ## SEEDS=1000 short runs with random faults on configurations that must stay clean; goes on where it was interrupted
 	$(CARGO) build --release --locked -p cli
 	"$(LOCKLAB)" soak --seeds $(SEEDS) --jobs $(JOBS)
+
+book: ## The book as web pages in docs/book; left out, with the reason, where mdbook is missing
+	@sh scripts/book.sh

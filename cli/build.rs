@@ -1,4 +1,4 @@
-//! Turns the checkout that is being built into `LOCKLAB_COMMIT`, so that a kept run names the code that made it.
+//! Sets `LOCKLAB_COMMIT` from the checkout that is being built, so that a kept run names the code that made it.
 
 use std::process::Command;
 

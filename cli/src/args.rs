@@ -1,4 +1,4 @@
-//! Turns the command line's words into typed values; what they mean is each command's business.
+//! The command line: its commands, the options of all of them, and the values that several share (durations, rates, sizes).
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,26 +17,29 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
+const COMMON: &str = "Common options";
+
 /// Flags of every command.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Common {
-    /// One JSON document on standard output, everything else on standard error
-    #[arg(long, global = true)]
+    /// Print one JSON document on standard output, everything else on standard error
+    #[arg(help_heading = COMMON, long, global = true)]
     pub(crate) json: bool,
     /// Seed of everything random; printed, and kept with the run
-    #[arg(long, global = true, value_name = "N")]
+    #[arg(help_heading = COMMON, long, global = true, value_name = "N")]
     pub(crate) seed: Option<u64>,
     /// The run's own directory, instead of a new one under runs/
-    #[arg(long, global = true, value_name = "DIR")]
+    #[arg(help_heading = COMMON, long, global = true, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
-    /// Nothing but results and errors
-    #[arg(long, short, global = true)]
+    /// Print only results and errors
+    #[arg(help_heading = COMMON, long, short, global = true)]
     pub(crate) quiet: bool,
-    /// More about what is going on
-    #[arg(long, short, global = true, action = clap::ArgAction::Count)]
+    /// Print more about what is going on
+    #[arg(help_heading = COMMON, long, short, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
     /// Colour in results
     #[arg(
+        help_heading = COMMON,
         long,
         global = true,
         value_enum,
@@ -57,51 +60,51 @@ pub(crate) enum Color {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// The main job: four topologies, a load on each, a failover on each, a lock known to be broken; a report
-    Quickstart(command::quickstart::Options),
+    /// The main job, in about 40 s: four topologies, a load and a failover on each, a broken lock; a report
+    Quickstart,
     /// Start servers; the first line of standard output is the target URL; stays until Ctrl-C
     Up(command::up::Options),
     /// List the servers that `up` started
-    Ps(command::ps::Options),
+    Ps,
     /// Stop the servers of `up --detach`
     Down(command::down::Options),
     /// Hold a lock while a command runs, as flock(1) does
     Lock(command::lock::Options),
-    /// Load on subjects and topologies, interleaved, without faults
+    /// Measure locks under load, without faults; subjects and topologies take turns
     Bench(command::bench::Options),
-    /// Scenarios with faults, by file or by built-in name, each judged
+    /// Run scenarios with faults, by file or by built-in name, and judge each
     Chaos(command::chaos::Options),
-    /// Random faults, seed after seed, on configurations that must stay clean; goes on where it was interrupted
+    /// Random faults, seed after seed, on configurations that must stay clean; resumes where it was interrupted
     Soak(command::soak::Options),
-    /// Judge a run's history, or somebody else's, again
+    /// Judge the history of a run, or one from elsewhere, again
     Check(command::check::Options),
-    /// The same plan again, and how many of the repeats convict
+    /// Run the same plan again, and count how many of the repeats convict
     Replay(command::replay::Options),
-    /// The smallest plan that still convicts, as a scenario file
+    /// Find the smallest plan that still convicts, as a scenario file
     Shrink(command::shrink::Options),
     /// List runs, subjects, workloads, faults, topologies, scenarios or checkers
     List(command::list::Options),
-    /// Read a run
+    /// Print the summary of a run
     Show(command::show::Options),
-    /// Set runs side by side; the first is the base
+    /// Compare runs; the first is the base
     Compare(command::compare::Options),
-    /// Decide on a run by conditions such as 'p99(acquire) < 5ms'; 1 if one is not kept
+    /// Decide on a run by conditions such as 'p99(acquire) < 5ms'; exit code 1 if one is not met
     Gate(command::gate::Options),
     /// Join runs of the same plan, made by several machines, into one
     Merge(command::merge::Options),
-    /// Render runs
+    /// Render runs as HTML, Markdown, JUnit, CSV, JSON or SVG
     Report(command::report::Options),
-    /// The fault proxy by itself, driven over Toxiproxy's HTTP API
+    /// Run the fault proxy by itself, with Toxiproxy's HTTP API
     Proxy(command::proxy::Options),
-    /// What a lock says to its server, command by command, while it is taken, waited for and given back
+    /// Show what a lock sends to its server, command by command, from acquire to release
     Trace(command::trace::Options),
-    /// Whether a driver of a lock library keeps to the driver protocol, step by step, and what to fix
+    /// Check step by step whether a driver keeps to the driver protocol, and say how to fix it
     Conform(command::conform::Options),
-    /// What this machine, or a target, has, what it lacks, how to fix it
+    /// Check what this machine, or a target, has and lacks for locks, and how to fix it
     Doctor(command::doctor::Options),
-    /// A completion script for a shell
+    /// Print a completion script for a shell
     Completions(command::completions::Options),
-    /// A manual page, or all of them with --out DIR
+    /// Print a manual page, or write all of them with --out DIR
     Man(command::man::Options),
     /// Speak the driver protocol for one of our own subjects (clients of a scenario are such processes)
     #[command(hide = true)]
@@ -119,19 +122,23 @@ impl Command {
     }
 }
 
+/// What is said of a value that cannot be read.
+pub(crate) fn invalid(what: &str, text: &str, example: &str) -> String {
+    format!("invalid {what} `{text}`; write it as {example}")
+}
+
 /// A duration such as `250ms`, `10s`, `2m`.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let bare = text.trim();
     if bare == "0" {
         return Ok(Duration::ZERO);
     }
-    humantime::parse_duration(bare)
-        .map_err(|_| format!("`{text}` is no duration; write it as 250ms, 10s or 2m"))
+    humantime::parse_duration(bare).map_err(|_| invalid("duration", text, "250ms, 10s or 2m"))
 }
 
 /// A rate such as `5000/s` or `30/m`, as cycles per second; a bare number is per second.
 pub(crate) fn rate(text: &str) -> Result<f64, String> {
-    let bad = || format!("`{text}` is no rate; write it as 5000/s or 30/m");
+    let bad = || invalid("rate", text, "5000/s or 30/m");
     let (number, unit) = text.trim().split_once('/').unwrap_or((text.trim(), "s"));
     let seconds = match unit.trim() {
         "s" | "sec" => 1.0,
@@ -150,7 +157,7 @@ pub(crate) fn rate(text: &str) -> Result<f64, String> {
 
 /// A size such as `600kB`, `32MB` or `2GB`, as bytes; a bare number is bytes.
 pub(crate) fn bytes(text: &str) -> Result<u64, String> {
-    let bad = || format!("`{text}` is no size; write it as 600kB, 32MB or 2GB");
+    let bad = || invalid("size", text, "600kB, 32MB or 2GB");
     let bare = text.trim();
     let (number, unit) = [("kB", 1_000), ("MB", 1_000_000), ("GB", 1_000_000_000)]
         .into_iter()
@@ -188,7 +195,7 @@ pub(crate) fn unconnected(error: lock_core::LockError) -> anyhow::Error {
 
 /// A share such as `10%`, from 0 to 1.
 pub(crate) fn share(text: &str) -> Result<f64, String> {
-    let bad = || format!("`{text}` is no share; write it as 10% or 0.1");
+    let bad = || invalid("share", text, "10% or 0.1");
     let text = text.trim();
     let (number, of) = match text.strip_suffix('%') {
         Some(number) => (number, 100.0),

@@ -1,4 +1,4 @@
-//! Turns Ctrl-C and SIGTERM into a wish to end in good order; the second one ends at once.
+//! Ctrl-C and SIGTERM: the first asks for an orderly end, the second ends at once.
 
 use tokio::sync::watch;
 

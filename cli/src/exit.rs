@@ -1,10 +1,10 @@
-//! Turns what happened into the exit codes that scripts rely on; the only list of them.
+//! The exit codes that scripts rely on; the only list of them.
 
 /// Everything came out as expected.
 pub(crate) const AS_EXPECTED: u8 = 0;
 /// A violation where clean was expected, a control not convicted, a gate not passed.
 pub(crate) const NOT_AS_EXPECTED: u8 = 1;
-/// Too little happened, a fault did not bite, the history is incomplete.
+/// Too little happened, a fault did not take effect, the history is incomplete.
 pub(crate) const UNKNOWN: u8 = 2;
 /// Wrong usage: a bad URL, flag or duration.
 pub(crate) const USAGE: u8 = 64;

@@ -1,4 +1,4 @@
-//! Turns a command line into a run of `locklab`: parse, do, exit. The only crate that prints, exits or uses `anyhow`.
+//! The program `locklab`: parse the command line, run the command, exit. The only crate that prints, exits or uses `anyhow`.
 
 mod args;
 mod cancel;
@@ -26,16 +26,16 @@ fn main() -> ExitCode {
             return ExitCode::from(if asked_for { 0 } else { exit::USAGE });
         }
     };
-    let terminal = terminal::Terminal::new(&cli.common);
+    let terminal = terminal::Terminal::new(cli.common);
     // Before any thread is started: a network is entered by the thread that asks, and those it starts.
     if cli.command.isolate() {
         match cluster_config::isolate() {
             Ok(isolation) => terminal.note(&format!("in a network of its own: {}", isolation.note)),
-            Err(why) => terminal.warn(&format!("not isolated, links are harmed by proxies: {why}")),
+            Err(why) => terminal.warn(&format!("not isolated, proxies cut the links: {why}")),
         }
     }
-    let done = command::run(cli, &terminal);
-    // Whoever reads the exit code alone must not take a result for whole that never arrived.
+    let done = command::run(cli.command, &terminal);
+    // A script that reads only the exit code must not take a result for complete that never arrived.
     let done = done.map(|code| match terminal.lost() {
         None => code,
         Some(error) => {

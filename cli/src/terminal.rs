@@ -1,4 +1,4 @@
-//! Turns messages into lines on the terminal: results on standard output, everything else on standard error, progress only for people.
+//! Where a command writes: results on standard output, everything else on standard error, progress only for people.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,16 +12,16 @@ use crate::args::{Color, Common};
 /// Where a command writes. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Terminal {
+    /// The options of every command.
+    pub(crate) common: Common,
     bars: MultiProgress,
-    quiet: bool,
-    verbose: bool,
     color: bool,
     /// A result that could not be written, and why.
     lost: Arc<Mutex<Option<std::io::Error>>>,
 }
 
 impl Terminal {
-    pub(crate) fn new(common: &Common) -> Self {
+    pub(crate) fn new(common: Common) -> Self {
         let shows_bars = std::io::stderr().is_terminal() && !common.quiet;
         let target = if shows_bars {
             ProgressDrawTarget::stderr()
@@ -36,9 +36,8 @@ impl Terminal {
             }
         };
         Terminal {
+            common,
             bars: MultiProgress::with_draw_target(target),
-            quiet: common.quiet,
-            verbose: common.verbose > 0,
             color,
             lost: Arc::default(),
         }
@@ -54,6 +53,31 @@ impl Terminal {
             options.width = columns;
         }
         options
+    }
+
+    /// The result of a command, in the form that was asked for: one JSON document with `--json`, else text.
+    pub(crate) fn answer(
+        &self,
+        document: &impl serde::Serialize,
+        text: impl FnOnce() -> String,
+    ) -> anyhow::Result<()> {
+        if self.common.json {
+            return self.json(document);
+        }
+        let text = text();
+        // No line, rather than an empty one, where there is nothing to list.
+        if !text.is_empty() {
+            self.result(&text);
+        }
+        Ok(())
+    }
+
+    /// The same for what is said on standard error where nobody asked for JSON.
+    pub(crate) fn json(&self, document: &impl serde::Serialize) -> anyhow::Result<()> {
+        if self.common.json {
+            self.result(&serde_json::to_string(document)?);
+        }
+        Ok(())
     }
 
     /// A result: standard output. A closed pipe ends the output, not the program; anything else that keeps it from its reader is kept
@@ -83,14 +107,14 @@ impl Terminal {
 
     /// A line about what is going on: standard error, not with `--quiet`.
     pub(crate) fn note(&self, line: &str) {
-        if !self.quiet {
+        if !self.common.quiet {
             self.stderr(line);
         }
     }
 
     /// A line for the curious: standard error, only with `-v`.
     pub(crate) fn detail(&self, line: &str) {
-        if self.verbose {
+        if self.common.verbose > 0 {
             self.stderr(line);
         }
     }

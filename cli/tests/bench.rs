@@ -302,3 +302,17 @@ fn what_cannot_be_is_wrong_usage() {
         );
     }
 }
+
+#[test]
+fn on_a_refused_connection_the_cause_comes_first() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = run(dir.path(), &["bench", "--target", "redis://127.0.0.1:1"]);
+    assert_eq!(code(&output), 69, "{}", stderr(&output));
+    let said = stderr(&output);
+    let errors: Vec<&str> = said
+        .lines()
+        .filter(|line| line.starts_with("locklab:"))
+        .collect();
+    assert!(errors[0].contains("Connection refused"), "{said}");
+    assert!(!errors[0].contains("keys"), "{said}");
+}

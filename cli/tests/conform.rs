@@ -30,7 +30,8 @@ fn conform(driver: &str, more: &[&str]) -> (i32, Vec<String>, Value) {
 
 #[test]
 fn a_driver_that_keeps_to_the_protocol_conforms() {
-    for mode in ["right", "child"] {
+    // Of the last two one cannot tell what a release found, and one is fenced without being re-entrant.
+    for mode in ["right", "child", "blind", "fenced"] {
         let (code, broken, report) = conform(&driver(mode), &[]);
         assert_eq!((code, broken.len()), (0, 0), "{report:#}");
         assert_eq!(report["conforms"], true);
@@ -57,6 +58,8 @@ fn each_way_of_being_wrong_is_found_where_it_is() {
         ("banner", &["hello"][..]),
         ("renew-unchecked", &["late extend"]),
         ("delete-unchecked", &["late release"]),
+        ("blind-silent", &["release", "late release"]),
+        ("fenced-reentrant", &["owners"]),
         ("twice", &["lines"]),
         ("one-by-one", &["concurrency"]),
         ("any-version", &["version"]),
@@ -75,7 +78,7 @@ fn each_way_of_being_wrong_is_found_where_it_is() {
     }
     // These go wrong in so many steps that it is enough to find the first one.
     for (mode, step) in [("wrong-id", "acquire"), ("deaf", "held")] {
-        let (code, broken, report) = conform(&driver(mode), &["--patience", "300ms"]);
+        let (code, broken, report) = conform(&driver(mode), &["--patience", "1s"]);
         assert_eq!(
             (code, broken.first().map(String::as_str)),
             (1, Some(step)),
@@ -143,4 +146,11 @@ fn a_target_elsewhere_and_a_bad_line_are_wrong_usage() {
         let output = run(dir.path(), args);
         assert_eq!(code(&output), 64, "{args:?}: {}", stderr(&output));
     }
+}
+
+#[test]
+fn the_example_driver_conforms() {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../examples/driver.py");
+    let (code, broken, report) = conform(&format!("python3 {}", path.display()), &[]);
+    assert_eq!((code, broken.len()), (0, 0), "{report:#}");
 }

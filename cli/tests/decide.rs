@@ -5,6 +5,7 @@ mod support;
 
 use std::path::Path;
 
+use serde_json::Value;
 use support::{code, run, stderr, stdout};
 
 /// A run with one row and one scenario.
@@ -233,6 +234,18 @@ fn completions_and_manual_pages_come_from_the_command_line_itself() {
         assert!(stdout(&output).contains("quickstart"), "{shell}");
     }
     assert_eq!(code(&run(dir.path(), &["completions", "dos"])), 64);
+    for (args, field, word) in [
+        (
+            &["completions", "bash", "--json"][..],
+            "script",
+            "_locklab()",
+        ),
+        (&["man", "gate", "--json"], "page", "budget"),
+    ] {
+        let document: Value = serde_json::from_str(&stdout(&run(dir.path(), args))).expect("JSON");
+        let text = document[field].as_str().expect("text");
+        assert!(text.contains(word), "{text}");
+    }
     let page = stdout(&run(dir.path(), &["man"]));
     assert!(page.contains(".TH locklab 1"), "{page}");
     assert!(stdout(&run(dir.path(), &["man", "gate"])).contains("budget"));

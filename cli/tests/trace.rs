@@ -119,6 +119,10 @@ fn a_trace_is_readable_and_keeps_passwords_to_itself() {
     }
     let output = run(dir.path(), &["trace", "redis://127.0.0.1:1"]);
     assert_eq!(code(&output), 69, "{}", stderr(&output));
+    // It writes a lock there and asks for MONITOR.
+    let output = run(dir.path(), &["trace", "redis://192.0.2.1:6379"]);
+    assert_eq!(code(&output), 64, "{}", stderr(&output));
+    assert!(stderr(&output).contains("--yes-this-is-mine"));
     let output = run(dir.path(), &["trace", "nonsense"]);
     assert_eq!(code(&output), 64, "{}", stderr(&output));
 }

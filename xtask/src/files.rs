@@ -43,7 +43,7 @@ pub(crate) fn check(root: &Path) -> Findings {
         };
         if !text.starts_with("//! ") {
             findings.push(format!(
-                "{}: opens without `//!`: say what it turns into what",
+                "{}: opens without `//!`: say what it is for",
                 shown(root, &path)
             ));
         }

@@ -4,6 +4,7 @@ mod dead;
 mod deps;
 mod edges;
 mod files;
+mod links;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -35,6 +36,7 @@ fn tidy() -> ExitCode {
     findings.extend(deps::check(&metadata));
     findings.extend(files::check(&root));
     findings.extend(dead::check(&root));
+    findings.extend(links::check(&root));
     for advice in files::advice(&root) {
         report(&format!("advice: {advice}"));
     }
@@ -42,7 +44,7 @@ fn tidy() -> ExitCode {
         report(&format!("tidy: {finding}"));
     }
     if findings.is_empty() {
-        report("tidy: crate edges, licences, headers and dead files are in order");
+        report("tidy: crate edges, licences, headers, dead files and links are in order");
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE

@@ -1,4 +1,4 @@
-//! Turns subjects, topologies and workloads into measured rows, without faults.
+//! `locklab bench`: measured rows of subjects on topologies under workloads, without faults.
 
 use std::time::Duration;
 
@@ -18,102 +18,109 @@ use super::bench_place;
 use super::bench_sweep::{self, Over};
 use super::provisioner::{self, ProvisionerArgs};
 use super::run::{Keeper, seed};
-use crate::args::{Common, durability, duration};
+use crate::args::{durability, duration};
 use crate::cancel::Cancel;
 use crate::exit;
 use crate::terminal::Terminal;
 
+const WHERE: &str = "Where";
+const LOAD: &str = "Load";
+const LOCK: &str = "Lock";
+const MEASURING: &str = "Measuring";
+
+const EXAMPLES: &str = "\
+Examples:
+  locklab bench                                              our lock and SET NX PX on a single server
+  locklab bench --topology single,cluster --tasks 1,16,64    a row for each topology and number of tasks
+  locklab bench --subject lock-core:fair,lock-core:queued --workload chain --tasks 64
+  locklab bench --rate 5000/s --arrivals poisson             open loop: timed from when each cycle was due
+  locklab bench --sweep tasks                                the curve from one task to 256
+  locklab bench --target redis://staging:6379 --yes-this-is-mine --subject 'exec:python3 driver.py'
+
+`locklab list subjects`, `list workloads` and `list topologies` show the names.";
+
 /// Flags of `bench`.
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
-    /// Somebody's own servers by URL; nothing there is flushed, restarted or configured, and the run's keys are removed at its end
-    #[arg(long, conflicts_with = "topology", value_name = "URL")]
+    /// Your own servers by URL; nothing there is flushed, restarted or configured, and the run's keys are removed at its end
+    #[arg(help_heading = WHERE, long, conflicts_with = "topology", value_name = "URL")]
     pub(super) target: Option<String>,
-    /// Topologies to start: single, sentinel, cluster, masters [default: single]
-    #[arg(long, value_delimiter = ',', value_name = "T[,T]")]
-    pub(super) topology: Vec<TopologyKind>,
-    /// Locks under test; one named twice is an A/A pair [default: our lock and SET NX PX, or redlock on independent masters]
-    #[arg(long, value_name = "S[,S]")]
-    pub(super) subject: Vec<String>,
-    /// What clients do [default: uncontended,contended; one in a sweep: uncontended, or chain for waiters]
-    #[arg(long, value_delimiter = ',', value_name = "W[,W]")]
-    workload: Vec<String>,
-    /// Concurrent tasks [default: 16]
-    #[arg(long, value_delimiter = ',', value_name = "N[,N]")]
-    pub(super) tasks: Vec<u32>,
-    /// Lock names [default: the workload's, else as many as tasks]
-    #[arg(long, value_name = "N")]
-    pub(super) locks: Option<u32>,
-    /// read-mostly: the share of cycles that write, e.g. 10% [default: the workload's]
-    #[arg(long, value_parser = crate::args::share, value_name = "SHARE")]
-    writers: Option<f64>,
-    /// multi: locks that are taken at once [default: the workload's]
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..), value_name = "N")]
-    together: Option<u32>,
-    /// semaphore: permits that there are [default: the workload's]
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..), value_name = "N")]
-    permits: Option<u32>,
-    /// Clients of their own identity and connections that share the tasks; with more than one, each is a process of its own
-    #[arg(long, default_value_t = 1, value_name = "N")]
-    clients: u32,
-    /// Open loop: cycles begin on a schedule at this rate, whatever the lock does, e.g. 5000/s; --tasks is the most under way at once
-    /// [default: closed loop; with a rate 256 tasks]
-    #[arg(long, value_parser = crate::args::rate, value_name = "RATE")]
-    pub(super) rate: Option<f64>,
-    /// How arrivals of an open loop follow each other: constant or poisson
-    #[arg(
-        long,
-        default_value = "constant",
-        requires = "rate",
-        value_name = "HOW"
-    )]
-    pub(super) arrivals: Arrivals,
-    /// The kind of lock, where a subject has several [default: the subject's own]
-    #[arg(
-        long,
-        default_value = "",
-        hide_default_value = true,
-        value_name = "KIND"
-    )]
-    kind: String,
-    /// Lease, or `renewed` for renewal by the library [default: the workload's, else 30s]
-    #[arg(long, value_parser = lease, value_name = "DURATION")]
-    lease: Option<Leasing>,
-    /// Longest wait of an acquire; one that gives up is counted as longer than that
-    #[arg(long, value_parser = duration, default_value = "10s", value_name = "DURATION")]
-    wait: Duration,
-    /// Time between grant and release [default: the workload's]
-    #[arg(long, value_parser = duration, value_name = "DURATION")]
-    hold: Option<Duration>,
-    /// Time between release and the next acquire [default: the workload's]
-    #[arg(long, value_parser = duration, value_name = "DURATION")]
-    think: Option<Duration>,
-    /// Replicas that must have the lock: none, wait:K or wait:all
-    #[arg(long, value_parser = durability, default_value = "none", value_name = "HOW")]
-    durability: String,
-    /// Time before each measured window, which is dropped
-    #[arg(long, value_parser = duration, default_value = "150ms", value_name = "DURATION")]
-    warmup: Duration,
-    /// Each measured window
-    #[arg(long, value_parser = duration, default_value = "500ms", value_name = "DURATION")]
-    duration: Duration,
-    /// Windows per row; with one there is no interval, below six no comparison
-    #[arg(long, default_value_t = 6, value_name = "N")]
-    rounds: u32,
-    /// Enter a network of its own first, where the kernel allows it: no port collides
-    #[arg(long, conflicts_with = "target")]
-    pub(crate) isolate: bool,
-    /// Measure through a proxy that adds this to the round trip, e.g. 0.2ms,1ms,5ms,20ms [default: direct]
-    #[arg(long, value_delimiter = ',', value_parser = round_trip, conflicts_with_all = ["target", "sweep"], value_name = "D[,D]")]
-    rtt: Vec<Duration>,
-    /// Raise the load, or the shape, level by level, and show the curve
-    #[arg(long, value_enum, value_name = "WHAT")]
-    sweep: Option<Over>,
-    /// The target is not on this machine and may be loaded all the same
-    #[arg(long)]
+    /// The target is not on this machine, and you may put load on it
+    #[arg(help_heading = WHERE, long)]
     yes_this_is_mine: bool,
+    /// Topologies to start: single, sentinel, cluster, masters [default: single]
+    #[arg(help_heading = WHERE, long, value_delimiter = ',', value_name = "T[,T]")]
+    pub(super) topology: Vec<TopologyKind>,
+    /// Measure through a proxy that adds this to the round trip, e.g. 0.2ms,1ms,5ms,20ms [default: direct]
+    #[arg(help_heading = WHERE, long, value_delimiter = ',', value_parser = round_trip, conflicts_with_all = ["target", "sweep"], value_name = "D[,D]")]
+    rtt: Vec<Duration>,
+    /// Run in a network namespace of its own where the kernel allows it, so that no port collides
+    #[arg(help_heading = WHERE, long, conflicts_with = "target")]
+    pub(crate) isolate: bool,
     #[command(flatten)]
     provisioner: ProvisionerArgs,
+    /// Locks under test; one named twice is an A/A pair [default: our lock and SET NX PX, or redlock on independent masters]
+    #[arg(help_heading = LOCK, long, value_name = "S[,S]")]
+    pub(super) subject: Vec<String>,
+    /// The kind of lock, where a subject has several [default: the subject's own]
+    #[arg(help_heading = LOCK, long, default_value = "", hide_default_value = true, value_name = "KIND")]
+    kind: String,
+    /// Lease, or `renewed` for renewal by the library [default: the workload's, else 30s]
+    #[arg(help_heading = LOCK, long, value_parser = lease, value_name = "DURATION")]
+    lease: Option<Leasing>,
+    /// Longest wait of an acquire; one that gives up is right-censored at that time
+    #[arg(help_heading = LOCK, long, value_parser = duration, default_value = "10s", value_name = "DURATION")]
+    wait: Duration,
+    /// Who must have a grant before it counts: none, wait:K, wait:majority or wait:all replicas, or waitaof:K disks
+    #[arg(help_heading = LOCK, long, value_parser = durability, default_value = "none", value_name = "HOW")]
+    durability: String,
+    /// What clients do [default: uncontended,contended; one in a sweep: uncontended, or chain for waiters]
+    #[arg(help_heading = LOAD, long, value_delimiter = ',', value_name = "W[,W]")]
+    workload: Vec<String>,
+    /// Concurrent tasks [default: 16]
+    #[arg(help_heading = LOAD, long, value_delimiter = ',', value_name = "N[,N]")]
+    pub(super) tasks: Vec<u32>,
+    /// Clients of their own identity and connections that share the tasks; with more than one, each is a process of its own
+    #[arg(help_heading = LOAD, long, default_value_t = 1, value_name = "N")]
+    clients: u32,
+    /// Lock names [default: the workload's, else as many as tasks]
+    #[arg(help_heading = LOAD, long, value_name = "N")]
+    pub(super) locks: Option<u32>,
+    /// Time between grant and release [default: the workload's]
+    #[arg(help_heading = LOAD, long, value_parser = duration, value_name = "DURATION")]
+    hold: Option<Duration>,
+    /// Time between release and the next acquire [default: the workload's]
+    #[arg(help_heading = LOAD, long, value_parser = duration, value_name = "DURATION")]
+    think: Option<Duration>,
+    /// Open loop: cycles begin on a schedule at this rate, whatever the lock does, e.g. 5000/s; --tasks is the most in flight
+    /// [default: closed loop; with a rate 256 tasks]
+    #[arg(help_heading = LOAD, long, value_parser = crate::args::rate, value_name = "RATE")]
+    pub(super) rate: Option<f64>,
+    /// How arrivals of an open loop follow each other: constant or poisson
+    #[arg(help_heading = LOAD, long, default_value = "constant", requires = "rate", value_name = "HOW")]
+    pub(super) arrivals: Arrivals,
+    /// read-mostly: the share of cycles that write, e.g. 10% [default: the workload's]
+    #[arg(help_heading = LOAD, long, value_parser = crate::args::share, value_name = "SHARE")]
+    writers: Option<f64>,
+    /// multi: locks that are acquired at once [default: the workload's]
+    #[arg(help_heading = LOAD, long, value_parser = clap::value_parser!(u32).range(1..), value_name = "N")]
+    together: Option<u32>,
+    /// semaphore: permits that there are [default: the workload's]
+    #[arg(help_heading = LOAD, long, value_parser = clap::value_parser!(u32).range(1..), value_name = "N")]
+    permits: Option<u32>,
+    /// Time before each measured window, which is dropped
+    #[arg(help_heading = MEASURING, long, value_parser = duration, default_value = "150ms", value_name = "DURATION")]
+    warmup: Duration,
+    /// Each measured window
+    #[arg(help_heading = MEASURING, long, value_parser = duration, default_value = "500ms", value_name = "DURATION")]
+    duration: Duration,
+    /// Windows per row; with one there is no interval, below six no comparison
+    #[arg(help_heading = MEASURING, long, default_value_t = 6, value_name = "N")]
+    rounds: u32,
+    /// Raise the load, or the size of the deployment, level by level, and show the curve
+    #[arg(help_heading = MEASURING, long, value_enum, value_name = "WHAT")]
+    sweep: Option<Over>,
 }
 
 impl Options {
@@ -129,25 +136,28 @@ impl Options {
     }
 }
 
-pub(crate) async fn run(
-    options: Options,
-    common: &Common,
-    terminal: &Terminal,
-) -> anyhow::Result<u8> {
+pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     check(&options)?;
-    let seed = seed(common);
+    let seed = seed(&terminal.common);
     let cancel = Cancel::listen()?;
     if let Some(url) = &options.target {
         let target = crate::args::target(url)?;
         allow(&target, options.yes_this_is_mine)?;
     }
-    let mut keeper = Keeper::begin(common, "bench", "bench", seed)?;
+    let mut keeper = Keeper::begin(&terminal.common, "bench", "bench", seed)?;
     terminal.note(&format!("seed {seed}"));
 
     let measured = match options.sweep {
         Some(over) => bench_sweep::run(over, &options, seed, &mut keeper, &cancel, terminal).await,
         None => measure_all(&options, seed, &mut keeper, &cancel, terminal).await,
     };
+    // What ended the run is said before what could not be tidied up after it.
+    if let Some(why) = match &measured {
+        Ok(ended) => ended.as_ref().map(|(_, why)| why.clone()),
+        Err(error) => Some(format!("{error:#}")),
+    } {
+        terminal.warn(&why);
+    }
     if let Some(url) = &options.target {
         let mine = options.yes_this_is_mine;
         super::target::remove_keys_at(url, mine, &keeper.key_prefix(), terminal).await;
@@ -156,7 +166,7 @@ pub(crate) async fn run(
         Ok(ended) => ended,
         Err(error) if keeper.is_empty() => {
             keeper.discard();
-            return Err(error);
+            return Ok(exit::code_of(&error));
         }
         Err(error) => Some((exit::code_of(&error), format!("{error:#}"))),
     };
@@ -165,9 +175,8 @@ pub(crate) async fn run(
         .map_or_else(|| judge(&keeper), |(code, _)| *code);
     if let Some((_, why)) = &ended {
         keeper.run.warnings.push(format!("ended early: {why}"));
-        terminal.warn(why);
     }
-    keeper.finish(ended.is_some(), common, terminal)?;
+    keeper.finish(ended.is_some(), terminal)?;
     Ok(code)
 }
 
@@ -287,7 +296,7 @@ fn delay(deployment: &Deployment, rtt: Duration) -> anyhow::Result<Vec<LinkGuard
 
 /// A round trip such as `0.2ms`, above nought.
 fn round_trip(text: &str) -> Result<Duration, String> {
-    let bad = || format!("`{text}` is no round trip; write it as 0.2ms, 5ms or 1s");
+    let bad = || crate::args::invalid("round trip", text, "0.2ms, 5ms or 1s");
     let at = text
         .find(|c: char| c.is_ascii_alphabetic())
         .ok_or_else(bad)?;
@@ -325,7 +334,7 @@ fn check(options: &Options) -> anyhow::Result<()> {
         let workload = bench::workload::find(name).map_err(exit::usage)?;
         if options.rate.is_some() && !workload.paced {
             return Err(exit::usage(format!(
-                "--rate: `{name}` has a rhythm of its own; leave the rate out, or choose another workload"
+                "--rate: `{name}` sets its own pace; leave the rate out, or choose another workload"
             )));
         }
     }
@@ -351,13 +360,13 @@ fn check(options: &Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Load on somebody's servers needs their word.
+/// Load on servers beyond this machine needs their owner's permission.
 pub(crate) fn allow(target: &Target, mine: bool) -> anyhow::Result<()> {
     if target.is_loopback() || mine {
         Ok(())
     } else {
         Err(exit::usage(format!(
-            "{target} is not on this machine: say --yes-this-is-mine if you may put load on it"
+            "{target} is not on this machine: add --yes-this-is-mine if you may test on it"
         )))
     }
 }

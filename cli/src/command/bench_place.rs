@@ -1,4 +1,4 @@
-//! Turns "how many clients" into where they live: in this process, or one process each, kept apart from the servers where cores allow.
+//! Where the clients of a benchmark run: in this process, or one process each, on other cores than the servers where there are enough.
 
 use std::process::{Command, Stdio};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Turns `bench --sweep` into rows at rising levels: one curve per subject and topology, with its knee or its law.
+//! `locklab bench --sweep`: rows at rising levels, one curve per subject and topology, with its knee or its scalability law.
 
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ impl Over {
     }
 }
 
-/// Says no to workloads of which this is not what a level would raise.
+/// Refuses workloads that a level would not raise.
 pub(super) fn check(over: Over, workloads: &[String]) -> anyhow::Result<()> {
     let [wished] = workloads else {
         return Err(exit::usage(
@@ -53,7 +53,7 @@ pub(super) fn check(over: Over, workloads: &[String]) -> anyhow::Result<()> {
     };
     let workload = workload::find(wished).map_err(exit::usage)?;
     let why = match over {
-        Over::Rate if !workload.paced => "has a rhythm of its own",
+        Over::Rate if !workload.paced => "sets its own pace",
         Over::Waiters if wished != over.usual_workload() => {
             "does not keep all tasks but one waiting"
         }

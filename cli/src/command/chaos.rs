@@ -143,7 +143,7 @@ pub(crate) async fn run(
         return Ok(code);
     }
     keeper.run.as_expected = Some(code == exit::AS_EXPECTED);
-    keeper.finish(code > exit::UNKNOWN, common, terminal)?;
+    keeper.finish(code > exit::UNKNOWN, terminal)?;
     if options.repeat > 1 && !common.json {
         terminal.result(&format!("\n{}", super::tally::table(&keeper.run.scenarios)));
     }

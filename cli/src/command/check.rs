@@ -1,4 +1,4 @@
-//! Turns a run, or somebody else's history, into verdicts once more.
+//! `locklab check`: judges a run, or a history from elsewhere, again.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,8 +11,7 @@ use results::run::{FaultSpan, ScenarioResult};
 use results::store::{HISTORY_FILE, RUN_FILE};
 use results::verdict::{State, Verdict, Verdicts};
 
-use super::run::store;
-use crate::args::Common;
+use super::run::dir_of;
 use crate::exit;
 use crate::terminal::Terminal;
 
@@ -22,25 +21,19 @@ pub(crate) struct Options {
     /// A run (a directory, its name under runs/, or `latest`), a history file, or `-` for a history on standard input
     run: String,
     /// Share of a lease by which clocks may disagree; it shortens contract intervals and nothing else
-    #[arg(long, value_parser = percent, default_value = "1%", value_name = "PERCENT")]
+    #[arg(long, value_parser = drift, default_value = "1%", value_name = "PERCENT")]
     drift: f64,
     /// Judge a short history as it is, without asking whether enough happened
     #[arg(long)]
     no_floors: bool,
 }
 
-/// `1%` or `0.01`.
-fn percent(text: &str) -> Result<f64, String> {
-    let number = match text.strip_suffix('%') {
-        Some(percent) => percent.trim().parse::<f64>().map(|percent| percent / 100.0),
-        None => text.parse::<f64>(),
-    };
-    match number {
-        Ok(share) if (0.0..1.0).contains(&share) => Ok(share),
-        _ => Err(format!(
-            "`{text}` is no drift; write a share of the lease from 0% to under 100%, such as 1%"
-        )),
-    }
+/// A share of the lease, of which something must be left.
+fn drift(text: &str) -> Result<f64, String> {
+    let share = crate::args::share(text).ok();
+    share.filter(|share| *share < 1.0).ok_or_else(|| {
+        crate::args::invalid("drift", text, "a share of the lease under 100%, such as 1%")
+    })
 }
 
 /// One history and what is known of it besides.
@@ -54,7 +47,7 @@ struct Judged {
     doubts: Vec<String>,
 }
 
-pub(crate) fn run(options: Options, common: &Common, terminal: &Terminal) -> anyhow::Result<u8> {
+pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     let histories = histories(&options.run)?;
     let mut all: Vec<Verdicts> = Vec::new();
     let mut locks: BTreeMap<String, Verdicts> = BTreeMap::new();
@@ -66,7 +59,7 @@ pub(crate) fn run(options: Options, common: &Common, terminal: &Terminal) -> any
         all.push(report.verdicts);
     }
     let verdicts = join(all);
-    if let Some(dir) = &common.out {
+    if let Some(dir) = &terminal.common.out {
         proof::write(&verdicts, dir).map_err(|error| {
             exit::usage(format!(
                 "cannot write the proofs in {}: {error}",
@@ -75,13 +68,8 @@ pub(crate) fn run(options: Options, common: &Common, terminal: &Terminal) -> any
         })?;
         terminal.note(&format!("proofs: {}", dir.display()));
     }
-    if common.json {
-        terminal.result(&serde_json::to_string(&serde_json::json!({
-            "schema": 1, "verdicts": verdicts, "locks": locks,
-        }))?);
-    } else {
-        terminal.result(&text(&verdicts, &locks));
-    }
+    let document = serde_json::json!({"schema": 1, "verdicts": verdicts, "locks": locks});
+    terminal.answer(&document, || text(&verdicts, &locks))?;
     Ok(verdicts
         .iter()
         .map(|(_, verdict)| match verdict.state {
@@ -159,14 +147,14 @@ fn histories(run: &str) -> anyhow::Result<Vec<Judged>> {
     if is_file && path.file_name().is_some_and(|name| name != RUN_FILE) {
         return Ok(vec![bare(path.to_owned())]);
     }
-    // Somebody else's recording, or what was left of a run that was killed early: a directory with nothing but a history.
+    // A recording from elsewhere, or what was left of a run that was killed early: a directory with nothing but a history.
     if path.is_dir()
         && !path.join(RUN_FILE).is_file()
         && let Some(history) = history_file::of_dir(path)
     {
         return Ok(vec![bare(history)]);
     }
-    let dir = store().resolve(run).map_err(exit::input)?;
+    let dir = dir_of(run)?;
     let kept = results::store::load_dir(&dir).map_err(exit::input)?;
     let several = kept.scenarios.len() > 1;
     let unended = match kept.partial {
@@ -266,14 +254,14 @@ fn describe(verdict: &Verdict) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::percent;
+    use super::drift;
 
     #[test]
     fn drift_is_a_share() {
-        assert_eq!(percent("1%"), Ok(0.01));
-        assert_eq!(percent("0.02"), Ok(0.02));
-        assert!(percent("100%").is_err());
-        assert!(percent("-1%").is_err());
-        assert!(percent("much").is_err());
+        assert_eq!(drift("1%"), Ok(0.01));
+        assert_eq!(drift("0.02"), Ok(0.02));
+        assert!(drift("100%").is_err());
+        assert!(drift("-1%").is_err());
+        assert!(drift("much").is_err());
     }
 }

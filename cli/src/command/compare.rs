@@ -1,12 +1,11 @@
-//! Turns several kept runs into differences: configuration first, then verdicts that changed, then figures with what they show.
+//! `locklab compare`: what differs between kept runs, configuration first, then verdicts that changed, then figures with what they show.
 
 use clap::Args;
 use results::compare::compare;
 use results::compare::pivot::{Grouping, pivot};
 use results::report::text;
 
-use super::run::store;
-use crate::args::Common;
+use super::run::load;
 use crate::exit;
 use crate::terminal::Terminal;
 
@@ -17,13 +16,13 @@ pub(crate) struct Options {
     /// Directories, their names under runs/, or `latest`; the first is the base. One is enough with --rows or --cols
     #[arg(required = true)]
     runs: Vec<String>,
-    /// Set figures into tables: what their lines are, such as `topology`
+    /// Show the figures as tables, with these fields as rows, such as `topology`
     #[arg(long, value_name = "FIELD[,FIELD]", value_delimiter = ',')]
     rows: Vec<String>,
-    /// The same for columns, such as `subject`; the first column is the base
+    /// The fields of the columns, such as `subject`; the first column is the base
     #[arg(long, value_name = "FIELD[,FIELD]", value_delimiter = ',')]
     cols: Vec<String>,
-    /// Compare what was asked in different ways all the same: other loads, kinds, durabilities
+    /// Compare rows with different loads, kinds or durabilities, too
     #[arg(long)]
     force: bool,
 }
@@ -36,7 +35,7 @@ fn after_help() -> String {
     format!("Fields: {}", names.join(", "))
 }
 
-pub(crate) fn run(options: Options, common: &Common, terminal: &Terminal) -> anyhow::Result<u8> {
+pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     let grouping = if options.rows.is_empty() && options.cols.is_empty() {
         None
     } else {
@@ -47,26 +46,18 @@ pub(crate) fn run(options: Options, common: &Common, terminal: &Terminal) -> any
             "two runs or more are needed to compare, the first is the base; or group one by --rows and --cols",
         ));
     }
-    let mut runs = Vec::new();
-    for name in &options.runs {
-        runs.push(store().load(name).map_err(exit::input)?);
-    }
-    let (json, words) = match grouping {
+    let runs = options.runs.iter().map(|name| load(name));
+    let runs = runs.collect::<anyhow::Result<Vec<_>>>()?;
+    let how = terminal.text_options();
+    match grouping {
         Some(grouping) => {
             let tables = pivot(&runs, &grouping).map_err(exit::input)?;
-            (
-                serde_json::to_string(&tables)?,
-                text::pivot(&tables, terminal.text_options()),
-            )
+            terminal.answer(&tables, || text::pivot(&tables, how))?;
         }
         None => {
             let compared = compare(&runs, options.force).map_err(exit::input)?;
-            (
-                serde_json::to_string(&compared)?,
-                text::comparison(&compared, terminal.text_options()),
-            )
+            terminal.answer(&compared, || text::comparison(&compared, how))?;
         }
-    };
-    terminal.result(if common.json { &json } else { &words });
+    }
     Ok(exit::AS_EXPECTED)
 }

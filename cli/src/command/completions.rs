@@ -1,4 +1,4 @@
-//! Turns the command line's own description into a completion script for a shell.
+//! `locklab completions`: a completion script for a shell, made from the command line's own description.
 
 use clap::{Args, CommandFactory as _};
 use clap_complete::Shell;
@@ -15,9 +15,12 @@ pub(crate) struct Options {
     shell: Shell,
 }
 
-pub(crate) fn run(options: &Options, terminal: &Terminal) -> u8 {
+pub(crate) fn run(options: &Options, terminal: &Terminal) -> anyhow::Result<u8> {
     let mut script = Vec::new();
     clap_complete::generate(options.shell, &mut Cli::command(), "locklab", &mut script);
-    terminal.result(&String::from_utf8_lossy(&script));
-    exit::AS_EXPECTED
+    let script = String::from_utf8_lossy(&script);
+    let document =
+        serde_json::json!({"schema": 1, "shell": options.shell.to_string(), "script": script});
+    terminal.answer(&document, || script.to_string())?;
+    Ok(exit::AS_EXPECTED)
 }

@@ -1,4 +1,4 @@
-//! Turns a driver program into a list of what it keeps of the driver protocol, and what to fix.
+//! `locklab conform`: tries a driver against the driver protocol, step by step, and says how to fix what fails.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use bench::exec::conform::{ConformOptions, Conformity, Outcome, Step, conform};
 use clap::Args;
 use cluster_config::{Process, Provisioner as _, Topology, TopologyKind, UpOptions};
 
-use crate::args::{Common, duration};
+use crate::args::duration;
 use crate::exit;
 use crate::terminal::Terminal;
 
@@ -17,16 +17,16 @@ pub(crate) struct Options {
     /// The driver, split like a shell line, e.g. 'python3 driver.py --fast'
     #[arg(value_name = "PROGRAM ARG…")]
     driver: String,
-    /// Servers to try it on, instead of one that is started for it
+    /// Servers to try it on [default: one that is started for it]
     #[arg(long, value_name = "URL")]
     target: Option<String>,
-    /// The target may be somewhere else than on this machine
+    /// The target is not on this machine, and you may put load on it
     #[arg(long)]
     yes_this_is_mine: bool,
     /// The kind of lock to try [default: the first that the driver lists]
     #[arg(long, value_name = "KIND")]
     kind: Option<String>,
-    /// How long an answer may take beyond what it waits for; the one to hello four times as long
+    /// How long a reply may take beyond the wait that was asked for; the reply to hello four times as long
     #[arg(long, value_parser = duration, default_value = "5s", value_name = "TIME")]
     patience: Duration,
     /// Also write the report as Markdown
@@ -37,11 +37,7 @@ pub(crate) struct Options {
     junit: Option<PathBuf>,
 }
 
-pub(crate) async fn run(
-    options: Options,
-    common: &Common,
-    terminal: &Terminal,
-) -> anyhow::Result<u8> {
+pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     let command = words(&options.driver)?;
     let work = tempfile::tempdir()?;
     let (target, deployment) = match &options.target {
@@ -58,7 +54,8 @@ pub(crate) async fn run(
             (deployment.url(), Some(deployment))
         }
     };
-    let log = common
+    let log = terminal
+        .common
         .out
         .clone()
         .unwrap_or_else(|| work.path().to_owned())
@@ -73,7 +70,7 @@ pub(crate) async fn run(
         log: Some(log.clone()),
     };
     // A log that is gone afterwards is quoted and not named.
-    let gone = match common.out {
+    let gone = match terminal.common.out {
         Some(_) => String::new(),
         None => format!(" {}", log.display()),
     };
@@ -99,11 +96,9 @@ pub(crate) async fn run(
             })?;
         }
     }
-    if common.json {
-        terminal.result(&json(&options.driver, &found).to_string());
-    } else {
-        terminal.result(&text(&options.driver, &found));
-    }
+    terminal.answer(&json(&options.driver, &found), || {
+        text(&options.driver, &found)
+    })?;
     Ok(if found.conforms() {
         exit::AS_EXPECTED
     } else {

@@ -1,8 +1,7 @@
-//! Turns a deployment's id into servers that are gone.
+//! `locklab down`: stops servers that `up --detach` left running.
 
 use clap::Args;
 
-use crate::args::Common;
 use crate::exit;
 use crate::terminal::Terminal;
 
@@ -13,11 +12,7 @@ pub(crate) struct Options {
     id: Option<String>,
 }
 
-pub(crate) async fn run(
-    options: Options,
-    common: &Common,
-    terminal: &Terminal,
-) -> anyhow::Result<u8> {
+pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     let running = cluster_config::running()?;
     let ids: Vec<String> = match options.id {
         Some(id) if running.iter().any(|deployment| deployment.id == id) => vec![id],
@@ -39,10 +34,6 @@ pub(crate) async fn run(
     if ids.is_empty() {
         terminal.note("nothing is running detached");
     }
-    if common.json {
-        terminal.result(&serde_json::to_string(
-            &serde_json::json!({"schema": 1, "stopped": ids}),
-        )?);
-    }
+    terminal.json(&serde_json::json!({"schema": 1, "stopped": ids}))?;
     Ok(exit::AS_EXPECTED)
 }

@@ -1,4 +1,4 @@
-//! Turns standard input and output into a driver for one of our own subjects: what every client of a scenario is.
+//! `locklab driver`: one of our own subjects as a driver, which is what every client of a scenario is.
 
 use clap::Args;
 

@@ -1,4 +1,4 @@
-//! Turns a kept run and conditions into an exit code: 0 where all are kept, 1 where one is not, 2 where that cannot be told.
+//! `locklab gate`: decides on a kept run by conditions. 0: all are met; 1: one is not; 2: one cannot be decided.
 
 use std::path::PathBuf;
 
@@ -6,8 +6,7 @@ use clap::Args;
 use results::gate::{self, Condition, Outcome};
 use results::report::text;
 
-use super::run::store;
-use crate::args::Common;
+use super::run::{dir_of, load};
 use crate::exit;
 use crate::terminal::Terminal;
 
@@ -19,7 +18,7 @@ pub(crate) struct Options {
     /// two runs: the first is the base, as in `compare`
     #[arg(value_name = "RUN|CONDITION")]
     words: Vec<String>,
-    /// A file of conditions, one per line; # begins a remark
+    /// A file of conditions, one per line; # begins a comment
     #[arg(long, value_name = "FILE")]
     budget: Vec<PathBuf>,
     /// The run that `base` means in conditions such as 'cycles >= 0.95 * base'
@@ -40,22 +39,22 @@ fn is_condition(word: &str) -> bool {
     word.contains(['<', '>', '=']) && !std::path::Path::new(word).exists()
 }
 
-pub(crate) fn run(options: Options, common: &Common, terminal: &Terminal) -> anyhow::Result<u8> {
+pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     let (conditions, runs): (Vec<&String>, Vec<&String>) =
         options.words.iter().partition(|word| is_condition(word));
     let conditions = conditions_of(&conditions, &options.budget)?;
-    // Two words may be a run and its base; without a condition one of them is rather meant for one.
-    let no_run = |word: &&&String| store().resolve(word).is_err();
+    // Two words may be a run and its base; without a condition one of them is more likely a mistyped condition.
+    let no_run = |word: &&&String| dir_of(word).is_err();
     if conditions.is_empty()
         && let Some(word) = runs.iter().find(no_run)
     {
         return Err(exit::usage(format!(
-            "`{word}` is neither a run nor a condition; a condition compares, as 'p99(acquire) < 5ms' does"
+            "`{word}` is neither a run nor a condition; write a condition as 'p99(acquire) < 5ms'"
         )));
     }
     if conditions.is_empty() {
         return Err(exit::usage(
-            "nothing to decide by: give conditions such as 'p99(acquire) < 5ms', or --budget FILE",
+            "no conditions: give some such as 'p99(acquire) < 5ms', or --budget FILE",
         ));
     }
     let (base, run) = match (runs.as_slice(), &options.base) {
@@ -64,7 +63,7 @@ pub(crate) fn run(options: Options, common: &Common, terminal: &Terminal) -> any
         ([base, run], None) => (Some(*base), run.as_str()),
         (more, _) => {
             return Err(exit::usage(format!(
-                "one run is decided on, and its base may stand before it or behind --base; {} given: {}",
+                "one run and its base at most; {} are given: {}",
                 more.len(),
                 more.iter()
                     .map(|run| run.as_str())
@@ -77,19 +76,16 @@ pub(crate) fn run(options: Options, common: &Common, terminal: &Terminal) -> any
         && let Some(condition) = conditions.iter().find(|one| one.asks_for_base())
     {
         return Err(exit::usage(format!(
-            "'{}' asks for a base: name the run with --base RUN",
+            "'{}' needs a base: name the run with --base RUN",
             condition.text
         )));
     }
-    let load = |name: &str| store().load(name).map_err(exit::input);
     let run = load(run)?;
     let base = base.map(|base| load(base)).transpose()?;
     let decision = gate::decide(&run, base.as_ref(), &conditions);
-    if common.json {
-        terminal.result(&serde_json::to_string(&decision)?);
-    } else {
-        terminal.result(&text::decision(&decision, terminal.text_options()));
-    }
+    terminal.answer(&decision, || {
+        text::decision(&decision, terminal.text_options())
+    })?;
     Ok(match decision.outcome {
         Outcome::Passed => exit::AS_EXPECTED,
         Outcome::Unknown => exit::UNKNOWN,

@@ -1,4 +1,4 @@
-//! Turns a registry into a list: what there is, by name, with a sentence each.
+//! `locklab list`: what there is of a kind, by name, with a sentence each.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,6 @@ use results::pattern::matches;
 use serde::Serialize;
 
 use super::run::store;
-use crate::args::Common;
 use crate::exit;
 use crate::terminal::Terminal;
 
@@ -18,12 +17,12 @@ pub(crate) struct Options {
     /// Which registry
     #[arg(value_enum)]
     kind: Kind,
-    /// Only those whose name holds this, or is like it where it has stars (`peer:*`)
+    /// Only names that contain this, or match it where it has stars (`peer:*`)
     pattern: Option<String>,
     /// Runs of this command
     #[arg(long, value_name = "COMMAND")]
     command: Option<String>,
-    /// Runs in which this subject took part; stars are allowed, as in all of these
+    /// Runs with this subject; stars are allowed in all of these
     #[arg(long, value_name = "SUBJECT")]
     subject: Option<String>,
     /// Runs on this topology
@@ -32,7 +31,7 @@ pub(crate) struct Options {
     /// Runs of this machine
     #[arg(long, value_name = "HOST")]
     host: Option<String>,
-    /// Runs that came out so
+    /// Runs with this outcome
     #[arg(long, value_name = "OUTCOME",
           value_parser = ["as-expected", "not-as-expected", "unknown", "nothing-expected", "damaged"])]
     outcome: Option<String>,
@@ -65,8 +64,10 @@ fn date(text: &str) -> Result<String, String> {
     if good {
         Ok(text.to_owned())
     } else {
-        Err(format!(
-            "`{text}` is no date; write it as 2026-11-21 or 2026-11-21T10:00"
+        Err(crate::args::invalid(
+            "date",
+            text,
+            "2026-11-21 or 2026-11-21T10:00",
         ))
     }
 }
@@ -97,13 +98,13 @@ fn item(name: impl Into<String>, about: impl Into<String>) -> Item {
     }
 }
 
-pub(crate) fn run(options: Options, common: &Common, terminal: &Terminal) -> anyhow::Result<u8> {
+pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     if options.kind == Kind::Runs {
-        return runs(&options, common, terminal);
+        return runs(&options, terminal);
     }
     if options.filters_runs() {
         return Err(exit::usage(
-            "only runs have a command, subjects, topologies, a host, an outcome and a date to be filtered by",
+            "--command, --subject, --topology, --host, --outcome, --since and --newest filter runs only",
         ));
     }
     let mut items: Vec<Item> = match options.kind {
@@ -139,20 +140,17 @@ pub(crate) fn run(options: Options, common: &Common, terminal: &Terminal) -> any
             .collect(),
     };
     items.retain(|item| is_like(&item.name, options.pattern.as_deref()));
-    if common.json {
-        terminal.result(&serde_json::to_string(
-            &serde_json::json!({"schema": 1, "items": items}),
-        )?);
-    } else {
+    terminal.answer(&serde_json::json!({"schema": 1, "items": items}), || {
         let width = items.iter().map(|item| item.name.len()).max().unwrap_or(0);
-        for item in &items {
-            terminal.result(&format!("{:<width$}  {}", item.name, item.about));
-        }
-    }
+        let lines = items.iter();
+        lines
+            .map(|item| format!("{:<width$}  {}\n", item.name, item.about))
+            .collect()
+    })?;
     Ok(exit::AS_EXPECTED)
 }
 
-/// Whether a name holds a pattern, or is like it.
+/// Whether a name contains a pattern, or matches it.
 fn is_like(name: &str, pattern: Option<&str>) -> bool {
     pattern.is_none_or(|pattern| {
         if pattern.contains('*') {
@@ -176,7 +174,7 @@ struct RunItem {
     scenarios: usize,
 }
 
-fn runs(options: &Options, common: &Common, terminal: &Terminal) -> anyhow::Result<u8> {
+fn runs(options: &Options, terminal: &Terminal) -> anyhow::Result<u8> {
     let listings = store().list().map_err(exit::input)?;
     let mut items: Vec<RunItem> = listings
         .into_iter()
@@ -226,32 +224,34 @@ fn runs(options: &Options, common: &Common, terminal: &Terminal) -> anyhow::Resu
         })
         .collect();
     items.truncate(options.newest.unwrap_or(usize::MAX));
-    if common.json {
-        terminal.result(&serde_json::to_string(
-            &serde_json::json!({"schema": 1, "items": items}),
-        )?);
-        return Ok(exit::AS_EXPECTED);
-    }
+    terminal.answer(&serde_json::json!({"schema": 1, "items": items}), || {
+        runs_text(&items)
+    })?;
+    Ok(exit::AS_EXPECTED)
+}
+
+fn runs_text(items: &[RunItem]) -> String {
     let width = |of: fn(&RunItem) -> &str, head: &str| {
         let lengths = items.iter().map(|item| of(item).chars().count());
         lengths.max().unwrap_or(0).max(head.len())
     };
     let names = width(|item| &item.name, "RUN");
     let commands = width(|item| &item.command, "command");
-    if !items.is_empty() {
-        terminal.result(&format!(
-            "{:<names$}  {:<20}  {:<commands$}  {:>4}  {:>9}  outcome",
+    let mut text = match items.is_empty() {
+        true => String::new(),
+        false => format!(
+            "{:<names$}  {:<20}  {:<commands$}  {:>4}  {:>9}  outcome\n",
             "RUN", "started", "command", "rows", "scenarios"
-        ));
-    }
-    for item in &items {
+        ),
+    };
+    for item in items {
         let outcome = if item.outcome == "damaged" {
             item.about.trim().to_owned()
         } else {
             item.outcome.replace('-', " ")
         };
-        terminal.result(&format!(
-            "{:<names$}  {:<20}  {:<commands$}  {:>4}  {:>9}  {outcome}",
+        text.push_str(&format!(
+            "{:<names$}  {:<20}  {:<commands$}  {:>4}  {:>9}  {outcome}\n",
             item.name,
             item.started_at.get(..19).unwrap_or(&item.started_at),
             item.command,
@@ -259,7 +259,7 @@ fn runs(options: &Options, common: &Common, terminal: &Terminal) -> anyhow::Resu
             item.scenarios
         ));
     }
-    Ok(exit::AS_EXPECTED)
+    text
 }
 
 /// What a built-in scenario says of itself.

@@ -1,4 +1,4 @@
-//! Turns `lock TARGET NAME -- CMD…` into a command that runs only while the lock is held, as flock(1) does for files.
+//! `locklab lock`: runs a command while a lock is held, as flock(1) does for files.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
@@ -14,11 +14,11 @@ use nix::unistd::Pid;
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::args::{Common, durability, duration};
+use crate::args::{durability, duration};
 use crate::exit;
 use crate::terminal::Terminal;
 
-/// The pause before a lock is asked for again that too few replicas had acknowledged: what they lack comes back no sooner.
+/// The pause before the next attempt at a lock that too few replicas acknowledged: a missing replica comes back no sooner.
 const THIN_PAUSE: Duration = Duration::from_millis(100);
 
 /// Flags of `lock`.
@@ -31,7 +31,7 @@ pub(crate) struct Options {
     /// The kind of lock [default: reentrant; redlock on redlock:// targets]
     #[arg(long, value_name = "KIND")]
     kind: Option<String>,
-    /// Longest wait for the lock [default: for ever]
+    /// Longest wait for the lock [default: no limit]
     #[arg(long, value_parser = duration, value_name = "DURATION")]
     wait: Option<Duration>,
     /// A lease that is not renewed [default: renewed while the command runs]
@@ -40,7 +40,7 @@ pub(crate) struct Options {
     /// Who must have the lock: none, wait:K, wait:majority or wait:all replicas, or waitaof:K disks
     #[arg(long, value_parser = durability, default_value = "none", value_name = "HOW")]
     durability: String,
-    /// When the lock is lost the command gets SIGTERM, and SIGKILL after this
+    /// When the lock is lost, the command is sent SIGTERM, and SIGKILL after this
     #[arg(long, value_parser = duration, default_value = "10s", value_name = "DURATION")]
     grace: Duration,
     /// Exit code when the lock is not acquired in time
@@ -51,15 +51,10 @@ pub(crate) struct Options {
     command: Vec<String>,
 }
 
-pub(crate) async fn run(
-    options: Options,
-    common: &Common,
-    terminal: &Terminal,
-) -> anyhow::Result<u8> {
-    if common.json {
+pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
+    if terminal.common.json {
         return Err(exit::usage(
-            "`lock` has no --json: its standard output is the command's own; the exit code and the last line on standard error say how it \
-             went",
+            "`lock` has no --json: its standard output is the command's own; read the exit code, and the last line on standard error",
         ));
     }
     let target = crate::args::target(&options.target)?;
@@ -145,7 +140,7 @@ async fn hold_and_run(
     }
 }
 
-/// Asks for the lock until the wait is over, also where it was had but on too few replicas.
+/// Tries for the lock until the wait is over, also where it was granted but too few replicas had it.
 async fn acquire(lock: &Lock, options: &Options, terminal: &Terminal) -> Result<Guard, LockError> {
     let lease = options.lease.map_or(Lease::Renewed, Lease::Fixed);
     let begun = Instant::now();
@@ -169,7 +164,7 @@ async fn acquire(lock: &Lock, options: &Options, terminal: &Terminal) -> Result<
         let over = left().is_some_and(|left| left <= THIN_PAUSE);
         match thin {
             None if error.kind() != ErrorKind::NotDurable || over => return Err(error),
-            None => terminal.note(&format!("locklab: {error}; asking again")),
+            None => terminal.note(&format!("locklab: {error}; trying again")),
             // The last try may be cut off by the end of the wait, which says less than the tries before it.
             Some(thin) if over => return Err(thin),
             Some(_) if error.kind() != ErrorKind::NotDurable => return Err(error),
@@ -219,8 +214,8 @@ enum Kept {
     No,
 }
 
-/// Gives the lock back. A hold that the server no longer had was lost while the command ran; of any other failure nothing is known, and the
-/// command's result is worth more than the release's, so it is only said.
+/// Releases the lock. A hold that the server no longer had was lost while the command ran; any other failure leaves that open, and the
+/// command's result is worth more than the release's, so it is only reported.
 async fn release(guard: Guard, terminal: &Terminal) -> Kept {
     match guard.release().await {
         Ok(_) => Kept::Yes,
@@ -255,7 +250,7 @@ async fn end(child: &mut Child, grace: Duration) -> std::io::Result<()> {
 
 fn forward(child: &Child, signal: Signal) {
     if let Some(pid) = child.id().and_then(|pid| i32::try_from(pid).ok()) {
-        // It may have ended in between: then there is nobody to tell.
+        // It may have ended in between.
         let _ = kill(Pid::from_raw(pid), signal);
     }
 }

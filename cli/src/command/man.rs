@@ -1,28 +1,29 @@
-//! Turns the command line's own description into manual pages: one on standard output, or all of them in a directory.
+//! `locklab man`: manual pages, made from the command line's own description.
 
 use std::path::PathBuf;
 
 use clap::{Args, CommandFactory as _};
 use clap_mangen::Man;
 
-use crate::args::{Cli, Common};
+use crate::args::Cli;
 use crate::exit;
 use crate::terminal::Terminal;
 
 /// Flags of `man`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// The command whose page is wanted; the program's own without it. With --out DIR every page is written there
+    /// The command whose page to print [default: the program's own]; --out DIR writes every page there
     #[arg(value_name = "COMMAND")]
     command: Option<String>,
 }
 
-pub(crate) fn run(options: &Options, common: &Common, terminal: &Terminal) -> anyhow::Result<u8> {
+pub(crate) fn run(options: &Options, terminal: &Terminal) -> anyhow::Result<u8> {
     let mut program = Cli::command();
     program.build();
-    if let Some(dir) = &common.out {
+    if let Some(dir) = &terminal.common.out {
         let written = write_all(&program, dir.clone())?;
         terminal.note(&format!("wrote {written} pages to {}", dir.display()));
+        terminal.json(&serde_json::json!({"schema": 1, "pages": written, "dir": dir}))?;
         return Ok(exit::AS_EXPECTED);
     }
     let page = match &options.command {
@@ -38,7 +39,10 @@ pub(crate) fn run(options: &Options, common: &Common, terminal: &Terminal) -> an
                 ))
             })?,
     };
-    terminal.result(&String::from_utf8_lossy(&render(page)?));
+    let name = page.get_name().to_owned();
+    let page = String::from_utf8(render(page)?)?;
+    let document = serde_json::json!({"schema": 1, "command": name, "page": page});
+    terminal.answer(&document, || page.clone())?;
     Ok(exit::AS_EXPECTED)
 }
 

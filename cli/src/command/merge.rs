@@ -1,4 +1,4 @@
-//! Turns runs of one plan, made by several machines, into one run that holds all of them, histories included.
+//! `locklab merge`: joins runs of one plan, made by several machines, into one run, histories included.
 
 use std::path::{Path, PathBuf};
 
@@ -8,13 +8,10 @@ use results::report::text::{self, TextOptions};
 use results::run::Run;
 use results::store::{RunDir, load_dir};
 
-use super::run::store;
-use crate::args::Common;
+use super::plans::PLAN_FILE;
+use super::run::{dir_of, store};
 use crate::exit;
 use crate::terminal::Terminal;
-
-/// The file of a plan, beside the history that was made from it.
-const PLAN_FILE: &str = "plan.json";
 
 /// Flags of `merge`.
 #[derive(Debug, Args)]
@@ -22,16 +19,16 @@ pub(crate) struct Options {
     /// Directories, or their names under runs/
     #[arg(required = true, num_args = 2..)]
     runs: Vec<String>,
-    /// Join runs of different plans all the same; a warning is kept
+    /// Join runs of different plans, too; a warning is kept
     #[arg(long)]
     force: bool,
 }
 
-pub(crate) fn run(options: Options, common: &Common, terminal: &Terminal) -> anyhow::Result<u8> {
+pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     let mut dirs: Vec<PathBuf> = Vec::new();
     let mut runs: Vec<Run> = Vec::new();
     for name in &options.runs {
-        let dir = store().resolve(name).map_err(exit::input)?;
+        let dir = dir_of(name)?;
         let same = |other: &PathBuf| {
             let real = |path: &Path| std::fs::canonicalize(path).ok();
             real(other) == real(&dir)
@@ -50,9 +47,7 @@ pub(crate) fn run(options: Options, common: &Common, terminal: &Terminal) -> any
         .and_then(|()| same_plan_files(&runs, &dirs))
     {
         if !options.force {
-            return Err(exit::input(format!(
-                "{error}\njoin them all the same with --force"
-            )));
+            return Err(exit::input(format!("{error}\njoin them with --force")));
         }
         warning = Some(format!("joined by force: {}", error.replace('\n', " ")));
     }
@@ -68,7 +63,7 @@ pub(crate) fn run(options: Options, common: &Common, terminal: &Terminal) -> any
             copies.push((dir.join(&result.dir), format!("{}/{}", run.run, result.dir)));
         }
     }
-    let target = match &common.out {
+    let target = match &terminal.common.out {
         Some(path) => RunDir::at(path).map_err(exit::usage)?,
         None => {
             let started = runs[0].meta.started_at.get(..10).unwrap_or_default();
@@ -90,11 +85,7 @@ pub(crate) fn run(options: Options, common: &Common, terminal: &Terminal) -> any
     target.save(&whole)?;
     target.save_summary(&text::summary(&whole, TextOptions::default()))?;
     target.save_report(&results::report::HTML.render(&whole)?)?;
-    if common.json {
-        terminal.result(&serde_json::to_string(&whole)?);
-    } else {
-        terminal.result(&text::summary(&whole, terminal.text_options()));
-    }
+    terminal.answer(&whole, || text::summary(&whole, terminal.text_options()))?;
     terminal.note(&format!("merged: {}", target.path().display()));
     Ok(exit::AS_EXPECTED)
 }

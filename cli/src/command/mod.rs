@@ -33,40 +33,39 @@ mod target;
 pub(crate) mod trace;
 pub(crate) mod up;
 
-use crate::args::{Cli, Command};
+use crate::args::Command;
 use crate::terminal::Terminal;
 
 /// Does what was asked and gives the exit code.
-pub(crate) fn run(cli: Cli, terminal: &Terminal) -> anyhow::Result<u8> {
+pub(crate) fn run(command: Command, terminal: &Terminal) -> anyhow::Result<u8> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
-    let common = cli.common;
     let code = runtime.block_on(async {
-        match cli.command {
-            Command::Quickstart(options) => quickstart::run(options, &common, terminal).await,
-            Command::Up(options) => up::run(options, &common, terminal).await,
-            Command::Ps(options) => ps::run(options, &common, terminal).await,
-            Command::Down(options) => down::run(options, &common, terminal).await,
-            Command::Lock(options) => lock::run(options, &common, terminal).await,
-            Command::Bench(options) => bench::run(options, &common, terminal).await,
-            Command::Chaos(options) => chaos::run(options, &common, terminal).await,
-            Command::Soak(options) => soak::run(options, &common, terminal).await,
-            Command::Replay(options) => replay::run(options, &common, terminal).await,
-            Command::Shrink(options) => shrink::run(options, &common, terminal).await,
-            Command::Check(options) => check::run(options, &common, terminal),
-            Command::List(options) => list::run(options, &common, terminal),
-            Command::Show(options) => show::run(options, &common, terminal),
-            Command::Compare(options) => compare::run(options, &common, terminal),
-            Command::Gate(options) => gate::run(options, &common, terminal),
-            Command::Merge(options) => merge::run(options, &common, terminal),
-            Command::Completions(options) => Ok(completions::run(&options, terminal)),
-            Command::Man(options) => man::run(&options, &common, terminal),
-            Command::Conform(options) => conform::run(options, &common, terminal).await,
-            Command::Report(options) => report::run(options, &common, terminal),
-            Command::Proxy(options) => proxy::run(options, &common, terminal).await,
-            Command::Trace(options) => trace::run(options, &common, terminal).await,
-            Command::Doctor(options) => doctor::run(options, &common, terminal).await,
+        match command {
+            Command::Quickstart => quickstart::run(terminal).await,
+            Command::Up(options) => up::run(options, terminal).await,
+            Command::Ps => ps::run(terminal),
+            Command::Down(options) => down::run(options, terminal),
+            Command::Lock(options) => lock::run(options, terminal).await,
+            Command::Bench(options) => bench::run(options, terminal).await,
+            Command::Chaos(options) => chaos::run(options, &terminal.common, terminal).await,
+            Command::Soak(options) => soak::run(options, terminal).await,
+            Command::Replay(options) => replay::run(options, terminal).await,
+            Command::Shrink(options) => shrink::run(options, terminal).await,
+            Command::Check(options) => check::run(options, terminal),
+            Command::List(options) => list::run(options, terminal),
+            Command::Show(options) => show::run(options, terminal),
+            Command::Compare(options) => compare::run(options, terminal),
+            Command::Gate(options) => gate::run(options, terminal),
+            Command::Merge(options) => merge::run(options, terminal),
+            Command::Completions(options) => completions::run(&options, terminal),
+            Command::Man(options) => man::run(&options, terminal),
+            Command::Conform(options) => conform::run(options, terminal).await,
+            Command::Report(options) => report::run(options, terminal),
+            Command::Proxy(options) => proxy::run(options, terminal).await,
+            Command::Trace(options) => trace::run(options, terminal).await,
+            Command::Doctor(options) => doctor::run(options, terminal).await,
             Command::Driver(options) => driver::run(options).await,
         }
     });

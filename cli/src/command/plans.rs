@@ -1,4 +1,4 @@
-//! Turns the name of a run into the plans that it was made from, with what came out.
+//! The plans that a kept run was made from, with what came out.
 
 use std::path::{Path, PathBuf};
 
@@ -7,11 +7,11 @@ use results::run::ScenarioResult;
 use results::store::RUN_FILE;
 use results::verdict::State;
 
-use super::run::store;
+use super::run::dir_of;
 use crate::exit;
 
 /// The file of a plan, beside the history that was made from it.
-const PLAN_FILE: &str = "plan.json";
+pub(super) const PLAN_FILE: &str = "plan.json";
 
 /// A plan as it was kept.
 pub(crate) struct KeptPlan {
@@ -46,7 +46,7 @@ pub(crate) fn of_run(run: &str) -> anyhow::Result<Vec<KeptPlan>> {
     if path.is_dir() && !path.join(RUN_FILE).is_file() && path.join(PLAN_FILE).is_file() {
         return Ok(vec![kept(&path.join(PLAN_FILE), None)?]);
     }
-    let dir = store().resolve(run).map_err(exit::input)?;
+    let dir = dir_of(run)?;
     let whole = results::store::load_dir(&dir).map_err(exit::input)?;
     let mut plans = Vec::new();
     for result in whole.scenarios {

@@ -1,4 +1,4 @@
-//! Turns `--provisioner` and its companions into what a topology says of where its servers run, and that into a way to start them.
+//! `--provisioner` and its companions: what servers run in, and the way to start them.
 
 use std::sync::Arc;
 
@@ -8,18 +8,20 @@ use cluster_config::{ContainerNetwork, Process, Provisioner, ProvisionerKind, To
 #[cfg(not(feature = "containers"))]
 use crate::exit;
 
-/// Flags of every command that starts servers.
+const RUNNING: &str = "How servers run";
+
+/// Flags of the commands that start servers as asked.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct ProvisionerArgs {
     /// What servers run in: process or container [default: process]
-    #[arg(long, value_name = "P")]
+    #[arg(help_heading = RUNNING, long, value_name = "P")]
     provisioner: Option<ProvisionerKind>,
     /// The containers' image, e.g. redis:7.4 [default: redis:8 or valkey/valkey:8 where a registry answers, else one that is
     /// built from the installed server]
-    #[arg(long, value_name = "IMAGE")]
+    #[arg(help_heading = RUNNING, long, value_name = "IMAGE")]
     image: Option<String>,
     /// How containers are reached: host or published [default: host where the engine shares this machine's network]
-    #[arg(long, value_name = "N")]
+    #[arg(help_heading = RUNNING, long, value_name = "N")]
     container_network: Option<ContainerNetwork>,
 }
 

@@ -1,4 +1,4 @@
-//! Turns `proxy` into the fault proxy by itself, driven over Toxiproxy's HTTP API.
+//! `locklab proxy`: the fault proxy by itself, driven over Toxiproxy's HTTP API.
 
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::PathBuf;
@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use clap::Args;
 use cluster_config::Toxiproxy;
 
-use crate::args::Common;
 use crate::cancel::Cancel;
 use crate::exit;
 use crate::terminal::Terminal;
@@ -25,7 +24,7 @@ pub(crate) struct Options {
 fn loopback(text: &str) -> Result<SocketAddr, String> {
     let mut found = text
         .to_socket_addrs()
-        .map_err(|_| format!("`{text}` is no address; write HOST:PORT, e.g. 127.0.0.1:8474"))?;
+        .map_err(|_| format!("invalid address `{text}`; write HOST:PORT, e.g. 127.0.0.1:8474"))?;
     // Like clients of Toxiproxy, which mostly know the old kind of address only.
     let address = found
         .clone()
@@ -34,23 +33,19 @@ fn loopback(text: &str) -> Result<SocketAddr, String> {
     match address {
         Some(address) if address.ip().is_loopback() => Ok(address),
         _ => Err(format!(
-            "`{text}` is not a loopback address: whoever reaches the API can harm what runs here; use 127.0.0.1"
+            "`{text}` is not a loopback address: anybody who reaches the API can disturb what runs here; use 127.0.0.1"
         )),
     }
 }
 
-pub(crate) async fn run(
-    options: Options,
-    common: &Common,
-    terminal: &Terminal,
-) -> anyhow::Result<u8> {
-    let config =
-        match &options.config {
-            Some(path) => Some(std::fs::read(path).map_err(|error| {
-                exit::input(format!("{} cannot be read: {error}", path.display()))
-            })?),
-            None => None,
-        };
+pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
+    let config = match &options.config {
+        Some(path) => Some(
+            std::fs::read(path)
+                .map_err(|error| exit::input(format!("cannot read {}: {error}", path.display())))?,
+        ),
+        None => None,
+    };
     let cancel = Cancel::listen()?;
     let toxiproxy = Toxiproxy::listen(options.listen)
         .await
@@ -62,13 +57,8 @@ pub(crate) async fn run(
             .map_err(|error| exit::input(format!("{}: {error}", path.display())))?;
     }
     let address = toxiproxy.address();
-    if common.json {
-        terminal.result(&serde_json::to_string(&serde_json::json!({
-            "schema": 1, "listen": address.to_string(),
-        }))?);
-    } else {
-        terminal.result(&address.to_string());
-    }
+    let document = serde_json::json!({"schema": 1, "listen": address.to_string()});
+    terminal.answer(&document, || address.to_string())?;
     terminal.note("Toxiproxy's API is served until Ctrl-C");
     cancel.wanted().await;
     toxiproxy.stop().await;

@@ -1,41 +1,30 @@
-//! Turns the registry of running deployments into a list.
+//! `locklab ps`: the servers that run.
 
-use clap::Args;
 use cluster_config::Running;
 use serde_json::Value;
 
-use crate::args::Common;
 use crate::exit;
 use crate::terminal::Terminal;
 
-/// Flags of `ps`.
-#[derive(Debug, Args)]
-pub(crate) struct Options {}
-
-pub(crate) async fn run(
-    _options: Options,
-    common: &Common,
-    terminal: &Terminal,
-) -> anyhow::Result<u8> {
+pub(crate) fn run(terminal: &Terminal) -> anyhow::Result<u8> {
     let running = cluster_config::running()?;
-    if common.json {
-        terminal.result(&serde_json::to_string(&serde_json::json!({
-            "schema": 1, "running": running.iter().map(listed).collect::<Vec<_>>(),
-        }))?);
-    } else if running.is_empty() {
+    if running.is_empty() {
         terminal.note("nothing is running");
-    } else {
-        for deployment in &running {
-            terminal.result(&format!(
-                "{:<24} {:<9} {:<10} {:<8} {}",
+    }
+    let all: Vec<_> = running.iter().map(listed).collect();
+    terminal.answer(&serde_json::json!({"schema": 1, "running": all}), || {
+        let lines = running.iter().map(|deployment| {
+            format!(
+                "{:<24} {:<9} {:<10} {:<8} {}\n",
                 deployment.id,
                 deployment.topology,
                 deployment.provisioner,
                 deployment.server_version,
                 deployment.url
-            ));
-        }
-    }
+            )
+        });
+        lines.collect()
+    })?;
     Ok(exit::AS_EXPECTED)
 }
 

@@ -1,4 +1,4 @@
-//! Turns one command into the main job: four topologies, a load on each, a failover on each, a lock known to be broken; a report.
+//! `locklab quickstart`: four topologies, a load and a failover on each, a lock that is known to be broken; a report.
 
 use std::time::Duration;
 
@@ -6,21 +6,15 @@ use anyhow::Context as _;
 use bench::driver::BenchPlan;
 use chaos::builtin;
 use chaos::scenario::Scenario;
-use clap::Args;
 use cluster_config::{Deployment, Process, Provisioner as _, Topology, TopologyKind, UpOptions};
 use futures_util::future::join_all;
 
 use super::bench::{keep_server, measure};
 use super::chaos::{How, planned_one, run_all};
 use super::run::{Keeper, seed};
-use crate::args::Common;
 use crate::cancel::Cancel;
 use crate::exit;
 use crate::terminal::Terminal;
-
-/// Flags of `quickstart`.
-#[derive(Debug, Args)]
-pub(crate) struct Options {}
 
 /// A master is killed under load on each topology; beside each dangerous configuration stands its safe twin, and a broken lock.
 const SCENARIOS: &[&str] = &[
@@ -40,14 +34,10 @@ const JOBS: usize = 4;
 /// Concurrent tasks of each measured row.
 const TASKS: u32 = 16;
 
-pub(crate) async fn run(
-    _options: Options,
-    common: &Common,
-    terminal: &Terminal,
-) -> anyhow::Result<u8> {
-    let seed = seed(common);
+pub(crate) async fn run(terminal: &Terminal) -> anyhow::Result<u8> {
+    let seed = seed(&terminal.common);
     let cancel = Cancel::listen()?;
-    let mut keeper = Keeper::begin(common, "quickstart", "quickstart", seed)?;
+    let mut keeper = Keeper::begin(&terminal.common, "quickstart", "quickstart", seed)?;
     terminal.note(&format!(
         "quickstart: seed {seed}, kept in {}",
         keeper.path().display()
@@ -73,7 +63,7 @@ pub(crate) async fn run(
     let partial = interrupted || done.is_err();
     let expected = !partial && code == exit::AS_EXPECTED;
     keeper.run.as_expected = Some(expected);
-    keeper.finish(partial, common, terminal)?;
+    keeper.finish(partial, terminal)?;
     let as_expected = keeper
         .run
         .scenarios

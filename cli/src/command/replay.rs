@@ -1,11 +1,10 @@
-//! Turns a kept run into another one: the same plans again, with how many of the repeats convict.
+//! `locklab replay`: the same plans again, and how many of the repeats convict.
 
 use clap::Args;
 
 use super::chaos::{How, Planned, run_all, subject_of};
 use super::plans;
 use super::run::Keeper;
-use crate::args::Common;
 use crate::cancel::Cancel;
 use crate::exit;
 use crate::terminal::Terminal;
@@ -15,7 +14,7 @@ use crate::terminal::Terminal;
 pub(crate) struct Options {
     /// A run (a directory, its name under runs/, or `latest`) or a plan.json
     run: String,
-    /// Run each plan so often
+    /// Run each plan this many times
     #[arg(long, default_value_t = 1, value_name = "K")]
     repeat: u32,
     /// Plans at a time
@@ -23,15 +22,11 @@ pub(crate) struct Options {
     jobs: usize,
 }
 
-pub(crate) async fn run(
-    options: Options,
-    common: &Common,
-    terminal: &Terminal,
-) -> anyhow::Result<u8> {
+pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     if options.repeat == 0 || options.jobs == 0 {
         return Err(exit::usage("--repeat and --jobs count from 1"));
     }
-    if common.seed.is_some() {
+    if terminal.common.seed.is_some() {
         return Err(exit::usage(
             "a replay keeps the seeds of its plans; `locklab chaos --seed N` draws others",
         ));
@@ -52,7 +47,7 @@ pub(crate) async fn run(
         _ => "replay".to_owned(),
     };
     let cancel = Cancel::listen()?;
-    let mut keeper = Keeper::begin(common, "replay", &name, seed)?;
+    let mut keeper = Keeper::begin(&terminal.common, "replay", &name, seed)?;
     let how = How::side_by_side(options.jobs);
     let code = run_all(planned, how, &mut keeper, &cancel, terminal).await?;
     if keeper.is_empty() {
@@ -60,6 +55,6 @@ pub(crate) async fn run(
         return Ok(code);
     }
     keeper.run.as_expected = Some(code == exit::AS_EXPECTED);
-    keeper.finish(code > exit::UNKNOWN, common, terminal)?;
+    keeper.finish(code > exit::UNKNOWN, terminal)?;
     Ok(code)
 }

@@ -1,4 +1,4 @@
-//! Turns kept runs into documents.
+//! `locklab report`: kept runs as a document.
 
 use std::path::PathBuf;
 
@@ -7,8 +7,7 @@ use clap::builder::PossibleValuesParser;
 use results::merge::merge;
 use results::report::{FORMATS, by_name};
 
-use super::run::store;
-use crate::args::Common;
+use super::run::load;
 use crate::exit;
 use crate::terminal::Terminal;
 
@@ -27,11 +26,9 @@ pub(crate) struct Options {
     output: Option<PathBuf>,
 }
 
-pub(crate) fn run(options: Options, common: &Common, terminal: &Terminal) -> anyhow::Result<u8> {
-    let mut runs = Vec::new();
-    for name in &options.runs {
-        runs.push(store().load(name).map_err(exit::input)?);
-    }
+pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
+    let runs = options.runs.iter().map(|name| load(name));
+    let runs = runs.collect::<anyhow::Result<Vec<_>>>()?;
     let name = runs
         .iter()
         .map(|run| run.run.as_str())
@@ -42,17 +39,18 @@ pub(crate) fn run(options: Options, common: &Common, terminal: &Terminal) -> any
         .ok_or_else(|| exit::usage(format!("there is no format `{}`", options.format)))?;
     let document = exporter.render(&run)?;
     match &options.output {
-        None => terminal.result(&document),
+        None => {
+            let whole =
+                serde_json::json!({"schema": 1, "format": options.format, "document": document});
+            terminal.answer(&whole, || document.clone())?;
+        }
         Some(path) => {
             results::store::write_whole(path, document.as_bytes()).map_err(|error| {
                 exit::input(format!("cannot write {}: {error}", path.display()))
             })?;
             terminal.note(&format!("wrote {}", path.display()));
-            if common.json {
-                terminal.result(&serde_json::to_string(&serde_json::json!({
-                    "schema": 1, "format": options.format, "file": path,
-                }))?);
-            }
+            terminal
+                .json(&serde_json::json!({"schema": 1, "format": options.format, "file": path}))?;
         }
     }
     Ok(exit::AS_EXPECTED)

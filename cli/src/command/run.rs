@@ -1,11 +1,11 @@
-//! Turns results into a run that is kept: its directory, what is known of the machine, and its reports, saved as they arrive.
+//! A run that is being made or that was kept: its directory, the machine, its reports, saved as they arrive.
 
 use std::path::PathBuf;
 use std::time::Instant;
 
 use results::report::text::{self, TextOptions};
 use results::run::{Meta, Run};
-use results::store::{REPORT_FILE, RUN_FILE, RunDir, RunStore};
+use results::store::{REPORT_FILE, RUN_FILE, RunDir, RunStore, load_dir};
 
 use crate::args::Common;
 use crate::exit;
@@ -33,6 +33,16 @@ pub(crate) struct Keeper {
 /// The store of this working directory.
 pub(crate) fn store() -> RunStore {
     RunStore::new(RUNS)
+}
+
+/// The directory of a run: a path, its name under `runs/`, or `latest`.
+pub(crate) fn dir_of(run: &str) -> anyhow::Result<PathBuf> {
+    store().resolve(run).map_err(exit::input)
+}
+
+/// A kept run, by the same words.
+pub(crate) fn load(run: &str) -> anyhow::Result<Run> {
+    load_dir(&dir_of(run)?).map_err(exit::input)
 }
 
 /// The seed that was given, or a fresh one.
@@ -134,23 +144,16 @@ impl Keeper {
     }
 
     /// Writes everything: the run, its summary, its page; prints the summary, or the JSON.
-    pub(crate) fn finish(
-        &mut self,
-        cancelled: bool,
-        common: &Common,
-        terminal: &Terminal,
-    ) -> anyhow::Result<()> {
+    pub(crate) fn finish(&mut self, cancelled: bool, terminal: &Terminal) -> anyhow::Result<()> {
         self.run.partial = cancelled;
         self.save()?;
         self.dir
             .save_summary(&text::summary(&self.run, TextOptions::default()))?;
         self.dir
             .save_report(&results::report::HTML.render(&self.run)?)?;
-        if common.json {
-            terminal.result(&serde_json::to_string(&self.run)?);
-        } else {
-            terminal.result(&text::summary(&self.run, terminal.text_options()));
-        }
+        terminal.answer(&self.run, || {
+            text::summary(&self.run, terminal.text_options())
+        })?;
         let report = self.dir.path().join(REPORT_FILE);
         terminal.note(&format!("report: {}", report.display()));
         Ok(())

@@ -1,10 +1,9 @@
-//! Turns a kept run into its summary.
+//! `locklab show`: the summary of a kept run.
 
 use clap::Args;
 use results::report::text;
 
-use super::run::store;
-use crate::args::Common;
+use super::run::load;
 use crate::exit;
 use crate::terminal::Terminal;
 
@@ -14,19 +13,17 @@ pub(crate) struct Options {
     /// A directory, its name under runs/, or `latest`
     #[arg(default_value = "latest")]
     run: String,
-    /// Also the proof of every violated verdict: who held when, and the shortest history that still convicts
+    /// Also the proof of every violated verdict: the holds with their times, and the shortest history that still convicts
     #[arg(long)]
     proofs: bool,
-    /// Also how the lock came through each fault, in a suite of any length
+    /// Also the recovery from each fault, in a suite of any length
     #[arg(long)]
     faults: bool,
 }
 
-pub(crate) fn run(options: Options, common: &Common, terminal: &Terminal) -> anyhow::Result<u8> {
-    let run = store().load(&options.run).map_err(exit::input)?;
-    if common.json {
-        terminal.result(&serde_json::to_string(&run)?);
-    } else {
+pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
+    let run = load(&options.run)?;
+    terminal.answer(&run, || {
         let mut out = text::summary(&run, terminal.text_options());
         if options.faults {
             out.push_str(&format!(
@@ -37,7 +34,7 @@ pub(crate) fn run(options: Options, common: &Common, terminal: &Terminal) -> any
         if options.proofs {
             out.push_str(&text::proofs(&run));
         }
-        terminal.result(&out);
-    }
+        out
+    })?;
     Ok(exit::AS_EXPECTED)
 }

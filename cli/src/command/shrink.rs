@@ -1,4 +1,4 @@
-//! Turns a run that convicts into the smallest plan that still does, tried for real, and writes that as a scenario file.
+//! `locklab shrink`: finds the smallest plan that still convicts, runs each candidate, and writes it as a scenario file.
 
 use std::path::Path;
 
@@ -12,7 +12,6 @@ use results::verdict::{CLASSES, State};
 
 use super::chaos::subject_of;
 use super::plans::{self, KeptPlan};
-use crate::args::Common;
 use crate::cancel::Cancel;
 use crate::exit;
 use crate::terminal::Terminal;
@@ -31,19 +30,15 @@ pub(crate) struct Options {
     /// The verdict that must go on convicting [default: the gravest that was violated]
     #[arg(long, value_name = "VERDICT", value_parser = PossibleValuesParser::new(CLASSES))]
     verdict: Option<String>,
-    /// Smaller plans to try at most; each is run for real
+    /// Smaller plans to try at most; each is run
     #[arg(long, default_value_t = 40, value_name = "N")]
     tries: u32,
-    /// A smaller plan is taken if one of so many runs of it convicts
+    /// A smaller plan is kept if one of this many runs of it convicts
     #[arg(long, default_value_t = 1, value_name = "K")]
     reruns: u32,
 }
 
-pub(crate) async fn run(
-    options: Options,
-    common: &Common,
-    terminal: &Terminal,
-) -> anyhow::Result<u8> {
+pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     if options.tries == 0 || options.reruns == 0 {
         return Err(exit::usage("--tries and --reruns count from 1"));
     }
@@ -67,7 +62,7 @@ pub(crate) async fn run(
             return Ok(exit::INTERRUPTED);
         }
         terminal.warn(&format!(
-            "the plan as it is did not violate {class} this time; with --reruns K more luck is given to each plan"
+            "the plan did not violate {class} this time; --reruns K runs each plan up to K times"
         ));
         return Ok(exit::UNKNOWN);
     }
@@ -89,24 +84,23 @@ pub(crate) async fn run(
         ));
         shrinker.tell(convicts);
     }
-    let dir = common.out.clone().unwrap_or_else(|| ".".into());
+    let dir = terminal.common.out.clone().unwrap_or_else(|| ".".into());
     let (scenario, plan) = write(&dir, shrinker.smallest())?;
     let done = shrinker.is_done() && !cancel.is_wanted();
-    if common.json {
-        terminal.result(&serde_json::to_string(&serde_json::json!({
-            "schema": 1, "name": kept.plan.name, "seed": kept.plan.seed, "verdict": class, "tries": shrinker.tries(), "smallest": done,
-            "before": size(&kept.plan), "after": size(shrinker.smallest()), "scenario": scenario, "plan": plan,
-        }))?);
-    } else {
-        terminal.result(&format!(
+    let document = serde_json::json!({
+        "schema": 1, "name": kept.plan.name, "seed": kept.plan.seed, "verdict": class, "tries": shrinker.tries(), "smallest": done,
+        "before": size(&kept.plan), "after": size(shrinker.smallest()), "scenario": scenario, "plan": plan,
+    });
+    terminal.answer(&document, || {
+        format!(
             "{}\nbefore  {}\nafter   {}{}\nwrote {scenario}, to be run with `locklab --seed {} chaos {scenario}`",
             shrinker.smallest().to_text().trim_end(),
             words(&kept.plan),
             words(shrinker.smallest()),
             if done { ": no smaller step convicts" } else { ": the search was ended early" },
             kept.plan.seed
-        ));
-    }
+        )
+    })?;
     Ok(if cancel.is_wanted() {
         exit::INTERRUPTED
     } else {
@@ -122,7 +116,7 @@ fn chosen(options: &Options) -> anyhow::Result<(KeptPlan, String)> {
     let class_of = |kept: &KeptPlan| -> Option<String> {
         let violated = kept.violated();
         match (&options.verdict, &kept.result) {
-            // A plan without a result may convict: trying tells.
+            // A plan without a result may convict: running it shows.
             (Some(class), None) => Some(class.clone()),
             (Some(class), Some(_)) => violated.contains(&class.as_str()).then(|| class.clone()),
             (None, _) => GRAVEST_FIRST

@@ -1,4 +1,4 @@
-//! Turns a number of seeds into as many short runs with random faults on configurations that must stay clean, and remembers what is done.
+//! `locklab soak`: a short run with random faults for each seed, on configurations that must stay clean; it remembers what is done.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -17,7 +17,6 @@ use serde::{Deserialize, Serialize};
 
 use super::chaos::{Planned, planned_one};
 use super::tally::{Count, render};
-use crate::args::Common;
 use crate::cancel::Cancel;
 use crate::exit;
 use crate::terminal::Terminal;
@@ -31,7 +30,7 @@ pub(crate) struct Options {
     /// Runs at a time
     #[arg(long, default_value_t = 2, value_name = "N")]
     jobs: usize,
-    /// Where what is done is remembered; seeds that are in it are not run again
+    /// The file of the seeds that are done, which are not run again
     #[arg(long, default_value = "runs/soak.jsonl", value_name = "FILE")]
     state: PathBuf,
 }
@@ -49,15 +48,11 @@ struct Done {
     finding: Option<String>,
 }
 
-pub(crate) async fn run(
-    options: Options,
-    common: &Common,
-    terminal: &Terminal,
-) -> anyhow::Result<u8> {
+pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     if options.jobs == 0 {
         return Err(exit::usage("--jobs counts from 1"));
     }
-    let first = common.seed.unwrap_or(1);
+    let first = terminal.common.seed.unwrap_or(1);
     let seeds = first..first.saturating_add(options.seeds);
     let mut done = read(&options.state)?;
     let planned = plans(seeds.clone(), &done)?;
@@ -87,7 +82,7 @@ pub(crate) async fn run(
     // Gone if nothing was found.
     let _ = std::fs::remove_dir(&runs);
     done.retain(|done| seeds.contains(&done.seed));
-    report(&options, &done, common, terminal)?;
+    report(&options, &done, terminal)?;
     if cancel.is_wanted() {
         return Ok(exit::INTERRUPTED);
     }
@@ -164,7 +159,10 @@ fn words(result: &ScenarioResult) -> String {
         .collect();
     for fault in &result.faults {
         if !fault.bit {
-            parts.push(format!("{} without proof: {}", fault.fault, fault.proof));
+            parts.push(format!(
+                "no evidence that {} took effect: {}",
+                fault.fault, fault.proof
+            ));
         }
     }
     format!("{}: {}", result.name, parts.join(", "))
@@ -226,12 +224,7 @@ fn open(path: &Path) -> anyhow::Result<File> {
     Ok(file)
 }
 
-fn report(
-    options: &Options,
-    done: &[Done],
-    common: &Common,
-    terminal: &Terminal,
-) -> anyhow::Result<()> {
+fn report(options: &Options, done: &[Done], terminal: &Terminal) -> anyhow::Result<()> {
     let mut counts: BTreeMap<&str, Count> = BTreeMap::new();
     for done in done {
         let count = counts.entry(&done.scenario).or_default();
@@ -245,42 +238,28 @@ fn report(
         }
     }
     let findings: Vec<&Done> = done.iter().filter(|done| done.finding.is_some()).collect();
-    if common.json {
-        return terminal_json(options, done, &findings, terminal);
-    }
-    let mut text = render(counts);
-    text.push_str(&format!(
-        "\n{} of {} seeds done, {} findings; remembered in {}",
-        done.len(),
-        options.seeds,
-        findings.len(),
-        options.state.display()
-    ));
-    for done in findings {
-        text.push_str(&format!(
-            "\n  seed {}: {}",
-            done.seed,
-            done.finding.as_deref().unwrap_or_default()
-        ));
-    }
-    terminal.result(&text);
-    Ok(())
-}
-
-fn terminal_json(
-    options: &Options,
-    done: &[Done],
-    findings: &[&Done],
-    terminal: &Terminal,
-) -> anyhow::Result<()> {
-    terminal.result(&serde_json::to_string(&serde_json::json!({
+    let document = serde_json::json!({
         "schema": 1,
         "seeds": options.seeds,
         "done": done.len(),
         "as_expected": findings.is_empty(),
         "findings": findings,
-    }))?);
-    Ok(())
+    });
+    terminal.answer(&document, || {
+        let mut text = render(counts);
+        text.push_str(&format!(
+            "\n{} of {} seeds done, {} findings; state in {}",
+            done.len(),
+            options.seeds,
+            findings.len(),
+            options.state.display()
+        ));
+        for done in &findings {
+            let finding = done.finding.as_deref().unwrap_or_default();
+            text.push_str(&format!("\n  seed {}: {finding}", done.seed));
+        }
+        text
+    })
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Turns `doctor TARGET` into what each server says about itself and what of it is dangerous for locks.
+//! `locklab doctor TARGET`: what each server reports about itself, and what of it is dangerous for locks.
 
 use lock_core::{
     Client, ClientOptions, Durability,
@@ -6,12 +6,11 @@ use lock_core::{
 };
 use serde_json::{Value, json};
 
-use crate::args::Common;
 use crate::exit;
 use crate::terminal::Terminal;
 
 /// Asks every master; 0 if nothing dangerous was found, 1 if something was, 69 if no server answered.
-pub(crate) async fn run(target: &str, common: &Common, terminal: &Terminal) -> anyhow::Result<u8> {
+pub(crate) async fn run(target: &str, terminal: &Terminal) -> anyhow::Result<u8> {
     let target = crate::args::target(target)?;
     let client = Client::connect(&target, ClientOptions::default())
         .await
@@ -33,19 +32,18 @@ pub(crate) async fn run(target: &str, common: &Common, terminal: &Terminal) -> a
         .map(|concern| concern.severity)
         .max();
     let well = worst < Some(Severity::Danger);
-    if common.json {
-        let nodes: Vec<_> = judged
-            .iter()
-            .map(|(report, concerns)| node_json(report, concerns))
+    let nodes = judged.iter();
+    let nodes: Vec<_> = nodes
+        .map(|(report, concerns)| node_json(report, concerns))
+        .collect();
+    let document = json!({"schema": 1, "ok": well, "target": target.to_string(), "nodes": nodes});
+    terminal.answer(&document, || {
+        let nodes = judged.iter();
+        let texts: Vec<_> = nodes
+            .map(|(report, concerns)| node_text(report, concerns))
             .collect();
-        let document =
-            json!({"schema": 1, "ok": well, "target": target.to_string(), "nodes": nodes});
-        terminal.result(&document.to_string());
-    } else {
-        for (report, concerns) in &judged {
-            terminal.result(&node_text(report, concerns));
-        }
-    }
+        texts.join("\n")
+    })?;
     Ok(if well {
         exit::AS_EXPECTED
     } else {

@@ -1,4 +1,4 @@
-//! Turns many results into a table: how often each scenario was convicted, clean or unknown, and how often that was as expected.
+//! A table of many results: how often each scenario was convicted, clean or unknown, and how often that was as expected.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -1,7 +1,7 @@
-//! Turns `trace TARGET` into what a lock says to its servers, command by command: taken, waited for, renewed, given back.
+//! `locklab trace`: what a lock sends to its servers, command by command: acquire, wait, renew, release.
 //!
-//! The clients themselves report what they send and get: that needs no right on the server beyond those of the lock. What scripts call
-//! is what the server's MONITOR shows, for users that may have it.
+//! The clients themselves report what they send and receive, which needs no permission beyond those of the lock. The server's MONITOR shows
+//! what scripts call, where the user may run it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -13,7 +13,6 @@ use lock_core::{
 };
 use serde_json::{Value, json};
 
-use crate::args::Common;
 use crate::command::lock::kind_of;
 use crate::command::trace::inner::Calls;
 use crate::exit;
@@ -37,19 +36,22 @@ pub(crate) struct Options {
     /// The lock's name, which is the Redis key itself [default: one that nobody else uses]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Leave out what scripts call: no MONITOR, which costs a busy server much of its time
+    /// The target is not on this machine, and you may write a lock there and run MONITOR
+    #[arg(long)]
+    yes_this_is_mine: bool,
+    /// Leave out the commands inside scripts: no MONITOR, which costs a busy server much of its time
     #[arg(long)]
     no_inner: bool,
 }
 
-/// What was said, by whom, in which step.
+/// An event, its client and its step.
 struct Said {
     step: &'static str,
     client: &'static str,
     event: Traced,
 }
 
-/// Collects what both clients say.
+/// Collects the events of both clients.
 #[derive(Clone)]
 struct Record {
     step: Arc<Mutex<&'static str>>,
@@ -81,28 +83,25 @@ impl Record {
         })
     }
 
-    /// Whether something that pleases was said in a step.
-    fn has(&self, step: &str, pleases: impl Fn(&Traced) -> bool) -> bool {
+    /// Whether a step has an event that matches.
+    fn has(&self, step: &str, matches: impl Fn(&Traced) -> bool) -> bool {
         let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         said.iter()
-            .any(|said| said.step == step && pleases(&said.event))
+            .any(|said| said.step == step && matches(&said.event))
     }
 
-    /// Waits for it, for as long as a lease at most: what does not come by then is not said by this kind.
-    async fn until(&self, step: &str, pleases: impl Fn(&Traced) -> bool) {
+    /// Waits for one, for a lease at most: a kind that has not sent it by then does not send it.
+    async fn until(&self, step: &str, matches: impl Fn(&Traced) -> bool) {
         let end = Instant::now() + LEASE;
-        while Instant::now() < end && !self.has(step, &pleases) {
+        while Instant::now() < end && !self.has(step, &matches) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
 }
 
-pub(crate) async fn run(
-    options: Options,
-    common: &Common,
-    terminal: &Terminal,
-) -> anyhow::Result<u8> {
+pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     let target = crate::args::target(&options.target)?;
+    super::bench::allow(&target, options.yes_this_is_mine)?;
     let kind = kind_of(options.kind.as_deref(), &target)?;
     let record = Record::new();
     let began = Instant::now();
@@ -120,51 +119,49 @@ pub(crate) async fn run(
     let calls = Calls::default();
     let monitor = match options.no_inner {
         true => None,
-        false => Some(holder.monitor(calls.hear()).await),
+        false => Some(holder.monitor(calls.listener()).await),
     };
     let lived = live(&holder, &waiter, kind, &name, &record).await;
     holder.close().await;
     waiter.close().await;
     lived?;
     let mut said = std::mem::take(&mut *record.said.lock().unwrap_or_else(PoisonError::into_inner));
-    // An event is told when its reply is there; it belongs where it was sent.
+    // An event is reported when its reply arrives; it belongs where it was sent.
     said.sort_by_key(|said| said.event.at);
     let inner = match &monitor {
         None => vec![None; said.len()],
         Some(monitor) => {
             for (node, why) in monitor.refused() {
                 terminal.note(&format!(
-                    "what scripts call is not shown: MONITOR at {node}: {why}"
+                    "the commands inside scripts are not shown: MONITOR at {node}: {why}"
                 ));
             }
             let events: Vec<_> = said.iter().map(|said| &said.event).collect();
             calls.of(&events, monitor.refused()).await
         }
     };
-    if common.json {
-        let events = said.iter().zip(&inner);
-        let events: Vec<_> = events
-            .map(|(said, inner)| as_json(said, inner.as_deref(), began))
-            .collect();
-        let document = json!({
-            "schema": 1, "target": target.to_string(), "kind": kind.name(), "name": name, "events": events,
-        });
-        terminal.result(&document.to_string());
-    } else {
-        terminal.result(&format!("{kind} lock {name} at {target}"));
+    let all = || said.iter().zip(&inner);
+    let events = all().map(|(said, inner)| as_json(said, inner.as_deref(), began));
+    let document = json!({
+        "schema": 1, "target": target.to_string(), "kind": kind.name(), "name": name, "events": events.collect::<Vec<_>>(),
+    });
+    terminal.answer(&document, || {
+        let mut text = format!("{kind} lock {name} at {target}\n");
         let mut step = "";
-        for (said, inner) in said.iter().zip(&inner) {
+        for (said, inner) in all() {
             if said.step != step {
                 step = said.step;
-                terminal.result(&format!("\n{}", about(step)));
+                text.push_str(&format!("\n{}\n", about(step)));
             }
-            terminal.result(&as_text(said, inner.as_deref(), began));
+            text.push_str(&as_text(said, inner.as_deref(), began));
+            text.push('\n');
         }
-    }
+        text
+    })?;
     Ok(exit::AS_EXPECTED)
 }
 
-/// A lock's life: taken, waited for, renewed, given back to the waiter, given back.
+/// A lock's life: acquired, waited for, renewed, released to the waiter, released.
 async fn live(
     holder: &Client,
     waiter: &Client,
@@ -219,11 +216,11 @@ fn refused(error: LockError) -> anyhow::Error {
 
 fn about(step: &str) -> &'static str {
     match step {
-        "acquire" => "acquire: the holder takes it, to be renewed",
-        "wait" => "wait: another client asks for it, finds it taken, subscribes, looks again",
+        "acquire" => "acquire: the holder gets the lock, with renewal",
+        "wait" => "wait: another client finds it held, subscribes, and checks again",
         "renew" => "renew: a third of the lease has passed",
-        "release" => "release: the holder gives it back, the waiter hears of it and enters",
-        _ => "last release: the waiter gives it back",
+        "release" => "release: the holder releases it, the waiter is notified and acquires it",
+        _ => "last release: the second holder releases it",
     }
 }
 

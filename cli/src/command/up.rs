@@ -1,4 +1,4 @@
-//! Turns `up TOPOLOGY` into running servers and a URL on the first line of standard output.
+//! `locklab up`: starts servers; their URL is the first line of standard output.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,7 +8,6 @@ use cluster_config::input::schema_keys;
 use cluster_config::{Deployment, Persistence, Topology, TopologyKind, UpOptions};
 
 use super::provisioner::{self, ProvisionerArgs};
-use crate::args::Common;
 use crate::cancel::Cancel;
 use crate::exit;
 use crate::terminal::Terminal;
@@ -48,7 +47,7 @@ pub(crate) struct Options {
     /// Masters refuse writes with fewer replicas in sight (sentinel, cluster, masters)
     #[arg(long, value_name = "N")]
     min_replicas_to_write: Option<u32>,
-    /// Everything speaks TLS, with certificates made for this run; the URL names the authority's
+    /// Use TLS everywhere, with certificates made for this run; the URL names their authority
     #[arg(long)]
     tls: bool,
     /// Clients need a user and a password; the URL has them, and `ps` does not
@@ -118,11 +117,7 @@ fn has_counts(options: &Options, kind: TopologyKind) -> anyhow::Result<()> {
     }
 }
 
-pub(crate) async fn run(
-    options: Options,
-    common: &Common,
-    terminal: &Terminal,
-) -> anyhow::Result<u8> {
+pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     let mut topology = named(&options.topology)?;
     has_counts(&options, topology.kind)?;
     topology.replicas = options.replicas.unwrap_or(topology.replicas);
@@ -146,7 +141,7 @@ pub(crate) async fn run(
         terminal.note(remark);
     }
 
-    let dir = match &common.out {
+    let dir = match &terminal.common.out {
         Some(dir) => dir.clone(),
         None => cluster_config::own_dir()?,
     };
@@ -167,14 +162,10 @@ pub(crate) async fn run(
         .iter()
         .map(|node| serde_json::json!({"name": node.name, "role": node.role, "address": node.address.to_string(), "log": node.log}))
         .collect();
-    if common.json {
-        terminal.result(&serde_json::to_string(&serde_json::json!({
-            "schema": 1, "id": deployment.id(), "url": deployment.url(), "nodes": nodes,
-            "server": server(&deployment),
-        }))?);
-    } else {
-        terminal.result(&deployment.url());
-    }
+    let document = serde_json::json!({
+        "schema": 1, "id": deployment.id(), "url": deployment.url(), "nodes": nodes, "server": server(&deployment),
+    });
+    terminal.answer(&document, || deployment.url())?;
     for node in deployment.nodes() {
         terminal.detail(&format!(
             "{} {} log {}",

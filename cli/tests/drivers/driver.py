@@ -14,6 +14,10 @@ It needs nothing but Python's standard library. Modes:
   one-by-one      answers one request after the other
   any-version     claims every version of the protocol
   ends-badly      exits with code 3 on bye
+  blind           answers ok to every release of a grant that it gave, and says so by its features
+  blind-silent    the same, and does not say so
+  fenced          as right, of the kind fenced: with tokens, and the holder is not let in again
+  fenced-reentrant the same, and claims by its features to be re-entrant
   garbage         prints a line that is no JSON at its third grant
 """
 import json
@@ -29,6 +33,8 @@ MODE = sys.argv[1] if len(sys.argv) > 1 else "right"
 DELETE = "if redis.call('get',KEYS[1])==ARGV[1] then return redis.call('del',KEYS[1]) else return 0 end"
 EXPIRE = "if redis.call('get',KEYS[1])==ARGV[1] then return redis.call('pexpire',KEYS[1],ARGV[2]) else return 0 end"
 out_lock = threading.Lock()
+KIND = "fenced" if MODE.startswith("fenced") else "plain"
+FEATURES = {"blind": ["release_blind"], "fenced-reentrant": ["reentrant"]}.get(MODE, [])
 grants = {}
 given = 0
 
@@ -95,7 +101,7 @@ def reply(request, ending, **body):
 
 def acquire(server, request):
     global given
-    if request.get("kind", "plain") != "plain":
+    if request.get("kind", KIND) != KIND:
         return reply(request, "failed", error="no such kind")
     lease_ms = request.get("lease_ms")
     if lease_ms is None:
@@ -114,7 +120,8 @@ def acquire(server, request):
                 sys.stdout.flush()
                 print("a reason of its own", file=sys.stderr, flush=True)
             age_ms = (time.monotonic() - sent) * 1000
-            return reply(request, "ok", grant=grant, age_ms=age_ms)
+            token = {"token": server.command("INCR", request["lock"] + ":token")} if KIND == "fenced" else {}
+            return reply(request, "ok", grant=grant, age_ms=age_ms, **token)
         if end is not None and time.monotonic() >= end:
             return reply(request, "busy")
         left = 0.01 if end is None else min(0.01, end - time.monotonic())
@@ -129,7 +136,8 @@ def of_grant(server, request):
         return reply(request, "not_held")
     key, value = held
     if request["op"] == "release":
-        grants.pop(request["grant"], None)
+        if not MODE.startswith("blind"):
+            grants.pop(request["grant"], None)
         if MODE == "delete-unchecked":
             done = server.command("DEL", key)
         else:
@@ -138,7 +146,8 @@ def of_grant(server, request):
         done = server.command("PEXPIRE", key, request["lease_ms"])
     else:
         done = server.command("EVAL", EXPIRE, 1, key, value, request["lease_ms"])
-    reply(request, "ok" if done else "not_held")
+    blind = MODE.startswith("blind") and request["op"] == "release"
+    reply(request, "ok" if done or blind else "not_held")
 
 
 def handle(server, request):
@@ -171,7 +180,7 @@ def main():
                 continue
             server = Server(request["target"])
             reply(request, "ok", protocol=request["protocol"], name="set-nx-px", version="1.0", language="python",
-                  kinds=["plain"], features=["extend", "held"])
+                  kinds=[KIND], features=["extend", "held"] + FEATURES)
         elif request["op"] == "bye":
             reply(request, "ok")
             os._exit(3 if MODE == "ends-badly" else 0)

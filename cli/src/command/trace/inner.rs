@@ -1,4 +1,4 @@
-//! Turns what MONITOR shows into the calls of each script that a client has traced.
+//! Matches what MONITOR shows with the scripts that a client has traced: the commands inside each.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -25,8 +25,8 @@ impl Calls {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What listens. A server does nothing else while a script runs, so a script's calls follow it directly.
-    pub(super) fn hear(&self) -> impl Fn(Monitored) + Send + Sync + 'static {
+    /// What MONITOR's lines go to. A server does nothing else while a script runs, so a script's calls follow it directly.
+    pub(super) fn listener(&self) -> impl Fn(Monitored) + Send + Sync + 'static {
         let calls = self.clone();
         move |seen| {
             let mut runs = calls.runs();

@@ -71,7 +71,7 @@ impl Trial<'_> {
         );
         self.busy_or(&reply, &freed)?;
         self.release_of(B, &lapsed.next).await?;
-        if late == "ok" {
+        if late == "ok" && !self.lists("release_blind") {
             return Err(
                 "a release of a lapsed lease, with another holder, was answered `ok`".to_owned(),
             );

@@ -145,9 +145,14 @@ impl<'a> Trial<'a> {
         self.result.steps.push(step);
     }
 
+    /// Whether the driver may be asked for a feature: one that lists none is asked all the same.
     fn has(&self, feature: &str) -> bool {
-        // Those that do not list what they can are asked all the same.
-        self.features.is_empty() || self.features.iter().any(|has| has == feature)
+        self.features.is_empty() || self.lists(feature)
+    }
+
+    /// Whether the driver's hello lists a feature.
+    fn lists(&self, feature: &str) -> bool {
+        self.features.iter().any(|has| has == feature)
     }
 
     fn can_extend(&self) -> Result<(), Unkept> {
@@ -298,8 +303,7 @@ impl<'a> Trial<'a> {
     }
 
     fn is_busy(&self, reply: &Reply) -> bool {
-        reply.ending == "busy"
-            || (reply.ending == "unknown" && self.features.iter().any(|has| has == "open_busy"))
+        reply.ending == "busy" || (reply.ending == "unknown" && self.lists("open_busy"))
     }
 
     async fn end(&mut self) {

@@ -68,8 +68,8 @@ pub(super) const EXTEND: Rule = (
 );
 pub(super) const RELEASE: Rule = (
     "release",
-    "gives the lock back, and answers `not_held` to a second release of the same grant",
-    "release by the grant's own value, forget it, and answer `not_held` for what is not held",
+    "releases the lock, and answers `not_held` to a second release of the same grant (`ok` with the feature release_blind)",
+    "release by the grant's own value, forget it, and answer `not_held` for what is not held; list release_blind if the library cannot tell",
 );
 pub(super) const UNKNOWN_GRANT: Rule = (
     "unknown grant",
@@ -83,7 +83,7 @@ pub(super) const UNKNOWN_KIND: Rule = (
 );
 pub(super) const OWNERS: Rule = (
     "owners",
-    "grants a re-entrant kind again to the same owner, with a new grant, and to nobody else in the same client; a plain kind to nobody",
+    "grants a re-entrant kind again to the same owner, with a new grant, and to nobody else in the same client; a plain kind to nobody (unless the features list reentrant), a fenced kind as the library does",
     "use `owner` as the identity of the caller (a thread's, a task's), and give each re-entry a grant of its own",
 );
 pub(super) const CONCURRENCY: Rule = (
@@ -109,7 +109,7 @@ pub(super) const LATE_EXTEND: Rule = (
 pub(super) const LATE_RELEASE: Rule = (
     "late release",
     "a release after the lease has lapsed does not take the lock from the client that has it now",
-    "delete only where the value at the server is the grant's own, in one atomic step, and answer `not_held` otherwise",
+    "delete only where the value at the server is the grant's own, in one atomic step, and answer `not_held` otherwise; list release_blind if the library cannot tell",
 );
 pub(super) const LOSS: Rule = (
     "loss",
