@@ -129,10 +129,7 @@ impl Plan {
                     clients: silent.clients,
                     tasks: silent.tasks,
                     locks: silent.locks,
-                    mix: match load.mix.is_empty() {
-                        true => BTreeMap::from([(kind, 1)]),
-                        false => load.mix.clone(),
-                    },
+                    mix: load.kinds(&kind),
                     ..load.clone()
                 },
             },

@@ -12,6 +12,8 @@ use bench::subject::{Subject, SubjectError};
 use cluster_config::{ClusterError, Deployment, Links, Provisioner, UpOptions, isolation};
 use results::history_file::{self, HistoryFileError};
 use results::history_writer::HistoryWriter;
+use results::intervals::Intervals;
+use results::over_time::OverTime;
 use results::run::{FaultSpan, ScenarioResult};
 use results::store::HISTORY_FILE;
 use tokio::sync::watch;
@@ -253,6 +255,8 @@ struct Recorded {
     load: Duration,
     notes: Vec<String>,
     unanswered: Vec<String>,
+    /// How long grants took from the moment at which they were due, where cycles begin on a schedule.
+    responses: Vec<(u64, u64, u64)>,
     /// Why the history may be incomplete.
     incomplete: Vec<String>,
     partial: bool,
@@ -294,6 +298,7 @@ async fn record(
             load: Duration::ZERO,
             notes: Vec::new(),
             unanswered: Vec::new(),
+            responses: Vec::new(),
             incomplete: Vec::new(),
             partial: true,
         });
@@ -387,6 +392,7 @@ async fn record(
         load: lasted,
         notes,
         unanswered: finished.unanswered,
+        responses: load.responses(),
         incomplete,
         partial,
     })
@@ -441,7 +447,16 @@ fn load(plan: &Plan) -> Load {
             scenario::Protects::Register => Protects::Register,
         },
         permits: plan.lock.permits,
-        ..Load::default()
+        workload: does.workload(),
+        tasks: plan
+            .load
+            .clients
+            .iter()
+            .map(|client| client.task_seeds.len() as u32)
+            .sum(),
+        together: does.workload().asks.fewest_locks().max(2),
+        pace: does.rate.as_ref().and_then(|rate| rate.parse().ok()),
+        seed: plan.seed,
     }
 }
 
@@ -548,7 +563,13 @@ fn judged(plan: &Plan, options: &RunOptions, recorded: Recorded) -> Result<Scena
         fault.first_grant_after_ns = report.record.first_grant_after_ns(fault.injected_ns);
     }
     result.timeline = proof::gravest_picture(&report.verdicts);
-    result.over_time = results::over_time::OverTime::of(&history);
+    result.over_time = OverTime::of(&history);
+    if let (Some(over), Some(last)) = (&mut result.over_time, history.lines.last())
+        && let Some(responses) = Intervals::of(last.t_ns, recorded.responses)
+    {
+        // From when the call was due and not from when it was made: a lock that stalls keeps calls from being made.
+        over.acquire = Some(responses);
+    }
     result.verdicts = report.verdicts;
     result.operations = report.operations;
     result.recovery = report.recovery;

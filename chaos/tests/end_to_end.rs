@@ -56,6 +56,44 @@ async fn a_load_ends_early_when_it_has_seen_enough() {
     assert!(run.result.load_ns < 60_000_000_000, "{}", told(&run));
 }
 
+/// A scenario on one server whose master is paused for half a second.
+fn paused(load: &str) -> String {
+    format!(
+        "name = \"workload\"\n[topology]\nkind = \"single\"\n[load]\nduration = \"2s\"\n{load}[[faults]]\nat = \"700ms\"\n\
+         for = \"500ms\"\nfault = \"pause\"\non = \"master\"\n[expect]\ncontract = \"clean\"\n"
+    )
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_workload_runs_in_a_scenario() {
+    for load in [
+        "workload = \"chain\"\n",
+        "workload = \"herd\"\ntasks = 3\nhold = \"1ms\"\n",
+        "workload = \"zipf\"\nlocks = 20\ntasks = 3\n",
+        "workload = \"uncontended\"\nlocks = 3\nhold = \"0s\"\n",
+        "workload = \"read-mostly\"\ntasks = 3\n",
+    ] {
+        let (run, _dir) = run(&paused(load), 7).await;
+        assert_eq!(run.result.exit_code, 0, "{load}{}", told(&run));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_open_loop_counts_from_when_a_call_was_due() {
+    let load = "workload = \"contended\"\nrate = \"40/s\"\nhold = \"1ms\"\n";
+    let (run, _dir) = run(&paused(load), 7).await;
+    assert_eq!(run.result.exit_code, 0, "{}", told(&run));
+    let over = run.result.over_time.expect("grants");
+    let acquire = over.acquire.expect("responses");
+    let times = acquire.histograms.iter().flatten();
+    // Of the 20 calls that were due in the pause at most one per task was made; all the others waited to be made.
+    let waited: u64 = times
+        .filter(|(ns, _)| *ns > 100_000_000)
+        .map(|(_, times)| *times)
+        .sum();
+    assert!(waited >= 10, "{waited} of {:?}", acquire.histograms);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cancelled_run_keeps_its_record_and_is_unknown() {
     let text = "name = \"long\"\n[topology]\nkind = \"single\"\n[load]\nduration = \"5m\"\n[[faults]]\nat = \"100ms\"\nfault = \"pause\"\n\

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use bench::workload::Workload;
 use cluster_config::input::{Scalar, schema_of};
 use schemars::JsonSchema;
 use serde::de::{Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -98,6 +99,20 @@ pub struct Load {
     /// Lock names. Default 1.
     #[serde(skip_serializing)]
     pub locks: u32,
+    /// What a task does over and over, by the name of a workload that connects no clients of its own: `contended`, `chain`, `herd`, `zipf`
+    /// …; it says which locks are taken and in which order of steps, and `mix` where that is not given. Default: uniform.
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "values::workload"
+    )]
+    pub workload: Option<String>,
+    /// Cycles begin on a schedule, so many a second in all, such as `2000/s`, whether the lock keeps up or not. Default: each task begins
+    /// a cycle when the one before is over.
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "values::cycles"
+    )]
+    pub rate: Option<String>,
     /// How long a holder keeps the lock: a duration or a range such as `20ms..60ms`. Default 20ms.
     pub hold: Range,
     /// Pause between two rounds of a task: a duration or a range. Default 5ms.
@@ -126,12 +141,33 @@ pub struct Load {
     pub protects: Protects,
 }
 
+impl Load {
+    /// The workload that tasks run.
+    pub fn workload(&self) -> &'static Workload {
+        let name = self.workload.as_deref().unwrap_or("uniform");
+        bench::workload::find(name).expect("checked when it was read")
+    }
+
+    /// Kinds by weight, where the lock's own is `kind`.
+    pub(crate) fn kinds(&self, kind: &str) -> BTreeMap<String, u32> {
+        let asks = self.workload().asks;
+        if !self.mix.is_empty() {
+            return self.mix.clone();
+        }
+        // A lock of another kind than the workload is about was refused when the file was read.
+        let kind = asks.kind(kind, &[]).unwrap_or_else(|_| kind.to_owned());
+        asks.mix(&kind).into_iter().collect()
+    }
+}
+
 impl Default for Load {
     fn default() -> Self {
         Self {
             clients: 3,
             tasks: 1,
             locks: 1,
+            workload: None,
+            rate: None,
             hold: Range::constant(Duration::from_millis(20)),
             think: Range::constant(Duration::from_millis(5)),
             duration: Length(Duration::from_secs(10)),

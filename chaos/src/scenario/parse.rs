@@ -188,6 +188,17 @@ fn load(section: Section<'_>, load: &mut Load) {
     count(section, "tasks", load.tasks, 1000);
     count(section, "locks", load.locks, 10_000);
     count(section, "enough", load.enough.unwrap_or(1), 1_000_000);
+    let workload = load.workload();
+    if load.rate.is_some() && !workload.paced {
+        section.problems.add(
+            section.span("rate"),
+            format!(
+                "`{}` has a rhythm of its own and cannot be offered a rate; a rate goes with {}",
+                workload.name,
+                bench::workload::names(|workload| workload.paced)
+            ),
+        );
+    }
     at_least(section, "duration", Some(load.duration), NOT_ZERO);
     at_least(section, "extend", load.extend, NOT_ZERO);
     at_least(section, "downgrade", load.downgrade, NOT_ZERO);

@@ -6,6 +6,7 @@ use std::fmt;
 use std::time::Duration;
 
 use bench::subject::Durability;
+use bench::workload::Pace;
 use cluster_config::input::{nearest, one_of};
 use schemars::JsonSchema;
 use serde::de::Visitor;
@@ -163,6 +164,24 @@ pub(super) fn lease<'de, D: Deserializer<'de>>(
         Ok(lease) if lease >= LEASE_MIN => Ok(Some(Length(lease))),
         _ if word == "renewed" => Ok(None),
         _ => Err(ALLOWED),
+    })
+}
+
+/// The name of a workload that runs in a scenario.
+pub(super) fn workload<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    word(from, "the name of a workload", |word| {
+        bench::workload::find_for_scenario(word)
+            .map(|workload| Some(workload.name.to_owned()))
+            .map_err(|error| error.to_string())
+    })
+}
+
+/// A rate of cycles, `2000/s`.
+pub(super) fn cycles<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    const ALLOWED: &str = "cycles per second such as `2000/s`";
+    word(from, ALLOWED, |word| match word.parse::<Pace>() {
+        Ok(_) => Ok(Some(word.to_owned())),
+        Err(_) => Err(ALLOWED),
     })
 }
 
