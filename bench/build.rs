@@ -1,4 +1,4 @@
-//! Turns the compiler that builds this crate into two constants, so that a run can say what made it.
+//! Keeps which compiler builds this crate and for what, so that a run can say what made it.
 
 use std::{env, process::Command};
 

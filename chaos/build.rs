@@ -1,4 +1,4 @@
-//! Turns `shim/shim.c` into the shared object that the crate carries inside itself: whoever runs the program needs no compiler.
+//! Compiles `shim/shim.c` into the shared object that the crate carries: who runs the program needs no compiler.
 
 #![allow(missing_docs, clippy::print_stdout)]
 

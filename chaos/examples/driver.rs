@@ -1,4 +1,4 @@
-//! Turns standard input and output into a driver for one of our own subjects: `driver SUBJECT`. The tests' clients are such processes.
+//! A driver for one of our own subjects on standard input and output: `driver SUBJECT`. The clients of the tests are such processes.
 
 use std::process::ExitCode;
 

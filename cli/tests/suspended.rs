@@ -1,4 +1,4 @@
-//! Turns a jump of CLOCK_BOOTTIME alone, which is what a process sees of a suspension, into what holders and waiters do after it.
+//! What holders and waiters do after a suspension, which a process sees as a jump of CLOCK_BOOTTIME alone.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! Turns a stored run into a document: `cargo run -p results --example render -- RUN FORMAT > FILE`.
+//! Renders a stored run: `cargo run -p results --example render -- RUN FORMAT > FILE`.
 
 use std::process::ExitCode;
 

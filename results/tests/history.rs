@@ -1,4 +1,4 @@
-//! Turns history text into values and back, good text and bad.
+//! Reading and writing of histories, good text and bad.
 
 use proptest::prelude::*;
 use results::history::{Acquire, Call, End, Entry, Event, History, Line, Phase};

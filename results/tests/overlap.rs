@@ -1,4 +1,4 @@
-//! Turns hold intervals into overlaps and compares them with the definition, pair by pair.
+//! Overlaps of hold intervals, compared with the definition, pair by pair.
 
 use proptest::prelude::*;
 use results::overlap::{Hold, Mode, exclusive_overlaps, overlaps};

@@ -1,4 +1,4 @@
-//! Turns the dependency tree into findings: a licence that we cannot ship, a crate twice, a minimum Rust version that is not true.
+//! Checks the dependencies: a licence that we cannot ship, a crate twice, a minimum Rust version that is not true.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Turns `cargo metadata` into the list of crate edges that ARCHITECTURE.md does not allow.
+//! Finds dependencies between our crates that ARCHITECTURE.md does not allow.
 
 use cargo_metadata::{DependencyKind, Metadata};
 

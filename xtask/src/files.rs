@@ -1,4 +1,4 @@
-//! Turns the source tree into findings on its files: a header that is missing, a mark that must not be committed; and advice on length.
+//! Checks the source files: a header that is missing, a mark that must not be committed; and advice on length.
 
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,5 @@
 //! The load engine: how the tasks of a workload acquire, hold and release, one step after the other. `locklab bench` and the scenarios of
-//! `locklab chaos` run the same tasks; they differ in the [sink](Sink) that receives each step: one keeps figures, the other a history.
+//! `locklab chaos` run the same tasks; they differ in the sink that receives each step: one keeps figures, the other a history.
 
 mod draw;
 mod gate;

@@ -1,4 +1,4 @@
-//! Turns any history that can be read into verdicts and their proofs: none of it may panic, and a slice convicts again.
+//! Fuzzes the checkers: no history that can be read may make them panic, and a slice convicts again.
 #![no_main]
 
 use chaos::checkers::{CheckOptions, check};

@@ -1,4 +1,4 @@
-//! Turns `locklab` and redis-server into things that a test can run and that end with it.
+//! Runs `locklab` and redis-server for a test; they end with it.
 #![allow(dead_code, missing_docs, unreachable_pub)]
 
 use std::net::TcpListener;

@@ -1,4 +1,4 @@
-//! Turns TOML that a person wrote into checked values, or into everything that is wrong with it by line and column.
+//! Reads TOML that a person wrote: checked values, or all that is wrong with it, by line and column.
 //!
 //! Scenario files and topology files are read with this, so that both complain alike.
 

@@ -1,4 +1,4 @@
-//! Turns byte offsets and messages into problems with line and column, all of a file reported together.
+//! What is wrong with a file, by line and column, all of it reported together.
 
 use std::cell::RefCell;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Turns a TOML table with spans into checked values; whatever is wrong goes to the file's list of problems.
+//! Reads checked values from a TOML table with spans; what is wrong goes to the file's list of problems.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! Turns a running Toxiproxy server into the place where links are harmed.
+//! Faults on links inside a running Toxiproxy server.
 //!
 //! The embedded proxies go on telling links apart, which a Toxiproxy cannot: whoever dials, it sees a connection to one address. So each
 //! connection that they accept is led through a proxy of its own at the server, made when it is first needed and used again when the

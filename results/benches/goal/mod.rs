@@ -1,4 +1,4 @@
-//! Turns what is done once into a line that says how long it took, and whether that is what is aimed at.
+//! Prints how long something took, and whether that is what is aimed at.
 
 use std::time::{Duration, Instant};
 
