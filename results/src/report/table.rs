@@ -86,7 +86,7 @@ impl Cell {
     }
 }
 
-/// The headings of [`bench`].
+/// The headings of [`bench()`].
 pub(super) fn bench_heads() -> Vec<Head> {
     BENCH.iter().map(Head::of).collect()
 }
