@@ -319,7 +319,7 @@ pub(crate) async fn release(
     let (mut freed, mut kept, mut absent) = (0, 0, 0);
     let mut errors = Vec::new();
     let client = hold.client();
-    let calls = how.valid && !hold.has_records() && !client.turns.has_rivals(&hold.lock);
+    let calls = how.valid && !client.turns.has_rivals(&hold.lock);
     let served = calls.then(|| client.gates.served(&hold.lock)).flatten();
     // Now it is sent. Where no other client waits, this one's next waiter need not hear of it from the servers.
     let mut first = poll!(answers.next());

@@ -91,7 +91,7 @@ pub static WORKLOADS: &[Workload] = &[
     // What a reader gains, and what a writer waits.
     Workload {
         name: "read-mostly",
-        about: "all tasks want one read-write lock and hold it for 1 ms; one cycle in ten writes (--writes), the others read and may share it",
+        about: "all tasks want one read-write lock and hold it for 1 ms; one cycle in ten writes (--writers), the others read and may share it",
         asks: Asks::Sides { writes: 0.1 },
         ..MEETING
     },
