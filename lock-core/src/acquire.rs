@@ -172,7 +172,7 @@ impl Search {
         self.hold.ask_is_under_way(false);
         self.looks += 1;
         self.failures = if tried.is_err() { self.failures + 1 } else { 0 };
-        let majority = matches!(lock.servers, Servers::Majority(_));
+        let majority = lock.servers.is_majority();
         if majority && !matches!(tried, Ok(Tried::Granted { .. })) {
             // The vote has cleaned up after itself, in the background where it had to.
             self.open.close_all();
@@ -398,7 +398,10 @@ impl Search {
             }
             if let Some(guard) = found {
                 front.rivals = front.rivals.saturating_sub(1);
-                place.serve();
+                if lock.servers.is_majority() {
+                    // Only a quorum's release calls.
+                    place.serve();
+                }
                 front.full = !self.hold.leaves_room();
                 front.open = lock.form.opens();
                 return Ok(guard);

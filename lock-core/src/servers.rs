@@ -60,6 +60,11 @@ pub(crate) enum ExtendOutcome {
 }
 
 impl Servers {
+    /// Whether a majority of several decides.
+    pub(crate) fn is_majority(&self) -> bool {
+        matches!(self, Servers::Majority(_))
+    }
+
     /// Every server set, for what goes to all of them.
     pub(crate) fn routes(&self) -> &[Arc<dyn Route>] {
         match self {

@@ -53,7 +53,7 @@ impl Default for Gates {
 impl Gates {
     /// Whether somebody waits for the lock.
     pub(crate) fn is_waited_for(&self, lock: &LockInner) -> bool {
-        !self.lines.is_empty() && self.lines.has(&key(lock))
+        self.served(lock).is_some()
     }
 
     /// What to give to [`call`](Self::call), if somebody waits; asked before the release is sent.
@@ -226,9 +226,9 @@ pub(crate) async fn settle(
     servers: &Servers,
     rivals: bool,
 ) -> bool {
-    let Servers::Majority(_) = servers else {
+    if !servers.is_majority() {
         return true;
-    };
+    }
     let pause = Duration::from_micros(rand::random_range(1_000..5_000));
     if rivals {
         tokio::time::sleep(pause).await;

@@ -49,15 +49,6 @@ impl<K: Hash + Eq + Clone, S> Lines<K, S> {
         self.count.load(Ordering::Relaxed) == 0
     }
 
-    /// Whether anybody waits for this.
-    pub(crate) fn has<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> bool
-    where
-        K: Borrow<Q>,
-    {
-        let lines = self.lines.lock();
-        lines.contains_key(key)
-    }
-
     /// How many have left the front of this line with what they waited for, if anybody waits.
     pub(crate) fn served<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<u64>
     where

@@ -81,7 +81,7 @@ impl Default for Turns {
 impl Turns {
     /// A release is about to be sent. Its message may come before its answer, which says how many listen now.
     pub(crate) fn giving(&self, lock: &LockInner) {
-        if self.is_empty() || is_quorum(lock) {
+        if self.is_empty() || lock.servers.is_majority() {
             return;
         }
         if let Some(turn) = self.table(Instant::now()).of.get_mut(&key(lock)) {
@@ -107,7 +107,7 @@ impl Turns {
         }
         let now = Instant::now();
         let mut table = self.table(now);
-        if is_quorum(lock) {
+        if lock.servers.is_majority() {
             // A majority has pauses of its own; only that there are rivals counts.
             if rivals > 0 {
                 let turn = (table.of.entry(key(lock))).or_insert_with(|| Turn::new(now));
@@ -147,7 +147,7 @@ impl Turns {
 
     /// This client has the lock; `in_vain` if it had held back, and nobody else had come.
     pub(crate) fn had(&self, lock: &LockInner, in_vain: bool) {
-        if self.is_empty() || is_quorum(lock) {
+        if self.is_empty() || lock.servers.is_majority() {
             return;
         }
         let now = Instant::now();
@@ -188,10 +188,6 @@ fn heard(lock: &LockInner) -> Option<Heard> {
         Servers::One(route) => route.heard(&lock.names.channel),
         Servers::Majority(_) => None,
     }
-}
-
-fn is_quorum(lock: &LockInner) -> bool {
-    matches!(lock.servers, Servers::Majority(_))
 }
 
 impl Turn {

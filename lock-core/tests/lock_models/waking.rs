@@ -160,5 +160,8 @@ pub(crate) fn three_in_line() {
     for other in others {
         other.join().unwrap();
     }
-    assert!(lines.is_empty() && !lines.has("n"), "an empty line stays");
+    assert!(
+        lines.is_empty() && lines.served("n").is_none(),
+        "an empty line stays"
+    );
 }
