@@ -66,8 +66,24 @@ struct Waiter {
     hold: Arc<Hold>,
     owner: String,
     events: mpsc::UnboundedSender<WaiterEvent>,
-    /// The server has said that it has a place.
-    placed: bool,
+    standing: Standing,
+}
+
+/// What is known of a waiter's place at the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    /// It has not asked, or its place may be gone.
+    Unknown,
+    /// The server has said that it has one.
+    Placed,
+    /// It was given the lock and has not read so yet. Nobody waits for it to ask: its task may stand still for longer than the call lasts.
+    Called,
+}
+
+impl Waiter {
+    fn is_placed(&self) -> bool {
+        self.standing == Standing::Placed
+    }
 }
 
 /// What the server's clock showed at some moment after `sent_at`.
@@ -132,7 +148,7 @@ impl WaitQueues {
             hold: Arc::clone(hold),
             owner: owner.clone(),
             events,
-            placed: false,
+            standing: Standing::Unknown,
         };
         let (queue, number) = {
             let mut queues = self.lock();
@@ -229,14 +245,17 @@ impl State {
 
     fn ask_again(&mut self, owner: &str) -> bool {
         self.each(owner, |waiter| {
-            waiter.placed = false;
+            waiter.standing = Standing::Unknown;
             // A waiter that is gone has closed its inbox.
             let _ = waiter.events.send(WaiterEvent::Again);
         })
     }
 
-    fn is_first(&self, number: u64) -> bool {
-        self.waiters.keys().next() == Some(&number)
+    /// The first of those who have not been called.
+    fn first(&self) -> Option<(u64, &Waiter)> {
+        let waits = |(_, waiter): &(&u64, &Waiter)| waiter.standing != Standing::Called;
+        let first = self.waiters.iter().find(waits);
+        first.map(|(number, waiter)| (*number, waiter))
     }
 }
 
@@ -248,9 +267,8 @@ impl Seat {
 
     /// Whether it is this waiter's to ask the server: where a client has one place for all, it is the first and does not have it yet.
     pub(crate) fn asks(&self) -> bool {
-        let state = self.queue.state();
-        let placed = (state.waiters.get(&self.number)).is_some_and(|waiter| waiter.placed);
-        !self.queue.line.shares_place() || (!placed && state.is_first(self.number))
+        let asks = |(number, first): (u64, &Waiter)| number == self.number && !first.is_placed();
+        !self.queue.line.shares_place() || self.queue.state().first().is_some_and(asks)
     }
 
     /// The server has said, to a question that was sent at `sent_at`, that there is a place.
@@ -285,8 +303,8 @@ impl Drop for Seat {
             state.leaves(self.number);
             // The next one asks, unless the server knows it already.
             if self.queue.line.shares_place()
-                && let Some((_, next)) = state.waiters.first_key_value()
-                && !next.placed
+                && let Some((_, next)) = state.first()
+                && !next.is_placed()
             {
                 let _ = next.events.send(WaiterEvent::Again);
             }
@@ -328,7 +346,7 @@ impl WaitQueue {
     pub(crate) fn placed(self: &Arc<Self>, owner: &str) {
         let start = {
             let mut state = self.state();
-            state.each(owner, |waiter| waiter.placed = true);
+            state.each(owner, |waiter| waiter.standing = Standing::Placed);
             !std::mem::replace(&mut state.started, true)
         };
         if start {
@@ -349,7 +367,7 @@ impl WaitQueue {
         let mut heartbeat_at = Instant::now() + HEARTBEAT;
         let mut missing = Vec::new();
         loop {
-            let waits = self.state().waiters.values().any(|waiter| waiter.placed);
+            let waits = self.state().waiters.values().any(Waiter::is_placed);
             let wake = if waits {
                 heartbeat_at
             } else {
@@ -430,7 +448,7 @@ impl WaitQueue {
             let mut owners: Vec<String> = Vec::new();
             let mut known = BTreeSet::new();
             let mut waited = Duration::ZERO;
-            for waiter in state.waiters.values().filter(|waiter| waiter.placed) {
+            for waiter in state.waiters.values().filter(|waiter| waiter.is_placed()) {
                 if owners.is_empty() {
                     waited = waiter.hold.waited();
                 }
@@ -473,7 +491,7 @@ impl WaitQueue {
     ) -> Duration {
         // Before the news: a waiter that is called leaves, and the next one asks unless the server is known to have its place.
         if let Absent::AllBut(Some(there)) = &heartbeat.absent {
-            self.state().each(there, |waiter| waiter.placed = true);
+            self.state().each(there, |waiter| waiter.standing = Standing::Placed);
         }
         if let Some(news) = heartbeat.news {
             self.tell(news);
@@ -541,7 +559,7 @@ impl WaitQueue {
         self.state().each(owner, |waiter| {
             // One hold is for one waiter: the one that came first.
             if let Some(event) = event.take() {
-                waiter.placed = false;
+                waiter.standing = Standing::Called;
                 notified = waiter.events.send(event).is_ok();
             }
         });
