@@ -99,8 +99,16 @@ impl Clients {
             .zip(&connected)
             .filter_map(|(number, one)| Some((number, one.client.pid()?)))
             .collect();
-        self.deployment.set_clients(pids);
+        self.name(pids).await;
         Ok(connected)
+    }
+
+    /// Tells the proxies which process is which. They look every open connection up, which must not keep others from reading what clients say:
+    /// a grant that is read late counts as one that was given late.
+    async fn name(&self, pids: BTreeMap<u32, u32>) {
+        let deployment = self.deployment.clone();
+        let named = tokio::task::spawn_blocking(move || deployment.set_clients(pids)).await;
+        named.expect("naming clients does not panic");
     }
 
     /// Starts the tasks of all clients.
@@ -239,7 +247,7 @@ impl ClientControl for Clients {
         let pids: BTreeMap<u32, u32> = (1..=self.count())
             .filter_map(|number| Some((number, self.pid(number)?)))
             .collect();
-        self.deployment.set_clients(pids);
+        self.name(pids).await;
         Ok(())
     }
 

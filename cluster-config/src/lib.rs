@@ -51,6 +51,7 @@ mod relay;
 mod runner;
 mod server;
 mod slot;
+mod sock_diag;
 mod state_dir;
 mod topology;
 mod toxiproxy;

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use crate::proc_fs::{parents, socket_inodes, tcp_sockets};
+use crate::proc_fs::{TcpSocket, parents, socket_inodes, tcp_sockets};
+use crate::sock_diag;
 
 /// The client (number to process number in `pids`) whose process, or a descendant of it, holds the socket that is bound
 /// to `peer` and connected to `local`.
@@ -11,11 +12,15 @@ pub(super) fn owner(peer: SocketAddr, local: SocketAddr, pids: &BTreeMap<u32, u3
     if pids.is_empty() {
         return None;
     }
-    let sockets = tcp_sockets();
-    let found = sockets
-        .iter()
-        .find(|socket| (socket.local, socket.remote) == (peer, local) && socket.inode != 0)?;
-    let holds = |pid: u32| socket_inodes(pid).contains(&found.inode);
+    let inode = if sock_diag::works() {
+        sock_diag::inode(peer, local)?
+    } else {
+        let mut sockets = tcp_sockets().into_iter();
+        let ends = |socket: &TcpSocket| (socket.local, socket.remote) == (peer, local);
+        let found = sockets.find(|socket| ends(socket) && socket.inode != 0)?;
+        found.inode
+    };
+    let holds = |pid: u32| socket_inodes(pid).contains(&inode);
     if let Some((client, _)) = pids.iter().find(|(_, pid)| holds(**pid)) {
         return Some(*client);
     }
