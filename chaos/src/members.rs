@@ -13,6 +13,8 @@ pub(crate) struct Member {
     flags: Vec<String>,
     /// The master that it copies; `None` for a master.
     pub(crate) master_id: Option<String>,
+    /// Its configuration epoch; of a replica, its master's.
+    pub(crate) epoch: u64,
     /// First and last of each range of slots; those on the move are not among them.
     slots: Vec<(u16, u16)>,
 }
@@ -37,6 +39,7 @@ impl Member {
                 .get(3)
                 .filter(|id| **id != "-")
                 .map(|id| (*id).to_owned()),
+            epoch: words.get(6)?.parse().ok()?,
             slots,
         })
     }
@@ -109,6 +112,7 @@ mod tests {
         assert_eq!(member.address, "127.0.1.11:7000");
         assert!(member.is_myself() && member.is_live_master());
         assert_eq!(member.master_id, None);
+        assert_eq!(member.epoch, 1);
         assert_eq!(member.slots().count(), 101);
         assert!(member.owns(200) && !member.owns(100));
     }

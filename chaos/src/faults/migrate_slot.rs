@@ -1,10 +1,10 @@
 //! Slots move from one master of a cluster to another under load, the locks' own first.
 //!
 //! In the order of the Redis documentation: the target is told to import and the source to migrate, keys move by MIGRATE, and the new owner
-//! is announced. Between the steps there is a pause, so that clients meet each phase: ASK for keys that are gone already, then MOVED.
+//! is announced, once it knows the configuration epochs of the other masters. Between the steps there is a pause, so that clients meet each phase: ASK for keys that are gone already, then MOVED.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use cluster_config::{Deployment, Topology, TopologyKind, slot_of};
@@ -13,7 +13,7 @@ use super::{
     Done, Fault, FaultError, FaultKind, Hits, Injected, Injection, Proof, SettingKind, SettingSpec,
     World, nodes, settings,
 };
-use crate::members;
+use crate::members::{self, Member};
 use crate::scenario::{On, Setting, Settings, Who};
 
 pub(super) const KIND: FaultKind = FaultKind {
@@ -51,6 +51,10 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Keys per MIGRATE, and how long one may take.
 const KEYS_AT_ONCE: &str = "100";
 const MIGRATE_MS: &str = "2000";
+
+/// Gossip passes all masters within a second; a network that is cut is not waited for until it heals.
+const EPOCHS_WITHIN: Duration = Duration::from_secs(3);
+const EVERY: Duration = Duration::from_millis(20);
 
 struct MigrateSlot;
 
@@ -193,6 +197,7 @@ impl Move<'_> {
         tokio::time::sleep(self.pause).await;
         let keys = self.keys(&slot).await?;
         tokio::time::sleep(self.pause).await;
+        self.knows_epochs().await;
         // The target first: were the source first, a client could be sent to and fro between two that both disown the slot.
         self.command(&self.to, &node).await?;
         self.command(&self.from, &node).await?;
@@ -203,6 +208,31 @@ impl Move<'_> {
             }
         }
         Ok(keys)
+    }
+
+    /// Waits until the new owner knows the configuration epoch of every other master that answers.
+    ///
+    /// It takes an epoch above every one that it knows of. One that has not heard yet of the old owner's epoch would claim the slot with a
+    /// lower one, and lose it again to a gossip packet that the old owner sent before it knew: from then on each of them says MOVED to
+    /// the other, for ever.
+    async fn knows_epochs(&self) {
+        let deployment = &self.world.deployment;
+        let until = Instant::now() + EPOCHS_WITHIN;
+        while Instant::now() < until {
+            let known = members::known_to(deployment, &self.to).await;
+            let known = known.unwrap_or_default();
+            let views = deployment.nodes().iter().map(|node| async {
+                let own = members::itself(deployment, &node.name).await.ok()?;
+                let seen = |member: &Member| member.id == own.id && member.epoch >= own.epoch;
+                Some(!own.is_live_master() || known.iter().any(seen))
+            });
+            let views = futures_util::future::join_all(views).await;
+            // Whoever does not answer, another fault's victim, announces nothing either.
+            if views.into_iter().flatten().all(|known| known) {
+                return;
+            }
+            tokio::time::sleep(EVERY).await;
+        }
     }
 
     async fn keys(&self, slot: &str) -> Result<usize, FaultError> {
