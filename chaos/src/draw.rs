@@ -71,7 +71,10 @@ pub(crate) fn when(when: &When, topology: &Topology, clients: u32, rng: &mut Cha
     })
 }
 
-/// A fault that was drawn, and when it is over.
+/// Whoever came back has so long to load its data, to be found again and to be copied from, before the next fault.
+const ROOM_NS: u64 = 1_000_000_000;
+
+/// A fault that was drawn, and when it is over, also for whom it hit.
 struct Slot {
     until_ns: u64,
     on: On,
@@ -124,7 +127,13 @@ pub(crate) fn random(
             if active.iter().any(|slot| may_meet(&slot.on, &on)) {
                 continue;
             }
-            let one_shot = find(&candidate.fault).is_some_and(|kind| kind.one_shot);
+            let kind = find(&candidate.fault);
+            let one_shot = kind.is_some_and(|kind| kind.one_shot);
+            let room_ns = if kind.is_some_and(|kind| kind.recovers) {
+                ROOM_NS
+            } else {
+                0
+            };
             faults.push(FaultSpec {
                 span: 0,
                 fault: candidate.fault.clone(),
@@ -134,7 +143,7 @@ pub(crate) fn random(
                 with: candidate.with.clone(),
             });
             active.push(Slot {
-                until_ns: at_ns + lasts_ns,
+                until_ns: at_ns + lasts_ns + room_ns,
                 on,
             });
             break;
@@ -205,6 +214,23 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn after_a_fault_from_which_servers_recover_there_is_room() {
+        let faults: Vec<Vec<FaultSpec>> = (0..20).map(|seed| planned(1, seed)).collect();
+        let pairs = faults.iter().flat_map(|faults| faults.windows(2));
+        let after_kills: Vec<u64> = pairs
+            .filter(|pair| pair[0].fault == "kill")
+            .map(|pair| match (&pair[0].when, &pair[1].when) {
+                (When::AtNs(killed), When::AtNs(next)) => {
+                    next - killed - pair[0].lasts_ns.expect("it ends")
+                }
+                _ => panic!("a time was drawn"),
+            })
+            .collect();
+        assert!(after_kills.len() > 20);
+        assert!(after_kills.iter().all(|room_ns| *room_ns >= ROOM_NS));
     }
 
     #[test]

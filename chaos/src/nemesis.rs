@@ -13,7 +13,9 @@ use tokio::time::Instant;
 
 use crate::faults::Fault as _;
 use crate::faults::hooked::Hooked;
-use crate::faults::{FaultError, FaultGuard, FaultKind, Injection, Proof, Target, World, find};
+use crate::faults::{
+    FaultError, FaultGuard, FaultKind, Healed, Injection, Proof, Target, World, find,
+};
 use crate::hooks::{HEAL, Hooks};
 use crate::resolve::{self, resolve};
 use crate::run::Progress;
@@ -21,6 +23,10 @@ use crate::scenario::{FaultSpec, On, OnMessage, When, Who};
 
 /// A fault that is being injected when the load ends (a restart that waits, a row of slots on its way) has so long to be done.
 const DONE_WITHIN: Duration = Duration::from_secs(5);
+
+/// A fault that nothing met for as long as it was to last goes on so much longer at most. Each waiter asks again within its patience.
+const MET_WITHIN: Duration = Duration::from_secs(1);
+const LOOK: Duration = Duration::from_millis(10);
 
 /// What a nemesis needs to know of the run.
 #[derive(Clone)]
@@ -38,11 +44,37 @@ pub(crate) struct Scene {
     pub(crate) progress: Arc<dyn Fn(Progress<'_>) + Send + Sync>,
     /// Commands that carry faults out.
     pub(crate) hooks: Arc<Hooks>,
+    /// Whom a fault is being taken off.
+    pub(crate) healing: watch::Sender<Vec<Target>>,
 }
 
 impl Scene {
     fn one_is_over(&self) {
         self.over.send_modify(|over| *over += 1);
+    }
+
+    /// Waits until no fault is being taken off these targets: a heal may still be starting a server. Links bear several faults at a time.
+    async fn healed(&self, targets: &[Target]) {
+        let process = |target: &&Target| !matches!(target, Target::Link(..));
+        let own: Vec<&Target> = targets.iter().filter(process).collect();
+        let mut healing = self.healing.subscribe();
+        let free = healing.wait_for(|healing| !own.iter().any(|own| healing.contains(own)));
+        // The sender is in this very scene.
+        let _ = free.await;
+    }
+
+    /// Takes a fault off, which nobody else touches meanwhile.
+    async fn heal(&self, guard: Box<dyn FaultGuard>, targets: Vec<Target>) -> Healed {
+        self.healing
+            .send_modify(|healing| healing.extend(targets.clone()));
+        let healed = guard.heal().await;
+        self.healing.send_modify(|healing| {
+            for target in &targets {
+                let at = healing.iter().position(|healing| healing == target);
+                at.map(|at| healing.swap_remove(at));
+            }
+        });
+        healed
     }
 }
 
@@ -55,6 +87,7 @@ pub(crate) struct Nemesis {
 }
 
 struct Injected {
+    targets: Vec<Target>,
     span: FaultSpan,
     guard: Option<Box<dyn FaultGuard>>,
 }
@@ -208,6 +241,7 @@ async fn whole(
 async fn inject(fault: &FaultSpec, scene: &Scene) -> Injected {
     let now_ns = scene.sink.ns(std::time::Instant::now());
     let unhurt = |targets: Vec<String>, injected_ns: u64, why: String| Injected {
+        targets: Vec::new(),
         span: unproved(fault, targets, injected_ns, why),
         guard: None,
     };
@@ -220,9 +254,16 @@ async fn inject(fault: &FaultSpec, scene: &Scene) -> Injected {
         Err(error) => return unhurt(vec![fault.on.to_string()], now_ns, error.to_string()),
     };
     let names: Vec<String> = targets.iter().map(Target::to_string).collect();
+    tokio::select! {
+        () = scene.healed(&targets) => {}
+        () = overdue(scene.end.clone()) => {
+            let why = "the load ended before its target had recovered".to_owned();
+            return unhurt(names, now_ns, why);
+        }
+    }
     let injected_ns = record(scene, fault, &names, Phase::Inject);
     let injection = Injection {
-        targets,
+        targets: targets.clone(),
         with: fault.with.clone(),
         lasts: fault.lasts_ns.map(Duration::from_nanos),
     };
@@ -245,6 +286,7 @@ async fn inject(fault: &FaultSpec, scene: &Scene) -> Injected {
     };
     match carried_out {
         Ok(guard) => Injected {
+            targets,
             span: unproved(fault, names, injected_ns, String::new()),
             guard: Some(guard),
         },
@@ -283,8 +325,12 @@ async fn carry_on(
     scene: &Scene,
     began: Instant,
 ) -> FaultSpan {
-    let Injected { mut span, guard } = injected;
-    let (Some(guard), Some(kind)) = (guard, find(&fault.fault)) else {
+    let Injected {
+        targets,
+        mut span,
+        guard,
+    } = injected;
+    let (Some(mut guard), Some(kind)) = (guard, find(&fault.fault)) else {
         return span;
     };
     if !kind.one_shot {
@@ -293,7 +339,9 @@ async fn carry_on(
         match fault.lasts_ns {
             Some(lasts_ns) => {
                 let over = began + Duration::from_nanos(lasts_ns);
-                let _ = tokio::time::timeout_at(over, ended).await;
+                if tokio::time::timeout_at(over, ended).await.is_err() {
+                    met(guard.as_mut(), scene.end.clone()).await;
+                }
             }
             None => {
                 scene.one_is_over();
@@ -304,7 +352,7 @@ async fn carry_on(
             }
         }
     }
-    let healed = guard.heal().await;
+    let healed = scene.heal(guard, targets).await;
     if kind.one_shot || fault.lasts_ns.is_some() {
         scene.one_is_over();
     }
@@ -320,6 +368,19 @@ async fn carry_on(
         Some(why) => span.proof = format!("{}; could not be undone: {why}", span.proof),
     }
     span
+}
+
+/// Waits for the evidence of a fault that has lasted as long as it should: those who would meet it may have slept all the while.
+async fn met(guard: &mut dyn FaultGuard, mut end: watch::Receiver<bool>) {
+    let evidence = async move {
+        while guard.awaits_evidence() {
+            tokio::time::sleep(LOOK).await;
+        }
+    };
+    tokio::select! {
+        _ = tokio::time::timeout(MET_WITHIN, evidence) => {}
+        _ = end.wait_for(|end| *end) => {}
+    }
 }
 
 /// A fault of which nothing shows yet that it took effect.

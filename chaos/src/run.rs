@@ -334,6 +334,7 @@ async fn record(
         lock: lock.clone(),
         over: over.clone(),
         hooks: Arc::new(plan.hooks.clone()),
+        healing: watch::Sender::default(),
         progress: options.progress.clone(),
     };
     let mut nemesis = Nemesis::new(&plan.faults, scene);

@@ -122,6 +122,15 @@ async fn the_replica_that_is_named_is_promoted() {
     }
 }
 
+/// A server that was killed is still being started when it is to be killed again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fault_waits_until_its_target_has_recovered_from_another() {
+    let text = "name = \"again\"\n[topology]\nkind = \"single\"\nconfig = { appendonly = \"yes\" }\n[load]\nclients = 2\nduration = \"30s\"\n\
+                enough = 4\n[[faults]]\nat = \"200ms\"\nfor = \"300ms\"\nfault = \"kill\"\n[[faults]]\nat = \"520ms\"\nfault = \"restart\"\n";
+    let (run, _dir) = run(text, 7).await;
+    assert_bit(&run);
+}
+
 /// Of three masters with a replica each, n2 is copied by n5.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_replica_takes_the_address_of_its_dead_master_where_nobody_votes() {

@@ -85,6 +85,10 @@ impl FaultGuard for Slow {
         }))
     }
 
+    fn awaits_evidence(&self) -> bool {
+        !self.proof().bit
+    }
+
     async fn heal(self: Box<Self>) -> Healed {
         let failed = self.undo();
         Healed::with(self.proof(), &failed)

@@ -18,6 +18,7 @@ pub(super) const KIND: FaultKind = FaultKind {
     one_shot: true,
     colour: "#1e8449",
     by_command: true,
+    recovers: true,
     ..FaultKind::of(&Failover)
 };
 

@@ -20,6 +20,7 @@ pub(super) const KIND: FaultKind = FaultKind {
     colour: "#c0392b",
     stays_down: true,
     shows: Shows::Gone,
+    recovers: true,
     ..FaultKind::of(&Kill)
 };
 

@@ -73,6 +73,10 @@ impl FaultGuard for Slow {
         }))
     }
 
+    fn awaits_evidence(&self) -> bool {
+        !self.proof().bit
+    }
+
     async fn heal(self: Box<Self>) -> Healed {
         self.undo();
         Healed {

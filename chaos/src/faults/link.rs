@@ -145,6 +145,10 @@ impl FaultGuard for Linked {
         }
     }
 
+    fn awaits_evidence(&self) -> bool {
+        !self.proof().bit
+    }
+
     async fn heal(self: Box<Self>) -> Healed {
         let proof = self.proof();
         let healed = join_all(self.guards.into_iter().map(LinkFaultGuard::heal)).await;

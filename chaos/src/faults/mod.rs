@@ -60,6 +60,9 @@ pub struct FaultKind {
     pub by_command: bool,
     /// Whether a target without `for` stays away: bringing it back after the load would cost time and show nothing.
     pub stays_down: bool,
+    /// Whether what it hit needs a while after its end: a process starts, a replica copies its master anew. A plan that draws faults leaves
+    /// room for that.
+    pub recovers: bool,
     /// Whether packets that a network of our own drops can carry it out, between servers.
     pub by_packets: bool,
     /// What shows that it took effect where a hook carries it out.
@@ -89,6 +92,7 @@ impl FaultKind {
             one_shot: false,
             by_command: false,
             stays_down: false,
+            recovers: false,
             by_packets: false,
             shows: Shows::Nothing,
             colour: "",
@@ -356,6 +360,11 @@ pub trait Fault: Send + Sync {
 pub trait FaultGuard: Send {
     /// What shows by now that it took effect.
     fn proof(&self) -> Proof;
+
+    /// Whether nothing shows yet that it took effect, and something still may: it needs somebody to meet it.
+    fn awaits_evidence(&self) -> bool {
+        false
+    }
 
     /// Undoes the fault, and says what shows that it took effect. What could not be undone is in the words, and then it did not
     /// count as healed.

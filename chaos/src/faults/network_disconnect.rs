@@ -18,6 +18,7 @@ pub(super) const KIND: FaultKind = FaultKind {
             refused, and the server lives on",
     hits: Hits::NODE,
     colour: "#1f618d",
+    recovers: true,
     ..FaultKind::of(&NetworkDisconnect)
 };
 

@@ -98,6 +98,10 @@ impl FaultGuard for CutLinks {
         )
     }
 
+    fn awaits_evidence(&self) -> bool {
+        !self.proof().bit
+    }
+
     async fn heal(mut self: Box<Self>) -> Healed {
         let dropped = self.dropped();
         let mut failed = Vec::new();

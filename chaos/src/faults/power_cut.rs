@@ -14,6 +14,7 @@ pub(super) const KIND: FaultKind = FaultKind {
     colour: "#7b241c",
     stays_down: true,
     shows: Shows::Gone,
+    recovers: true,
     ..FaultKind::of(&PowerCut)
 };
 

@@ -22,6 +22,7 @@ pub(super) const KIND: FaultKind = FaultKind {
     one_shot: true,
     colour: "#117a65",
     by_command: true,
+    recovers: true,
     ..FaultKind::of(&Promote)
 };
 

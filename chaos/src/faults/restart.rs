@@ -31,6 +31,7 @@ pub(super) const KIND: FaultKind = FaultKind {
     one_shot: true,
     colour: "#cb4335",
     shows: Shows::Gone,
+    recovers: true,
     ..FaultKind::of(&Restart)
 };
 

@@ -16,6 +16,7 @@ pub(super) const KIND: FaultKind = FaultKind {
     one_shot: true,
     colour: "#148f77",
     by_command: true,
+    recovers: true,
     ..FaultKind::of(&Takeover)
 };
 
