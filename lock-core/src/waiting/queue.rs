@@ -491,7 +491,8 @@ impl WaitQueue {
     ) -> Duration {
         // Before the news: a waiter that is called leaves, and the next one asks unless the server is known to have its place.
         if let Absent::AllBut(Some(there)) = &heartbeat.absent {
-            self.state().each(there, |waiter| waiter.standing = Standing::Placed);
+            self.state()
+                .each(there, |waiter| waiter.standing = Standing::Placed);
         }
         if let Some(news) = heartbeat.news {
             self.tell(news);
