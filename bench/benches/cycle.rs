@@ -36,11 +36,13 @@ async fn connect(subject: &str, target: &str) -> Box<dyn LockClient> {
     subject.connect(&to).await.expect("a running server").client
 }
 
-fn request(lock: &str, owner: &str) -> AcquireRequest {
+fn request(lock: &str) -> AcquireRequest<'_> {
     AcquireRequest {
-        locks: vec![lock.to_owned()],
-        kind: String::new(),
-        owner: owner.into(),
+        lock,
+        others: &[],
+        kind: "",
+        owner: "t0",
+        reenters: false,
         wait: Some(Duration::from_secs(10)),
         lease: Some(Duration::from_secs(30)),
         permits: None,
@@ -49,7 +51,7 @@ fn request(lock: &str, owner: &str) -> AcquireRequest {
 
 /// Acquires, and says why not.
 async fn take(client: &dyn LockClient, lock: &str) -> Result<String, String> {
-    match client.acquire(request(lock, "t0")).await {
+    match client.acquire(request(lock)).await {
         AcquireEnd::Ok { grant, .. } => Ok(grant),
         other => Err(format!("{other:?}")),
     }

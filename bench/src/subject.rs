@@ -67,7 +67,7 @@ pub struct Connected {
 #[async_trait]
 pub trait LockClient: Send + Sync {
     /// Asks for a lock.
-    async fn acquire(&self, request: AcquireRequest) -> AcquireEnd;
+    async fn acquire(&self, request: AcquireRequest<'_>) -> AcquireEnd;
     /// Gives a grant back.
     async fn release(&self, grant: &str) -> ReleaseEnd;
     /// Extends a grant to `lease` from now.
@@ -121,14 +121,19 @@ pub(crate) fn is_shared(kind: &str) -> bool {
 }
 
 /// An acquire, as PROTOCOL's.
-#[derive(Debug, Clone)]
-pub struct AcquireRequest {
-    /// Lock names; one but for `multi`.
-    pub locks: Vec<String>,
-    /// The kind.
-    pub kind: String,
+#[derive(Debug, Clone, Copy)]
+pub struct AcquireRequest<'a> {
+    /// The lock's name.
+    pub lock: &'a str,
+    /// Locks taken together with it; none but for `multi`.
+    pub others: &'a [&'a str],
+    /// The kind; empty: the client's own.
+    pub kind: &'a str,
     /// The caller inside the client.
-    pub owner: String,
+    pub owner: &'a str,
+    /// Whether that caller may ask again for what it holds. Of one that never does nobody need know who it is, and a library that has a
+    /// cheaper way for callers without a name takes that.
+    pub reenters: bool,
     /// `None`: without bound; zero: one try.
     pub wait: Option<Duration>,
     /// `None`: renewed.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bench::{
     inside::LoadRequest,
-    subject::{AcquireEnd, ClientEvent, ReleaseEnd, Subject, SubjectError},
+    subject::{AcquireEnd, AcquireRequest, ClientEvent, ReleaseEnd, Subject, SubjectError},
 };
 use cluster_config::TopologyKind;
 use serde_json::{Value, json};
@@ -131,7 +131,7 @@ async fn one_owner_enters_again_and_releases_pair_up() {
     let lab = lab_of(TopologyKind::Single).await;
     let subject = bench::subjects::find("lock-core:reentrant").unwrap();
     let one = subject.connect(&to(lab.url())).await.unwrap().client;
-    let ask_as = |owner: &str| ask("orders", owner, Duration::ZERO, LEASE);
+    let ask_as = |owner: &'static str| ask("orders", owner, Duration::ZERO, LEASE);
     let outer = held(one.as_ref(), ask_as("t1")).await;
     let inner = held(one.as_ref(), ask_as("t1")).await;
     assert_ne!(outer, inner, "grants are told apart");
@@ -143,7 +143,15 @@ async fn one_owner_enters_again_and_releases_pair_up() {
         "held once more"
     );
     assert_eq!(one.release(&outer).await, ReleaseEnd::Ok);
-    held(one.as_ref(), ask_as("t2")).await;
+    let last = held(one.as_ref(), ask_as("t2")).await;
+    assert_eq!(one.release(&last).await, ReleaseEnd::Ok);
+    // Of a caller that never comes again nobody need know who it is: each of its calls is somebody new.
+    let nobody = AcquireRequest {
+        reenters: false,
+        ..ask_as("t1")
+    };
+    held(one.as_ref(), nobody).await;
+    assert_eq!(one.acquire(nobody).await, AcquireEnd::Busy);
     one.close().await;
 }
 

@@ -5,7 +5,7 @@ mod support;
 use std::time::Duration;
 
 use bench::{
-    subject::{AcquireEnd, ReleaseEnd, SubjectError},
+    subject::{AcquireEnd, AcquireRequest, ReleaseEnd, SubjectError},
     subjects,
 };
 use cluster_config::{Topology, TopologyKind};
@@ -62,13 +62,13 @@ async fn several_locks_are_held_as_one() {
         subject.connect(&to(lab.url())).await.unwrap().client,
     );
     let mut both = ask("b", "t0", Duration::from_secs(20), LONG);
-    both.locks.push("a".into());
-    both.kind = "multi".into();
+    both.others = &["a"];
+    both.kind = "multi";
     let mut one = ask("a", "t0", Duration::ZERO, LONG);
-    one.kind = "reentrant".into();
-    let grant = held(&*ours, both.clone()).await;
+    one.kind = "reentrant";
+    let grant = held(&*ours, both).await;
     assert_eq!(ours.held(&grant).await, Some(true));
-    assert_eq!(theirs.acquire(one.clone()).await, AcquireEnd::Busy);
+    assert_eq!(theirs.acquire(one).await, AcquireEnd::Busy);
     assert_eq!(
         ours.extend(&grant, Duration::from_secs(30)).await,
         ReleaseEnd::Ok
@@ -76,10 +76,10 @@ async fn several_locks_are_held_as_one() {
     assert_eq!(ours.release(&grant).await, ReleaseEnd::Ok);
     let single = held(&*theirs, one).await;
     both.wait = Some(Duration::ZERO);
-    assert_eq!(ours.acquire(both.clone()).await, AcquireEnd::Busy);
+    assert_eq!(ours.acquire(both).await, AcquireEnd::Busy);
     assert_eq!(theirs.release(&single).await, ReleaseEnd::Ok);
     // A kind of one lock does not take two.
-    both.kind = "reentrant".into();
+    both.kind = "reentrant";
     let refused = ours.acquire(both).await;
     assert!(matches!(refused, AcquireEnd::Failed(_)), "{refused:?}");
 }
@@ -93,10 +93,9 @@ async fn both_sides_of_a_read_write_lock_are_asked_for_by_kind() {
         subject.connect(&to(lab.url())).await.unwrap().client,
         subject.connect(&to(lab.url())).await.unwrap().client,
     );
-    let of = |kind: &str| {
-        let mut request = ask("n", "t0", Duration::ZERO, LONG);
-        request.kind = kind.into();
-        request
+    let of = |kind: &'static str| AcquireRequest {
+        kind,
+        ..ask("n", "t0", Duration::ZERO, LONG)
     };
     let writing = held(&*ours, of("write")).await;
     assert_eq!(theirs.acquire(of("read")).await, AcquireEnd::Busy);

@@ -231,6 +231,8 @@ figures! { OF_ROWS of BenchRow;
         |row| row.server_cpu_us_per_cycle;
     CLIENT_CPU: "client_cpu_us_per_cycle" "client_cpu", "client µs" Cpu LESS, "CPU of all clients per cycle, in microseconds",
         |row| row.client_cpu_us_per_cycle;
+    GENERATOR: "generator_cpu_us_per_cycle" "generator_cpu", "generator µs" Cpu LESS,
+        "CPU of the load generator and its records per cycle, in microseconds", |row| row.measures.generator_cpu_us_per_cycle;
     BYTES: "bytes_per_cycle" "bytes", "bytes" Number LESS, "Bytes that servers received and sent per cycle", |row| row.measures.bytes_per_cycle;
     JAIN: "jain" "jain", "Jain" Number MORE, "Fairness over tasks: 1 is even", |row| row.jain;
     CENSORED: "censored" "censored", "gave up" Number LESS, "Acquires that gave up: waits of unknown length", |row| row.censored;

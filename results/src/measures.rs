@@ -257,6 +257,10 @@ pub struct Measures {
     /// 10,000 pairs of acquire and release one after the other: how long they took.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ten_thousand_pairs_ns: Option<u64>,
+    /// CPU of the load generator and its records per cycle, microseconds: a cycle on a lock that grants at once and asks no server. Where
+    /// clients live in the generator's process, their CPU contains it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub generator_cpu_us_per_cycle: Option<f64>,
     /// Bytes that servers received and sent per cycle, replication included.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes_per_cycle: Option<f64>,

@@ -11,6 +11,7 @@ use results::{
 
 use super::{BenchOutcome, BenchPlan, arm::Arm};
 use crate::{
+    load::Timed,
     round::{Disturbance, Little, Round},
     stats::{
         self, batch, blocks, censored,
@@ -53,7 +54,9 @@ pub(super) fn add(plan: &BenchPlan, group: &[Arm], dropped: u32, outcome: &mut B
 fn row(plan: &BenchPlan, arm: &Arm, dropped: u32) -> BenchRow {
     let samples = &arm.samples;
     let pacing = pacing(plan, arm);
-    let response = plan.pace.map(|_| stats::quantiles(&samples.response));
+    let response = plan
+        .pace
+        .map(|_| stats::quantiles(&samples[Timed::Response]));
     let mut why_invalid = Vec::new();
     if let Some(overlap) = &arm.overlap {
         why_invalid.push(format!("the lock was not safe: {overlap}"));
@@ -103,15 +106,15 @@ fn row(plan: &BenchPlan, arm: &Arm, dropped: u32) -> BenchRow {
         locks,
         rounds: u32::try_from(arm.rounds.len()).unwrap_or(u32::MAX),
         cycles_per_s: stats::estimate(&rates),
-        acquire_ns: stats::quantiles(&samples.acquire),
-        release_ns: stats::quantiles(&samples.release),
+        acquire_ns: stats::quantiles(&samples[Timed::Acquire]),
+        release_ns: stats::quantiles(&samples[Timed::Release]),
         handoff_ns: handoff(arm),
         commands_per_cycle: median_of(arm, |r| r.per_cycle(r.spent.commands)),
         server_calls_per_cycle: median_of(arm, |r| r.per_server_cycle(r.spent.server_calls)),
         server_cpu_us_per_cycle: median_of(arm, |r| r.per_server_cycle(r.spent.server_cpu_us)),
         client_cpu_us_per_cycle: median_of(arm, |r| r.per_cycle(r.spent.client_cpu_us)),
         jain: stats::median(&arm.each::<_, Vec<_>>(|r| stats::jain(&r.per_task))),
-        censored: samples.gave_up.len(),
+        censored: samples[Timed::GaveUp].len(),
         safety: Safety { state },
         valid: why_invalid.is_empty(),
         why_invalid,
@@ -125,28 +128,29 @@ fn measures(plan: &BenchPlan, arm: &Arm, locks: u32) -> Measures {
     let some = |histogram: &hdrhistogram::Histogram<u64>| {
         (!histogram.is_empty()).then(|| stats::quantiles(histogram))
     };
-    let one_task = arm.workload.name == "pairs" && !samples.acquire.is_empty();
+    let one_task = arm.workload.name == "pairs" && !samples[Timed::Acquire].is_empty();
     Measures {
         load: load_shape(plan, arm),
         passing: (arm.workload.hands_off && arm.passed.grants > 0).then(|| passing(plan, arm)),
         renewal: (arm.workload.lease == LeaseOf::Renewed).then(|| renewal(arm, locks)),
-        recovery_ns: some(&samples.recovery),
-        recovery_late_ns: some(&samples.recovery_late),
-        connect_ns: some(&samples.connect),
-        wave_ns: some(&samples.wave),
-        read_ns: some(&samples.reads),
-        write_ns: some(&samples.writes),
+        recovery_ns: some(&samples[Timed::Recovery]),
+        recovery_late_ns: some(&samples[Timed::RecoveryLate]),
+        connect_ns: some(&samples[Timed::Connect]),
+        wave_ns: some(&samples[Timed::Wave]),
+        read_ns: some(&samples[Timed::Read]),
+        write_ns: some(&samples[Timed::Write]),
         most_at_once: arm.rounds.iter().filter_map(|r| r.most_inside).max(),
         ten_thousand_pairs_ns: one_task.then(|| ten_thousand_pairs_ns(arm)),
+        generator_cpu_us_per_cycle: median_of(arm, |r| r.spent.generator_cpu_us),
         bytes_per_cycle: median_of(arm, |r| r.per_server_cycle(r.spent.server_bytes)),
         client_bytes_per_waiter: (arm.workload.spread == Spread::One && arm.tasks > 1)
             .then(|| median_of(arm, |r| r.spent.client_memory))
             .flatten()
             .map(|bytes| bytes / f64::from(arm.tasks - 1)),
-        wait_tail: (!samples.gave_up.is_empty()).then(|| WaitTail {
-            p50_ns: censored::quantile(&samples.acquire, &samples.gave_up, 0.5),
-            p90_ns: censored::quantile(&samples.acquire, &samples.gave_up, 0.9),
-            p99_ns: censored::quantile(&samples.acquire, &samples.gave_up, 0.99),
+        wait_tail: (!samples[Timed::GaveUp].is_empty()).then(|| WaitTail {
+            p50_ns: censored::quantile(&samples[Timed::Acquire], &samples[Timed::GaveUp], 0.5),
+            p90_ns: censored::quantile(&samples[Timed::Acquire], &samples[Timed::GaveUp], 0.9),
+            p99_ns: censored::quantile(&samples[Timed::Acquire], &samples[Timed::GaveUp], 0.99),
         }),
         certainty: certainty(plan, arm),
         littles_law: law(arm).map(|(sampled, reckoned, _)| LittlesLaw { sampled, reckoned }),
@@ -192,9 +196,9 @@ fn pacing(plan: &BenchPlan, arm: &Arm) -> Option<Pacing> {
         offered_per_s: due as f64 / seconds,
         achieved_per_s: cycles as f64 / seconds,
         late: arm.samples.late,
-        not_begun: due.saturating_sub(arm.samples.start_lag.len()),
+        not_begun: due.saturating_sub(arm.samples[Timed::StartLag].len()),
         lag_ns: stats::quantiles(&arm.lag),
-        start_lag_ns: stats::quantiles(&arm.samples.start_lag),
+        start_lag_ns: stats::quantiles(&arm.samples[Timed::StartLag]),
     })
 }
 
@@ -228,7 +232,7 @@ fn passing(plan: &BenchPlan, arm: &Arm) -> Passing {
     };
     let commands: Option<f64> = arm.sum(|r| r.spent.commands);
     let cpu_us: Option<f64> = arm.sum(|r| r.spent.server_cpu_us);
-    let acquire = &arm.samples.acquire;
+    let acquire = &arm.samples[Timed::Acquire];
     let per = |what: Option<f64>, n: u64| what.filter(|_| n > 0).map(|what| what / n as f64);
     let p50 = acquire.value_at_quantile(0.5);
     Passing {
@@ -304,7 +308,7 @@ fn certainty(plan: &BenchPlan, arm: &Arm) -> Certainty {
         cycles_within_rounds: batches.as_ref().map(|b| b.interval.scaled(parts / seconds)),
         batch_lag1: batches.map(|b| b.lag1),
         acquire_p50_ns: interval(|r| &r.samples.acquire_per_part, 0.5),
-        acquire_p99_ns: (arm.samples.acquire.len() >= 2_000)
+        acquire_p99_ns: (arm.samples[Timed::Acquire].len() >= 2_000)
             .then(|| interval(|r| &r.samples.acquire_per_part, 0.99))
             .flatten(),
         handoff_p50_ns: interval(|r| &r.passed.handoff_per_part, 0.5),
@@ -332,7 +336,7 @@ fn raw(arm: &Arm) -> Raw {
     Raw {
         cycles_per_s: arm.each(Round::cycles_per_s),
         cycles_per_part: arm.each(|r| r.samples.cycles_per_part.to_vec()),
-        acquire_ns: pairs(&arm.samples.acquire),
+        acquire_ns: pairs(&arm.samples[Timed::Acquire]),
         handoff_ns: pairs(&arm.passed.handoff),
         acquire_over_time: acquire_over_time(arm),
     }

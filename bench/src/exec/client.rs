@@ -1,7 +1,7 @@
 //! The client of a driver: each call is a request line, and waits for its answer.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap, HashSet},
     path::PathBuf,
     sync::{
         Arc, Mutex,
@@ -88,6 +88,8 @@ pub(super) struct Shared {
     paused: AtomicBool,
     /// How many requests were given up unanswered, and what is to be said of the first.
     unanswered: Mutex<Option<(u64, String)>>,
+    /// Grants that the driver has said are lost, until they are released.
+    lost: Mutex<HashSet<String>>,
     /// Lines for the writer's task: a request is never torn by a caller that goes away.
     requests: mpsc::UnboundedSender<String>,
 }
@@ -118,6 +120,11 @@ impl Shared {
         for pending in before.unwrap_or_default().into_values() {
             let _ = pending.answer.send(Err(report.to_owned()));
         }
+    }
+
+    pub(super) fn lost(&self, grant: &str) {
+        let mut lost = self.lost.lock().expect("no panic while held");
+        lost.insert(grant.to_owned());
     }
 
     /// Releases a grant that nobody waits for.
@@ -190,6 +197,8 @@ struct ExecClient {
     /// It serves one of our own subjects, whose counts are believed.
     ours: bool,
     hello: HelloReply,
+    /// When the lease of each grant is over for certain; a renewed one is not here.
+    leased_until: Mutex<HashMap<String, Instant>>,
     pid: u32,
     stop: Option<oneshot::Sender<()>>,
     reader: tokio::task::JoinHandle<()>,
@@ -223,6 +232,7 @@ pub(super) async fn start(
         next_id: AtomicU64::new(0),
         paused: AtomicBool::new(false),
         unanswered: Mutex::default(),
+        lost: Mutex::default(),
         requests,
     });
     tokio::spawn(write(stdin, lines));
@@ -231,6 +241,7 @@ pub(super) async fn start(
         shared,
         ours,
         hello: HelloReply::default(),
+        leased_until: Mutex::default(),
         pid,
         stop: Some(stop),
         reader,
@@ -322,10 +333,29 @@ impl ExecClient {
         self.shared.answer(receiver, within).await.map_err(Err)
     }
 
-    async fn give(&self, request: Request) -> ReleaseEnd {
+    /// Counts the lease of a grant from its call.
+    fn leased(&self, grant: &str, called: Instant, lease: Option<Duration>) {
+        if let Some(until) = lease.and_then(|lease| called.checked_add(lease)) {
+            let mut leased_until = self.leased_until.lock().expect("no panic while held");
+            leased_until.insert(grant.to_owned(), until);
+        }
+    }
+
+    /// Forgets a grant that was given back: whether it may have been over by the time of the answer.
+    fn was_over(&self, grant: &str, answered: Instant) -> bool {
+        let mut leased_until = self.leased_until.lock().expect("no panic while held");
+        let expired = leased_until
+            .remove(grant)
+            .is_some_and(|until| until < answered);
+        let mut lost = self.shared.lost.lock().expect("no panic while held");
+        lost.remove(grant) || expired
+    }
+
+    /// A release or an extend; what its `ok` says depends on when it was answered.
+    async fn give(&self, request: Request, ok: impl FnOnce(Instant) -> ReleaseEnd) -> ReleaseEnd {
         match self.call(Op::Release, request, Some(ANSWER_SLACK)).await {
             Ok(answer) => match answer.ending.as_str() {
-                "ok" => ReleaseEnd::Ok,
+                "ok" => ok(answer.at),
                 "not_held" => ReleaseEnd::NotHeld,
                 "failed" => ReleaseEnd::Failed(error_text(&answer.body)),
                 _ => ReleaseEnd::Unknown(error_text(&answer.body)),
@@ -352,21 +382,23 @@ impl ExecClient {
 
 #[async_trait]
 impl LockClient for ExecClient {
-    async fn acquire(&self, request: AcquireRequest) -> AcquireEnd {
+    async fn acquire(&self, request: AcquireRequest<'_>) -> AcquireEnd {
         let called = Instant::now();
         let within = request.wait.map(|wait| wait + ANSWER_SLACK);
-        let mut locks = request.locks;
-        let kind = if request.kind.is_empty() {
-            self.hello.kinds[0].clone()
-        } else {
-            request.kind
+        let kind = match request.kind {
+            "" => &self.hello.kinds[0],
+            kind => kind,
         };
-        let single = (locks.len() == 1 && kind != "multi").then(|| locks.remove(0));
+        let single = request.others.is_empty() && kind != "multi";
+        let names = || std::iter::once(&request.lock).chain(request.others);
+        let names = || names().map(|name| (*name).to_owned()).collect();
+        // Ours have a cheaper way for callers without a name; of others nobody knows what they make of one who has none.
+        let named = request.reenters || !self.ours;
         let line = Request {
-            lock: single,
-            locks: (!locks.is_empty()).then_some(Locks::Names(locks)),
-            kind: Some(kind),
-            owner: Some(request.owner),
+            lock: single.then(|| request.lock.to_owned()),
+            locks: (!single).then(|| Locks::Names(names())),
+            kind: Some(kind.to_owned()),
+            owner: named.then(|| request.owner.to_owned()),
             wait_ms: request.wait.map(whole_ms),
             lease_ms: request.lease.map(whole_ms),
             permits: request.permits,
@@ -381,10 +413,12 @@ impl LockClient for ExecClient {
             "ok" => {
                 let said: Granted =
                     serde_json::from_value(answer.body).expect("the reader lets no other ok pass");
+                let lease = said.lease_ms.map(Duration::from_millis);
+                self.leased(&said.grant, called, lease.or(request.lease));
                 AcquireEnd::Ok {
                     grant: said.grant,
                     token: said.token,
-                    lease: said.lease_ms.map(Duration::from_millis),
+                    lease,
                     // Nothing is sent before it is asked for, whatever the driver's rounding says.
                     sent_at: past(said.sent_mono_ns, said.age_ms, Some(called), answer.at),
                 }
@@ -399,13 +433,26 @@ impl LockClient for ExecClient {
     }
 
     async fn release(&self, grant: &str) -> ReleaseEnd {
-        self.give(Request::about("release", grant)).await
+        self.give(Request::about("release", grant), |answered| {
+            match self.was_over(grant, answered) && self.has("release_blind") {
+                true => ReleaseEnd::Unknown(
+                    "ok after the lease or after `lost`, from a library that cannot tell a release that found nothing".into(),
+                ),
+                false => ReleaseEnd::Ok,
+            }
+        })
+        .await
     }
 
     async fn extend(&self, grant: &str, lease: Duration) -> ReleaseEnd {
-        self.give(Request {
+        let called = Instant::now();
+        let request = Request {
             lease_ms: Some(whole_ms(lease)),
             ..Request::about("extend", grant)
+        };
+        self.give(request, |_| {
+            self.leased(grant, called, Some(lease));
+            ReleaseEnd::Ok
         })
         .await
     }

@@ -36,9 +36,11 @@ impl std::fmt::Display for PipeCost {
 pub async fn pipe_cost(client: &dyn LockClient, lock: &str) -> Option<PipeCost> {
     let acquired = client
         .acquire(AcquireRequest {
-            locks: vec![lock.to_owned()],
-            kind: String::new(),
-            owner: "t0".to_owned(),
+            lock,
+            others: &[],
+            kind: "",
+            owner: "t0",
+            reenters: false,
             wait: Some(Duration::from_secs(1)),
             lease: Some(Duration::from_secs(10)),
             permits: None,

@@ -1,12 +1,11 @@
 //! What one cycle asks for, drawn before its first answer, so that a task's draws do not depend on luck.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 use super::Load;
-use crate::subject::AcquireRequest;
 
 /// What one cycle asks for.
 #[derive(Debug, Clone)]
@@ -15,7 +14,7 @@ pub(crate) struct Asked {
     pub(crate) lock: u32,
     /// Locks taken together with it.
     pub(crate) others: Vec<u32>,
-    pub(crate) kind: String,
+    pub(crate) kind: Arc<str>,
     pub(crate) permits: Option<u32>,
     /// How long a grant is kept.
     pub(crate) keep: Duration,
@@ -27,14 +26,14 @@ impl Asked {
     /// What a cycle asks for whose first lock is `lock`, with these kinds by weight.
     pub(crate) fn draw(
         load: &Load,
-        mix: &[(String, u32)],
+        mix: &[(Arc<str>, u32)],
         lock: impl FnOnce(&mut ChaCha8Rng) -> u32,
         random: &mut ChaCha8Rng,
     ) -> Asked {
         let kind = draw_kind(random, mix);
         let (lock, mut others) = (lock(random), Vec::new());
         let count = u32::try_from(load.locks.len()).unwrap_or(u32::MAX);
-        let wanted = match kind {
+        let wanted = match &**kind {
             "multi" => load.together.min(count) as usize,
             _ => 1,
         };
@@ -46,8 +45,8 @@ impl Asked {
             }
         }
         Asked {
-            permits: matches!(kind, "semaphore" | "permits").then_some(load.permits),
-            kind: kind.to_owned(),
+            permits: matches!(&**kind, "semaphore" | "permits").then_some(load.permits),
+            kind: kind.clone(),
             lock,
             others,
             keep: between(random, load.hold),
@@ -63,20 +62,10 @@ impl Asked {
         let names = self.locks();
         names.map(|at| load.locks[at as usize].clone()).collect()
     }
-
-    pub(crate) fn request(&self, load: &Load, owner: &str) -> AcquireRequest {
-        AcquireRequest {
-            locks: self.names(load),
-            kind: self.kind.clone(),
-            owner: owner.to_owned(),
-            wait: load.wait,
-            lease: load.lease,
-            permits: self.permits,
-        }
-    }
 }
 
-fn draw_kind<'a>(random: &mut ChaCha8Rng, mix: &'a [(String, u32)]) -> &'a str {
+/// A kind of a mix, which is never empty.
+fn draw_kind<'a>(random: &mut ChaCha8Rng, mix: &'a [(Arc<str>, u32)]) -> &'a Arc<str> {
     let total: u32 = mix.iter().map(|(_, weight)| weight).sum();
     let mut draw = random.random_range(0..total.max(1));
     for (kind, weight) in mix {
@@ -85,7 +74,7 @@ fn draw_kind<'a>(random: &mut ChaCha8Rng, mix: &'a [(String, u32)]) -> &'a str {
         }
         draw -= weight;
     }
-    mix.last().map_or("", |(kind, _)| kind)
+    &mix[mix.len() - 1].0
 }
 
 pub(super) fn between(random: &mut ChaCha8Rng, (low, high): (Duration, Duration)) -> Duration {
@@ -105,9 +94,9 @@ mod tests {
     #[test]
     fn kinds_come_by_weight() {
         let mut random = ChaCha8Rng::seed_from_u64(1);
-        let mix = vec![("read".to_owned(), 3), ("write".to_owned(), 1)];
+        let mix = [("read".into(), 3), ("write".into(), 1)];
         let reads = (0..4_000)
-            .filter(|_| draw_kind(&mut random, &mix) == "read")
+            .filter(|_| &**draw_kind(&mut random, &mix) == "read")
             .count();
         assert!(
             (2_800..3_200).contains(&reads),
@@ -118,7 +107,7 @@ mod tests {
     #[test]
     fn locks_taken_at_once_are_different_ones() {
         let mut random = ChaCha8Rng::seed_from_u64(5);
-        let mix = [("multi".to_owned(), 1)];
+        let mix = [("multi".into(), 1)];
         for count in [1, 3, 4, 50] {
             let load = Load {
                 together: 3,

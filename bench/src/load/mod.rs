@@ -23,7 +23,7 @@ pub(crate) use draw::Asked;
 pub(crate) use gate::Gate;
 pub(crate) use pacer::Pacer;
 pub(crate) use shared::Shared;
-pub(crate) use steps::run;
+pub(crate) use steps::{cycle, run};
 pub(crate) use task::{Held, Task};
 
 /// A client as tasks share it.
@@ -107,9 +107,22 @@ pub(crate) struct Connector {
     pub(crate) to: ConnectTo,
 }
 
-/// Something that a task timed beside its calls.
+/// What is timed of a load: a histogram each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Timed {
+    /// From the sending of an acquire to its grant.
+    Acquire,
+    /// The same of those who asked for a side, apart.
+    Read,
+    Write,
+    /// From the sending of a release to its answer.
+    Release,
+    /// Open loop: from the due time to the grant.
+    Response,
+    /// Open loop: from the due time to the sending.
+    StartLag,
+    /// How long acquires lasted that gave up.
+    GaveUp,
     /// From the dialling of a client to its first use.
     Connect,
     /// From the death of a holder to the next grant.
@@ -118,6 +131,11 @@ pub(crate) enum Timed {
     RecoveryLate,
     /// From the arrival of a herd to the moment at which the last of it was served.
     Wave,
+}
+
+impl Timed {
+    /// How many there are.
+    pub(crate) const COUNT: usize = Timed::Wave as usize + 1;
 }
 
 /// Receives each step of the tasks: a call before it is sent, and its answer before anybody acts on it.
@@ -135,6 +153,10 @@ pub(crate) trait Sink: Send + Sync + 'static {
     /// A hold is over without a release.
     fn abandoned(&self, task: &Task, held: &Held, at: Instant);
 
+    /// Whether it writes down who asked: then a client must know each task by its name.
+    fn names_owners(&self) -> bool {
+        false
+    }
     /// An extend is sent next.
     fn extends(&self, _task: &Task, _held: &Held, _lease: Duration) -> u64 {
         0

@@ -23,12 +23,17 @@ pub(crate) async fn run(task: Task) {
 
 async fn cycles(mut task: Task) {
     while task.running().await {
-        let asked = task.draw();
-        if let Some(held) = task.acquire(asked, None).await {
-            task.keep(held).await;
-        }
-        task.think().await;
+        cycle(&mut task).await;
     }
+}
+
+/// One cycle of the closed loop.
+pub(crate) async fn cycle(task: &mut Task) {
+    let asked = task.draw();
+    if let Some(held) = task.acquire(asked, None).await {
+        task.keep(held).await;
+    }
+    task.think().await;
 }
 
 /// The open loop. A cycle that is due while every task is busy waits and is late; none is ever left out.

@@ -14,7 +14,7 @@ use super::{
     gate::Gate,
     shared::Shared,
 };
-use crate::subject::{AcquireEnd, ReleaseEnd};
+use crate::subject::{AcquireEnd, AcquireRequest, ReleaseEnd};
 
 /// The two sides between which a downgrade goes.
 const WRITE: &str = "write";
@@ -31,8 +31,10 @@ pub(crate) struct Task {
     pub(crate) number: u32,
     /// Its name within its client.
     pub(crate) owner: String,
+    /// Whether it may ask again for what it holds, or the history says who asked.
+    reenters: bool,
     /// The load's kinds by weight, as its client names them.
-    mix: Vec<(String, u32)>,
+    mix: Vec<(Arc<str>, u32)>,
     random: ChaCha8Rng,
     cycles: u64,
 }
@@ -65,10 +67,12 @@ impl Task {
     ) -> Self {
         let own = client.default_kind().unwrap_or_default();
         let named = |(kind, weight): &(String, u32)| match kind.is_empty() {
-            true => (own.to_owned(), *weight),
-            false => (kind.clone(), *weight),
+            true => (own.into(), *weight),
+            false => (kind.as_str().into(), *weight),
         };
+        let load = &shared.load;
         Task {
+            reenters: sink.names_owners() || load.reenter > 0.0 || load.downgrade.is_some(),
             mix: shared.load.mix.iter().map(named).collect(),
             shared,
             client,
@@ -131,8 +135,12 @@ impl Task {
     }
 
     /// Acquires; `due` is when it should have begun, in an open loop. `None`: not acquired, and the sink knows why.
-    pub(super) async fn acquire(&self, asked: Asked, due: Option<Instant>) -> Option<Held> {
-        self.acquire_by(&self.client, asked, due).await
+    pub(super) fn acquire(
+        &self,
+        asked: Asked,
+        due: Option<Instant>,
+    ) -> impl Future<Output = Option<Held>> {
+        self.acquire_by(&self.client, asked, due)
     }
 
     /// The same by another client than the task's own.
@@ -145,7 +153,19 @@ impl Task {
         if !self.gate().await {
             return None;
         }
-        let request = asked.request(&self.shared.load, &self.owner);
+        let load = &self.shared.load;
+        let name = |at: &u32| load.locks[*at as usize].as_str();
+        let others: Vec<&str> = asked.others.iter().map(name).collect();
+        let request = AcquireRequest {
+            lock: name(&asked.lock),
+            others: &others,
+            kind: &asked.kind,
+            owner: &self.owner,
+            reenters: self.reenters,
+            wait: load.wait,
+            lease: load.lease,
+            permits: asked.permits,
+        };
         let called = Instant::now();
         let call = self.sink.acquires(self, &asked, called, due);
         let end = client.acquire(request).await;
@@ -182,8 +202,8 @@ impl Task {
     }
 
     /// Gives back. Whether the lock was held until then.
-    pub(super) async fn release(&self, held: Held) -> bool {
-        self.release_by(&self.client, held).await
+    pub(super) fn release(&self, held: Held) -> impl Future<Output = bool> {
+        self.release_by(&self.client, held)
     }
 
     /// The same by the client that acquired.
@@ -211,7 +231,7 @@ impl Task {
             return;
         }
         let until = Instant::now() + held.asked.keep;
-        if let (WRITE, Some(after)) = (held.asked.kind.as_str(), load.downgrade) {
+        if let (WRITE, Some(after)) = (&*held.asked.kind, load.downgrade) {
             let downgrade = (Instant::now() + after).min(until);
             return self.write_then_read(held, downgrade, until).await;
         }
@@ -235,7 +255,7 @@ impl Task {
         self.keep_until(&writer, downgrade).await;
         self.end_work(&writer, seen).await;
         let asked = Asked {
-            kind: READ.to_owned(),
+            kind: READ.into(),
             ..writer.asked.clone()
         };
         match self.acquire(asked, None).await {

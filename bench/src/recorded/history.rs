@@ -71,13 +71,13 @@ impl Sink for ClientHistory {
     fn acquires(&self, task: &Task, asked: &Asked, _: Instant, _: Option<Instant>) -> u64 {
         let load = &task.shared.load;
         let mut names = asked.names(load);
-        let single = (names.len() == 1 && asked.kind != "multi").then(|| names.remove(0));
+        let single = (names.len() == 1 && &*asked.kind != "multi").then(|| names.remove(0));
         self.call(Call::Acquire(Acquire {
             client: self.name.clone(),
             owner: task.owner.clone(),
             lock: single,
             locks: (!names.is_empty()).then_some(names),
-            kind: asked.kind.clone(),
+            kind: asked.kind.to_string(),
             lease_ms: load.lease.map(ms),
             wait_ms: load.wait.map(ms),
             permits: asked.permits,
@@ -127,6 +127,10 @@ impl Sink for ClientHistory {
 
     fn abandoned(&self, _task: &Task, held: &Held, _at: Instant) {
         self.forget(&held.grant);
+    }
+
+    fn names_owners(&self) -> bool {
+        true
     }
 
     fn extends(&self, _task: &Task, held: &Held, lease: Duration) -> u64 {

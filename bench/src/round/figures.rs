@@ -4,7 +4,7 @@ use std::{
     sync::{
         Arc, Mutex, MutexGuard,
         atomic::{
-            AtomicU64,
+            AtomicU64, AtomicUsize,
             Ordering::{Relaxed, SeqCst},
         },
     },
@@ -141,8 +141,11 @@ impl Figures {
         Some(std::mem::take(&mut *offered.lock().expect("no panic")))
     }
 
-    fn samples(&self, task: u32) -> MutexGuard<'_, Samples> {
-        self.shards[task as usize % SHARDS]
+    /// Of the thread that asks, so that threads do not wait for each other.
+    fn samples(&self) -> MutexGuard<'_, Samples> {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        thread_local!(static SHARD: usize = NEXT.fetch_add(1, Relaxed) % SHARDS);
+        self.shards[SHARD.with(|shard| *shard)]
             .lock()
             .expect("no panic")
     }
@@ -152,7 +155,7 @@ impl Figures {
     }
 
     fn is_read(&self, asked: &Asked) -> bool {
-        matches!(self.asks, Asks::Sides { .. }) && asked.kind == "read"
+        matches!(self.asks, Asks::Sides { .. }) && &*asked.kind == "read"
     }
 
     /// When the contract of a hold ends; a renewed one does not by itself.
@@ -167,20 +170,30 @@ impl Figures {
 
     /// Counts a cycle of a task.
     pub(super) fn cycle_done(&self, number: u32, t_ns: u64) {
+        self.count_cycle(&mut self.samples(), number, t_ns);
+    }
+
+    fn count_cycle(&self, samples: &mut Samples, number: u32, t_ns: u64) {
         let state = &self.states[number as usize];
         state.cycles.fetch_add(1, Relaxed);
         let (from, to) = self.window();
         if (from..to).contains(&t_ns) {
             state.in_window.fetch_add(1, Relaxed);
-            self.samples(number).cycles_per_part[part_of(t_ns, from, to)] += 1;
+            samples.cycles_per_part[part_of(t_ns, from, to)] += 1;
         }
     }
 
     /// Writes down that a hold is over, however it ended.
-    fn over(&self, task: &Task, held: &Held, release_ns: u64, freed_ns: u64) {
-        let state = self.state(task);
+    fn over(
+        &self,
+        samples: &mut Samples,
+        task: &Task,
+        held: &Held,
+        release_ns: u64,
+        freed_ns: u64,
+    ) {
         let contract_end_ns = self.contract_end_ns(held);
-        let turns = held.asked.locks().map(|lock| Turn {
+        samples.turns.extend(held.asked.locks().map(|lock| Turn {
             granted_ns: self.ns_at(held.granted),
             called_ns: self.ns_at(held.called),
             release_ns,
@@ -189,8 +202,8 @@ impl Figures {
             lock,
             task: task.number,
             shared: self.is_read(&held.asked),
-        });
-        self.samples(task.number).turns.extend(turns);
+        }));
+        let state = self.state(task);
         if state.open.fetch_sub(1, Relaxed) == 1 {
             state.holding_since.store(0, SeqCst);
         }
@@ -213,8 +226,8 @@ impl Sink for Figures {
         let due_ns = due.map(|due| self.ns_at(due));
         if let Some(due_ns) = due_ns.filter(|due_ns| self.within(*due_ns)) {
             let lag_ns = called_ns.saturating_sub(due_ns);
-            let mut samples = self.samples(task.number);
-            add(&mut samples.start_lag, lag_ns);
+            let mut samples = self.samples();
+            samples.add(Timed::StartLag, lag_ns);
             samples.late += u64::from(lag_ns > LATE_NS);
         }
         0
@@ -236,24 +249,24 @@ impl Sink for Figures {
             self.renewals.granted(client, &held.grant, held.sent_at);
         }
         let (from, to) = self.window();
-        let mut samples = self.samples(task.number);
+        let mut samples = self.samples();
         samples.in_calls_ns += self.inside(called_ns, granted_ns);
         if !(from..to).contains(&granted_ns) {
             return;
         }
         let service_ns = granted_ns - called_ns;
-        add(&mut samples.acquire, service_ns);
+        samples.add(Timed::Acquire, service_ns);
         if matches!(self.asks, Asks::Sides { .. }) {
             let side = match self.is_read(&held.asked) {
-                true => &mut samples.reads,
-                false => &mut samples.writes,
+                true => Timed::Read,
+                false => Timed::Write,
             };
-            add(side, service_ns);
+            samples.add(side, service_ns);
         }
         let mut response_ns = service_ns;
         if let Some(due) = held.due {
             response_ns = granted_ns.saturating_sub(self.ns_at(due));
-            add(&mut samples.response, response_ns);
+            samples.add(Timed::Response, response_ns);
         }
         let part = part_of(granted_ns, from, to);
         add_coarse(&mut samples.acquire_per_part[part], response_ns);
@@ -262,12 +275,12 @@ impl Sink for Figures {
     fn refused(&self, task: &Task, _call: u64, called: Instant, end: AcquireEnd) -> Duration {
         let (called_ns, ended_ns) = (self.ns_at(called), self.now_ns());
         self.state(task).calling_since.store(0, SeqCst);
-        let mut samples = self.samples(task.number);
+        let mut samples = self.samples();
         samples.in_calls_ns += self.inside(called_ns, ended_ns);
         match end {
             AcquireEnd::Busy => {
                 if self.within(ended_ns) {
-                    add(&mut samples.gave_up, ended_ns - called_ns);
+                    samples.add(Timed::GaveUp, ended_ns - called_ns);
                 }
                 return Duration::ZERO;
             }
@@ -289,29 +302,25 @@ impl Sink for Figures {
     fn released(&self, task: &Task, _call: u64, held: &Held, sent: Instant, end: ReleaseEnd) {
         let (release_ns, freed_ns) = (self.ns_at(sent), self.now_ns());
         self.state(task).calling_since.store(0, SeqCst);
-        let done = end == ReleaseEnd::Ok;
-        {
-            let mut samples = self.samples(task.number);
-            samples.in_calls_ns += self.inside(release_ns, freed_ns);
-            match end {
-                ReleaseEnd::Ok if self.within(freed_ns) => {
-                    add(&mut samples.release, freed_ns - release_ns);
+        let mut samples = self.samples();
+        samples.in_calls_ns += self.inside(release_ns, freed_ns);
+        self.over(&mut samples, task, held, release_ns, freed_ns);
+        match end {
+            ReleaseEnd::Ok => {
+                if self.within(freed_ns) {
+                    samples.add(Timed::Release, freed_ns - release_ns);
                 }
-                ReleaseEnd::Ok => {}
-                ReleaseEnd::NotHeld => samples.error("release", "the lock was not held any more"),
-                ReleaseEnd::Failed(why) => samples.error("release", &why),
-                ReleaseEnd::Unknown(why) => samples.unknown("release", &why),
+                self.count_cycle(&mut samples, task.number, freed_ns);
             }
-        }
-        self.over(task, held, release_ns, freed_ns);
-        if done {
-            self.cycle_done(task.number, freed_ns);
+            ReleaseEnd::NotHeld => samples.error("release", "the lock was not held any more"),
+            ReleaseEnd::Failed(why) => samples.error("release", &why),
+            ReleaseEnd::Unknown(why) => samples.unknown("release", &why),
         }
     }
 
     fn abandoned(&self, task: &Task, held: &Held, at: Instant) {
         let at_ns = self.ns_at(at);
-        self.over(task, held, at_ns, at_ns);
+        self.over(&mut self.samples(), task, held, at_ns, at_ns);
     }
 
     fn due(&self, at: Instant) {
@@ -324,7 +333,7 @@ impl Sink for Figures {
         }
     }
 
-    fn timed(&self, task: &Task, what: Timed, from: Instant, to: Instant) {
+    fn timed(&self, _task: &Task, what: Timed, from: Instant, to: Instant) {
         let (from_ns, to_ns) = (self.ns_at(from), self.ns_at(to));
         // A wave counts by its beginning, all else by its end.
         let counts = match what {
@@ -332,19 +341,13 @@ impl Sink for Figures {
             _ => to_ns,
         };
         if self.within(counts) {
-            let mut samples = self.samples(task.number);
-            let histogram = match what {
-                Timed::Connect => &mut samples.connect,
-                Timed::Recovery => &mut samples.recovery,
-                Timed::RecoveryLate => &mut samples.recovery_late,
-                Timed::Wave => &mut samples.wave,
-            };
-            add(histogram, to_ns.saturating_sub(from_ns));
+            let took_ns = to_ns.saturating_sub(from_ns);
+            self.samples().add(what, took_ns);
         }
     }
 
-    fn not_connected(&self, task: &Task, why: &str) -> Duration {
-        self.samples(task.number).error("connect", why);
+    fn not_connected(&self, _task: &Task, why: &str) -> Duration {
+        self.samples().error("connect", why);
         AFTER_ERROR
     }
 }

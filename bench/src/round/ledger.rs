@@ -5,7 +5,7 @@
 
 use std::{
     cmp::Reverse,
-    collections::{BTreeMap, BinaryHeap, VecDeque},
+    collections::{BinaryHeap, VecDeque},
 };
 
 use hdrhistogram::Histogram;
@@ -156,8 +156,10 @@ pub(crate) struct Ledger {
     /// How many may hold a lock at once.
     permits: usize,
     window: (u64, u64),
-    early: BinaryHeap<Reverse<Turn>>,
-    locks: BTreeMap<u32, OfLock>,
+    /// Turns granted at the watermark or later, in no order.
+    early: Vec<Turn>,
+    /// By the number of the lock.
+    locks: Vec<OfLock>,
     passed: Passed,
 }
 
@@ -167,8 +169,8 @@ impl Ledger {
         Ledger {
             permits,
             window: (u64::MAX, u64::MAX),
-            early: BinaryHeap::new(),
-            locks: BTreeMap::new(),
+            early: Vec::new(),
+            locks: Vec::new(),
             passed: Passed::default(),
         }
     }
@@ -180,15 +182,17 @@ impl Ledger {
 
     /// Adds turns that are over.
     pub(crate) fn add(&mut self, turns: &[Turn], watermark_ns: u64) {
-        self.early.extend(turns.iter().copied().map(Reverse));
-        while let Some(Reverse(turn)) = self.early.peek().copied() {
-            if turn.granted_ns >= watermark_ns {
-                break;
-            }
-            self.early.pop();
+        self.early.extend_from_slice(turns);
+        // They come as runs of what each thread saw, nearly in order, which this sort makes use of.
+        self.early.sort();
+        let due = self
+            .early
+            .partition_point(|turn| turn.granted_ns < watermark_ns);
+        let later = self.early.split_off(due);
+        for turn in std::mem::replace(&mut self.early, later) {
             self.granted(turn);
         }
-        for of_lock in self.locks.values_mut() {
+        for of_lock in &mut self.locks {
             while of_lock
                 .recent
                 .front()
@@ -210,7 +214,11 @@ impl Ledger {
         let (from, to) = self.window;
         let counted = (from..to).contains(&turn.granted_ns);
         let passed = &mut self.passed;
-        let of_lock = self.locks.entry(turn.lock).or_default();
+        let at = turn.lock as usize;
+        if self.locks.len() <= at {
+            self.locks.resize_with(at + 1, OfLock::default);
+        }
+        let of_lock = &mut self.locks[at];
         let mut bypasses = 0;
         for earlier in of_lock.recent.iter_mut().rev() {
             // Granted before this one was called: so were all that are further back.
@@ -455,7 +463,7 @@ mod tests {
                 let t_ns = 10 * u64::from(n);
                 ledger.add(&[turn(n % 7, t_ns + 1, t_ns + 2, t_ns + 8)], t_ns + 9);
             }
-            let of_lock = &ledger.locks[&0];
+            let of_lock = &ledger.locks[0];
             assert!(ledger.early.len() < 5 && of_lock.recent.len() < 5);
             assert!(of_lock.rooms.len() <= permits);
         }

@@ -1,6 +1,7 @@
 //! One round of a benchmark: tasks go through their workload while others watch, count and judge.
 
 mod figures;
+mod generator;
 mod judge;
 pub(crate) mod ledger;
 mod machine;
@@ -19,9 +20,8 @@ use std::{
 use tokio::{sync::mpsc, task::JoinSet};
 
 use crate::{
-    load::{self, Connector, Load, Pacer, Shared, SharedClient, Task},
+    load::{self, Connector, Load, Pacer, Shared, SharedClient, Task, Timed},
     server_stats::{ServerCounts, ServerWatch},
-    stats::histogram::add,
     subject::ClientEvent,
     workload::Asks,
 };
@@ -104,6 +104,8 @@ pub(crate) struct Spent {
     pub(crate) cycles_at_servers: u64,
     pub(crate) commands: Option<f64>,
     pub(crate) client_cpu_us: Option<f64>,
+    /// Of one cycle: what the generator and its records cost in it.
+    pub(crate) generator_cpu_us: Option<f64>,
     pub(crate) server_calls: Option<f64>,
     pub(crate) server_cpu_us: Option<f64>,
     pub(crate) server_bytes: Option<f64>,
@@ -197,6 +199,7 @@ pub(crate) async fn run(
     round.spent.server_memory = gained(&idle, &before, |s| Some(s.servers?.memory_bytes as f64));
     round.spent.client_memory = gained(&idle, &before, |s| Some(s.client_rss? as f64));
     round.disturbance = disturbance;
+    round.spent.generator_cpu_us = generator::cpu_us(&shared.load, plan.asks);
     round
 }
 
@@ -367,7 +370,7 @@ fn collect(
         if since_ns != 0 {
             samples.in_calls_ns += figures.inside(since_ns, to_ns);
             if state.holding_since.load(SeqCst) == 0 && since_ns < to_ns {
-                add(&mut samples.gave_up, to_ns - since_ns);
+                samples.add(Timed::GaveUp, to_ns - since_ns);
             }
         }
     }
@@ -429,6 +432,7 @@ fn spent(before: &Snapshot, after: &Snapshot) -> Spent {
         server_calls: more(&|s| s.servers.map(|c| c.calls as f64)),
         server_cpu_us: more(&|s| s.servers.map(|c| c.cpu_us)),
         server_bytes: more(&|s| s.servers.map(|c| c.bytes as f64)),
+        generator_cpu_us: None,
         server_memory: None,
         client_memory: None,
     }

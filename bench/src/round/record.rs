@@ -2,15 +2,21 @@
 //!
 //! Shards instead of a record per task, so that a thousand waiters need no more memory than sixteen.
 
-use std::sync::atomic::{
-    AtomicU64,
-    Ordering::{Relaxed, SeqCst},
+use std::{
+    ops::Index,
+    sync::atomic::{
+        AtomicU64,
+        Ordering::{Relaxed, SeqCst},
+    },
 };
 
 use hdrhistogram::Histogram;
 
 use super::ledger::Turn;
-use crate::stats::histogram::{Coarse, histogram, merge, merge_coarse};
+use crate::{
+    load::Timed,
+    stats::histogram::{Coarse, add, histogram, merge, merge_coarse},
+};
 
 /// Parts of a window that are counted apart, for intervals within a round.
 pub(crate) const PARTS: usize = 40;
@@ -18,7 +24,10 @@ pub(crate) const PARTS: usize = 40;
 pub(crate) const SHARDS: usize = 4;
 
 /// One task's state as others see it. Times are nanoseconds on the round's clock, never 0, so that 0 can mean none.
+///
+/// Each in a cache line of its own: threads that write neighbours would otherwise take the line from each other all the time.
 #[derive(Default)]
+#[repr(align(64))]
 pub(crate) struct TaskState {
     /// When the call began that is under way; 0: none is.
     pub(crate) calling_since: AtomicU64,
@@ -52,23 +61,9 @@ impl TaskState {
 
 /// What some tasks have seen within the measured window, and the turns of the whole round.
 pub(crate) struct Samples {
-    /// From the sending of an acquire to its grant.
-    pub(crate) acquire: Histogram<u64>,
-    /// The same of those who asked for a side, apart.
-    pub(crate) reads: Histogram<u64>,
-    pub(crate) writes: Histogram<u64>,
-    pub(crate) release: Histogram<u64>,
-    /// Open loop: from the due time to the grant.
-    pub(crate) response: Histogram<u64>,
-    /// Open loop: from the due time to the sending.
-    pub(crate) start_lag: Histogram<u64>,
+    histograms: [Histogram<u64>; Timed::COUNT],
+    /// Cycles of an open loop that began too long after they were due.
     pub(crate) late: u64,
-    pub(crate) connect: Histogram<u64>,
-    pub(crate) recovery: Histogram<u64>,
-    pub(crate) recovery_late: Histogram<u64>,
-    pub(crate) wave: Histogram<u64>,
-    /// How long acquires lasted that gave up.
-    pub(crate) gave_up: Histogram<u64>,
     /// Per part of the window: cycles that ended in it, and acquire latencies.
     pub(crate) cycles_per_part: [u32; PARTS],
     pub(crate) acquire_per_part: Vec<Coarse>,
@@ -82,21 +77,19 @@ pub(crate) struct Samples {
     pub(crate) turns: Vec<Turn>,
 }
 
+impl Index<Timed> for Samples {
+    type Output = Histogram<u64>;
+
+    fn index(&self, what: Timed) -> &Histogram<u64> {
+        &self.histograms[what as usize]
+    }
+}
+
 impl Samples {
     pub(crate) fn new() -> Self {
         Samples {
-            acquire: histogram(),
-            reads: histogram(),
-            writes: histogram(),
-            release: histogram(),
-            response: histogram(),
-            start_lag: histogram(),
+            histograms: std::array::from_fn(|_| histogram()),
             late: 0,
-            connect: histogram(),
-            recovery: histogram(),
-            recovery_late: histogram(),
-            wave: histogram(),
-            gave_up: histogram(),
             cycles_per_part: [0; PARTS],
             acquire_per_part: vec![Coarse::new(); PARTS],
             in_calls_ns: 0,
@@ -105,6 +98,10 @@ impl Samples {
             first_error: None,
             turns: Vec::new(),
         }
+    }
+
+    pub(crate) fn add(&mut self, what: Timed, ns: u64) {
+        add(&mut self.histograms[what as usize], ns);
     }
 
     pub(crate) fn error(&mut self, what: &str, why: &str) {
@@ -131,32 +128,17 @@ impl Samples {
 
     /// Adds what other tasks have seen; turns are not among it, since they are judged on the way.
     pub(crate) fn merge(&mut self, other: &Samples) {
-        for (sum, part) in [
-            (&mut self.acquire, &other.acquire),
-            (&mut self.reads, &other.reads),
-            (&mut self.writes, &other.writes),
-            (&mut self.release, &other.release),
-            (&mut self.response, &other.response),
-            (&mut self.start_lag, &other.start_lag),
-            (&mut self.connect, &other.connect),
-            (&mut self.recovery, &other.recovery),
-            (&mut self.recovery_late, &other.recovery_late),
-            (&mut self.wave, &other.wave),
-            (&mut self.gave_up, &other.gave_up),
-        ] {
+        for (sum, part) in self.histograms.iter_mut().zip(&other.histograms) {
             merge(sum, part);
         }
-        self.late += other.late;
         for (sum, part) in self.cycles_per_part.iter_mut().zip(other.cycles_per_part) {
             *sum += part;
         }
-        for (sum, part) in self
-            .acquire_per_part
-            .iter_mut()
-            .zip(&other.acquire_per_part)
-        {
+        let parts = self.acquire_per_part.iter_mut();
+        for (sum, part) in parts.zip(&other.acquire_per_part) {
             merge_coarse(sum, part);
         }
+        self.late += other.late;
         self.in_calls_ns += other.in_calls_ns;
         self.errors += other.errors;
         self.unknown += other.unknown;

@@ -180,10 +180,13 @@ async fn answer(client: &dyn LockClient, request: Request) -> Value {
                 (_, Some(lock)) => vec![lock],
                 _ => return failed(id, "acquire without a lock"),
             };
+            let names: Vec<&str> = locks.iter().map(String::as_str).collect();
             let asked = AcquireRequest {
-                locks,
-                kind: request.kind.unwrap_or_default(),
-                owner: request.owner.unwrap_or_else(|| "t0".into()),
+                lock: names[0],
+                others: &names[1..],
+                kind: request.kind.as_deref().unwrap_or_default(),
+                owner: request.owner.as_deref().unwrap_or_default(),
+                reenters: request.owner.is_some(),
                 wait: ms(request.wait_ms),
                 lease: ms(request.lease_ms),
                 permits: request.permits,

@@ -3,7 +3,7 @@
 use std::{
     collections::HashMap,
     sync::{
-        Mutex,
+        Mutex, MutexGuard,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant, UNIX_EPOCH},
@@ -18,16 +18,19 @@ use tokio::sync::mpsc;
 use super::steps::cmd;
 use crate::{
     links::{Links, Trouble},
-    subject::{ClientEvent, ConnectTo, Connected, LockClient, ReleaseEnd, Subject, SubjectError},
+    subject::{
+        AcquireEnd, AcquireRequest, ClientEvent, ConnectTo, Connected, LockClient, ReleaseEnd,
+        Subject, SubjectError,
+    },
 };
 
 /// Lease of a renewed lock, where the caller names none.
 pub(super) const LEASE: Duration = Duration::from_secs(30);
 
-/// What a client holds, by the name of the grant.
+/// What a client holds, by the number of the grant; its name is `g` and the number.
 pub(super) struct Grants<T> {
     next: AtomicU64,
-    held: Mutex<HashMap<String, T>>,
+    held: Mutex<HashMap<u64, T>>,
 }
 
 impl<T> Default for Grants<T> {
@@ -47,30 +50,47 @@ impl<T> Grants<T> {
 
     /// Keeps what is held under a number: the grant's name.
     pub(super) fn keep(&self, number: u64, held: T) -> String {
-        let grant = format!("g{number}");
-        let mut all = self.held.lock().expect("no panic");
-        all.insert(grant.clone(), held);
-        grant
+        self.held().insert(number, held);
+        format!("g{number}")
     }
 
     /// What is held under a grant now.
     #[cfg(feature = "peers")]
     pub(super) fn replace(&self, grant: &str, held: T) {
-        let mut all = self.held.lock().expect("no panic");
-        all.insert(grant.to_owned(), held);
+        if let Some(number) = number_of(grant) {
+            self.held().insert(number, held);
+        }
     }
 
     /// What was held, which is held no more.
     pub(super) fn take(&self, grant: &str) -> Result<T, ReleaseEnd> {
-        let held = self.held.lock().expect("no panic").remove(grant);
+        let held = number_of(grant).and_then(|number| self.held().remove(&number));
         held.ok_or_else(|| no_grant(grant))
     }
+
+    fn held(&self) -> MutexGuard<'_, HashMap<u64, T>> {
+        self.held.lock().expect("no panic")
+    }
+}
+
+fn number_of(grant: &str) -> Option<u64> {
+    grant.strip_prefix('g')?.parse().ok()
 }
 
 impl<T: Clone> Grants<T> {
     pub(super) fn get(&self, grant: &str) -> Result<T, ReleaseEnd> {
-        let held = self.held.lock().expect("no panic").get(grant).cloned();
+        let held = number_of(grant).and_then(|number| self.held().get(&number).cloned());
         held.ok_or_else(|| no_grant(grant))
+    }
+}
+
+/// The one lock that is asked for, of a client that takes no two together.
+pub(super) fn only_lock<'a>(request: &AcquireRequest<'a>) -> Result<&'a str, AcquireEnd> {
+    match request.others {
+        [] => Ok(request.lock),
+        _ => Err(AcquireEnd::Failed(
+            "several locks at once are not offered".into(),
+        )),
     }
 }
 

@@ -9,7 +9,7 @@ use std::{
 
 use async_trait::async_trait;
 use lock_core::{
-    Acquire, Client, ClientOptions, Durability, ErrorKind, Guard, GuardEvent, Kind, Lease,
+    Acquire, Client, ClientOptions, Durability, ErrorKind, Guard, GuardEvent, Kind, Lease, Lock,
     LockError, MultiLock, Owner, Target, TopologyKind, UnknownDurability, Wait,
 };
 use tokio::sync::mpsc;
@@ -22,6 +22,9 @@ use crate::subject::{
     AcquireEnd, AcquireRequest, ClientEvent, ConnectTo, Connected, LockClient, ReleaseEnd, Subject,
     SubjectError,
 };
+
+/// So many locks a client keeps by name. Who takes more of them hardly takes one again, and memory is a figure, too.
+const MOST_KEPT: usize = 4_096;
 
 /// One subject for every kind that the library has.
 pub(super) fn subjects() -> impl Iterator<Item = Arc<dyn Subject>> {
@@ -150,6 +153,7 @@ impl Subject for Engine {
                 default_kind: self.kind,
                 watchdog,
                 owners: Mutex::default(),
+                locks: Mutex::default(),
                 begun: Mutex::default(),
                 grants: Grants::default(),
                 events,
@@ -177,6 +181,7 @@ struct EngineClient {
     default_kind: Offer,
     watchdog: Duration,
     owners: Mutex<HashMap<String, Owner>>,
+    locks: Mutex<HashMap<String, Lock>>,
     /// The semaphores that this client has begun, or found.
     begun: Mutex<BTreeSet<(&'static str, String)>>,
     grants: Grants<Hold>,
@@ -196,7 +201,7 @@ impl EngineClient {
     }
 
     fn kind(&self, name: &str) -> Result<Offer, String> {
-        if name.is_empty() {
+        if name.is_empty() || name == self.default_kind.name() {
             return Ok(self.default_kind);
         }
         Offer::all()
@@ -204,25 +209,42 @@ impl EngineClient {
             .ok_or_else(|| format!("the library has no kind `{name}`"))
     }
 
-    async fn take(&self, kind: Offer, locks: &[String], how: Acquire) -> Result<Held, LockError> {
+    /// The lock of that name, which is kept as a caller that takes it again and again would keep it.
+    fn lock(&self, kind: Kind, name: &str) -> Result<Lock, LockError> {
+        let mut locks = self.locks.lock().expect("no panic");
+        match locks.get(name) {
+            Some(lock) if lock.kind() == kind => Ok(lock.clone()),
+            _ => {
+                let lock = self.client.lock(kind, name)?;
+                if locks.len() < MOST_KEPT {
+                    locks.insert(name.to_owned(), lock.clone());
+                }
+                Ok(lock)
+            }
+        }
+    }
+
+    async fn take(
+        &self,
+        kind: Offer,
+        request: &AcquireRequest<'_>,
+        how: Acquire,
+    ) -> Result<Held, LockError> {
         match kind {
             Offer::Semaphore => {
-                let semaphore = self.client.semaphore(&locks[0])?;
+                let semaphore = self.client.semaphore(request.lock)?;
                 Ok(Held::Counted(semaphore.acquire_guarded(1, how.wait).await?))
             }
             Offer::Permits => {
-                let permits = self.client.permits(&locks[0])?;
-                let mut how = how;
-                // A permit has no owner but its id.
-                how.owner = None;
+                let permits = self.client.permits(request.lock)?;
                 Ok(Held::One(permits.acquire_with(how).await?.into_guard()))
             }
             Offer::One(kind) => {
-                let lock = self.client.lock(kind, &locks[0])?;
+                let lock = self.lock(kind, request.lock)?;
                 Ok(Held::One(lock.acquire_with(how).await?))
             }
             Offer::Multi => {
-                let members = locks.iter();
+                let members = std::iter::once(&request.lock).chain(request.others);
                 let members = members.map(|name| self.client.lock(Kind::Reentrant, name));
                 let members: Vec<_> = members.collect::<Result<_, _>>()?;
                 let guard = MultiLock::new(members)?.acquire_with(how).await?;
@@ -232,9 +254,9 @@ impl EngineClient {
     }
 
     /// Begins a semaphore with as many permits as the request says, if nobody has; once for each name.
-    async fn begin(&self, kind: Offer, request: &AcquireRequest) -> Result<(), LockError> {
-        let name = &request.locks[0];
-        let key = (kind.name(), name.clone());
+    async fn begin(&self, kind: Offer, request: &AcquireRequest<'_>) -> Result<(), LockError> {
+        let name = request.lock;
+        let key = (kind.name(), name.to_owned());
         if self.begun.lock().expect("no panic").contains(&key) {
             return Ok(());
         }
@@ -250,7 +272,11 @@ impl EngineClient {
     }
 
     /// Passes on what is reported of a hold. Whoever wants no events drops the receiver and pays for none.
-    fn watch(&self, grant: &str, held: &Held) {
+    fn watch(&self, number: u64, held: &Held) {
+        if self.events.is_closed() {
+            return;
+        }
+        let grant = &format!("g{number}");
         match held {
             Held::One(guard) => self.watch_one(grant, guard, true),
             // The whole is extended when its last member is, which no event says; it is lost with the first.
@@ -264,9 +290,6 @@ impl EngineClient {
     }
 
     fn watch_one(&self, grant: &str, guard: &Guard, renewals: bool) {
-        if self.events.is_closed() {
-            return;
-        }
         let mut from = guard.events();
         let (events, grant) = (self.events.clone(), grant.to_owned());
         tokio::spawn(async move {
@@ -312,12 +335,12 @@ pub(super) fn release_end(error: &LockError) -> ReleaseEnd {
 
 #[async_trait]
 impl LockClient for EngineClient {
-    async fn acquire(&self, request: AcquireRequest) -> AcquireEnd {
-        let kind = match self.kind(&request.kind) {
+    async fn acquire(&self, request: AcquireRequest<'_>) -> AcquireEnd {
+        let kind = match self.kind(request.kind) {
             Ok(kind) => kind,
             Err(why) => return AcquireEnd::Failed(why),
         };
-        if request.locks.len() != 1 && kind != Offer::Multi {
+        if !request.others.is_empty() && kind != Offer::Multi {
             let why = format!("a {} lock is one; several at once are multi", kind.name());
             return AcquireEnd::Failed(why);
         }
@@ -325,8 +348,9 @@ impl LockClient for EngineClient {
             let why = format!("a {} lock has no permits", kind.name());
             return AcquireEnd::Failed(why);
         }
-        let called = Instant::now();
+        let mut wait = request.wait;
         if kind.has_permits() {
+            let called = Instant::now();
             let begun = self.begin(kind, &request);
             let begun = match request.wait.filter(|wait| !wait.is_zero()) {
                 None => begun.await,
@@ -336,26 +360,26 @@ impl LockClient for EngineClient {
             if let Err(e) = begun {
                 return acquire_end(&e);
             }
+            wait = request.wait.map(|wait| {
+                // None at all would be one try, of the response timeout.
+                let least = wait.min(Duration::from_millis(1));
+                wait.saturating_sub(called.elapsed()).max(least)
+            });
         }
-        let how = Acquire::default()
-            .owner(self.owner(&request.owner))
-            .wait(match request.wait {
-                None => Wait::Forever,
-                Some(wait) if wait.is_zero() => Wait::Try,
-                Some(wait) => {
-                    let left = wait.saturating_sub(called.elapsed());
-                    // None at all would be one try, of the response timeout.
-                    Wait::AtMost(left.max(Duration::from_millis(1)))
-                }
-            })
+        let mut how = Acquire::default()
+            .wait(wait.map_or(Wait::Forever, Wait::AtMost))
             .lease(request.lease.map_or(Lease::Renewed, Lease::Fixed));
-        match self.take(kind, &request.locks, how).await {
+        // A permit has no owner but its id; all else is nobody's in particular, as by `lock.acquire()`, unless its owner may come again.
+        if request.reenters && !kind.has_permits() {
+            how = how.owner(self.owner(request.owner));
+        }
+        match self.take(kind, &request, how).await {
             Err(e) => acquire_end(&e),
             Ok(held) => {
                 let (token, sent_at) = (held.token(), held.sent_at());
                 let lease = request.lease.and_then(|asked| held.less_than(asked));
                 let number = self.grants.number();
-                self.watch(&format!("g{number}"), &held);
+                self.watch(number, &held);
                 let hold = Arc::new(tokio::sync::Mutex::new(Some(held)));
                 AcquireEnd::Ok {
                     grant: self.grants.keep(number, hold),

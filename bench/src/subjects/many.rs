@@ -78,11 +78,11 @@ impl ManyClient {
     /// One try: when it was sent and what was taken, if it worked.
     async fn attempt(
         &self,
-        request: &AcquireRequest,
+        request: &AcquireRequest<'_>,
         value: &str,
     ) -> Result<Option<(Instant, Vec<String>)>, Trouble> {
         let lease = request.lease.unwrap_or(self.lease);
-        let first = &request.locks[0];
+        let first = request.lock;
         if self.flaw == Flaw::LooksThenCounts {
             let links = &self.steps.links;
             let counter = format!("{{{first}}}:inside");
@@ -98,10 +98,10 @@ impl ManyClient {
         let Some(sent) = self.steps.take(first, value, lease).await? else {
             return Ok(None);
         };
-        let mut taken = vec![first.clone()];
-        for other in &request.locks[1..] {
+        let mut taken = vec![first.to_owned()];
+        for other in request.others {
             if self.steps.take(other, value, lease).await?.is_some() {
-                taken.push(other.clone());
+                taken.push((*other).to_owned());
             }
         }
         Ok(Some((sent, taken)))
@@ -110,10 +110,7 @@ impl ManyClient {
 
 #[async_trait]
 impl LockClient for ManyClient {
-    async fn acquire(&self, request: AcquireRequest) -> AcquireEnd {
-        if request.locks.is_empty() {
-            return AcquireEnd::Failed("no lock is named".into());
-        }
+    async fn acquire(&self, request: AcquireRequest<'_>) -> AcquireEnd {
         let number = self.grants.number();
         let value = format!("{}-{number}", self.identity);
         let called = Instant::now();

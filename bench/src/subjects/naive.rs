@@ -14,7 +14,7 @@ use std::{
 use async_trait::async_trait;
 
 use super::{
-    common::{ByHand, Grants, Jitter, try_again},
+    common::{ByHand, Grants, Jitter, only_lock, try_again},
     recipe::{Begins, Enters, READERS_UNSEEN, Recipe, Renewal, Silence, Take, Tokens, Waits},
     steps::{Steps, cmd},
 };
@@ -49,8 +49,8 @@ pub(super) fn subject(recipe: &'static Recipe) -> Arc<dyn Subject> {
 struct Hold {
     key: String,
     value: String,
-    /// Whose it is, for those who may enter again.
-    who: String,
+    /// Whose it is, where those may enter again.
+    who: Option<String>,
     /// When the lease began.
     sent: Instant,
     /// Grants that have not been given back.
@@ -98,11 +98,12 @@ impl NaiveClient {
         self.steps.recipe
     }
 
-    /// Whose hold it is: the part of the client that may enter again.
-    fn who(&self, owner: &str) -> String {
+    /// Whose hold it is: the part of the client that may enter again; `None` where nobody may.
+    fn who(&self, request: &AcquireRequest<'_>) -> Option<String> {
         match self.recipe().enters {
-            Enters::Client => String::new(),
-            _ => owner.to_owned(),
+            Enters::Nobody => None,
+            Enters::Client => Some(String::new()),
+            Enters::Owner | Enters::OwnerOnce => request.reenters.then(|| request.owner.to_owned()),
         }
     }
 
@@ -202,12 +203,13 @@ impl NaiveClient {
 
 #[async_trait]
 impl LockClient for NaiveClient {
-    async fn acquire(&self, request: AcquireRequest) -> AcquireEnd {
-        let [key] = request.locks.as_slice() else {
-            return AcquireEnd::Failed("several locks at once are not offered".into());
+    async fn acquire(&self, request: AcquireRequest<'_>) -> AcquireEnd {
+        let key = match only_lock(&request) {
+            Ok(key) => key,
+            Err(end) => return end,
         };
         let recipe = self.recipe();
-        if !request.kind.is_empty() && !recipe.kinds.contains(&request.kind.as_str()) {
+        if !request.kind.is_empty() && !recipe.kinds.contains(&request.kind) {
             return AcquireEnd::Failed(format!(
                 "only {} is offered, not `{}`",
                 recipe.kinds.join(" and "),
@@ -218,8 +220,8 @@ impl LockClient for NaiveClient {
         if recipe.kinds == READERS_UNSEEN && request.kind == "read" {
             return AcquireEnd::ok(self.grants.keep(number, None), None);
         }
-        let who = self.who(&request.owner);
-        if let Some(hold) = self.enter(key, &who) {
+        let who = self.who(&request);
+        if let Some(hold) = who.as_ref().and_then(|who| self.enter(key, who)) {
             let sent_at = Some(hold.sent);
             return AcquireEnd::ok(self.grants.keep(number, Some(hold)), sent_at);
         }
@@ -239,7 +241,7 @@ impl LockClient for NaiveClient {
         let renewals = renewed.then(|| {
             let renewing = self.steps.clone().renew(
                 format!("g{number}"),
-                key.clone(),
+                key.to_owned(),
                 value.clone(),
                 lease,
                 sent,
@@ -247,16 +249,16 @@ impl LockClient for NaiveClient {
             tokio::spawn(renewing).abort_handle()
         });
         let hold = Arc::new(Hold {
-            key: key.clone(),
+            key: key.to_owned(),
             value,
             who: who.clone(),
             sent,
             depth: AtomicU64::new(1),
             renewals,
         });
-        if recipe.enters != Enters::Nobody {
+        if let Some(who) = who {
             let mut entered = self.entered.lock().expect("no panic");
-            entered.insert((key.clone(), who), hold.clone());
+            entered.insert((key.to_owned(), who), hold.clone());
         }
         AcquireEnd::Ok {
             grant: self.grants.keep(number, Some(hold)),
@@ -280,8 +282,10 @@ impl LockClient for NaiveClient {
             return ReleaseEnd::Ok;
         }
         held.stop_renewals();
-        let place = (held.key.clone(), held.who.clone());
-        self.entered.lock().expect("no panic").remove(&place);
+        if let Some(who) = &held.who {
+            let place = (held.key.clone(), who.clone());
+            self.entered.lock().expect("no panic").remove(&place);
+        }
         let given = self.steps.give(&held.key, &held.value).await;
         if self.recipe().waits == Waits::WhenNotifiedOnly && given.is_ok() {
             let tell = cmd(&["INCR", &released_key(&held.key)]);

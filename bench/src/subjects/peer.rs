@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use rslock::{Lock, LockError, LockManager};
 use tokio::sync::mpsc;
 
-use super::common::{Grants, LEASE};
+use super::common::{Grants, LEASE, only_lock};
 use crate::subject::{
     AcquireEnd, AcquireRequest, ConnectTo, Connected, LockClient, ReleaseEnd, Subject, SubjectError,
 };
@@ -100,11 +100,12 @@ struct Client {
 
 #[async_trait]
 impl LockClient for Client {
-    async fn acquire(&self, request: AcquireRequest) -> AcquireEnd {
-        let [key] = request.locks.as_slice() else {
-            return AcquireEnd::Failed("several locks at once are not offered".into());
+    async fn acquire(&self, request: AcquireRequest<'_>) -> AcquireEnd {
+        let key = match only_lock(&request) {
+            Ok(key) => key,
+            Err(end) => return end,
         };
-        if !matches!(request.kind.as_str(), "" | "plain" | "redlock") {
+        if !matches!(request.kind, "" | "plain" | "redlock") {
             return AcquireEnd::Failed(format!(
                 "only plain and redlock are offered, not `{}`",
                 request.kind
@@ -114,7 +115,7 @@ impl LockClient for Client {
         let lease = request.lease.unwrap_or(LEASE);
         let called = Instant::now();
         loop {
-            match self.manager.lock(key.as_str(), lease).await {
+            match self.manager.lock(key, lease).await {
                 Ok(lock) => {
                     // What it says is left counts from its own sending, less the drift.
                     let left = Duration::from_millis(lock.validity_time as u64);

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use futures_util::future::join_all;
 
 use super::{
-    common::{ByHand, Grants, Jitter, try_again},
+    common::{ByHand, Grants, Jitter, only_lock, try_again},
     steps::{COMPARE_DELETE, cmd},
 };
 use crate::{
@@ -150,9 +150,10 @@ impl QuorumClient {
 
 #[async_trait]
 impl LockClient for QuorumClient {
-    async fn acquire(&self, request: AcquireRequest) -> AcquireEnd {
-        let [key] = request.locks.as_slice() else {
-            return AcquireEnd::Failed("several locks at once are not offered".into());
+    async fn acquire(&self, request: AcquireRequest<'_>) -> AcquireEnd {
+        let key = match only_lock(&request) {
+            Ok(key) => key,
+            Err(end) => return end,
         };
         let called = Instant::now();
         let lease = request.lease.unwrap_or(self.lease);
@@ -176,7 +177,7 @@ impl LockClient for QuorumClient {
             let taken = answers.iter().filter(|a| matches!(a, Ok(Some(_)))).count();
             let in_time = !self.recipe.checks_validity || sent.elapsed() < lease;
             if taken >= self.needed() && in_time {
-                let grant = self.grants.keep(number, (key.clone(), value));
+                let grant = self.grants.keep(number, (key.to_owned(), value));
                 let sent_at = match self.recipe.from_reply {
                     true => Instant::now(),
                     false => sent,

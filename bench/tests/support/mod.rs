@@ -63,16 +63,18 @@ pub(crate) fn to(target: impl Into<String>) -> ConnectTo {
     }
 }
 
-pub(crate) fn ask(
-    lock: &str,
-    owner: &str,
+pub(crate) fn ask<'a>(
+    lock: &'a str,
+    owner: &'a str,
     wait: Duration,
     lease: Option<Duration>,
-) -> AcquireRequest {
+) -> AcquireRequest<'a> {
     AcquireRequest {
-        locks: vec![lock.into()],
-        kind: String::new(),
-        owner: owner.into(),
+        lock,
+        others: &[],
+        kind: "",
+        owner,
+        reenters: true,
         wait: Some(wait),
         lease,
         permits: None,
@@ -80,7 +82,7 @@ pub(crate) fn ask(
 }
 
 /// The grant's name, or a failed test.
-pub(crate) async fn held(client: &dyn LockClient, request: AcquireRequest) -> String {
+pub(crate) async fn held(client: &dyn LockClient, request: AcquireRequest<'_>) -> String {
     match client.acquire(request).await {
         AcquireEnd::Ok { grant, .. } => grant,
         other => panic!("not acquired: {other:?}"),

@@ -91,6 +91,7 @@ const LIMITS: &[Sentence] = &[
         "cost: ",
         &[
             "{bytes_per_cycle} bytes per cycle",
+            "{generator_cpu_us_per_cycle} µs of generator per cycle",
             "{client_bytes_per_waiter} bytes of client memory per waiter",
         ],
     ),

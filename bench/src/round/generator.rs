@@ -1,0 +1,110 @@
+//! What the generator itself costs: its cycle, with all that it draws and writes down, on a lock that grants at once and asks no server.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use async_trait::async_trait;
+use futures_util::FutureExt;
+use nix::time::{ClockId, clock_gettime};
+
+use super::{Books, figures::Figures};
+use crate::{
+    load::{self, Load, Shared, SharedClient, Task},
+    subject::{AcquireEnd, AcquireRequest, LockClient, ReleaseEnd},
+    workload::{Asks, Rhythm},
+};
+
+/// Processor time that is spent on it, after as much again that does not count.
+const ENOUGH: Duration = Duration::from_millis(4);
+/// More tasks than this do not change what one of them costs.
+const MOST_TASKS: u32 = 256;
+
+/// Grants whatever is asked for.
+struct Free;
+
+#[async_trait]
+impl LockClient for Free {
+    async fn acquire(&self, _: AcquireRequest<'_>) -> AcquireEnd {
+        AcquireEnd::ok("g1".to_owned(), None)
+    }
+
+    async fn release(&self, _: &str) -> ReleaseEnd {
+        ReleaseEnd::Ok
+    }
+}
+
+/// Processor time of one cycle in microseconds; `None` where the workload is not one of cycles, or the machine does not say.
+pub(super) fn cpu_us(load: &Load, asks: Asks) -> Option<f64> {
+    let rhythm = load.workload.rhythm;
+    if !matches!(rhythm, Rhythm::Cycles | Rhythm::Chain | Rhythm::Herd) {
+        return None;
+    }
+    let load = Load {
+        tasks: load.tasks.min(MOST_TASKS),
+        hold: (Duration::ZERO, Duration::ZERO),
+        think: (Duration::ZERO, Duration::ZERO),
+        pace: None,
+        ..load.clone()
+    };
+    let shared = Arc::new(Shared::new(load, None, None));
+    let figures = Figures::new(&shared, asks, 1);
+    let client: SharedClient = Arc::new(Box::new(Free));
+    let task = |number| {
+        let named = (number, format!("t{number}"));
+        let (shared, client) = (shared.clone(), client.clone());
+        Task::new(shared, client, None, figures.clone(), named, number.into())
+    };
+    let mut tasks: Vec<Task> = (0..shared.load.tasks).map(task).collect();
+    let mut books = Books::new(asks);
+    figures.set_window(1, u64::MAX);
+    books.ledger.set_window(1, u64::MAX);
+    spend(&mut tasks)?;
+    books.look(&figures, true);
+    let began = cpu_time()?;
+    let cycles = spend(&mut tasks)?;
+    books.look(&figures, true);
+    let spent = cpu_time()?.checked_sub(began)?;
+    Some(spent.as_secs_f64() * 1e6 / cycles as f64)
+}
+
+/// Lets the tasks go round in turn until enough time is over: how many cycles that were.
+fn spend(tasks: &mut [Task]) -> Option<u64> {
+    let (began, mut cycles) = (Instant::now(), 0);
+    while began.elapsed() < ENOUGH {
+        for task in &mut *tasks {
+            // It never has to wait for anything.
+            load::cycle(task).now_or_never()?;
+            cycles += 1;
+        }
+    }
+    Some(cycles)
+}
+
+/// Processor time of this thread.
+fn cpu_time() -> Option<Duration> {
+    let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).ok()?;
+    Some(time.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload;
+
+    #[test]
+    fn a_cycle_costs_something_and_a_workload_without_cycles_nothing_that_is_known() {
+        let load = |name| Load {
+            workload: workload::find(name).unwrap(),
+            tasks: 3,
+            locks: (0..3).map(|n| format!("l{n}")).collect(),
+            ..Load::default()
+        };
+        for name in ["uncontended", "chain", "zipf"] {
+            let us = cpu_us(&load(name), Asks::One).unwrap();
+            assert!((0.01..1_000.0).contains(&us), "{name}: {us}");
+        }
+        assert_eq!(cpu_us(&load("renewal"), Asks::One), None);
+    }
+}
