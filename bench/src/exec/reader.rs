@@ -93,7 +93,11 @@ fn take_line(shared: &Arc<Shared>, line: &Stamped) -> Result<(), String> {
             if matches!(event["event"].as_str(), Some("lost" | "extended")) {
                 let event = serde_json::from_value(event.into())
                     .map_err(|_| wrong("printed an event that lacks a field"))?;
-                let _ = shared.events.send(happened(event, at));
+                let event = happened(event, at);
+                if let ClientEvent::Lost { grant, .. } = &event {
+                    shared.lost(grant);
+                }
+                let _ = shared.events.send(event);
             }
             return Ok(());
         }
