@@ -27,8 +27,8 @@ use crate::{
 };
 
 const WORK: Duration = Duration::from_millis(5);
-/// Where a lock goes from client to client.
-const CLIENTS: usize = 8;
+/// Between how many a lock goes from client to client.
+const CLIENTS: [usize; 2] = [2, 8];
 /// Bare messages between two rounds.
 const MESSAGES: usize = 25;
 const WAITERS: [usize; 4] = [1, 15, 63, 1000];
@@ -80,12 +80,12 @@ pub(crate) async fn run() -> Result<(), Failure> {
     );
     let mut queued = Vec::new();
     for waiters in WAITERS {
-        for (kind, clients) in [
-            (Kind::Queued, 1),
-            (Kind::Queued, CLIENTS.min(waiters + 1)),
-            (Kind::Fair, 1),
-            (Kind::Reentrant, 1),
-        ] {
+        let between = CLIENTS.map(|clients| clients.min(waiters + 1));
+        let mut queues = vec![1];
+        queues.extend(between);
+        queues.dedup();
+        let rows = queues.into_iter().map(|clients| (Kind::Queued, clients));
+        for (kind, clients) in rows.chain([(Kind::Fair, 1), (Kind::Reentrant, 1)]) {
             let chain = chain(&server, kind, clients, waiters + 1).await?;
             let ratio = chain.ratio();
             let mut gaps_us = chain.gaps_us.concat();

@@ -32,7 +32,7 @@ use crate::sync::{Mutex, MutexGuard};
 const SPLIT_FROM: u32 = 6;
 const SPLIT_TO: u32 = 128;
 /// In so many.
-const PARTS: u32 = 8;
+const PARTS: u32 = 4;
 
 /// Why there is no reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
