@@ -51,40 +51,41 @@ fn our_own_drivers_conform() {
     }
 }
 
-/// Each of the subtly wrong ones, and the steps that must not pass it.
+/// Each of the subtly wrong ones, and the steps that must not pass it. They wait more than they work, so they are tried side by side.
 #[test]
 fn each_way_of_being_wrong_is_found_where_it_is() {
-    for (mode, steps) in [
-        ("banner", &["hello"][..]),
-        ("renew-unchecked", &["late extend"]),
-        ("delete-unchecked", &["late release"]),
-        ("blind-silent", &["release", "late release"]),
-        ("fenced-reentrant", &["owners"]),
-        ("twice", &["lines"]),
-        ("one-by-one", &["concurrency"]),
-        ("any-version", &["version"]),
-        ("ends-badly", &["bye"]),
-    ] {
+    let find = |mode: &str, steps: &[&str]| {
         let (code, broken, report) = conform(&driver(mode), &["--patience", "2s"]);
         assert_eq!(code, 1, "{mode}: {report:#}");
         assert_eq!(broken, steps, "{mode}: {report:#}");
-        let step = report["steps"]
-            .as_array()
-            .expect("steps")
-            .iter()
-            .find(|step| step["outcome"] == "broken")
-            .expect("a broken step");
-        assert_ne!(step["remedy"], "", "{mode}");
-    }
+        let all = report["steps"].as_array().expect("steps");
+        let step = all.iter().find(|step| step["outcome"] == "broken");
+        assert_ne!(step.expect("a broken step")["remedy"], "", "{mode}");
+    };
     // These go wrong in so many steps that it is enough to find the first one.
-    for (mode, step) in [("wrong-id", "acquire"), ("deaf", "held")] {
+    let find_first = |mode: &str, step: &str| {
         let (code, broken, report) = conform(&driver(mode), &["--patience", "1s"]);
-        assert_eq!(
-            (code, broken.first().map(String::as_str)),
-            (1, Some(step)),
-            "{mode}: {report:#}"
-        );
-    }
+        let first = broken.first().map(String::as_str);
+        assert_eq!((code, first), (1, Some(step)), "{mode}: {report:#}");
+    };
+    std::thread::scope(|scope| {
+        for (mode, steps) in [
+            ("banner", &["hello"][..]),
+            ("renew-unchecked", &["late extend"]),
+            ("delete-unchecked", &["late release"]),
+            ("blind-silent", &["release", "late release"]),
+            ("fenced-reentrant", &["owners"]),
+            ("twice", &["lines"]),
+            ("one-by-one", &["concurrency"]),
+            ("any-version", &["version"]),
+            ("ends-badly", &["bye"]),
+        ] {
+            scope.spawn(move || find(mode, steps));
+        }
+        for (mode, step) in [("wrong-id", "acquire"), ("deaf", "held")] {
+            scope.spawn(move || find_first(mode, step));
+        }
+    });
 }
 
 #[test]

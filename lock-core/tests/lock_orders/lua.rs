@@ -2,7 +2,8 @@
 
 use std::{
     cell::RefCell,
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap},
+    hash::{BuildHasher, RandomState},
     sync::atomic::{AtomicUsize, Ordering},
 };
 
@@ -81,6 +82,29 @@ thread_local! {
     static LUA: Interpreter = Interpreter::new();
     /// The server that the script of this moment runs on.
     static STORE: RefCell<Store> = RefCell::default();
+    static RUNS: Runs = Runs::default();
+}
+
+/// What the scripts have made of a server: many states of a model differ only in what its clients know.
+#[derive(Default)]
+struct Runs {
+    /// By 64 bits of it the checker itself tells states apart.
+    hasher: RandomState,
+    known: RefCell<HashMap<u64, (Store, Answer)>>,
+}
+
+impl Runs {
+    fn run(&self, store: &mut Store, script: &Script, keys: &[&str], args: &[&str]) -> Answer {
+        let key = (self.hasher).hash_one((&*store, script.number, keys, args));
+        if let Some((after, answer)) = self.known.borrow().get(&key) {
+            store.clone_from(after);
+            return answer.clone();
+        }
+        let answer = run_anew(store, script, keys, args);
+        let run = (store.clone(), answer.clone());
+        self.known.borrow_mut().insert(key, run);
+        answer
+    }
 }
 
 struct Interpreter {
@@ -136,6 +160,10 @@ impl Interpreter {
 
 /// Runs a script.
 pub(crate) fn run(store: &mut Store, script: &Script, keys: &[&str], args: &[&str]) -> Answer {
+    RUNS.with(|runs| runs.run(store, script, keys, args))
+}
+
+fn run_anew(store: &mut Store, script: &Script, keys: &[&str], args: &[&str]) -> Answer {
     STORE.replace(std::mem::take(store));
     let answer = LUA.with(|lua| lua.run(script, keys, args).map(|value| from_lua(&value)));
     *store = STORE.take();
