@@ -156,9 +156,9 @@ impl Plan {
 
     /// Whether a fault of this plan works through the shim, so that servers and clients must be started with it.
     pub fn needs_shim(&self) -> bool {
-        self.faults.iter().any(|fault| {
-            crate::faults::find(&fault.fault).is_some_and(|kind| kind.fault.needs_shim())
-        })
+        self.faults
+            .iter()
+            .any(|fault| crate::faults::find(&fault.fault).is_some_and(|kind| kind.needs_shim))
     }
 
     /// `plan.json`, with a line feed at its end.

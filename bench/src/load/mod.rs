@@ -15,6 +15,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
     subject::{AcquireEnd, ConnectTo, LockClient, ReleaseEnd, Subject},
     workload::{self, Pace, Workload},
@@ -67,11 +69,13 @@ pub struct Load {
 }
 
 /// What a holder works on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Protects {
     /// Nothing.
     None,
     /// A counter per lock: read when granted, sleep, write at the end. A lost update is damage.
+    #[default]
     Counter,
     /// A register per lock that refuses a token lower than one it has taken.
     Register,

@@ -6,21 +6,21 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use cluster_config::{LinkFault, LinkTable, Party, Role, local_addresses};
 
+use super::each::OnEach;
 use super::{
-    Done, Fault, FaultError, FaultKind, Hits, Injected, Injection, Proof, SettingKind, SettingSpec,
-    Target, World, settings,
+    FaultError, FaultKind, Hits, Injection, Proof, SettingKind, SettingSpec, Target, World,
+    settings,
 };
 
 pub(super) const KIND: FaultKind = FaultKind {
     name: "client-kill",
     about: "the server drops its clients' connections, or every server those of one client, once",
     hits: Hits::PROCESS,
-    settings: &[SettingSpec {
-        name: "type",
-        about: "on a node, which connections: `normal`, `pubsub`, `replica` or `master`; default normal and pubsub",
-        kind: SettingKind::OneOf(&["normal", "pubsub", "replica", "master"]),
-        required: false,
-    }],
+    settings: &[SettingSpec::optional(
+        "type",
+        SettingKind::OneOf(&["normal", "pubsub", "replica", "master"]),
+        "on a node, which connections: `normal`, `pubsub`, `replica` or `master`; default normal and pubsub",
+    )],
     one_shot: true,
     colour: "#a04000",
     by_command: true,
@@ -36,25 +36,27 @@ const CONNECTED_WITHIN: Duration = Duration::from_secs(1);
 struct ClientKill;
 
 #[async_trait]
-impl Fault for ClientKill {
-    async fn inject(&self, world: &Arc<World>, injection: &Injection) -> Injected {
+impl OnEach for ClientKill {
+    type Kept = Proof;
+
+    async fn harm(
+        world: &Arc<World>,
+        target: &Target,
+        injection: &Injection,
+    ) -> Result<Proof, FaultError> {
         let types = match settings::text(&injection.with, "type") {
             Some(one) => vec![one],
             None => vec!["normal", "pubsub"],
         };
-        let mut proofs = Vec::new();
-        for target in &injection.targets {
-            proofs.push(match target {
-                Target::Node(name) => all_of(world, name, &types).await?,
-                Target::Client(number) => match world.deployment.links() {
-                    // A server behind a proxy sees the proxy's address: the proxy closes instead.
-                    Ok(table) => by_proxies(world, table, *number).await,
-                    Err(_) => by_servers(world, *number).await?,
-                },
-                Target::Link(..) => return Err(FaultError("a link is no client".to_owned())),
-            });
+        match target {
+            Target::Node(name) => all_of(world, name, &types).await,
+            Target::Client(number) => match world.deployment.links() {
+                // A server behind a proxy sees the proxy's address: the proxy closes instead.
+                Ok(table) => Ok(by_proxies(world, table, *number).await),
+                Err(_) => by_servers(world, *number).await,
+            },
+            Target::Link(..) => Err(FaultError("a link is no client".to_owned())),
         }
-        Ok(Box::new(Done(Proof::all(proofs))))
     }
 }
 

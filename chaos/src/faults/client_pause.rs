@@ -5,21 +5,21 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 
+use super::each::OnEach;
 use super::{
-    Fault, FaultGuard, FaultKind, Healed, Hits, Injected, Injection, Proof, SettingKind,
-    SettingSpec, World, nodes, settings,
+    FaultError, FaultKind, Hits, Injection, Proof, SettingKind, SettingSpec, Target, World,
+    settings,
 };
 
 pub(super) const KIND: FaultKind = FaultKind {
     name: "client-pause",
     about: "the server keeps its clients' writes waiting until `for` ends, at most for `time`",
     hits: Hits::NODE,
-    settings: &[SettingSpec {
-        name: "time",
-        about: "how long the server waits at most; default `for`, else 10s",
-        kind: SettingKind::Duration,
-        required: false,
-    }],
+    settings: &[SettingSpec::optional(
+        "time",
+        SettingKind::Duration,
+        "how long the server waits at most; default `for`, else 10s",
+    )],
     colour: "#b7950b",
     by_command: true,
     ..FaultKind::of(&ClientPause)
@@ -31,26 +31,30 @@ const LONGEST: Duration = Duration::from_secs(10);
 struct ClientPause;
 
 #[async_trait]
-impl Fault for ClientPause {
-    async fn inject(&self, world: &Arc<World>, injection: &Injection) -> Injected {
+impl OnEach for ClientPause {
+    type Kept = Proof;
+
+    async fn harm(
+        world: &Arc<World>,
+        target: &Target,
+        injection: &Injection,
+    ) -> Result<Proof, FaultError> {
+        let name = target.node()?;
         let time = settings::time(&injection.with, "time")
             .or(injection.lasts)
             .unwrap_or(LONGEST);
         let time_ms = time.as_millis().max(1).to_string();
-        let mut guard = Pausing {
-            world: world.clone(),
-            nodes: Vec::new(),
-            proofs: Vec::new(),
-        };
-        for name in nodes(injection) {
-            // Writes only: a pause of all commands would keep its own end waiting.
-            world
-                .command(name, &["CLIENT", "PAUSE", &time_ms, "WRITE"])
-                .await?;
-            guard.nodes.push(name.to_owned());
-            guard.proofs.push(waits(world, name).await);
-        }
-        Ok(Box::new(guard))
+        // Writes only: a pause of all commands would keep its own end waiting.
+        world
+            .command(name, &["CLIENT", "PAUSE", &time_ms, "WRITE"])
+            .await?;
+        Ok(waits(world, name).await)
+    }
+
+    async fn undo(world: &World, target: &Target, _: &mut Proof) -> Result<(), FaultError> {
+        let end = ["CLIENT", "UNPAUSE"];
+        world.deployment.command(target.node()?, &end).await?;
+        Ok(())
     }
 }
 
@@ -71,33 +75,5 @@ async fn waits(world: &World, name: &str) -> Proof {
             format!("{name} answered after {:?}", asked.elapsed()),
         ),
         Err(_) => Proof::of(true, format!("{name} kept a command waiting for 100 ms")),
-    }
-}
-
-struct Pausing {
-    world: Arc<World>,
-    nodes: Vec<String>,
-    proofs: Vec<Proof>,
-}
-
-#[async_trait]
-impl FaultGuard for Pausing {
-    fn proof(&self) -> Proof {
-        Proof::all(self.proofs.clone())
-    }
-
-    async fn heal(self: Box<Self>) -> Healed {
-        let mut failed = Vec::new();
-        for name in &self.nodes {
-            if let Err(error) = self
-                .world
-                .deployment
-                .command(name, &["CLIENT", "UNPAUSE"])
-                .await
-            {
-                failed.push(error.to_string());
-            }
-        }
-        Healed::with(self.proof(), &failed)
     }
 }

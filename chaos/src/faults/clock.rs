@@ -7,10 +7,11 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use async_trait::async_trait;
 use cluster_config::Topology;
 
+use super::each::{Evidence, OnEach};
 use super::world::unwritable;
 use super::{
-    Fault, FaultGuard, FaultKind, Healed, Hits, Injected, Injection, Proof, SettingKind,
-    SettingSpec, Target, World, settings,
+    FaultError, FaultKind, Hits, Injection, Proof, SettingKind, SettingSpec, Target, World,
+    settings,
 };
 use crate::scenario::{On, Settings};
 use crate::shim::{Page, Skew};
@@ -20,75 +21,111 @@ pub(super) const KIND: FaultKind = FaultKind {
     about: "the wall clock jumps, or runs too fast or too slow, until `for` ends; then it is set right again",
     hits: Hits::PROCESS,
     settings: &[
-        SettingSpec {
-            name: "jump",
-            about: "how far, forwards or backwards, such as `5s` or `-5s`",
-            kind: SettingKind::Shift,
-            required: false,
-        },
-        SettingSpec {
-            name: "drift",
-            about: "how much too fast, such as `2%` or `-0.5%`",
-            kind: SettingKind::Percent,
-            required: false,
-        },
+        SettingSpec::optional(
+            "jump",
+            SettingKind::Shift,
+            "how far, forwards or backwards, such as `5s` or `-5s`",
+        ),
+        SettingSpec::optional(
+            "drift",
+            SettingKind::Percent,
+            "how much too fast, such as `2%` or `-0.5%`",
+        ),
     ],
     colour: "#b7950b",
+    needs_shim: true,
+    allowed,
     ..FaultKind::of(&Clock)
 };
 
+fn allowed(_: &Topology, _: &On, with: &Settings) -> Result<(), String> {
+    match with.is_empty() {
+        true => Err(
+            "`clock` needs `jump`, `drift` or both, such as with = { jump = \"-5s\" }".to_owned(),
+        ),
+        false => Ok(()),
+    }
+}
+
 struct Clock;
 
+/// What is known of a wrong clock.
+struct Wrong {
+    skew: Skew,
+    since: Instant,
+    /// How often its wrong clock had been read before.
+    reads: u64,
+    /// The shim was seen in its process.
+    shimmed: bool,
+    /// What its clock showed.
+    seen: Option<Proof>,
+}
+
 #[async_trait]
-impl Fault for Clock {
-    fn allowed(&self, _topology: &Topology, _on: &On, with: &Settings) -> Result<(), String> {
-        if with.is_empty() {
-            return Err(
-                "`clock` needs `jump`, `drift` or both, such as with = { jump = \"-5s\" }"
-                    .to_owned(),
-            );
-        }
-        Ok(())
-    }
+impl OnEach for Clock {
+    type Kept = Wrong;
 
-    fn needs_shim(&self) -> bool {
-        true
-    }
-
-    async fn inject(&self, world: &Arc<World>, injection: &Injection) -> Injected {
+    async fn harm(
+        world: &Arc<World>,
+        target: &Target,
+        injection: &Injection,
+    ) -> Result<Wrong, FaultError> {
         let skew = Skew {
             offset_ns: settings::shift_ns(&injection.with, "jump").unwrap_or(0),
             drift_ppb: settings::percent_ppb(&injection.with, "drift").unwrap_or(0),
         };
-        // From here on the guard sets right what an error leaves half done.
-        let mut guard = Wrong {
-            world: world.clone(),
+        let page = world.page(target)?;
+        let reads = page.skewed_reads();
+        let reads = reads.map_err(|error| unwritable(target, &error))?;
+        let mut wrong = Wrong {
             skew,
             since: Instant::now(),
-            targets: Vec::new(),
-            proofs: Vec::new(),
+            reads,
+            shimmed: has_shim(world, target, page),
+            seen: None,
         };
-        for target in &injection.targets {
-            let page = world.page(target)?;
-            let reads = page
-                .skewed_reads()
-                .map_err(|error| unwritable(target, &error))?;
-            guard.targets.push(Wronged {
-                target: target.clone(),
-                reads,
-                shimmed: has_shim(world, target, page),
-            });
-            page.set_skew(skew)
-                .map_err(|error| unwritable(target, &error))?;
-        }
+        page.set_skew(skew)
+            .map_err(|error| unwritable(target, &error))?;
         if skew.offset_ns != 0 {
-            for wronged in &guard.targets {
-                guard
-                    .proofs
-                    .push(seen(world, &wronged.target, skew, guard.since).await);
-            }
+            wrong.seen = seen(world, target, skew, wrong.since).await;
         }
-        Ok(Box::new(guard))
+        Ok(wrong)
+    }
+
+    async fn undo(world: &World, target: &Target, kept: &mut Wrong) -> Result<(), FaultError> {
+        if kept.skew.offset_ns == 0 {
+            // A drift shows only after a while.
+            kept.seen = seen(world, target, kept.skew, kept.since).await;
+        }
+        Self::undo_now(world, target, kept)
+    }
+
+    fn undo_now(world: &World, target: &Target, _: &Wrong) -> Result<(), FaultError> {
+        // A process that has gone has no clock any more.
+        let page = world.page(target).ok();
+        let set = page.map_or(Ok(()), |page| page.set_skew(Skew::default()));
+        set.map_err(|error| unwritable(target, &error))
+    }
+}
+
+impl Evidence for Wrong {
+    fn proof(&self, world: &World, target: &Target) -> Proof {
+        let page = world.page(target).ok();
+        let reads = page.and_then(|page| page.skewed_reads().ok());
+        let reads = reads.map_or(0, |now| now.saturating_sub(self.reads));
+        // A server reads the clock all the time. A lock that never does is a good one, and its clock was wrong all the same.
+        let bit = reads > 0 || self.shimmed;
+        let why = match bit {
+            true => "",
+            false => {
+                ", and the shim is not in its process: its program is linked statically, or its environment was changed"
+            }
+        };
+        let read = Proof::of(
+            bit,
+            format!("{target}: the wrong clock was read {reads} times{why}"),
+        );
+        Proof::all(self.seen.iter().cloned().chain([read]))
     }
 }
 
@@ -104,16 +141,16 @@ fn has_shim(world: &World, target: &Target, page: &Page) -> bool {
 }
 
 /// Asks a server what time it is. A client cannot be asked: that its process has loaded the shim must do.
-async fn seen(world: &World, target: &Target, skew: Skew, since: Instant) -> Proof {
+async fn seen(world: &World, target: &Target, skew: Skew, since: Instant) -> Option<Proof> {
     let Target::Node(name) = target else {
-        return Proof::of(true, String::new());
+        return None;
     };
     let wanted_ns = wanted_ns(skew, since);
     let answer = world.deployment.command(name, &["TIME"]).await;
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
-    match answer.map(|answer| microseconds(&answer)) {
+    Some(match answer.map(|answer| microseconds(&answer)) {
         Ok(Some(us)) => {
             let off_ns = us * 1000 - i128::try_from(now.as_nanos()).unwrap_or(i128::MAX);
             // Asking takes a while, and on a busy machine a long one; a jump that was not made is further off than that.
@@ -125,7 +162,7 @@ async fn seen(world: &World, target: &Target, skew: Skew, since: Instant) -> Pro
         }
         Ok(None) => Proof::of(false, format!("{name} does not say what time it is")),
         Err(error) => Proof::of(false, format!("{name} was not asked for the time: {error}")),
-    }
+    })
 }
 
 fn microseconds(answer: &str) -> Option<i128> {
@@ -138,83 +175,4 @@ fn microseconds(answer: &str) -> Option<i128> {
 fn wanted_ns(skew: Skew, since: Instant) -> i128 {
     let passed_ns = i128::try_from(since.elapsed().as_nanos()).unwrap_or(i128::MAX);
     i128::from(skew.offset_ns) + passed_ns * i128::from(skew.drift_ppb) / 1_000_000_000
-}
-
-struct Wrong {
-    world: Arc<World>,
-    skew: Skew,
-    since: Instant,
-    targets: Vec<Wronged>,
-    proofs: Vec<Proof>,
-}
-
-/// Whose clock is wrong.
-struct Wronged {
-    target: Target,
-    /// How often its wrong clock had been read before.
-    reads: u64,
-    /// The shim was seen in its process.
-    shimmed: bool,
-}
-
-impl Wrong {
-    fn set_right(&self) -> Vec<String> {
-        self.targets
-            .iter()
-            .filter_map(|Wronged { target, .. }| {
-                let page = self.world.page(target).ok()?;
-                let error = page.set_skew(Skew::default()).err()?;
-                Some(unwritable(target, &error).to_string())
-            })
-            .collect()
-    }
-}
-
-#[async_trait]
-impl FaultGuard for Wrong {
-    fn proof(&self) -> Proof {
-        let mut parts = self.proofs.clone();
-        for wronged in &self.targets {
-            let target = &wronged.target;
-            let reads = self
-                .world
-                .page(target)
-                .ok()
-                .and_then(|page| page.skewed_reads().ok())
-                .map_or(0, |now| now.saturating_sub(wronged.reads));
-            // A server reads the clock all the time. A lock that never does is a good one, and its clock was wrong all the same.
-            let bit = reads > 0 || wronged.shimmed;
-            let why = match bit {
-                true => "",
-                false => {
-                    ", and the shim is not in its process: its program is linked statically, or its environment was changed"
-                }
-            };
-            parts.push(Proof::of(
-                bit,
-                format!("{target}: the wrong clock was read {reads} times{why}"),
-            ));
-        }
-        parts.retain(|part| !part.words.is_empty());
-        Proof::all(parts)
-    }
-
-    async fn heal(mut self: Box<Self>) -> Healed {
-        if self.skew.offset_ns == 0 {
-            // A drift shows only after a while.
-            for Wronged { target, .. } in &self.targets {
-                let proof = seen(&self.world, target, self.skew, self.since).await;
-                self.proofs.push(proof);
-            }
-        }
-        let proof = self.proof();
-        let failed = self.set_right();
-        Healed::with(proof, &failed)
-    }
-}
-
-impl Drop for Wrong {
-    fn drop(&mut self) {
-        self.set_right();
-    }
 }

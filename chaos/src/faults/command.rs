@@ -4,21 +4,21 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
+use super::each::OnEach;
 use super::{
-    Done, Fault, FaultKind, Hits, Injected, Injection, Proof, SettingKind, SettingSpec, World,
-    nodes, settings,
+    FaultError, FaultKind, Hits, Injection, Proof, SettingKind, SettingSpec, Target, World,
+    settings,
 };
 
 pub(super) const KIND: FaultKind = FaultKind {
     name: "command",
     about: "any command to the server, once",
     hits: Hits::NODE,
-    settings: &[SettingSpec {
-        name: "args",
-        about: "the command and its arguments, such as [\"DEL\", \"orders-1\"]",
-        kind: SettingKind::Words,
-        required: true,
-    }],
+    settings: &[SettingSpec::required(
+        "args",
+        SettingKind::Words,
+        "the command and its arguments, such as [\"DEL\", \"orders-1\"]",
+    )],
     one_shot: true,
     colour: "#616a6b",
     by_command: true,
@@ -28,19 +28,20 @@ pub(super) const KIND: FaultKind = FaultKind {
 struct Command;
 
 #[async_trait]
-impl Fault for Command {
-    async fn inject(&self, world: &Arc<World>, injection: &Injection) -> Injected {
+impl OnEach for Command {
+    type Kept = Proof;
+
+    async fn harm(
+        world: &Arc<World>,
+        target: &Target,
+        injection: &Injection,
+    ) -> Result<Proof, FaultError> {
+        let name = target.node()?;
         let args = settings::words(&injection.with, "args");
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
-        let mut proofs = Vec::new();
-        for name in nodes(injection) {
-            let answer = world.command(name, &args).await?;
-            proofs.push(Proof::of(
-                true,
-                format!("{name} answered {:?}", shortened(&answer)),
-            ));
-        }
-        Ok(Box::new(Done(Proof::all(proofs))))
+        let answer = world.command(name, &args).await?;
+        let words = format!("{name} answered {:?}", shortened(&answer));
+        Ok(Proof::of(true, words))
     }
 }
 

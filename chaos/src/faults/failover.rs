@@ -6,9 +6,8 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use cluster_config::{Role, Topology, TopologyKind};
 
-use super::{
-    Done, Fault, FaultError, FaultKind, Hits, Injected, Injection, Proof, World, nodes, promote,
-};
+use super::each::OnEach;
+use super::{FaultError, FaultKind, Hits, Injection, Proof, Target, World, promote};
 use crate::scenario::{On, Settings};
 
 pub(super) const KIND: FaultKind = FaultKind {
@@ -19,6 +18,7 @@ pub(super) const KIND: FaultKind = FaultKind {
     colour: "#1e8449",
     by_command: true,
     recovers: true,
+    allowed,
     ..FaultKind::of(&Failover)
 };
 
@@ -28,26 +28,25 @@ const LONGEST: Duration = Duration::from_secs(15);
 /// One that has not happened by then has come to nothing.
 const AGAIN: Duration = Duration::from_secs(4);
 
+fn allowed(topology: &Topology, _: &On, _: &Settings) -> Result<(), String> {
+    match topology.kind {
+        TopologyKind::Sentinel | TopologyKind::Cluster if topology.replicas > 0 => Ok(()),
+        kind => Err(format!(
+            "`failover` needs a replica, and this `{kind}` topology has none"
+        )),
+    }
+}
+
 struct Failover;
 
 #[async_trait]
-impl Fault for Failover {
-    fn allowed(&self, topology: &Topology, _on: &On, _with: &Settings) -> Result<(), String> {
-        match topology.kind {
-            TopologyKind::Sentinel | TopologyKind::Cluster if topology.replicas > 0 => Ok(()),
-            kind => Err(format!(
-                "`failover` needs a replica, and this `{kind}` topology has none"
-            )),
-        }
-    }
+impl OnEach for Failover {
+    type Kept = Proof;
 
-    async fn inject(&self, world: &Arc<World>, injection: &Injection) -> Injected {
-        let mut proofs = Vec::new();
-        for name in nodes(injection) {
-            order(world, name).await?;
-            proofs.push(replaced(world, name).await?);
-        }
-        Ok(Box::new(Done(Proof::all(proofs))))
+    async fn harm(world: &Arc<World>, target: &Target, _: &Injection) -> Result<Proof, FaultError> {
+        let name = target.node()?;
+        order(world, name).await?;
+        replaced(world, name).await
     }
 }
 

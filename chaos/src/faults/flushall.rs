@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::{Done, Fault, FaultKind, Hits, Injected, Injection, Proof, World, nodes};
+use super::each::OnEach;
+use super::{FaultError, FaultKind, Hits, Injection, Proof, Target, World};
 
 pub(super) const KIND: FaultKind = FaultKind {
     name: "flushall",
@@ -19,15 +20,14 @@ pub(super) const KIND: FaultKind = FaultKind {
 struct Flushall;
 
 #[async_trait]
-impl Fault for Flushall {
-    async fn inject(&self, world: &Arc<World>, injection: &Injection) -> Injected {
-        let mut proofs = Vec::new();
-        for name in nodes(injection) {
-            let before = world.command(name, &["DBSIZE"]).await?;
-            world.deployment.command(name, &["FLUSHALL"]).await?;
-            let keys: u64 = before.trim().parse().unwrap_or(0);
-            proofs.push(Proof::of(keys > 0, format!("{name} forgot {keys} keys")));
-        }
-        Ok(Box::new(Done(Proof::all(proofs))))
+impl OnEach for Flushall {
+    type Kept = Proof;
+
+    async fn harm(world: &Arc<World>, target: &Target, _: &Injection) -> Result<Proof, FaultError> {
+        let name = target.node()?;
+        let before = world.command(name, &["DBSIZE"]).await?;
+        world.deployment.command(name, &["FLUSHALL"]).await?;
+        let keys: u64 = before.trim().parse().unwrap_or(0);
+        Ok(Proof::of(keys > 0, format!("{name} forgot {keys} keys")))
     }
 }

@@ -17,12 +17,11 @@ pub(super) const BANDWIDTH: FaultKind = FaultKind {
     name: "bandwidth",
     about: "at most `rate` bytes per second pass, over all connections of the link together",
     hits: Hits::LINK,
-    settings: &[SettingSpec {
-        name: "rate",
-        about: "bytes per second, such as `64kB/s`",
-        kind: SettingKind::Rate,
-        required: true,
-    }],
+    settings: &[SettingSpec::required(
+        "rate",
+        SettingKind::Rate,
+        "bytes per second, such as `64kB/s`",
+    )],
     colour: "#ca6f1e",
     ..FaultKind::of(&OnLinks(|with| LinkFault::Bandwidth {
         bytes_per_s: settings::rate(with, "rate").unwrap_or(1),
@@ -49,12 +48,11 @@ pub(super) const CLOSE_AFTER: FaultKind = FaultKind {
     name: "close-after",
     about: "each connection is closed once `bytes` of its bytes have passed; what comes after is lost",
     hits: Hits::LINK,
-    settings: &[SettingSpec {
-        name: "bytes",
-        about: "bytes that still pass, per connection",
-        kind: SettingKind::Count(0, BYTES_MOST),
-        required: true,
-    }],
+    settings: &[SettingSpec::required(
+        "bytes",
+        SettingKind::Count(0, BYTES_MOST),
+        "bytes that still pass, per connection",
+    )],
     colour: "#b9770e",
     ..FaultKind::of(&OnLinks(|with| LinkFault::CloseAfter {
         bytes: u64::from(settings::count(with, "bytes").unwrap_or(0)),
@@ -66,18 +64,16 @@ pub(super) const SLICED: FaultKind = FaultKind {
     about: "bytes arrive in pieces of at most `size`, each `delay` after the one before",
     hits: Hits::LINK,
     settings: &[
-        SettingSpec {
-            name: "size",
-            about: "bytes per piece; default 16",
-            kind: SettingKind::Count(1, BYTES_MOST),
-            required: false,
-        },
-        SettingSpec {
-            name: "delay",
-            about: "pause after each piece; default 1ms",
-            kind: SettingKind::Duration,
-            required: false,
-        },
+        SettingSpec::optional(
+            "size",
+            SettingKind::Count(1, BYTES_MOST),
+            "bytes per piece; default 16",
+        ),
+        SettingSpec::optional(
+            "delay",
+            SettingKind::Duration,
+            "pause after each piece; default 1ms",
+        ),
     ],
     colour: "#af601a",
     ..FaultKind::of(&OnLinks(|with| LinkFault::Slice {
@@ -90,12 +86,11 @@ pub(super) const CORRUPT: FaultKind = FaultKind {
     name: "corrupt",
     about: "each byte is replaced by another with probability `rate`",
     hits: Hits::LINK,
-    settings: &[SettingSpec {
-        name: "rate",
-        about: "share of the bytes, more than 0.0 and at most 1.0",
-        kind: SettingKind::Share,
-        required: true,
-    }],
+    settings: &[SettingSpec::required(
+        "rate",
+        SettingKind::Share,
+        "share of the bytes, more than 0.0 and at most 1.0",
+    )],
     colour: "#6e2c00",
     ..FaultKind::of(&OnLinks(|with| LinkFault::Corrupt {
         rate: settings::share(with, "rate").unwrap_or(0.0),

@@ -8,10 +8,8 @@ use async_trait::async_trait;
 use cluster_config::Data;
 use tokio::net::TcpStream;
 
-use super::{
-    Fault, FaultError, FaultGuard, FaultKind, Healed, Hits, Injected, Injection, Proof, Shows,
-    Target, World,
-};
+use super::each::OnEach;
+use super::{FaultError, FaultKind, Hits, Injection, Proof, Shows, Target, World};
 
 pub(super) const KIND: FaultKind = FaultKind {
     name: "kill",
@@ -27,46 +25,51 @@ pub(super) const KIND: FaultKind = FaultKind {
 struct Kill;
 
 #[async_trait]
-impl Fault for Kill {
-    async fn inject(&self, world: &Arc<World>, injection: &Injection) -> Injected {
-        let mut guard = Killed::none(world);
-        for target in &injection.targets {
-            guard.add(target, kill(world, target).await);
+impl OnEach for Kill {
+    type Kept = Proof;
+
+    async fn harm(world: &Arc<World>, target: &Target, _: &Injection) -> Result<Proof, FaultError> {
+        let process =
+            |pid: Option<u32>| pid.map_or("its process".to_owned(), |pid| format!("process {pid}"));
+        match target {
+            Target::Node(name) => {
+                let pid = process(world.deployment.pid(name));
+                let address = world.deployment.node(name)?.address;
+                world.deployment.kill(name).await?;
+                let gone = world.deployment.pid(name).is_none();
+                let refused = refuses(address).await;
+                let is = if gone { "gone" } else { "still there" };
+                let does = if refused {
+                    "refuses"
+                } else {
+                    "does not refuse"
+                };
+                Ok(Proof::of(
+                    gone && refused,
+                    format!("{name}: {pid} is {is}, and {address} {does} connections"),
+                ))
+            }
+            Target::Client(number) => {
+                let pid = process(world.clients.pid(*number));
+                world.clients.kill(*number).await?;
+                let gone = world.clients.pid(*number).is_none();
+                Ok(Proof::of(gone, format!("{target}: {pid} is gone")))
+            }
+            Target::Link(..) => Err(FaultError("a link has no process".to_owned())),
         }
-        Ok(Box::new(guard))
+    }
+
+    async fn undo(world: &World, target: &Target, _: &mut Proof) -> Result<(), FaultError> {
+        start_again(world, target).await
     }
 }
 
-async fn kill(world: &World, target: &Target) -> Result<Proof, FaultError> {
+/// Brings back a process that is gone.
+pub(super) async fn start_again(world: &World, target: &Target) -> Result<(), FaultError> {
     match target {
-        Target::Node(name) => {
-            let pid = world.deployment.pid(name);
-            let address = world.deployment.node(name)?.address;
-            world.deployment.kill(name).await?;
-            let gone = world.deployment.pid(name).is_none();
-            let refused = refuses(address).await;
-            let pid = pid.map_or("its process".to_owned(), |pid| format!("process {pid}"));
-            Ok(Proof::of(
-                gone && refused,
-                format!(
-                    "{name}: {pid} is {}, and {address} {} connections",
-                    if gone { "gone" } else { "still there" },
-                    if refused {
-                        "refuses"
-                    } else {
-                        "does not refuse"
-                    }
-                ),
-            ))
-        }
-        Target::Client(number) => {
-            let pid = world.clients.pid(*number);
-            world.clients.kill(*number).await?;
-            let gone = world.clients.pid(*number).is_none();
-            let pid = pid.map_or("its process".to_owned(), |pid| format!("process {pid}"));
-            Ok(Proof::of(gone, format!("c{number}: {pid} is gone")))
-        }
-        Target::Link(..) => Err(FaultError("a link has no process".to_owned())),
+        Target::Node(name) => Ok(world.deployment.start(name, Data::Keep).await?),
+        Target::Client(number) => world.clients.restart(*number).await,
+        Target::Link(..) => Ok(()),
     }
 }
 
@@ -74,63 +77,4 @@ async fn kill(world: &World, target: &Target) -> Result<Proof, FaultError> {
 async fn refuses(address: SocketAddr) -> bool {
     let attempt = tokio::time::timeout(Duration::from_secs(1), TcpStream::connect(address));
     matches!(attempt.await, Ok(Err(error)) if error.kind() == std::io::ErrorKind::ConnectionRefused)
-}
-
-/// Processes that are gone until the heal.
-pub(super) struct Killed {
-    world: Arc<World>,
-    dead: Vec<Target>,
-    proofs: Vec<Proof>,
-}
-
-impl Killed {
-    pub(super) fn none(world: &Arc<World>) -> Self {
-        Self {
-            world: world.clone(),
-            dead: Vec::new(),
-            proofs: Vec::new(),
-        }
-    }
-
-    /// What failed on one target leaves the fault without proof, and the others are killed all the same.
-    pub(super) fn add(&mut self, target: &Target, outcome: Result<Proof, FaultError>) {
-        match outcome {
-            Ok(proof) => {
-                self.dead.push(target.clone());
-                self.proofs.push(proof);
-            }
-            Err(error) => {
-                let why = format!("{target}: {error}");
-                self.proofs.push(Proof::of(false, why));
-            }
-        }
-    }
-}
-
-#[async_trait]
-impl FaultGuard for Killed {
-    fn proof(&self) -> Proof {
-        Proof::all(self.proofs.clone())
-    }
-
-    async fn heal(self: Box<Self>) -> Healed {
-        let back = self.dead.iter().map(|target| async {
-            match target {
-                Target::Node(name) => self
-                    .world
-                    .deployment
-                    .start(name, Data::Keep)
-                    .await
-                    .map_err(FaultError::from),
-                Target::Client(number) => self.world.clients.restart(*number).await,
-                Target::Link(..) => Ok(()),
-            }
-        });
-        let failed: Vec<String> = futures_util::future::join_all(back)
-            .await
-            .into_iter()
-            .filter_map(|outcome| outcome.err().map(|error| error.to_string()))
-            .collect();
-        Healed::with(self.proof(), &failed)
-    }
 }

@@ -7,87 +7,69 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use super::each::{Evidence, OnEach};
 use super::{
-    Fault, FaultError, FaultGuard, FaultKind, Healed, Hits, Injected, Injection, Proof,
-    SettingKind, SettingSpec, Target, World, settings,
+    FaultError, FaultKind, Hits, Injection, Proof, SettingKind, SettingSpec, Target, World,
+    settings,
 };
 
 pub(super) const KIND: FaultKind = FaultKind {
     name: "late-writes",
     about: "what a client writes to the protected resource arrives later, also when its hold is over by then",
     hits: Hits::CLIENT,
-    settings: &[SettingSpec {
-        name: "latency",
-        about: "how much later",
-        kind: SettingKind::Duration,
-        required: true,
-    }],
+    settings: &[SettingSpec::required(
+        "latency",
+        SettingKind::Duration,
+        "how much later",
+    )],
     colour: "#ca6f1e",
     ..FaultKind::of(&LateWrites)
 };
 
 struct LateWrites;
 
+/// A client, and how many of its writes had been late before.
+struct Slowed {
+    client: u32,
+    late_before: u64,
+}
+
 #[async_trait]
-impl Fault for LateWrites {
-    async fn inject(&self, world: &Arc<World>, injection: &Injection) -> Injected {
+impl OnEach for LateWrites {
+    type Kept = Slowed;
+
+    async fn harm(
+        world: &Arc<World>,
+        target: &Target,
+        injection: &Injection,
+    ) -> Result<Slowed, FaultError> {
         let latency = settings::time(&injection.with, "latency").unwrap_or_default();
-        let mut guard = Slow {
-            world: world.clone(),
-            clients: Vec::new(),
+        let Target::Client(client) = *target else {
+            return Err(FaultError(format!("{target} writes to no resource")));
         };
-        for target in &injection.targets {
-            let Target::Client(client) = target else {
-                return Err(FaultError(format!("{target} writes to no resource")));
-            };
-            let before = world.clients.late_writes(*client);
-            world.clients.delay_writes(*client, latency)?;
-            guard.clients.push((*client, before));
-        }
-        Ok(Box::new(guard))
+        let late_before = world.clients.late_writes(client);
+        world.clients.delay_writes(client, latency)?;
+        Ok(Slowed {
+            client,
+            late_before,
+        })
+    }
+
+    fn undo_now(world: &World, _: &Target, kept: &Slowed) -> Result<(), FaultError> {
+        // One that died writes no more.
+        let _ = world.clients.delay_writes(kept.client, Duration::ZERO);
+        Ok(())
     }
 }
 
-struct Slow {
-    world: Arc<World>,
-    /// Each client, and how many of its writes had been late before.
-    clients: Vec<(u32, u64)>,
-}
-
-impl Slow {
-    fn undo(&self) {
-        for (client, _) in &self.clients {
-            // One that died writes no more.
-            let _ = self.world.clients.delay_writes(*client, Duration::ZERO);
-        }
-    }
-}
-
-#[async_trait]
-impl FaultGuard for Slow {
-    fn proof(&self) -> Proof {
-        Proof::all(self.clients.iter().map(|(client, before)| {
-            let late = self.world.clients.late_writes(*client);
-            let late = late.saturating_sub(*before);
-            Proof::of(late > 0, format!("{late} writes of c{client} arrived late"))
-        }))
+impl Evidence for Slowed {
+    fn proof(&self, world: &World, target: &Target) -> Proof {
+        let late = world.clients.late_writes(self.client);
+        let late = late.saturating_sub(self.late_before);
+        Proof::of(late > 0, format!("{late} writes of {target} arrived late"))
     }
 
-    fn awaits_evidence(&self) -> bool {
-        !self.proof().bit
-    }
-
-    async fn heal(self: Box<Self>) -> Healed {
-        self.undo();
-        Healed {
-            proof: self.proof(),
-            failed: None,
-        }
-    }
-}
-
-impl Drop for Slow {
-    fn drop(&mut self) {
-        self.undo();
+    fn comes_late(&self) -> bool {
+        true
     }
 }

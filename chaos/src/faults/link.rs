@@ -18,18 +18,16 @@ pub(super) const DELAY: FaultKind = FaultKind {
     about: "bytes arrive later by `latency`, give or take `jitter`, in their order",
     hits: Hits::LINK,
     settings: &[
-        SettingSpec {
-            name: "latency",
-            about: "how much later bytes arrive",
-            kind: SettingKind::Duration,
-            required: true,
-        },
-        SettingSpec {
-            name: "jitter",
-            about: "at most so much more or less, drawn uniformly; default 0s",
-            kind: SettingKind::Duration,
-            required: false,
-        },
+        SettingSpec::required(
+            "latency",
+            SettingKind::Duration,
+            "how much later bytes arrive",
+        ),
+        SettingSpec::optional(
+            "jitter",
+            SettingKind::Duration,
+            "at most so much more or less, drawn uniformly; default 0s",
+        ),
     ],
     colour: "#d68910",
     ..FaultKind::of(&OnLinks(|with| LinkFault::Delay {

@@ -12,18 +12,16 @@ pub(super) const KIND: FaultKind = FaultKind {
     about: "packets are lost and sent again, as TCP does: what is lost arrives 200 ms later, or 600 ms, 1.4 s and so on, and what follows it waits",
     hits: Hits::LINK,
     settings: &[
-        SettingSpec {
-            name: "rate",
-            about: "share of the packets, more than 0.0 and at most 1.0",
-            kind: SettingKind::Share,
-            required: true,
-        },
-        SettingSpec {
-            name: "burst",
-            about: "so many in a row are lost on average; default 1",
-            kind: SettingKind::Count(1, BURST_LONGEST),
-            required: false,
-        },
+        SettingSpec::required(
+            "rate",
+            SettingKind::Share,
+            "share of the packets, more than 0.0 and at most 1.0",
+        ),
+        SettingSpec::optional(
+            "burst",
+            SettingKind::Count(1, BURST_LONGEST),
+            "so many in a row are lost on average; default 1",
+        ),
     ],
     colour: "#a04000",
     ..FaultKind::of(&OnLinks(|with| LinkFault::Loss {

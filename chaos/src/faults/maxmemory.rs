@@ -5,9 +5,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::config_set::Changed;
+use super::each::{Evidence, OnEach};
 use super::{
-    Fault, FaultError, FaultGuard, FaultKind, Healed, Hits, Injected, Injection, Proof,
-    SettingKind, SettingSpec, World, command_figure, nodes, settings,
+    FaultError, FaultKind, Hits, Injection, Proof, SettingKind, SettingSpec, Target, World,
+    command_figure, error_count, settings,
 };
 
 pub(super) const KIND: FaultKind = FaultKind {
@@ -15,16 +16,10 @@ pub(super) const KIND: FaultKind = FaultKind {
     about: "a memory limit: writes are refused or keys evicted, as `policy` says, until `for` ends",
     hits: Hits::NODE,
     settings: &[
-        SettingSpec {
-            name: "limit",
-            about: "the limit, such as `600kb`",
-            kind: SettingKind::Text,
-            required: true,
-        },
-        SettingSpec {
-            name: "policy",
-            about: "maxmemory-policy; default: the configured one",
-            kind: SettingKind::OneOf(&[
+        SettingSpec::required("limit", SettingKind::Text, "the limit, such as `600kb`"),
+        SettingSpec::optional(
+            "policy",
+            SettingKind::OneOf(&[
                 "noeviction",
                 "allkeys-lru",
                 "allkeys-lfu",
@@ -34,8 +29,8 @@ pub(super) const KIND: FaultKind = FaultKind {
                 "volatile-random",
                 "volatile-ttl",
             ]),
-            required: false,
-        },
+            "maxmemory-policy; default: the configured one",
+        ),
     ],
     colour: "#6c3483",
     by_command: true,
@@ -44,74 +39,67 @@ pub(super) const KIND: FaultKind = FaultKind {
 
 struct Maxmemory;
 
+/// A server with a limit.
+struct Limited {
+    changed: Changed,
+    /// Its [`refusals`] before.
+    before: u64,
+    proof: Proof,
+}
+
 #[async_trait]
-impl Fault for Maxmemory {
-    async fn inject(&self, world: &Arc<World>, injection: &Injection) -> Injected {
+impl OnEach for Maxmemory {
+    type Kept = Limited;
+
+    async fn harm(
+        world: &Arc<World>,
+        target: &Target,
+        injection: &Injection,
+    ) -> Result<Limited, FaultError> {
         let limit = settings::text(&injection.with, "limit").unwrap_or_default();
-        let mut guard = Limited {
-            world: world.clone(),
-            changed: Changed::new(world),
-            before: Vec::new(),
-        };
-        for name in nodes(injection) {
-            guard
-                .before
-                .push((name.to_owned(), harm(world, name).await?));
-            if let Some(policy) = settings::text(&injection.with, "policy") {
-                guard.changed.set(name, "maxmemory-policy", policy).await?;
-            }
-            guard.changed.set(name, "maxmemory", limit).await?;
+        let before = refusals(world, target.node()?).await?;
+        let mut changed = Changed::default();
+        if let Some(policy) = settings::text(&injection.with, "policy") {
+            let key = "maxmemory-policy";
+            changed.set(world, target, key, policy).await?;
         }
-        Ok(Box::new(guard))
+        changed.set(world, target, "maxmemory", limit).await?;
+        Ok(Limited {
+            changed,
+            before,
+            proof: Proof::of(
+                false,
+                "the limit was not lifted, so its harm was not counted",
+            ),
+        })
+    }
+
+    async fn undo(world: &World, target: &Target, kept: &mut Limited) -> Result<(), FaultError> {
+        let name = target.node()?;
+        let limit = command_figure(world, name, "memory", "maxmemory").await;
+        let used = command_figure(world, name, "memory", "used_memory").await;
+        kept.proof = match (refusals(world, name).await, limit, used) {
+            (Ok(after), Ok(limit), Ok(used)) => Proof::of(
+                after > kept.before || used > limit,
+                format!(
+                    "{name}: {} keys evicted or writes refused, {used} bytes used of {limit}",
+                    after.saturating_sub(kept.before)
+                ),
+            ),
+            _ => Proof::of(false, format!("{name} did not say what it did")),
+        };
+        kept.changed.back(world, target).await
     }
 }
 
 /// Keys evicted and writes refused since the server started.
-async fn harm(world: &World, name: &str) -> Result<u64, FaultError> {
+async fn refusals(world: &World, name: &str) -> Result<u64, FaultError> {
     let evicted = command_figure(world, name, "stats", "evicted_keys").await?;
-    let errors = world.command(name, &["INFO", "errorstats"]).await?;
-    let refused = errors
-        .lines()
-        .find_map(|line| line.strip_prefix("errorstat_OOM:count="))
-        .and_then(|count| count.trim().parse::<u64>().ok())
-        .unwrap_or(0);
-    Ok(evicted + refused)
+    Ok(evicted + error_count(world, name, "OOM").await?)
 }
 
-struct Limited {
-    world: Arc<World>,
-    changed: Changed,
-    before: Vec<(String, u64)>,
-}
-
-#[async_trait]
-impl FaultGuard for Limited {
-    fn proof(&self) -> Proof {
-        Proof::of(
-            false,
-            "the limit was not lifted, so its harm was not counted",
-        )
-    }
-
-    async fn heal(mut self: Box<Self>) -> Healed {
-        let mut proofs = Vec::new();
-        for (name, before) in &self.before {
-            let limit = command_figure(&self.world, name, "memory", "maxmemory").await;
-            let used = command_figure(&self.world, name, "memory", "used_memory").await;
-            proofs.push(match (harm(&self.world, name).await, limit, used) {
-                (Ok(after), Ok(limit), Ok(used)) => Proof::of(
-                    after > *before || used > limit,
-                    format!(
-                        "{name}: {} keys evicted or writes refused, {used} bytes used of {limit}",
-                        after.saturating_sub(*before)
-                    ),
-                ),
-                _ => Proof::of(false, format!("{name} did not say what it did")),
-            });
-        }
-        Healed {
-            proof: Proof::all(proofs),
-            failed: self.changed.back().await,
-        }
+impl Evidence for Limited {
+    fn proof(&self, _world: &World, _target: &Target) -> Proof {
+        self.proof.clone()
     }
 }

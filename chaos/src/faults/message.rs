@@ -8,24 +8,21 @@ use crate::scenario::Settings;
 const MOST: u32 = 1_000_000_000;
 
 pub(super) const SETTINGS: &[SettingSpec] = &[
-    SettingSpec {
-        name: "match",
-        about: "words of the command, or of the command that a reply answers: its name, then others among those that follow, in their order; `*` is any run of characters; default: every message",
-        kind: SettingKind::Text,
-        required: false,
-    },
-    SettingSpec {
-        name: "nth",
-        about: "the first of them that is harmed, counted from 1 on each link since the fault began; default 1",
-        kind: SettingKind::Count(1, MOST),
-        required: false,
-    },
-    SettingSpec {
-        name: "count",
-        about: "how many are harmed, from that one on; default 1",
-        kind: SettingKind::Count(1, MOST),
-        required: false,
-    },
+    SettingSpec::optional(
+        "match",
+        SettingKind::Text,
+        "words of the command, or of the command that a reply answers: its name, then others among those that follow, in their order; `*` is any run of characters; default: every message",
+    ),
+    SettingSpec::optional(
+        "nth",
+        SettingKind::Count(1, MOST),
+        "the first of them that is harmed, counted from 1 on each link since the fault began; default 1",
+    ),
+    SettingSpec::optional(
+        "count",
+        SettingKind::Count(1, MOST),
+        "how many are harmed, from that one on; default 1",
+    ),
 ];
 
 /// Which messages, the first and how many.

@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use cluster_config::{Deployment, Topology, TopologyKind, slot_of};
 
+use super::each::OnEach;
 use super::{
-    Done, Fault, FaultError, FaultKind, Hits, Injected, Injection, Proof, SettingKind, SettingSpec,
-    World, nodes, settings,
+    FaultError, FaultKind, Hits, Injection, Proof, SettingKind, SettingSpec, Target, World,
+    error_count, settings,
 };
 use crate::members::{self, Member};
 use crate::scenario::{On, Setting, Settings, Who};
@@ -21,28 +22,26 @@ pub(super) const KIND: FaultKind = FaultKind {
     about: "slots with their keys move to another master of the cluster while clients use them, the lock's own first, once",
     hits: Hits::NODE,
     settings: &[
-        SettingSpec {
-            name: "slots",
-            about: "how many; default 1",
-            kind: SettingKind::Count(1, 16_384),
-            required: false,
-        },
-        SettingSpec {
-            name: "to",
-            about: "the master that gets them, such as n2; default: the next one",
-            kind: SettingKind::Text,
-            required: false,
-        },
-        SettingSpec {
-            name: "pause",
-            about: "how long each phase lasts for a slot; default 100ms",
-            kind: SettingKind::Duration,
-            required: false,
-        },
+        SettingSpec::optional(
+            "slots",
+            SettingKind::Count(1, 16_384),
+            "how many; default 1",
+        ),
+        SettingSpec::optional(
+            "to",
+            SettingKind::Text,
+            "the master that gets them, such as n2; default: the next one",
+        ),
+        SettingSpec::optional(
+            "pause",
+            SettingKind::Duration,
+            "how long each phase lasts for a slot; default 100ms",
+        ),
     ],
     one_shot: true,
     colour: "#196f3d",
     by_command: true,
+    allowed,
     ..FaultKind::of(&MigrateSlot)
 };
 
@@ -56,58 +55,56 @@ const MIGRATE_MS: &str = "2000";
 const EPOCHS_WITHIN: Duration = Duration::from_secs(3);
 const EVERY: Duration = Duration::from_millis(20);
 
+fn allowed(topology: &Topology, on: &On, with: &Settings) -> Result<(), String> {
+    if topology.kind != TopologyKind::Cluster || topology.shards < 2 {
+        return Err(format!(
+            "`migrate-slot` needs a cluster of at least two masters, and this is a `{}` topology",
+            topology.kind
+        ));
+    }
+    let Some(Setting::Text(to)) = with.get("to") else {
+        return Ok(());
+    };
+    let nodes = crate::scenario::data_nodes(topology);
+    if !nodes.contains(to) {
+        return Err(format!(
+            "`to` is \"{to}\"; allowed is a node of this topology: {}",
+            nodes.join(", ")
+        ));
+    }
+    match on {
+        On::Parties(parties) if parties.contains(&Who::Node(to.clone())) => {
+            Err(format!("`to` is \"{to}\", and the slots are on it already"))
+        }
+        _ => Ok(()),
+    }
+}
+
 struct MigrateSlot;
 
 #[async_trait]
-impl Fault for MigrateSlot {
-    fn allowed(&self, topology: &Topology, on: &On, with: &Settings) -> Result<(), String> {
-        if topology.kind != TopologyKind::Cluster || topology.shards < 2 {
-            return Err(format!(
-                "`migrate-slot` needs a cluster of at least two masters, and this is a `{}` topology",
-                topology.kind
-            ));
-        }
-        let Some(Setting::Text(to)) = with.get("to") else {
-            return Ok(());
-        };
-        let nodes = crate::scenario::data_nodes(topology);
-        if !nodes.contains(to) {
-            return Err(format!(
-                "`to` is \"{to}\"; allowed is a node of this topology: {}",
-                nodes.join(", ")
-            ));
-        }
-        match on {
-            On::Parties(parties) if parties.contains(&Who::Node(to.clone())) => {
-                Err(format!("`to` is \"{to}\", and the slots are on it already"))
-            }
-            _ => Ok(()),
-        }
-    }
+impl OnEach for MigrateSlot {
+    type Kept = Proof;
 
-    async fn inject(&self, world: &Arc<World>, injection: &Injection) -> Injected {
+    async fn harm(
+        world: &Arc<World>,
+        target: &Target,
+        injection: &Injection,
+    ) -> Result<Proof, FaultError> {
+        let from = target.node()?.to_owned();
         let count = settings::count(&injection.with, "slots").unwrap_or(1) as usize;
+        let to = match settings::text(&injection.with, "to") {
+            Some(to) => to.to_owned(),
+            None => next_master(&world.deployment, &from).await?,
+        };
         let pause = settings::time(&injection.with, "pause").unwrap_or(PAUSE);
-        let to = settings::text(&injection.with, "to");
-        let mut proofs = Vec::new();
-        for name in nodes(injection) {
-            let to = match to {
-                Some(to) => to.to_owned(),
-                None => next_master(&world.deployment, name).await?,
-            };
-            let from = name.to_owned();
-            proofs.push(
-                Move {
-                    world,
-                    from,
-                    to,
-                    pause,
-                }
-                .slots(count)
-                .await?,
-            );
-        }
-        Ok(Box::new(Done(Proof::all(proofs))))
+        let path = Move {
+            world,
+            from,
+            to,
+            pause,
+        };
+        path.slots(count).await
     }
 }
 
@@ -160,10 +157,7 @@ impl Move<'_> {
                 slots.len()
             )));
         }
-        let redirections = |word: &'static str| async move {
-            let name = format!("errorstat_{word}");
-            error_count(world, &self.from, &name).await
-        };
+        let redirections = |word: &'static str| error_count(world, &self.from, word);
         let (asked, moved) = (redirections("ASK").await?, redirections("MOVED").await?);
         let mut keys = 0;
         for slot in &slots {
@@ -253,17 +247,4 @@ impl Move<'_> {
             moved += keys.len();
         }
     }
-}
-
-/// How often a server has answered an error so far: `errorstat_ASK:count=3`.
-async fn error_count(world: &World, node: &str, name: &str) -> Result<u64, FaultError> {
-    let info = world
-        .deployment
-        .command(node, &["INFO", "errorstats"])
-        .await?;
-    Ok(info
-        .lines()
-        .find_map(|line| line.strip_prefix(name)?.strip_prefix(":count="))
-        .and_then(|count| count.trim().parse().ok())
-        .unwrap_or(0))
 }

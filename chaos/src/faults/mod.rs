@@ -10,6 +10,7 @@ mod command;
 mod config_set;
 mod disk;
 mod drop;
+mod each;
 mod failover;
 mod flushall;
 mod harms;
@@ -67,6 +68,11 @@ pub struct FaultKind {
     pub by_packets: bool,
     /// What shows that it took effect where a hook carries it out.
     pub shows: Shows,
+    /// Whether processes must have been started with the shim ([`crate::shim`]).
+    pub needs_shim: bool,
+    /// Whether a scenario may ask for it: what the forms of its settings cannot say, such as a topology without replicas. Else what is in the
+    /// way, and what would be allowed.
+    pub allowed: fn(&Topology, &On, &Settings) -> Result<(), String>,
     /// Colour of its span in pictures, `#rrggbb`.
     pub colour: &'static str,
     /// What carries it out.
@@ -95,6 +101,8 @@ impl FaultKind {
             recovers: false,
             by_packets: false,
             shows: Shows::Nothing,
+            needs_shim: false,
+            allowed: |_, _, _| Ok(()),
             colour: "",
             fault,
         }
@@ -181,6 +189,24 @@ pub struct SettingSpec {
     pub required: bool,
 }
 
+impl SettingSpec {
+    const fn required(name: &'static str, kind: SettingKind, about: &'static str) -> Self {
+        Self {
+            name,
+            about,
+            kind,
+            required: true,
+        }
+    }
+
+    const fn optional(name: &'static str, kind: SettingKind, about: &'static str) -> Self {
+        Self {
+            required: false,
+            ..Self::required(name, kind, about)
+        }
+    }
+}
+
 /// The form of a setting.
 #[derive(Debug, Clone, Copy)]
 pub enum SettingKind {
@@ -260,6 +286,16 @@ pub enum Target {
     Link(Party, Party),
 }
 
+impl Target {
+    /// The server that is meant.
+    fn node(&self) -> Result<&str, FaultError> {
+        match self {
+            Self::Node(name) => Ok(name),
+            other => Err(FaultError(format!("{other} is no server"))),
+        }
+    }
+}
+
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let party = |party: &Party| match party {
@@ -330,22 +366,9 @@ pub type Injected = Result<Box<dyn FaultGuard>, FaultError>;
 /// A fault with its undo.
 #[async_trait]
 pub trait Fault: Send + Sync {
-    /// Whether a scenario may ask for it: what the forms of its settings cannot say, such as a topology without replicas.
-    ///
-    /// # Errors
-    /// What is in the way, and what would be allowed.
-    fn allowed(&self, _topology: &Topology, _on: &On, _with: &Settings) -> Result<(), String> {
-        Ok(())
-    }
-
     /// What each link that it names suffers; `None` if it is about other things.
     fn on_links(&self, _with: &Settings) -> Option<LinkFault> {
         None
-    }
-
-    /// Whether processes must have been started with the shim ([`crate::shim`]).
-    fn needs_shim(&self) -> bool {
-        false
     }
 
     /// Injects it on every target; on an error what was done is undone as far as possible.
@@ -427,6 +450,16 @@ async fn command_figure(
         .lines()
         .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
         .and_then(|figure| figure.trim().parse().ok())
+        .unwrap_or(0))
+}
+
+/// How often a server has answered this error so far: `errorstat_ASK:count=3`.
+async fn error_count(world: &World, node: &str, error: &str) -> Result<u64, FaultError> {
+    let info = world.command(node, &["INFO", "errorstats"]).await?;
+    let start = format!("errorstat_{error}:count=");
+    let count = info.lines().find_map(|line| line.strip_prefix(&start));
+    Ok(count
+        .and_then(|count| count.trim().parse().ok())
         .unwrap_or(0))
 }
 

@@ -6,10 +6,8 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use cluster_config::process_state;
 
-use super::{
-    Fault, FaultError, FaultGuard, FaultKind, Healed, Hits, Injected, Injection, Proof, Shows,
-    Target, World,
-};
+use super::each::OnEach;
+use super::{FaultError, FaultKind, Hits, Injection, Proof, Shows, Target, World};
 
 pub(super) const KIND: FaultKind = FaultKind {
     name: "pause",
@@ -23,28 +21,28 @@ pub(super) const KIND: FaultKind = FaultKind {
 struct Pause;
 
 #[async_trait]
-impl Fault for Pause {
-    async fn inject(&self, world: &Arc<World>, injection: &Injection) -> Injected {
-        let mut guard = Paused {
-            world: world.clone(),
-            stopped: Vec::new(),
-            proofs: Vec::new(),
-        };
-        for target in &injection.targets {
-            let outcome = match target {
-                Target::Node(name) => world.deployment.pause(name).map_err(FaultError::from),
-                Target::Client(number) => world.clients.pause(*number),
-                Target::Link(..) => Err(FaultError("a link has no process".to_owned())),
-            };
-            guard.proofs.push(match outcome {
-                Ok(()) => {
-                    guard.stopped.push(target.clone());
-                    stopped(world, target).await
-                }
-                Err(error) => Proof::of(false, format!("{target}: {error}")),
-            });
+impl OnEach for Pause {
+    type Kept = Proof;
+
+    async fn harm(world: &Arc<World>, target: &Target, _: &Injection) -> Result<Proof, FaultError> {
+        match target {
+            Target::Node(name) => world.deployment.pause(name)?,
+            Target::Client(number) => world.clients.pause(*number)?,
+            Target::Link(..) => return Err(FaultError("a link has no process".to_owned())),
         }
-        Ok(Box::new(guard))
+        Ok(stopped(world, target).await)
+    }
+
+    fn undo_now(world: &World, target: &Target, _: &Proof) -> Result<(), FaultError> {
+        match target {
+            // A node that was killed meanwhile needs no SIGCONT.
+            Target::Node(name) if world.deployment.pid(name).is_some() => {
+                world.deployment.resume(name)?;
+            }
+            Target::Client(number) => world.clients.resume(*number),
+            Target::Node(_) | Target::Link(..) => {}
+        }
+        Ok(())
     }
 }
 
@@ -67,50 +65,5 @@ async fn stopped(world: &World, target: &Target) -> Proof {
             );
         }
         tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-}
-
-struct Paused {
-    world: Arc<World>,
-    stopped: Vec<Target>,
-    proofs: Vec<Proof>,
-}
-
-impl Paused {
-    fn resume(&mut self) -> Vec<String> {
-        let mut failed = Vec::new();
-        for target in self.stopped.drain(..) {
-            match &target {
-                Target::Node(name) => {
-                    // A node that was killed meanwhile needs no SIGCONT.
-                    if self.world.deployment.pid(name).is_some()
-                        && let Err(error) = self.world.deployment.resume(name)
-                    {
-                        failed.push(error.to_string());
-                    }
-                }
-                Target::Client(number) => self.world.clients.resume(*number),
-                Target::Link(..) => {}
-            }
-        }
-        failed
-    }
-}
-
-#[async_trait]
-impl FaultGuard for Paused {
-    fn proof(&self) -> Proof {
-        Proof::all(self.proofs.clone())
-    }
-
-    async fn heal(mut self: Box<Self>) -> Healed {
-        let failed = self.resume();
-        Healed::with(self.proof(), &failed)
-    }
-}
-
-impl Drop for Paused {
-    fn drop(&mut self) {
-        self.resume();
     }
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::kill::Killed;
-use super::{Fault, FaultError, FaultKind, Hits, Injected, Injection, Proof, Shows, Target, World};
+use super::each::OnEach;
+use super::{FaultError, FaultKind, Hits, Injection, Proof, Shows, Target, World, kill};
 
 pub(super) const KIND: FaultKind = FaultKind {
     name: "power-cut",
@@ -14,6 +14,7 @@ pub(super) const KIND: FaultKind = FaultKind {
     colour: "#7b241c",
     stays_down: true,
     shows: Shows::Gone,
+    needs_shim: true,
     recovers: true,
     ..FaultKind::of(&PowerCut)
 };
@@ -21,36 +22,27 @@ pub(super) const KIND: FaultKind = FaultKind {
 struct PowerCut;
 
 #[async_trait]
-impl Fault for PowerCut {
-    fn needs_shim(&self) -> bool {
-        true
+impl OnEach for PowerCut {
+    type Kept = Proof;
+
+    async fn harm(world: &Arc<World>, target: &Target, _: &Injection) -> Result<Proof, FaultError> {
+        let (name, deployment) = (target.node()?, &world.deployment);
+        let page = world.page(target)?;
+        let dir = deployment.data_dir(name)?;
+        deployment.kill(name).await?;
+        let lost = page
+            .cut_power(dir)
+            .map_err(|error| FaultError(format!("its files could not be cut: {error}")))?;
+        Ok(Proof::of(
+            deployment.pid(name).is_none(),
+            format!(
+                "{name}: its process is gone, and with it {} bytes in {} files that were not synced",
+                lost.bytes, lost.files
+            ),
+        ))
     }
 
-    async fn inject(&self, world: &Arc<World>, injection: &Injection) -> Injected {
-        let mut guard = Killed::none(world);
-        for target in &injection.targets {
-            guard.add(target, cut(world, target).await);
-        }
-        Ok(Box::new(guard))
+    async fn undo(world: &World, target: &Target, _: &mut Proof) -> Result<(), FaultError> {
+        kill::start_again(world, target).await
     }
-}
-
-async fn cut(world: &World, target: &Target) -> Result<Proof, FaultError> {
-    let deployment = &world.deployment;
-    let Target::Node(name) = target else {
-        return Err(FaultError("only a server has files to cut".to_owned()));
-    };
-    let page = world.page(target)?;
-    let dir = deployment.data_dir(name)?;
-    deployment.kill(name).await?;
-    let lost = page
-        .cut_power(dir)
-        .map_err(|error| FaultError(format!("its files could not be cut: {error}")))?;
-    Ok(Proof::of(
-        deployment.pid(name).is_none(),
-        format!(
-            "{name}: its process is gone, and with it {} bytes in {} files that were not synced",
-            lost.bytes, lost.files
-        ),
-    ))
 }

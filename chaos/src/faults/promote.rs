@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use cluster_config::{Deployment, Node, Role, Topology, TopologyKind};
 
-use super::{Done, Fault, FaultError, FaultKind, Hits, Injected, Injection, Proof, World, nodes};
+use super::each::OnEach;
+use super::{FaultError, FaultKind, Hits, Injection, Proof, Target, World};
 use crate::members;
 use crate::scenario::{On, Settings};
 
@@ -23,6 +24,7 @@ pub(super) const KIND: FaultKind = FaultKind {
     colour: "#117a65",
     by_command: true,
     recovers: true,
+    allowed,
     ..FaultKind::of(&Promote)
 };
 
@@ -30,45 +32,42 @@ pub(super) const KIND: FaultKind = FaultKind {
 const LONGEST: Duration = Duration::from_secs(15);
 const EVERY: Duration = Duration::from_millis(50);
 
+fn allowed(topology: &Topology, _: &On, _: &Settings) -> Result<(), String> {
+    match topology.kind {
+        TopologyKind::Masters if topology.container_network.is_some() => Err(
+            "`promote` among independent masters takes over an address, and those of containers are not its own".to_owned(),
+        ),
+        TopologyKind::Sentinel | TopologyKind::Cluster | TopologyKind::Masters
+            if topology.replicas > 0 =>
+        {
+            Ok(())
+        }
+        kind => Err(format!(
+            "`promote` needs a replica, and this `{kind}` topology has none"
+        )),
+    }
+}
+
 struct Promote;
 
 #[async_trait]
-impl Fault for Promote {
-    fn allowed(&self, topology: &Topology, _on: &On, _with: &Settings) -> Result<(), String> {
-        match topology.kind {
-            TopologyKind::Masters if topology.container_network.is_some() => Err(
-                "`promote` among independent masters takes over an address, and those of containers are not its own".to_owned(),
-            ),
-            TopologyKind::Sentinel | TopologyKind::Cluster | TopologyKind::Masters
-                if topology.replicas > 0 =>
-            {
-                Ok(())
-            }
-            kind => Err(format!(
-                "`promote` needs a replica, and this `{kind}` topology has none"
-            )),
-        }
-    }
+impl OnEach for Promote {
+    type Kept = Proof;
 
-    async fn inject(&self, world: &Arc<World>, injection: &Injection) -> Injected {
-        let mut proofs = Vec::new();
-        for name in nodes(injection) {
-            let deployment = &world.deployment;
-            let kind = deployment.topology().kind;
-            if kind == TopologyKind::Masters {
-                proofs.push(take_over(deployment, name).await?);
-                continue;
-            }
-            let chosen = successor(world, name).await?;
-            if kind == TopologyKind::Sentinel {
-                by_sentinels(deployment, &chosen).await?;
-            } else {
-                let order = ["CLUSTER", "FAILOVER", "FORCE"];
-                deployment.command(&chosen, &order).await?;
-            }
-            proofs.push(promoted(deployment, &chosen).await);
+    async fn harm(world: &Arc<World>, target: &Target, _: &Injection) -> Result<Proof, FaultError> {
+        let (name, deployment) = (target.node()?, &world.deployment);
+        let kind = deployment.topology().kind;
+        if kind == TopologyKind::Masters {
+            return take_over(deployment, name).await;
         }
-        Ok(Box::new(Done(Proof::all(proofs))))
+        let chosen = successor(world, name).await?;
+        if kind == TopologyKind::Sentinel {
+            by_sentinels(deployment, &chosen).await?;
+        } else {
+            let order = ["CLUSTER", "FAILOVER", "FORCE"];
+            deployment.command(&chosen, &order).await?;
+        }
+        Ok(promoted(deployment, &chosen).await)
     }
 }
 

@@ -15,18 +15,16 @@ pub(super) const KIND: FaultKind = FaultKind {
     about: "SIGKILL and start again, once; by default its configuration decides what survives",
     hits: Hits::NODE,
     settings: &[
-        SettingSpec {
-            name: "data",
-            about: "`keep` the data directory, or `lose` it; default keep",
-            kind: SettingKind::OneOf(&["keep", "lose"]),
-            required: false,
-        },
-        SettingSpec {
-            name: "after",
-            about: "how long it stays away; default 0s",
-            kind: SettingKind::Duration,
-            required: false,
-        },
+        SettingSpec::optional(
+            "data",
+            SettingKind::OneOf(&["keep", "lose"]),
+            "`keep` the data directory, or `lose` it; default keep",
+        ),
+        SettingSpec::optional(
+            "after",
+            SettingKind::Duration,
+            "how long it stays away; default 0s",
+        ),
     ],
     one_shot: true,
     colour: "#cb4335",

@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::{
-    Done, Fault, FaultKind, Hits, Injected, Injection, Proof, World, command_figure, nodes,
-};
+use super::each::OnEach;
+use super::{FaultError, FaultKind, Hits, Injection, Proof, Target, World, command_figure};
 
 pub(super) const KIND: FaultKind = FaultKind {
     name: "script-flush",
@@ -21,17 +20,14 @@ pub(super) const KIND: FaultKind = FaultKind {
 struct ScriptFlush;
 
 #[async_trait]
-impl Fault for ScriptFlush {
-    async fn inject(&self, world: &Arc<World>, injection: &Injection) -> Injected {
-        let mut proofs = Vec::new();
-        for name in nodes(injection) {
-            let before = command_figure(world, name, "memory", "number_of_cached_scripts").await?;
-            world.command(name, &["SCRIPT", "FLUSH"]).await?;
-            proofs.push(Proof::of(
-                before > 0,
-                format!("{name} forgot {before} scripts"),
-            ));
-        }
-        Ok(Box::new(Done(Proof::all(proofs))))
+impl OnEach for ScriptFlush {
+    type Kept = Proof;
+
+    async fn harm(world: &Arc<World>, target: &Target, _: &Injection) -> Result<Proof, FaultError> {
+        let name = target.node()?;
+        let before = command_figure(world, name, "memory", "number_of_cached_scripts").await?;
+        world.command(name, &["SCRIPT", "FLUSH"]).await?;
+        let words = format!("{name} forgot {before} scripts");
+        Ok(Proof::of(before > 0, words))
     }
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use cluster_config::{Topology, TopologyKind};
 
-use super::{Done, Fault, FaultKind, Hits, Injected, Injection, Proof, World, nodes, promote};
+use super::each::OnEach;
+use super::{FaultError, FaultKind, Hits, Injection, Proof, Target, World, promote};
 use crate::members;
 use crate::scenario::{On, Settings};
 
@@ -17,41 +18,40 @@ pub(super) const KIND: FaultKind = FaultKind {
     colour: "#148f77",
     by_command: true,
     recovers: true,
+    allowed,
     ..FaultKind::of(&Takeover)
 };
+
+fn allowed(topology: &Topology, _: &On, _: &Settings) -> Result<(), String> {
+    match (topology.kind, topology.replicas) {
+        (TopologyKind::Cluster, 1..) => Ok(()),
+        (kind, _) => Err(format!(
+            "`takeover` is a cluster's command and needs a replica; this `{kind}` topology has {}",
+            if kind == TopologyKind::Cluster {
+                "none"
+            } else {
+                "no such thing"
+            }
+        )),
+    }
+}
 
 struct Takeover;
 
 #[async_trait]
-impl Fault for Takeover {
-    fn allowed(&self, topology: &Topology, _on: &On, _with: &Settings) -> Result<(), String> {
-        match (topology.kind, topology.replicas) {
-            (TopologyKind::Cluster, 1..) => Ok(()),
-            (kind, _) => Err(format!(
-                "`takeover` is a cluster's command and needs a replica; this `{kind}` topology has {}",
-                if kind == TopologyKind::Cluster {
-                    "none"
-                } else {
-                    "no such thing"
-                }
-            )),
-        }
-    }
+impl OnEach for Takeover {
+    type Kept = Proof;
 
-    async fn inject(&self, world: &Arc<World>, injection: &Injection) -> Injected {
-        let mut proofs = Vec::new();
-        for name in nodes(injection) {
-            let successor = promote::successor(world, name).await?;
-            let order = ["CLUSTER", "FAILOVER", "TAKEOVER"];
-            world.deployment.command(&successor, &order).await?;
-            // It is done when the answer comes: there is nobody to wait for.
-            let member = members::itself(&world.deployment, &successor).await?;
-            let slots = member.slots().count();
-            proofs.push(Proof::of(
-                member.is_live_master() && slots > 0,
-                format!("{successor} calls itself master of {slots} slots"),
-            ));
-        }
-        Ok(Box::new(Done(Proof::all(proofs))))
+    async fn harm(world: &Arc<World>, target: &Target, _: &Injection) -> Result<Proof, FaultError> {
+        let successor = promote::successor(world, target.node()?).await?;
+        let order = ["CLUSTER", "FAILOVER", "TAKEOVER"];
+        world.deployment.command(&successor, &order).await?;
+        // It is done when the answer comes: there is nobody to wait for.
+        let member = members::itself(&world.deployment, &successor).await?;
+        let slots = member.slots().count();
+        Ok(Proof::of(
+            member.is_live_master() && slots > 0,
+            format!("{successor} calls itself master of {slots} slots"),
+        ))
     }
 }

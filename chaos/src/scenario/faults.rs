@@ -101,7 +101,7 @@ pub(super) fn check(
     }
     let with = with?;
     if let Some(topology) = topology
-        && let Err(problem) = kind.fault.allowed(topology, &on, &with)
+        && let Err(problem) = (kind.allowed)(topology, &on, &with)
     {
         section.problems.add(section.span("fault"), problem);
         return None;

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use bench::recorded::Protects;
 use bench::workload::Workload;
 use cluster_config::input::{Scalar, schema_of};
 use schemars::JsonSchema;
@@ -14,7 +15,7 @@ use serde::de::{Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-use super::values::{self, Length, Protects, Range};
+use super::values::{self, Length, Range};
 use crate::faults::FaultKind;
 use crate::hooks::Hooks;
 

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use bench::recorded::Protects;
 use cluster_config::input::{Problems, Section, one_of, read_table};
 use cluster_config::{Topology, parse_topology};
 use toml::de::DeTable;
 
 use super::file::{File, Load, Lock};
 use super::values::{self, DURATION, Length};
-use super::{Protects, Scenario, ScenarioErrors, default_subject, faults, misplaced, random};
+use super::{Scenario, ScenarioErrors, default_subject, faults, misplaced, random};
 
 /// Kinds of lock, one list for every subject.
 const KINDS: [&str; 14] = [

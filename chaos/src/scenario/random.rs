@@ -140,7 +140,7 @@ fn candidate(
         )),
         Some(_) => on
             .iter()
-            .try_for_each(|on| kind.fault.allowed(topology, on, &settings)),
+            .try_for_each(|on| (kind.allowed)(topology, on, &settings)),
     };
     match refused {
         Ok(()) => Some(Candidate {

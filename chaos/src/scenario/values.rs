@@ -99,19 +99,6 @@ pub(crate) fn nanoseconds(value: Duration) -> u64 {
     u64::try_from(value.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// What a holder works on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Protects {
-    /// Nothing: the effect verdict has tokens only to judge by.
-    None,
-    /// A counter that is read when the hold begins and written when it ends, without any protection of its own.
-    #[default]
-    Counter,
-    /// A register that refuses a write whose fencing token is smaller than one it has seen.
-    Register,
-}
-
 pub(super) const DURATION: &str = "a duration such as `250ms`, `10s` or `2m`";
 
 /// `250ms`, `1.5s`, `2m`; units are ns, us, ms, s, m and h.

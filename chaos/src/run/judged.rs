@@ -1,0 +1,179 @@
+//! The judgement of a run: what was recorded is read back, checked, and made a result.
+
+use std::time::Duration;
+
+use results::history_file::{self, HistoryFileError};
+use results::intervals::Intervals;
+use results::over_time::OverTime;
+use results::run::ScenarioResult;
+use results::store::HISTORY_FILE;
+
+use super::recorded::Recorded;
+use super::{RunError, RunOptions, ScenarioRun};
+use crate::checkers::{CheckOptions, Floors, check};
+use crate::outcome::{UNKNOWN, judge};
+use crate::plan::Plan;
+use crate::{proof, scenario};
+
+/// The result of a plan before anything was recorded.
+fn empty(plan: &Plan) -> ScenarioResult {
+    ScenarioResult {
+        name: plan.name.clone(),
+        topology: plan.topology.kind.name().to_owned(),
+        subject: plan.lock.subject.clone(),
+        kind: plan
+            .load
+            .does
+            .mix
+            .keys()
+            .map(String::as_str)
+            .collect::<Vec<_>>()
+            .join(", "),
+        seed: plan.seed,
+        expected: plan.expect.clone(),
+        exit_code: UNKNOWN,
+        about: plan.about.clone(),
+        claim: plan.claim.clone(),
+        durability: plan.lock.durability.clone(),
+        ..ScenarioResult::default()
+    }
+}
+
+pub(super) fn nothing(plan: &Plan) -> ScenarioRun {
+    let mut result = empty(plan);
+    result
+        .notes
+        .push("interrupted before anything was recorded".to_owned());
+    ScenarioRun {
+        result,
+        partial: true,
+        warnings: Vec::new(),
+    }
+}
+
+pub(super) fn judged(
+    plan: &Plan,
+    options: &RunOptions,
+    recorded: Recorded,
+) -> Result<ScenarioRun, RunError> {
+    let path = options.dir.join(HISTORY_FILE);
+    let mut result = empty(plan);
+    result.faults = recorded.faults;
+    result.load_ns = scenario::nanoseconds(recorded.load);
+    result.notes = recorded.notes;
+    let history = match history_file::read(&path) {
+        Ok(kept) => kept.history,
+        Err(HistoryFileError::Io { source, .. }) => {
+            return Err(RunError::io("read", &path, &source));
+        }
+        // No line at all: interrupted, or nothing could be written.
+        Err(error) => {
+            result
+                .notes
+                .push(format!("the history is of no use: {error}"));
+            let mut warnings = recorded.unanswered;
+            warnings.extend(recorded.incomplete.iter().cloned());
+            result.notes.extend(recorded.incomplete);
+            return Ok(ScenarioRun {
+                result,
+                partial: recorded.partial,
+                warnings,
+            });
+        }
+    };
+    let mut warnings = recorded.unanswered;
+    warnings.extend(recorded.incomplete.iter().cloned());
+    let mut doubts = recorded.incomplete;
+    if recorded.partial {
+        doubts.push("interrupted: what was recorded until then".to_owned());
+    }
+    result.incomplete = doubts.clone();
+    let how = CheckOptions {
+        floors: Some(floors(plan)),
+        clients: client_names(plan),
+        doubts,
+        drift: options.drift,
+        kinds: plan
+            .load
+            .does
+            .mix
+            .keys()
+            .filter(|kind| !kind.is_empty())
+            .cloned()
+            .collect(),
+        load: (recorded.load > Duration::ZERO).then_some(recorded.load),
+        proofs: Some(&result.faults),
+        ..CheckOptions::default()
+    };
+    let mut report = check(&history, &how);
+    proof::attach(&mut report, &history, &how);
+    let proofs = options.dir.join(proof::PROOF_DIR);
+    proof::write(&report.verdicts, &proofs)
+        .map_err(|error| RunError::io("write the proofs in", &proofs, &error))?;
+    let recoveries = report.record.faults.iter().zip(&report.faults);
+    let recoveries: Vec<_> = recoveries
+        .map(|(fault, row)| (fault.fault.clone(), fault.injected_ns, *row))
+        .collect();
+    for fault in &mut result.faults {
+        let own = recoveries
+            .iter()
+            .find(|(name, at_ns, _)| *name == fault.fault && *at_ns == fault.injected_ns);
+        fault.recovery = own.map(|(_, _, row)| *row);
+        fault.first_grant_after_ns = report.record.first_grant_after_ns(fault.injected_ns);
+    }
+    result.timeline = proof::gravest_picture(&report.verdicts);
+    result.over_time = OverTime::of(&history);
+    if let (Some(over), Some(last)) = (&mut result.over_time, history.lines.last())
+        && let Some(responses) = Intervals::of(last.t_ns, recorded.responses)
+    {
+        // From when the call was due and not from when it was made: a lock that stalls keeps calls from being made.
+        over.acquire = Some(responses);
+    }
+    result.verdicts = report.verdicts;
+    result.operations = report.operations;
+    result.recovery = report.recovery;
+    result.notes.extend(report.notes);
+    let seconds = recorded.load.as_secs_f64();
+    if seconds > 0.0 {
+        result.grants_per_s = report.grants as f64 / seconds;
+    }
+    result.exit_code = judge(&result.verdicts, &result.expected, result.load_ns);
+    // A history with a hole, or one that was cut short, convicts but does not acquit, also where nothing is expected.
+    if !result.incomplete.is_empty() && result.exit_code == crate::outcome::AS_EXPECTED {
+        result.exit_code = UNKNOWN;
+    }
+    result.notes.extend(result.incomplete.iter().cloned());
+    // What cannot be compressed stays as it is: it was judged, and can be judged again.
+    if let Err(error) = history_file::compress_above(&path, options.plain_history_max_bytes) {
+        let note = format!("{} was not compressed: {error}", path.display());
+        result.notes.push(note);
+    }
+    result.as_expected = result.exit_code == crate::outcome::AS_EXPECTED;
+    Ok(ScenarioRun {
+        result,
+        partial: recorded.partial,
+        warnings,
+    })
+}
+
+/// How much must have happened in a run of a plan: where more tasks than locks are at work, some must have met.
+fn floors(plan: &Plan) -> Floors {
+    let tasks: usize = plan
+        .load
+        .clients
+        .iter()
+        .map(|client| client.task_seeds.len())
+        .sum();
+    Floors {
+        contended: u64::from(tasks > plan.load.locks.len()),
+        ..Floors::default()
+    }
+}
+
+fn client_names(plan: &Plan) -> Vec<String> {
+    plan.load
+        .clients
+        .iter()
+        .map(|client| client.name.clone())
+        .collect()
+}

@@ -1,0 +1,247 @@
+//! Runs a plan: servers, clients, load and faults, and then judges what was recorded.
+
+mod judged;
+mod recorded;
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bench::subject::Subject;
+use cluster_config::{ClusterError, Links, Provisioner, UpOptions, isolation};
+use results::history_file;
+use results::run::ScenarioResult;
+use tokio::sync::watch;
+
+use crate::checkers::CheckOptions;
+use crate::faults;
+use crate::plan::Plan;
+use crate::scenario::{self, On, When, Who};
+use crate::shim::Shims;
+use judged::{judged, nothing};
+use recorded::record;
+
+/// What a run needs besides its plan.
+pub struct RunOptions {
+    /// Directory for the plan, the history, logs and the servers' data; made if missing, and without an earlier history in it.
+    pub dir: PathBuf,
+    /// The lock under test; each of its clients must be a process of its own, or faults on clients have nothing to stop.
+    pub subject: Arc<dyn Subject>,
+    /// How servers are started.
+    pub provisioner: Arc<dyn Provisioner>,
+    /// The API of a Toxiproxy server that does the harm to links; `None`: the embedded proxies do. A plan whose faults it cannot do
+    /// ([`beyond_toxiproxy`](crate::toxiproxy::beyond_toxiproxy)) comes out unknown.
+    pub toxiproxy: Option<SocketAddr>,
+    /// Told what happens while it happens.
+    pub progress: Arc<dyn Fn(Progress<'_>) + Send + Sync>,
+    /// True ends the run in good order: faults are healed, servers stopped, and what was recorded is kept and judged.
+    pub cancel: watch::Receiver<bool>,
+    /// Share of a lease that is left to clock drift, 0.0 to 1.0.
+    pub drift: f64,
+    /// A history of more bytes is compressed once it was judged.
+    pub plain_history_max_bytes: u64,
+}
+
+impl RunOptions {
+    /// Silent, not to be cancelled, and with the default drift of 1 %.
+    pub fn new(
+        dir: impl Into<PathBuf>,
+        subject: Arc<dyn Subject>,
+        provisioner: Arc<dyn Provisioner>,
+    ) -> Self {
+        Self {
+            dir: dir.into(),
+            subject,
+            provisioner,
+            toxiproxy: None,
+            progress: Arc::new(|_| {}),
+            // A receiver outlives its sender, and then never changes.
+            cancel: watch::channel(false).1,
+            drift: CheckOptions::default().drift,
+            plain_history_max_bytes: history_file::PLAIN_MAX_BYTES,
+        }
+    }
+}
+
+impl std::fmt::Debug for RunOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RunOptions")
+            .field("dir", &self.dir)
+            .field("subject", &self.subject.name())
+            .finish_non_exhaustive()
+    }
+}
+
+/// What is going on.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub enum Progress<'a> {
+    /// Servers are being started.
+    Starting,
+    /// Clients are being connected.
+    Connecting,
+    /// The load has begun.
+    Load {
+        /// How long it will last.
+        duration: Duration,
+    },
+    /// A fault is being injected.
+    Injected {
+        /// Its kind.
+        fault: &'a str,
+        /// On whom.
+        targets: &'a [String],
+    },
+    /// A fault was healed.
+    Healed {
+        /// Its kind.
+        fault: &'a str,
+        /// On whom.
+        targets: &'a [String],
+    },
+    /// The load has ended: everything is healed, clients and servers are stopped.
+    Ending,
+    /// The history is being judged.
+    Judging,
+}
+
+/// Why a run came to nothing. What was recorded until then stays in its directory.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum RunError {
+    /// A server, a package or an engine is missing, or no server answered (exit 69).
+    #[error("{0}")]
+    Missing(String),
+    /// The user has to change an input (exit 65).
+    #[error("{0}")]
+    Input(String),
+    /// Something else, which the user cannot change (exit 70).
+    #[error("{0}")]
+    Other(String),
+}
+
+impl RunError {
+    fn io(what: &str, path: &Path, error: &std::io::Error) -> Self {
+        Self::Other(format!("cannot {what} {}: {error}", path.display()))
+    }
+}
+
+/// How a run came out.
+#[derive(Debug, Clone)]
+pub struct ScenarioRun {
+    /// What is kept of it.
+    pub result: ScenarioResult,
+    /// It was cancelled: the result is what was recorded until then, and unknown.
+    pub partial: bool,
+    /// What is to be said at once and not only in a report: clients that ended by themselves or did not answer.
+    pub warnings: Vec<String>,
+}
+
+/// Runs a plan and judges what it recorded.
+///
+/// `plan.json` is written before anything starts. Whatever happens later, servers and clients are ended, and nothing that was
+/// recorded is lost. A cancelled run is judged too, and is unknown.
+///
+/// # Errors
+/// Servers or clients that could not be started, and files that could not be written.
+pub async fn run_scenario(plan: &Plan, options: &RunOptions) -> Result<ScenarioRun, RunError> {
+    let dir = &options.dir;
+    fs::create_dir_all(dir).map_err(|error| RunError::io("make", dir, &error))?;
+    let plan_path = dir.join("plan.json");
+    fs::write(&plan_path, plan.to_json())
+        .map_err(|error| RunError::io("write", &plan_path, &error))?;
+    let mut cancel = options.cancel.clone();
+
+    (options.progress)(Progress::Starting);
+    let mut up = UpOptions::new(dir);
+    up.in_memory = true;
+    up.toxiproxy = options.toxiproxy;
+    if plan.needs_proxies() && !by_packets_alone(plan) {
+        up.links = Links::Proxied;
+    }
+    let shims = shims(plan, options)?;
+    if let Some(shims) = &shims {
+        up.env = nodes(plan)
+            .map(|node| (node.clone(), shims.env(&node)))
+            .collect();
+    }
+    let deployment = tokio::select! {
+        // Dropping a start under way ends the servers that it has started.
+        () = cancelled(&mut cancel) => return Ok(nothing(plan)),
+        deployment = options.provisioner.up(&plan.topology, &up) => deployment.map_err(|error| match error {
+            ClusterError::Missing(why) => RunError::Missing(why),
+            other => RunError::Other(other.to_string()),
+        })?,
+    };
+    let deployment = Arc::new(deployment);
+    let recorded = record(plan, options, &deployment, shims, &mut cancel).await;
+    let stopped = match Arc::into_inner(deployment) {
+        Some(deployment) => deployment.down().await.map_err(|error| error.to_string()),
+        // Its drop ends the servers as soon as the last user is gone.
+        None => Err("the servers were still in use at the end".to_owned()),
+    };
+    let mut recorded = recorded?;
+    if let Err(why) = stopped {
+        recorded
+            .notes
+            .push(format!("servers were not stopped in order: {why}"));
+    }
+    (options.progress)(Progress::Judging);
+    judged(plan, options, recorded)
+}
+
+/// Whether every harm to links is a cut between servers, in a network of its own: then no proxy is needed.
+fn by_packets_alone(plan: &Plan) -> bool {
+    let on_links = plan
+        .faults
+        .iter()
+        .filter_map(|fault| Some((fault, faults::find(&fault.fault)?)))
+        .filter(|(_, kind)| kind.hits.link());
+    let is_client = Who::is_client;
+    let watched = |when: &When| matches!(when, When::OnMessage(_));
+    let servers = |on: &On| match on {
+        On::Parties(_) => false,
+        On::Link { from, to, .. } => !from.iter().chain(to).any(is_client),
+        On::Groups(groups) => !groups.iter().flatten().any(is_client),
+    };
+    isolation().is_some_and(|isolation| isolation.cuts_packets)
+        && !plan.faults.iter().any(|fault| watched(&fault.when))
+        && on_links
+            .into_iter()
+            .all(|(fault, kind)| kind.by_packets && servers(&fault.on))
+}
+
+fn nodes(plan: &Plan) -> impl Iterator<Item = String> {
+    let topology = &plan.topology;
+    scenario::data_nodes(topology)
+        .into_iter()
+        .chain(scenario::sentinels(topology))
+}
+
+/// Control pages for all servers and clients, if a fault of the plan needs them.
+fn shims(plan: &Plan, options: &RunOptions) -> Result<Option<Arc<Shims>>, RunError> {
+    if !plan.needs_shim() {
+        return Ok(None);
+    }
+    if options.provisioner.name() != "process" {
+        return Err(RunError::Input(format!(
+            "faults on clocks and disks need servers that run as local processes, and these run as `{}`",
+            options.provisioner.name()
+        )));
+    }
+    let clients = plan.load.clients.iter().map(|client| client.name.clone());
+    match Shims::new(nodes(plan).chain(clients)) {
+        Ok(shims) => Ok(Some(Arc::new(shims))),
+        Err(error) => Err(RunError::Missing(format!(
+            "this system has no files in memory, which faults on clocks and disks need: {error}"
+        ))),
+    }
+}
+
+/// Completes when the run is to end early; never if nobody can say so any more.
+async fn cancelled(cancel: &mut watch::Receiver<bool>) {
+    if cancel.wait_for(|cancel| *cancel).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}

@@ -1,0 +1,224 @@
+//! The running part of a run: clients are connected, the load and the faults go on side by side, and everything is recorded.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bench::recorded::{Load, LoadRun};
+use bench::sink::{HistorySink, Sink};
+use bench::subject::SubjectError;
+use cluster_config::{Deployment, isolation};
+use results::history_writer::HistoryWriter;
+use results::run::FaultSpan;
+use results::store::HISTORY_FILE;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::{Progress, RunError, RunOptions, cancelled};
+use crate::clients::Clients;
+use crate::faults::World;
+use crate::nemesis::{Nemesis, Scene};
+use crate::plan::Plan;
+use crate::probe;
+use crate::scenario::{self, Length};
+use crate::shim::Shims;
+use crate::tracker::Tracker;
+
+/// After the heal, servers have so long to take writes again before the run goes on without them.
+const SETTLE_WITHIN: Duration = Duration::from_secs(5);
+
+/// What a run leaves behind for the judges.
+#[derive(Default)]
+pub(super) struct Recorded {
+    pub(super) faults: Vec<FaultSpan>,
+    pub(super) load: Duration,
+    pub(super) notes: Vec<String>,
+    pub(super) unanswered: Vec<String>,
+    /// How long grants took from the moment at which they were due, where cycles begin on a schedule.
+    pub(super) responses: Vec<(u64, u64, u64)>,
+    /// Why the history may be incomplete.
+    pub(super) incomplete: Vec<String>,
+    pub(super) partial: bool,
+}
+
+pub(super) async fn record(
+    plan: &Plan,
+    options: &RunOptions,
+    deployment: &Arc<Deployment>,
+    shims: Option<Arc<Shims>>,
+    cancel: &mut watch::Receiver<bool>,
+) -> Result<Recorded, RunError> {
+    let path = options.dir.join(HISTORY_FILE);
+    let writer =
+        HistoryWriter::create(&path).map_err(|error| RunError::io("begin", &path, &error))?;
+    let tracker = Arc::new(Tracker::new(HistorySink::new(writer)));
+    let sink: Arc<dyn Sink> = tracker.clone();
+    let load = LoadRun::new(load(plan), sink.clone());
+    let clients = Arc::new(Clients::new(
+        plan,
+        options.subject.clone(),
+        deployment.clone(),
+        load.clone(),
+        tracker.clone(),
+        options.dir.join("logs"),
+        shims.clone(),
+    ));
+    (options.progress)(Progress::Connecting);
+    let connected = tokio::select! {
+        () = cancelled(cancel) => None,
+        connected = clients.connect() => Some(connected.map_err(|error| match error {
+            SubjectError::Unreachable(why) => RunError::Missing(why),
+            SubjectError::Usage(why) => RunError::Input(why),
+        })?),
+    };
+    let Some(connected) = connected else {
+        return Ok(Recorded {
+            partial: true,
+            ..Recorded::default()
+        });
+    };
+
+    let mut notes = Vec::new();
+    if let (true, Some(first)) = (
+        options.subject.name().starts_with("exec:"),
+        connected.first(),
+    ) {
+        let own = format!(
+            "{}:pipe",
+            plan.load.locks.first().map_or("", String::as_str)
+        );
+        let cost = bench::exec::pipe_cost(first.client.as_ref(), &own).await;
+        notes.extend(cost.map(|cost| cost.to_string()));
+    }
+
+    let world = Arc::new(World {
+        deployment: deployment.clone(),
+        clients: clients.clone(),
+        locks: plan.load.locks.clone(),
+        shims,
+    });
+    let end = watch::Sender::new(false);
+    let over = watch::Sender::new(0);
+    let lock = plan.load.locks.first().cloned().unwrap_or_default();
+    let scene = Scene {
+        world,
+        sink: sink.clone(),
+        grants: load.grants(),
+        end: end.subscribe(),
+        lock: lock.clone(),
+        over: over.clone(),
+        hooks: Arc::new(plan.hooks.clone()),
+        healing: watch::Sender::default(),
+        progress: options.progress.clone(),
+    };
+    let mut nemesis = Nemesis::new(&plan.faults, scene);
+    let probe_end = watch::Sender::new(false);
+    let probe = tokio::spawn(probe::watch(
+        deployment.clone(),
+        sink.clone(),
+        plan.load.locks.clone(),
+        probe_end.subscribe(),
+    ));
+
+    tokio::select! {
+        () = nemesis.before_load() => {}
+        // What was injected by then is undone like any other.
+        () = cancelled(cancel) => {}
+    }
+    let began = Instant::now();
+    let duration = plan.load.does.duration.0;
+    (options.progress)(Progress::Load { duration });
+    clients.start(connected);
+    nemesis.start(began);
+    let partial = tokio::select! {
+        () = tokio::time::sleep_until(began + duration) => false,
+        () = enough(plan, over.subscribe(), load.grants()) => false,
+        () = cancelled(cancel) => true,
+    };
+    let lasted = began.elapsed();
+
+    (options.progress)(Progress::Ending);
+    load.stop();
+    end.send_replace(true);
+    let faults = nemesis.finish().await;
+    // Who was killed for good may leave nobody to take a write: that is not waited for.
+    let for_good = faults.iter().any(|fault| fault.healed_ns.is_none());
+    if let Some(isolation) = isolation() {
+        notes.push(format!("in a network of its own: {}", isolation.note));
+    }
+    if let Some(toxiproxy) = deployment.toxiproxy() {
+        notes.push(format!("links pass Toxiproxy {toxiproxy}"));
+    }
+    if !partial && !for_good && !probe::settled(deployment, &lock, SETTLE_WITHIN).await {
+        notes.push(format!(
+            "the servers took no write within {SETTLE_WITHIN:?} after everything was healed"
+        ));
+    }
+    let finished = clients.finish().await;
+    probe_end.send_replace(true);
+    let _ = probe.await;
+    notes.extend(finished.unanswered.iter().cloned());
+    let mut incomplete = finished.incomplete;
+    if let Err(why) = tracker.finish() {
+        incomplete.push(why);
+    }
+    Ok(Recorded {
+        faults,
+        load: lasted,
+        notes,
+        unanswered: finished.unanswered,
+        responses: load.responses(),
+        incomplete,
+        partial,
+    })
+}
+
+/// Completes when the load may end before its time: see [`scenario::Load::enough`].
+async fn enough(plan: &Plan, mut over: watch::Receiver<usize>, mut grants: watch::Receiver<u64>) {
+    /// What was granted last is held for a while, so that an overlap has a length.
+    const AFTERMATH: Duration = Duration::from_millis(500);
+    if let Some(wanted) = plan.load.does.enough {
+        let faults = plan.faults.len();
+        if over.wait_for(|over| *over >= faults).await.is_ok() {
+            let enough = *grants.borrow() + u64::from(wanted);
+            if grants.wait_for(|grants| *grants >= enough).await.is_ok() {
+                return tokio::time::sleep(AFTERMATH).await;
+            }
+        }
+    }
+    std::future::pending().await
+}
+
+fn load(plan: &Plan) -> Load {
+    let does = &plan.load.does;
+    let range = |range: scenario::Range| {
+        let bounds = (range.min_ns, range.max_ns);
+        (
+            Duration::from_nanos(bounds.0),
+            Duration::from_nanos(bounds.1),
+        )
+    };
+    let length = |length: Option<Length>| length.map(|length| length.0);
+    Load {
+        locks: plan.load.locks.clone(),
+        mix: does.mix.clone().into_iter().collect(),
+        lease: length(plan.lock.lease),
+        wait: Some(plan.lock.wait.0),
+        hold: range(does.hold),
+        think: range(does.think),
+        extend: length(does.extend),
+        reenter: does.reenter,
+        downgrade: length(does.downgrade),
+        protects: does.protects,
+        permits: plan.lock.permits,
+        workload: does.workload(),
+        tasks: plan
+            .load
+            .clients
+            .iter()
+            .map(|client| client.task_seeds.len() as u32)
+            .sum(),
+        together: does.workload().asks.fewest_locks().max(2),
+        pace: does.rate.as_ref().and_then(|rate| rate.parse().ok()),
+        seed: plan.seed,
+    }
+}
