@@ -1,22 +1,25 @@
-//! How long all checkers take over a history of a million and of ten million operations in memory; parsing is not in it.
+//! How long all checkers take over a history of a million and of ten million operations in memory, and how much memory they need besides.
+//!
+//! Before Criterion's own figures, one line per size says both: the time of one pass over lines in memory (parsing is not in it), and the
+//! most that judging kept at once per operation, where each line is made, read and forgotten.
 
 // A benchmark's output is what it is for.
 #![allow(clippy::print_stderr)]
 
-use chaos::checkers::{CheckOptions, check};
+use std::time::Instant;
+
+use chaos::checkers::{CheckOptions, CheckReport, Record, check, judge};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use results::history::{Acquire, Call, End, Entry, History, Line};
 use results::verdict::State;
 
 const LOCKS: u64 = 100;
-/// Memory that a history takes per operation, with what the checkers make of it: an estimate, on the high side.
-const BYTES_PER_OPERATION: u64 = 1_200;
+/// Memory that the lines of a history take per operation, with what the checkers make of them: an estimate, on the high side.
+const BYTES_PER_OPERATION: u64 = 700;
 
 /// Holds of a hundred locks by eight clients, one after the other on each lock: half of the operations acquire, half release.
-fn history(operations: u64) -> History {
-    let mut lines = Vec::with_capacity(2 * operations as usize);
-    let mut line = |t_ns, entry| lines.push(Line { t_ns, entry });
-    for n in 0..operations / 2 {
+fn lines(operations: u64) -> impl Iterator<Item = Line> {
+    (0..operations / 2).flat_map(|n| {
         let (t_ns, id, grant) = (n * 1_000, 2 * n, format!("g{n}"));
         let acquire = Acquire {
             client: format!("c{}", n % 8),
@@ -35,19 +38,68 @@ fn history(operations: u64) -> History {
             lease_ms: None,
         };
         let called = |id, call| Entry::Call { id, call };
-        line(t_ns, called(id, Call::Acquire(acquire)));
-        line(
-            t_ns + 200,
-            Entry::End {
-                id,
-                end: end(Some(grant.clone())),
-            },
-        );
-        let id = id + 1;
-        line(t_ns + 600, called(id, Call::Release { grant }));
-        line(t_ns + 800, Entry::End { id, end: end(None) });
+        let line = |t_ns, entry| Line { t_ns, entry };
+        let granted = end(Some(grant.clone()));
+        let next = id + 1;
+        [
+            line(t_ns, called(id, Call::Acquire(acquire))),
+            line(t_ns + 200, Entry::End { id, end: granted }),
+            line(t_ns + 600, called(next, Call::Release { grant })),
+            line(
+                t_ns + 800,
+                Entry::End {
+                    id: next,
+                    end: end(None),
+                },
+            ),
+        ]
+    })
+}
+
+fn history(operations: u64) -> History {
+    History::from_lines(lines(operations).collect())
+}
+
+fn clean(report: CheckReport) -> CheckReport {
+    assert_eq!(report.verdicts.contract.state, State::Clean);
+    report
+}
+
+/// The most memory that this process held at once since it was asked to forget, and what it holds now, in bytes; `None` where the
+/// system does not say.
+fn memory(forget: bool) -> Option<(u64, u64)> {
+    if forget {
+        std::fs::write("/proc/self/clear_refs", "5").ok()?;
     }
-    History::from_lines(lines)
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let kib = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+        line.split_whitespace().next()?.parse::<u64>().ok()
+    };
+    Some((kib("VmHWM:")? * 1_024, kib("VmRSS:")? * 1_024))
+}
+
+/// The most that judging keeps per operation.
+fn bytes_per_operation(operations: u64) -> Option<f64> {
+    let (_, before) = memory(true)?;
+    let record = Record::of_lines(lines(operations));
+    clean(judge(record, &CheckOptions::default()));
+    let (most, _) = memory(false)?;
+    Some(most.saturating_sub(before) as f64 / operations as f64)
+}
+
+/// One pass, and its memory.
+fn once(name: &str, operations: u64) {
+    let bytes = bytes_per_operation(operations);
+    let history = history(operations);
+    let begun = Instant::now();
+    clean(check(&history, &CheckOptions::default()));
+    let took = begun.elapsed();
+    let bytes = bytes.map_or("unknown".to_owned(), |bytes| format!("{bytes:.0}"));
+    eprintln!(
+        "all checkers/{name}: {} ms, {bytes} bytes per operation",
+        took.as_millis()
+    );
 }
 
 /// Memory that this machine could give now; `None` where it cannot be told.
@@ -79,12 +131,11 @@ fn checkers(c: &mut Criterion) {
         let mut made = None;
         group.bench_function(name, |b| {
             // Made only if it is asked for.
-            let history = made.get_or_insert_with(|| history(operations));
-            b.iter(|| {
-                let report = check(history, &CheckOptions::default());
-                assert_eq!(report.verdicts.contract.state, State::Clean);
-                report
+            let history = made.get_or_insert_with(|| {
+                once(name, operations);
+                history(operations)
             });
+            b.iter(|| clean(check(history, &CheckOptions::default())));
         });
     }
     group.finish();

@@ -11,7 +11,7 @@ use super::{CheckOptions, Finding};
 
 /// When belief in a grant ended.
 pub(crate) fn end_ns(record: &Record, grant: &Grant) -> u64 {
-    let released = grant.releases.iter().map(|release| release.called_ns);
+    let released = record.releases(grant).map(|release| release.called_ns);
     released
         .chain([told_ns(record, grant)])
         .min()
@@ -20,14 +20,13 @@ pub(crate) fn end_ns(record: &Record, grant: &Grant) -> u64 {
 
 /// The first of: lost, an extend's `not_held`, the client's death, the end of the history.
 pub(crate) fn told_ns(record: &Record, grant: &Grant) -> u64 {
-    let refused = grant
-        .extends
-        .iter()
+    let refused = record
+        .extends(grant)
         .filter(|extend| extend.ending == Ending::NotHeld);
     refused
         .filter_map(|extend| extend.returned_ns)
         .chain(grant.lost_ns)
-        .chain(grant.died_ns)
+        .chain(record.died_ns(grant))
         .min()
         .unwrap_or(record.end_ns)
 }

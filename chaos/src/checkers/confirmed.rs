@@ -11,8 +11,7 @@ use super::{CheckOptions, Finding};
 /// The confirmed interval of each grant.
 pub(crate) fn intervals(record: &Record) -> Vec<Option<(u64, u64)>> {
     let interval = |grant: &Grant| {
-        let steps = grant.extends.iter().chain(&grant.releases);
-        let proven = steps.filter(|step| step.ending == Ending::Ok);
+        let proven = record.steps(grant).filter(|step| step.ending == Ending::Ok);
         let end_ns = proven.map(|step| step.called_ns).max()?;
         (grant.held && grant.returned_ns <= end_ns).then_some((grant.returned_ns, end_ns))
     };

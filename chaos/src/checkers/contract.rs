@@ -9,12 +9,10 @@
 //! 5. A grant with a fixed lease is late, by itself, if it returned after call + wait + lease (sending + lease, where that is
 //!    known) and no pause of its client lies between. Other empty intervals are not judged.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-
 use results::verdict::Anomaly;
 
 use super::exclusion::{Class, described, ms};
-use super::holds::{Ending, Grant, Record};
+use super::holds::{Ending, Grant, Record, StepKind};
 use super::{CheckOptions, Finding, belief};
 
 /// A start of a lease, and how long it runs; `None`: until told otherwise.
@@ -22,78 +20,108 @@ type Start = (u64, Option<u64>);
 
 /// When each grant's promise ran out by itself, releases and signals aside; `u64::MAX`: not by itself.
 pub(crate) fn deadlines(record: &Record, drift: f64) -> Vec<u64> {
-    let visible: BTreeSet<u32> = record
-        .grants
-        .iter()
-        .filter(|grant| grant.extends.iter().any(|extend| extend.watchdog))
-        .map(|grant| grant.client)
-        .collect();
-    let starts: Vec<Vec<Start>> = record
-        .grants
-        .iter()
-        .map(|grant| starts(record, grant, visible.contains(&grant.client)))
-        .collect();
-    let mut deadlines = vec![0; record.grants.len()];
-    // Grants that may nest, by owner, mode and lock.
-    let mut groups: BTreeMap<(u32, u32, bool), Vec<usize>> = BTreeMap::new();
-    for (index, grant) in record
-        .grants
-        .iter()
-        .enumerate()
-        .filter(|(_, grant)| grant.held)
-    {
-        if let (true, Some(lock)) = (grant.promise.nests(), grant.locks.first()) {
-            let key = (*lock, grant.owner, grant.promise.is_exclusive());
-            groups.entry(key).or_default().push(index);
-        }
-        if let (Some(slot), Some(own)) = (deadlines.get_mut(index), starts.get(index)) {
-            *slot = last(own).map_or(u64::MAX, |start| deadline(start, drift));
-        }
-    }
-    for group in groups.values().filter(|group| group.len() > 1) {
-        let mut renewals: Vec<Start> = group
-            .iter()
-            .filter_map(|index| starts.get(*index))
-            .flatten()
-            .copied()
-            .collect();
-        renewals.sort_unstable_by_key(|start| start.0);
-        for index in group {
-            let (Some(grant), Some(own)) = (record.grants.get(*index), starts.get(*index)) else {
-                continue;
-            };
-            if let Some(slot) = deadlines.get_mut(*index) {
-                *slot = chained(grant, own, &renewals, drift, belief::end_ns(record, grant));
+    let starts = Starts::of(record);
+    let own = |grant: &Grant| match grant.held {
+        true => deadline(starts.last(grant), drift),
+        false => 0,
+    };
+    let mut deadlines: Vec<u64> = record.grants.iter().map(own).collect();
+    // Grants of one lock that may nest, by owner and mode.
+    let mut nesting: Vec<(u32, bool, u32)> = Vec::new();
+    let mut renewals: Vec<Start> = Vec::new();
+    for lock in 0..record.locks.len() {
+        nesting.clear();
+        nesting.extend(record.held(lock).filter_map(|(index, grant)| {
+            // Those of several locks stand under the first.
+            let first = record.locks_of(record.ask_of(grant)).first();
+            let nests = grant.promise.nests() && first == Some(&(lock as u32));
+            nests.then_some((grant.owner, grant.promise.is_exclusive(), index))
+        }));
+        nesting.sort_unstable();
+        let groups = nesting.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1));
+        for group in groups.filter(|group| group.len() > 1) {
+            let grants = || group.iter().map(|(.., index)| *index as usize);
+            renewals.clear();
+            renewals.extend(grants().flat_map(|index| starts.of_grant(&record.grants[index])));
+            renewals.sort_unstable_by_key(|start| start.0);
+            for index in grants() {
+                deadlines[index] = starts.chained(&record.grants[index], &renewals, drift);
             }
         }
     }
     deadlines
 }
 
-/// The starts of a grant's lease that succeeded: its acquire and its extends.
-fn starts(record: &Record, grant: &Grant, visible: bool) -> Vec<Start> {
-    let renews = grant.lease_ns.is_none();
-    let lease_ns = match grant.lease_ns {
-        Some(lease_ns) => Some(lease_ns),
-        None if visible => Some(record.renewal_ns(grant.client)),
-        None => None,
-    };
-    let succeeded = grant
-        .extends
-        .iter()
-        .filter(|extend| extend.ending == Ending::Ok);
-    std::iter::once((grant.lease_from_ns(), lease_ns))
-        .chain(succeeded.map(|extend| {
-            (
-                extend.sent_ns,
-                Some(extend.lease_ns).filter(|_| !renews || visible),
-            )
-        }))
-        .collect()
+/// The starts of leases that succeeded.
+struct Starts<'a> {
+    record: &'a Record,
+    /// Clients whose library's renewals are on record.
+    visible: Vec<bool>,
 }
 
-fn last(starts: &[Start]) -> Option<Start> {
-    starts.iter().max_by_key(|start| start.0).copied()
+impl<'a> Starts<'a> {
+    fn of(record: &'a Record) -> Self {
+        let mut visible = vec![false; record.clients.len()];
+        for grant in &record.grants {
+            let mut steps = record.steps(grant);
+            if steps.any(|step| step.kind == StepKind::Renewal) {
+                visible[record.ask_of(grant).client as usize] = true;
+            }
+        }
+        Self { record, visible }
+    }
+
+    /// Of a grant: its acquire and its extends.
+    fn of_grant(&self, grant: &'a Grant) -> impl Iterator<Item = Start> + use<'a> {
+        let record = self.record;
+        let ask = record.ask_of(grant);
+        let visible = self.visible[ask.client as usize];
+        let is_renewed = ask.lease_ns.is_none();
+        let succeeded = record
+            .extends(grant)
+            .filter(|extend| extend.ending == Ending::Ok);
+        std::iter::once(self.first(grant)).chain(succeeded.map(move |extend| {
+            let lease_ns = Some(extend.lease_ns).filter(|_| !is_renewed || visible);
+            (extend.sent_ns, lease_ns)
+        }))
+    }
+
+    fn first(&self, grant: &Grant) -> Start {
+        let ask = self.record.ask_of(grant);
+        let renewed = || {
+            let visible = self.visible[ask.client as usize];
+            visible.then(|| self.record.renewal_ns(ask.client))
+        };
+        let lease_ns = ask.lease_ns.or_else(renewed);
+        (self.record.lease_from_ns(grant), lease_ns)
+    }
+
+    fn last(&self, grant: &'a Grant) -> Start {
+        let first = self.first(grant);
+        let starts = self.of_grant(grant).skip(1);
+        starts.fold(
+            first,
+            |last, start| if start.0 >= last.0 { start } else { last },
+        )
+    }
+
+    /// The deadline of a grant that may have been renewed by re-entries of its owner.
+    fn chained(&self, grant: &'a Grant, renewals: &[Start], drift: f64) -> u64 {
+        let until_ns = belief::end_ns(self.record, grant);
+        let mut at = self.first(grant);
+        let first = renewals.partition_point(|start| start.0 < at.0);
+        for start in renewals[first..]
+            .iter()
+            .take_while(|start| start.0 <= until_ns)
+        {
+            // An extend of the grant itself claims that it was held all the time, however late.
+            if start.0 <= deadline(at, 0.0) || self.of_grant(grant).any(|own| own == *start) {
+                at = *start;
+            }
+        }
+        let last = self.last(grant);
+        deadline(if last.0 >= at.0 { last } else { at }, drift)
+    }
 }
 
 fn deadline((from_ns, lease_ns): Start, drift: f64) -> u64 {
@@ -102,26 +130,6 @@ fn deadline((from_ns, lease_ns): Start, drift: f64) -> u64 {
     };
     let cut_ns = (lease_ns as f64 * drift.clamp(0.0, 1.0)).round() as u64;
     from_ns.saturating_add(lease_ns.saturating_sub(cut_ns))
-}
-
-/// The deadline of a grant that may have been renewed by re-entries of its owner.
-fn chained(grant: &Grant, own: &[Start], renewals: &[Start], drift: f64, until_ns: u64) -> u64 {
-    let own_last = last(own);
-    let mut at = own.first().copied();
-    let first = renewals.partition_point(|start| start.0 < grant.lease_from_ns());
-    for start in renewals
-        .iter()
-        .skip(first)
-        .take_while(|start| start.0 <= until_ns)
-    {
-        let in_time = at.is_none_or(|at| start.0 <= deadline(at, 0.0));
-        // An extend of the grant itself claims that it was held all the time, however late.
-        if in_time || own.contains(start) {
-            at = Some(*start);
-        }
-    }
-    let latest = at.into_iter().chain(own_last).max_by_key(|start| start.0);
-    latest.map_or(u64::MAX, |start| deadline(start, drift))
 }
 
 /// The contract interval of each grant.
@@ -150,11 +158,9 @@ pub fn check(record: &Record, options: &CheckOptions<'_>) -> Vec<Finding> {
         let Some(limit_ns) = late_after(record, grant) else {
             continue;
         };
-        for lock in &grant.locks {
-            let name = record.locks.get(*lock as usize);
-            if let (Some(finding), Some(name)) = (findings.get_mut(*lock as usize), name) {
-                finding.add(late(record, grant, name, limit_ns));
-            }
+        for lock in record.locks_of(record.ask_of(grant)) {
+            let name = record.locks.get(*lock);
+            findings[*lock as usize].add(late(record, grant, name, limit_ns));
         }
     }
     findings
@@ -162,28 +168,29 @@ pub fn check(record: &Record, options: &CheckOptions<'_>) -> Vec<Finding> {
 
 /// The instant after which a grant was late, if it was.
 fn late_after(record: &Record, grant: &Grant) -> Option<u64> {
-    let lease_ns = grant.lease_ns?;
+    let ask = record.ask_of(grant);
+    let lease_ns = ask.lease_ns?;
     grant.promise.mode?;
     let (from_ns, limit_ns) = match grant.sent_ns {
         Some(sent_ns) => (sent_ns, sent_ns.saturating_add(lease_ns)),
         None => {
-            let limit_ns = grant.called_ns.saturating_add(grant.wait_ns?);
-            (grant.called_ns, limit_ns.saturating_add(lease_ns))
+            let limit_ns = ask.called_ns.saturating_add(ask.wait_ns?);
+            (ask.called_ns, limit_ns.saturating_add(lease_ns))
         }
     };
     let between = (from_ns, grant.returned_ns);
-    let paused = record
-        .faults
-        .iter()
-        .any(|fault| fault.paused(grant.client, between));
-    (grant.returned_ns > limit_ns && !paused).then_some(limit_ns)
+    let mut faults = record.faults.iter();
+    let is_late =
+        grant.returned_ns > limit_ns && !faults.any(|fault| fault.paused(ask.client, between));
+    is_late.then_some(limit_ns)
 }
 
 fn late(record: &Record, grant: &Grant, lock: &str, limit_ns: u64) -> Anomaly {
-    let (from, wait) = match (grant.sent_ns, grant.wait_ns) {
+    let ask = record.ask_of(grant);
+    let (from, wait) = match (grant.sent_ns, ask.wait_ns) {
         (Some(sent_ns), _) => (format!("sent at {}", ms(sent_ns)), String::new()),
         (None, wait_ns) => (
-            format!("called at {}", ms(grant.called_ns)),
+            format!("called at {}", ms(ask.called_ns)),
             format!(" after a wait of at most {}", ms(wait_ns.unwrap_or(0))),
         ),
     };
@@ -192,7 +199,7 @@ fn late(record: &Record, grant: &Grant, lock: &str, limit_ns: u64) -> Anomaly {
         lock: lock.to_owned(),
         from_ns: limit_ns,
         to_ns: grant.returned_ns,
-        grants: vec![grant.name.clone()],
+        grants: vec![record.name_of(grant).to_owned()],
         proof: format!(
             "{} was granted at {}, {from}: its lease{wait} had run out at {}, and its client was not paused in between",
             described(record, grant),
@@ -204,12 +211,11 @@ fn late(record: &Record, grant: &Grant, lock: &str, limit_ns: u64) -> Anomaly {
 
 /// For each grant, the end of the hold that it may re-enter: its contract interval, not cut by a release that was answered
 /// `failed`, `unknown` or nothing.
-pub(crate) fn still_held_until(record: &Record, drift: f64) -> HashMap<u32, u64> {
+pub(crate) fn still_held_until(record: &Record, drift: f64) -> Vec<u64> {
     let deadlines = deadlines(record, drift);
     let until = |grant: &Grant, deadline_ns: u64| {
-        let released = grant
-            .releases
-            .iter()
+        let released = record
+            .releases(grant)
             .filter(|release| matches!(release.ending, Ending::Ok | Ending::NotHeld));
         released
             .map(|release| release.called_ns)
@@ -217,9 +223,10 @@ pub(crate) fn still_held_until(record: &Record, drift: f64) -> HashMap<u32, u64>
             .min()
             .unwrap_or(deadline_ns)
     };
-    (0..)
-        .zip(record.grants.iter().zip(deadlines))
-        .filter(|(_, (grant, _))| grant.held)
-        .map(|(index, (grant, deadline_ns))| (index, until(grant, deadline_ns)))
+    record
+        .grants
+        .iter()
+        .zip(deadlines)
+        .map(|(grant, deadline_ns)| until(grant, deadline_ns))
         .collect()
 }

@@ -9,8 +9,6 @@
 //!    still holds while its contract interval, not cut by a release answered `failed`, `unknown` or nothing, includes the call.
 //! 5. Shared grants, permits, and grants without a token are not ordered.
 
-use std::collections::BTreeMap;
-
 use results::verdict::Anomaly;
 
 use super::exclusion::{described, ms};
@@ -20,13 +18,15 @@ use super::{CheckOptions, Finding, contract};
 /// One finding per lock.
 pub fn check(record: &Record, options: &CheckOptions<'_>) -> Vec<Finding> {
     let mut findings = vec![Finding::default(); record.locks.len()];
-    let mut resources: BTreeMap<u32, Resource<'_>> = BTreeMap::new();
+    let mut resources: Vec<Resource<'_>> = Vec::new();
+    resources.resize_with(findings.len(), Resource::default);
     for write in &record.writes {
-        let resource = resources.entry(write.lock).or_default();
-        if let Some(finding) = findings.get_mut(write.lock as usize) {
-            resource.lost_update(record, write, finding);
-            resource.stale_write(record, write, finding);
-        }
+        let lock = write.lock as usize;
+        resources[lock].lost_update(record, write, &mut findings[lock]);
+        resources[lock].stale_write(record, write, &mut findings[lock]);
+    }
+    if record.grants.iter().all(|grant| grant.token.is_none()) {
+        return findings;
     }
     let still_held = contract::still_held_until(record, options.drift);
     for (lock, finding) in findings.iter_mut().enumerate() {
@@ -36,10 +36,10 @@ pub fn check(record: &Record, options: &CheckOptions<'_>) -> Vec<Finding> {
 }
 
 /// Whose hold a write belongs to: an owner, or a grant that is not on record.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Writer {
     Owner(u32),
-    Stranger(String),
+    Stranger(u32),
 }
 
 fn grant_of<'a>(record: &'a Record, write: &Accepted) -> Option<&'a Grant> {
@@ -49,7 +49,7 @@ fn grant_of<'a>(record: &'a Record, write: &Accepted) -> Option<&'a Grant> {
 fn writer(record: &Record, write: &Accepted) -> Writer {
     match grant_of(record, write) {
         Some(grant) => Writer::Owner(grant.owner),
-        None => Writer::Stranger(write.name.clone()),
+        None => Writer::Stranger(write.name),
     }
 }
 
@@ -132,10 +132,10 @@ impl<'a> Resource<'a> {
         }
         finding.add_point(Anomaly {
             what: "lost-update".to_owned(),
-            lock: lock_name(record, write.lock),
+            lock: record.locks.get(write.lock).to_owned(),
             from_ns: last.t_ns,
             to_ns: write.t_ns,
-            grants: names(&[&last.name, &write.name]),
+            grants: names(record, [last.name, write.name]),
             proof: format!(
                 "{} wrote {left} at {}; {} had read {read}, and overwrote it with {} at {}",
                 who(record, last),
@@ -158,10 +158,10 @@ impl<'a> Resource<'a> {
         {
             finding.add_point(Anomaly {
                 what: "stale-write".to_owned(),
-                lock: lock_name(record, write.lock),
+                lock: record.locks.get(write.lock).to_owned(),
                 from_ns: before.t_ns,
                 to_ns: write.t_ns,
-                grants: names(&[&before.name, &write.name]),
+                grants: names(record, [before.name, write.name]),
                 proof: format!(
                     "the write of {} with token {token} was accepted at {}, after one of {} with token {greatest} at {}",
                     who(record, write),
@@ -186,12 +186,10 @@ fn may_share(record: &Record, a: &Accepted, b: &Accepted) -> bool {
     a.grant == b.grant || (one_owner && nested) || together
 }
 
-fn lock_name(record: &Record, lock: u32) -> String {
-    record.locks.get(lock as usize).cloned().unwrap_or_default()
-}
-
-fn names(grants: &[&String]) -> Vec<String> {
-    let mut names: Vec<String> = grants.iter().map(|name| (*name).clone()).collect();
+fn names(record: &Record, grants: [u32; 2]) -> Vec<String> {
+    let mut names = grants
+        .map(|name| record.grant_names.get(name).to_owned())
+        .to_vec();
     names.dedup();
     names
 }
@@ -199,29 +197,25 @@ fn names(grants: &[&String]) -> Vec<String> {
 fn who(record: &Record, write: &Accepted) -> String {
     match grant_of(record, write) {
         Some(grant) => described(record, grant),
-        None => write.name.clone(),
+        None => record.grant_names.get(write.name).to_owned(),
     }
 }
 
 /// Grants of one lock whose tokens did not rise.
-fn regressions(
-    record: &Record,
-    lock: usize,
-    still_held: &std::collections::HashMap<u32, u64>,
-    finding: &mut Finding,
-) {
+fn regressions(record: &Record, lock: usize, still_held: &[u64], finding: &mut Finding) {
+    let called_ns = |grant: &Grant| record.ask_of(grant).called_ns;
     let ordered: Vec<(u32, &Grant)> = record
         .held(lock)
         .filter(|(_, grant)| grant.promise.is_exclusive() && grant.token.is_some())
         .collect();
     let mut by_call = ordered.clone();
-    by_call.sort_by_key(|(_, grant)| grant.called_ns);
+    by_call.sort_by_key(|(_, grant)| called_ns(grant));
     let re_entered = re_entries(record, lock, still_held);
     let mut granted = ordered.into_iter().peekable();
     let mut tokens: Greatest<u32, &Grant> = Greatest::new();
     for (index, grant) in by_call {
         while let Some((_, before)) =
-            granted.next_if(|(_, before)| before.returned_ns < grant.called_ns)
+            granted.next_if(|(_, before)| before.returned_ns < called_ns(grant))
         {
             tokens.add(before.token.unwrap_or_default(), before.owner, before);
         }
@@ -229,52 +223,44 @@ fn regressions(
         let Some((greatest, _, before)) = tokens.of_others(&grant.owner) else {
             continue;
         };
-        if token > *greatest || re_entered.contains(&index) {
+        if token > *greatest || re_entered.binary_search(&index).is_ok() {
             continue;
         }
         finding.add_point(Anomaly {
             what: "token-regression".to_owned(),
-            lock: lock_name(record, lock as u32),
+            lock: record.locks.get(lock as u32).to_owned(),
             from_ns: before.returned_ns,
             to_ns: grant.returned_ns,
-            grants: names(&[&before.name, &grant.name]),
+            grants: names(record, [before.name, grant.name]),
             proof: format!(
                 "{} was granted with token {greatest} at {}; {} asked after that, at {}, and got token {token}, which is not greater",
                 described(record, before),
                 ms(before.returned_ns),
                 described(record, grant),
-                ms(grant.called_ns)
+                ms(called_ns(grant))
             ),
         });
     }
 }
 
-/// The exclusive grants of a lock whose owner still held it when they were asked for.
-fn re_entries(
-    record: &Record,
-    lock: usize,
-    still_held: &std::collections::HashMap<u32, u64>,
-) -> std::collections::BTreeSet<u32> {
-    let mut of_owner: BTreeMap<u32, Vec<(u32, &Grant)>> = BTreeMap::new();
-    for (index, grant) in record.held(lock) {
-        if grant.promise.nests() && grant.promise.is_exclusive() {
-            of_owner
-                .entry(grant.owner)
-                .or_default()
-                .push((index, grant));
-        }
-    }
-    let mut re_entered = std::collections::BTreeSet::new();
-    for grants in of_owner.values_mut() {
-        grants.sort_by_key(|(_, grant)| grant.called_ns);
+/// The exclusive grants of a lock whose owner still held it when they were asked for; sorted.
+fn re_entries(record: &Record, lock: usize, still_held: &[u64]) -> Vec<u32> {
+    let mut by_owner: Vec<(u32, u64, u32)> = record
+        .held(lock)
+        .filter(|(_, grant)| grant.promise.nests() && grant.promise.is_exclusive())
+        .map(|(index, grant)| (grant.owner, record.ask_of(grant).called_ns, index))
+        .collect();
+    by_owner.sort_unstable();
+    let mut re_entered = Vec::new();
+    for grants in by_owner.chunk_by(|a, b| a.0 == b.0) {
         let mut until_ns: Option<u64> = None;
-        for (index, grant) in grants.iter() {
-            if until_ns.is_some_and(|until_ns| grant.called_ns <= until_ns) {
-                re_entered.insert(*index);
+        for (_, called_ns, index) in grants {
+            if until_ns.is_some_and(|until_ns| *called_ns <= until_ns) {
+                re_entered.push(*index);
             }
-            let until = still_held.get(index).copied();
-            until_ns = until_ns.max(until);
+            until_ns = until_ns.max(Some(still_held[*index as usize]));
         }
     }
+    re_entered.sort_unstable();
     re_entered
 }

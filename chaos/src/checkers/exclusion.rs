@@ -32,9 +32,8 @@ impl Class<'_> {
         let sizes = sizes(record, options);
         let mut findings = vec![Finding::default(); record.locks.len()];
         let holds = self.holds(record, options);
-        let found = overlaps(holds.clone(), |lock| {
-            sizes.get(lock as usize).copied().flatten()
-        });
+        self.unsized_permits(&holds, &sizes, &mut findings);
+        let found = overlaps(holds, |lock| sizes[lock as usize]);
         for overlaps in found.list.chunk_by(|a, b| a.lock == b.lock) {
             let Some(lock) = overlaps.first().map(|overlap| overlap.lock) else {
                 continue;
@@ -55,29 +54,35 @@ impl Class<'_> {
                 finding.count = *count;
             }
         }
-        self.unsized_permits(&holds, &sizes, &mut findings);
         unknown_kinds(record, &mut findings);
         findings
     }
 
     fn holds(&self, record: &Record, options: &CheckOptions<'_>) -> Vec<Hold> {
         let mut holds = Vec::with_capacity(record.grants.len());
-        for (index, (grant, interval)) in (0..).zip(record.grants.iter().zip(self.intervals)) {
-            let (Some((from_ns, to_ns)), Some(mode)) = (*interval, grant.promise.mode) else {
-                continue;
-            };
-            holds.extend(grant.locks.iter().map(|lock| Hold {
-                lock: *lock,
-                owner: grant.owner,
-                from_ns,
-                to_ns,
-                mode,
-                weight: match mode {
-                    Mode::Permit if options.permits.is_some() => grant.permits,
-                    _ => 1,
-                },
-                grant: index,
-            }));
+        // Lock by lock and in order of returns: so the sweep finds them all but sorted.
+        for (lock, grants) in (0..).zip(&record.grants_of) {
+            for index in grants {
+                let grant = &record.grants[*index as usize];
+                let interval = self.intervals[*index as usize];
+                let (Some((from_ns, to_ns)), Some(mode)) = (interval, grant.promise.mode) else {
+                    continue;
+                };
+                holds.push(Hold {
+                    lock,
+                    owner: grant.owner,
+                    from_ns,
+                    to_ns,
+                    mode,
+                    weight: match mode {
+                        Mode::Permit if options.permits.is_some() => {
+                            record.ask_of(grant).permits.unwrap_or(1)
+                        }
+                        _ => 1,
+                    },
+                    grant: *index,
+                });
+            }
         }
         holds
     }
@@ -111,16 +116,9 @@ impl Class<'_> {
                 ended(record, to)
             )
         };
-        let lock = record
-            .locks
-            .get(overlap.lock as usize)
-            .cloned()
-            .unwrap_or_default();
         let name = |index: u32| {
-            record
-                .grants
-                .get(index as usize)
-                .map(|grant| grant.name.clone())
+            let grant = record.grants.get(index as usize)?;
+            Some(record.name_of(grant).to_owned())
         };
         let mut proof = holder(there);
         if there != overlap.later {
@@ -133,7 +131,7 @@ impl Class<'_> {
                 ms(overlap.to_ns - overlap.from_ns),
                 ms(overlap.from_ns)
             ),
-            lock,
+            lock: record.locks.get(overlap.lock).to_owned(),
             from_ns: overlap.from_ns,
             to_ns: overlap.to_ns,
             grants: BTreeSet::from([there, overlap.later])
@@ -190,13 +188,12 @@ fn sizes(record: &Record, options: &CheckOptions<'_>) -> Vec<Option<u64>> {
     }
     let mut sizes = vec![None; record.locks.len()];
     for ask in &record.asks {
-        let said = ask
-            .permits
-            .filter(|_| ask.promise.mode == Some(Mode::Permit))
-            .map(u64::from);
-        for lock in &ask.locks {
-            if let Some(size) = sizes.get_mut(*lock as usize) {
-                *size = (*size).max(said.filter(|said| *said > 1));
+        let is_permit = ask.promise.mode == Some(Mode::Permit);
+        let said = ask.permits.filter(|said| is_permit && *said > 1);
+        if let Some(said) = said {
+            for lock in record.locks_of(ask) {
+                let size = &mut sizes[*lock as usize];
+                *size = (*size).max(Some(u64::from(said)));
             }
         }
     }
@@ -206,7 +203,10 @@ fn sizes(record: &Record, options: &CheckOptions<'_>) -> Vec<Option<u64>> {
 fn unknown_kinds(record: &Record, findings: &mut [Finding]) {
     let asked = record.asks.iter().filter(|ask| !ask.promise.known);
     let unknown: BTreeSet<(u32, &str)> = asked
-        .flat_map(|ask| ask.locks.iter().map(|lock| (*lock, ask.kind.as_str())))
+        .flat_map(|ask| {
+            let locks = record.locks_of(ask).iter();
+            locks.map(|lock| (*lock, record.kinds.get(ask.kind)))
+        })
         .collect();
     for (lock, kind) in unknown {
         if let Some(finding) = findings.get_mut(lock as usize) {
@@ -219,15 +219,15 @@ fn unknown_kinds(record: &Record, findings: &mut [Finding]) {
 
 /// A grant for a message: its name, whose it is, and its lease.
 pub(crate) fn described(record: &Record, grant: &Grant) -> String {
-    let owner = record
-        .owners
-        .get(grant.owner as usize)
-        .map_or("?", String::as_str);
-    let lease = match grant.lease_ns {
-        Some(lease_ns) => format!("lease {} from {}", ms(lease_ns), ms(grant.lease_from_ns())),
+    let lease = match record.ask_of(grant).lease_ns {
+        Some(lease_ns) => {
+            let from_ns = record.lease_from_ns(grant);
+            format!("lease {} from {}", ms(lease_ns), ms(from_ns))
+        }
         None => "renewed lease".to_owned(),
     };
-    format!("{owner} ({}, {lease})", grant.name)
+    let owner = record.owners.get(grant.owner);
+    format!("{owner} ({}, {lease})", record.name_of(grant))
 }
 
 fn ended(record: &Record, to_ns: u64) -> String {

@@ -7,8 +7,11 @@
 //! 4. A client that was killed, or died, stays touched.
 //! 5. Targets are read leniently: a client's own name, `client 2`, `c2`, `clients`; `A -> B`, `A <-> B`, lists and groups.
 
+use std::collections::BTreeMap;
+
 use super::exclusion::ms;
 use super::holds::Record;
+use super::names::Names;
 use super::spans::{Span, Spans};
 use crate::faults::find;
 
@@ -35,13 +38,8 @@ pub struct Fault {
 }
 
 impl Fault {
-    pub(crate) fn new(
-        fault: &str,
-        targets: &[String],
-        injected_ns: u64,
-        clients: &[String],
-    ) -> Self {
-        let mut new = Self {
+    pub(crate) fn new(fault: &str, targets: &[String], injected_ns: u64) -> Self {
+        Self {
             fault: fault.to_owned(),
             targets: targets.to_vec(),
             injected_ns,
@@ -49,14 +47,17 @@ impl Fault {
             clients: Vec::new(),
             everybody: targets.is_empty(),
             direct: Vec::new(),
-        };
-        for target in targets {
-            new.target(target, clients);
         }
-        new
     }
 
-    fn target(&mut self, target: &str, clients: &[String]) {
+    /// Finds the clients that its targets mean, once all names are known.
+    pub(crate) fn resolve(&mut self, clients: &Names) {
+        for target in self.targets.clone() {
+            self.target(&target, clients);
+        }
+    }
+
+    fn target(&mut self, target: &str, clients: &Names) {
         if let Some(found) = client(target, clients) {
             self.clients.extend(&found);
             self.direct.extend(found);
@@ -131,15 +132,9 @@ pub(crate) fn shown(fault: &Fault) -> String {
 }
 
 /// The clients that a word means; `None` if it means none.
-fn client(word: &str, clients: &[String]) -> Option<Vec<u32>> {
+fn client(word: &str, clients: &Names) -> Option<Vec<u32>> {
     let word = word.trim();
-    let place = |name: &str| {
-        (0..)
-            .zip(clients)
-            .find(|(_, client)| *client == name)
-            .map(|(n, _)| n)
-    };
-    if let Some(index) = place(word) {
+    if let Some(index) = clients.position(word) {
         return Some(vec![index]);
     }
     if word == "clients" {
@@ -155,7 +150,7 @@ fn client(word: &str, clients: &[String]) -> Option<Vec<u32>> {
     let spellings = ["c", "client", "client-", "client_", "client "];
     let found = spellings
         .iter()
-        .find_map(|prefix| place(&format!("{prefix}{number}")));
+        .find_map(|prefix| clients.position(&format!("{prefix}{number}")));
     // A client that never asked for a lock: nobody of this record.
     Some(found.into_iter().collect())
 }
@@ -197,14 +192,34 @@ pub(crate) struct Touches {
     touches: Vec<Touch>,
     alive: Vec<Spans>,
     all: Vec<Spans>,
+    away: Vec<Spans>,
+    down: Spans,
+}
+
+/// The touches of each lock; all locks without a probe of their own share them.
+pub(crate) struct TouchesByLock {
+    without_probe: Touches,
+    with_probe: BTreeMap<u32, Touches>,
+}
+
+impl TouchesByLock {
+    pub(crate) fn of(record: &Record) -> Self {
+        let probes = record.probes.iter();
+        Self {
+            without_probe: Touches::of(record, &[]),
+            with_probe: probes
+                .map(|(lock, probes)| (*lock, Touches::of(record, probes)))
+                .collect(),
+        }
+    }
+
+    pub(crate) fn get(&self, lock: u32) -> &Touches {
+        self.with_probe.get(&lock).unwrap_or(&self.without_probe)
+    }
 }
 
 impl Touches {
-    pub(crate) fn of(record: &Record, lock: usize) -> Self {
-        let probes = record
-            .probes
-            .get(&(lock as u32))
-            .map_or(&[][..], Vec::as_slice);
+    fn of(record: &Record, probes: &[(u64, bool)]) -> Self {
         let mut touches = Vec::new();
         for fault in &record.faults {
             let (from_ns, heal_ns) = (fault.injected_ns, fault.heal_ns());
@@ -238,23 +253,35 @@ impl Touches {
                 .chain(deaths.map(|(_, t_ns)| (*t_ns, u64::MAX)))
                 .collect()
         };
+        let all: Vec<Spans> = (0..).zip(&alive).map(with_death).collect();
+        let down = refused(probes);
         Self {
-            all: (0..).zip(&alive).map(with_death).collect(),
+            away: all.iter().map(|all| all.union(&down)).collect(),
+            all,
             alive,
             touches,
+            down,
         }
     }
 
     /// When a client is touched; from its death on it stays so.
     pub(crate) fn spans(&self, client: u32) -> &Spans {
-        static NEVER: Spans = Spans::EMPTY;
-        self.all.get(client as usize).unwrap_or(&NEVER)
+        &self.all[client as usize]
+    }
+
+    /// When a client cannot be asking: it is touched, or the servers are down.
+    pub(crate) fn away(&self, client: u32) -> &Spans {
+        &self.away[client as usize]
+    }
+
+    /// When the servers refused the lock's probe.
+    pub(crate) fn down(&self) -> &Spans {
+        &self.down
     }
 
     /// When a fault touches a client in a way that may delay its calls: its death aside, after which there are none.
     pub(crate) fn in_flight(&self, client: u32) -> &Spans {
-        static NEVER: Spans = Spans::EMPTY;
-        self.alive.get(client as usize).unwrap_or(&NEVER)
+        &self.alive[client as usize]
     }
 
     /// The latest heal of the faults that touch a client at some time in a span; `u64::MAX`: one never heals.
@@ -280,12 +307,8 @@ fn works_again(probes: &[(u64, bool)], since_ns: u64) -> Option<u64> {
     None
 }
 
-/// When the servers refused the probe of a lock.
-pub(crate) fn down(record: &Record, lock: usize) -> Spans {
-    let probes = record
-        .probes
-        .get(&(lock as u32))
-        .map_or(&[][..], Vec::as_slice);
+/// When the servers refused a lock's probe.
+pub(crate) fn refused(probes: &[(u64, bool)]) -> Spans {
     let mut spans = Vec::new();
     let mut since = None;
     for (t_ns, ok) in probes {

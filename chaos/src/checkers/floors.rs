@@ -76,12 +76,17 @@ fn below(record: &Record, options: &CheckOptions<'_>, floors: &Floors) -> Vec<St
         ));
     }
     let kinds: BTreeSet<&str> = if options.kinds.is_empty() {
-        record.asks.iter().map(|ask| ask.kind.as_str()).collect()
+        record.kinds.iter().collect()
     } else {
         options.kinds.iter().map(String::as_str).collect()
     };
+    let mut of_kind = vec![0; record.kinds.len()];
+    for grant in granted {
+        of_kind[record.ask_of(grant).kind as usize] += 1;
+    }
     for kind in kinds {
-        let grants = granted.clone().filter(|grant| grant.kind == kind).count() as u64;
+        let kind_index = record.kinds.position(kind);
+        let grants: u64 = kind_index.map_or(0, |index| of_kind[index as usize]);
         if grants < floors.grants_per_kind {
             doubts.push(format!(
                 "too little happened: {grants} grants of kind {kind}, {} are wanted",
@@ -122,9 +127,8 @@ const GRANTS_PER_CLIENT: u64 = 10;
 
 /// Why a client is missed that never got a turn.
 fn without_turn(record: &Record, client: &str, options: &CheckOptions<'_>) -> Option<String> {
-    let place = record.clients.iter().position(|name| name == client);
-    let index = place.and_then(|place| u32::try_from(place).ok());
-    let granted = |grant: &&Grant| !grant.unknown && Some(grant.client) == index;
+    let index = record.clients.position(client);
+    let granted = |grant: &Grant| !grant.unknown && Some(record.ask_of(grant).client) == index;
     let all = record.grants.iter().filter(|grant| !grant.unknown).count() as u64;
     let excused = index.is_some_and(|index| {
         record.deaths.iter().any(|(dead, _)| *dead == index)
@@ -134,7 +138,7 @@ fn without_turn(record: &Record, client: &str, options: &CheckOptions<'_>) -> Op
                 .any(|fault| fault.clients.contains(&index))
     });
     let enough = all >= GRANTS_PER_CLIENT * options.clients.len() as u64;
-    let missed = enough && !excused && !record.grants.iter().any(|grant| granted(&grant));
+    let missed = enough && !excused && !record.grants.iter().any(granted);
     missed.then(|| format!("{client} never got a turn, of {all} grants, and no fault touched it"))
 }
 

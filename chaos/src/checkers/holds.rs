@@ -9,12 +9,14 @@
 //! 5. A name of a grant means its latest grant. A line about a name that was never given, and a name given twice while
 //!    the first is alive, make the history doubtful.
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
-use results::history::History;
+use results::history::{History, Line};
 
 use super::faults::Fault;
 use super::kinds::Promise;
+use super::names::Names;
 use super::reader::Reader;
 
 /// Milliseconds to nanoseconds; a lease of centuries stays one.
@@ -37,6 +39,17 @@ pub enum Ending {
     Open,
 }
 
+/// What a step of a hold does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StepKind {
+    /// The caller extends.
+    Extend,
+    /// The library extends by itself.
+    Renewal,
+    /// The hold is given back.
+    Release,
+}
+
 /// An extend or a release of a grant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
@@ -46,62 +59,44 @@ pub struct Step {
     pub sent_ns: u64,
     /// When it was answered.
     pub returned_ns: Option<u64>,
-    /// How.
-    pub ending: Ending,
     /// The lease asked for, of an extend.
     pub lease_ns: u64,
-    /// Whether the library renewed by itself.
-    pub watchdog: bool,
+    /// How it ended.
+    pub ending: Ending,
+    /// What it does.
+    pub kind: StepKind,
+    /// The next step of the same grant, an index into the record's steps; [`NONE`] after the last.
+    pub(super) next: u32,
 }
 
-/// One grant, or an unknown acquire that named one.
-#[derive(Debug, Clone, PartialEq)]
+/// No index.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// One grant, or an unknown acquire that named one. What was asked for is in its [`Ask`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Grant {
-    /// Its name.
-    pub name: String,
-    /// The client, an index into [`Record::clients`].
-    pub client: u32,
-    /// The owner, an index into [`Record::owners`].
+    /// The acquire that was granted, an index into [`Record::asks`].
+    pub ask: u32,
+    /// Its name, a number in [`Record::grant_names`].
+    pub name: u32,
+    /// The owner, a number in [`Record::owners`].
     pub owner: u32,
-    /// The locks, indices into [`Record::locks`], each once.
-    pub locks: Vec<u32>,
-    /// The kind's name.
-    pub kind: String,
     /// What the kind promises.
     pub promise: Promise,
-    /// The lease; `None` is renewed by the library.
-    pub lease_ns: Option<u64>,
-    /// The longest wait asked for.
-    pub wait_ns: Option<u64>,
-    /// Permits asked for; 1 where not said.
-    pub permits: u32,
-    /// The fencing token.
-    pub token: Option<u64>,
-    /// When the acquire was called.
-    pub called_ns: u64,
-    /// When the attempt that succeeded was sent, where known.
-    pub sent_ns: Option<u64>,
-    /// When it returned.
-    pub returned_ns: u64,
     /// The acquire ended unknown.
     pub unknown: bool,
     /// It is held: answered ok, or proven later.
     pub held: bool,
-    /// Its extends, in order of their calls.
-    pub extends: Vec<Step>,
-    /// Its releases, in order of their calls.
-    pub releases: Vec<Step>,
+    /// The fencing token.
+    pub token: Option<u64>,
+    /// When the attempt that succeeded was sent, where known.
+    pub sent_ns: Option<u64>,
+    /// When it returned.
+    pub returned_ns: u64,
     /// When the library said that it is lost, for the first time.
     pub lost_ns: Option<u64>,
-    /// When its client died.
-    pub died_ns: Option<u64>,
-}
-
-impl Grant {
-    /// From when its lease counts: the sending of the attempt that succeeded, else the call.
-    pub fn lease_from_ns(&self) -> u64 {
-        self.sent_ns.unwrap_or(self.called_ns)
-    }
+    /// Its first and its last step, indices into the record's steps.
+    pub(super) steps: (u32, u32),
 }
 
 /// How an acquire ended.
@@ -118,29 +113,27 @@ pub enum Answer {
 }
 
 /// One acquire, however it ended.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ask {
-    /// The client, an index into [`Record::clients`].
+    /// The client, a number in [`Record::clients`].
     pub client: u32,
-    /// The owner at the time of the call, an index into [`Record::owners`].
+    /// The owner at the time of the call, a number in [`Record::owners`].
     pub owner: u32,
-    /// The locks, indices into [`Record::locks`], each once.
-    pub locks: Vec<u32>,
-    /// The kind's name.
-    pub kind: String,
+    /// The locks, as one of the sets that [`Record::locks_of`] knows.
+    pub(super) locks: u32,
+    /// The kind, a number in [`Record::kinds`].
+    pub kind: u32,
     /// What the kind promises.
     pub promise: Promise,
-    /// When it was called.
-    pub called_ns: u64,
-    /// When it was answered.
-    pub returned_ns: Option<u64>,
-    /// When its client died, if that was before an answer.
-    pub died_ns: Option<u64>,
     /// How it ended.
     pub answer: Answer,
     /// It was refused with an error, and not because the lock was taken.
     pub failed: bool,
-    /// The lease asked for; `None` is renewed by the library.
+    /// When it was called.
+    pub called_ns: u64,
+    /// When it was answered.
+    pub returned_ns: Option<u64>,
+    /// The lease that was granted, else asked for; `None` is renewed by the library.
     pub lease_ns: Option<u64>,
     /// The longest wait asked for.
     pub wait_ns: Option<u64>,
@@ -151,16 +144,16 @@ pub struct Ask {
 }
 
 /// An accepted write to the protected resource.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Accepted {
     /// When.
     pub t_ns: u64,
-    /// The lock that protects the resource, an index into [`Record::locks`].
+    /// The lock that protects the resource, a number in [`Record::locks`].
     pub lock: u32,
     /// The grant, an index into [`Record::grants`]; `None` if its name was never given.
     pub grant: Option<u32>,
-    /// The grant's name.
-    pub name: String,
+    /// The grant's name, a number in [`Record::grant_names`].
+    pub name: u32,
     /// The token shown.
     pub token: Option<u64>,
     /// The counter's value that was read.
@@ -169,15 +162,19 @@ pub struct Accepted {
     pub wrote: Option<i64>,
 }
 
-/// What a history says, by grant.
+/// What a history says, by grant. Names are numbers here, and what belongs to a grant or a lock is found by index.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Record {
     /// Names of locks; their order is that of their first line.
-    pub locks: Vec<String>,
+    pub locks: Names,
     /// Names of clients.
-    pub clients: Vec<String>,
+    pub clients: Names,
     /// Owners for messages: `client/owner`.
-    pub owners: Vec<String>,
+    pub owners: Names,
+    /// Kinds of locks that were asked for.
+    pub kinds: Names,
+    /// Names of grants. A name may have been given more than once.
+    pub grant_names: Names,
     /// Grants, and unknown acquires that named one, in order of their returns.
     pub grants: Vec<Grant>,
     /// Every acquire, in order of calls.
@@ -186,7 +183,7 @@ pub struct Record {
     pub writes: Vec<Accepted>,
     /// Faults, in order of injection.
     pub faults: Vec<Fault>,
-    /// Deaths of clients: client, and when.
+    /// Deaths of clients: client, and when; in order of time.
     pub deaths: Vec<(u32, u64)>,
     /// Answers of the harness's probe, per lock.
     pub probes: BTreeMap<u32, Vec<(u64, bool)>>,
@@ -194,6 +191,8 @@ pub struct Record {
     pub watchdog_ns: BTreeMap<u32, u64>,
     /// Endings per operation.
     pub operations: BTreeMap<String, BTreeMap<String, u64>>,
+    /// The stamp of the first line.
+    pub begin_ns: u64,
     /// The stamp of the last line.
     pub end_ns: u64,
     /// The history's last line was torn.
@@ -202,6 +201,12 @@ pub struct Record {
     pub doubts: Vec<String>,
     /// Ends of operations in order; `u64::MAX` where open.
     pub(super) ended_ns: Vec<u64>,
+    /// Extends and releases of all grants, in order of their calls.
+    pub(super) steps: Vec<Step>,
+    /// The sets of locks that were asked for together, each lock once.
+    pub(super) lock_sets: Vec<Box<[u32]>>,
+    /// Deaths of each client, in order of time.
+    pub(super) deaths_of: Vec<Vec<u64>>,
     /// Grants of each lock, in order of their returns.
     pub(super) grants_of: Vec<Vec<u32>>,
     /// Acquires of each lock, in order of their calls.
@@ -212,11 +217,89 @@ impl Record {
     /// Reads a history.
     pub fn of(history: &History) -> Self {
         let mut reader = Reader::default();
-        reader.names(history);
         for line in &history.lines {
-            reader.line(line.t_ns, &line.entry);
+            reader.line(line);
         }
-        reader.finish(history)
+        reader.finish(history.torn, &history.watchdog_ms)
+    }
+
+    /// Reads the lines of a whole history one by one; none of them is kept.
+    pub fn of_lines(lines: impl IntoIterator<Item = impl Borrow<Line>>) -> Self {
+        let mut reader = Reader::default();
+        for line in lines {
+            reader.line(line.borrow());
+        }
+        reader.finish(false, &BTreeMap::new())
+    }
+
+    /// The acquire that a grant answered.
+    pub fn ask_of(&self, grant: &Grant) -> &Ask {
+        &self.asks[grant.ask as usize]
+    }
+
+    /// The locks that were asked for, as numbers in [`Record::locks`], each once.
+    pub fn locks_of(&self, ask: &Ask) -> &[u32] {
+        &self.lock_sets[ask.locks as usize]
+    }
+
+    /// A grant by its name, for a message.
+    pub fn name_of(&self, grant: &Grant) -> &str {
+        self.grant_names.get(grant.name)
+    }
+
+    /// From when the lease of a grant counts: the sending of the attempt that succeeded, else the call.
+    pub fn lease_from_ns(&self, grant: &Grant) -> u64 {
+        grant.sent_ns.unwrap_or(self.ask_of(grant).called_ns)
+    }
+
+    /// The extends and releases of a grant, in order of their calls.
+    pub fn steps(&self, grant: &Grant) -> impl Iterator<Item = &Step> {
+        let mut next = grant.steps.0;
+        std::iter::from_fn(move || {
+            let step = self.steps.get(next as usize)?;
+            next = step.next;
+            Some(step)
+        })
+    }
+
+    /// The extends of a grant, in order of their calls.
+    pub fn extends(&self, grant: &Grant) -> impl Iterator<Item = &Step> {
+        self.steps(grant)
+            .filter(|step| step.kind != StepKind::Release)
+    }
+
+    /// The releases of a grant, in order of their calls.
+    pub fn releases(&self, grant: &Grant) -> impl Iterator<Item = &Step> {
+        self.steps(grant)
+            .filter(|step| step.kind == StepKind::Release)
+    }
+
+    /// The first death of a client at an instant or after it.
+    fn death_since(&self, client: u32, t_ns: u64) -> Option<u64> {
+        let deaths = &self.deaths_of[client as usize];
+        let first = deaths.partition_point(|death| *death < t_ns);
+        deaths.get(first).copied()
+    }
+
+    /// When the client of a grant died.
+    pub fn died_ns(&self, grant: &Grant) -> Option<u64> {
+        if self.deaths.is_empty() {
+            return None;
+        }
+        self.death_since(self.ask_of(grant).client, grant.returned_ns)
+    }
+
+    /// When an acquire was over: at its answer, else at its client's death; `None` while it is in flight to the end.
+    pub(crate) fn over_ns(&self, ask: &Ask) -> Option<u64> {
+        ask.returned_ns.or_else(|| self.asker_died_ns(ask))
+    }
+
+    /// When the client of an acquire died, if that was before an answer.
+    pub(crate) fn asker_died_ns(&self, ask: &Ask) -> Option<u64> {
+        match ask.returned_ns {
+            Some(_) => None,
+            None => self.death_since(ask.client, ask.called_ns),
+        }
     }
 
     /// Operations that overlap or follow an instant.
@@ -244,32 +327,36 @@ impl Record {
 
     /// The grants of one lock that are held, with their indices, in order of their returns.
     pub(crate) fn held(&self, lock: usize) -> impl Iterator<Item = (u32, &Grant)> {
-        let indices = self.grants_of.get(lock).into_iter().flatten().copied();
+        let indices = self.grants_of[lock].iter();
         indices
-            .filter_map(|index| self.grants.get(index as usize).map(|grant| (index, grant)))
+            .map(|index| (*index, &self.grants[*index as usize]))
             .filter(|(_, grant)| grant.held)
     }
 
     /// The acquires of one lock, in order of their calls.
     pub(crate) fn asks(&self, lock: usize) -> impl Iterator<Item = &Ask> {
-        let indices = self.asks_of.get(lock).into_iter().flatten();
-        indices.filter_map(|index| self.asks.get(*index as usize))
+        let indices = self.asks_of[lock].iter();
+        indices.map(|index| &self.asks[*index as usize])
     }
 
-    pub(super) fn index_by_lock(&mut self) {
-        let by_lock = |of: &mut dyn Iterator<Item = &Vec<u32>>| {
-            let mut indices: Vec<Vec<u32>> = vec![Vec::new(); self.locks.len()];
-            for (index, locks) in (0..).zip(of) {
-                for lock in locks {
-                    if let Some(indices) = indices.get_mut(*lock as usize) {
-                        indices.push(index);
-                    }
-                }
+    /// Fills in what is found by lock and by client.
+    pub(super) fn index(&mut self) {
+        self.deaths_of = vec![Vec::new(); self.clients.len()];
+        for (client, t_ns) in &self.deaths {
+            self.deaths_of[*client as usize].push(*t_ns);
+        }
+        let mut grants_of = vec![Vec::new(); self.locks.len()];
+        for (index, grant) in (0..).zip(&self.grants) {
+            for lock in self.locks_of(self.ask_of(grant)) {
+                grants_of[*lock as usize].push(index);
             }
-            indices
-        };
-        let grants_of = by_lock(&mut self.grants.iter().map(|grant| &grant.locks));
-        let asks_of = by_lock(&mut self.asks.iter().map(|ask| &ask.locks));
+        }
+        let mut asks_of = vec![Vec::new(); self.locks.len()];
+        for (index, ask) in (0..).zip(&self.asks) {
+            for lock in self.locks_of(ask) {
+                asks_of[*lock as usize].push(index);
+            }
+        }
         self.grants_of = grants_of;
         self.asks_of = asks_of;
     }

@@ -11,12 +11,11 @@
 //! 5. Between two grants, while none is possible: asking for more than the grace in sum means that the lock is stuck.
 //! 6. Starvation and bypasses violate kinds that promise order, and are figures for the others.
 
-use std::collections::HashMap;
-
+use hashbrown::HashMap;
 use results::verdict::Anomaly;
 
 use super::exclusion::ms;
-use super::faults::{self, Touches};
+use super::faults::{self, Touches, TouchesByLock};
 use super::holds::{Answer, Ask, Ending, Grant, Record, Step};
 use super::spans::{Span, Spans};
 use super::{CheckOptions, Finding, order};
@@ -43,7 +42,7 @@ pub(crate) fn figures(record: &Record) -> std::collections::BTreeMap<String, Fig
         let mut figures = Figures::default();
         for (_, grant) in record.held(lock) {
             figures.grants += 1;
-            let wait_ns = grant.returned_ns - grant.called_ns;
+            let wait_ns = grant.returned_ns - record.ask_of(grant).called_ns;
             figures.longest_wait_ns = figures.longest_wait_ns.max(wait_ns);
         }
         for bypassed in order::bypassed(record, lock) {
@@ -54,14 +53,17 @@ pub(crate) fn figures(record: &Record) -> std::collections::BTreeMap<String, Fig
         figures
     };
     let locks = record.locks.iter().enumerate();
-    locks.map(|(lock, name)| (name.clone(), of(lock))).collect()
+    locks
+        .map(|(lock, name)| (name.to_owned(), of(lock)))
+        .collect()
 }
 
 /// Down-time of the servers: the deployment's, not the lock's.
 pub(crate) fn notes(record: &Record) -> Vec<String> {
     let mut notes = Vec::new();
-    for (lock, name) in record.locks.iter().enumerate() {
-        let down = faults::down(record, lock);
+    for (lock, probes) in &record.probes {
+        let name = record.locks.get(*lock);
+        let down = faults::refused(probes);
         let here: Spans = down.within((0, record.end_ns)).collect();
         if !here.is_empty() {
             notes.push(format!(
@@ -75,123 +77,108 @@ pub(crate) fn notes(record: &Record) -> Vec<String> {
 
 /// One finding per lock.
 pub fn check(record: &Record, options: &CheckOptions<'_>) -> Vec<Finding> {
-    let touches: Vec<Touches> = (0..record.locks.len())
-        .map(|lock| Touches::of(record, lock))
+    let touches = TouchesByLock::of(record);
+    let held: Vec<Spans> = (0..record.locks.len())
+        .map(|lock| held(record, touches.get(lock as u32), lock))
         .collect();
-    let held = held(record, &touches);
-    let possible = with_partial(record, &held);
+    let partial = partial(record, &held);
     let asking = asking(record, &touches, &held);
     let grace_ns = u64::try_from(options.grace.as_nanos()).unwrap_or(u64::MAX);
+    let possible = held.iter().zip(partial);
     let mut findings = vec![Finding::default(); record.locks.len()];
-    for (lock, finding) in findings.iter_mut().enumerate() {
-        let (Some(touches), Some(possible), Some(asking)) =
-            (touches.get(lock), possible.get(lock), asking.get(lock))
-        else {
-            continue;
-        };
-        stuck(record, lock, possible, asking, grace_ns, finding);
-        order::broken(record, lock, touches, finding);
+    for (lock, ((held, partial), asking)) in possible.zip(asking).enumerate() {
+        let finding = &mut findings[lock];
+        match partial.is_empty() {
+            true => stuck(record, lock, held, &asking, grace_ns, finding),
+            false => stuck(
+                record,
+                lock,
+                &held.union(&partial),
+                &asking,
+                grace_ns,
+                finding,
+            ),
+        }
+        order::broken(record, lock, touches.get(lock as u32), finding);
     }
     findings
 }
 
-fn lease_ns(record: &Record, client: u32, lease_ns: Option<u64>) -> u64 {
-    lease_ns.unwrap_or_else(|| record.renewal_ns(client))
+fn lease_ns(record: &Record, ask: &Ask) -> u64 {
+    ask.lease_ns
+        .unwrap_or_else(|| record.renewal_ns(ask.client))
 }
 
-/// When a hold was possible by the answers given, lock by lock.
-fn held(record: &Record, touches: &[Touches]) -> Vec<Spans> {
-    let mut possible: Vec<Vec<Span>> = vec![Vec::new(); record.locks.len()];
-    let siblings = siblings(record);
-    for (index, grant) in (0u32..).zip(&record.grants).filter(|(_, grant)| grant.held) {
-        if grant.promise.mode.is_none() {
-            continue;
-        }
-        for lock in &grant.locks {
-            let (Some(spans), Some(touches)) = (
-                possible.get_mut(*lock as usize),
-                touches.get(*lock as usize),
-            ) else {
-                continue;
-            };
-            let from_ns = grant.sent_ns.unwrap_or(grant.returned_ns);
-            let nested = siblings
-                .get(&(*lock, grant.owner))
-                .map_or(&[][..], Vec::as_slice);
-            spans.push((from_ns, until_ns(record, touches, index, grant, nested)));
-        }
-    }
-    for ask in &record.asks {
-        for lock in &ask.locks {
-            let (Some(spans), Some(touches)) = (
-                possible.get_mut(*lock as usize),
-                touches.get(*lock as usize),
-            ) else {
-                continue;
-            };
-            in_flight(record, touches, ask, spans);
-        }
-    }
-    possible.into_iter().map(Spans::from_iter).collect()
-}
-
-/// The nesting grants of each lock and owner, in order of their returns.
-fn siblings(record: &Record) -> HashMap<(u32, u32), Vec<u32>> {
-    let mut siblings: HashMap<(u32, u32), Vec<u32>> = HashMap::new();
-    for (index, grant) in (0u32..).zip(&record.grants) {
-        if grant.promise.nests() {
-            for lock in &grant.locks {
-                siblings
-                    .entry((*lock, grant.owner))
-                    .or_default()
-                    .push(index);
-            }
-        }
-    }
-    siblings
-}
-
-/// Until when a grant is possible; `u64::MAX`: to the end.
-fn until_ns(record: &Record, touches: &Touches, index: u32, grant: &Grant, nested: &[u32]) -> u64 {
-    let given_back = |step: &&Step| matches!(step.ending, Ending::Ok | Ending::NotHeld);
-    let released_ns = grant
-        .releases
+/// When a hold of a lock was possible by the answers given.
+fn held(record: &Record, touches: &Touches, lock: usize) -> Spans {
+    let grants = &record.grants_of[lock];
+    // The nesting grants by owner, in order of their returns.
+    let mut nesting: Vec<(u32, u32)> = grants
         .iter()
+        .map(|index| (record.grants[*index as usize].owner, *index))
+        .filter(|(_, index)| record.grants[*index as usize].promise.nests())
+        .collect();
+    nesting.sort_unstable();
+    let held = grants.iter().filter_map(|index| {
+        let grant = &record.grants[*index as usize];
+        if !grant.held || grant.promise.mode.is_none() {
+            return None;
+        }
+        let after = nesting.partition_point(|other| *other <= (grant.owner, *index));
+        let later = nesting[after..].iter();
+        let later = later
+            .take_while(|(owner, _)| *owner == grant.owner)
+            .map(|(_, index)| &record.grants[*index as usize]);
+        let from_ns = grant.sent_ns.unwrap_or(grant.returned_ns);
+        Some((from_ns, until_ns(record, touches, grant, later)))
+    });
+    let mut possible: Vec<Span> = held.collect();
+    for ask in record.asks(lock) {
+        in_flight(record, touches, ask, &mut possible);
+    }
+    possible.into_iter().collect()
+}
+
+/// Until when a grant is possible; `u64::MAX`: to the end. `nested` are the later nesting grants of the lock and its owner.
+fn until_ns<'a>(
+    record: &'a Record,
+    touches: &Touches,
+    grant: &Grant,
+    nested: impl Iterator<Item = &'a Grant>,
+) -> u64 {
+    let ask = record.ask_of(grant);
+    let given_back = |step: &&Step| matches!(step.ending, Ending::Ok | Ending::NotHeld);
+    let released_ns = record
+        .releases(grant)
         .filter(given_back)
         .filter_map(|release| release.returned_ns)
         .min()
         .unwrap_or(u64::MAX);
-    let Some(fixed_ns) = grant.lease_ns else {
-        let lease_ns = record.renewal_ns(grant.client);
-        let doubtful = grant
-            .releases
-            .iter()
+    let Some(fixed_ns) = ask.lease_ns else {
+        let lease_ns = record.renewal_ns(ask.client);
+        let doubtful = record
+            .releases(grant)
             .filter(|step| !given_back(step))
-            .map(|step| answered_ns(touches, grant.client, step));
-        let told = doubtful.chain(grant.lost_ns).chain(grant.died_ns).min();
+            .map(|step| answered_ns(touches, ask.client, step));
+        let died_ns = record.died_ns(grant);
+        let told = doubtful.chain(grant.lost_ns).chain(died_ns).min();
         return released_ns.min(told.map_or(u64::MAX, |told_ns| told_ns.saturating_add(lease_ns)));
     };
     let mut until_ns = grant.returned_ns.saturating_add(fixed_ns);
-    let extends = grant
-        .extends
-        .iter()
+    let extends = record
+        .extends(grant)
         .filter(|step| matches!(step.ending, Ending::Ok | Ending::Unknown | Ending::Open))
-        .map(|step| (answered_ns(touches, grant.client, step), step.lease_ns));
+        .map(|step| (answered_ns(touches, ask.client, step), step.lease_ns));
     for (returned_ns, lease_ns) in extends {
         until_ns = until_ns.max(returned_ns.saturating_add(lease_ns));
     }
     // A re-entry, and giving one back, set the key's lease anew: the outer grant lives on it.
-    let first = nested.partition_point(|other| *other <= index);
-    for other in nested
-        .iter()
-        .skip(first)
-        .filter_map(|other| record.grants.get(*other as usize))
-    {
+    for other in nested {
         if other.returned_ns > until_ns.min(released_ns) {
             break;
         }
-        let lease_ns = lease_ns(record, other.client, other.lease_ns);
-        let steps = other.extends.iter().chain(&other.releases);
+        let lease_ns = lease_ns(record, record.ask_of(other));
+        let steps = record.steps(other);
         let renewed = steps.filter(|step| matches!(step.ending, Ending::Ok | Ending::Unknown));
         for returned_ns in renewed
             .filter_map(|step| step.returned_ns)
@@ -213,10 +200,13 @@ fn answered_ns(touches: &Touches, client: u32, step: &Step) -> u64 {
 
 /// When an acquire that is not granted, or not yet, may hold all the same.
 fn in_flight(record: &Record, touches: &Touches, ask: &Ask, spans: &mut Vec<Span>) {
-    let lease_ns = lease_ns(record, ask.client, ask.lease_ns);
-    let end_ns = ask.returned_ns.or(ask.died_ns).unwrap_or(u64::MAX);
+    let end_ns = record.over_ns(ask).unwrap_or(u64::MAX);
     let flight = (ask.called_ns, end_ns);
     spans.extend(touches.in_flight(ask.client).within(flight));
+    if matches!(ask.answer, Answer::Ok | Answer::Refused) {
+        return;
+    }
+    let lease_ns = lease_ns(record, ask);
     let heal_ns = touches.last_heal_ns(ask.client, flight);
     match ask.answer {
         Answer::Unknown => {
@@ -237,7 +227,7 @@ fn in_flight(record: &Record, touches: &Touches, ask: &Ask, spans: &mut Vec<Span
                 let heal_ns = heal_ns.min(end_ns);
                 spans.push((from_ns, heal_ns.saturating_add(lease_ns)));
             }
-            if let Some(died_ns) = ask.died_ns {
+            if let Some(died_ns) = record.asker_died_ns(ask) {
                 spans.push((died_ns, died_ns.saturating_add(lease_ns)));
             }
         }
@@ -245,48 +235,32 @@ fn in_flight(record: &Record, touches: &Touches, ask: &Ask, spans: &mut Vec<Span
     }
 }
 
-fn several(ask: &Ask) -> bool {
-    ask.locks.len() > 1
-}
-
 fn flight(record: &Record, ask: &Ask) -> Span {
-    let end_ns = ask.returned_ns.or(ask.died_ns);
+    let end_ns = record.over_ns(ask);
     (ask.called_ns, end_ns.unwrap_or(record.end_ns))
 }
 
-/// Adds the locks that a call of several may hold while it waits for another.
-fn with_partial(record: &Record, held: &[Spans]) -> Vec<Spans> {
+/// When a call of several locks may hold a lock while it waits for another.
+fn partial(record: &Record, held: &[Spans]) -> Vec<Spans> {
     let mut partial: Vec<Vec<Span>> = vec![Vec::new(); held.len()];
-    for ask in record.asks.iter().filter(|ask| several(ask)) {
-        for lock in &ask.locks {
-            let others = ask.locks.iter().filter(|other| *other != lock);
-            let waits = others.filter_map(|other| held.get(*other as usize));
-            if let Some(spans) = partial.get_mut(*lock as usize) {
-                spans.extend(waits.flat_map(|other| other.within(flight(record, ask))));
-            }
+    for ask in &record.asks {
+        let locks = record.locks_of(ask);
+        for lock in locks.iter().filter(|_| locks.len() > 1) {
+            let others = locks.iter().filter(|other| *other != lock);
+            let waits = others.flat_map(|other| held[*other as usize].within(flight(record, ask)));
+            partial[*lock as usize].extend(waits);
         }
     }
-    held.iter()
-        .zip(partial)
-        .map(|(held, partial)| held.union(&partial.into_iter().collect()))
-        .collect()
+    partial.into_iter().map(Spans::from_iter).collect()
 }
 
 /// When somebody untouched asked for each lock while the servers were up.
-fn asking(record: &Record, touches: &[Touches], held: &[Spans]) -> Vec<Spans> {
+fn asking(record: &Record, touches: &TouchesByLock, held: &[Spans]) -> Vec<Spans> {
     let mut asking: Vec<Vec<Span>> = vec![Vec::new(); held.len()];
-    let down: Vec<Spans> = (0..held.len())
-        .map(|lock| faults::down(record, lock))
-        .collect();
     let mut last_try: HashMap<(u32, u32), u64> = HashMap::new();
     for ask in record.asks.iter().filter(|ask| ask.promise.mode.is_some()) {
-        for lock in &ask.locks {
-            let place = *lock as usize;
-            let (Some(spans), Some(touches), Some(down)) =
-                (asking.get_mut(place), touches.get(place), down.get(place))
-            else {
-                continue;
-            };
+        let locks = record.locks_of(ask);
+        for lock in locks {
             let (mut from_ns, to_ns) = flight(record, ask);
             if let Some(tried_ns) = last_try.remove(&(*lock, ask.owner))
                 && from_ns.saturating_sub(tried_ns) <= POLL_NS
@@ -296,11 +270,15 @@ fn asking(record: &Record, touches: &[Touches], held: &[Spans]) -> Vec<Spans> {
             if ask.wait_ns == Some(0) && ask.answer == Answer::Refused {
                 last_try.insert((*lock, ask.owner), to_ns);
             }
-            let others = ask.locks.iter().filter(|other| *other != lock);
-            let mut away = touches.spans(ask.client).union(down);
-            for other in others.filter_map(|other| held.get(*other as usize)) {
-                away = away.union(&other.within((from_ns, to_ns)).collect());
+            let away = touches.get(*lock).away(ask.client);
+            let spans = &mut asking[*lock as usize];
+            if locks.len() == 1 {
+                spans.extend(away.outside((from_ns, to_ns)));
+                continue;
             }
+            let others = locks.iter().filter(|other| *other != lock);
+            let waits = others.flat_map(|other| held[*other as usize].within((from_ns, to_ns)));
+            let away: Spans = away.iter().chain(waits).collect();
             spans.extend(away.outside((from_ns, to_ns)));
         }
     }
@@ -329,9 +307,10 @@ fn stuck(
             .take_while(|granted_ns| *granted_ns < to_ns);
         let mut at_ns = from_ns;
         for cut_ns in cuts.chain([to_ns]) {
-            let asked: Spans = asking.within((at_ns, cut_ns)).collect();
-            let sum_ns = asked.length();
+            let asked = asking.within((at_ns, cut_ns));
+            let sum_ns = asked.map(|(from_ns, to_ns)| to_ns - from_ns).sum();
             if sum_ns > grace_ns {
+                let asked: Spans = asking.within((at_ns, cut_ns)).collect();
                 finding.add(describe(record, lock, &asked, sum_ns, at_ns));
             }
             at_ns = cut_ns;
@@ -348,7 +327,7 @@ fn describe(record: &Record, lock: usize, asked: &Spans, sum_ns: u64, free_ns: u
             let (called_ns, ended_ns) = flight(record, ask);
             called_ns < to_ns && ended_ns > from_ns
         })
-        .filter_map(|ask| record.owners.get(ask.owner as usize).map(String::as_str))
+        .map(|ask| record.owners.get(ask.owner))
         .collect();
     owners.sort_unstable();
     owners.dedup();
@@ -358,10 +337,13 @@ fn describe(record: &Record, lock: usize, asked: &Spans, sum_ns: u64, free_ns: u
     let last = before.max_by_key(|(_, grant)| grant.returned_ns);
     Anomaly {
         what: "stuck".to_owned(),
-        lock: record.locks.get(lock).cloned().unwrap_or_default(),
+        lock: record.locks.get(lock as u32).to_owned(),
         from_ns,
         to_ns,
-        grants: last.iter().map(|(_, grant)| grant.name.clone()).collect(),
+        grants: last
+            .iter()
+            .map(|(_, grant)| record.name_of(grant).to_owned())
+            .collect(),
         proof: format!(
             "free by every answer given since {}, it was asked for by {} for {} in sum from {} to {}, and nobody was granted{}",
             ms(free_ns),
@@ -371,7 +353,7 @@ fn describe(record: &Record, lock: usize, asked: &Spans, sum_ns: u64, free_ns: u
             ms(to_ns),
             last.map_or(String::new(), |(_, grant)| format!(
                 "; the last grant was {}",
-                grant.name
+                record.name_of(grant)
             ))
         ),
     }

@@ -19,6 +19,7 @@ pub mod floors;
 pub mod holds;
 pub mod kinds;
 pub mod liveness;
+pub mod names;
 mod order;
 mod reader;
 mod recovery;
@@ -141,13 +142,19 @@ pub struct CheckReport {
 
 /// Judges a history.
 pub fn check(history: &History, options: &CheckOptions<'_>) -> CheckReport {
-    let record = Record::of(history);
+    judge(Record::of(history), options)
+}
+
+/// Judges what was read of a history.
+pub fn judge(record: Record, options: &CheckOptions<'_>) -> CheckReport {
     let doubts = floors::doubts(&record, options);
     let whole = severity::Whole {
         doubts: &doubts,
-        length_ns: options.load.map_or(length_ns(history), |load| {
-            u64::try_from(load.as_nanos()).unwrap_or(u64::MAX)
-        }),
+        length_ns: options
+            .load
+            .map_or(record.end_ns - record.begin_ns, |load| {
+                u64::try_from(load.as_nanos()).unwrap_or(u64::MAX)
+            }),
         faults: record.faults.len() as u64,
     };
     let classes: Vec<Vec<Finding>> = CHECKERS
@@ -164,7 +171,7 @@ pub fn check(history: &History, options: &CheckOptions<'_>) -> CheckReport {
         .locks
         .iter()
         .enumerate()
-        .map(|(lock, name)| (name.clone(), of_lock(lock)))
+        .map(|(lock, name)| (name.to_owned(), of_lock(lock)))
         .collect();
     let verdicts = severity::verdicts(|class| {
         let all = classes.get(class).into_iter().flatten().cloned();
@@ -195,11 +202,4 @@ fn operations(record: &Record) -> BTreeMap<String, BTreeMap<String, u64>> {
         }
     }
     operations
-}
-
-fn length_ns(history: &History) -> u64 {
-    match (history.lines.first(), history.lines.last()) {
-        (Some(first), Some(last)) => last.t_ns - first.t_ns,
-        _ => 0,
-    }
 }

@@ -9,7 +9,7 @@
 use results::verdict::Anomaly;
 
 use super::exclusion::{described, ms};
-use super::faults::{self, Touches};
+use super::faults::Touches;
 use super::holds::{Answer, Ask, Grant, Record};
 use super::{Finding, belief};
 
@@ -24,39 +24,45 @@ pub(crate) struct Bypassed<'a> {
 
 /// The waiters of one lock that were bypassed, and by whom.
 pub(crate) fn bypassed(record: &Record, lock: usize) -> Vec<Bypassed<'_>> {
+    let over_ns = |ask: &Ask| record.over_ns(ask).unwrap_or(u64::MAX);
+    // An acquire that was over sooner is bypassed by nobody.
+    let is_long = |ask: &&Ask| over_ns(ask).saturating_sub(ask.called_ns) > QUEUED_NS;
     let mut asks = record
         .asks(lock)
         .filter(|ask| ask.promise.mode.is_some())
+        .filter(is_long)
         .peekable();
+    if asks.peek().is_none() {
+        return Vec::new();
+    }
     let grants: Vec<&Grant> = record.held(lock).map(|(_, grant)| grant).collect();
     let mut waiting: Vec<Bypassed<'_>> = Vec::new();
     let mut done = Vec::new();
-    for grant in grants
-        .iter()
-        .filter(|grant| !re_enters(record, &grants, grant))
-    {
+    for grant in &grants {
+        let called_ns = record.ask_of(grant).called_ns;
+        let has_news = asks
+            .peek()
+            .is_some_and(|ask| ask.called_ns < grant.returned_ns);
+        if (waiting.is_empty() && !has_news) || re_enters(record, &grants, grant) {
+            continue;
+        }
         while let Some(waiter) = asks.next_if(|ask| ask.called_ns < grant.returned_ns) {
             waiting.push(Bypassed {
                 waiter,
                 by: Vec::new(),
             });
         }
-        let mut still = Vec::with_capacity(waiting.len());
-        for mut waiter in waiting {
+        for mut waiter in std::mem::take(&mut waiting) {
             let ask = waiter.waiter;
-            let until_ns = ask.returned_ns.or(ask.died_ns).unwrap_or(u64::MAX);
-            if until_ns <= grant.returned_ns {
+            if over_ns(ask) <= grant.returned_ns {
                 done.extend((!waiter.by.is_empty()).then_some(waiter));
                 continue;
             }
-            if ask.owner != grant.owner
-                && ask.called_ns.saturating_add(QUEUED_NS) <= grant.called_ns
-            {
+            if ask.owner != grant.owner && ask.called_ns.saturating_add(QUEUED_NS) <= called_ns {
                 waiter.by.push(grant);
             }
-            still.push(waiter);
+            waiting.push(waiter);
         }
-        waiting = still;
     }
     done.extend(waiting.into_iter().filter(|waiter| !waiter.by.is_empty()));
     done
@@ -64,18 +70,18 @@ pub(crate) fn bypassed(record: &Record, lock: usize) -> Vec<Bypassed<'_>> {
 
 /// Whether a grant was asked for while its owner believed that it held.
 fn re_enters(record: &Record, by_return: &[&Grant], grant: &Grant) -> bool {
-    let before = by_return.partition_point(|other| other.returned_ns < grant.called_ns);
+    let called_ns = record.ask_of(grant).called_ns;
+    let before = by_return.partition_point(|other| other.returned_ns < called_ns);
     // A holder that nests is among the last grants; looking at a few is enough and keeps this linear.
     by_return.iter().take(before).rev().take(16).any(|other| {
         other.owner == grant.owner
             && other.promise.nests()
-            && belief::end_ns(record, other) >= grant.called_ns
+            && belief::end_ns(record, other) >= called_ns
     })
 }
 
 /// Adds the bypasses of one lock that break a promise.
 pub(crate) fn broken(record: &Record, lock: usize, touches: &Touches, finding: &mut Finding) {
-    let down = faults::down(record, lock);
     for bypassed in bypassed(record, lock) {
         let waiter = bypassed.waiter;
         if !waiter.promise.ordered || waiter.answer == Answer::Unknown {
@@ -87,8 +93,8 @@ pub(crate) fn broken(record: &Record, lock: usize, touches: &Touches, finding: &
             grant.promise.ordered
                 && !grant.unknown
                 && quiet(waiter.client)
-                && quiet(grant.client)
-                && down.within(span).next().is_none()
+                && quiet(record.ask_of(grant).client)
+                && touches.down().within(span).next().is_none()
         };
         let by: Vec<&Grant> = bypassed
             .by
@@ -98,22 +104,23 @@ pub(crate) fn broken(record: &Record, lock: usize, touches: &Touches, finding: &
         let (Some(first), Some(last)) = (by.first(), by.last()) else {
             continue;
         };
-        let owner = record
-            .owners
-            .get(waiter.owner as usize)
-            .map_or("?", String::as_str);
         finding.add(Anomaly {
             what: "bypass".to_owned(),
-            lock: record.locks.get(lock).cloned().unwrap_or_default(),
+            lock: record.locks.get(lock as u32).to_owned(),
             from_ns: waiter.called_ns,
             to_ns: last.returned_ns,
-            grants: by.iter().take(20).map(|grant| grant.name.clone()).collect(),
+            grants: by
+                .iter()
+                .take(20)
+                .map(|grant| record.name_of(grant).to_owned())
+                .collect(),
             proof: format!(
-                "{owner} waited in a {} lock from {}; {} asked at {} and was granted at {} before it, {} grants in all",
-                waiter.kind,
+                "{} waited in a {} lock from {}; {} asked at {} and was granted at {} before it, {} grants in all",
+                record.owners.get(waiter.owner),
+                record.kinds.get(waiter.kind),
                 ms(waiter.called_ns),
                 described(record, first),
-                ms(first.called_ns),
+                ms(record.ask_of(first).called_ns),
                 ms(first.returned_ns),
                 by.len()
             ),

@@ -1,95 +1,100 @@
 //! Follows the lines of a history one by one and turns them into a [`Record`]; [`super::holds`] has the rules.
+//!
+//! No line is kept, and what a line names is a number from then on.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
-use results::history::{Acquire, Call, End, Entry, Event, History, Phase};
+use hashbrown::HashMap;
+use results::history::{Acquire, Call, End, Entry, Event, Line, Phase};
 
 use super::faults::{self, Fault};
-use super::holds::{Accepted, Answer, Ask, Ending, Grant, Record, Step, ns};
+use super::holds::{Accepted, Answer, Ask, Ending, Grant, NONE, Record, Step, StepKind, ns};
 use super::kinds::Promise;
+use super::names::Interner;
 
-/// What an `id` stands for while it is pending.
+/// What an `id` stands for while it is pending: an index into the record.
+#[derive(Clone, Copy)]
 enum Pending {
-    Ask(usize),
-    Extend(Option<u32>, usize),
-    Release(Option<u32>, usize),
+    Ask(u32),
+    /// A step, and its grant; [`NONE`] for both where the grant's name was never given.
+    Step(StepKind, u32, u32),
 }
+
+/// The words for endings, as in a history.
+const ENDINGS: [&str; 5] = ["ok", "busy", "not_held", "failed", "unknown"];
+const OK: usize = 0;
+const BUSY: usize = 1;
+const NOT_HELD: usize = 2;
+const FAILED: usize = 3;
+const UNKNOWN: usize = 4;
 
 /// Follows a history from line to line.
 #[derive(Default)]
 pub(super) struct Reader {
     record: Record,
-    lock_index: HashMap<String, u32>,
-    client_index: HashMap<String, u32>,
-    /// Owners by client, name and the client's life.
-    owner_index: HashMap<(u32, String, u32), u32>,
-    owner_name: Vec<String>,
-    lives: HashMap<u32, u32>,
-    grant_index: HashMap<String, u32>,
+    locks: Interner,
+    clients: Interner,
+    kinds: Interner,
+    grants: Interner,
+    callers: Interner,
+    promises: Vec<Promise>,
+    /// The latest grant of each name; [`NONE`] for a name that was never given.
+    latest: Vec<u32>,
+    /// Owners by client, the caller's name and the client's life.
+    owners: HashMap<(u32, u32, u32), u32>,
+    /// The caller's name of each owner.
+    caller_of: Vec<u32>,
+    lives: Vec<u32>,
+    lock_sets: HashMap<Box<[u32]>, u32>,
     pending: HashMap<u64, Pending>,
     fault_index: HashMap<u64, usize>,
-    kinds: HashMap<String, Promise>,
+    /// How often acquire, extend and release ended in each of [`ENDINGS`].
+    counts: [[u64; ENDINGS.len()]; 3],
     unknown_names: u64,
-}
-
-fn index(names: &mut Vec<String>, by_name: &mut HashMap<String, u32>, name: &str) -> u32 {
-    if let Some(index) = by_name.get(name) {
-        return *index;
-    }
-    let index = names.len() as u32;
-    names.push(name.to_owned());
-    by_name.insert(name.to_owned(), index);
-    index
+    begun: bool,
 }
 
 impl Reader {
-    /// Clients must be known before a fault is read: its targets are told from nodes by their names.
-    pub(super) fn names(&mut self, history: &History) {
-        for line in &history.lines {
-            match &line.entry {
-                Entry::Call {
-                    call: Call::Acquire(Acquire { client, .. }),
-                    ..
-                }
-                | Entry::Event(Event::Crash { client } | Event::Client { client, .. }) => {
-                    self.client(client);
-                }
-                _ => {}
-            }
-        }
-    }
-
     fn client(&mut self, name: &str) -> u32 {
-        index(&mut self.record.clients, &mut self.client_index, name)
+        let client = self.clients.index(name);
+        self.lives.resize(self.clients.names.len(), 0);
+        client
     }
 
-    fn lock(&mut self, name: &str) -> u32 {
-        index(&mut self.record.locks, &mut self.lock_index, name)
+    /// The owner that a caller is in the present life of its client.
+    fn owner(&mut self, client: u32, caller: u32) -> u32 {
+        let key = (client, caller, self.lives[client as usize]);
+        let (record, caller_of) = (&mut self.record, &mut self.caller_of);
+        *self.owners.entry(key).or_insert_with(|| {
+            caller_of.push(caller);
+            let client = self.clients.names.get(client);
+            let caller = self.callers.names.get(caller);
+            record.owners.push(&format!("{client}/{caller}"))
+        })
     }
 
-    fn owner(&mut self, client: u32, name: &str) -> u32 {
-        let life = self.lives.get(&client).copied().unwrap_or(0);
-        let key = (client, name.to_owned(), life);
-        if let Some(owner) = self.owner_index.get(&key) {
-            return *owner;
+    fn lock_set(&mut self, acquire: &Acquire) -> u32 {
+        let names = acquire.names().iter();
+        let mut locks: Vec<u32> = names.map(|lock| self.locks.index(lock)).collect();
+        locks.sort_unstable();
+        locks.dedup();
+        if let Some(set) = self.lock_sets.get(locks.as_slice()) {
+            return *set;
         }
-        let owner = self.record.owners.len() as u32;
-        let client_name = self.record.clients.get(client as usize);
-        let client_name = client_name.map_or("?", String::as_str);
-        self.record.owners.push(format!("{client_name}/{name}"));
-        self.owner_name.push(name.to_owned());
-        self.owner_index.insert(key, owner);
-        owner
+        let set = self.record.lock_sets.len() as u32;
+        let locks = locks.into_boxed_slice();
+        self.record.lock_sets.push(locks.clone());
+        self.lock_sets.insert(locks, set);
+        set
     }
 
-    fn count(&mut self, operation: &str, ending: &str) {
-        let endings = self.record.operations.entry(operation.to_owned());
-        *endings.or_default().entry(ending.to_owned()).or_default() += 1;
-    }
-
-    pub(super) fn line(&mut self, t_ns: u64, entry: &Entry) {
+    pub(super) fn line(&mut self, line: &Line) {
+        let t_ns = line.t_ns;
+        if !std::mem::replace(&mut self.begun, true) {
+            self.record.begin_ns = t_ns;
+        }
         self.record.end_ns = self.record.end_ns.max(t_ns);
-        match entry {
+        match &line.entry {
             Entry::Call { id, call } => {
                 let pending = self.call(t_ns, call);
                 self.pending.insert(*id, pending);
@@ -97,7 +102,7 @@ impl Reader {
             Entry::End { id, end } => match self.pending.remove(id) {
                 Some(pending) => {
                     self.record.ended_ns.push(t_ns);
-                    self.end(t_ns, &pending, end);
+                    self.end(t_ns, pending, end);
                 }
                 None => self.doubt(format!("an end with id {id} has no call")),
             },
@@ -114,49 +119,34 @@ impl Reader {
                 lease_ms,
                 by,
             } => {
-                let step = Step {
-                    lease_ns: ns(*lease_ms),
-                    watchdog: by.as_deref() == Some("watchdog"),
-                    ..open(t_ns)
+                let kind = match by.as_deref() {
+                    Some("watchdog") => StepKind::Renewal,
+                    _ => StepKind::Extend,
                 };
-                let (index, grant) = self.named(grant);
-                let place = grant.map_or(0, |grant| {
-                    grant.extends.push(step);
-                    grant.extends.len() - 1
-                });
-                Pending::Extend(index, place)
+                self.step(t_ns, grant, kind, ns(*lease_ms))
             }
-            Call::Release { grant } => {
-                let (index, grant) = self.named(grant);
-                let place = grant.map_or(0, |grant| {
-                    grant.releases.push(open(t_ns));
-                    grant.releases.len() - 1
-                });
-                Pending::Release(index, place)
-            }
-            _ => Pending::Release(None, 0),
+            Call::Release { grant } => self.step(t_ns, grant, StepKind::Release, 0),
+            _ => Pending::Step(StepKind::Release, NONE, NONE),
         }
     }
 
     fn acquire(&mut self, t_ns: u64, acquire: &Acquire) -> Pending {
         let client = self.client(&acquire.client);
-        let owner = self.owner(client, &acquire.owner);
-        let mut locks: Vec<u32> = acquire.names().iter().map(|lock| self.lock(lock)).collect();
-        locks.sort_unstable();
-        locks.dedup();
-        let promise = *self
-            .kinds
-            .entry(acquire.kind.clone())
-            .or_insert_with(|| Promise::of(&acquire.kind));
+        let caller = self.callers.index(&acquire.owner);
+        let owner = self.owner(client, caller);
+        let locks = self.lock_set(acquire);
+        let kind = self.kinds.index(&acquire.kind);
+        if self.promises.len() < self.kinds.names.len() {
+            self.promises.push(Promise::of(&acquire.kind));
+        }
         self.record.asks.push(Ask {
             client,
             owner,
             locks,
-            kind: acquire.kind.clone(),
-            promise,
+            kind,
+            promise: self.promises[kind as usize],
             called_ns: t_ns,
             returned_ns: None,
-            died_ns: None,
             answer: Answer::Open,
             failed: false,
             lease_ns: acquire.lease_ms.map(ns),
@@ -164,66 +154,94 @@ impl Reader {
             permits: acquire.permits,
             grant: None,
         });
-        Pending::Ask(self.record.asks.len() - 1)
+        Pending::Ask(self.record.asks.len() as u32 - 1)
     }
 
-    fn named(&mut self, name: &str) -> (Option<u32>, Option<&mut Grant>) {
-        let Some(index) = self.grant_index.get(name).copied() else {
+    /// Appends a step to the grant of a name.
+    fn step(&mut self, t_ns: u64, name: &str, kind: StepKind, lease_ns: u64) -> Pending {
+        let Some(grant) = self.named(name) else {
+            return Pending::Step(kind, NONE, NONE);
+        };
+        let steps = &mut self.record.steps;
+        let place = steps.len() as u32;
+        steps.push(Step {
+            called_ns: t_ns,
+            sent_ns: t_ns,
+            returned_ns: None,
+            ending: Ending::Open,
+            lease_ns,
+            kind,
+            next: NONE,
+        });
+        let (first, last) = &mut self.record.grants[grant as usize].steps;
+        match steps.get_mut(*last as usize) {
+            Some(last) => last.next = place,
+            None => *first = place,
+        }
+        *last = place;
+        Pending::Step(kind, place, grant)
+    }
+
+    /// The latest grant of a name.
+    fn named(&mut self, name: &str) -> Option<u32> {
+        let index = self.grants.find(name);
+        let grant = index.map_or(NONE, |index| self.latest[index as usize]);
+        if grant == NONE {
             self.unknown_names += 1;
             if self.unknown_names <= 3 {
                 self.doubt(format!(
                     "a line speaks of grant {name}, which was never given"
                 ));
             }
-            return (None, None);
-        };
-        (Some(index), self.record.grants.get_mut(index as usize))
+            return None;
+        }
+        Some(grant)
+    }
+
+    /// The number of a grant's name.
+    fn grant_name(&mut self, name: &str) -> u32 {
+        let index = self.grants.index(name);
+        self.latest.resize(self.grants.names.len(), NONE);
+        index
     }
 
     fn doubt(&mut self, doubt: String) {
         self.record.doubts.push(doubt);
     }
 
-    fn end(&mut self, t_ns: u64, pending: &Pending, end: &End) {
+    fn end(&mut self, t_ns: u64, pending: Pending, end: &End) {
         let (word, ending) = match end {
-            End::Ok { .. } => ("ok", Ending::Ok),
-            End::Busy => ("busy", Ending::Failed),
-            End::NotHeld => ("not_held", Ending::NotHeld),
-            End::Failed { .. } => ("failed", Ending::Failed),
-            _ => ("unknown", Ending::Unknown),
+            End::Ok { .. } => (OK, Ending::Ok),
+            End::Busy => (BUSY, Ending::Failed),
+            End::NotHeld => (NOT_HELD, Ending::NotHeld),
+            End::Failed { .. } => (FAILED, Ending::Failed),
+            _ => (UNKNOWN, Ending::Unknown),
         };
-        let sent_ns = match end {
-            End::Ok { sent_ns, .. } => *sent_ns,
-            _ => None,
-        };
+        self.counts[operation(pending)][word] += 1;
         match pending {
-            Pending::Ask(ask) => {
-                self.count("acquire", word);
-                self.answer(t_ns, *ask, end);
-            }
-            Pending::Extend(grant, place) => {
-                self.count("extend", word);
-                let grant = grant.and_then(|grant| self.record.grants.get_mut(grant as usize));
-                if let Some(grant) = grant {
+            Pending::Ask(ask) => self.answer(t_ns, ask, end),
+            Pending::Step(_, step, grant) => {
+                if let (Some(step), Some(grant)) = (
+                    self.record.steps.get_mut(step as usize),
+                    self.record.grants.get_mut(grant as usize),
+                ) {
                     grant.held |= ending == Ending::Ok;
-                    finish(grant.extends.get_mut(*place), t_ns, ending, sent_ns);
-                }
-            }
-            Pending::Release(grant, place) => {
-                self.count("release", word);
-                let grant = grant.and_then(|grant| self.record.grants.get_mut(grant as usize));
-                if let Some(grant) = grant {
-                    grant.held |= ending == Ending::Ok;
-                    finish(grant.releases.get_mut(*place), t_ns, ending, sent_ns);
+                    step.returned_ns = Some(t_ns);
+                    step.ending = ending;
+                    if let End::Ok {
+                        sent_ns: Some(sent_ns),
+                        ..
+                    } = end
+                    {
+                        step.sent_ns = (*sent_ns).clamp(step.called_ns, t_ns);
+                    }
                 }
             }
         }
     }
 
-    fn answer(&mut self, t_ns: u64, place: usize, end: &End) {
-        let Some(mut ask) = self.record.asks.get(place).cloned() else {
-            return;
-        };
+    fn answer(&mut self, t_ns: u64, place: u32, end: &End) {
+        let ask = &mut self.record.asks[place as usize];
         ask.returned_ns = Some(t_ns);
         ask.failed = matches!(end, End::Failed { .. });
         let (name, token, sent_ns) = match end {
@@ -234,9 +252,7 @@ impl Reader {
                 lease_ms,
             } => {
                 ask.answer = Answer::Ok;
-                if let Some(lease_ms) = lease_ms {
-                    ask.lease_ns = Some(lease_ms.saturating_mul(1_000_000));
-                }
+                ask.lease_ns = lease_ms.map(ns).or(ask.lease_ns);
                 (grant.as_ref(), *token, *sent_ns)
             }
             End::Unknown { grant, .. } => {
@@ -248,64 +264,51 @@ impl Reader {
                 (None, None, None)
             }
         };
-        // An acquire that was called before a crash and answered after it belongs to the life that hears the answer.
-        let name_of_owner = self.owner_name.get(ask.owner as usize).cloned();
-        let owner = self.owner(ask.client, &name_of_owner.unwrap_or_default());
-        if let Some(name) = name {
-            ask.grant = Some(self.record.grants.len() as u32);
-            self.grant(Grant {
-                name: name.clone(),
-                client: ask.client,
-                owner,
-                locks: ask.locks.clone(),
-                kind: ask.kind.clone(),
-                promise: ask.promise,
-                lease_ns: ask.lease_ns,
-                wait_ns: ask.wait_ns,
-                permits: ask.permits.unwrap_or(1),
-                token,
-                called_ns: ask.called_ns,
-                // A sending outside the operation would lengthen or shorten the lease at the recorder's will.
-                sent_ns: sent_ns.map(|sent_ns| sent_ns.clamp(ask.called_ns, t_ns)),
-                returned_ns: t_ns,
-                unknown: ask.answer == Answer::Unknown,
-                held: ask.answer == Answer::Ok,
-                extends: Vec::new(),
-                releases: Vec::new(),
-                lost_ns: None,
-                died_ns: None,
-            });
-        }
-        if let Some(slot) = self.record.asks.get_mut(place) {
-            *slot = ask;
-        }
-    }
-
-    fn grant(&mut self, grant: Grant) {
+        let Some(name) = name else {
+            return;
+        };
         let index = self.record.grants.len() as u32;
-        let before = self.grant_index.insert(grant.name.clone(), index);
-        let alive = before
-            .and_then(|before| self.record.grants.get(before as usize))
-            .is_some_and(|before| {
-                before.held
-                    && before.releases.is_empty()
-                    && before.lost_ns.is_none()
-                    && before.died_ns.is_none()
-            });
-        if alive {
+        ask.grant = Some(index);
+        let ask = *ask;
+        // An acquire that was called before a crash and answered after it belongs to the life that hears the answer.
+        let owner = self.owner(ask.client, self.caller_of[ask.owner as usize]);
+        let number = self.grant_name(name);
+        let before = std::mem::replace(&mut self.latest[number as usize], index);
+        if self.is_alive(before) {
             self.doubt(format!(
-                "grant {} was given twice, the second time while the first was alive",
-                grant.name
+                "grant {name} was given twice, the second time while the first was alive"
             ));
         }
-        self.record.grants.push(grant);
+        self.record.grants.push(Grant {
+            ask: place,
+            name: number,
+            owner,
+            promise: ask.promise,
+            token,
+            // A sending outside the operation would lengthen or shorten the lease at the recorder's will.
+            sent_ns: sent_ns.map(|sent_ns| sent_ns.clamp(ask.called_ns, t_ns)),
+            returned_ns: t_ns,
+            unknown: ask.answer == Answer::Unknown,
+            held: ask.answer == Answer::Ok,
+            lost_ns: None,
+            steps: (NONE, NONE),
+        });
+    }
+
+    /// Whether a grant is held, and nothing has been said of its end.
+    fn is_alive(&self, grant: u32) -> bool {
+        let grant = self.record.grants.get(grant as usize);
+        grant.is_some_and(|grant| {
+            grant.held && grant.lost_ns.is_none() && self.record.releases(grant).next().is_none()
+        })
     }
 
     fn event(&mut self, t_ns: u64, event: &Event) {
         match event {
             Event::Lost { grant, at_ns, .. } => {
-                if let (_, Some(grant)) = self.named(grant) {
-                    // Told before it was written down, but not before it was granted.
+                if let Some(grant) = self.named(grant) {
+                    let grant = &mut self.record.grants[grant as usize];
+                    // Notified before it was written down, but not before it was granted.
                     let told_ns = at_ns.map_or(t_ns, |at_ns| at_ns.min(t_ns));
                     grant.lost_ns.get_or_insert(told_ns.max(grant.returned_ns));
                 }
@@ -318,16 +321,17 @@ impl Reader {
                 read,
                 wrote,
             } => {
-                let lock = self.lock(lock);
-                let (index, grant) = self.named(name);
+                let lock = self.locks.index(lock);
+                let grant = self.named(name);
                 if let Some(grant) = grant {
-                    grant.held = true;
+                    self.record.grants[grant as usize].held = true;
                 }
+                let name = self.grant_name(name);
                 self.record.writes.push(Accepted {
                     t_ns,
                     lock,
-                    grant: index,
-                    name: name.clone(),
+                    grant,
+                    name,
                     token: *token,
                     read: *read,
                     wrote: *wrote,
@@ -339,9 +343,8 @@ impl Reader {
                 span,
                 phase: Phase::Inject,
             } => {
-                let fault = Fault::new(fault, targets, t_ns, &self.record.clients);
                 self.fault_index.insert(*span, self.record.faults.len());
-                self.record.faults.push(fault);
+                self.record.faults.push(Fault::new(fault, targets, t_ns));
             }
             Event::Fault {
                 span,
@@ -355,98 +358,74 @@ impl Reader {
             }
             Event::Crash { client } => {
                 let client = self.client(client);
-                self.death(client, t_ns);
+                self.lives[client as usize] += 1;
+                self.record.deaths.push((client, t_ns));
             }
             Event::Probe { lock, ok } => {
-                let lock = self.lock(lock);
-                self.record
-                    .probes
-                    .entry(lock)
-                    .or_default()
-                    .push((t_ns, *ok));
+                let lock = self.locks.index(lock);
+                let probes = self.record.probes.entry(lock).or_default();
+                probes.push((t_ns, *ok));
             }
             Event::Client {
                 client,
-                watchdog_ms: Some(lease_ms),
+                watchdog_ms,
             } => {
                 let client = self.client(client);
-                self.record.watchdog_ns.insert(client, ns(*lease_ms));
+                if let Some(lease_ms) = watchdog_ms {
+                    self.record.watchdog_ns.insert(client, ns(*lease_ms));
+                }
             }
             _ => {}
         }
     }
 
-    fn death(&mut self, client: u32, t_ns: u64) {
-        *self.lives.entry(client).or_default() += 1;
-        self.record.deaths.push((client, t_ns));
-    }
-
-    pub(super) fn finish(mut self, history: &History) -> Record {
-        for (_, pending) in std::mem::take(&mut self.pending) {
+    /// The record of all lines. `watchdog_ms` is what is known of clients' renewed leases besides.
+    pub(super) fn finish(mut self, torn: bool, watchdog_ms: &BTreeMap<String, u64>) -> Record {
+        for pending in self.pending.values() {
             self.record.ended_ns.push(u64::MAX);
-            match pending {
-                Pending::Ask(_) => self.count("acquire", "unknown"),
-                Pending::Extend(..) => self.count("extend", "unknown"),
-                Pending::Release(..) => self.count("release", "unknown"),
-            }
+            self.counts[operation(*pending)][UNKNOWN] += 1;
         }
         let mut record = self.record;
-        record.torn = history.torn;
-        for (client, lease_ms) in &history.watchdog_ms {
-            if let Some(client) = self.client_index.get(client) {
-                record.watchdog_ns.insert(*client, ns(*lease_ms));
+        record.torn = torn;
+        for (client, lease_ms) in watchdog_ms {
+            if let Some(client) = self.clients.find(client) {
+                record.watchdog_ns.insert(client, ns(*lease_ms));
             }
+        }
+        for (operation, counts) in ["acquire", "extend", "release"]
+            .into_iter()
+            .zip(self.counts)
+        {
+            for (ending, count) in ENDINGS.into_iter().zip(counts) {
+                if count > 0 {
+                    let endings = record.operations.entry(operation.to_owned());
+                    endings.or_default().insert(ending.to_owned(), count);
+                }
+            }
+        }
+        record.locks = self.locks.names;
+        record.clients = self.clients.names;
+        record.kinds = self.kinds.names;
+        record.grant_names = self.grants.names;
+        // A fault's targets are told from nodes by the names of all clients, also of those that come later.
+        for fault in &mut record.faults {
+            fault.resolve(&record.clients);
         }
         let killed = faults::kills_without_crash(&record.faults, &record.deaths);
         record.deaths.extend(killed);
         record
             .deaths
             .sort_unstable_by_key(|(client, t_ns)| (*t_ns, *client));
-        bury(&mut record);
-        record.index_by_lock();
+        record.index();
         record
     }
 }
 
-fn open(t_ns: u64) -> Step {
-    Step {
-        called_ns: t_ns,
-        sent_ns: t_ns,
-        returned_ns: None,
-        ending: Ending::Open,
-        lease_ns: 0,
-        watchdog: false,
-    }
-}
-
-fn finish(step: Option<&mut Step>, t_ns: u64, ending: Ending, sent_ns: Option<u64>) {
-    if let Some(step) = step {
-        step.returned_ns = Some(t_ns);
-        step.ending = ending;
-        step.sent_ns = sent_ns.map_or(step.called_ns, |sent_ns| {
-            sent_ns.clamp(step.called_ns, t_ns)
-        });
-    }
-}
-
-/// Gives each grant and each unanswered acquire the first death of its client that it did not outlive.
-fn bury(record: &mut Record) {
-    let mut deaths: HashMap<u32, Vec<u64>> = HashMap::new();
-    for (client, t_ns) in &record.deaths {
-        deaths.entry(*client).or_default().push(*t_ns);
-    }
-    let first_since = |client: u32, t_ns: u64| {
-        let deaths = deaths.get(&client)?;
-        deaths
-            .get(deaths.partition_point(|death| *death < t_ns))
-            .copied()
-    };
-    for grant in &mut record.grants {
-        grant.died_ns = first_since(grant.client, grant.returned_ns);
-    }
-    for ask in &mut record.asks {
-        if ask.returned_ns.is_none() {
-            ask.died_ns = first_since(ask.client, ask.called_ns);
-        }
+/// The place of an operation's counts.
+fn operation(pending: Pending) -> usize {
+    match pending {
+        Pending::Ask(_) => 0,
+        Pending::Step(StepKind::Release, ..) => 2,
+        Pending::Step(..) => 1,
     }
 }

@@ -18,7 +18,7 @@ use results::verdict::Verdicts;
 
 use super::belief;
 use super::faults::Fault;
-use super::holds::{Answer, Ask, Ending, Grant, Record, Step};
+use super::holds::{Answer, Ask, Ending, Record, Step};
 
 /// An answer that is late by more than this hangs.
 const HANGS_AFTER_NS: u64 = 1_000_000_000;
@@ -28,6 +28,9 @@ const HERD_NS: u64 = 1_000_000_000;
 
 /// One row per fault, in the order of [`Record::faults`].
 pub(super) fn rows(record: &Record, locks: &BTreeMap<String, Verdicts>) -> Vec<FaultRecovery> {
+    if record.faults.is_empty() {
+        return Vec::new();
+    }
     let operations = operations(record);
     record
         .faults
@@ -66,12 +69,8 @@ fn operations(record: &Record) -> Vec<Operation> {
         failed: matches!(step.ending, Ending::Failed | Ending::Unknown),
         patience_ns: HANGS_AFTER_NS,
     };
-    let steps = |grant: &Grant| -> Vec<Operation> {
-        let steps = grant.extends.iter().chain(&grant.releases);
-        steps.map(of_step).collect()
-    };
     let asks = record.asks.iter().map(of_ask);
-    asks.chain(record.grants.iter().flat_map(steps)).collect()
+    asks.chain(record.steps.iter().map(of_step)).collect()
 }
 
 fn row(
@@ -106,10 +105,7 @@ fn row(
     let herd_ns = fault.healed_ns.unwrap_or(from_ns);
     let herd = record.asks.iter().filter(|ask| {
         ask.called_ns <= herd_ns.saturating_add(HERD_NS)
-            && ask
-                .returned_ns
-                .or(ask.died_ns)
-                .is_none_or(|t_ns| t_ns >= herd_ns)
+            && record.over_ns(ask).is_none_or(|t_ns| t_ns >= herd_ns)
     });
     let stuck: BTreeSet<&String> = locks
         .iter()
@@ -139,8 +135,9 @@ fn holder_knew_ns(record: &Record, from_ns: u64) -> Option<u64> {
         grant.held && grant.returned_ns <= from_ns && belief::end_ns(record, grant) >= from_ns
     });
     let told = held.flat_map(|grant| {
-        let steps = grant.extends.iter().chain(&grant.releases);
-        let refused = steps.filter(|step| step.ending == Ending::NotHeld);
+        let refused = record
+            .steps(grant)
+            .filter(|step| step.ending == Ending::NotHeld);
         refused
             .filter_map(|step| step.returned_ns)
             .chain(grant.lost_ns)

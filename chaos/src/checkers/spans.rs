@@ -11,20 +11,18 @@ impl FromIterator<Span> for Spans {
     fn from_iter<I: IntoIterator<Item = Span>>(spans: I) -> Self {
         let mut spans: Vec<Span> = spans.into_iter().filter(|(from, to)| from < to).collect();
         spans.sort_unstable();
-        let mut union: Vec<Span> = Vec::with_capacity(spans.len());
-        for (from, to) in spans {
-            match union.last_mut() {
-                Some(last) if from <= last.1 => last.1 = last.1.max(to),
-                _ => union.push((from, to)),
+        spans.dedup_by(|(from, to), last| {
+            let touches = *from <= last.1;
+            if touches {
+                last.1 = last.1.max(*to);
             }
-        }
-        Self(union)
+            touches
+        });
+        Self(spans)
     }
 }
 
 impl Spans {
-    pub(crate) const EMPTY: Self = Self(Vec::new());
-
     pub(crate) fn iter(&self) -> impl Iterator<Item = Span> + '_ {
         self.0.iter().copied()
     }
@@ -53,18 +51,12 @@ impl Spans {
     }
 
     /// The parts of one span that are in none of these spans.
-    pub(crate) fn outside(&self, (from, to): Span) -> Vec<Span> {
-        let mut rest = Vec::new();
+    pub(crate) fn outside(&self, (from, to): Span) -> impl Iterator<Item = Span> + '_ {
         let mut at = from;
-        for (start, end) in self.within((from, to)) {
-            if at < start {
-                rest.push((at, start));
-            }
-            at = end;
-        }
-        if at < to {
-            rest.push((at, to));
-        }
-        rest
+        // A span of no length behind the last closes what is left.
+        self.within((from, to))
+            .chain([(to, to)])
+            .map(move |(start, end)| (std::mem::replace(&mut at, end), start))
+            .filter(|(from, to)| from < to)
     }
 }

@@ -15,18 +15,17 @@ pub(super) fn around(
     drift: f64,
 ) -> Option<TimelineData> {
     let record = &report.record;
-    let lock = record.locks.iter().position(|name| *name == anomaly.lock)?;
+    let lock = record.locks.position(&anomaly.lock)?;
     let (class, intervals) = match class {
         "contract" => ("contract", contract::intervals(record, drift)),
         "confirmed" => ("confirmed", confirmed::intervals(record)),
         _ => ("belief", belief::intervals(record)),
     };
-    let lock = u32::try_from(lock).ok()?;
     let holds: Vec<HoldBar> = record
         .grants
         .iter()
         .zip(intervals)
-        .filter(|(grant, _)| grant.locks.contains(&lock))
+        .filter(|(grant, _)| is_of(record, grant, lock))
         .filter_map(|(grant, interval)| Some(hold(record, grant, interval?)))
         .collect();
     let span = |anomaly: &Anomaly| Span {
@@ -59,30 +58,30 @@ pub(super) fn around(
     Some(picture.with_operations(operations(record, lock)))
 }
 
-fn name(names: &[String], index: u32) -> String {
-    names.get(index as usize).cloned().unwrap_or_default()
+fn is_of(record: &Record, grant: &Grant, lock: u32) -> bool {
+    record.locks_of(record.ask_of(grant)).contains(&lock)
 }
 
 /// The caller's own name: owners on record are `client/owner`.
 fn caller(record: &Record, owner: u32) -> String {
-    let whole = name(&record.owners, owner);
+    let whole = record.owners.get(owner);
     whole.rsplit('/').next().unwrap_or_default().to_owned()
 }
 
 fn hold(record: &Record, grant: &Grant, (from_ns, to_ns): (u64, u64)) -> HoldBar {
-    let ended_by = if grant.died_ns == Some(to_ns) {
+    let ended_by = if record.died_ns(grant) == Some(to_ns) {
         "crash"
     } else if grant.lost_ns == Some(to_ns) {
         "lost"
-    } else if grant.releases.iter().any(|step| step.called_ns == to_ns) {
+    } else if record.releases(grant).any(|step| step.called_ns == to_ns) {
         "release"
     } else {
         "lease"
     };
     HoldBar {
-        client: name(&record.clients, grant.client),
+        client: record.clients.get(record.ask_of(grant).client).to_owned(),
         owner: caller(record, grant.owner),
-        grant: grant.name.clone(),
+        grant: record.name_of(grant).to_owned(),
         from_ns,
         to_ns: (to_ns < record.end_ns).then_some(to_ns),
         ended_by: ended_by.to_owned(),
@@ -92,13 +91,13 @@ fn hold(record: &Record, grant: &Grant, (from_ns, to_ns): (u64, u64)) -> HoldBar
 /// Everything that was asked of one lock, and done with its grants.
 fn operations(record: &Record, lock: u32) -> Vec<OperationBar> {
     let asks = record.asks(lock as usize).map(|ask| OperationBar {
-        client: name(&record.clients, ask.client),
+        client: record.clients.get(ask.client).to_owned(),
         owner: caller(record, ask.owner),
         op: "acquire".to_owned(),
         grant: ask
             .grant
             .and_then(|grant| record.grants.get(grant as usize))
-            .map_or(String::new(), |grant| grant.name.clone()),
+            .map_or(String::new(), |grant| record.name_of(grant).to_owned()),
         from_ns: ask.called_ns,
         to_ns: ask.returned_ns,
         end: match ask.answer {
@@ -112,13 +111,13 @@ fn operations(record: &Record, lock: u32) -> Vec<OperationBar> {
     let grants = record
         .grants
         .iter()
-        .filter(|grant| grant.locks.contains(&lock));
+        .filter(|grant| is_of(record, grant, lock));
     let steps = grants.flat_map(|grant| {
         let step = move |op: &str, step: &Step| OperationBar {
-            client: name(&record.clients, grant.client),
+            client: record.clients.get(record.ask_of(grant).client).to_owned(),
             owner: caller(record, grant.owner),
             op: op.to_owned(),
-            grant: grant.name.clone(),
+            grant: record.name_of(grant).to_owned(),
             from_ns: step.called_ns,
             to_ns: step.returned_ns,
             end: match step.ending {
@@ -130,8 +129,8 @@ fn operations(record: &Record, lock: u32) -> Vec<OperationBar> {
             }
             .to_owned(),
         };
-        let extends = grant.extends.iter().map(move |one| step("extend", one));
-        let releases = grant.releases.iter().map(move |one| step("release", one));
+        let extends = record.extends(grant).map(move |one| step("extend", one));
+        let releases = record.releases(grant).map(move |one| step("release", one));
         extends.chain(releases)
     });
     asks.chain(steps).collect()
