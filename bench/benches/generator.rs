@@ -1,5 +1,5 @@
 //! What the generator takes away from what it measures: the cycles that `locklab bench` counts beside the library's own loop, which writes
-//! nothing down but their number, round by round in one run on one server.
+//! nothing down but their number, round by round in one run on one server. With `-- bare` or `-- measured` only one of them runs, for a profiler.
 #![allow(clippy::print_stdout)]
 
 use std::{
@@ -27,12 +27,17 @@ async fn main() {
     let server = Process.up(&topology, &UpOptions::new(dir.path())).await;
     let server = server.expect("a server");
     let url = server.url();
+    let only = std::env::args().skip(1).find(|arg| !arg.starts_with("--"));
     println!("{SUBJECT}, uncontended: median of {ROUNDS} pairs of rounds of {WINDOW:?}");
     println!("tasks   measured/s      bare/s   ratio   client µs   generator µs   share");
     for tasks in TASKS {
         let (mut measured, mut bare, mut ratios) = (vec![], vec![], vec![]);
         let (mut client, mut generator) = (vec![], vec![]);
         for _ in 0..ROUNDS {
+            if only.as_deref() == Some("bare") {
+                own_loop(&url, tasks).await;
+                continue;
+            }
             let mut plan = BenchPlan::new(&url);
             plan.subjects = vec![SUBJECT.into()];
             plan.tasks = vec![tasks];
@@ -43,6 +48,9 @@ async fn main() {
             measured.push(row.cycles_per_s.median);
             client.extend(row.client_cpu_us_per_cycle);
             generator.extend(row.measures.generator_cpu_us_per_cycle);
+            if only.is_some() {
+                continue;
+            }
             bare.push(own_loop(&url, tasks).await);
             ratios.push(measured[measured.len() - 1] / bare[bare.len() - 1]);
         }

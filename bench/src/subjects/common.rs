@@ -27,17 +27,34 @@ use crate::{
 /// Lease of a renewed lock, where the caller names none.
 pub(super) const LEASE: Duration = Duration::from_secs(30);
 
+/// Parts of what a client's tasks look up by name, so that they seldom wait for each other.
+pub(super) struct Parted<K, V>([Mutex<HashMap<K, V>>; 16]);
+
+impl<K, V> Default for Parted<K, V> {
+    fn default() -> Self {
+        Parted(std::array::from_fn(|_| Mutex::default()))
+    }
+}
+
+impl<K, V> Parted<K, V> {
+    /// The part of everything that has this number.
+    pub(super) fn part(&self, number: u64) -> MutexGuard<'_, HashMap<K, V>> {
+        let at = number as usize % self.0.len();
+        self.0[at].lock().expect("no panic")
+    }
+}
+
 /// What a client holds, by the number of the grant; its name is `g` and the number.
 pub(super) struct Grants<T> {
     next: AtomicU64,
-    held: Mutex<HashMap<u64, T>>,
+    held: Parted<u64, T>,
 }
 
 impl<T> Default for Grants<T> {
     fn default() -> Self {
         Grants {
             next: AtomicU64::new(1),
-            held: Mutex::default(),
+            held: Parted::default(),
         }
     }
 }
@@ -50,7 +67,7 @@ impl<T> Grants<T> {
 
     /// Keeps what is held under a number: the grant's name.
     pub(super) fn keep(&self, number: u64, held: T) -> String {
-        self.held().insert(number, held);
+        self.held.part(number).insert(number, held);
         format!("g{number}")
     }
 
@@ -58,18 +75,21 @@ impl<T> Grants<T> {
     #[cfg(feature = "peers")]
     pub(super) fn replace(&self, grant: &str, held: T) {
         if let Some(number) = number_of(grant) {
-            self.held().insert(number, held);
+            self.held.part(number).insert(number, held);
         }
     }
 
     /// What was held, which is held no more.
     pub(super) fn take(&self, grant: &str) -> Result<T, ReleaseEnd> {
-        let held = number_of(grant).and_then(|number| self.held().remove(&number));
+        let held = number_of(grant).and_then(|number| self.held.part(number).remove(&number));
         held.ok_or_else(|| no_grant(grant))
     }
+}
 
-    fn held(&self) -> MutexGuard<'_, HashMap<u64, T>> {
-        self.held.lock().expect("no panic")
+impl<T: Clone> Grants<T> {
+    pub(super) fn get(&self, grant: &str) -> Result<T, ReleaseEnd> {
+        let held = number_of(grant).and_then(|number| self.held.part(number).get(&number).cloned());
+        held.ok_or_else(|| no_grant(grant))
     }
 }
 
@@ -77,11 +97,8 @@ fn number_of(grant: &str) -> Option<u64> {
     grant.strip_prefix('g')?.parse().ok()
 }
 
-impl<T: Clone> Grants<T> {
-    pub(super) fn get(&self, grant: &str) -> Result<T, ReleaseEnd> {
-        let held = number_of(grant).and_then(|number| self.held().get(&number).cloned());
-        held.ok_or_else(|| no_grant(grant))
-    }
+pub(super) fn no_grant(grant: &str) -> ReleaseEnd {
+    ReleaseEnd::Failed(format!("no grant `{grant}`, or it was given back already"))
 }
 
 /// The one lock that is asked for, of a client that takes no two together.
@@ -92,10 +109,6 @@ pub(super) fn only_lock<'a>(request: &AcquireRequest<'a>) -> Result<&'a str, Acq
             "several locks at once are not offered".into(),
         )),
     }
-}
-
-pub(super) fn no_grant(grant: &str) -> ReleaseEnd {
-    ReleaseEnd::Failed(format!("no grant `{grant}`, or it was given back already"))
 }
 
 /// Draws pauses, so that waiters do not march in step.

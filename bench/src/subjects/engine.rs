@@ -15,7 +15,7 @@ use lock_core::{
 use tokio::sync::mpsc;
 
 use super::{
-    common::{Grants, no_grant},
+    common::{Grants, Parted, no_grant},
     held::Held,
 };
 use crate::subject::{
@@ -23,8 +23,8 @@ use crate::subject::{
     SubjectError,
 };
 
-/// So many locks a client keeps by name. Who takes more of them hardly takes one again, and memory is a figure, too.
-const MOST_KEPT: usize = 4_096;
+/// So many locks a client keeps by name in each part. Who takes more of them hardly takes one again, and memory is a figure, too.
+const MOST_KEPT: usize = 256;
 
 /// One subject for every kind that the library has.
 pub(super) fn subjects() -> impl Iterator<Item = Arc<dyn Subject>> {
@@ -153,7 +153,7 @@ impl Subject for Engine {
                 default_kind: self.kind,
                 watchdog,
                 owners: Mutex::default(),
-                locks: Mutex::default(),
+                locks: Parted::default(),
                 begun: Mutex::default(),
                 grants: Grants::default(),
                 events,
@@ -181,7 +181,7 @@ struct EngineClient {
     default_kind: Offer,
     watchdog: Duration,
     owners: Mutex<HashMap<String, Owner>>,
-    locks: Mutex<HashMap<String, Lock>>,
+    locks: Parted<String, Lock>,
     /// The semaphores that this client has begun, or found.
     begun: Mutex<BTreeSet<(&'static str, String)>>,
     grants: Grants<Hold>,
@@ -211,7 +211,9 @@ impl EngineClient {
 
     /// The lock of that name, which is kept as a caller that takes it again and again would keep it.
     fn lock(&self, kind: Kind, name: &str) -> Result<Lock, LockError> {
-        let mut locks = self.locks.lock().expect("no panic");
+        // Names mostly differ at their end.
+        let last = name.bytes().next_back().unwrap_or_default();
+        let mut locks = self.locks.part(last.into());
         match locks.get(name) {
             Some(lock) if lock.kind() == kind => Ok(lock.clone()),
             _ => {
@@ -230,27 +232,28 @@ impl EngineClient {
         request: &AcquireRequest<'_>,
         how: Acquire,
     ) -> Result<Held, LockError> {
-        match kind {
-            Offer::Semaphore => {
-                let semaphore = self.client.semaphore(request.lock)?;
-                Ok(Held::Counted(semaphore.acquire_guarded(1, how.wait).await?))
-            }
-            Offer::Permits => {
-                let permits = self.client.permits(request.lock)?;
-                Ok(Held::One(permits.acquire_with(how).await?.into_guard()))
-            }
-            Offer::One(kind) => {
-                let lock = self.lock(kind, request.lock)?;
-                Ok(Held::One(lock.acquire_with(how).await?))
-            }
-            Offer::Multi => {
-                let members = std::iter::once(&request.lock).chain(request.others);
-                let members = members.map(|name| self.client.lock(Kind::Reentrant, name));
-                let members: Vec<_> = members.collect::<Result<_, _>>()?;
-                let guard = MultiLock::new(members)?.acquire_with(how).await?;
-                Ok(Held::Several(guard))
-            }
+        if let Offer::One(kind) = kind {
+            let lock = self.lock(kind, request.lock)?;
+            return Ok(Held::One(lock.acquire_with(how).await?));
         }
+        // Apart, so that what is taken most often is not as large as what is largest.
+        Box::pin(async move {
+            if kind == Offer::Semaphore {
+                let semaphore = self.client.semaphore(request.lock)?;
+                let held = semaphore.acquire_guarded(1, how.wait).await?;
+                return Ok(Held::Counted(held));
+            }
+            if kind == Offer::Permits {
+                let permits = self.client.permits(request.lock)?;
+                return Ok(Held::One(permits.acquire_with(how).await?.into_guard()));
+            }
+            let members = std::iter::once(&request.lock).chain(request.others);
+            let members = members.map(|name| self.client.lock(Kind::Reentrant, name));
+            let members: Vec<_> = members.collect::<Result<_, _>>()?;
+            let guard = MultiLock::new(members)?.acquire_with(how).await?;
+            Ok(Held::Several(guard))
+        })
+        .await
     }
 
     /// Begins a semaphore with as many permits as the request says, if nobody has; once for each name.
@@ -351,7 +354,7 @@ impl LockClient for EngineClient {
         let mut wait = request.wait;
         if kind.has_permits() {
             let called = Instant::now();
-            let begun = self.begin(kind, &request);
+            let begun = Box::pin(self.begin(kind, &request));
             let begun = match request.wait.filter(|wait| !wait.is_zero()) {
                 None => begun.await,
                 // A semaphore that cannot be begun in time has no permit free either.
