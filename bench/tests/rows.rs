@@ -26,6 +26,25 @@ fn plan(target: String, subjects: &[&str], workload: &str) -> BenchPlan {
     plan
 }
 
+/// Rounds go on until the interval is as narrow as was asked for, or there have been enough of them, which is said.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_precision_decides_how_many_rounds_there_are() {
+    let lab = lab_of(TopologyKind::Single).await;
+    let mut plan = plan(lab.url(), &["lock-core:plain"], "uncontended");
+    (plan.warmup, plan.duration) = (Duration::from_millis(10), Duration::from_millis(60));
+    // Six rounds have an interval, and any is narrow enough for the first; none is for the second.
+    for (precision, most, enough) in [(1e6, 20, true), (1e-9, 8, false)] {
+        (plan.rounds, plan.precision) = (most, Some(precision));
+        let outcome = run(&plan, &Hooks::default()).await.unwrap();
+        let row = &outcome.rows[0];
+        let rounds = row.rounds + row.measures.noise.dropped_rounds;
+        assert!(row.rounds >= 6 || !enough, "{rounds}");
+        assert_eq!(rounds < most, enough, "{rounds} of {most}");
+        let said = outcome.warnings.iter().any(|w| w.contains("precision"));
+        assert_eq!(said, !enough, "{:?}", outcome.warnings);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_uncontended_row_adds_up() {
     let lab = lab_of(TopologyKind::Single).await;

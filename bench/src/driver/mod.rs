@@ -17,6 +17,7 @@ use crate::{
     exec,
     inside::LoadRequest,
     protocol,
+    round::Round,
     server_stats::ServerWatch,
     stats,
     subject::{Subject, SubjectError},
@@ -87,8 +88,11 @@ pub struct BenchPlan {
     pub warmup: Duration,
     /// The window of each round.
     pub duration: Duration,
-    /// Rounds of every arm.
+    /// Rounds of every arm; with a precision the most.
     pub rounds: u32,
+    /// Ends the rounds, six of them at least, once the 95 % interval of every arm's rate reaches no farther than this share to either side
+    /// of its median, half of the interval's width; `None`: all rounds.
+    pub precision: Option<f64>,
     /// Decides the order of arms and the subjects' jitter.
     pub seed: u64,
     /// What every key begins with, e.g. `locklab:<run>:`.
@@ -132,12 +136,13 @@ impl BenchPlan {
             warmup: Duration::from_millis(500),
             duration: Duration::from_secs(2),
             rounds: 5,
+            precision: None,
             seed: 0,
             key_prefix: "locklab:bench:".into(),
         }
     }
 
-    /// The length of all rounds of all arms; connecting and draining come on top.
+    /// The length of all rounds of all arms, at most; connecting and draining come on top.
     pub fn expected_length(&self) -> Duration {
         let arms = self.subjects.len() * self.workloads.len() * self.tasks.len();
         let rounds = u32::try_from(arms)
@@ -290,6 +295,21 @@ pub async fn run_subjects(
                 break 'rounds;
             }
         }
+        // In pairs, since the order of the second round of each is the reverse of that of the first.
+        let paired = round % 2 == 1;
+        if paired
+            && plan
+                .precision
+                .is_some_and(|wanted| widest(&groups) <= wanted)
+        {
+            break;
+        }
+    }
+    if let Some(wanted) = plan.precision
+        && outcome.cut_short.is_none()
+        && widest(&groups) > wanted
+    {
+        outcome.warnings.push(imprecise(&groups, wanted));
     }
     tell(done, "done".into());
     for group in &groups {
@@ -347,6 +367,41 @@ fn inside(plan: &BenchPlan, arm: &Arm) -> LoadRequest {
         think: arm.think(plan),
         prefix: format!("{}load:", plan.key_prefix),
     }
+}
+
+/// How far the widest interval of all arms' rates reaches to a side of its median, as a share of that; without bound for fewer rounds than
+/// a 95 % interval takes.
+fn widest(groups: &[Group]) -> f64 {
+    let arms = groups.iter().flat_map(|group| &group.arms);
+    arms.map(reach).fold(0.0, f64::max)
+}
+
+fn reach(arm: &Arm) -> f64 {
+    let rates: Vec<f64> = arm.each(Round::cycles_per_s);
+    let estimate = stats::estimate(&rates);
+    match (estimate.low, estimate.high) {
+        (Some(low), Some(high)) if rates.len() >= stats::paired::FEWEST_PAIRS => {
+            (high - low) / 2.0 / estimate.median.max(f64::MIN_POSITIVE)
+        }
+        _ => f64::INFINITY,
+    }
+}
+
+/// What is to be said where the most rounds were too few.
+fn imprecise(groups: &[Group], wanted: f64) -> String {
+    let arms = groups.iter().flat_map(|group| &group.arms);
+    let wide: Vec<String> = arms
+        .filter(|arm| reach(arm) > wanted)
+        .map(|arm| match reach(arm) {
+            reach if reach.is_finite() => format!("{} ±{:.0} %", arm.title(), 100.0 * reach),
+            _ => format!("{}, too few rounds", arm.title()),
+        })
+        .collect();
+    let wanted = 100.0 * wanted;
+    format!(
+        "the precision of ±{wanted} % was not reached: {}; more rounds (--rounds) or longer windows narrow an interval",
+        wide.join("; ")
+    )
 }
 
 /// What is compared: one workload, one number of tasks, every subject.
@@ -418,7 +473,9 @@ fn check(
         }
     }
     let asks = &plan.asks;
-    let wrong = if asks
+    let wrong = if plan.precision.is_some_and(|precision| precision <= 0.0) {
+        "a precision must be above 0"
+    } else if asks
         .writes
         .is_some_and(|share| !(0.0..=1.0).contains(&share))
     {

@@ -28,12 +28,17 @@ const LOAD: &str = "Load";
 const LOCK: &str = "Lock";
 const MEASURING: &str = "Measuring";
 
+/// Windows per row, and the most of them where a precision decides.
+const ROUNDS: u32 = 6;
+const MOST_ROUNDS: u32 = 40;
+
 const EXAMPLES: &str = "\
 Examples:
   locklab bench                                              our lock and SET NX PX on a single server
   locklab bench --topology single,cluster --tasks 1,16,64    a row for each topology and number of tasks
   locklab bench --subject lock-core:fair,lock-core:queued --workload chain --tasks 64
   locklab bench --rate 5000/s --arrivals poisson             open loop: timed from when each cycle was due
+  locklab bench --precision 5%                               as many rounds as bring each rate's interval to ±5 %
   locklab bench --sweep tasks                                the curve from one task to 256
   locklab bench --target redis://staging:6379 --yes-this-is-mine --subject 'exec:python3 driver.py'
 
@@ -115,9 +120,13 @@ pub(crate) struct Options {
     /// Each measured window
     #[arg(help_heading = MEASURING, long, value_parser = duration, default_value = "500ms", value_name = "DURATION")]
     duration: Duration,
-    /// Windows per row; with one there is no interval, below six no comparison
-    #[arg(help_heading = MEASURING, long, default_value_t = 6, value_name = "N")]
-    rounds: u32,
+    /// Windows per row; with one there is no interval, below six no comparison [default: 6; with --precision at most 40]
+    #[arg(help_heading = MEASURING, long, value_name = "N")]
+    rounds: Option<u32>,
+    /// As many windows, six at least and --rounds at most, as bring each row's rate to this precision, e.g. 5%: its 95 % interval then
+    /// reaches no farther than 5 % to either side
+    #[arg(help_heading = MEASURING, long, value_parser = crate::args::share, conflicts_with = "sweep", value_name = "SHARE")]
+    precision: Option<f64>,
     /// Raise the load, or the size of the deployment, level by level, and show the curve
     #[arg(help_heading = MEASURING, long, value_enum, value_name = "WHAT")]
     sweep: Option<Over>,
@@ -315,13 +324,14 @@ fn round_trip(text: &str) -> Result<Duration, String> {
 }
 
 fn check(options: &Options) -> anyhow::Result<()> {
-    if options.rounds == 0
+    if options.rounds == Some(0)
+        || options.precision == Some(0.0)
         || options.clients == 0
         || options.tasks.contains(&0)
         || options.locks == Some(0)
     {
         return Err(exit::usage(
-            "--rounds, --clients, --tasks and --locks count from 1",
+            "--rounds, --clients, --tasks and --locks count from 1, and --precision is above 0%",
         ));
     }
     if options.duration < Duration::from_millis(50) {
@@ -421,7 +431,9 @@ pub(super) fn plan(
     plan.durability = options.durability.clone();
     plan.warmup = options.warmup;
     plan.duration = options.duration;
-    plan.rounds = options.rounds;
+    let usual = options.precision.map_or(ROUNDS, |_| MOST_ROUNDS);
+    plan.rounds = options.rounds.unwrap_or(usual);
+    plan.precision = options.precision;
     plan.seed = seed;
     plan.key_prefix = keeper.key_prefix();
     plan
