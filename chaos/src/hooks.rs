@@ -6,10 +6,8 @@
 use std::collections::BTreeMap;
 
 use cluster_config::Node;
-use cluster_config::input::{nearest, one_of};
+use cluster_config::input::{nearest, one_of, word};
 use serde::{Deserialize, Deserializer, Serialize};
-
-use crate::scenario::word;
 
 /// What may stand in braces.
 const WORDS: [&str; 5] = ["node", "address", "host", "port", "role"];

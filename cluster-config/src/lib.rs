@@ -76,7 +76,7 @@ pub use server::Server;
 pub use slot::slot_of;
 pub use state_dir::state_dir;
 pub use topology::{
-    ContainerNetwork, NodeSpec, Persistence, ProvisionerKind, Secret, TOPOLOGY_KEYS, Topology,
-    TopologyKind, TopologyTable, User, json_schema, parse_topology,
+    ContainerNetwork, NodeSpec, Persistence, ProvisionerKind, Secret, Topology, TopologyKind,
+    TopologyTable, User, json_schema,
 };
 pub use toxiproxy::Toxiproxy;

@@ -28,7 +28,7 @@ macro_rules! words {
     ($(#[$about:meta])* pub enum $name:ident { $($(#[$doc:meta])* $variant:ident = $word:literal,)+ }) => {
         $(#[$about])*
         #[derive(
-            Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
+            Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, schemars::JsonSchema,
         )]
         pub enum $name {
             $($(#[$doc])* #[serde(rename = $word)] $variant,)+
@@ -51,6 +51,13 @@ macro_rules! words {
 
             fn word(self) -> &'static str {
                 self.name()
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let form = crate::input::one_of($name::ALL.map($name::name));
+                crate::input::word(deserializer, &form, crate::words::Word::of_word)
             }
         }
 

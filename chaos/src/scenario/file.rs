@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use bench::recorded::Protects;
 use bench::workload::Workload;
-use cluster_config::input::{Scalar, schema_of};
+use cluster_config::TopologyTable;
+use cluster_config::input::{Scalar, schema_of, without_defaults, word};
 use schemars::JsonSchema;
 use serde::de::{Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::Value;
 
 use super::values::{self, Length, Range};
 use crate::faults::FaultKind;
@@ -30,9 +30,7 @@ pub(super) struct File {
     pub(super) about: String,
     /// Where the expectation comes from.
     pub(super) claim: String,
-    #[schemars(with = "cluster_config::TopologyTable")]
-    #[serde(rename = "topology")]
-    _topology: IgnoredAny,
+    pub(super) topology: TopologyTable,
     pub(super) lock: Lock,
     pub(super) load: Load,
     pub(super) faults: Vec<FaultTable>,
@@ -268,7 +266,7 @@ pub(super) struct FaultName(#[schemars(with = "String")] pub(super) &'static Fau
 
 impl<'de> Deserialize<'de> for FaultName {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        values::word(deserializer, "the name of a fault", |word| {
+        word(deserializer, "the name of a fault", |word| {
             let names = crate::faults::names();
             crate::faults::find(word)
                 .map(Self)
@@ -376,23 +374,9 @@ struct Expectation(String);
 
 impl<'de> Deserialize<'de> for Expectation {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        values::word(deserializer, values::EXPECTATION, |word| {
+        word(deserializer, values::EXPECTATION, |word| {
             values::expectation(word).map(Self)
         })
-    }
-}
-
-/// Defaults stand in the descriptions, in a file's words.
-fn without_defaults(schema: &mut schemars::Schema) {
-    let properties = schema.get_mut("properties");
-    for (_, property) in properties
-        .and_then(Value::as_object_mut)
-        .into_iter()
-        .flatten()
-    {
-        if let Value::Object(property) = property {
-            property.remove("default");
-        }
     }
 }
 

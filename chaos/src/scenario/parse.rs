@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use bench::recorded::Protects;
+use cluster_config::Topology;
 use cluster_config::input::{Problems, Section, one_of, read_table};
-use cluster_config::{Topology, parse_topology};
 use toml::de::DeTable;
 
 use super::file::{File, Load, Lock};
@@ -75,9 +75,9 @@ fn read<'a>(document: &'a DeTable<'a>, problems: &'a Problems<'a>) -> Option<Sce
     if top.get("topology").is_none() {
         problems.add(0..0, "[topology] with its `kind` is missing");
     }
-    let topology = parse_topology(top.table("topology", "[topology]"));
-    let lock_section = inside(top, "lock");
-    let load_section = inside(top, "load");
+    let topology = file.topology.checked(top.inside("topology"));
+    let lock_section = top.inside("lock");
+    let load_section = top.inside("load");
     lock(lock_section, &mut file.lock, topology.as_ref());
     load(load_section, &mut file.load);
     check_kinds(lock_section, load_section, &file.lock, &file.load);
@@ -98,7 +98,7 @@ fn read<'a>(document: &'a DeTable<'a>, problems: &'a Problems<'a>) -> Option<Sce
     }
     let random = match (&file.random, &topology) {
         (Some(table), Some(topology)) if sound(&["random"]) => {
-            random::check(inside(top, "random"), table, topology, &file.load)
+            random::check(top.inside("random"), table, topology, &file.load)
         }
         _ => None,
     };
@@ -114,15 +114,6 @@ fn read<'a>(document: &'a DeTable<'a>, problems: &'a Problems<'a>) -> Option<Sce
         random,
         expect: file.expect.by_class(),
     })
-}
-
-/// The table under `key`, to look places up in; its form was checked before.
-fn inside<'a>(top: Section<'a>, key: &str) -> Section<'a> {
-    Section {
-        table: top.get(key).and_then(|value| value.get_ref().as_table()),
-        start: top.span(key).start,
-        ..top
-    }
 }
 
 /// Reports the value of `key`, if it is given and must not be what it is.
@@ -205,7 +196,7 @@ fn load(section: Section<'_>, load: &mut Load) {
     at_least(section, "downgrade", load.downgrade, NOT_ZERO);
     let share = (0.0..=1.0).contains(&load.reenter);
     require(section, "reenter", share, "a share from 0.0 to 1.0");
-    let mix = inside(section, "mix");
+    let mix = section.inside("mix");
     for (key, _) in mix.table.into_iter().flatten() {
         let kind: &str = key.get_ref();
         if !KINDS.contains(&kind) {
@@ -242,7 +233,7 @@ fn check_kinds(lock_section: Section<'_>, load_section: Section<'_>, lock: &Lock
             .problems
             .add(lock_section.span("kind"), problem);
     }
-    let mix = inside(load_section, "mix");
+    let mix = load_section.inside("mix");
     for kind in load.mix.keys() {
         if let Some(problem) = foreign(kind) {
             mix.problems.add(mix.span(kind), problem);

@@ -2,37 +2,13 @@
 //!
 //! Every function answers with what is allowed when it does not understand; the reader of the file says where and what was found.
 
-use std::fmt;
 use std::time::Duration;
 
 use bench::subject::Durability;
 use bench::workload::Pace;
-use cluster_config::input::{nearest, one_of};
+use cluster_config::input::{nearest, one_of, word};
 use schemars::JsonSchema;
-use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-/// Reads a string in quotes through `read`; `form` is what is allowed in place of any other value.
-pub(crate) fn word<'de, D: Deserializer<'de>, T, E: AsRef<str>>(
-    deserializer: D,
-    form: &str,
-    read: impl FnOnce(&str) -> Result<T, E>,
-) -> Result<T, D::Error> {
-    // Through a visitor, whose errors get the place of the value, also in a list.
-    struct Word<'f, F>(&'f str, F);
-    impl<T, E: AsRef<str>, F: FnOnce(&str) -> Result<T, E>> Visitor<'_> for Word<'_, F> {
-        type Value = T;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            write!(f, "{}, in quotes", self.0)
-        }
-
-        fn visit_str<R: serde::de::Error>(self, word: &str) -> Result<T, R> {
-            (self.1)(word).map_err(|allowed| R::custom(allowed.as_ref()))
-        }
-    }
-    deserializer.deserialize_str(Word(form, read))
-}
 
 /// What is allowed where `found` is none of these.
 pub(crate) fn one_of_these<'w>(found: &str, known: impl AsRef<[&'w str]>) -> String {

@@ -1,6 +1,7 @@
 //! What the JSON schemas of all our files have in common.
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema};
+use serde_json::Value;
 
 /// A word, a number or yes/no.
 #[derive(Debug, JsonSchema)]
@@ -16,6 +17,20 @@ pub enum Scalar {
     Truth(bool),
 }
 
+/// Defaults stand in the descriptions, in a file's words.
+pub fn without_defaults(schema: &mut Schema) {
+    let properties = schema.get_mut("properties");
+    for (_, property) in properties
+        .and_then(Value::as_object_mut)
+        .into_iter()
+        .flatten()
+    {
+        if let Value::Object(property) = property {
+            property.remove("default");
+        }
+    }
+}
+
 /// The JSON schema of a file of this shape, pretty-printed, with a line feed at its end.
 pub fn schema_of<T: JsonSchema>() -> String {
     let schema = schemars::schema_for!(T);
@@ -26,7 +41,7 @@ pub fn schema_of<T: JsonSchema>() -> String {
 
 /// The keys that a schema allows in the table to which a JSON pointer leads, sorted: to hold a parser's own list against.
 pub fn schema_keys(schema: &str, pointer: &str) -> Option<Vec<String>> {
-    let schema: serde_json::Value = serde_json::from_str(schema).ok()?;
+    let schema: Value = serde_json::from_str(schema).ok()?;
     let table = schema.pointer(pointer)?.as_object()?;
     let mut keys: Vec<String> = table.keys().cloned().collect();
     keys.sort_unstable();

@@ -74,11 +74,6 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// A string as it is.
-    pub fn text(&self, key: &str) -> Option<&'a str> {
-        self.read(key, |value| value.as_str().ok_or("a string in quotes"))
-    }
-
     /// A string through `read`.
     pub fn word<T, E: AsRef<str>>(
         &self,
@@ -94,47 +89,29 @@ impl<'a> Section<'a> {
         })
     }
 
-    /// A whole number within bounds.
-    pub fn count(&self, key: &str, low: u32, high: u32) -> Option<u32> {
-        self.read(key, |value| {
-            integer(value)
-                .and_then(|number| u32::try_from(number).ok())
-                .filter(|number| (low..=high).contains(number))
-                .ok_or_else(|| format!("a whole number from {low} to {high}"))
-        })
-    }
-
-    /// `true` or `false`.
-    pub fn truth(&self, key: &str) -> Option<bool> {
-        self.read(key, |value| {
-            value.as_bool().ok_or("`true` or `false`, without quotes")
-        })
-    }
-
-    /// The tables of a list such as `[[topology.nodes]]`, which is `name` in messages; none if `key` is absent.
-    pub fn tables(&self, key: &str, name: &'static str) -> Vec<Section<'a>> {
-        let list = self.read(key, |value| {
-            value.as_array().ok_or(format!("a list of tables {name}"))
-        });
-        let mut sections = Vec::new();
-        for entry in list.into_iter().flat_map(|list| list.iter()) {
-            match entry.get_ref().as_table() {
-                Some(table) => sections.push(Section {
-                    name,
-                    table: Some(table),
-                    start: entry.span().start,
-                    problems: self.problems,
-                }),
-                None => self.problems.add(
-                    entry.span(),
-                    format!(
-                        "an entry of `{key}` is {}; allowed is a table {name}",
-                        shown(entry.get_ref())
-                    ),
-                ),
-            }
+    /// The table under `key`, to look places up in; what else stands there was reported when it was read.
+    pub fn inside(&self, key: &str) -> Section<'a> {
+        Section {
+            table: self.get(key).and_then(|value| value.get_ref().as_table()),
+            start: self.span(key).start,
+            ..*self
         }
-        sections
+    }
+
+    /// The tables of the list under `key`, to look places up in.
+    pub fn entries(&self, key: &str) -> Vec<Section<'a>> {
+        let list = self.get(key).and_then(|value| value.get_ref().as_array());
+        let entry = |entry: &'a Spanned<DeValue<'a>>| {
+            Some(Section {
+                table: Some(entry.get_ref().as_table()?),
+                start: entry.span().start,
+                ..*self
+            })
+        };
+        list.into_iter()
+            .flat_map(|list| list.iter())
+            .filter_map(entry)
+            .collect()
     }
 
     /// The table under `key`; an empty one if it is absent. `name` is how messages call it.

@@ -1,40 +1,170 @@
-//! Parses `[topology]`, the table of a topology file that other files may hold too.
+//! The form of `[topology]`, a table that other files may hold too: one type per table, from which its parser and its JSON schema come.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::ops::Range;
 
-use toml::de::{DeTable, DeValue};
+use schemars::JsonSchema;
+use serde::de::{Error, Visitor};
+use serde::{Deserialize, Deserializer};
+use toml::de::DeTable;
 
 use super::kind::Count;
 use super::validate::At;
-use super::{NodeSpec, ProvisionerKind, Secret, Topology, TopologyKind, User};
+use super::{
+    ContainerNetwork, NodeSpec, Persistence, ProvisionerKind, Secret, Topology, TopologyKind, User,
+};
 use crate::Role;
-use crate::input::{FileErrors, Problems, Section, one_of, shown};
-use crate::words::Word;
+use crate::input::{
+    FileErrors, Problems, Scalar, Section, one_of, read_table, schema_of, without_defaults,
+};
 
-/// What `[topology]` may hold.
-pub const TOPOLOGY_KEYS: [&str; 16] = [
-    "kind",
-    "replicas",
-    "masters",
-    "shards",
-    "sentinels",
-    "server",
-    "config",
-    "persistence",
-    "min-replicas-to-write",
-    "tls",
-    "acl",
-    "users",
-    "nodes",
-    "provisioner",
-    "image",
-    "container-network",
-];
-pub(super) const USER_KEYS: [&str; 3] = ["name", "password", "rules"];
-pub(super) const NODE_KEYS: [&str; 3] = ["role", "name", "config"];
+/// The file that `locklab up` takes.
+#[derive(JsonSchema)]
+#[schemars(rename = "TopologyFile")]
+#[allow(dead_code, reason = "only its shape is used")]
+struct File {
+    /// A name for people.
+    name: Option<String>,
+    /// A sentence for people.
+    about: Option<String>,
+    topology: TopologyTable,
+}
 
 const TOP_KEYS: [&str; 3] = ["name", "about", "topology"];
+
+/// The servers.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[schemars(rename = "Topology", transform = without_defaults, extend("required" = ["kind"]))]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct TopologyTable {
+    #[schemars(with = "TopologyKind")]
+    kind: Option<TopologyKind>,
+    /// Replicas per master (sentinel, cluster, masters).
+    replicas: Option<Few>,
+    /// Independent masters (masters).
+    masters: Option<Few>,
+    /// Masters that share the slots (cluster).
+    shards: Option<Few>,
+    /// Sentinels (sentinel).
+    sentinels: Option<Few>,
+    /// `redis`, `valkey`, a version such as `redis-7.2`, or the path of a server binary.
+    server: Option<String>,
+    /// redis.conf lines for every node.
+    #[schemars(with = "Option<BTreeMap<String, Scalar>>")]
+    config: Lines,
+    /// What a server writes to its disk. Default: what `config` says, and nothing.
+    persistence: Option<Persistence>,
+    /// A master refuses writes with fewer replicas in sight.
+    min_replicas_to_write: Option<Few>,
+    /// Everything speaks TLS, with certificates made for the run. Default false.
+    tls: Option<bool>,
+    /// Clients need a user and a password; the URL has one. Default false.
+    acl: Option<bool>,
+    /// More users.
+    #[schemars(with = "Option<Vec<UserTable>>")]
+    users: Vec<UserTable>,
+    /// What is special about single nodes: the first with a role describes the first node of that role, and so on.
+    #[schemars(with = "Option<Vec<NodeTable>>")]
+    nodes: Vec<NodeTable>,
+    /// What servers run in. Default process.
+    provisioner: Option<ProvisionerKind>,
+    /// The image of containers, for example `redis:7.4`. Default: `redis:8` or `valkey/valkey:8` where a registry answers, else one
+    /// that is built from the installed server.
+    image: Option<String>,
+    /// How containers are reached. Default: the host's network where the engine shares it with this machine.
+    container_network: Option<ContainerNetwork>,
+}
+
+/// A user besides the one in the URL.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[schemars(rename = "User", transform = without_defaults, extend("required" = ["name", "password"]))]
+#[serde(default, deny_unknown_fields)]
+struct UserTable {
+    #[schemars(with = "String")]
+    name: Option<String>,
+    #[schemars(with = "String")]
+    #[serde(deserialize_with = "password")]
+    password: Option<Secret>,
+    /// In the words of Redis' ACLs. Default `~* &* +@all`.
+    rules: Option<String>,
+}
+
+/// A node that differs from the others of its role.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[schemars(rename = "Node", transform = without_defaults)]
+#[serde(default, deny_unknown_fields)]
+struct NodeTable {
+    /// Its job at start. Default master.
+    role: Option<Role>,
+    /// Its name in commands, scenarios and logs. Default: by place, n1 or s1.
+    name: Option<String>,
+    /// Its own redis.conf lines; they win over those of every node.
+    #[schemars(with = "Option<BTreeMap<String, Scalar>>")]
+    config: Lines,
+}
+
+/// A number of nodes.
+#[derive(Debug, Clone, Copy, JsonSchema)]
+#[schemars(inline)]
+struct Few(u32);
+
+impl<'de> Deserialize<'de> for Few {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match u32::deserialize(deserializer) {
+            Ok(count @ 0..=99) => Ok(Few(count)),
+            _ => Err(D::Error::custom("a whole number from 0 to 99")),
+        }
+    }
+}
+
+type Lines = BTreeMap<String, Line>;
+
+/// The rest of a line of redis.conf: a word, a number, or yes and no.
+#[derive(Debug)]
+struct Line(String);
+
+impl<'de> Deserialize<'de> for Line {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Rest;
+        impl Visitor<'_> for Rest {
+            type Value = Line;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the rest of a redis.conf line, in quotes")
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Line, E> {
+                Ok(Line(text.to_owned()))
+            }
+
+            fn visit_bool<E>(self, truth: bool) -> Result<Line, E> {
+                Ok(Line(if truth { "yes" } else { "no" }.to_owned()))
+            }
+
+            fn visit_i64<E>(self, number: i64) -> Result<Line, E> {
+                Ok(Line(number.to_string()))
+            }
+
+            fn visit_f64<E>(self, number: f64) -> Result<Line, E> {
+                // With its point: 1.0 stays 1.0.
+                Ok(Line(format!("{number:?}")))
+            }
+        }
+        deserializer.deserialize_any(Rest)
+    }
+}
+
+/// Anything: what is no password is said later, in a complaint that does not repeat it.
+fn password<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Secret>, D::Error> {
+    let value = toml::Value::deserialize(deserializer)?;
+    Ok(value.as_str().map(Secret::new))
+}
+
+/// The JSON schema of a topology file, pretty-printed, with a line feed at its end.
+pub fn json_schema() -> String {
+    schema_of::<File>()
+}
 
 impl Topology {
     /// Parses the text of a file that holds a table `[topology]`; `file` is its name in messages.
@@ -73,6 +203,12 @@ fn read<'a>(
     others: &[&str],
     problems: &'a Problems<'a>,
 ) -> Option<Topology> {
+    /// What else the file says is its own parser's business.
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Whole {
+        topology: TopologyTable,
+    }
     let top = Section {
         name: "a topology file",
         table: Some(document),
@@ -83,137 +219,137 @@ fn read<'a>(
     if top.get("topology").is_none() {
         problems.add(0..0, "[topology] with its `kind` is missing");
     }
-    parse_topology(top.table("topology", "[topology]"))
+    let whole = read_table::<Whole>(document, top.name, problems).value?;
+    whole.topology.checked(top.inside("topology"))
 }
 
-/// Reads the table `[topology]`; `None` if it is missing or anything in it is wrong, which is then among the problems.
-pub fn parse_topology(section: Section<'_>) -> Option<Topology> {
-    section.table?;
-    section.allow(&TOPOLOGY_KEYS);
-    let kind = kind(section);
-    let config = config(section.table("config", "config = { … }"));
-    let server = section.text("server");
-    let persistence = choice(section, "persistence");
-    let min_replicas_to_write = section.count("min-replicas-to-write", 0, 99);
-    let tls = section.truth("tls");
-    let acl = section.truth("acl");
-    let provisioner = choice::<ProvisionerKind>(section, "provisioner");
-    let image = section.text("image");
-    let network = choice(section, "container-network");
-    let user_sections = section.tables("users", "[[topology.users]]");
-    let users: Vec<User> = user_sections.iter().map(|user| self::user(*user)).collect();
-    let node_sections = section.tables("nodes", "[[topology.nodes]]");
-    let nodes = node_sections.iter().map(|node| self::node(*node)).collect();
-
-    let mut topology = Topology::of(kind?);
-    topology.nodes = nodes;
-    counts(section, &mut topology);
-    topology.config = config;
-    topology.persistence = persistence;
-    topology.min_replicas_to_write = min_replicas_to_write.unwrap_or(0);
-    topology.tls = tls.unwrap_or(false);
-    topology.acl = acl.unwrap_or(false);
-    topology.users = users;
-    topology.provisioner = provisioner.unwrap_or_default();
-    topology.image = image.map(str::to_owned);
-    topology.container_network = network;
-    if let Some(server) = server {
-        topology.server = server.to_owned();
-    }
-    if acl == Some(false) && !topology.users.is_empty() {
-        section.problems.add(
-            section.span("acl"),
-            "`acl` is false, and users are given; leave out one of the two",
-        );
-    }
-    let complaints = topology.complaints();
-    let sound = complaints.is_empty();
-    for (at, message) in complaints {
-        let span = span(&at, section, &node_sections, &user_sections);
-        section.problems.add(span, message);
-    }
-    sound.then_some(topology)
-}
-
-fn kind(section: Section<'_>) -> Option<TopologyKind> {
-    if section.get("kind").is_none() {
-        section.problems.add(
-            section.start..section.start,
-            format!(
-                "[topology] needs `kind`: {}",
-                one_of(TopologyKind::ALL.map(TopologyKind::name))
-            ),
-        );
-    }
-    choice(section, "kind")
-}
-
-/// The word under a key.
-fn choice<W: Word>(section: Section<'_>, key: &str) -> Option<W> {
-    section.word(key, W::of_word)
-}
-
-/// Counts that are given; where one is not, as many as nodes are described, if any are.
-fn counts(section: Section<'_>, topology: &mut Topology) {
-    let applies = topology.kind.counts();
-    for key in ["replicas", "masters", "shards", "sentinels"] {
-        if !applies.iter().any(|known| known.key == key)
-            && section.count(key, 0, 99).is_some_and(|count| count != 0)
-        {
-            section.problems.add(
-                section.span(key),
-                format!("`{key}` does not apply to a `{}` topology", topology.kind),
-            );
-        }
-    }
-    for Count { key, role, .. } in applies {
-        let described = topology.nodes.iter().filter(|node| node.role == *role);
-        let described = u32::try_from(described.count()).unwrap_or(u32::MAX);
-        // The count is per master; masters come first.
-        let masters = match role {
-            Role::Replica => topology.count(Role::Master).max(1),
-            _ => 1,
-        };
-        let implied = (described > 0).then(|| described.div_ceil(masters));
-        if let Some(count) = section.count(key, 0, 99).or(implied) {
-            *topology.number_mut(key) = count;
-        }
-    }
-}
-
-fn user(section: Section<'_>) -> User {
-    section.allow(&USER_KEYS);
-    for key in ["name", "password"] {
-        if section.get(key).is_none() {
+impl TopologyTable {
+    /// The topology that is meant; `None` if it is missing or anything in it is wrong, which is then among the problems. `section` is where
+    /// the table was read.
+    pub fn checked(self, section: Section<'_>) -> Option<Topology> {
+        section.table?;
+        if section.get("kind").is_none() {
             section.problems.add(
                 section.start..section.start,
-                format!("{} needs `{key}`", section.name),
+                format!(
+                    "[topology] needs `kind`: {}",
+                    one_of(TopologyKind::ALL.map(TopologyKind::name))
+                ),
             );
         }
+        let user_sections = section.entries("users");
+        let users: Vec<User> = (self.users.iter().zip(&user_sections))
+            .map(|(table, section)| table.user(*section))
+            .collect();
+        let mut topology = Topology::of(self.kind?);
+        topology.nodes = self.nodes.iter().map(NodeTable::node).collect();
+        self.counts(section, &mut topology);
+        if self.acl == Some(false) && !users.is_empty() {
+            section.problems.add(
+                section.span("acl"),
+                "`acl` is false, and users are given; leave out one of the two",
+            );
+        }
+        let topology = Topology {
+            config: lines(&self.config),
+            persistence: self.persistence,
+            min_replicas_to_write: self.min_replicas_to_write.map_or(0, |few| few.0),
+            tls: self.tls.unwrap_or(false),
+            acl: self.acl.unwrap_or(false),
+            users,
+            provisioner: self.provisioner.unwrap_or_default(),
+            image: self.image,
+            container_network: self.container_network,
+            server: self.server.unwrap_or(topology.server),
+            ..topology
+        };
+        let complaints = topology.complaints();
+        let sound = complaints.is_empty();
+        let node_sections = section.entries("nodes");
+        for (at, message) in complaints {
+            let span = span(&at, section, &node_sections, &user_sections);
+            section.problems.add(span, message);
+        }
+        sound.then_some(topology)
     }
-    // Not through `text`, whose complaint would repeat the value.
-    let password = section.get("password").map(|value| value.get_ref());
-    if password.is_some_and(|value| value.as_str().is_none()) {
-        section.problems.add(
-            section.span("password"),
-            "`password` is no string in quotes",
-        );
-    }
-    User {
-        // What is missing was said above; said once is enough.
-        name: section.text("name").unwrap_or("missing").to_owned(),
-        password: password.and_then(DeValue::as_str).map(Secret::new),
-        rules: section.text("rules").unwrap_or(User::EVERYTHING).to_owned(),
+
+    /// Counts that are given; where one is not, as many as nodes are described, if any are.
+    fn counts(&self, section: Section<'_>, topology: &mut Topology) {
+        let applies = topology.kind.counts();
+        let given = [
+            ("replicas", self.replicas),
+            ("masters", self.masters),
+            ("shards", self.shards),
+            ("sentinels", self.sentinels),
+        ]
+        .map(|(key, few)| (key, few.map(|few| few.0)));
+        for (key, count) in given {
+            if !applies.iter().any(|known| known.key == key)
+                && count.is_some_and(|count| count != 0)
+            {
+                section.problems.add(
+                    section.span(key),
+                    format!("`{key}` does not apply to a `{}` topology", topology.kind),
+                );
+            }
+        }
+        for Count { key, role, .. } in applies {
+            let described = topology.nodes.iter().filter(|node| node.role == *role);
+            let described = u32::try_from(described.count()).unwrap_or(u32::MAX);
+            // The count is per master; masters come first.
+            let masters = match role {
+                Role::Replica => topology.count(Role::Master).max(1),
+                _ => 1,
+            };
+            let implied = (described > 0).then(|| described.div_ceil(masters));
+            let mut given = given.iter().filter(|(known, _)| known == key);
+            if let Some(count) = given.find_map(|(_, count)| *count).or(implied) {
+                *topology.number_mut(key) = count;
+            }
+        }
     }
 }
 
-fn node(section: Section<'_>) -> NodeSpec {
-    section.allow(&NODE_KEYS);
-    NodeSpec {
-        role: choice(section, "role").unwrap_or(Role::Master),
-        name: section.text("name").map(str::to_owned),
-        config: config(section.table("config", "config = { … }")),
+impl UserTable {
+    fn user(&self, section: Section<'_>) -> User {
+        for key in ["name", "password"] {
+            if section.get(key).is_none() {
+                section.problems.add(
+                    section.start..section.start,
+                    format!("[[topology.users]] needs `{key}`"),
+                );
+            }
+        }
+        if self.password.is_none() && section.get("password").is_some() {
+            section.problems.add(
+                section.span("password"),
+                "`password` is no string in quotes",
+            );
+        }
+        User {
+            // What is missing was said above; said once is enough.
+            name: self.name.as_deref().unwrap_or("missing").to_owned(),
+            password: self.password.clone(),
+            rules: self.rules.as_deref().unwrap_or(User::EVERYTHING).to_owned(),
+        }
     }
+}
+
+impl NodeTable {
+    fn node(&self) -> NodeSpec {
+        NodeSpec {
+            role: self.role.unwrap_or(Role::Master),
+            name: self.name.clone(),
+            config: lines(&self.config),
+        }
+    }
+}
+
+fn lines(lines: &Lines) -> BTreeMap<String, String> {
+    let lines = lines.iter();
+    lines
+        .map(|(directive, Line(rest))| (directive.clone(), rest.clone()))
+        .collect()
 }
 
 /// Where in the file a complaint of the topology belongs.
@@ -223,39 +359,11 @@ fn span(
     nodes: &[Section<'_>],
     users: &[Section<'_>],
 ) -> Range<usize> {
-    let line = |section: Section<'_>, name: &str| {
-        let config = section.table("config", "config");
-        config.span(name)
-    };
     match at {
         At::Key(key) => section.span(key),
-        At::Config(name) => line(section, name),
+        At::Config(name) => section.inside("config").span(name),
         At::Node(index, key) => nodes[*index].span(key),
-        At::NodeConfig(index, name) => line(nodes[*index], name),
+        At::NodeConfig(index, name) => nodes[*index].inside("config").span(name),
         At::User(index, key) => users[*index].span(key),
     }
-}
-
-fn config(section: Section<'_>) -> BTreeMap<String, String> {
-    let mut config = BTreeMap::new();
-    for (key, value) in section.table.into_iter().flatten() {
-        let text = match value.get_ref() {
-            DeValue::String(text) => text.clone().into_owned(),
-            DeValue::Boolean(truth) => if *truth { "yes" } else { "no" }.to_owned(),
-            number @ (DeValue::Integer(_) | DeValue::Float(_)) => shown(number),
-            other => {
-                section.problems.add(
-                    value.span(),
-                    format!(
-                        "`{}` is {}; allowed is the rest of a redis.conf line, in quotes",
-                        key.get_ref(),
-                        shown(other)
-                    ),
-                );
-                continue;
-            }
-        };
-        config.insert(key.get_ref().clone().into_owned(), text);
-    }
-    config
 }

@@ -6,7 +6,6 @@ mod kind;
 mod node;
 mod persistence;
 mod provisioning;
-mod schema;
 mod user;
 mod validate;
 
@@ -14,12 +13,11 @@ use std::collections::BTreeMap;
 
 use crate::Role;
 
-pub use file::{TOPOLOGY_KEYS, parse_topology};
+pub use file::{TopologyTable, json_schema};
 pub use kind::TopologyKind;
 pub use node::NodeSpec;
 pub use persistence::Persistence;
 pub use provisioning::{ContainerNetwork, ProvisionerKind};
-pub use schema::{TopologyTable, json_schema};
 pub(crate) use user::OWN_USER;
 pub use user::{Secret, User};
 
