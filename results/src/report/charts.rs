@@ -209,10 +209,10 @@ pub(super) fn latency_over_rounds(run: &Run) -> Vec<Chart> {
         .collect()
 }
 
-/// The median and the longest time to a grant over the time of a scenario, with its faults shaded.
+/// The median, the p99 and the longest time to a grant over the time of a scenario, with its faults shaded.
 pub(super) fn latency_over_time(result: &ScenarioResult) -> Option<Chart> {
     let intervals = result.over_time.as_ref()?.acquire.as_ref()?;
-    let series = [(0.5, "median"), (1.0, "longest")]
+    let series = [(0.5, "median"), (TAIL, "p99"), (1.0, "longest")]
         .into_iter()
         .filter_map(|(share, label)| over_intervals(intervals, share, label))
         .collect();
