@@ -35,10 +35,29 @@ fn a_driver_that_keeps_to_the_protocol_conforms() {
         let (code, broken, report) = conform(&driver(mode), &[]);
         assert_eq!((code, broken.len()), (0, 0), "{report:#}");
         assert_eq!(report["conforms"], true);
+        assert_paragraphs(&report);
         assert!(
             report["pipe_ns"]["p50"].as_u64().is_some_and(|ns| ns > 0),
             "{report:#}"
         );
+    }
+}
+
+/// Every step names a heading that the protocol's page has.
+fn assert_paragraphs(report: &Value) {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..");
+    for step in report["steps"].as_array().expect("steps") {
+        let paragraph = step["paragraph"].as_str().expect("a paragraph");
+        let (page, heading) = paragraph.split_once('#').expect("a heading");
+        let page = std::fs::read_to_string(root.join(page)).expect(paragraph);
+        let mut headings = page.lines().filter(|line| line.starts_with('#'));
+        let is_it = |line: &str| {
+            line.trim_start_matches(['#', ' '])
+                .to_lowercase()
+                .replace(' ', "-")
+                == heading
+        };
+        assert!(headings.any(is_it), "{paragraph}");
     }
 }
 

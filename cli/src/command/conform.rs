@@ -158,6 +158,11 @@ fn broken(found: &Conformity) -> impl Iterator<Item = &Step> {
         .filter(|step| step.outcome == Outcome::Broken)
 }
 
+/// Where the protocol says what a step asks for.
+fn paragraph(step: &Step) -> String {
+    format!("docs/src/driver-protocol.md#{}", step.paragraph)
+}
+
 fn text(driver: &str, found: &Conformity) -> String {
     let mut out = format!("{driver}\n");
     for step in &found.steps {
@@ -166,8 +171,12 @@ fn text(driver: &str, found: &Conformity) -> String {
     }
     for step in broken(found) {
         out.push_str(&format!(
-            "\n{}\n  rule    {}\n  found   {}\n  remedy  {}\n",
-            step.name, step.rule, step.found, step.remedy
+            "\n{}\n  rule    {}\n  found   {}\n  remedy  {}\n  see     {}\n",
+            step.name,
+            step.rule,
+            step.found,
+            step.remedy,
+            paragraph(step)
         ));
     }
     out.push_str(&format!("\n{}\n", summary(found)));
@@ -194,8 +203,12 @@ fn markdown(driver: &str, found: &Conformity) -> String {
     }
     for step in broken(found) {
         out.push_str(&format!(
-            "\n## {}\n\nRule: {}\n\nFound: {}\n\nRemedy: {}\n",
-            step.name, step.rule, step.found, step.remedy
+            "\n## {}\n\nRule: {}\n\nFound: {}\n\nRemedy: {}\n\nSee: {}\n",
+            step.name,
+            step.rule,
+            step.found,
+            step.remedy,
+            paragraph(step)
         ));
     }
     out
@@ -209,6 +222,7 @@ fn json(driver: &str, found: &Conformity) -> serde_json::Value {
         .map(|step| {
             serde_json::json!({
                 "name": step.name, "rule": step.rule, "outcome": word(step.outcome), "found": step.found, "remedy": step.remedy,
+                "paragraph": paragraph(step),
             })
         })
         .collect();
@@ -223,8 +237,11 @@ fn junit(driver: &str, found: &Conformity) -> anyhow::Result<String> {
         name: step.name.to_owned(),
         failure: (step.outcome == Outcome::Broken).then(|| {
             format!(
-                "rule: {}\nfound: {}\nmend: {}",
-                step.rule, step.found, step.remedy
+                "rule: {}\nfound: {}\nremedy: {}\nsee: {}",
+                step.rule,
+                step.found,
+                step.remedy,
+                paragraph(step)
             )
         }),
         skipped: (step.outcome == Outcome::Skipped).then(|| step.found.clone()),

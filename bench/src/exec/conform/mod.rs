@@ -66,6 +66,8 @@ pub struct Step {
     pub found: String,
     /// What to fix; empty where there is nothing.
     pub remedy: &'static str,
+    /// The heading of its paragraph in `docs/src/driver-protocol.md`.
+    pub paragraph: &'static str,
 }
 
 /// What was found of a driver.

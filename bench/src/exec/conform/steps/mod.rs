@@ -125,7 +125,7 @@ impl<'a> Trial<'a> {
 
     fn note(
         &mut self,
-        (name, rule, remedy): Rule,
+        (name, rule, remedy, paragraph): Rule,
         found: MaybeFound,
         report: &mut impl FnMut(&Step),
     ) {
@@ -140,6 +140,7 @@ impl<'a> Trial<'a> {
             outcome,
             found,
             remedy,
+            paragraph,
         };
         report(&step);
         self.result.steps.push(step);
