@@ -49,7 +49,6 @@ pub struct Problems<'a> {
 }
 
 impl<'a> Problems<'a> {
-    /// None yet, in this text.
     /// No problem yet in this text.
     pub fn new(text: &'a str) -> Self {
         Self {
