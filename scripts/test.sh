@@ -26,6 +26,8 @@ else
     # All of them, also when one fails: a second run costs more than the rest of this one.
     kept=$(mktemp -d)
     trap 'rm -rf "$kept"' EXIT
-    { cargo test --locked --workspace --no-fail-fast 2>&1 && touch "$kept/passed"; } | tee "$kept/log"
+    # Tests wait for servers and leases most of the time, so two for each processor.
+    threads=$(($(getconf _NPROCESSORS_ONLN) * 2))
+    { RUST_TEST_THREADS=${RUST_TEST_THREADS:-$threads} cargo test --locked --workspace --no-fail-fast 2>&1 && touch "$kept/passed"; } | tee "$kept/log"
     [ -e "$kept/passed" ] || sh scripts/try-again.sh "$kept/log"
 fi
