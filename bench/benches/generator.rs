@@ -76,7 +76,9 @@ async fn own_loop(url: &str, tasks: u32) -> f64 {
         Arc::new(AtomicBool::new(false)),
     );
     let running = (0..tasks).map(|task| {
-        let lock = client.lock(Kind::Reentrant, &format!("bare:{task}"));
+        // Names as long as those of a run, which the server reads and hashes.
+        let name = format!("locklab:bench:uncontended:{tasks}:0:bare:{task}");
+        let lock = client.lock(Kind::Reentrant, &name);
         let lock = lock.expect("a name");
         let (cycles, over) = (cycles.clone(), over.clone());
         tokio::spawn(async move {

@@ -141,15 +141,6 @@ impl BenchPlan {
             key_prefix: "locklab:bench:".into(),
         }
     }
-
-    /// The length of all rounds of all arms, at most; connecting and draining come on top.
-    pub fn expected_length(&self) -> Duration {
-        let arms = self.subjects.len() * self.workloads.len() * self.tasks.len();
-        let rounds = u32::try_from(arms)
-            .unwrap_or(u32::MAX)
-            .saturating_mul(self.rounds);
-        (self.warmup + self.duration).saturating_mul(rounds)
-    }
 }
 
 /// How far a bench has come.

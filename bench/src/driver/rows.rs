@@ -226,10 +226,6 @@ fn not_kept(pacing: &Pacing, response: &Quantiles, tasks: u32) -> Vec<String> {
 fn passing(plan: &BenchPlan, arm: &Arm) -> Passing {
     let passed = &arm.passed;
     let seconds: f64 = arm.sum(Round::seconds);
-    let spread = match arm.workload.spread {
-        Spread::One => 1.0,
-        _ => f64::NAN,
-    };
     let commands: Option<f64> = arm.sum(|r| r.spent.commands);
     let cpu_us: Option<f64> = arm.sum(|r| r.spent.server_cpu_us);
     let acquire = &arm.samples[Timed::Acquire];
@@ -249,12 +245,13 @@ fn passing(plan: &BenchPlan, arm: &Arm) -> Passing {
         share_min: median_of(arm, |r| r.share_min),
         longest_over_median: (p50 > 0).then(|| acquire.max() as f64 / p50 as f64),
         // With several locks the times of all would be added up, and that is no share of anything.
-        idle: if spread.is_nan() {
-            0.0
-        } else {
-            // Of permits each is idle by itself.
-            let permits = arm.asks(plan).permits().map_or(1.0, f64::from);
-            passed.idle_ns as f64 / 1e9 / seconds / permits
+        idle: match arm.workload.spread {
+            Spread::One => {
+                // Of permits each is idle by itself.
+                let permits = arm.asks(plan).permits().map_or(1.0, f64::from);
+                passed.idle_ns as f64 / 1e9 / seconds / permits
+            }
+            _ => 0.0,
         },
         longest_idle_ns: passed.longest_idle_ns,
         lost_wakeups: passed.lost_wakeups,

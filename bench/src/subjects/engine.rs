@@ -67,16 +67,14 @@ impl Offer {
     fn about(self) -> String {
         match self {
             Offer::One(kind) => format!("the {} lock of this workspace's library", kind.name()),
-            Offer::Multi => {
-                "several re-entrant locks of this workspace's library as one".to_owned()
-            }
+            Offer::Multi => "several re-entrant locks of this workspace's library as one".into(),
             Offer::Semaphore => {
                 "a permit of this workspace's semaphore, which has as many as the request says"
-                    .to_owned()
+                    .into()
             }
             Offer::Permits => {
                 "a permit with a lease of this workspace's library, of as many as the request says"
-                    .to_owned()
+                    .into()
             }
         }
     }
