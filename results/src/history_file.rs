@@ -14,7 +14,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::path::{Path, PathBuf};
 
-use crate::history::{History, HistoryError, Reader};
+use crate::history::{History, HistoryError, Line, Reader};
 use crate::store::HISTORY_FILE;
 pub use compress::compress_above;
 use frames::{Broken, Frames};
@@ -96,6 +96,20 @@ pub fn of_dir(dir: &Path) -> Option<PathBuf> {
 /// # Errors
 /// A file that cannot be read, that is damaged, or that has a bad line or no whole one.
 pub fn read(path: &Path) -> Result<Kept, HistoryFileError> {
+    let mut lines = Vec::new();
+    let warning = read_lines(path, |line| lines.push(line))?;
+    let history = History {
+        torn: warning.is_some(),
+        ..History::from_lines(lines)
+    };
+    Ok(Kept { history, warning })
+}
+
+/// As [`read`], but hands over each line and keeps none; what is returned is [`Kept::warning`].
+///
+/// # Errors
+/// As [`read`]; lines may have been handed over by then.
+pub fn read_lines(path: &Path, take: impl FnMut(Line)) -> Result<Option<String>, HistoryFileError> {
     let io = |source| HistoryFileError::Io {
         path: path.to_owned(),
         source,
@@ -111,11 +125,11 @@ pub fn read(path: &Path) -> Result<Kept, HistoryFileError> {
     // Put back in front rather than sought: the file may be a pipe.
     let file = Cursor::new(head).chain(file);
     if !compressed {
-        return lines(path, file, || None);
+        return lines(path, file, || None, take);
     }
     let frames = Frames::new(file);
     let broken = frames.broken();
-    lines(path, BufReader::new(frames), || broken.get())
+    lines(path, BufReader::new(frames), || broken.get(), take)
 }
 
 /// Feeds the lines of `source` to a reader; `broken` says afterwards why it ended, if it did not end by itself.
@@ -123,7 +137,8 @@ fn lines(
     path: &Path,
     mut source: impl BufRead,
     broken: impl Fn() -> Option<Broken>,
-) -> Result<Kept, HistoryFileError> {
+    mut take: impl FnMut(Line),
+) -> Result<Option<String>, HistoryFileError> {
     let form = |source| HistoryFileError::Form {
         path: path.to_owned(),
         source,
@@ -155,13 +170,15 @@ fn lines(
             },
         }
         let text = line.strip_suffix(b"\n").unwrap_or(&line);
-        reader.line(text).map_err(form)?;
+        if let Some(line) = reader.line(text).map_err(form)? {
+            take(line);
+        }
         if cut {
             break;
         }
     }
-    let mut history = match reader.finish() {
-        Ok(history) => history,
+    let torn = match reader.finish() {
+        Ok(torn) => torn,
         Err(_) if cut => {
             return Err(HistoryFileError::Cut {
                 path: path.to_owned(),
@@ -169,14 +186,13 @@ fn lines(
         }
         Err(error) => return Err(form(error)),
     };
-    let torn = if cut {
-        "the compressed data are cut off; what is whole was read"
-    } else {
-        "the last line is torn and was dropped"
+    let what = match (cut, torn) {
+        (true, _) => "the compressed data are cut off; what is whole was read",
+        (false, true) => "the last line is torn and was dropped",
+        (false, false) => return Ok(None),
     };
-    history.torn |= cut;
-    let warning = history
-        .torn
-        .then(|| format!("{}: {torn}; the run is partial", path.display()));
-    Ok(Kept { history, warning })
+    Ok(Some(format!(
+        "{}: {what}; the run is partial",
+        path.display()
+    )))
 }

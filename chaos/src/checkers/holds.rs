@@ -9,10 +9,9 @@
 //! 5. A name of a grant means its latest grant. A line about a name that was never given, and a name given twice while
 //!    the first is alive, make the history doubtful.
 
-use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
-use results::history::{History, Line};
+use results::history::History;
 
 use super::faults::Fault;
 use super::kinds::Promise;
@@ -221,15 +220,6 @@ impl Record {
             reader.line(line);
         }
         reader.finish(history.torn, &history.watchdog_ms)
-    }
-
-    /// Reads the lines of a whole history one by one; none of them is kept.
-    pub fn of_lines(lines: impl IntoIterator<Item = impl Borrow<Line>>) -> Self {
-        let mut reader = Reader::default();
-        for line in lines {
-            reader.line(line.borrow());
-        }
-        reader.finish(false, &BTreeMap::new())
     }
 
     /// The acquire that a grant answered.

@@ -36,6 +36,7 @@ use results::verdict::Verdicts;
 pub use floors::Floors;
 pub use holds::{Grant, Record};
 pub use liveness::Figures;
+pub use reader::Reader;
 pub use severity::{Finding, worst};
 
 /// One checker: a class of verdict.

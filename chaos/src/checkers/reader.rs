@@ -28,9 +28,9 @@ const NOT_HELD: usize = 2;
 const FAILED: usize = 3;
 const UNKNOWN: usize = 4;
 
-/// Follows a history from line to line.
+/// Follows a history from line to line, and keeps none of them.
 #[derive(Default)]
-pub(super) struct Reader {
+pub struct Reader {
     record: Record,
     locks: Interner,
     clients: Interner,
@@ -88,7 +88,8 @@ impl Reader {
         set
     }
 
-    pub(super) fn line(&mut self, line: &Line) {
+    /// Takes the next line; they come in order of time.
+    pub fn line(&mut self, line: &Line) {
         let t_ns = line.t_ns;
         if !std::mem::replace(&mut self.begun, true) {
             self.record.begin_ns = t_ns;
@@ -379,8 +380,9 @@ impl Reader {
         }
     }
 
-    /// The record of all lines. `watchdog_ms` is what is known of clients' renewed leases besides.
-    pub(super) fn finish(mut self, torn: bool, watchdog_ms: &BTreeMap<String, u64>) -> Record {
+    /// The record of all lines. `torn`: the last one was torn. `watchdog_ms` is what is known of clients' renewed leases besides, in
+    /// milliseconds.
+    pub fn finish(mut self, torn: bool, watchdog_ms: &BTreeMap<String, u64>) -> Record {
         for pending in self.pending.values() {
             self.record.ended_ns.push(u64::MAX);
             self.counts[operation(*pending)][UNKNOWN] += 1;

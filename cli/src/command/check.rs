@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use chaos::checkers::{self, CheckOptions, CheckReport};
+use chaos::checkers::{self, CheckOptions, CheckReport, Reader};
 use chaos::proof;
 use clap::Args;
+use results::history::History;
 use results::history_file;
 use results::run::{FaultSpan, ScenarioResult};
 use results::store::{HISTORY_FILE, RUN_FILE};
@@ -27,6 +28,9 @@ pub(crate) struct Options {
     #[arg(long)]
     no_floors: bool,
 }
+
+/// Where standard input is a file.
+const STDIN: &str = "/dev/stdin";
 
 /// A share of the lease, of which something must be left.
 fn drift(text: &str) -> Result<f64, String> {
@@ -109,11 +113,22 @@ fn join(mut all: Vec<Verdicts>) -> Verdicts {
 }
 
 fn judge(judged: &Judged, options: &Options, terminal: &Terminal) -> anyhow::Result<CheckReport> {
-    let kept = history_file::read(&judged.history).map_err(exit::input)?;
-    if let Some(warning) = &kept.warning {
+    let path = &judged.history;
+    // Lines are judged as they come, and only a proof needs them again; what can be read only once is kept.
+    let mut kept = Vec::new();
+    let once = !path.is_file() || path == Path::new(STDIN);
+    let mut reader = Reader::default();
+    let warning = history_file::read_lines(path, |line| {
+        reader.line(&line);
+        if once {
+            kept.push(line);
+        }
+    })
+    .map_err(exit::input)?;
+    if let Some(warning) = &warning {
         terminal.warn(warning);
     }
-    let history = kept.history;
+    let record = reader.finish(warning.is_some(), &BTreeMap::new());
     let mut how = CheckOptions {
         drift: options.drift,
         kinds: judged.kinds.clone(),
@@ -124,8 +139,18 @@ fn judge(judged: &Judged, options: &Options, terminal: &Terminal) -> anyhow::Res
     if options.no_floors {
         how.floors = None;
     }
-    let mut report = checkers::check(&history, &how);
-    proof::attach(&mut report, &history, &how);
+    let mut report = checkers::judge(record, &how);
+    let is_violated = |(_, verdict): (&str, &Verdict)| verdict.state == State::Violated;
+    if report.verdicts.iter().any(is_violated) {
+        let history = match once {
+            true => History {
+                torn: warning.is_some(),
+                ..History::from_lines(kept)
+            },
+            false => history_file::read(path).map_err(exit::input)?.history,
+        };
+        proof::attach(&mut report, &history, &how);
+    }
     for note in &report.notes {
         terminal.note(&format!("note: {}{note}", judged.prefix));
     }
@@ -141,7 +166,7 @@ fn histories(run: &str) -> anyhow::Result<Vec<Judged>> {
         kinds: Vec::new(),
         doubts: Vec::new(),
     };
-    let path = Path::new(if run == "-" { "/dev/stdin" } else { run });
+    let path = Path::new(if run == "-" { STDIN } else { run });
     // Anything that can be read, a pipe too.
     let is_file = path.exists() && !path.is_dir();
     if is_file && path.file_name().is_some_and(|name| name != RUN_FILE) {

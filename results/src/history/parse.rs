@@ -28,32 +28,36 @@ impl History {
     /// As [`parse`](Self::parse).
     pub fn parse_bytes(text: &[u8]) -> Result<Self, HistoryError> {
         let mut reader = Reader::default();
+        let mut lines = Vec::new();
         for line in text.split(|byte| *byte == b'\n') {
-            reader.line(line)?;
+            lines.extend(reader.line(line)?);
         }
-        reader.finish()
+        Ok(Self {
+            torn: reader.finish()?,
+            ..Self::from_lines(lines)
+        })
     }
 }
 
-/// Takes a file line by line, so that the whole text is never needed at once.
+/// Takes a file line by line, so that neither the whole text nor all lines are needed at once.
 #[derive(Default)]
 pub(crate) struct Reader {
     sequence: Sequence,
-    lines: Vec<Line>,
+    any: bool,
     number: usize,
     /// A line that is not JSON: torn if it stays the last, else bad.
     doubtful: Option<HistoryError>,
 }
 
 impl Reader {
-    /// Takes the next line, without its end.
+    /// Takes the next line, without its end; `None` where it says nothing.
     ///
     /// # Errors
     /// The line, or one before it, is bad.
-    pub(crate) fn line(&mut self, text: &[u8]) -> Result<(), HistoryError> {
+    pub(crate) fn line(&mut self, text: &[u8]) -> Result<Option<Line>, HistoryError> {
         self.number += 1;
         if text.iter().all(u8::is_ascii_whitespace) {
-            return Ok(());
+            return Ok(None);
         }
         if let Some(error) = self.doubtful.take() {
             return Err(error);
@@ -63,28 +67,26 @@ impl Reader {
                 self.sequence
                     .take(&line)
                     .map_err(|error| error.at(self.number))?;
-                self.lines.push(line);
+                self.any = true;
+                Ok(Some(line))
             }
-            Err(error) if !self.lines.is_empty() && !is_json(text) => {
+            Err(error) if self.any && !is_json(text) => {
                 self.doubtful = Some(error.at(self.number));
+                Ok(None)
             }
-            Err(error) => return Err(error.at(self.number)),
+            Err(error) => Err(error.at(self.number)),
         }
-        Ok(())
     }
 
-    /// The history of all lines that were taken.
+    /// Whether the last line was torn.
     ///
     /// # Errors
     /// There was no complete line.
-    pub(crate) fn finish(self) -> Result<History, HistoryError> {
-        if self.lines.is_empty() {
-            return Err(HistoryError::new("no complete line", "at least one JSON object").at(0));
+    pub(crate) fn finish(self) -> Result<bool, HistoryError> {
+        match self.any {
+            true => Ok(self.doubtful.is_some()),
+            false => Err(HistoryError::new("no complete line", "at least one JSON object").at(0)),
         }
-        Ok(History {
-            torn: self.doubtful.is_some(),
-            ..History::from_lines(self.lines)
-        })
     }
 }
 
