@@ -382,7 +382,16 @@ async fn writers_come_first_unless_that_is_refused() {
     // A writer that gives up keeps readers out no longer than it said.
     let first = ours.read().acquire_with(minute()).await.expect("free");
     let waits = minute().wait(Wait::AtMost(50 * MS));
-    refused(theirs.write().acquire_with(waits)).await;
+    let gives_up = async |waits| {
+        // On a busy machine the answer to its last question may come after it.
+        let error = theirs.write().acquire_with(waits).await;
+        let error = error.expect_err("somebody reads");
+        assert!(
+            matches!(error.kind(), ErrorKind::Busy | ErrorKind::Unknown),
+            "{error}"
+        );
+    };
+    gives_up(waits).await;
     refused(ours.read().acquire_with(once())).await;
     let second = ours
         .read()
@@ -394,7 +403,7 @@ async fn writers_come_first_unless_that_is_refused() {
     const WRITERS: u64 = 40;
     let waits = minute().wait(Wait::AtMost(30 * MS));
     for _ in 0..WRITERS {
-        refused(theirs.write().acquire_with(waits.clone())).await;
+        gives_up(waits.clone()).await;
     }
     let remembered = server.ok(&["ZCARD", "locklab_writers_latch:{n}"]);
     let remembered: u64 = remembered.parse().expect("a number");
