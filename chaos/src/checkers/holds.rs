@@ -74,7 +74,7 @@ pub(super) const NONE: u32 = u32::MAX;
 /// One grant, or an unknown acquire that named one. What was asked for is in its [`Ask`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Grant {
-    /// The acquire that was granted, an index into [`Record::asks`].
+    /// The acquire that was granted, an index into `Record::asks`.
     pub ask: u32,
     /// Its name, a number in [`Record::grant_names`].
     pub name: u32,
