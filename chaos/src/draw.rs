@@ -71,7 +71,7 @@ pub(crate) fn when(when: &When, topology: &Topology, clients: u32, rng: &mut Cha
     })
 }
 
-/// Whoever came back has so long to load its data, to be found again and to be copied from, before the next fault.
+/// A server that came back has so long to load its data, to be found again and to be copied from, before the next fault.
 const ROOM_NS: u64 = 1_000_000_000;
 
 /// A fault that was drawn, and when it is over, also for whom it hit.

@@ -382,14 +382,17 @@ async fn writers_come_first_unless_that_is_refused() {
     // A writer that gives up keeps readers out no longer than it said.
     let first = ours.read().acquire_with(minute()).await.expect("free");
     let waits = minute().wait(Wait::AtMost(50 * MS));
-    let gives_up = async |waits| {
-        // On a busy machine the answer to its last question may come after it.
-        let error = theirs.write().acquire_with(waits).await;
-        let error = error.expect_err("somebody reads");
-        assert!(
-            matches!(error.kind(), ErrorKind::Busy | ErrorKind::Unknown),
-            "{error}"
-        );
+    let gives_up = async |waits: Acquire| {
+        for _ in 0..5 {
+            let error = theirs.write().acquire_with(waits.clone()).await;
+            let error = error.expect_err("somebody reads");
+            // On a busy machine the answer to its last question may come too late; then it counts for nothing, and another writer comes.
+            if error.kind() != ErrorKind::Unknown {
+                assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
+                return;
+            }
+        }
+        panic!("no writer heard within its time that the lock is busy");
     };
     gives_up(waits).await;
     refused(ours.read().acquire_with(once())).await;

@@ -371,7 +371,7 @@ fn reach(arm: &Arm) -> f64 {
     let rates: Vec<f64> = arm.each(Round::cycles_per_s);
     let estimate = stats::estimate(&rates);
     match (estimate.low, estimate.high) {
-        (Some(low), Some(high)) if rates.len() >= stats::paired::FEWEST_PAIRS => {
+        (Some(low), Some(high)) if stats::coverage(rates.len()) >= Some(stats::LEVEL) => {
             (high - low) / 2.0 / estimate.median.max(f64::MIN_POSITIVE)
         }
         _ => f64::INFINITY,

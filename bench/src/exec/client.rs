@@ -322,6 +322,11 @@ impl ExecClient {
         features.into_iter().any(|has| has == feature)
     }
 
+    /// Whether the library cannot tell a release that found nothing.
+    fn is_blind(&self) -> bool {
+        self.has("release_blind")
+    }
+
     /// One request and its answer. `Err(Ok(_))`: nothing was sent; `Err(Err(_))`: nobody knows.
     async fn call(
         &self,
@@ -333,9 +338,11 @@ impl ExecClient {
         self.shared.answer(receiver, within).await.map_err(Err)
     }
 
-    /// Counts the lease of a grant from its call.
+    /// Counts the lease of a grant from its call, where a release has to look at it.
     fn leased(&self, grant: &str, called: Instant, lease: Option<Duration>) {
-        if let Some(until) = lease.and_then(|lease| called.checked_add(lease)) {
+        if self.is_blind()
+            && let Some(until) = lease.and_then(|lease| called.checked_add(lease))
+        {
             let mut leased_until = self.leased_until.lock().expect("no panic while held");
             leased_until.insert(grant.to_owned(), until);
         }
@@ -434,7 +441,7 @@ impl LockClient for ExecClient {
 
     async fn release(&self, grant: &str) -> ReleaseEnd {
         self.give(Request::about("release", grant), |answered| {
-            match self.was_over(grant, answered) && self.has("release_blind") {
+            match self.is_blind() && self.was_over(grant, answered) {
                 true => ReleaseEnd::Unknown(
                     "ok after the lease or after `lost`, from a library that cannot tell a release that found nothing".into(),
                 ),

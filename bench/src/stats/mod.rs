@@ -62,7 +62,8 @@ pub fn coverage(rounds: usize) -> Option<f64> {
     }
 }
 
-const LEVEL: f64 = 0.95;
+/// What [`coverage`] says of an interval that is no longer the whole range.
+pub(crate) const LEVEL: f64 = 0.95;
 
 /// How often the range of `n` values holds their median.
 fn range_covers(n: usize) -> f64 {

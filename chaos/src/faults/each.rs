@@ -105,7 +105,7 @@ impl<F: OnEach> Drop for Harmed<F> {
     fn drop(&mut self) {
         for (target, kept) in &self.targets {
             if let Ok(kept) = kept {
-                // Nobody is left to be told.
+                // Nobody is left to report an error to.
                 let _ = F::undo_now(&self.world, target, kept);
             }
         }

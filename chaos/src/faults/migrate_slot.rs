@@ -221,7 +221,7 @@ impl Move<'_> {
                 Some(!own.is_live_master() || known.iter().any(seen))
             });
             let views = futures_util::future::join_all(views).await;
-            // Whoever does not answer, another fault's victim, announces nothing either.
+            // A node that does not answer, another fault's victim, announces nothing either.
             if views.into_iter().flatten().all(|known| known) {
                 return;
             }
