@@ -1,6 +1,6 @@
 # The commands that people and CI call. Each works on a fresh Debian or Ubuntu machine with a Rust toolchain, make and git.
 .DEFAULT_GOAL := help
-.PHONY: help setup quickstart test check bench instructions chaos soak book
+.PHONY: help setup quickstart test check bench instructions chaos soak book package
 
 CARGO ?= cargo
 # Scenarios at a time: they wait more than they work.
@@ -42,3 +42,6 @@ soak: setup ## SEEDS=1000 short runs with random faults on configurations that m
 
 book: ## The book as web pages in docs/book; left out, with the reason, where mdbook is missing
 	@sh scripts/book.sh
+
+package: ## lock-core as a registry takes it; REPOSITORY=https://… names the public address, else the remote `origin` does
+	@CARGO=$(CARGO) sh scripts/package.sh
