@@ -285,6 +285,12 @@ pub struct ScenarioResult {
     /// What a grant waits for beside the master's answer: `none`, `wait:1`, `wait:all`; empty where it does not apply.
     #[serde(default)]
     pub durability: String,
+    /// What the servers were configured with beside their defaults, e.g. `appendonly` is `yes`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub server_config: BTreeMap<String, String>,
+    /// How callers used the lock: `clients`, `tasks`, `locks`, `hold`, `think`, …, in words with units; empty in runs of earlier builds.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub load: BTreeMap<String, String>,
     /// The holds around the worst anomaly, for the picture; `None` where nothing is to be shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeline: Option<TimelineData>,

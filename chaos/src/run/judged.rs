@@ -1,5 +1,6 @@
 //! The judgement of a run: what was recorded is read back, checked, and made a result.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use results::history_file::{self, HistoryFileError};
@@ -35,8 +36,50 @@ fn empty(plan: &Plan) -> ScenarioResult {
         about: plan.about.clone(),
         claim: plan.claim.clone(),
         durability: plan.lock.durability.clone(),
+        server_config: plan.topology.config.clone().into_iter().collect(),
+        load: used(plan),
         ..ScenarioResult::default()
     }
+}
+
+/// How the callers of a plan use the lock, in words: what two configurations must share before their throughput is compared.
+fn used(plan: &Plan) -> BTreeMap<String, String> {
+    let does = &plan.load.does;
+    let words = |ns: u64| results::units::duration(ns);
+    let range = |range: scenario::Range| match range.min_ns == range.max_ns {
+        true => words(range.min_ns),
+        false => format!("{} to {}", words(range.min_ns), words(range.max_ns)),
+    };
+    let length = |length: scenario::Length| words(scenario::nanoseconds(length.0));
+    let tasks: usize = (plan.load.clients.iter())
+        .map(|client| client.task_seeds.len())
+        .sum();
+    let known = [
+        ("clients", Some(plan.load.clients.len().to_string())),
+        ("tasks", Some(tasks.to_string())),
+        ("locks", Some(plan.load.locks.len().to_string())),
+        ("workload", Some(does.workload().name.to_owned())),
+        ("rate", does.rate.clone()),
+        ("hold", Some(range(does.hold))),
+        ("think", Some(range(does.think))),
+        ("extend", does.extend.map(length)),
+        ("downgrade", does.downgrade.map(length)),
+        (
+            "lease",
+            Some(plan.lock.lease.map_or("renewed".to_owned(), length)),
+        ),
+        ("wait", Some(length(plan.lock.wait))),
+        (
+            "reenter",
+            (does.reenter > 0.0).then(|| does.reenter.to_string()),
+        ),
+        ("ends after", does.enough.map(|n| format!("{n} grants"))),
+        ("duration", Some(length(does.duration))),
+    ];
+    known
+        .into_iter()
+        .filter_map(|(name, words)| Some((name.to_owned(), words?)))
+        .collect()
 }
 
 pub(super) fn nothing(plan: &Plan) -> ScenarioRun {

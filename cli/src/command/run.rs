@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
+use results::report::Answered;
 use results::report::text::{self, TextOptions};
 use results::run::{Meta, Run};
 use results::store::{REPORT_FILE, RUN_FILE, RunDir, RunStore, load_dir};
@@ -151,7 +152,7 @@ impl Keeper {
             .save_summary(&text::summary(&self.run, TextOptions::default()))?;
         self.dir
             .save_report(&results::report::HTML.render(&self.run)?)?;
-        terminal.answer(&self.run, || {
+        terminal.answer(&Answered::new(&self.run), || {
             text::summary(&self.run, terminal.text_options())
         })?;
         let report = self.dir.path().join(REPORT_FILE);

@@ -1,6 +1,7 @@
 //! The short words for parts of a run that every format shows.
 
-use crate::run::{BenchRow, Estimate, FaultSpan, Outcome, Run, ScenarioResult};
+use crate::answer::small_print;
+use crate::run::{BenchRow, Environment, Estimate, FaultSpan, Outcome, Run, ScenarioResult};
 use crate::units;
 use crate::verdict::{State, Verdict};
 
@@ -80,6 +81,13 @@ pub(crate) fn outcome(outcome: Outcome) -> String {
     format!("{} {}", outcome.glyph(), outcome.words())
 }
 
+/// The outcome with the small print behind it, in one line.
+pub(crate) fn small(run: &Run) -> String {
+    let mut words = vec![outcome(run.outcome())];
+    words.extend(small_print(run));
+    words.join("; ")
+}
+
 /// Whether a row's figures may be shown: not if the lock was proven unsafe while it was measured.
 pub(crate) fn is_void(row: &BenchRow) -> bool {
     row.safety.state == State::Violated
@@ -109,6 +117,14 @@ pub(crate) fn interval(estimate: &Estimate) -> String {
     ends.map_or(String::new(), |(low, high)| range(low, high))
 }
 
+/// ` (99 800–103 900)`, to stand behind a figure; empty without an interval.
+pub(crate) fn behind(estimate: &Estimate) -> String {
+    match interval(estimate) {
+        range if range.is_empty() => range,
+        range => format!(" ({range})"),
+    }
+}
+
 /// `99 800–103 900`.
 pub(crate) fn range(low: f64, high: f64) -> String {
     format!("{}–{}", units::figure(low), units::figure(high))
@@ -120,6 +136,27 @@ pub(crate) fn ratio(ratio: &crate::run::Ratio) -> String {
     match ratio.low.zip(ratio.high) {
         Some((low, high)) => format!("{point} ({})", range(low, high)),
         None => point,
+    }
+}
+
+/// `vm: AMD EPYC, 2 cores, 23.5 GiB of memory, Linux 6.18`, without what is not known.
+pub(crate) fn machine(environment: &Environment) -> String {
+    let mut words = vec![environment.cpu.clone()];
+    if environment.cores > 0 {
+        words.push(format!("{} cores", environment.cores));
+    }
+    if environment.memory_bytes > 0 {
+        words.push(format!(
+            "{} of memory",
+            units::bytes(environment.memory_bytes)
+        ));
+    }
+    words.push(environment.kernel.clone());
+    words.retain(|word| !word.is_empty());
+    match (environment.host.as_str(), words.is_empty()) {
+        (host, true) => host.to_owned(),
+        ("", false) => words.join(", "),
+        (host, false) => format!("{host}: {}", words.join(", ")),
     }
 }
 

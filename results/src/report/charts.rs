@@ -14,14 +14,46 @@ use crate::verdict::State;
 pub(super) const THROUGHPUT: &str = "Cycles per second";
 pub(super) const LATENCY: &str = "Acquire latency";
 
-/// The price of safety, one point per scenario with a load and a known contract verdict; `None` without any.
+/// Scenarios that have a place on the chart of the price of safety: configurations, with a known contract verdict.
+fn placed(run: &Run) -> impl Iterator<Item = &ScenarioResult> {
+    run.scenarios.iter().filter(|result| {
+        !result.is_control()
+            && result.verdicts.contract.state != State::Unknown
+            && result.grants_per_s > 0.0
+    })
+}
+
+/// Why throughputs of this run cannot be set beside each other: their loads differ, or are not known; `None` where they can, or there
+/// are none to compare.
+pub(super) fn unlike(run: &Run) -> Option<String> {
+    let mut all = placed(run);
+    let first = all.next()?;
+    if first.load.is_empty() || placed(run).any(|result| result.load.is_empty()) {
+        return Some("this run does not say how its locks were used".to_owned());
+    }
+    let mut names: Vec<&str> = Vec::new();
+    for result in all {
+        let differs = |name: &&String| first.load.get(*name) != result.load.get(*name);
+        for name in first.load.keys().chain(result.load.keys()).filter(differs) {
+            if !names.contains(&name.as_str()) {
+                names.push(name);
+            }
+        }
+    }
+    (!names.is_empty()).then(|| {
+        format!(
+            "configurations were used differently ({})",
+            names.join(", ")
+        )
+    })
+}
+
+/// The price of safety, one point per configuration with a known contract verdict; `None` with fewer than two, or if their loads differ.
 pub(super) fn price(run: &Run) -> Option<Chart> {
-    let points: Vec<PricePoint> = run
-        .scenarios
-        .iter()
-        .filter(|result| {
-            result.verdicts.contract.state != State::Unknown && result.grants_per_s > 0.0
-        })
+    if placed(run).nth(1).is_none() || unlike(run).is_some() {
+        return None;
+    }
+    let points: Vec<PricePoint> = placed(run)
         .filter_map(|result| {
             let violations_per_min = match result.verdicts.contract.state {
                 State::Clean => 0.0,

@@ -14,6 +14,7 @@ use self::scenario::ScenarioView;
 use super::cells;
 use super::charts;
 use super::table::{self, Head, Table};
+use crate::answer::{answer, small_print};
 use crate::run::{Outcome, Run};
 use crate::svg;
 use crate::units;
@@ -39,7 +40,8 @@ struct Page<'a> {
     command: &'a str,
     outcome: String,
     outcome_class: &'static str,
-    lead: String,
+    answer: String,
+    small_print: String,
     facts: Vec<Fact>,
     warnings: Vec<String>,
     classes: Vec<(&'static str, &'static str)>,
@@ -48,6 +50,7 @@ struct Page<'a> {
     recovery: Option<NamedChart>,
     fairness: Option<NamedChart>,
     price: Option<String>,
+    price_why: String,
     unplaced: String,
     bench_heads: Vec<Head>,
     rows: Vec<BenchView>,
@@ -83,7 +86,8 @@ impl<'a> Page<'a> {
             command: &run.command,
             outcome: cells::outcome(outcome),
             outcome_class: outcome_class(outcome),
-            lead: lead(run),
+            answer: answer(run),
+            small_print: small_print(run).join("; "),
             facts: facts(run),
             warnings: warnings(run),
             classes: CLASSES
@@ -100,6 +104,7 @@ impl<'a> Page<'a> {
             recovery: charts::recovery(run).map(|chart| named(&chart, "recovery")),
             fairness: charts::fairness(run).map(|chart| named(&chart, "fairness")),
             price: charts::price(run).map(|chart| chart.inline("price")),
+            price_why: charts::unlike(run).unwrap_or_default(),
             unplaced: charts::unplaced(run).join(", "),
             bench_heads: table::bench_heads(),
             rows: run.rows.iter().map(BenchView::new).collect(),
@@ -167,49 +172,6 @@ fn outcome_class(outcome: Outcome) -> &'static str {
     }
 }
 
-fn lead(run: &Run) -> String {
-    let mut parts = Vec::new();
-    let total = run.scenarios.len();
-    if total > 0 {
-        let count = |outcome| {
-            run.scenarios
-                .iter()
-                .filter(|result| result.outcome() == outcome)
-                .count()
-        };
-        let mut words = format!(
-            "{} of {total} scenarios as expected",
-            count(Outcome::AsExpected)
-        );
-        for (outcome, text) in [
-            (Outcome::NotAsExpected, "not as expected"),
-            (Outcome::Unknown, "unknown"),
-            (Outcome::None, "without expectation"),
-        ] {
-            if count(outcome) > 0 {
-                words.push_str(&format!(", {} {text}", count(outcome)));
-            }
-        }
-        parts.push(words);
-    }
-    if !run.rows.is_empty() {
-        let valid = run
-            .rows
-            .iter()
-            .filter(|row| row.valid && !cells::is_void(row))
-            .count();
-        parts.push(format!(
-            "{valid} of {} benchmark rows may be quoted",
-            run.rows.len()
-        ));
-    }
-    if parts.is_empty() {
-        "Nothing was measured.".to_owned()
-    } else {
-        format!("{}.", parts.join("; "))
-    }
-}
-
 fn facts(run: &Run) -> Vec<Fact> {
     present(vec![
         ("Started", run.meta.started_at.clone()),
@@ -222,7 +184,7 @@ fn facts(run: &Run) -> Vec<Fact> {
             },
         ),
         ("Seed", run.meta.seed.to_string()),
-        ("Machine", run.meta.environment.host.clone()),
+        ("Machine", cells::machine(&run.meta.environment)),
         ("Servers", run.meta.environment.server_versions()),
         (
             "locklab",

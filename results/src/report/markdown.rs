@@ -3,17 +3,20 @@
 use super::cells::{self, printable};
 use super::measures;
 use super::table::{self as tables, bench as bench_cells};
+use crate::answer::answer;
 use crate::figure::BENCH;
 use crate::run::{Outcome, Run};
+use crate::sequence::Sequence;
 use crate::units;
 use crate::verdict::CLASSES;
 
 /// The document.
 pub(super) fn render(run: &Run) -> Result<String, String> {
     let mut out = format!(
-        "# {}\n\n**{}**\n",
+        "# {}\n\n**{}**\n\n<sub>{}</sub>\n",
         cell(&run.run),
-        cells::outcome(run.outcome())
+        cell(&answer(run)),
+        cell(&cells::small(run))
     );
     if run.partial {
         out.push_str("\n> The run was cut short: what follows was measured until then.\n");
@@ -78,6 +81,9 @@ fn scenarios(out: &mut String, run: &Run) {
             ));
             for proof in proofs {
                 out.push_str(&format!("- {}\n", cell(&proof)));
+            }
+            if let Some(sequence) = Sequence::of(result) {
+                out.push_str(&format!("\n```mermaid\n{}```\n", sequence.mermaid()));
             }
             out.push_str("\n</details>\n");
         }
@@ -187,15 +193,12 @@ fn reproduce(out: &mut String, run: &Run) {
         printable(&cells::again(run)).replace("```", "` ` `")
     ));
     let facts = format!(
-        "seed {}, locklab {} {}, {}, {}, {} cores, {}, {}, started {}, took {}",
+        "seed {}, locklab {} {}, {}, {}, started {}, took {}",
         meta.seed,
         meta.version,
         meta.commit,
         environment.server_versions(),
-        environment.cpu,
-        environment.cores,
-        units::bytes(environment.memory_bytes),
-        environment.kernel,
+        cells::machine(environment),
         meta.started_at,
         units::duration(meta.elapsed_ns)
     );

@@ -11,8 +11,10 @@ mod recovery;
 mod table;
 pub mod text;
 
+pub(crate) use cells::behind as rates_of_interval;
 pub use cells::rates;
 
+use crate::answer::answer;
 use crate::run::Run;
 
 /// Why a document could not be made.
@@ -99,9 +101,29 @@ pub static FORMATS: [&Format; 7] = [
     },
 ];
 
-/// The fields of `run.json`, which are those of `--json`.
+/// A run as programs get it: its own fields, and what is derived from them.
+#[derive(Debug, serde::Serialize)]
+pub struct Answered<'a> {
+    /// The sentence of [`answer`](crate::answer::answer).
+    answer: String,
+    #[serde(flatten)]
+    run: &'a Run,
+}
+
+impl<'a> Answered<'a> {
+    /// A run with its answer.
+    pub fn new(run: &'a Run) -> Self {
+        Self {
+            answer: answer(run),
+            run,
+        }
+    }
+}
+
+/// The fields of `run.json`, which are those of `--json`, and the answer.
 fn json(run: &Run) -> Result<String, String> {
-    let text = serde_json::to_string_pretty(run).map_err(|error| error.to_string())?;
+    let text =
+        serde_json::to_string_pretty(&Answered::new(run)).map_err(|error| error.to_string())?;
     Ok(text + "\n")
 }
 

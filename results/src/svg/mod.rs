@@ -11,6 +11,7 @@ mod lines;
 mod percentiles;
 mod price;
 mod rows;
+mod sequence;
 mod series;
 mod stacked;
 mod timeline;
@@ -20,6 +21,7 @@ pub use dots::{DotRow, dots};
 pub use lines::{Lines, Series, Shade, lines};
 pub use percentiles::{Counted, percentiles};
 pub use price::{PricePoint, price};
+pub use sequence::sequence;
 pub use stacked::{Stack, stacked};
 pub use timeline::timeline;
 

@@ -10,6 +10,8 @@ use crate::verdict::State;
 pub(super) struct Grid {
     pub(super) columns: Vec<String>,
     pub(super) lines: Vec<GridLine>,
+    /// Locks known to be broken, which stand apart.
+    pub(super) controls: Vec<(String, GridLink)>,
 }
 
 pub(super) struct GridLine {
@@ -32,12 +34,15 @@ pub(super) fn grid(run: &Run) -> Option<Grid> {
     if run.scenarios.len() < 2 {
         return None;
     }
-    let mut columns: Vec<String> = run.scenarios.iter().map(faults).collect();
+    // A lock known to be broken says nothing of a configuration.
+    let tried = || run.scenarios.iter().enumerate();
+    let tried = || tried().filter(|(_, result)| !result.is_control());
+    let mut columns: Vec<String> = tried().map(|(_, result)| faults(result)).collect();
     columns.sort();
     columns.dedup();
     let mut lines: Vec<GridLine> = Vec::new();
-    for (index, result) in run.scenarios.iter().enumerate() {
-        let durability = durability(result);
+    for (index, result) in tried() {
+        let durability = configured(result);
         let found = lines
             .iter()
             .position(|line| line.name == result.topology && line.small == durability);
@@ -55,7 +60,15 @@ pub(super) fn grid(run: &Run) -> Option<Grid> {
         }
     }
     lines.sort_by(|a, b| (&a.name, &a.small).cmp(&(&b.name, &b.small)));
-    Some(Grid { columns, lines })
+    let controls = run.scenarios.iter().enumerate();
+    let controls = controls
+        .filter(|(_, result)| result.is_control())
+        .map(|(index, result)| (result.name.clone(), link(index, result)));
+    Some(Grid {
+        columns,
+        lines,
+        controls: controls.collect(),
+    })
 }
 
 fn link(index: usize, result: &ScenarioResult) -> GridLink {
@@ -95,6 +108,17 @@ fn faults(result: &ScenarioResult) -> String {
     } else {
         names.join(" + ")
     }
+}
+
+/// In what configurations of one topology differ: subject, durability, and what the servers were configured with.
+fn configured(result: &ScenarioResult) -> String {
+    let config = result.server_config.iter();
+    let config: Vec<String> = config
+        .map(|(key, value)| format!("{key} {value}"))
+        .collect();
+    let mut words = vec![result.subject.clone(), durability(result)];
+    words.extend((!config.is_empty()).then(|| config.join(", ")));
+    words.join("; ")
 }
 
 fn durability(result: &ScenarioResult) -> String {

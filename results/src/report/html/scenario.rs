@@ -8,6 +8,7 @@ use super::{Fact, outcome_class, present};
 use crate::proof::Proof;
 use crate::report::{cells, charts, recovery};
 use crate::run::{FaultSpan, ScenarioResult};
+use crate::sequence::Sequence;
 use crate::svg;
 use crate::timeline::TimelineData;
 use crate::units;
@@ -25,6 +26,7 @@ pub(super) struct ScenarioView<'a> {
     pub(super) outcome: String,
     pub(super) outcome_class: &'static str,
     pub(super) facts: Vec<Fact>,
+    pub(super) sequence: Option<NamedChart>,
     pub(super) timeline: Option<TimelineView>,
     pub(super) over_time: Vec<NamedChart>,
     pub(super) faults: Vec<FaultView<'a>>,
@@ -104,6 +106,8 @@ impl<'a> ScenarioView<'a> {
             outcome: cells::outcome(outcome),
             outcome_class: outcome_class(outcome),
             facts: facts(result),
+            sequence: Sequence::of(result)
+                .map(|data| named(&svg::sequence(&data), &format!("{id}sequence"))),
             timeline: result.timeline.as_ref().map(|data| TimelineView {
                 title: format!("Who held {} around the worst anomaly", data.lock),
                 svg: svg::timeline(data).inline(&format!("{id}timeline")),

@@ -12,6 +12,7 @@ use self::paper::{YELLOW, finish, outcome_color, paint, section};
 pub use self::scenarios::{faults, proofs};
 use super::cells::{self, printable};
 use super::measures;
+use crate::answer::answer;
 use crate::run::{Outcome, Run};
 
 /// How the summary is to look.
@@ -32,9 +33,9 @@ impl Default for TextOptions {
     }
 }
 
-/// The summary: warnings, the verdict of every scenario with the proofs that matter, benchmark rows and comparisons.
+/// The summary: the answer, warnings, the verdict of every scenario with the proofs that matter, benchmark rows and comparisons.
 pub fn summary(run: &Run, options: TextOptions) -> String {
-    let mut out = String::new();
+    let mut out = format!("{}\n", printable(&answer(run)));
     for warning in &run.warnings {
         out.push_str(&paint(YELLOW, &format!("! {}", printable(warning))));
         out.push('\n');

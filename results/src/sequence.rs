@@ -1,0 +1,453 @@
+//! Turns the shortest history that convicts into steps between callers and servers: why two were inside, read from top to bottom.
+//!
+//! Only what was recorded becomes a step. Which node a command went to is not recorded, so callers talk to one column for all servers.
+
+use std::collections::BTreeMap;
+
+use crate::history::{Call, End, Entry, Event, Line};
+use crate::run::ScenarioResult;
+use crate::units;
+use crate::verdict::{Anomaly, State};
+
+/// Faults beyond these are left out, the latest stay.
+const FAULTS_MAX: usize = 8;
+/// Steps beyond these are left out at the end, and counted.
+const STEPS_MAX: usize = 40;
+
+/// A conviction, step by step.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Sequence {
+    /// What it shows, in one line.
+    pub title: String,
+    /// Callers, then all servers together, then nodes that faults name.
+    pub columns: Vec<String>,
+    /// In order of time.
+    pub steps: Vec<Step>,
+    /// Steps that were left out at the end.
+    pub omitted: usize,
+}
+
+/// One thing that happened.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Step {
+    /// When, nanoseconds since the run began.
+    pub t_ns: u64,
+    /// Between which columns: the same twice for what happens in one place.
+    pub between: (usize, usize),
+    /// What kind of step it is.
+    pub kind: StepKind,
+    /// In words.
+    pub words: String,
+}
+
+/// How a step is drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StepKind {
+    /// A command, from the first column to the second.
+    Command,
+    /// An answer, from the first column to the second.
+    Answer,
+    /// Harm that begins or ends, or something else that happened there.
+    Note,
+    /// More are inside than may be.
+    Violation,
+}
+
+impl Sequence {
+    /// The conviction of the gravest verdict that has one; `None` where nothing was convicted, or the proof has no lines.
+    pub fn of(result: &ScenarioResult) -> Option<Self> {
+        let (verdict, proof) = ["contract", "confirmed", "belief", "effect", "liveness"]
+            .into_iter()
+            .filter_map(|class| result.verdicts.get(class))
+            .filter(|verdict| verdict.state == State::Violated)
+            .find_map(|verdict| Some((verdict, verdict.proof.as_ref()?)))
+            .filter(|(_, proof)| !proof.slice.is_empty())?;
+        let lines: Vec<Line> = (proof.slice.iter())
+            .filter_map(|line| Line::parse(line).ok())
+            .collect();
+        let last_ns = lines.last()?.t_ns;
+        let anomaly = verdict.anomalies.iter().max_by_key(|anomaly| {
+            let length_ns = anomaly.to_ns.saturating_sub(anomaly.from_ns);
+            let order = std::cmp::Reverse(anomaly.from_ns);
+            (anomaly.what == "overlap", length_ns, order)
+        })?;
+        let mut drawn = Drawn {
+            servers: format!("servers ({})", result.topology),
+            ..Drawn::default()
+        };
+        for line in &lines {
+            drawn.line(line);
+        }
+        let begun = result.faults.iter().filter(|f| f.injected_ns <= last_ns);
+        let skipped = begun.clone().count().saturating_sub(FAULTS_MAX);
+        for fault in begun.skip(skipped) {
+            let evidence = match fault.proof.as_str() {
+                "" => String::new(),
+                proof => format!(": {proof}"),
+            };
+            let begins = format!("{} begins{evidence}", fault.label());
+            drawn.note(fault.injected_ns, &fault.targets, begins);
+            if let Some(healed_ns) = fault.healed_ns.filter(|ns| *ns <= last_ns) {
+                drawn.note(
+                    healed_ns,
+                    &fault.targets,
+                    format!("{} is healed", fault.label()),
+                );
+            }
+        }
+        drawn.violation(anomaly);
+        Some(drawn.finish(anomaly))
+    }
+
+    /// The same as a `sequenceDiagram` for Mermaid, a line per step, with a newline at its end.
+    pub fn mermaid(&self) -> String {
+        let mut out = "sequenceDiagram\n".to_owned();
+        for (index, column) in self.columns.iter().enumerate() {
+            out.push_str(&format!("    participant p{index} as {}\n", plain(column)));
+        }
+        for step in &self.steps {
+            let (from, to) = step.between;
+            let words = plain(&format!("{} {}", units::instant(step.t_ns), step.words));
+            let line = match step.kind {
+                StepKind::Command => format!("p{from}->>p{to}: {words}"),
+                StepKind::Answer => format!("p{from}-->>p{to}: {words}"),
+                _ if from == to => format!("Note over p{from}: {words}"),
+                _ => format!("Note over p{},p{}: {words}", from.min(to), from.max(to)),
+            };
+            out.push_str(&format!("    {line}\n"));
+        }
+        out
+    }
+}
+
+/// Text that Mermaid takes as text: what it could read as markup is written by its number.
+fn plain(text: &str) -> String {
+    let mut out = String::new();
+    for c in text.chars() {
+        match c {
+            c if c.is_alphanumeric() || " .,:/()+->=_'×".contains(c) => out.push(c),
+            c if c.is_control() => out.push(' '),
+            c => out.push_str(&format!("#{};", u32::from(c))),
+        }
+    }
+    out
+}
+
+/// Where a step happens, before columns have their places.
+#[derive(Debug, Clone, PartialEq)]
+enum Place {
+    Caller(String),
+    Servers,
+    Node(String),
+}
+
+type Draft = (u64, Vec<Place>, StepKind, String);
+
+#[derive(Default)]
+struct Drawn {
+    servers: String,
+    steps: Vec<Draft>,
+    /// Caller, lease and what was asked for, by the id of the call.
+    asked: BTreeMap<u64, (String, Option<u64>)>,
+    callers: BTreeMap<String, String>,
+}
+
+impl Drawn {
+    fn line(&mut self, line: &Line) {
+        let t_ns = line.t_ns;
+        match &line.entry {
+            Entry::Call { id, call } => {
+                let (caller, lease_ms, words) = match call {
+                    Call::Acquire(ask) => (
+                        format!("{}/{}", ask.client, ask.owner),
+                        ask.lease_ms,
+                        format!(
+                            "acquire {} ({}, {})",
+                            ask.names().join(", "),
+                            ask.kind,
+                            ask.lease_ms
+                                .map_or("lease renewed".to_owned(), |ms| format!(
+                                    "lease {}",
+                                    units::duration(ms.saturating_mul(1_000_000))
+                                ))
+                        ),
+                    ),
+                    Call::Extend {
+                        grant, lease_ms, ..
+                    } => {
+                        let lease = units::duration(lease_ms.saturating_mul(1_000_000));
+                        let words = format!("extend {grant} by {lease}");
+                        (self.caller(grant), Some(*lease_ms), words)
+                    }
+                    Call::Release { grant } => {
+                        (self.caller(grant), None, format!("release {grant}"))
+                    }
+                };
+                self.asked.insert(*id, (caller.clone(), lease_ms));
+                let way = vec![Place::Caller(caller), Place::Servers];
+                self.steps.push((t_ns, way, StepKind::Command, words));
+            }
+            Entry::End { id, end } => {
+                let Some((caller, lease_ms)) = self.asked.remove(id) else {
+                    return;
+                };
+                let mut words = end.words();
+                if let End::Ok {
+                    grant,
+                    sent_ns,
+                    lease_ms: granted_ms,
+                    ..
+                } = end
+                {
+                    if let Some(grant) = grant {
+                        self.callers.insert(grant.clone(), caller.clone());
+                        words = format!("granted: {grant}");
+                    }
+                    if let Some(ms) = granted_ms.or(lease_ms) {
+                        let sent_ns = sent_ns.unwrap_or(t_ns);
+                        let to_ns = sent_ns.saturating_add(ms.saturating_mul(1_000_000));
+                        words.push_str(&format!(", lease to {}", units::instant(to_ns)));
+                    }
+                }
+                let way = vec![Place::Servers, Place::Caller(caller)];
+                self.steps.push((t_ns, way, StepKind::Answer, words));
+            }
+            Entry::Event(Event::Lost { grant, .. }) => {
+                let at = vec![Place::Caller(self.caller(grant))];
+                let words = format!("is notified that {grant} is lost");
+                self.steps.push((t_ns, at, StepKind::Note, words));
+            }
+            Entry::Event(Event::Write {
+                grant, accepted, ..
+            }) => {
+                let at = vec![Place::Caller(self.caller(grant))];
+                let ending = if *accepted { "accepted" } else { "refused" };
+                let words = format!("writes to the resource under {grant}: {ending}");
+                self.steps.push((t_ns, at, StepKind::Note, words));
+            }
+            Entry::Event(Event::Crash { client }) => {
+                self.note(t_ns, std::slice::from_ref(client), format!("{client} dies"));
+            }
+            Entry::Event(Event::Probe { lock, ok }) => {
+                let verb = if *ok { "take" } else { "refuse" };
+                let words = format!("the servers {verb} a write to {lock}");
+                self.steps
+                    .push((t_ns, vec![Place::Servers], StepKind::Note, words));
+            }
+            // Faults are drawn with their evidence, from the result.
+            Entry::Event(_) => {}
+        }
+    }
+
+    /// Who has a grant; where its acquire is not among the lines, the client that its name begins with.
+    fn caller(&self, grant: &str) -> String {
+        let known = self.callers.get(grant).cloned();
+        known.unwrap_or_else(|| grant.split('/').next().unwrap_or(grant).to_owned())
+    }
+
+    fn note(&mut self, t_ns: u64, targets: &[String], words: String) {
+        let ends = targets.iter().flat_map(|target| target.split(" -> "));
+        let places = ends.map(|name| Place::Node(name.to_owned())).collect();
+        self.steps.push((t_ns, places, StepKind::Note, words));
+    }
+
+    fn violation(&mut self, anomaly: &Anomaly) {
+        let length_ns = anomaly.to_ns.saturating_sub(anomaly.from_ns);
+        let mut inside: Vec<String> = Vec::new();
+        for grant in &anomaly.grants {
+            let caller = self.caller(grant);
+            if !inside.contains(&caller) {
+                inside.push(caller);
+            }
+        }
+        let long = match length_ns {
+            0 => String::new(),
+            ns => format!(" for {}", units::duration(ns)),
+        };
+        let words = match (anomaly.what.as_str(), inside.as_slice()) {
+            ("overlap", [first, second]) => {
+                format!("{first} and {second} both hold {}{long}", anomaly.lock)
+            }
+            (what, _) => format!("{what} on {}{long}", anomaly.lock),
+        };
+        let places = match inside.is_empty() {
+            true => vec![Place::Servers],
+            false => inside.into_iter().map(Place::Caller).collect(),
+        };
+        self.steps
+            .push((anomaly.from_ns, places, StepKind::Violation, words));
+    }
+
+    fn finish(mut self, anomaly: &Anomaly) -> Sequence {
+        // What is said of an instant stands below what led to it.
+        self.steps
+            .sort_by_key(|(t_ns, _, kind, _)| (*t_ns, *kind == StepKind::Violation));
+        let omitted = self.steps.len().saturating_sub(STEPS_MAX);
+        self.steps.truncate(STEPS_MAX);
+        let mut columns: Vec<String> = Vec::new();
+        let places = || self.steps.iter().flat_map(|(_, places, _, _)| places);
+        for place in places() {
+            if let Place::Caller(name) = place
+                && !columns.contains(name)
+            {
+                columns.push(name.clone());
+            }
+        }
+        let servers = columns.len();
+        columns.push(self.servers.clone());
+        // A fault names a client, which may have several callers here, or a node.
+        let callers = columns.clone();
+        let of_client =
+            |name: &str, column: &String| column == name || column.split('/').next() == Some(name);
+        let mut nodes: Vec<String> = Vec::new();
+        for place in places() {
+            if let Place::Node(name) = place
+                && !callers[..servers]
+                    .iter()
+                    .any(|column| of_client(name, column))
+                && !nodes.contains(name)
+            {
+                nodes.push(name.clone());
+            }
+        }
+        nodes.sort();
+        columns.extend(nodes);
+        let spread = |place: &Place| -> Vec<usize> {
+            let all = columns.iter().enumerate();
+            match place {
+                Place::Servers => vec![servers],
+                Place::Caller(name) => all
+                    .filter(|(_, column)| *column == name)
+                    .map(|(at, _)| at)
+                    .collect(),
+                Place::Node(name) => all
+                    .filter(|(at, column)| *at != servers && of_client(name, column))
+                    .map(|(at, _)| at)
+                    .collect(),
+            }
+        };
+        let steps = self.steps.iter().map(|(t_ns, places, kind, words)| {
+            let at: Vec<usize> = places.iter().flat_map(spread).collect();
+            let between = match kind {
+                StepKind::Command | StepKind::Answer => (at.first().copied(), at.last().copied()),
+                _ => (at.iter().min().copied(), at.iter().max().copied()),
+            };
+            Step {
+                t_ns: *t_ns,
+                between: (between.0.unwrap_or(servers), between.1.unwrap_or(servers)),
+                kind: *kind,
+                words: words.clone(),
+            }
+        });
+        Sequence {
+            title: format!("How it came about: {} on {}", anomaly.what, anomaly.lock),
+            steps: steps.collect(),
+            columns,
+            omitted,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proof::Proof;
+    use crate::run::FaultSpan;
+
+    fn convicted() -> ScenarioResult {
+        let mut result = ScenarioResult {
+            topology: "sentinel".to_owned(),
+            faults: vec![FaultSpan {
+                fault: "delay".to_owned(),
+                targets: vec!["n1 -> n2".to_owned()],
+                injected_ns: 150_000_000,
+                proof: "5 bytes; <harmed>".to_owned(),
+                ..FaultSpan::default()
+            }],
+            ..ScenarioResult::default()
+        };
+        let contract = &mut result.verdicts.contract;
+        contract.state = State::Violated;
+        contract.anomalies = vec![Anomaly {
+            what: "overlap".to_owned(),
+            lock: "orders".to_owned(),
+            from_ns: 300_000_000,
+            to_ns: 400_000_000,
+            grants: vec!["c1/g1".to_owned(), "c2/g1".to_owned()],
+            ..Anomaly::default()
+        }];
+        contract.proof = Some(Proof {
+            slice: [
+                r#"{"t_ns":100000000,"id":1,"client":"c1","owner":"t0","op":"acquire","lock":"orders","kind":"plain","lease_ms":30000,"wait_ms":500}"#,
+                r#"{"t_ns":110000000,"id":1,"end":"ok","grant":"c1/g1"}"#,
+                r#"{"t_ns":290000000,"id":2,"client":"c2","owner":"t0","op":"acquire","lock":"orders","kind":"plain","lease_ms":30000,"wait_ms":500}"#,
+                r#"{"t_ns":300000000,"id":2,"end":"ok","grant":"c2/g1"}"#,
+                r#"{"t_ns":400000000,"id":3,"op":"release","grant":"c1/g1"}"#,
+            ]
+            .map(str::to_owned)
+            .to_vec(),
+            ..Proof::default()
+        });
+        result
+    }
+
+    #[test]
+    fn what_convicts_is_told_in_order_and_nothing_else() {
+        let sequence = Sequence::of(&convicted()).expect("a conviction");
+        assert_eq!(
+            sequence.columns,
+            ["c1/t0", "c2/t0", "servers (sentinel)", "n1", "n2"]
+        );
+        let told: Vec<_> = sequence.steps.iter().map(|s| (s.kind, s.between)).collect();
+        use StepKind::{Answer, Command, Note, Violation};
+        assert_eq!(
+            told,
+            [
+                (Command, (0, 2)),
+                (Answer, (2, 0)),
+                (Note, (3, 4)),
+                (Command, (1, 2)),
+                (Answer, (2, 1)),
+                (Violation, (0, 1)),
+                (Command, (0, 2)),
+            ]
+        );
+        assert_eq!(sequence.steps[1].words, "granted: c1/g1, lease to 30.110 s");
+        assert_eq!(
+            sequence.steps[5].words,
+            "c1/t0 and c2/t0 both hold orders for 100 ms"
+        );
+    }
+
+    #[test]
+    fn mermaid_gets_no_markup_from_outside() {
+        let text = Sequence::of(&convicted()).expect("a conviction").mermaid();
+        assert!(
+            text.starts_with("sequenceDiagram\n    participant p0 as c1/t0\n"),
+            "{text}"
+        );
+        assert!(
+            text.contains(
+                "Note over p3,p4: 0.150 s delay n1 -> n2 begins: 5 bytes#59; #60;harmed>\n"
+            ),
+            "{text}"
+        );
+        assert!(
+            text.contains("    p2-->>p1: 0.300 s granted: c2/g1, lease to 30.300 s\n"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn what_is_not_convicted_has_no_diagram_and_later_faults_are_no_part_of_it() {
+        let mut result = convicted();
+        result.faults[0].injected_ns = 500_000_000;
+        let sequence = Sequence::of(&result).expect("a conviction");
+        assert_eq!(sequence.columns.len(), 3, "{sequence:?}");
+        result.verdicts.contract.state = State::Clean;
+        assert_eq!(Sequence::of(&result), None);
+        let mut bare = convicted();
+        bare.verdicts.contract.proof = Some(Proof::default());
+        assert_eq!(Sequence::of(&bare), None);
+    }
+}
