@@ -6,6 +6,7 @@
 
 mod metrics;
 pub mod pivot;
+mod sentence;
 mod settings;
 
 use serde::{Deserialize, Serialize};
@@ -24,6 +25,8 @@ pub struct RunComparison {
     pub schema: u32,
     /// The base run.
     pub base: String,
+    /// What matters, in a sentence for each run that is compared with the base.
+    pub answers: Vec<String>,
     /// Figures, side by side.
     pub comparisons: Vec<Against>,
     /// Verdicts that changed.
@@ -133,6 +136,7 @@ pub fn compare(runs: &[Run], force: bool) -> Result<RunComparison, CompareError>
     let mut result = RunComparison {
         schema: SCHEMA,
         base: base.run.clone(),
+        answers: Vec::new(),
         comparisons: Vec::new(),
         scenarios: Vec::new(),
         scenarios_in_common: 0,
@@ -178,6 +182,7 @@ pub fn compare(runs: &[Run], force: bool) -> Result<RunComparison, CompareError>
         for (a, b) in &scenarios {
             changes(&other.run, a, b, &mut result.scenarios);
         }
+        result.answers.push(sentence::sentence(base, other));
         result.scenarios_in_common += scenarios.len();
         result
             .differences

@@ -89,10 +89,31 @@ fn label(result: &ScenarioResult) -> String {
     }
 }
 
-pub(super) fn throughput(run: &Run) -> Chart {
-    let rows: Vec<Bar> = run
-        .rows
-        .iter()
+/// Throughput, a chart per workload and number of tasks: beside a free lock, the bar of a contended one could not be seen.
+pub(super) fn throughput(run: &Run) -> Vec<Chart> {
+    let mut loads: Vec<(&str, u32)> = Vec::new();
+    for row in &run.rows {
+        if !loads.contains(&(row.workload.as_str(), row.tasks)) {
+            loads.push((&row.workload, row.tasks));
+        }
+    }
+    // A sweep has a load per row: one chart holds them all, or there would be a chart per bar.
+    if loads.len() > CHARTS_MAX {
+        return vec![throughput_of(run.rows.iter(), THROUGHPUT)];
+    }
+    let charts = loads.iter().map(|(workload, tasks)| {
+        let rows = run.rows.iter();
+        let rows = rows.filter(|row| (row.workload.as_str(), row.tasks) == (*workload, *tasks));
+        throughput_of(rows, &format!("{THROUGHPUT}: {workload}, {tasks} tasks"))
+    });
+    charts.collect()
+}
+
+/// With more loads than this, throughput is one chart.
+const CHARTS_MAX: usize = 6;
+
+fn throughput_of<'a>(rows: impl Iterator<Item = &'a BenchRow>, title: &str) -> Chart {
+    let rows: Vec<Bar> = rows
         .map(|row| Bar {
             label: row.subject.clone(),
             detail: detail(row),
@@ -101,7 +122,7 @@ pub(super) fn throughput(run: &Run) -> Chart {
             note: VOID.to_owned(),
         })
         .collect();
-    svg::bars(THROUGHPUT, "acquire and release pairs per second", &rows)
+    svg::bars(title, "acquire and release pairs per second", &rows)
 }
 
 pub(super) fn latency(run: &Run) -> Chart {
@@ -462,7 +483,7 @@ pub(super) fn fairness(run: &Run) -> Option<Chart> {
 pub(super) fn document(run: &Run) -> Result<String, String> {
     let mut parts: Vec<Chart> = price(run).into_iter().collect();
     if !run.rows.is_empty() {
-        parts.push(throughput(run));
+        parts.extend(throughput(run));
         parts.push(latency(run));
         parts.extend(percentiles(run));
         parts.extend(cost(run));

@@ -45,20 +45,11 @@ pub fn sequence(data: &Sequence) -> Chart {
                     StepKind::Note => "c-note",
                     _ => "c-over",
                 };
-                let width = (from - to).abs() + 16.0;
-                canvas.rect(
-                    class,
-                    (from.min(to) - 8.0, y - 17.0),
-                    (width, 22.0),
-                    &step.words,
-                );
-                words(
-                    &mut canvas,
-                    "c-halo c-strong",
-                    from.min(to) - 6.0,
-                    y,
-                    &step.words,
-                );
+                let (shown, begin, width) = placed(from.min(to) - 8.0, &step.words);
+                let (left, right) = (from.min(to).min(begin), from.max(to).max(begin + width));
+                let size = (right - left + 16.0, 22.0);
+                canvas.rect(class, (left - 8.0, y - 16.0), size, &step.words);
+                canvas.text("", (begin, y - 1.0), &shown);
             }
         }
         described.push(format!("{time} {}", step.words));
@@ -70,10 +61,16 @@ pub fn sequence(data: &Sequence) -> Chart {
     Chart::new(&data.title, described.join("; "), bottom + 22.0, canvas)
 }
 
-/// Words that begin at a column, or end at the right edge where they would go beyond it.
+/// Words that begin at a column, or further left where they would go beyond the right edge.
 fn words(canvas: &mut Canvas, class: &str, x: f64, y: f64, words: &str) {
-    let words = canvas::fit(words, WIDTH - LEFT);
-    let width = words.chars().count() as f64 * CHARACTER;
-    let x = (x + 8.0).min(WIDTH - width).max(LEFT);
-    canvas.text(class, (x, y), &words);
+    let (shown, begin, _) = placed(x, words);
+    canvas.text(class, (begin, y), &shown);
+}
+
+/// Words as they fit, where they begin, and how wide they are.
+fn placed(x: f64, words: &str) -> (String, f64, f64) {
+    let shown = canvas::fit(words, WIDTH - LEFT - 24.0);
+    let width = shown.chars().count() as f64 * CHARACTER;
+    let begin = (x + 8.0).min(WIDTH - 10.0 - width).max(LEFT + 8.0);
+    (shown, begin, width)
 }

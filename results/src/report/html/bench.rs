@@ -56,10 +56,6 @@ pub(super) fn charts(run: &Run) -> Vec<NamedChart> {
     if run.rows.is_empty() {
         return Vec::new();
     }
-    let mut all = vec![
-        named(&charts::throughput(run), "throughput"),
-        named(&charts::latency(run), "latency"),
-    ];
     let numbered = |name: &str, charts: Vec<Chart>| {
         let named = charts
             .iter()
@@ -67,6 +63,8 @@ pub(super) fn charts(run: &Run) -> Vec<NamedChart> {
             .map(|(index, chart)| named(chart, &format!("{name}{index}")));
         named.collect::<Vec<_>>()
     };
+    let mut all = numbered("throughput", charts::throughput(run));
+    all.push(named(&charts::latency(run), "latency"));
     all.extend(numbered("percentiles", charts::percentiles(run)));
     all.extend(numbered("steadiness", charts::steadiness(run)));
     all.extend(numbered("overtime", charts::latency_over_rounds(run)));

@@ -11,6 +11,9 @@ use crate::units;
 /// The comparison of runs, for a terminal.
 pub fn comparison(result: &RunComparison, options: TextOptions) -> String {
     let mut out = String::new();
+    let answers = result.answers.iter();
+    let answers: Vec<String> = answers.map(|answer| printable(answer)).collect();
+    section(&mut out, &answers.join("\n"));
     section(&mut out, &format!("base: {}", printable(&result.base)));
     section(&mut out, &differences(&result.differences));
     if result.scenarios_in_common > 0 {

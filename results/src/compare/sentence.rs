@@ -1,0 +1,220 @@
+//! Turns two runs into the sentence that matters: how much slower or faster one is, and whether it loses locks where the other did not.
+
+use super::metrics::compare_rows;
+use super::settings::{pairs, row_key, scenario_key};
+use crate::report::rates_of_interval;
+use crate::run::{Estimate, Ratio, Run};
+use crate::units;
+use crate::verdict::State;
+
+/// `B is 12 % (9–15) slower than A and loses no lock where A lost 3.`
+pub(super) fn sentence(base: &Run, other: &Run) -> String {
+    let speed = speed(base, other);
+    let safety = safety(base, other);
+    let words: Vec<String> = speed.into_iter().chain(safety).collect();
+    match words.is_empty() {
+        true => format!(
+            "{} and {} have nothing that can be compared.",
+            other.run, base.run
+        ),
+        false => format!("{} {}.", other.run, words.join(" and ")),
+    }
+}
+
+fn speed(base: &Run, other: &Run) -> Option<String> {
+    let rows = pairs(&base.rows, &other.rows, row_key);
+    let safe = |(a, b): &&(_, _)| [*a, *b].iter().all(may_be_compared);
+    let found: Vec<_> = (rows.iter().filter(safe))
+        .filter_map(|(a, b)| {
+            let mut all = compare_rows(a, b).into_iter();
+            all.find(|comparison| comparison.metric == "cycles_per_s")
+        })
+        .collect();
+    let of = |verdict: &str| found.iter().filter(|c| c.verdict == verdict).count();
+    let than = &base.run;
+    match (found.as_slice(), of("worse"), of("better")) {
+        ([], ..) => None,
+        ([one], 1, _) | ([one], _, 1) => Some(format!("is {} than {than}", share(&one.ratio))),
+        (all, 0, 0) => Some(match all.len() {
+            1 => format!("is not shown to be faster or slower than {than}"),
+            n => format!("is in none of {n} rows shown to be faster or slower than {than}"),
+        }),
+        (all, slower, faster) => {
+            let mut words = Vec::new();
+            for (count, verdict) in [(slower, "slower"), (faster, "faster")] {
+                let shown = all.iter().filter(|c| match verdict {
+                    "slower" => c.verdict == "worse",
+                    _ => c.verdict == "better",
+                });
+                let most = shown.max_by(|a, b| {
+                    let far = |ratio: &Ratio| ratio.point.ln().abs();
+                    far(&a.ratio).total_cmp(&far(&b.ratio))
+                });
+                if let Some(most) = most {
+                    words.push(format!(
+                        "{verdict} in {count} of {} rows (at most {}, {} on {})",
+                        all.len(),
+                        share(&most.ratio),
+                        most.b,
+                        most.r#where
+                    ));
+                }
+            }
+            Some(format!("is {} than {than}", words.join(" and ")))
+        }
+    }
+}
+
+fn may_be_compared(row: &&crate::run::BenchRow) -> bool {
+    row.safety.state != State::Violated
+}
+
+/// `12 % (9–15) slower`, `2.1 % (1.8–2.4) faster`.
+fn share(ratio: &Ratio) -> String {
+    let percent = |value: f64| (value - 1.0).abs() * 100.0;
+    let ends = ratio.low.zip(ratio.high);
+    let ends = ends.map(|(low, high)| (percent(low), percent(high)));
+    let interval = Estimate {
+        median: percent(ratio.point),
+        low: ends.map(|(low, high)| low.min(high)),
+        high: ends.map(|(low, high)| low.max(high)),
+    };
+    format!(
+        "{} %{} {}",
+        units::figure(interval.median),
+        rates_of_interval(&interval),
+        if ratio.point < 1.0 {
+            "slower"
+        } else {
+            "faster"
+        }
+    )
+}
+
+/// How many locks each lost in the scenarios that both know the outcome of; controls have to lose theirs and do not count.
+fn safety(base: &Run, other: &Run) -> Option<String> {
+    let both = pairs(&base.scenarios, &other.scenarios, scenario_key);
+    let both: Vec<_> = both.iter().filter(|(a, _)| !a.is_control()).collect();
+    let known = both.iter().filter(|(a, b)| {
+        let states = [a.verdicts.contract.state, b.verdicts.contract.state];
+        !states.contains(&State::Unknown)
+    });
+    let (mut lost_a, mut lost_b) = (0, 0);
+    for (a, b) in known.clone() {
+        lost_a += a.verdicts.contract.count;
+        lost_b += b.verdicts.contract.count;
+    }
+    let known = known.count();
+    if both.is_empty() {
+        return None;
+    }
+    if known == 0 {
+        return Some("is not known to lose or to keep its locks".to_owned());
+    }
+    let locks = |count: u64| match count {
+        0 => "no lock".to_owned(),
+        1 => "1 lock".to_owned(),
+        n => format!("{} locks", units::count(n)),
+    };
+    let number = |count: u64| match count {
+        0 => "none".to_owned(),
+        n => units::count(n),
+    };
+    let mut words = match (lost_a, lost_b) {
+        (0, 0) => format!("loses no lock, as {}", base.run),
+        (a, b) => format!("loses {} where {} lost {}", locks(b), base.run, number(a)),
+    };
+    if known < both.len() {
+        words.push_str(&format!(
+            " (of {} of {} scenarios too little is known)",
+            both.len() - known,
+            both.len()
+        ));
+    }
+    Some(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::{BenchRow, Meta, ScenarioResult};
+
+    fn run(name: &str, medians: &[f64], lost: &[Option<u64>]) -> Run {
+        let mut run = Run::new(name, "bench", Meta::default());
+        run.rows = (medians.iter().enumerate())
+            .map(|(index, median)| BenchRow {
+                subject: format!("s{index}"),
+                topology: "single".to_owned(),
+                cycles_per_s: Estimate {
+                    median: *median,
+                    low: Some(median * 0.99),
+                    high: Some(median * 1.01),
+                },
+                valid: true,
+                ..BenchRow::default()
+            })
+            .collect();
+        run.scenarios = (lost.iter().enumerate())
+            .map(|(index, lost)| {
+                let mut result = ScenarioResult {
+                    name: format!("f{index}"),
+                    ..ScenarioResult::default()
+                };
+                let contract = &mut result.verdicts.contract;
+                contract.count = lost.unwrap_or(0);
+                contract.state = match lost {
+                    None => State::Unknown,
+                    Some(0) => State::Clean,
+                    Some(_) => State::Violated,
+                };
+                result
+            })
+            .collect();
+        run
+    }
+
+    fn said(a: (&[f64], &[Option<u64>]), b: (&[f64], &[Option<u64>])) -> String {
+        sentence(&run("A", a.0, a.1), &run("B", b.0, b.1))
+    }
+
+    #[test]
+    fn slower_but_safer_and_the_reverse() {
+        assert_eq!(
+            said((&[100.0], &[Some(3)]), (&[88.0], &[Some(0)])),
+            "B is 12 % (10.2–13.7) slower than A and loses no lock where A lost 3."
+        );
+        assert_eq!(
+            said((&[100.0], &[Some(0)]), (&[150.0], &[Some(1)])),
+            "B is 50 % (47–53) faster than A and loses 1 lock where A lost none."
+        );
+    }
+
+    #[test]
+    fn what_is_not_shown_or_not_known_is_no_difference() {
+        assert_eq!(
+            said(
+                (&[100.0], &[Some(0), None]),
+                (&[101.0], &[Some(0), Some(4)])
+            ),
+            "B is not shown to be faster or slower than A and loses no lock, as A (of 1 of 2 scenarios too little is known)."
+        );
+        assert_eq!(
+            said((&[], &[None]), (&[], &[Some(4)])),
+            "B is not known to lose or to keep its locks."
+        );
+        assert_eq!(
+            said((&[], &[]), (&[], &[])),
+            "B and A have nothing that can be compared."
+        );
+    }
+
+    #[test]
+    fn several_rows_are_counted_with_the_furthest() {
+        let words = said((&[100.0, 100.0, 100.0], &[]), (&[80.0, 50.0, 200.0], &[]));
+        assert!(
+            words.starts_with("B is slower in 2 of 3 rows (at most 50 % (49–51) slower, s1 on "),
+            "{words}"
+        );
+        assert!(words.contains("faster in 1 of 3 rows"), "{words}");
+    }
+}
