@@ -497,3 +497,83 @@ pub(super) fn document(run: &Run) -> Result<String, String> {
     }
     Ok(Chart::stack(&run.run, &parts).document())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::Meta;
+
+    fn used(subject: &str, hold: &str) -> ScenarioResult {
+        let mut result = ScenarioResult {
+            subject: subject.to_owned(),
+            grants_per_s: 10.0,
+            ..ScenarioResult::default()
+        };
+        result.verdicts.contract.state = State::Clean;
+        if !hold.is_empty() {
+            result.load.insert("hold".to_owned(), hold.to_owned());
+        }
+        result
+    }
+
+    fn of(scenarios: Vec<ScenarioResult>) -> (bool, Option<String>) {
+        let run = Run {
+            scenarios,
+            ..Run::new("r", "chaos", Meta::default())
+        };
+        (price(&run).is_some(), unlike(&run))
+    }
+
+    #[test]
+    fn the_price_of_safety_compares_like_with_like_or_says_why_not() {
+        let [a, b, slow] = [used("a", "20 ms"), used("b", "20 ms"), used("c", "15 s")];
+        assert_eq!(of(vec![a.clone(), b.clone()]), (true, None));
+        assert_eq!(of(vec![a.clone()]), (false, None), "one is no comparison");
+        assert_eq!(
+            of(vec![a.clone(), b.clone(), slow.clone()]),
+            (
+                false,
+                Some("configurations were used differently (hold)".to_owned())
+            )
+        );
+        let old = used("d", "");
+        let unsaid = "this run does not say how its locks were used";
+        assert_eq!(of(vec![a.clone(), old]), (false, Some(unsaid.to_owned())));
+        // A control, and what is not known, have no place there and disturb nobody.
+        let control = ScenarioResult {
+            subject: "broken:steal".to_owned(),
+            ..slow.clone()
+        };
+        let mut unknown = slow;
+        unknown.verdicts.contract.state = State::Unknown;
+        assert_eq!(of(vec![a, b, control, unknown]), (true, None));
+    }
+
+    #[test]
+    fn a_contended_bar_has_a_chart_without_an_uncontended_one() {
+        let row = |workload: &str, tasks| BenchRow {
+            workload: workload.to_owned(),
+            tasks,
+            ..BenchRow::default()
+        };
+        let mut run = Run::new("r", "bench", Meta::default());
+        run.rows = vec![
+            row("contended", 16),
+            row("uncontended", 16),
+            row("contended", 16),
+        ];
+        let titles: Vec<String> = throughput(&run)
+            .iter()
+            .map(|c| c.title().to_owned())
+            .collect();
+        assert_eq!(
+            titles,
+            [
+                "Cycles per second: contended, 16 tasks",
+                "Cycles per second: uncontended, 16 tasks"
+            ]
+        );
+        run.rows = (1..=20).map(|tasks| row("contended", tasks)).collect();
+        assert_eq!(throughput(&run).len(), 1, "a sweep is one chart");
+    }
+}

@@ -163,3 +163,49 @@ pub(super) fn configuration(run: &Run) -> Configuration {
     }
     configuration
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::Meta;
+
+    #[test]
+    fn persistence_makes_a_configuration_and_controls_stand_apart() {
+        let bare = ScenarioResult {
+            topology: "single".to_owned(),
+            subject: "lock-core:reentrant".to_owned(),
+            ..ScenarioResult::default()
+        };
+        let mut kept = bare.clone();
+        (kept.server_config).insert("appendonly".to_owned(), "yes".to_owned());
+        let control = ScenarioResult {
+            name: "steal".to_owned(),
+            subject: "broken:steal".to_owned(),
+            ..bare.clone()
+        };
+        let run = Run {
+            scenarios: vec![bare.clone(), kept, control, bare],
+            ..Run::new("r", "chaos", Meta::default())
+        };
+        let grid = grid(&run).expect("several scenarios");
+        let lines: Vec<(&str, usize)> = (grid.lines.iter())
+            .map(|line| (line.small.as_str(), line.cells[0].len()))
+            .collect();
+        assert_eq!(
+            lines,
+            [
+                ("lock-core:reentrant; grants wait for the server", 2),
+                (
+                    "lock-core:reentrant; grants wait for the server; appendonly yes",
+                    1
+                )
+            ]
+        );
+        let controls: Vec<_> = grid
+            .controls
+            .iter()
+            .map(|(name, link)| (name.as_str(), link.href.as_str()))
+            .collect();
+        assert_eq!(controls, [("steal", "s3-contract")]);
+    }
+}
