@@ -74,10 +74,14 @@ pub fn answer(run: &Run) -> String {
     if !tried.is_empty() {
         parts.extend(exclusion(&tried));
         parts.extend(fastest_safe(run, &tried));
-    } else if !run.scenarios.is_empty() {
-        parts.push(format!("Only controls ran: {}", controls(run)));
-    } else if !run.rows.is_empty() {
-        parts.extend(figures(run));
+    } else {
+        if !run.rows.is_empty() {
+            parts.extend(figures(run));
+        }
+        if !run.scenarios.is_empty() {
+            let only = if parts.is_empty() { "Only" } else { "only" };
+            parts.push(format!("{only} controls ran: {}", controls(run)));
+        }
     }
     match parts.is_empty() {
         true => "Nothing was measured.".to_owned(),
@@ -482,6 +486,14 @@ mod tests {
         assert_eq!(
             answer(&alone),
             "Only controls ran: 1 of 2 locks known to be broken were convicted."
+        );
+        let mut measured = run(Vec::new(), vec![row("lock-core:plain", "single", 400.0)]);
+        measured.scenarios = alone.scenarios;
+        let words = answer(&measured);
+        assert!(
+            words.starts_with("Fastest: lock-core:plain")
+                && words.contains("; only controls ran: 1 of 2"),
+            "{words}"
         );
         let beside = run(
             vec![scenario("kill", "single", State::Clean), control],

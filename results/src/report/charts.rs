@@ -73,7 +73,7 @@ pub(super) fn price(run: &Run) -> Option<Chart> {
 pub(super) fn unplaced(run: &Run) -> Vec<&str> {
     run.scenarios
         .iter()
-        .filter(|result| result.verdicts.contract.state == State::Unknown)
+        .filter(|result| !result.is_control() && result.verdicts.contract.state == State::Unknown)
         .map(|result| result.name.as_str())
         .collect()
 }
