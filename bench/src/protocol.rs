@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use lock_core::{Target, TopologyKind};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Number, Value, json};
 
@@ -15,7 +17,7 @@ use crate::{
 pub(crate) const VERSION: u64 = 1;
 
 /// The endings that an answer may have: exactly one of them.
-const ENDINGS: [&str; 5] = ["ok", "busy", "not_held", "failed", "unknown"];
+pub(crate) const ENDINGS: [&str; 5] = ["ok", "busy", "not_held", "failed", "unknown"];
 
 /// The workloads of `load`, as the protocol names them and as ours are named.
 const WORKLOADS: [(&str, &str); 3] = [
@@ -25,46 +27,66 @@ const WORKLOADS: [(&str, &str); 3] = [
 ];
 
 /// A request as it is on the wire. Fields that an operation does not use are absent.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Request {
+    /// Names the answer; never used again in this process.
     pub(crate) id: u64,
     pub(crate) op: String,
+    /// The version that the sender speaks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) protocol: Option<u64>,
+    /// `hello`: the URL of the servers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) target: Option<String>,
+    /// `hello`: this client's name in the record.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) client: Option<String>,
+    /// `hello`: for what the driver draws at random.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) seed: Option<u64>,
+    /// `hello`: what the harness asks for beside the target.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) options: Option<Options>,
+    /// `acquire`: its name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) lock: Option<String>,
+    /// `acquire` of the kind `multi`: the names; `load`: how many.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) locks: Option<Locks>,
+    /// One of those in hello.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) kind: Option<String>,
+    /// `acquire`: the caller inside the client; absent: somebody new.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) owner: Option<String>,
+    /// `acquire`: the longest wait; 0: one try; absent: no bound.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) wait_ms: Option<u64>,
+    /// The lease; absent: the library renews it until it is released.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) lease_ms: Option<u64>,
+    /// `acquire` of a semaphore: how many.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) permits: Option<u32>,
+    /// `release`, `extend`, `held`: which.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) grant: Option<String>,
+    /// `load`: `cycles`, `contended` or `chain`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) workload: Option<String>,
+    /// `load`: how many at a time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tasks: Option<u32>,
+    /// `load`: for so long nothing is counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) warmup_ms: Option<u64>,
+    /// `load`: the window that is counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) measure_ms: Option<u64>,
+    /// `load`: how long each holds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) hold_us: Option<u64>,
+    /// `load`: the pause after a release.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) think_us: Option<u64>,
     /// What a load's lock names begin with; a driver may choose its own.
@@ -73,15 +95,17 @@ pub(crate) struct Request {
 }
 
 /// Names in `acquire`, how many of them in `load`.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub(crate) enum Locks {
+    /// The names.
     Names(Vec<String>),
+    /// How many.
     Count(u32),
 }
 
 /// What the harness asks of a driver beside the target. A driver may ignore all of it.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Options {
     /// As the library's own option is written; absent: the library's own default.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -202,26 +226,59 @@ impl Line {
 }
 
 /// `ok` to a hello: what a driver says of itself.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub(crate) struct HelloReply {
     #[serde(skip_serializing_if = "Option::is_none")]
+    /// The version that the driver speaks in this process.
     pub(crate) protocol: Option<u64>,
+    /// The library's.
     pub(crate) name: String,
+    /// The library's.
     pub(crate) version: String,
+    /// The library's.
     pub(crate) language: String,
-    /// Its default first.
+    /// Which kinds it has, its default first.
     pub(crate) kinds: Vec<String>,
+    /// The shapes of servers that it works on; absent: nothing is known, and each is tried.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) topologies: Option<Vec<String>>,
+    /// What it can do beside the least; absent: nothing is known, and everything is tried.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) features: Option<Vec<String>>,
+    /// The lease of locks that the library renews by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) watchdog_ms: Option<u64>,
 }
 
+impl HelloReply {
+    /// Why there is nothing to try on servers of this target's shape, if the driver says that it does not work there.
+    pub(crate) fn lacks_topology(&self, target: &str) -> Option<String> {
+        let listed = self.topologies.as_ref()?;
+        let shape = match target.parse::<Target>().ok()?.topology_kind() {
+            TopologyKind::Single => "single",
+            TopologyKind::Sentinel => "sentinel",
+            TopologyKind::Cluster => "cluster",
+            TopologyKind::Masters => "masters",
+        };
+        let lacks = !listed.iter().any(|has| has == shape);
+        lacks.then(|| {
+            format!(
+                "{} {} does not work on `{shape}`; its hello lists {}",
+                self.name,
+                self.version,
+                listed.join(", ")
+            )
+        })
+    }
+}
+
 /// `ok` to an acquire.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Granted {
+    /// Its name, never used again in this process.
     pub(crate) grant: String,
+    /// The fencing token.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) token: Option<u64>,
     /// How long ago the attempt was sent that succeeded.
@@ -236,18 +293,24 @@ pub(crate) struct Granted {
 }
 
 /// What a driver says unasked.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub(crate) enum Event {
+    /// The library has notified its caller that the lock is gone.
     Lost {
+        /// Which.
         grant: String,
+        /// Why.
         #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
         #[serde(flatten)]
         when: When,
     },
+    /// The library has renewed the lock.
     Extended {
+        /// Which.
         grant: String,
+        /// The lease from the moment on at which the renewal was sent.
         lease_ms: u64,
         #[serde(flatten)]
         when: When,
@@ -255,11 +318,13 @@ pub(crate) enum Event {
 }
 
 /// When an event was: how long ago, and on the clock that all processes share.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub(crate) struct When {
+    /// How long ago it was when the line was written.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) age_ms: Option<Number>,
+    /// The moment by `CLOCK_MONOTONIC`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) at_mono_ns: Option<u64>,
 }

@@ -82,9 +82,9 @@ pub trait LockClient: Send + Sync {
     fn watchdog(&self) -> Option<Duration> {
         None
     }
-    /// The kind that an empty [`AcquireRequest::kind`] means; `None` where the client does not say.
-    fn default_kind(&self) -> Option<&str> {
-        None
+    /// The kinds that it has, where it says so; an empty [`AcquireRequest::kind`] means the first.
+    fn kinds(&self) -> &[String] {
+        &[]
     }
     /// What the library believes of a grant, without asking a server; `None` where it cannot be asked.
     async fn held(&self, _grant: &str) -> Option<bool> {
@@ -226,6 +226,9 @@ pub enum SubjectError {
     /// No server answered (exit 69).
     #[error("{0}")]
     Unreachable(String),
+    /// It has nothing to lock with there, by its own word: neither its failure nor the user's.
+    #[error("{0}")]
+    NotApplicable(String),
 }
 
 impl SubjectError {

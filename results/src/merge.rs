@@ -144,6 +144,7 @@ pub fn merge(runs: Vec<Run>, run: &str) -> Result<Run, MergeError> {
         whole.comparisons.append(&mut part.comparisons);
         whole.sweeps.append(&mut part.sweeps);
         whole.scenarios.append(&mut part.scenarios);
+        whole.not_applicable.append(&mut part.not_applicable);
         whole.warnings.append(&mut part.warnings);
         whole.partial |= part.partial;
         whole.as_expected = match (whole.as_expected, part.as_expected) {

@@ -4,6 +4,7 @@
 //! nanoseconds, and say so in their names.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -39,6 +40,9 @@ pub struct Run {
     /// Scenarios.
     #[serde(default)]
     pub scenarios: Vec<ScenarioResult>,
+    /// Scenarios that there was nothing to try of, since the lock does not work there or has no such kind.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_applicable: Vec<NotApplicable>,
     /// Whether everything came out as expected; `None` where nothing was expected.
     #[serde(default)]
     pub as_expected: Option<bool>,
@@ -51,6 +55,29 @@ pub struct Run {
     /// Configuration in which the parts differ, where several runs were put together.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub differences: Vec<Difference>,
+}
+
+/// A scenario that a lock could not be tried on: neither kept nor broken.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
+pub struct NotApplicable {
+    /// The scenario.
+    pub name: String,
+    /// The shape of its servers.
+    pub topology: String,
+    /// The lock.
+    pub subject: String,
+    /// Why, in a sentence.
+    pub why: String,
+}
+
+impl fmt::Display for NotApplicable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "not applicable: {} on {}: {}",
+            self.name, self.topology, self.why
+        )
+    }
 }
 
 /// How and where a run was made. All of it is taken by the caller: this crate has no clock and asks no server.

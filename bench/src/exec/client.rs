@@ -293,9 +293,11 @@ impl ExecClient {
         if answer.ending != "ok" {
             let why = error_text(&answer.body);
             let message = format!("{} could not connect: {why}", self.shared.who);
-            return Err(match answer.body.get("unreachable") {
-                Some(Value::Bool(true)) => SubjectError::unreachable(message),
-                _ => SubjectError::usage(message),
+            let is = |what: &str| answer.body.get(what) == Some(&Value::Bool(true));
+            return Err(match (is("unreachable"), is("not_applicable")) {
+                (true, _) => SubjectError::unreachable(message),
+                (false, true) => SubjectError::NotApplicable(message),
+                (false, false) => SubjectError::usage(message),
             });
         }
         let hello: HelloReply = serde_json::from_value(answer.body)
@@ -314,7 +316,10 @@ impl ExecClient {
                 self.shared.who
             )));
         }
-        Ok(hello)
+        match hello.lacks_topology(&to.target) {
+            Some(why) => Err(SubjectError::NotApplicable(why)),
+            None => Ok(hello),
+        }
     }
 
     fn has(&self, feature: &str) -> bool {
@@ -516,8 +521,8 @@ impl LockClient for ExecClient {
         self.hello.watchdog_ms.map(Duration::from_millis)
     }
 
-    fn default_kind(&self) -> Option<&str> {
-        self.hello.kinds.first().map(String::as_str)
+    fn kinds(&self) -> &[String] {
+        &self.hello.kinds
     }
 
     async fn commands(&self) -> Option<u64> {

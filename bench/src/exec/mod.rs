@@ -16,8 +16,10 @@ mod output;
 mod pipe;
 mod process;
 mod reader;
+mod schema;
 
 pub use pipe::{PipeCost, pipe_cost};
+pub use schema::json_schema;
 
 use std::path::PathBuf;
 

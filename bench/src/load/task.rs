@@ -65,7 +65,7 @@ impl Task {
         (number, owner): (u32, String),
         seed: u64,
     ) -> Self {
-        let own = client.default_kind().unwrap_or_default();
+        let own = client.kinds().first().map_or("", String::as_str);
         let named = |(kind, weight): &(String, u32)| match kind.is_empty() {
             true => (own.into(), *weight),
             false => (kind.as_str().into(), *weight),

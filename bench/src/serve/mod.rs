@@ -164,6 +164,7 @@ async fn hello(
         version: env!("CARGO_PKG_VERSION").to_owned(),
         language: "rust".to_owned(),
         kinds,
+        topologies: None,
         features: Some(features.into_iter().map(str::to_owned).collect()),
         watchdog_ms: connected.client.watchdog().map(whole_ms),
     };

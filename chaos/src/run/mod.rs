@@ -116,6 +116,9 @@ pub enum RunError {
     /// The user has to change an input (exit 65).
     #[error("{0}")]
     Input(String),
+    /// The lock has nothing to lock with there, by its own word: nothing was tried, and nothing went wrong.
+    #[error("{0}")]
+    NotApplicable(String),
     /// Something else, which the user cannot change (exit 70).
     #[error("{0}")]
     Other(String),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bench::recorded::{Load, LoadRun};
 use bench::sink::{HistorySink, Sink};
-use bench::subject::SubjectError;
+use bench::subject::{Connected, SubjectError};
 use cluster_config::{Deployment, isolation};
 use results::history_writer::HistoryWriter;
 use results::run::FaultSpan;
@@ -68,6 +68,7 @@ pub(super) async fn record(
         connected = clients.connect() => Some(connected.map_err(|error| match error {
             SubjectError::Unreachable(why) => RunError::Missing(why),
             SubjectError::Usage(why) => RunError::Input(why),
+            SubjectError::NotApplicable(why) => RunError::NotApplicable(why),
         })?),
     };
     let Some(connected) = connected else {
@@ -76,6 +77,10 @@ pub(super) async fn record(
             ..Recorded::default()
         });
     };
+
+    if let Some(why) = connected.first().and_then(|first| lacks_kind(plan, first)) {
+        return Err(RunError::NotApplicable(why));
+    }
 
     let mut notes = Vec::new();
     if let (true, Some(first)) = (
@@ -221,4 +226,16 @@ fn load(plan: &Plan) -> Load {
         pace: does.rate.as_ref().and_then(|rate| rate.parse().ok()),
         seed: plan.seed,
     }
+}
+
+/// Why a driver has nothing to try this plan with: a kind of lock that it does not have. Nothing is said of a client that lists no kinds.
+fn lacks_kind(plan: &Plan, connected: &Connected) -> Option<String> {
+    let has = connected.client.kinds();
+    let mut wanted = plan.load.does.mix.keys().filter(|kind| !kind.is_empty());
+    let lacking = wanted.find(|kind| !has.is_empty() && !has.contains(kind))?;
+    Some(format!(
+        "{} has no kind `{lacking}`; its hello lists {}",
+        plan.lock.subject,
+        has.join(", ")
+    ))
 }

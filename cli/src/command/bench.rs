@@ -512,7 +512,7 @@ fn keep(
 pub(crate) fn subject_error(error: &SubjectError) -> anyhow::Error {
     match error {
         SubjectError::Unreachable(_) => exit::missing(error),
-        SubjectError::Usage(_) => exit::usage(error),
+        SubjectError::Usage(_) | SubjectError::NotApplicable(_) => exit::usage(error),
     }
 }
 

@@ -13,7 +13,7 @@ use chaos::scenario::{Scenario, misplaced};
 use clap::Args;
 use cluster_config::{External, Provisioner};
 use futures_util::StreamExt as _;
-use results::run::ScenarioResult;
+use results::run::{NotApplicable, ScenarioResult};
 use results::verdict::State;
 
 use super::provisioner::{self, ProvisionerArgs};
@@ -138,6 +138,9 @@ pub(crate) async fn run(
         super::target::remove_keys(external, &prefix, terminal).await;
     }
     let code = ended?;
+    if keeper.run.scenarios.is_empty() && !keeper.run.not_applicable.is_empty() {
+        terminal.warn("nothing was tried: no scenario is applicable to this lock");
+    }
     if keeper.is_empty() {
         keeper.discard();
         return Ok(code);
@@ -449,6 +452,17 @@ pub(crate) async fn run_all(
                 keeper.run.scenarios = kept.iter().map(|(_, result)| result.clone()).collect();
                 keeper.save()?;
             }
+            Err(RunError::NotApplicable(why)) => {
+                let skipped = NotApplicable {
+                    name: plan.name.clone(),
+                    topology: plan.topology.kind.to_string(),
+                    subject: plan.lock.subject.clone(),
+                    why,
+                };
+                terminal.note(&skipped.to_string());
+                keeper.run.not_applicable.push(skipped);
+                keeper.save()?;
+            }
             // What was measured before an error is kept; the others go on.
             Err(error) => {
                 let failure = code_of(&error);
@@ -462,6 +476,10 @@ pub(crate) async fn run_all(
         bar.inc(1);
     }
     bar.finish_and_clear();
+    // A run that tried nothing must not pass.
+    if kept.is_empty() && code == exit::AS_EXPECTED && !keeper.run.not_applicable.is_empty() {
+        code = exit::INPUT;
+    }
     if cancel.is_wanted() {
         code = exit::INTERRUPTED;
     }
@@ -471,7 +489,7 @@ pub(crate) async fn run_all(
 pub(crate) fn code_of(error: &RunError) -> u8 {
     match error {
         RunError::Missing(_) => exit::MISSING,
-        RunError::Input(_) => exit::INPUT,
+        RunError::Input(_) | RunError::NotApplicable(_) => exit::INPUT,
         RunError::Other(_) => exit::DEFECT,
     }
 }

@@ -18,6 +18,7 @@ It needs nothing but Python's standard library. Modes:
   blind-silent    the same, and does not say so
   fenced          as right, of the kind fenced: with tokens, and the holder is not let in again
   fenced-reentrant the same, and claims by its features to be re-entrant
+  single-only     as right, and works on a single server only, by its hello
   garbage         prints a line that is no JSON at its third grant
 """
 import json
@@ -180,7 +181,8 @@ def main():
                 continue
             server = Server(request["target"])
             reply(request, "ok", protocol=request["protocol"], name="set-nx-px", version="1.0", language="python",
-                  kinds=[KIND], features=["extend", "held"] + FEATURES)
+                  kinds=[KIND], features=["extend", "held"] + FEATURES,
+                  **({"topologies": ["single"]} if MODE == "single-only" else {}))
         elif request["op"] == "bye":
             reply(request, "ok")
             os._exit(3 if MODE == "ends-badly" else 0)

@@ -15,7 +15,7 @@ use super::cells;
 use super::charts;
 use super::table::{self, Head, Table};
 use crate::answer::{answer, small_print};
-use crate::run::{Outcome, Run};
+use crate::run::{NotApplicable, Outcome, Run};
 use crate::svg;
 use crate::units;
 use crate::verdict::{CLASSES, meaning};
@@ -44,6 +44,7 @@ struct Page<'a> {
     small_print: String,
     facts: Vec<Fact>,
     warnings: Vec<String>,
+    not_applicable: &'a [NotApplicable],
     classes: Vec<(&'static str, &'static str)>,
     grid: Option<Grid>,
     scenarios: Vec<ScenarioView<'a>>,
@@ -90,6 +91,7 @@ impl<'a> Page<'a> {
             small_print: small_print(run).join("; "),
             facts: facts(run),
             warnings: warnings(run),
+            not_applicable: &run.not_applicable,
             classes: CLASSES
                 .iter()
                 .map(|class| (*class, meaning(class)))

@@ -36,6 +36,16 @@ pub(super) fn render(run: &Run) -> Result<String, String> {
         }
         suite.add_test_case(case);
     }
+    for skipped in &run.not_applicable {
+        let mut status = TestCaseStatus::skipped();
+        status.set_message(printable(&skipped.why));
+        let mut case = TestCase::new(printable(&skipped.name), status);
+        case.set_classname(printable(&format!(
+            "locklab.{}.{}",
+            skipped.topology, skipped.subject
+        )));
+        suite.add_test_case(case);
+    }
     // Without this a run that died before its first scenario would show as an empty, green suite.
     if run.partial {
         let status = problem(NonSuccessKind::Error, "the run was cut short", "partial");

@@ -24,6 +24,12 @@ pub(super) fn render(run: &Run) -> Result<String, String> {
     for warning in &run.warnings {
         out.push_str(&format!("\n> {}\n", cell(warning)));
     }
+    if !run.not_applicable.is_empty() {
+        out.push('\n');
+    }
+    for skipped in &run.not_applicable {
+        out.push_str(&format!("- {}\n", cell(&skipped.to_string())));
+    }
     scenarios(&mut out, run);
     rows(&mut out, run);
     more(&mut out, run);

@@ -47,6 +47,9 @@ pub fn summary(run: &Run, options: TextOptions) -> String {
         ));
         out.push('\n');
     }
+    for skipped in &run.not_applicable {
+        out.push_str(&format!("- {}\n", printable(&skipped.to_string())));
+    }
     if !run.scenarios.is_empty() {
         section(&mut out, &scenarios::verdict_table(run, options.width));
         section(&mut out, &scenarios::reasons(run));
