@@ -82,6 +82,13 @@ async fn an_uncontended_row_adds_up() {
             row.server_cpu_us_per_cycle.unwrap() > 0.0
                 && row.client_cpu_us_per_cycle.unwrap() > 0.0
         );
+        let us = row.measures.certainty.server_cpu_us_per_cycle;
+        assert_eq!(us.is_some(), row.rounds > 1, "{row:?}");
+        let spent = row.server_cpu_us_per_cycle.unwrap();
+        assert!(
+            us.is_none_or(|us| us.low > 0.0 && (us.low..=us.high).contains(&spent)),
+            "{row:?}"
+        );
         assert!(row.jain > 0.5 && row.jain <= 1.0 + 1e-9);
         assert_eq!(row.censored, 0);
     }

@@ -109,6 +109,21 @@ async fn renewed_locks_are_all_held_before_the_window_and_none_is_lost() {
     assert!(renewal.least_margin_ns.unwrap() < 600_000_000);
     assert!(renewal.commands_per_s_per_1000.unwrap() > 0.0);
     assert!(renewal.server_bytes_per_lock.unwrap() > 50.0, "{renewal:?}");
+    assert_eq!(
+        (renewal.lease_ns, renewal.window_ns),
+        (Some(600_000_000), Some(900_000_000))
+    );
+    // A renewal is at least one request and one answer of some bytes each.
+    assert!(
+        renewal.bytes_per_s_per_1000 > renewal.commands_per_s_per_1000.map(|n| 28.0 * n),
+        "{renewal:?}"
+    );
+    let us = row.measures.certainty.server_cpu_us_per_s_per_1000;
+    let spent = renewal.server_cpu_us_per_s_per_1000.unwrap();
+    assert!(
+        us.is_none_or(|us| (us.low..=us.high).contains(&spent)),
+        "{renewal:?}"
+    );
     assert_eq!(row.measures.load.lease_ns, None);
 }
 

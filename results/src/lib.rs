@@ -35,6 +35,7 @@
 pub mod answer;
 mod atomic;
 pub mod compare;
+mod cost;
 pub mod decide;
 mod figure;
 pub mod gate;

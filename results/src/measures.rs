@@ -105,12 +105,21 @@ pub struct Passing {
 pub struct Renewal {
     /// Locks held through the window.
     pub held: u64,
+    /// The lease that was renewed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease_ns: Option<u64>,
+    /// How long the window of each round was. In one that is shorter than the lease a lock may not have been renewed at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window_ns: Option<u64>,
     /// Renewals per second that clients reported; `null` where they report none.
     pub renewals_per_s: Option<f64>,
     /// Commands per second and 1,000 held locks.
     pub commands_per_s_per_1000: Option<f64>,
-    /// Server CPU per second and 1,000 held locks, microseconds.
+    /// Server CPU per second and 1,000 held locks, microseconds: the median of rounds.
     pub server_cpu_us_per_s_per_1000: Option<f64>,
+    /// Bytes that servers received and sent per second and 1,000 held locks, replication included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes_per_s_per_1000: Option<f64>,
     /// Client CPU per second and 1,000 held locks, microseconds.
     pub client_cpu_us_per_s_per_1000: Option<f64>,
     /// What was left of the lease when its renewal was sent: the least, and the value that 99.9 % exceed.
@@ -160,6 +169,12 @@ pub struct Certainty {
     pub acquire_p99_ns: Option<Interval>,
     /// The same of the median hand-off.
     pub handoff_p50_ns: Option<Interval>,
+    /// Server CPU per cycle over rounds, microseconds. It covers as often as that of `cycles_per_s`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_cpu_us_per_cycle: Option<Interval>,
+    /// The same of server CPU per second and 1,000 held locks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_cpu_us_per_s_per_1000: Option<Interval>,
 }
 
 /// The tail of waits, with those that gave up right-censored (Kaplan and Meier). `null`: beyond the longest wait.

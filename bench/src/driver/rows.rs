@@ -3,13 +3,17 @@
 use results::{
     intervals::Intervals,
     measures::{
-        Certainty, LittlesLaw, LoadShape, Measures, Noise, Pacing, Passing, Raw, Renewal, WaitTail,
+        Certainty, Interval, LittlesLaw, LoadShape, Measures, Noise, Pacing, Passing, Raw, Renewal,
+        WaitTail,
     },
     run::{BenchRow, Quantiles, Safety},
     verdict::State,
 };
 
-use super::{BenchOutcome, BenchPlan, arm::Arm};
+use super::{
+    BenchOutcome, BenchPlan,
+    arm::{Arm, connect_to},
+};
 use crate::{
     load::Timed,
     round::{Disturbance, Little, Round},
@@ -132,7 +136,7 @@ fn measures(plan: &BenchPlan, arm: &Arm, locks: u32) -> Measures {
     Measures {
         load: load_shape(plan, arm),
         passing: (arm.workload.hands_off && arm.passed.grants > 0).then(|| passing(plan, arm)),
-        renewal: (arm.workload.lease == LeaseOf::Renewed).then(|| renewal(arm, locks)),
+        renewal: (arm.workload.lease == LeaseOf::Renewed).then(|| renewal(plan, arm, locks)),
         recovery_ns: some(&samples[Timed::Recovery]),
         recovery_late_ns: some(&samples[Timed::RecoveryLate]),
         connect_ns: some(&samples[Timed::Connect]),
@@ -152,7 +156,7 @@ fn measures(plan: &BenchPlan, arm: &Arm, locks: u32) -> Measures {
             p90_ns: censored::quantile(&samples[Timed::Acquire], &samples[Timed::GaveUp], 0.9),
             p99_ns: censored::quantile(&samples[Timed::Acquire], &samples[Timed::GaveUp], 0.99),
         }),
-        certainty: certainty(plan, arm),
+        certainty: certainty(plan, arm, locks),
         littles_law: law(arm).map(|(sampled, reckoned, _)| LittlesLaw { sampled, reckoned }),
         raw: raw(arm),
         ..Measures::default()
@@ -258,7 +262,7 @@ fn passing(plan: &BenchPlan, arm: &Arm) -> Passing {
     }
 }
 
-fn renewal(arm: &Arm, locks: u32) -> Renewal {
+fn renewal(plan: &BenchPlan, arm: &Arm, locks: u32) -> Renewal {
     let seconds: f64 = arm.sum(Round::seconds);
     let thousands = f64::from(locks) / 1_000.0;
     let per = |what: fn(&Round) -> Option<f64>| {
@@ -269,9 +273,12 @@ fn renewal(arm: &Arm, locks: u32) -> Renewal {
     let margin = &arm.margin;
     Renewal {
         held: u64::from(locks),
+        lease_ns: connect_to(plan, arm, 0, 0).watchdog.map(ns),
+        window_ns: Some(ns(plan.duration)),
         renewals_per_s: (renewed > 0).then(|| renewed as f64 / seconds),
         commands_per_s_per_1000: per(|r| r.spent.commands),
-        server_cpu_us_per_s_per_1000: per(|r| r.spent.server_cpu_us),
+        server_cpu_us_per_s_per_1000: median_of(arm, |r| server_us_per_s_per_1000(r, locks)),
+        bytes_per_s_per_1000: per(|r| r.spent.server_bytes),
         client_cpu_us_per_s_per_1000: per(|r| r.spent.client_cpu_us),
         least_margin_ns: (!margin.is_empty()).then(|| margin.min()),
         margin_p001_ns: (margin.len() >= 20_000).then(|| margin.value_at_quantile(0.001)),
@@ -283,6 +290,13 @@ fn renewal(arm: &Arm, locks: u32) -> Renewal {
     }
 }
 
+/// What servers spent on keeping the locks of a round.
+fn server_us_per_s_per_1000(round: &Round, locks: u32) -> Option<f64> {
+    let thousands = f64::from(locks) / 1_000.0;
+    let us = round.spent.server_cpu_us?;
+    Some(us / round.seconds() / thousands)
+}
+
 /// What 10,000 pairs take one task, from the rate of all.
 fn ten_thousand_pairs_ns(arm: &Arm) -> u64 {
     let rates: Vec<f64> = arm.each(Round::cycles_per_s);
@@ -290,7 +304,7 @@ fn ten_thousand_pairs_ns(arm: &Arm) -> u64 {
     (10_000.0 / per_task.max(1e-9) * 1e9) as u64
 }
 
-fn certainty(plan: &BenchPlan, arm: &Arm) -> Certainty {
+fn certainty(plan: &BenchPlan, arm: &Arm, locks: u32) -> Certainty {
     let parts_of = |r: &Round| r.samples.cycles_per_part.map(f64::from).to_vec();
     let series: Vec<Vec<f64>> = arm.each(parts_of);
     let seconds: f64 = arm.sum(Round::seconds);
@@ -309,6 +323,10 @@ fn certainty(plan: &BenchPlan, arm: &Arm) -> Certainty {
             .then(|| interval(|r| &r.samples.acquire_per_part, 0.99))
             .flatten(),
         handoff_p50_ns: interval(|r| &r.passed.handoff_per_part, 0.5),
+        server_cpu_us_per_cycle: interval_of(arm, |r| r.per_server_cycle(r.spent.server_cpu_us)),
+        server_cpu_us_per_s_per_1000: (arm.workload.lease == LeaseOf::Renewed)
+            .then(|| interval_of(arm, |r| server_us_per_s_per_1000(r, locks)))
+            .flatten(),
     }
 }
 
@@ -367,6 +385,14 @@ fn handoff(arm: &Arm) -> Option<Quantiles> {
 fn median_of(arm: &Arm, figure: impl Fn(&Round) -> Option<f64>) -> Option<f64> {
     let values: Option<Vec<f64>> = arm.each(figure);
     values.map(|values| stats::median(&values))
+}
+
+/// The interval of that median; `None` with one round.
+fn interval_of(arm: &Arm, figure: impl Fn(&Round) -> Option<f64>) -> Option<Interval> {
+    let values: Option<Vec<f64>> = arm.each(figure);
+    let estimate = stats::estimate(&values?);
+    let (low, high) = estimate.low.zip(estimate.high)?;
+    Some(Interval { low, high })
 }
 
 /// Little's law over all rounds: calls sampled, calls reckoned, standard error of the sampling.

@@ -111,7 +111,10 @@ impl<'a> Page<'a> {
             bench_heads: table::bench_heads(),
             rows: run.rows.iter().map(BenchView::new).collect(),
             bench_charts: bench::charts(run),
-            bench_tables: table::groups(run),
+            bench_tables: table::costs(run)
+                .into_iter()
+                .chain(table::groups(run))
+                .collect(),
             sweeps: bench::sweeps(run),
             configuration: overview::configuration(run),
             differences: run

@@ -2,7 +2,7 @@
 
 use super::cells::{self, printable};
 use super::measures;
-use super::table::{self as tables, bench as bench_cells};
+use super::table::{self as tables, Table, bench as bench_cells};
 use crate::answer::answer;
 use crate::figure::BENCH;
 use crate::run::{Outcome, Run};
@@ -32,6 +32,9 @@ pub(super) fn render(run: &Run) -> Result<String, String> {
     }
     scenarios(&mut out, run);
     rows(&mut out, run);
+    for cost in tables::costs(run) {
+        cost_table(&mut out, &cost);
+    }
     more(&mut out, run);
     sweeps(&mut out, run);
     comparisons(&mut out, run);
@@ -124,6 +127,23 @@ fn rows(out: &mut String, run: &Run) {
         } else {
             format!("✗ {}", row.why_invalid.join("; "))
         });
+        words
+    });
+    table(out, &head, rows);
+}
+
+/// What one core of a server carries.
+fn cost_table(out: &mut String, cost: &Table) {
+    out.push_str(&format!("\n### {}\n\n{}\n\n", cost.title, cell(cost.note)));
+    let mut head: Vec<&str> = cost.heads.iter().map(|head| head.name.as_str()).collect();
+    head.insert(1, "where");
+    let rows = cost.rows.iter().map(|line| {
+        let invalid = if line.dim { " ✗ invalid" } else { "" };
+        let mut words = vec![line.name.clone(), format!("{}{invalid}", line.small)];
+        words.extend(line.cells.iter().map(|cell| match cell.small.as_str() {
+            "" => cell.words.clone(),
+            interval => format!("{} ({interval})", cell.words),
+        }));
         words
     });
     table(out, &head, rows);

@@ -12,9 +12,11 @@ mod table;
 pub mod text;
 
 pub(crate) use cells::behind as rates_of_interval;
+pub(crate) use cells::is_void;
 pub use cells::rates;
 
 use crate::answer::answer;
+use crate::cost::{self, Cost};
 use crate::run::Run;
 
 /// Why a document could not be made.
@@ -106,21 +108,25 @@ pub static FORMATS: [&Format; 7] = [
 pub struct Answered<'a> {
     /// The sentence of [`answer`](crate::answer::answer).
     answer: String,
+    /// What one core of a server carries, row by row.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    costs: Vec<Cost<'a>>,
     #[serde(flatten)]
     run: &'a Run,
 }
 
 impl<'a> Answered<'a> {
-    /// A run with its answer.
+    /// A run with its answer and costs.
     pub fn new(run: &'a Run) -> Self {
         Self {
             answer: answer(run),
+            costs: cost::all(run),
             run,
         }
     }
 }
 
-/// The fields of `run.json`, which are those of `--json`, and the answer.
+/// The fields of `run.json`, which are those of `--json`, the answer and the costs.
 fn json(run: &Run) -> Result<String, String> {
     let text =
         serde_json::to_string_pretty(&Answered::new(run)).map_err(|error| error.to_string())?;

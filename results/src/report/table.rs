@@ -1,7 +1,7 @@
 //! Tables of figures as every format shows them: headings, and lines whose cells know what to sort by.
 
 use super::cells;
-use crate::figure::{BENCH, Figure, GROUPS, OF_SWEEPS, Unit};
+use crate::figure::{BENCH, COSTS, Figure, GROUPS, Group, OF_SWEEPS, Unit};
 use crate::measures::Sweep;
 use crate::run::{BenchRow, Run};
 use crate::units;
@@ -64,8 +64,8 @@ impl Head {
 impl Cell {
     fn of<T>(figure: &Figure<T>, of: &T) -> Self {
         let estimate = (figure.of)(of);
-        // The rate of a row is its headline: it alone shows how sure it is.
-        let shown = estimate.filter(|_| figure.unit == Unit::Rate);
+        // How much is done is a row's headline and shows how sure it is; latencies have their intervals in the row's details.
+        let shown = estimate.filter(|_| figure.unit != Unit::Time);
         let value = estimate.map(|estimate| estimate.median);
         Self {
             words: figure.words(of),
@@ -104,40 +104,48 @@ pub(super) fn bench(row: &BenchRow) -> Vec<Cell> {
     BENCH.iter().map(cell).collect()
 }
 
-/// What rows say beyond that: the tables that have a line, without columns in which nothing stands.
+/// What one core of a server carries: the tables that have a line.
+pub(super) fn costs(run: &Run) -> Vec<Table> {
+    let tables = COSTS.iter().filter_map(|figures| group(run, figures));
+    tables.collect()
+}
+
+/// What rows say beyond that: the tables that have a line.
 pub(super) fn groups(run: &Run) -> Vec<Table> {
-    let tables = GROUPS.iter().map(|group| {
-        let subject = Head {
-            name: "Subject".to_owned(),
-            about: "The lock under test, and where it was measured",
-            figures: false,
-        };
-        let rows = run
-            .rows
-            .iter()
-            .filter(|row| !cells::is_void(row) && (group.applies)(row));
-        Table {
-            id: group.id,
-            title: group.title,
-            note: group.note,
-            heads: std::iter::once(subject)
-                .chain(group.figures.iter().map(Head::of))
-                .collect(),
-            rows: rows
-                .map(|row| Line {
-                    name: row.subject.clone(),
-                    small: row.place(),
-                    dim: !row.valid,
-                    cells: group
-                        .figures
-                        .iter()
-                        .map(|figure| Cell::of(figure, row))
-                        .collect(),
-                })
-                .collect(),
-        }
-    });
-    tables.filter_map(Table::trimmed).collect()
+    let tables = GROUPS.iter().filter_map(|figures| group(run, figures));
+    tables.collect()
+}
+
+/// The rows that have what the table is about, without columns in which nothing stands; `None` without a line.
+fn group(run: &Run, group: &Group) -> Option<Table> {
+    let subject = Head {
+        name: "Subject".to_owned(),
+        about: "The lock under test, and where it was measured",
+        figures: false,
+    };
+    let rows = run.rows.iter();
+    let rows = rows.filter(|row| !cells::is_void(row) && (group.applies)(row));
+    let figures = group.figures.iter();
+    let table = Table {
+        id: group.id,
+        title: group.title,
+        note: group.note,
+        heads: std::iter::once(subject)
+            .chain(figures.clone().map(Head::of))
+            .collect(),
+        rows: rows
+            .map(|row| Line {
+                name: row.subject.clone(),
+                small: row.place(),
+                dim: !row.valid,
+                cells: figures
+                    .clone()
+                    .map(|figure| Cell::of(figure, row))
+                    .collect(),
+            })
+            .collect(),
+    };
+    table.trimmed()
 }
 
 /// The levels of a sweep.

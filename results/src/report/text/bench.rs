@@ -1,10 +1,10 @@
 //! The benchmark rows in the summary: the table, what more is known of each row, and the comparisons.
 
-use super::paper::{YELLOW, paint, table};
+use super::paper::{self, YELLOW, paint};
 use crate::figure::BENCH;
 use crate::report::cells::{self, printable};
 use crate::report::measures;
-use crate::report::table::bench;
+use crate::report::table::{Cell, Table, bench};
 use crate::run::Run;
 use crate::units;
 
@@ -12,18 +12,11 @@ pub(super) fn bench_table(run: &Run, width: u16) -> String {
     let mut header = vec!["SUBJECT"];
     header.extend(BENCH.iter().map(|figure| figure.head));
     header.push("safety");
-    let mut table = table(width, &header, 1);
+    let mut table = paper::table(width, &header, 1);
     for row in &run.rows {
         let place = unbroken(&printable(&row.place()), row.tasks);
         let mut words = vec![format!("{}\n{place}", printable(&row.subject))];
-        words.extend(bench(row).into_iter().map(|cell| {
-            let figure = cell.words.replace(' ', "\u{a0}");
-            if cell.small.is_empty() {
-                figure
-            } else {
-                format!("{figure}\n{}", cell.small)
-            }
-        }));
+        words.extend(bench(row).iter().map(figure));
         let invalid = if row.valid { "" } else { "\n✗ invalid" };
         words.push(cells::safety(row).replace(' ', "\u{a0}") + invalid);
         table.add_row(words);
@@ -31,6 +24,31 @@ pub(super) fn bench_table(run: &Run, width: u16) -> String {
     format!(
         "{table}\n\ncycles/s: median and range over rounds; commands: sent by clients per cycle; server µs: CPU of all servers per cycle"
     )
+}
+
+/// What one core of a server carries.
+pub(super) fn cost_table(cost: &Table, width: u16) -> String {
+    let header: Vec<&str> = cost.heads.iter().map(|head| head.name.as_str()).collect();
+    let mut table = paper::table(width, &header, 1);
+    for line in &cost.rows {
+        let invalid = if line.dim { "\n✗ invalid" } else { "" };
+        let place = printable(&line.small);
+        let mut words = vec![format!("{}\n{place}{invalid}", printable(&line.name))];
+        words.extend(line.cells.iter().map(figure));
+        table.add_row(words);
+    }
+    let note = wrapped(cost.note, usize::from(width.max(60)));
+    format!("{}\n\n{table}\n\n{note}", cost.title)
+}
+
+/// A figure, and its interval below it.
+fn figure(cell: &Cell) -> String {
+    let figure = cell.words.replace(' ', "\u{a0}");
+    if cell.small.is_empty() {
+        figure
+    } else {
+        format!("{figure}\n{}", cell.small)
+    }
 }
 
 /// The number of tasks stays with its noun when a cell is broken.
@@ -93,7 +111,7 @@ pub(super) fn invalid(run: &Run) -> String {
 }
 
 pub(super) fn comparison_table(run: &Run, width: u16) -> String {
-    let mut table = table(
+    let mut table = paper::table(
         width,
         &[
             "B AGAINST A",

@@ -12,6 +12,7 @@ use self::paper::{YELLOW, finish, outcome_color, paint, section};
 pub use self::scenarios::{faults, proofs};
 use super::cells::{self, printable};
 use super::measures;
+use super::table;
 use crate::answer::answer;
 use crate::run::{Outcome, Run};
 
@@ -59,6 +60,9 @@ pub fn summary(run: &Run, options: TextOptions) -> String {
     if !run.rows.is_empty() {
         section(&mut out, &bench::bench_table(run, options.width));
         section(&mut out, &bench::invalid(run));
+        for table in table::costs(run) {
+            section(&mut out, &bench::cost_table(&table, options.width));
+        }
         // A sweep has many rows of one kind: its curve says what matters.
         if run.sweeps.is_empty() {
             section(&mut out, &bench::more(run, options.width));
