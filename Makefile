@@ -26,8 +26,8 @@ test: setup ## Everything that a change must pass
 check: setup ## `test` without the parts that start many servers
 	sh scripts/test.sh --quick
 
-bench: setup ## Criterion benches against servers that they start themselves
-	$(CARGO) bench --locked --workspace
+bench: setup ## Each lock on each topology, with a table of cycles and ratios; starts its servers, under 10 min on 2 cores after the build
+	$(CARGO) bench --locked
 
 instructions: setup ## Counts instructions of the pure parts under valgrind; left out, with the reason, where a program for it is missing
 	@CARGO=$(CARGO) sh scripts/instructions.sh

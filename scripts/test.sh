@@ -10,6 +10,8 @@ cargo fmt --all --check
 
 step clippy
 cargo clippy --locked --workspace --all-targets -- -D warnings
+# Those that `cargo bench` leaves out, `--all-targets` leaves out, too.
+cargo clippy --locked --workspace --bench '*' -- -D warnings
 
 step docs
 # The examples are named so that dependencies have the features that they have for clippy, and are not checked anew.
