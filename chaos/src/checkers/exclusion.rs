@@ -31,58 +31,55 @@ impl Class<'_> {
     pub(crate) fn findings(&self, record: &Record, options: &CheckOptions<'_>) -> Vec<Finding> {
         let sizes = sizes(record, options);
         let mut findings = vec![Finding::default(); record.locks.len()];
-        let holds = self.holds(record, options);
-        self.unsized_permits(&holds, &sizes, &mut findings);
-        let found = overlaps(holds, |lock| sizes[lock as usize]);
-        for overlaps in found.list.chunk_by(|a, b| a.lock == b.lock) {
-            let Some(lock) = overlaps.first().map(|overlap| overlap.lock) else {
-                continue;
-            };
-            let Some(finding) = findings.get_mut(lock as usize) else {
-                continue;
-            };
-            for overlap in listed(overlaps) {
+        // Lock by lock: the holds of one fit into a cache more often than those of all.
+        for (lock, finding) in (0..).zip(&mut findings) {
+            let size = sizes[lock as usize];
+            let holds = self.holds(record, options, lock);
+            if size.is_none() && permits_together(&holds) {
+                finding.doubts.push(
+                    "permits were held together, and the history does not say how many there are"
+                        .to_owned(),
+                );
+            }
+            let found = overlaps(holds, |_| size);
+            for overlap in listed(&found.list) {
                 finding.add(self.anomaly(record, overlap));
             }
-            // All of them count here, listed or not.
-            finding.lengths_ns = overlaps.iter().map(|o| o.to_ns - o.from_ns).collect();
-            finding.worst_ns = finding.lengths_ns.iter().copied().max().unwrap_or(0);
-        }
-        // The sweep lists one pair per newcomer, and counts them all.
-        for (lock, count) in &found.count_by_lock {
-            if let Some(finding) = findings.get_mut(*lock as usize) {
-                finding.count = *count;
-            }
+            // All of them count here, listed or not; the sweep lists one pair per newcomer, and counts them all.
+            finding.lengths_ns = found.list.iter().map(|o| o.to_ns - o.from_ns).collect();
+            finding.worst_ns = found.worst_ns;
+            finding.count = found.count;
         }
         unknown_kinds(record, &mut findings);
         findings
     }
 
-    fn holds(&self, record: &Record, options: &CheckOptions<'_>) -> Vec<Hold> {
-        let mut holds = Vec::with_capacity(record.grants.len());
-        // Lock by lock and in order of returns: so the sweep finds them all but sorted.
-        for (lock, grants) in (0..).zip(&record.grants_of) {
-            for index in grants {
-                let grant = &record.grants[*index as usize];
-                let interval = self.intervals[*index as usize];
-                let (Some((from_ns, to_ns)), Some(mode)) = (interval, grant.promise.mode) else {
-                    continue;
-                };
-                holds.push(Hold {
-                    lock,
-                    owner: grant.owner,
-                    from_ns,
-                    to_ns,
-                    mode,
-                    weight: match mode {
-                        Mode::Permit if options.permits.is_some() => {
-                            record.ask_of(grant).permits.unwrap_or(1)
-                        }
-                        _ => 1,
-                    },
-                    grant: *index,
-                });
-            }
+    /// The holds of a lock in order of their returns: so the sweep finds them all but sorted.
+    fn holds(&self, record: &Record, options: &CheckOptions<'_>, lock: u32) -> Vec<Hold> {
+        let grants = &record.grants_of[lock as usize];
+        let mut holds = Vec::with_capacity(grants.len());
+        for index in grants {
+            let Some((from_ns, to_ns)) = self.intervals[*index as usize] else {
+                continue;
+            };
+            let grant = &record.grants[*index as usize];
+            let Some(mode) = grant.promise.mode else {
+                continue;
+            };
+            holds.push(Hold {
+                lock,
+                owner: grant.owner,
+                from_ns,
+                to_ns,
+                mode,
+                weight: match mode {
+                    Mode::Permit if options.permits.is_some() => {
+                        record.ask_of(grant).permits.unwrap_or(1)
+                    }
+                    _ => 1,
+                },
+                grant: *index,
+            });
         }
         holds
     }
@@ -140,33 +137,16 @@ impl Class<'_> {
                 .collect(),
         }
     }
+}
 
-    fn unsized_permits(&self, holds: &[Hold], sizes: &[Option<u64>], findings: &mut [Finding]) {
-        let mut permits: Vec<Hold> = holds
-            .iter()
-            .filter(|hold| {
-                hold.mode == Mode::Permit
-                    && sizes.get(hold.lock as usize).is_some_and(Option::is_none)
-            })
-            .copied()
-            .collect();
-        for hold in &mut permits {
-            hold.mode = Mode::Exclusive;
-        }
-        let together: BTreeSet<u32> = overlaps(permits, |_| None)
-            .list
-            .iter()
-            .map(|overlap| overlap.lock)
-            .collect();
-        for lock in together {
-            if let Some(finding) = findings.get_mut(lock as usize) {
-                finding.doubts.push(
-                    "permits were held together, and the history does not say how many there are"
-                        .to_owned(),
-                );
-            }
-        }
-    }
+/// Whether two permits among the holds of one lock were held at one time.
+fn permits_together(holds: &[Hold]) -> bool {
+    let permits = holds.iter().filter(|hold| hold.mode == Mode::Permit);
+    let alone = permits.map(|hold| Hold {
+        mode: Mode::Exclusive,
+        ..*hold
+    });
+    overlaps(alone.collect(), |_| None).count > 0
 }
 
 /// The overlaps worth a proof: the first ones and the longest ones.

@@ -27,6 +27,8 @@ mod severity;
 mod spans;
 
 use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 use std::time::Duration;
 
 use results::history::History;
@@ -158,10 +160,7 @@ pub fn judge(record: Record, options: &CheckOptions<'_>) -> CheckReport {
             }),
         faults: record.faults.len() as u64,
     };
-    let classes: Vec<Vec<Finding>> = CHECKERS
-        .iter()
-        .map(|checker| (checker.run)(&record, options))
-        .collect();
+    let classes = findings(&record, options);
     let of_lock = |lock: usize| {
         severity::verdicts(|class| {
             let finding = classes.get(class).and_then(|locks| locks.get(lock));
@@ -191,6 +190,31 @@ pub fn judge(record: Record, options: &CheckOptions<'_>) -> CheckReport {
         locks,
         record,
     }
+}
+
+/// The findings of each checker, in the order of the registry.
+///
+/// Two checkers work at a time, since no more cores are sure to be there, and what each keeps while it works adds up. The registry is gone
+/// through from its end: liveness takes longest.
+fn findings(record: &Record, options: &CheckOptions<'_>) -> Vec<Vec<Finding>> {
+    let todo = Mutex::new(CHECKERS.iter().enumerate().rev());
+    let next = || todo.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let work = || -> Vec<_> {
+        std::iter::from_fn(next)
+            .map(|(place, checker)| (place, (checker.run)(record, options)))
+            .collect()
+    };
+    let mut found = thread::scope(|scope| {
+        let other = scope.spawn(work);
+        let mut found = work();
+        match other.join() {
+            Ok(others) => found.extend(others),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+        found
+    });
+    found.sort_by_key(|(place, _)| *place);
+    found.into_iter().map(|(_, findings)| findings).collect()
 }
 
 /// Endings per operation. Acquire and release are in every history, and whoever reads it need not ask whether an ending is there.

@@ -61,29 +61,41 @@ impl Names {
 #[derive(Default)]
 pub(super) struct Interner {
     pub(super) names: Names,
-    /// Numbers alone: the names themselves are in the text, once.
-    table: HashTable<u32>,
+    /// Numbers, and the lower halves of their names' hashes: a table that grows does not read all names again. The names themselves
+    /// are in the text, once.
+    table: HashTable<(u32, u32)>,
     hasher: DefaultHashBuilder,
 }
 
+/// The hash that the table knows: all of it comes from the half that is kept.
+fn spread(half: u32) -> u64 {
+    u64::from(half).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+}
+
 impl Interner {
+    fn half(&self, name: &str) -> u32 {
+        self.hasher.hash_one(name) as u32
+    }
+
+    fn find_hashed(&self, name: &str, half: u32) -> Option<u32> {
+        let is = |entry: &(u32, u32)| entry.1 == half && self.names.get(entry.0) == name;
+        self.table.find(spread(half), is).map(|entry| entry.0)
+    }
+
     /// The number of a name that was added before.
     pub(super) fn find(&self, name: &str) -> Option<u32> {
-        let is = |index: &u32| self.names.get(*index) == name;
-        self.table.find(self.hasher.hash_one(name), is).copied()
+        self.find_hashed(name, self.half(name))
     }
 
     /// The number of a name, a new one if it is new.
     pub(super) fn index(&mut self, name: &str) -> u32 {
-        if let Some(index) = self.find(name) {
+        let half = self.half(name);
+        if let Some(index) = self.find_hashed(name, half) {
             return index;
         }
         let index = self.names.push(name);
-        let (names, hasher) = (&self.names, &self.hasher);
-        self.table
-            .insert_unique(hasher.hash_one(name), index, |index| {
-                hasher.hash_one(names.get(*index))
-            });
+        let hash = |entry: &(u32, u32)| spread(entry.1);
+        self.table.insert_unique(spread(half), (index, half), hash);
         index
     }
 }
