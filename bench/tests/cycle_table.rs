@@ -3,87 +3,46 @@
 #[path = "../benches/cycle/table.rs"]
 mod table;
 
-use table::{Interval, Measured, ratio, table};
+use results::run::Ratio;
+use table::{Interval, Measured, table};
 
-const BASE: &str = "lock-core:reentrant";
-
-fn row(subject: &'static str, topology: &'static str, low: f64, point: f64, high: f64) -> Measured {
+fn row(subject: &'static str, ratio: Option<[f64; 3]>) -> Measured {
     Measured {
         subject,
-        topology,
+        topology: "single",
         tasks: 16,
-        cycles_per_s: Interval { point, low, high },
-        base: BASE,
+        cycles_per_s: Interval {
+            point: 1000.0,
+            low: 990.0,
+            high: 1010.0,
+        },
+        ratio: ratio.map(|[low, point, high]| Ratio {
+            point,
+            low: Some(low),
+            high: Some(high),
+        }),
     }
 }
 
-fn line<'a>(text: &'a str, of: &str) -> &'a str {
-    let line = text.lines().find(|line| line.starts_with(of));
-    line.expect("a line of that subject")
+/// What is printed of a row with that ratio.
+fn line(ratio: Option<[f64; 3]>) -> String {
+    let text = table(&[row("lock-core:plain", ratio)]);
+    text.lines()
+        .nth(1)
+        .expect("a row below the head")
+        .to_owned()
 }
 
 #[test]
 fn a_ratio_is_shown_only_where_its_interval_lies_beside_one() {
-    let text = table(&[
-        row(BASE, "single", 990.0, 1000.0, 1010.0),
-        row("slower", "single", 890.0, 900.0, 910.0),
-        row("faster", "single", 1090.0, 1100.0, 1110.0),
-        row("alike", "single", 1000.0, 1010.0, 1020.0),
-    ]);
-    assert!(
-        line(&text, BASE).ends_with("1000  990–1010       1"),
-        "{text}"
-    );
-    assert!(
-        line(&text, "slower").ends_with("0.900  0.887–0.914"),
-        "{text}"
-    );
-    assert!(
-        line(&text, "faster").ends_with("1.100  1.085–1.115"),
-        "{text}"
-    );
-    assert!(
-        line(&text, "alike").ends_with("1.010  0.996–1.024  not shown"),
-        "{text}"
-    );
-}
-
-#[test]
-fn a_row_whose_base_did_not_run_has_no_ratio() {
-    let text = table(&[
-        row(BASE, "single", 990.0, 1000.0, 1010.0),
-        row("slower", "sentinel", 890.0, 900.0, 910.0),
-    ]);
-    assert!(line(&text, "slower").ends_with("890–910"), "{text}");
+    assert!(line(None).ends_with("1000  990–1010       1"));
+    assert!(line(Some([0.887, 0.9, 0.914])).ends_with("0.900  0.887–0.914"));
+    assert!(line(Some([1.085, 1.1, 1.115])).ends_with("1.100  1.085–1.115"));
+    assert!(line(Some([0.996, 1.01, 1.024])).ends_with("1.010  0.996–1.024  not shown"));
 }
 
 #[test]
 fn bounds_that_round_to_one_show_nothing() {
-    let text = table(&[
-        row(BASE, "single", 999.9, 1000.0, 1000.1),
-        row("hardly", "single", 1000.3, 1000.4, 1000.5),
-    ]);
-    assert!(line(&text, "hardly").ends_with("not shown"), "{text}");
-}
-
-#[test]
-fn a_wide_base_makes_the_ratio_wide() {
-    let exact = Interval {
-        point: 10.0,
-        low: 10.0,
-        high: 10.0,
-    };
-    let wide = Interval {
-        point: 10.0,
-        low: 8.0,
-        high: 12.5,
-    };
-    let of = ratio(exact, wide);
-    assert!(
-        (of.low - 0.8).abs() < 1e-9 && (of.high - 1.25).abs() < 1e-9,
-        "{of:?}"
-    );
-    // Both wide: more than either, less than the product of the two.
-    let of = ratio(wide, wide);
-    assert!(of.low < 0.8 && of.low > 0.64 && of.high > 1.25, "{of:?}");
+    assert!(line(Some([1.0003, 1.0004, 1.0005])).ends_with("not shown"));
+    assert!(line(Some([0.98, 0.99, 0.9996])).ends_with("not shown"));
 }

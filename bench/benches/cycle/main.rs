@@ -15,7 +15,7 @@ mod table;
 
 use std::{path::Path, time::Duration, time::SystemTime};
 
-use criterion::Criterion;
+use criterion::{Criterion, PlottingBackend};
 use tokio::runtime::Runtime;
 
 fn main() {
@@ -26,9 +26,10 @@ fn main() {
         .output_directory(&output)
         .warm_up_time(Duration::from_millis(500))
         .measurement_time(Duration::from_secs(2))
-        .sample_size(20)
+        .sample_size(rows::SAMPLES)
         // A tenth of Criterion's own: 95 % of so many are still told to a hundredth of the interval.
         .nresamples(10_000)
+        .plotting_backend(PlottingBackend::Plotters)
         .configure_from_args();
     let runtime = Runtime::new().expect("a runtime");
     let rows = rows::measure(&mut criterion, &runtime);

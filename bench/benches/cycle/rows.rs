@@ -5,6 +5,7 @@ use std::{
     time::SystemTime,
 };
 
+use bench::stats::paired;
 use cluster_config::TopologyKind;
 use criterion::{BenchmarkId, Criterion, SamplingMode, Throughput};
 use serde::Deserialize;
@@ -27,6 +28,8 @@ const ONE_DEPLOYMENT: [&str; 7] = [
     "baseline:raw-scripts",
 ];
 const SEVERAL_MASTERS: [&str; 1] = ["lock-core:redlock"];
+/// Of each row.
+pub(crate) const SAMPLES: usize = 20;
 const TASKS: [u32; 3] = [1, 16, 64];
 
 /// A row that ran.
@@ -34,10 +37,12 @@ pub(crate) struct Row {
     subject: &'static str,
     topology: &'static str,
     tasks: u32,
-    base: &'static str,
+    /// Of its own samples and of the first lock's that took turns with them; empty where it is the first itself.
+    pairs: Vec<[f64; 2]>,
 }
 
-/// Measures what the filter lets through: rows that are set beside each other one after another, since a machine's pace drifts.
+/// Measures what the filter lets through. After each sample of a row the first lock of its topology runs for as many cycles, since a machine's
+/// pace drifts; Criterion does not see that time.
 pub(crate) fn measure(criterion: &mut Criterion, runtime: &Runtime) -> Vec<Row> {
     let mut ran = Vec::new();
     for kind in TopologyKind::ALL {
@@ -53,21 +58,41 @@ pub(crate) fn measure(criterion: &mut Criterion, runtime: &Runtime) -> Vec<Row> 
                 group.throughput(Throughput::Elements(1));
                 // Samples of one length, so that each counts alike.
                 group.sampling_mode(SamplingMode::Flat);
-                let mut client = None;
+                let (mut client, mut pairs) = (None, Vec::new());
                 group.bench_function(BenchmarkId::from_parameter(tasks), |b| {
                     // Only where it is asked for.
                     let client = client.get_or_insert_with(|| {
-                        ran.push(Row {
-                            subject,
-                            topology,
-                            tasks,
-                            base: subjects[0],
-                        });
-                        runtime.block_on(load::connect(subject, &servers.url()))
+                        let url = servers.url();
+                        let first =
+                            (subject != subjects[0]).then(|| load::connect(subjects[0], &url));
+                        runtime.block_on(async {
+                            let first = match first {
+                                Some(first) => Some(first.await),
+                                None => None,
+                            };
+                            (load::connect(subject, &url).await, first)
+                        })
                     });
-                    b.iter_custom(|times| runtime.block_on(load::cycles(client, tasks, times)));
+                    b.iter_custom(|times| {
+                        let took = runtime.block_on(load::cycles(&client.0, tasks, times));
+                        if let Some(first) = &client.1 {
+                            let beside = runtime.block_on(load::cycles(first, tasks, times));
+                            pairs.push([took, beside].map(|time| time.as_secs_f64()));
+                        }
+                        took
+                    });
                 });
                 group.finish();
+                // Those before the last samples warmed up.
+                pairs.drain(..pairs.len().saturating_sub(SAMPLES));
+                if client.is_some() {
+                    ran.push(Row {
+                        subject,
+                        topology,
+                        tasks,
+                        pairs,
+                    });
+                }
             }
         }
         servers.down();
@@ -111,7 +136,12 @@ impl Row {
             subject: self.subject,
             topology: self.topology,
             tasks: self.tasks,
-            base: self.base,
+            ratio: {
+                let [own, first] =
+                    [0, 1].map(|n| self.pairs.iter().map(|pair| pair[n]).collect::<Vec<_>>());
+                // The shorter time is the higher pace.
+                paired::ratio(&own, &first)
+            },
             cycles_per_s: Interval {
                 point: per_s(mean.point_estimate),
                 // The shorter time is the higher pace.
