@@ -92,6 +92,33 @@ async fn an_open_loop_counts_from_when_a_call_was_due() {
         .map(|(_, times)| *times)
         .sum();
     assert!(waited >= 10, "{waited} of {:?}", acquire.histograms);
+    let open = run.result.open_loop.expect("callers");
+    let calls: u64 = open.parts().map(|waits| waits.calls).sum();
+    let due = open.asked_per_s * run.result.load_ns as f64 / 1e9;
+    assert!((calls as f64 - due).abs() < 4.0, "{calls} of {due}");
+    let ms =
+        |waits: Option<results::open_loop::Waits>| waits.expect("callers").longest.ns / 1_000_000;
+    assert!(ms(open.during) >= 300, "{open:?}");
+    assert!(open.recovered_ns > open.fault_ns, "{open:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn callers_of_an_open_loop_that_get_nothing_count() {
+    let text = "name = \"gone\"\n[topology]\nkind = \"single\"\n[lock]\nwait = \"200ms\"\n[load]\nrate = \"100/s\"\nhold = \"1ms\"\n\
+                duration = \"3s\"\n[[faults]]\nat = \"1s\"\nfault = \"kill\"\n";
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let plan = plan(text, 7);
+    let options = RunOptions::new(dir.path(), subject(&plan.lock.subject), Arc::new(Process));
+    let run = run_scenario(&plan, &options).await.expect("a run");
+    let open = run.result.open_loop.expect("callers");
+    let (before, during) = (open.before.expect("callers"), open.during.expect("callers"));
+    assert!(before.without_grant <= 1, "{before:?}");
+    assert!(
+        during.calls > 150 && during.without_grant + 5 >= during.calls,
+        "{during:?}"
+    );
+    assert!(during.p99.is_some_and(|p99| p99.more), "{during:?}");
+    assert!(open.granted_per_s < 50.0, "{open:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

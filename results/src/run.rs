@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::compare::Difference;
 use crate::measures::{Measures, Sweep};
+use crate::open_loop::OpenLoop;
 use crate::over_time::OverTime;
 use crate::timeline::TimelineData;
 use crate::verdict::{State, Verdict, Verdicts};
@@ -324,6 +325,9 @@ pub struct ScenarioResult {
     /// Grants over time and by owner; `None` where nothing was granted, or no history was judged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub over_time: Option<OverTime>,
+    /// How long callers waited, where the load has a `rate`; else `None`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open_loop: Option<OpenLoop>,
     /// The machine or run that it is from, where several were put together; else empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub origin: String,

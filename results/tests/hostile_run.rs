@@ -20,6 +20,9 @@ fn fixture() -> Value {
     run["rows"][0]["measures"] = json!({"raw": {"cycles_per_s": [100.0, 90.5], "cycles_per_part": [[1, 2], [3, 4]], "acquire_ns": [[5, 6]],
         "handoff_ns": [], "acquire_over_time": intervals}});
     run["scenarios"][0]["over_time"] = json!({"part_ns": 20_000_000, "grants": [1, 0, 5], "owners": {"c1/t0": 6}, "acquire": intervals});
+    let waits = json!({"calls": 100, "without_grant": 2, "p99": {"ns": 7, "more": true}, "longest": {"ns": 9, "more": false}});
+    run["scenarios"][0]["open_loop"] = json!({"asked_per_s": 200.0, "granted_per_s": 190.5, "fault_ns": 5, "recovered_ns": 6, "before": waits,
+        "during": waits, "after": waits});
     run
 }
 

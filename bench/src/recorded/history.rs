@@ -10,7 +10,6 @@ use results::history::{Acquire, Call, End, Entry};
 use super::way::Way;
 use super::{Protects, Record};
 use crate::load::{Asked, Held, Sink, Task};
-use crate::stats::histogram::add_coarse;
 use crate::subject::{AcquireEnd, ReleaseEnd, is_shared};
 
 /// What one client writes down.
@@ -68,11 +67,11 @@ impl ClientHistory {
 }
 
 impl Sink for ClientHistory {
-    fn acquires(&self, task: &Task, asked: &Asked, _: Instant, _: Option<Instant>) -> u64 {
+    fn acquires(&self, task: &Task, asked: &Asked, _: Instant, due: Option<Instant>) -> u64 {
         let load = &task.shared.load;
         let mut names = asked.names(load);
         let single = (names.len() == 1 && &*asked.kind != "multi").then(|| names.remove(0));
-        self.call(Call::Acquire(Acquire {
+        let call = self.call(Call::Acquire(Acquire {
             client: self.name.clone(),
             owner: task.owner.clone(),
             lock: single,
@@ -81,7 +80,11 @@ impl Sink for ClientHistory {
             lease_ms: load.lease.map(ms),
             wait_ms: load.wait.map(ms),
             permits: asked.permits,
-        }))
+        }));
+        if let Some(due) = due {
+            self.record.callers().calls(call, self.record.sink.ns(due));
+        }
+        call
     }
 
     fn acquired(&self, _task: &Task, call: u64, held: &Held) {
@@ -95,13 +98,8 @@ impl Sink for ClientHistory {
             lease_ms: held.lease.map(ms),
         };
         self.end(call, end);
-        if let Some(due) = held.due {
-            let took = held.granted.saturating_duration_since(due).as_nanos();
-            let second = sink.ns(held.granted) / 1_000_000_000;
-            let mut responses = self.record.responses.lock().expect("no panic");
-            let took_ns = u64::try_from(took).unwrap_or(u64::MAX);
-            add_coarse(responses.entry(second).or_default(), took_ns);
-        }
+        let granted_ns = sink.ns(held.granted);
+        self.record.callers().answer(call, granted_ns, true);
         self.record.grants.send_modify(|grants| *grants += 1);
     }
 
@@ -112,7 +110,13 @@ impl Sink for ClientHistory {
             AcquireEnd::Unknown(error) => unknown(error),
         };
         self.end(call, end);
+        let now_ns = self.record.sink.ns(Instant::now());
+        self.record.callers().answer(call, now_ns, false);
         Duration::ZERO
+    }
+
+    fn due(&self, at: Instant) {
+        self.record.callers().due(self.record.sink.ns(at));
     }
 
     fn releases(&self, _task: &Task, held: &Held, _sent: Instant) -> u64 {

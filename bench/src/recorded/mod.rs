@@ -4,22 +4,22 @@
 //! killed is complete up to its death. Tasks pass a gate before every step: a client whose process is stopped does nothing, and
 //! goes on believing what it believed.
 
+mod callers;
 mod client;
 mod history;
 mod resource;
 mod way;
 
-use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 
+use results::open_loop::Wait;
 use tokio::sync::watch;
 
 use crate::load::Shared;
 pub use crate::load::{Load, Protects};
 use crate::sink::Sink;
-use crate::stats::histogram::Coarse;
 use crate::subject::Connected;
 
 pub use client::{Finished, RunningClient};
@@ -40,8 +40,8 @@ struct Record {
     resources: resource::Resources,
     next_id: AtomicU64,
     grants: watch::Sender<u64>,
-    /// From the moment at which each acquire was due to its grant, by the second of the grant.
-    responses: Mutex<BTreeMap<u64, Coarse>>,
+    /// Whoever was due in an open loop.
+    callers: Mutex<callers::Callers>,
     /// The first task's number of each client: one that comes back has its numbers again.
     numbers: Mutex<Vec<(String, u32)>>,
 }
@@ -56,7 +56,7 @@ impl LoadRun {
                 resources: resource::Resources::default(),
                 next_id: AtomicU64::new(1),
                 grants: watch::Sender::new(0),
-                responses: Mutex::default(),
+                callers: Mutex::default(),
                 numbers: Mutex::default(),
             }),
         }
@@ -79,27 +79,25 @@ impl LoadRun {
         self.record.grants.subscribe()
     }
 
-    /// In an open loop, how long grants took from the moment at which each cycle was due, so that a lock that stalls cannot hide the calls
-    /// it kept from being made (coordinated omission). As [`Intervals::of`](results::intervals::Intervals::of) takes them: when it was
-    /// granted on the sink's clock to the second, how long it took in nanoseconds, how often. Empty in a closed loop.
-    pub fn responses(&self) -> Vec<(u64, u64, u64)> {
-        let responses = self.record.responses.lock().expect("no panic");
-        let at = |(second, taken): (&u64, &Coarse)| {
-            let at_ns = second * 1_000_000_000;
-            let taken = taken.iter();
-            let taken = taken.map(move |(ns, times)| (at_ns, *ns, u64::from(*times)));
-            taken.collect::<Vec<_>>()
-        };
-        responses.iter().flat_map(at).collect()
+    /// In an open loop, how long each caller waited from the moment at which it was due, on the sink's clock, so that a lock that stalls cannot
+    /// hide the calls it kept from being made (coordinated omission). To be asked for after the load; empty in a closed loop.
+    pub fn waits(&self) -> Vec<Wait> {
+        self.record.callers().waits()
     }
 
     /// Ends the load: holders release at once, waiters get their answer, nobody begins another cycle.
     pub fn stop(&self) {
+        let now_ns = self.record.sink.ns(Instant::now());
+        self.record.callers().end(now_ns);
         self.record.shared.end();
     }
 }
 
 impl Record {
+    fn callers(&self) -> MutexGuard<'_, callers::Callers> {
+        self.callers.lock().expect("no panic")
+    }
+
     /// The first number of a client's tasks.
     fn number(&self, client: &str, tasks: usize) -> u32 {
         let mut numbers = self.numbers.lock().expect("no panic");

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use bench::workload::Pace;
 use results::history_file::{self, HistoryFileError};
 use results::intervals::Intervals;
+use results::open_loop::{OpenLoop, Wait};
 use results::over_time::OverTime;
 use results::run::ScenarioResult;
 use results::store::HISTORY_FILE;
@@ -167,11 +169,25 @@ pub(super) fn judged(
     result.timeline = proof::gravest_picture(&report.verdicts);
     result.over_time = OverTime::of(&history);
     if let (Some(over), Some(last)) = (&mut result.over_time, history.lines.last())
-        && let Some(responses) = Intervals::of(last.t_ns, recorded.responses)
+        && let Some(responses) = Intervals::of(last.t_ns, responses(&recorded.waits))
     {
         // From when the call was due and not from when it was made: a lock that stalls keeps calls from being made.
         over.acquire = Some(responses);
     }
+    let pace = plan
+        .load
+        .does
+        .rate
+        .as_ref()
+        .and_then(|rate| rate.parse().ok());
+    result.open_loop = pace.and_then(|pace: Pace| {
+        OpenLoop::of(
+            pace.rate_per_s,
+            result.load_ns,
+            &recorded.waits,
+            &result.faults,
+        )
+    });
     result.verdicts = report.verdicts;
     result.operations = report.operations;
     result.recovery = report.recovery;
@@ -197,6 +213,12 @@ pub(super) fn judged(
         partial: recorded.partial,
         warnings,
     })
+}
+
+/// When each grant came, how long it took, and how often that was: once.
+fn responses(waits: &[Wait]) -> impl Iterator<Item = (u64, u64, u64)> {
+    let granted = waits.iter().filter(|wait| wait.granted);
+    granted.map(|wait| (wait.due_ns + wait.waited_ns, wait.waited_ns, 1))
 }
 
 /// How much must have happened in a run of a plan: where more tasks than locks are at work, some must have met.

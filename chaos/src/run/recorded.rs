@@ -8,6 +8,7 @@ use bench::sink::{HistorySink, Sink};
 use bench::subject::{Connected, SubjectError};
 use cluster_config::{Deployment, isolation};
 use results::history_writer::HistoryWriter;
+use results::open_loop::Wait;
 use results::run::FaultSpan;
 use results::store::HISTORY_FILE;
 use tokio::sync::watch;
@@ -33,8 +34,8 @@ pub(super) struct Recorded {
     pub(super) load: Duration,
     pub(super) notes: Vec<String>,
     pub(super) unanswered: Vec<String>,
-    /// How long grants took from the moment at which they were due, where cycles begin on a schedule.
-    pub(super) responses: Vec<(u64, u64, u64)>,
+    /// How long callers waited from the moment at which they were due, where cycles begin on a schedule.
+    pub(super) waits: Vec<Wait>,
     /// Why the history may be incomplete.
     pub(super) incomplete: Vec<String>,
     pub(super) partial: bool,
@@ -171,7 +172,7 @@ pub(super) async fn record(
         load: lasted,
         notes,
         unanswered: finished.unanswered,
-        responses: load.responses(),
+        waits: load.waits(),
         incomplete,
         partial,
     })

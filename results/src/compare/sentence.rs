@@ -101,8 +101,8 @@ fn safety(base: &Run, other: &Run) -> Option<String> {
     });
     let (mut lost_a, mut lost_b) = (0, 0);
     for (a, b) in known.clone() {
-        lost_a += a.verdicts.contract.count;
-        lost_b += b.verdicts.contract.count;
+        lost_a = u64::saturating_add(lost_a, a.verdicts.contract.count);
+        lost_b = u64::saturating_add(lost_b, b.verdicts.contract.count);
     }
     let known = known.count();
     if both.is_empty() {

@@ -13,6 +13,7 @@ use self::overview::{Configuration, Grid};
 use self::scenario::ScenarioView;
 use super::cells;
 use super::charts;
+use super::open_loop;
 use super::table::{self, Head, Table};
 use crate::answer::{answer, small_print};
 use crate::run::{NotApplicable, Outcome, Run};
@@ -50,6 +51,9 @@ struct Page<'a> {
     scenarios: Vec<ScenarioView<'a>>,
     recovery: Option<NamedChart>,
     fairness: Option<NamedChart>,
+    open_loop_heads: [&'static str; 7],
+    open_loop_note: &'static str,
+    open_loops: Vec<[String; 7]>,
     price: Option<String>,
     price_why: String,
     unplaced: String,
@@ -105,6 +109,9 @@ impl<'a> Page<'a> {
             grid: overview::grid(run),
             recovery: charts::recovery(run).map(|chart| named(&chart, "recovery")),
             fairness: charts::fairness(run).map(|chart| named(&chart, "fairness")),
+            open_loop_heads: open_loop::HEADS,
+            open_loop_note: open_loop::NOTE,
+            open_loops: open_loop::rows(run),
             price: charts::price(run).map(|chart| chart.inline("price")),
             price_why: charts::unlike(run).unwrap_or_default(),
             unplaced: charts::unplaced(run).join(", "),

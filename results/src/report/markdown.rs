@@ -2,6 +2,7 @@
 
 use super::cells::{self, printable};
 use super::measures;
+use super::open_loop;
 use super::table::{self as tables, Table, bench as bench_cells};
 use crate::answer::answer;
 use crate::figure::BENCH;
@@ -31,6 +32,7 @@ pub(super) fn render(run: &Run) -> Result<String, String> {
         out.push_str(&format!("- {}\n", cell(&skipped.to_string())));
     }
     scenarios(&mut out, run);
+    open_loops(&mut out, run);
     rows(&mut out, run);
     for cost in tables::costs(run) {
         cost_table(&mut out, &cost);
@@ -97,6 +99,16 @@ fn scenarios(out: &mut String, run: &Run) {
             out.push_str("\n</details>\n");
         }
     }
+}
+
+fn open_loops(out: &mut String, run: &Run) {
+    let rows = open_loop::rows(run);
+    if rows.is_empty() {
+        return;
+    }
+    out.push_str("\n## How long callers waited\n\n");
+    table(out, &open_loop::HEADS, rows.into_iter().map(Vec::from));
+    out.push_str(&format!("\n{}\n", cell(open_loop::NOTE)));
 }
 
 fn rows(out: &mut String, run: &Run) {

@@ -7,6 +7,7 @@ mod html;
 pub mod junit;
 mod markdown;
 mod measures;
+mod open_loop;
 mod recovery;
 mod table;
 pub mod text;

@@ -55,6 +55,7 @@ pub fn summary(run: &Run, options: TextOptions) -> String {
         section(&mut out, &scenarios::verdict_table(run, options.width));
         section(&mut out, &scenarios::reasons(run));
         section(&mut out, &scenarios::recovery_table(run, options.width));
+        section(&mut out, &scenarios::open_loops(run, options.width));
         section(&mut out, &scenarios::repeats(run));
     }
     if !run.rows.is_empty() {

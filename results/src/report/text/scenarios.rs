@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::paper::{outcome_color, paint, table};
 use crate::proof::Proof;
 use crate::report::cells::{self, printable};
-use crate::report::recovery;
+use crate::report::{open_loop, recovery};
 use crate::run::{Outcome, Run, ScenarioResult};
 use crate::units;
 use crate::verdict::{CLASSES, State, Verdict};
@@ -112,6 +112,19 @@ pub fn faults(run: &Run, width: u16) -> String {
         "{table}\n\nbefore, after: from the fault; errors, hangs: share of the operations between the fault and its heal or the next grant; herd: \
          acquires in the second after the heal\n"
     )
+}
+
+/// How long callers waited in open loops; empty where there was none.
+pub(super) fn open_loops(run: &Run, width: u16) -> String {
+    let rows = open_loop::rows(run);
+    if rows.is_empty() {
+        return String::new();
+    }
+    let mut table = table(width, &open_loop::HEADS, 1);
+    for row in rows {
+        table.add_row(row);
+    }
+    format!("{table}\n\n{}\n", open_loop::NOTE)
 }
 
 /// State and count on one line, the worst below it: so the five columns stay narrow.
