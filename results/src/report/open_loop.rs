@@ -11,7 +11,7 @@ pub(super) const NOTE: &str = "Waits count from when each caller was due, and ar
 
 /// The headings.
 pub(super) const HEADS: [&str; 7] = [
-    "Scenario",
+    "SCENARIO",
     "rate",
     "p99 before",
     "p99 fault to recovery",
@@ -28,9 +28,9 @@ pub(super) fn rows(run: &Run) -> Vec<[String; 7]> {
 }
 
 fn row(result: &ScenarioResult, open: &OpenLoop) -> [String; 7] {
-    let mut name = format!("{}, {}", result.name, result.place());
+    let mut name = vec![printable(&result.name), printable(&result.place())];
     if !result.durability.is_empty() {
-        name += &format!(", durability {}", result.durability);
+        name.push(printable(&format!("durability {}", result.durability)));
     }
     let after = match (open.fault_ns, open.recovered_ns) {
         (Some(_), None) => "no recovery".to_owned(),
@@ -40,9 +40,9 @@ fn row(result: &ScenarioResult, open: &OpenLoop) -> [String; 7] {
     let longest = open.parts().map(|waits| waits.longest);
     let longest = longest.max_by_key(|length| (length.ns, length.more));
     [
-        printable(&name),
+        name.join(",\n"),
         format!(
-            "{}/s asked, {}/s granted",
+            "{}/s asked,\n{}/s granted",
             units::figure(open.asked_per_s),
             units::figure(open.granted_per_s)
         ),
@@ -115,8 +115,8 @@ mod tests {
         assert_eq!(
             row(&run(true)),
             [
-                "open, sentinel · lock-core:plain, durability wait:all",
-                "100/s asked, 100/s granted",
+                "open,\nsentinel · lock-core:plain,\ndurability wait:all",
+                "100/s asked,\n100/s granted",
                 "2 ms",
                 "700 ms",
                 "2 ms",
@@ -125,7 +125,7 @@ mod tests {
             ]
         );
         let cells = row(&run(false));
-        assert_eq!(cells[1], "100/s asked, 90/s granted");
+        assert_eq!(cells[1], "100/s asked,\n90/s granted");
         assert_eq!(cells[3], "more than 700 ms");
         assert_eq!(cells[5], "more than 700 ms");
         assert_eq!(cells[6], "100 of 1\u{202f}000");
@@ -151,7 +151,7 @@ mod tests {
             shown
         };
         for shown in page(&run) {
-            for cell in &rows(&run)[0][1..] {
+            for cell in &rows(&run)[0][2..] {
                 assert!(shown.contains(cell.as_str()), "{cell} in {shown}");
             }
         }
