@@ -107,7 +107,7 @@ pub static FORMATS: [&Format; 7] = [
 /// A run as programs get it: its own fields, and what is derived from them.
 #[derive(Debug, serde::Serialize)]
 pub struct Answered<'a> {
-    /// The sentence of [`answer`](crate::answer::answer).
+    /// The sentence of [`answer`].
     answer: String,
     /// What one core of a server carries, row by row.
     #[serde(skip_serializing_if = "Vec::is_empty")]
