@@ -165,7 +165,7 @@ async fn a_cancelled_run_keeps_its_record_and_is_unknown() {
 /// What a driver would have done after its end is not on record, so that nothing is clean.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_driver_that_ends_by_itself_leaves_an_incomplete_history() {
-    let text = "name = \"ends\"\n[topology]\nkind = \"single\"\n[load]\nclients = 2\nduration = \"2s\"\n[expect]\ncontract = \"clean\"\n";
+    let text = "name = \"ends\"\n[topology]\nkind = \"single\"\n[lock]\nsubject = \"baseline:set-nx-px\"\n[load]\nclients = 2\nduration = \"2s\"\n[expect]\ncontract = \"clean\"\n";
     let (run, _dir) = run_by("sed -u 60q | DRIVER baseline:set-nx-px", text, 7).await;
     assert_eq!(
         run.result.exit_code,
