@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use bench::workload::Pace;
 use cluster_config::{Topology, TopologyKind, slot_of};
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
@@ -58,6 +59,19 @@ pub struct LoadPlan {
     /// What they do. Its counts say nothing here, and its `mix` is never empty.
     #[serde(flatten)]
     pub does: Load,
+}
+
+impl LoadPlan {
+    /// How many tasks there are in all clients.
+    pub(crate) fn tasks(&self) -> usize {
+        let clients = self.clients.iter();
+        clients.map(|client| client.task_seeds.len()).sum()
+    }
+
+    /// When cycles begin; `None` in a closed loop.
+    pub(crate) fn pace(&self) -> Option<Pace> {
+        self.does.rate.as_ref().and_then(|rate| rate.parse().ok())
+    }
 }
 
 /// One client of a plan.

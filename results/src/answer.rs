@@ -1,9 +1,9 @@
-//! Turns a run into the sentence that answers its question: which configurations kept mutual exclusion, and what is fastest of those.
+//! The sentence that answers what a run was made for: which configurations kept mutual exclusion, and what is fastest of those.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::compare::row_load;
-use crate::report::rates_of_interval;
+use crate::report::{behind, is_void};
 use crate::run::{BenchRow, Outcome, Run, ScenarioResult};
 use crate::units;
 use crate::verdict::State;
@@ -282,10 +282,7 @@ fn fastest_safe(run: &Run, tried: &[&ScenarioResult]) -> Option<String> {
 }
 
 fn figures(run: &Run) -> Vec<String> {
-    let void = run
-        .rows
-        .iter()
-        .filter(|row| row.safety.state == State::Violated);
+    let void = run.rows.iter().filter(|row| is_void(row));
     let mut parts: Vec<String> = match fastest(run, |_| true) {
         Some(words) => vec![format!("Fastest: {words}")],
         None => vec!["No benchmark row may be quoted".to_owned()],
@@ -337,7 +334,7 @@ fn fastest(run: &Run, safe: impl Fn(&BenchRow) -> bool) -> Option<String> {
         best.subject,
         best.topology,
         units::figure(best.cycles_per_s.median),
-        rates_of_interval(&best.cycles_per_s),
+        behind(&best.cycles_per_s),
         best.workload,
         best.tasks,
         plural(best.tasks as usize, "task"),

@@ -1,4 +1,4 @@
-//! Turns the shortest history that convicts into steps between callers and servers: why two were inside, read from top to bottom.
+//! A conviction as steps between callers and servers, from the shortest history that convicts: why two were inside, read from top to bottom.
 //!
 //! Only what was recorded becomes a step. Which node a command went to is not recorded, so callers talk to one column for all servers.
 

@@ -40,7 +40,7 @@ struct Record {
     resources: resource::Resources,
     next_id: AtomicU64,
     grants: watch::Sender<u64>,
-    /// Whoever was due in an open loop.
+    /// The callers that were due in an open loop.
     callers: Mutex<callers::Callers>,
     /// The first task's number of each client: one that comes back has its numbers again.
     numbers: Mutex<Vec<(String, u32)>>,

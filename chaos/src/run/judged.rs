@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use bench::workload::Pace;
 use results::history_file::{self, HistoryFileError};
 use results::intervals::Intervals;
 use results::open_loop::{OpenLoop, Wait};
@@ -53,12 +52,9 @@ fn used(plan: &Plan) -> BTreeMap<String, String> {
         false => format!("{} to {}", words(range.min_ns), words(range.max_ns)),
     };
     let length = |length: scenario::Length| words(scenario::nanoseconds(length.0));
-    let tasks: usize = (plan.load.clients.iter())
-        .map(|client| client.task_seeds.len())
-        .sum();
     let known = [
         ("clients", Some(plan.load.clients.len().to_string())),
-        ("tasks", Some(tasks.to_string())),
+        ("tasks", Some(plan.load.tasks().to_string())),
         ("locks", Some(plan.load.locks.len().to_string())),
         ("workload", Some(does.workload().name.to_owned())),
         ("rate", does.rate.clone()),
@@ -174,13 +170,7 @@ pub(super) fn judged(
         // From when the call was due and not from when it was made: a lock that stalls keeps calls from being made.
         over.acquire = Some(responses);
     }
-    let pace = plan
-        .load
-        .does
-        .rate
-        .as_ref()
-        .and_then(|rate| rate.parse().ok());
-    result.open_loop = pace.and_then(|pace: Pace| {
+    result.open_loop = plan.load.pace().and_then(|pace| {
         OpenLoop::of(
             pace.rate_per_s,
             result.load_ns,
@@ -223,14 +213,8 @@ fn responses(waits: &[Wait]) -> impl Iterator<Item = (u64, u64, u64)> {
 
 /// How much must have happened in a run of a plan: where more tasks than locks are at work, some must have met.
 fn floors(plan: &Plan) -> Floors {
-    let tasks: usize = plan
-        .load
-        .clients
-        .iter()
-        .map(|client| client.task_seeds.len())
-        .sum();
     Floors {
-        contended: u64::from(tasks > plan.load.locks.len()),
+        contended: u64::from(plan.load.tasks() > plan.load.locks.len()),
         ..Floors::default()
     }
 }

@@ -217,14 +217,9 @@ fn load(plan: &Plan) -> Load {
         protects: does.protects,
         permits: plan.lock.permits,
         workload: does.workload(),
-        tasks: plan
-            .load
-            .clients
-            .iter()
-            .map(|client| client.task_seeds.len() as u32)
-            .sum(),
+        tasks: plan.load.tasks() as u32,
         together: does.workload().asks.fewest_locks().max(2),
-        pace: does.rate.as_ref().and_then(|rate| rate.parse().ok()),
+        pace: plan.load.pace(),
         seed: plan.seed,
     }
 }

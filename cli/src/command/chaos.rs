@@ -138,9 +138,6 @@ pub(crate) async fn run(
         super::target::remove_keys(external, &prefix, terminal).await;
     }
     let code = ended?;
-    if keeper.run.scenarios.is_empty() && !keeper.run.not_applicable.is_empty() {
-        terminal.warn("nothing was tried: no scenario is applicable to this lock");
-    }
     if keeper.is_empty() {
         keeper.discard();
         return Ok(code);
@@ -478,6 +475,7 @@ pub(crate) async fn run_all(
     bar.finish_and_clear();
     // A run that tried nothing must not pass.
     if kept.is_empty() && code == exit::AS_EXPECTED && !keeper.run.not_applicable.is_empty() {
+        terminal.warn("nothing was tried: no scenario is applicable to this lock");
         code = exit::INPUT;
     }
     if cancel.is_wanted() {

@@ -1,8 +1,8 @@
-//! Turns two runs into the sentence that matters: how much slower or faster one is, and whether it loses locks where the other did not.
+//! The sentence that matters of two runs: how much slower or faster one is, and whether it loses locks where the other did not.
 
 use super::metrics::compare_rows;
 use super::settings::{pairs, row_key, scenario_key};
-use crate::report::rates_of_interval;
+use crate::report::{behind, is_void};
 use crate::run::{Estimate, Ratio, Run};
 use crate::units;
 use crate::verdict::State;
@@ -23,8 +23,8 @@ pub(super) fn sentence(base: &Run, other: &Run) -> String {
 
 fn speed(base: &Run, other: &Run) -> Option<String> {
     let rows = pairs(&base.rows, &other.rows, row_key);
-    let safe = |(a, b): &&(_, _)| [*a, *b].iter().all(may_be_compared);
-    let found: Vec<_> = (rows.iter().filter(safe))
+    let safe = rows.iter().filter(|(a, b)| !is_void(a) && !is_void(b));
+    let found: Vec<_> = safe
         .filter_map(|(a, b)| {
             let mut all = compare_rows(a, b).into_iter();
             all.find(|comparison| comparison.metric == "cycles_per_s")
@@ -65,10 +65,6 @@ fn speed(base: &Run, other: &Run) -> Option<String> {
     }
 }
 
-fn may_be_compared(row: &&crate::run::BenchRow) -> bool {
-    row.safety.state != State::Violated
-}
-
 /// `12 % (9–15) slower`, `2.1 % (1.8–2.4) faster`.
 fn share(ratio: &Ratio) -> String {
     let percent = |value: f64| (value - 1.0).abs() * 100.0;
@@ -82,7 +78,7 @@ fn share(ratio: &Ratio) -> String {
     format!(
         "{} %{} {}",
         units::figure(interval.median),
-        rates_of_interval(&interval),
+        behind(&interval),
         if ratio.point < 1.0 {
             "slower"
         } else {

@@ -12,9 +12,8 @@ mod recovery;
 mod table;
 pub mod text;
 
-pub(crate) use cells::behind as rates_of_interval;
-pub(crate) use cells::is_void;
 pub use cells::rates;
+pub(crate) use cells::{behind, is_void};
 
 use crate::answer::answer;
 use crate::cost::{self, Cost};
