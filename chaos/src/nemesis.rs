@@ -287,7 +287,10 @@ async fn inject(fault: &FaultSpec, scene: &Scene) -> Injected {
     match carried_out {
         Ok(guard) => Injected {
             targets,
-            span: unproved(fault, names, injected_ns, String::new()),
+            span: FaultSpan {
+                done_ns: Some(scene.sink.ns(std::time::Instant::now())),
+                ..unproved(fault, names, injected_ns, String::new())
+            },
             guard: Some(guard),
         },
         Err(error) => {

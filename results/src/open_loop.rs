@@ -28,7 +28,7 @@ pub struct OpenLoop {
     pub granted_per_s: f64,
     /// When the first fault was injected; `None`: there was none.
     pub fault_ns: Option<u64>,
-    /// When the last fault was over: healed, and a grant had come after its injection. `None`: there was no fault, or one after which
+    /// When the last fault was over: healed, and a caller granted that was due after its injection. `None`: there was no fault, or one after which
     /// nothing was granted.
     pub recovered_ns: Option<u64>,
     /// Callers due before the first fault; `None` of none, here and below.
@@ -77,7 +77,8 @@ impl OpenLoop {
             return None;
         }
         let fault_ns = faults.iter().map(|fault| fault.injected_ns).min();
-        let over = faults.iter().map(over_ns).collect::<Option<Vec<u64>>>();
+        let over = faults.iter().map(|fault| over_ns(fault, waits));
+        let over = over.collect::<Option<Vec<u64>>>();
         let recovered_ns = over.and_then(|over| over.into_iter().max());
         let (from, to) = (
             fault_ns.unwrap_or(u64::MAX),
@@ -104,12 +105,13 @@ impl OpenLoop {
     }
 }
 
-/// When a fault was over; `None` where nothing was granted after it.
-fn over_ns(fault: &FaultSpan) -> Option<u64> {
-    let granted_ns = fault
-        .injected_ns
-        .saturating_add(fault.first_grant_after_ns?);
-    Some(fault.healed_ns.map_or(granted_ns, |ns| ns.max(granted_ns)))
+/// When a fault was over: healed, and a caller granted that was due once the fault was in place. A grant before that says nothing
+/// of the recovery. `None` where there is no such caller.
+fn over_ns(fault: &FaultSpan, waits: &[Wait]) -> Option<u64> {
+    let in_place_ns = fault.done_ns.unwrap_or(fault.injected_ns);
+    let granted = (waits.iter()).filter(|wait| wait.granted && wait.due_ns >= in_place_ns);
+    let first_ns = granted.map(|wait| wait.due_ns + wait.waited_ns).min()?;
+    Some(first_ns.max(fault.healed_ns.unwrap_or(0)))
 }
 
 impl Waits {
@@ -166,15 +168,11 @@ mod tests {
         callers.map(caller).collect()
     }
 
-    fn fault(
-        injected_ms: u64,
-        healed_ms: Option<u64>,
-        first_grant_after_ms: Option<u64>,
-    ) -> FaultSpan {
+    fn fault(injected_ms: u64, done_ms: u64, healed_ms: Option<u64>) -> FaultSpan {
         FaultSpan {
             injected_ns: injected_ms * MS,
+            done_ns: Some(done_ms * MS),
             healed_ns: healed_ms.map(|ms| ms * MS),
-            first_grant_after_ns: first_grant_after_ms.map(|ms| ms * MS),
             ..FaultSpan::default()
         }
     }
@@ -253,23 +251,27 @@ mod tests {
 
     #[test]
     fn callers_are_cut_by_when_they_were_due_exactly() {
-        // Due at 0, 10, 20, 30, 40 ms; the fault at 20 ms is healed at 35 ms, and a grant came at 40 ms.
-        let open = of(&[1, 90, 3, 4, 5], &[fault(20, Some(35), Some(20))]);
+        // Due at 0, 10, 20, 30, 40 ms; the fault at 20 ms is healed at 35 ms, and the first grant after it came at 38 ms.
+        let open = of(&[1, 90, 18, 14, 5], &[fault(20, 20, Some(35))]);
         let longest = |part: Option<Waits>| part.expect("callers").longest;
         assert_eq!(longest(open.before), exactly(90), "granted after the fault");
         assert_eq!(open.during.expect("callers").calls, 2);
         assert_eq!(longest(open.after), exactly(5));
-        assert_eq!(open.recovered_ns, Some(40 * MS));
+        assert_eq!(open.recovered_ns, Some(38 * MS));
         // A grant before the heal does not end it.
-        let open = of(&[1, 90, 3, 4, 5], &[fault(20, Some(41), Some(1))]);
+        let open = of(&[1, 90, 3, 4, 5], &[fault(20, 20, Some(41))]);
         assert_eq!((open.during.expect("callers").calls, open.after), (3, None));
         assert_eq!(open.recovered_ns, Some(41 * MS));
+        // Nor does one to a caller that was due before the fault was in place.
+        let open = of(&[1, 15, 2, 90, 5], &[fault(20, 21, None)]);
+        assert_eq!(open.recovered_ns, Some(45 * MS));
+        assert_eq!(open.during.expect("callers").calls, 3);
     }
 
     #[test]
     fn a_fault_without_recovery_lasts_to_the_end() {
-        let faults = [fault(10, Some(15), Some(1)), fault(20, Some(25), None)];
-        let open = of(&[1, 2, -3, -4], &faults);
+        let faults = [fault(10, 10, Some(15)), fault(20, 25, Some(28))];
+        let open = of(&[1, 2, 3, -4], &faults);
         assert_eq!(open.before.expect("callers").calls, 1);
         assert_eq!(open.during.expect("callers").calls, 3);
         assert_eq!((open.after, open.recovered_ns), (None, None));

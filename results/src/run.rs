@@ -340,8 +340,11 @@ pub struct FaultSpan {
     pub fault: String,
     /// Nodes, clients or links.
     pub targets: Vec<String>,
-    /// When it was injected.
+    /// When its injection began.
     pub injected_ns: u64,
+    /// When its injection was complete: the server killed, the rule in place; `None`: not in this run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub done_ns: Option<u64>,
     /// When it was healed; `null`: not in this run.
     pub healed_ns: Option<u64>,
     /// Whether there is evidence that it took effect.
