@@ -101,7 +101,7 @@ pub fn small_print(run: &Run) -> Vec<String> {
         let mut words = format!(
             "{} of {total} {} as expected",
             count(Outcome::AsExpected),
-            plural(total, "scenario")
+            units::plural(total, "scenario")
         );
         for (outcome, text) in [
             (Outcome::NotAsExpected, "not as expected"),
@@ -144,12 +144,8 @@ fn quotable(run: &Run) -> String {
     format!(
         "{} of {total} benchmark {} may be quoted",
         run.rows.iter().filter(|row| may_be_quoted(row)).count(),
-        plural(total, "row")
+        units::plural(total, "row")
     )
-}
-
-fn plural(count: usize, word: &str) -> String {
-    format!("{word}{}", if count == 1 { "" } else { "s" })
 }
 
 fn exclusion(tried: &[&ScenarioResult]) -> Vec<String> {
@@ -178,7 +174,7 @@ fn exclusion(tried: &[&ScenarioResult]) -> Vec<String> {
         }
         (0, _) => format!(
             "None of {total} {} is shown to keep mutual exclusion {under}",
-            plural(total, "configuration")
+            units::plural(total, "configuration")
         ),
         _ => format!("{kept} of {total} configurations kept mutual exclusion {under}"),
     }];
@@ -337,7 +333,7 @@ fn fastest(run: &Run, safe: impl Fn(&BenchRow) -> bool) -> Option<String> {
         behind(&best.cycles_per_s),
         best.workload,
         best.tasks,
-        plural(best.tasks as usize, "task"),
+        units::plural(best.tasks as usize, "task"),
     ))
 }
 

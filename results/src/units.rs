@@ -87,6 +87,11 @@ fn three_digits(value: f64) -> String {
     }
 }
 
+/// A noun for so many: `task` for one, `tasks` for any other number.
+pub fn plural(count: usize, noun: &str) -> String {
+    format!("{noun}{}", if count == 1 { "" } else { "s" })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -104,7 +104,8 @@ pub(super) fn throughput(run: &Run) -> Vec<Chart> {
     let charts = loads.iter().map(|(workload, tasks)| {
         let rows = run.rows.iter();
         let rows = rows.filter(|row| (row.workload.as_str(), row.tasks) == (*workload, *tasks));
-        throughput_of(rows, &format!("{THROUGHPUT}: {workload}, {tasks} tasks"))
+        let noun = units::plural(*tasks as usize, "task");
+        throughput_of(rows, &format!("{THROUGHPUT}: {workload}, {tasks} {noun}"))
     });
     charts.collect()
 }
@@ -160,7 +161,8 @@ fn groups(run: &Run) -> Vec<(String, Vec<&BenchRow>)> {
     let mut groups: Vec<(String, Vec<&BenchRow>)> = Vec::new();
     let rows = run.rows.iter().filter(|row| !cells::is_void(row));
     for row in rows.take(CURVES_MAX) {
-        let name = format!("{}, {} tasks", row.workload, row.tasks);
+        let noun = units::plural(row.tasks as usize, "task");
+        let name = format!("{}, {} {noun}", row.workload, row.tasks);
         let open = groups
             .iter_mut()
             .find(|(known, rows)| *known == name && rows.len() < PER_CHART);
