@@ -16,6 +16,7 @@ pub(crate) mod list;
 pub(crate) mod lock;
 pub(crate) mod man;
 pub(crate) mod merge;
+pub(crate) mod new_driver;
 mod plans;
 mod provisioner;
 pub(crate) mod proxy;
@@ -62,6 +63,7 @@ pub(crate) fn run(command: Command, terminal: &Terminal) -> anyhow::Result<u8> {
             Command::Completions(options) => completions::run(&options, terminal),
             Command::Man(options) => man::run(&options, terminal),
             Command::Conform(options) => conform::run(options, terminal).await,
+            Command::NewDriver(options) => new_driver::run(&options, terminal),
             Command::Report(options) => report::run(options, terminal),
             Command::Proxy(options) => proxy::run(options, terminal).await,
             Command::Trace(options) => trace::run(options, terminal).await,

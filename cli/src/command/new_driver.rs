@@ -1,0 +1,165 @@
+//! `locklab new-driver`: a driver of about 30 lines, on the SDK of its language, in a new directory.
+
+use std::{io, path::Path};
+
+use clap::Args;
+use results::nearest::nearest;
+use serde_json::json;
+
+use crate::{exit, terminal::Terminal};
+
+/// Flags of `new-driver`.
+#[derive(Debug, Args)]
+#[command(after_help = help())]
+pub(crate) struct Options {
+    /// The language of your lock library
+    language: String,
+    /// The new directory, and what the driver calls your lock: letters, digits, `-` and `_`
+    name: String,
+}
+
+/// What the templates call their lock; your name takes its place in every file but the SDK's own.
+const PLACEHOLDER: &str = "set-nx-px";
+const NAME_MAX: usize = 60;
+
+/// A language that drivers can be written in.
+struct Language {
+    name: &'static str,
+    /// The driver itself, which is yours to change.
+    driver: File,
+    /// The SDK, which is not.
+    sdk: File,
+    /// What else the driver needs, changed like the driver.
+    others: &'static [File],
+    /// What is run before the driver can be; empty where nothing is.
+    build: &'static str,
+    /// What starts the driver in its directory.
+    run: &'static str,
+}
+
+/// A path below the driver's directory, and the text.
+type File = (&'static str, &'static str);
+
+/// A file of `drivers/sdk/LANGUAGE/`, under the same path.
+macro_rules! sdk {
+    ($language:literal, $path:literal) => {
+        (
+            $path,
+            include_str!(concat!("../../../drivers/sdk/", $language, "/", $path)),
+        )
+    };
+}
+
+/// The languages, a row each.
+const LANGUAGES: &[Language] = &[
+    Language {
+        name: "python",
+        driver: sdk!("python", "driver.py"),
+        sdk: sdk!("python", "locklab_driver.py"),
+        others: &[sdk!("python", "resp.py")],
+        build: "",
+        run: "python3 driver.py",
+    },
+    Language {
+        name: "node",
+        driver: sdk!("node", "driver.mjs"),
+        sdk: sdk!("node", "locklab-driver.mjs"),
+        others: &[sdk!("node", "resp.mjs")],
+        build: "",
+        run: "node driver.mjs",
+    },
+];
+
+fn names() -> impl Iterator<Item = &'static str> {
+    LANGUAGES.iter().map(|language| language.name)
+}
+
+fn help() -> String {
+    format!("Languages: {}", names().collect::<Vec<_>>().join(", "))
+}
+
+impl Language {
+    fn find(name: &str) -> anyhow::Result<&'static Language> {
+        let found = LANGUAGES.iter().find(|language| language.name == name);
+        found.ok_or_else(|| {
+            let known = names().collect::<Vec<_>>().join(", ");
+            let near = nearest(name, names());
+            exit::usage(format!("no SDK for `{name}`, but for {known}{near}"))
+        })
+    }
+
+    /// Every file of a driver of this name.
+    fn files(&self, name: &str) -> Vec<(&'static str, String)> {
+        let own = std::iter::once(&self.driver).chain(self.others);
+        let own = own.map(|(path, text)| (*path, text.replace(PLACEHOLDER, name)));
+        let sdk = (self.sdk.0, self.sdk.1.to_owned());
+        own.chain([sdk, ("README.md", self.readme(name))]).collect()
+    }
+
+    fn readme(&self, name: &str) -> String {
+        let (driver, sdk, run) = (self.driver.0, self.sdk.0, self.run);
+        let build = match self.build {
+            "" => String::new(),
+            build => format!("    {build}\n"),
+        };
+        format!(
+            "# {name}: a driver for locklab\n\n\
+             `{driver}` is yours: put your lock library in the place of its commands. `{sdk}` speaks the driver protocol for it.\n\n\
+             {build}    locklab conform '{run}'\n    locklab audit 'exec:{run}'\n"
+        )
+    }
+}
+
+/// Writes the directory `at`, which must not be there yet.
+fn write(at: &Path, files: &[(&str, String)]) -> anyhow::Result<()> {
+    std::fs::create_dir(at).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => exit::usage(format!("{} is there already", at.display())),
+        _ => exit::usage(format!("cannot create {}: {error}", at.display())),
+    })?;
+    for (path, text) in files {
+        let path = at.join(path);
+        if let Some(dir) = path.parent() {
+            std::fs::create_dir_all(dir)?;
+        }
+        std::fs::write(path, text)?;
+    }
+    Ok(())
+}
+
+/// The name becomes a directory, and a word of the languages' own files.
+fn check(name: &str) -> anyhow::Result<()> {
+    let letters = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    let good = name.starts_with(|c: char| c.is_ascii_alphabetic())
+        && name.len() <= NAME_MAX
+        && name.chars().all(letters);
+    match good {
+        true => Ok(()),
+        false => Err(exit::usage(format!(
+            "`{name}` is no name for a driver: a letter, then letters, digits, `-` and `_`, at most {NAME_MAX}"
+        ))),
+    }
+}
+
+pub(crate) fn run(options: &Options, terminal: &Terminal) -> anyhow::Result<u8> {
+    let language = Language::find(&options.language)?;
+    let name = options.name.as_str();
+    check(name)?;
+    let files = language.files(name);
+    write(Path::new(name), &files)?;
+    let paths: Vec<&str> = files.iter().map(|(path, _)| *path).collect();
+    let document = json!({
+        "schema": 1, "language": language.name, "directory": name, "files": paths, "build": language.build, "run": language.run,
+    });
+    terminal.answer(&document, || {
+        let build = match language.build {
+            "" => String::new(),
+            build => format!(" && {build}"),
+        };
+        format!(
+            "{name}: {}\ncd {name}{build} && locklab conform '{}'",
+            paths.join(", "),
+            language.run
+        )
+    })?;
+    Ok(exit::AS_EXPECTED)
+}
