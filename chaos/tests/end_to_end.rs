@@ -122,6 +122,29 @@ async fn callers_of_an_open_loop_that_get_nothing_count() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rate_can_be_a_share_of_what_the_clients_complete() {
+    let text = "name = \"share\"\n[topology]\nkind = \"single\"\n[load]\ntasks = 2\nrate = \"25% of knee\"\nhold = \"5ms\"\nthink = \"1s\"\n\
+                duration = \"2s\"\n";
+    let plan = plan(text, 7);
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let options = RunOptions::new(dir.path(), subject(&plan.lock.subject), Arc::new(Process));
+    let run = run_scenario(&plan, &options).await.expect("a run");
+    let open = run.result.open_loop.expect("callers");
+    // One lock that is held for 5 ms carries fewer than 200 cycles a second, however the tasks pause; a quarter of it is easily granted.
+    assert!((2.0..50.0).contains(&open.asked_per_s), "{open:?}");
+    let all = open.before.expect("callers");
+    assert!(all.without_grant <= 1, "{all:?}");
+    let mut notes = run.result.notes.iter();
+    assert!(
+        notes.any(|note| note.starts_with("25% of knee: ") && note.contains("closed loop")),
+        "{:?}",
+        run.result.notes
+    );
+    let history = std::fs::read_to_string(dir.path().join("history.jsonl")).expect("a history");
+    assert!(!history.contains(":knee"), "the trial is not judged");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cancelled_run_keeps_its_record_and_is_unknown() {
     let text = "name = \"long\"\n[topology]\nkind = \"single\"\n[load]\nduration = \"5m\"\n[[faults]]\nat = \"100ms\"\nfault = \"pause\"\n\
                 on = \"client 1\"\n[expect]\ncontract = \"clean\"\n";

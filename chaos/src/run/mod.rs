@@ -1,6 +1,7 @@
 //! Runs a plan: servers, clients, load and faults, and then judges what was recorded.
 
 mod judged;
+mod knee;
 mod recorded;
 
 use std::fs;
@@ -21,9 +22,11 @@ use crate::plan::Plan;
 use crate::scenario::{self, On, When, Who};
 use crate::shim::Shims;
 use judged::{judged, nothing};
-use recorded::record;
+use knee::settled;
+use recorded::{Recorded, record};
 
 /// What a run needs besides its plan.
+#[derive(Clone)]
 pub struct RunOptions {
     /// Directory for the plan, the history, logs and the servers' data; made if missing, and without an earlier history in it.
     pub dir: PathBuf,
@@ -178,20 +181,26 @@ pub async fn run_scenario(plan: &Plan, options: &RunOptions) -> Result<ScenarioR
         })?,
     };
     let deployment = Arc::new(deployment);
-    let recorded = record(plan, options, &deployment, shims, &mut cancel).await;
+    let settled = settled(plan, options, &deployment, &mut cancel).await;
+    let recorded = match &settled {
+        Ok(settled) => record(&settled.plan, options, &deployment, shims, &mut cancel).await,
+        Err(_) => Ok(Recorded::default()),
+    };
     let stopped = match Arc::into_inner(deployment) {
         Some(deployment) => deployment.down().await.map_err(|error| error.to_string()),
         // Its drop ends the servers as soon as the last user is gone.
         None => Err("the servers were still in use at the end".to_owned()),
     };
-    let mut recorded = recorded?;
+    let (settled, mut recorded) = (settled?, recorded?);
+    recorded.notes.extend(settled.note);
+    recorded.incomplete.extend(settled.failed);
     if let Err(why) = stopped {
         recorded
             .notes
             .push(format!("servers were not stopped in order: {why}"));
     }
     (options.progress)(Progress::Judging);
-    judged(plan, options, recorded)
+    judged(&settled.plan, options, recorded)
 }
 
 /// Whether every harm to links is a cut between servers, in a network of its own: then no proxy is needed.

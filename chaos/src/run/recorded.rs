@@ -32,6 +32,8 @@ const SETTLE_WITHIN: Duration = Duration::from_secs(5);
 pub(super) struct Recorded {
     pub(super) faults: Vec<FaultSpan>,
     pub(super) load: Duration,
+    /// How many acquires were granted.
+    pub(super) grants: u64,
     pub(super) notes: Vec<String>,
     pub(super) unanswered: Vec<String>,
     /// How long callers waited from the moment at which they were due, where cycles begin on a schedule.
@@ -170,6 +172,7 @@ pub(super) async fn record(
     Ok(Recorded {
         faults,
         load: lasted,
+        grants: *load.grants().borrow(),
         notes,
         unanswered: finished.unanswered,
         waits: load.waits(),

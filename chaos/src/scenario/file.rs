@@ -105,8 +105,9 @@ pub struct Load {
         deserialize_with = "values::workload"
     )]
     pub workload: Option<String>,
-    /// Cycles begin on a schedule, so many a second in all, such as `2000/s`, whether the lock keeps up or not. Default: each task begins
-    /// a cycle when the one before is over.
+    /// Cycles begin on a schedule, so many a second in all, such as `2000/s`, whether the lock keeps up or not; `80% of knee` is that
+    /// share of what the same clients complete in a closed loop of two seconds, before the load. Default: each task begins a cycle when
+    /// the one before is over.
     #[serde(
         skip_serializing_if = "Option::is_none",
         deserialize_with = "values::cycles"

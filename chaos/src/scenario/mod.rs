@@ -26,7 +26,7 @@ pub(crate) use target::parse as parse_on;
 pub use target::{On, Who};
 pub(crate) use target::{data_nodes, quorum, sentinels};
 pub use values::{Length, Range};
-pub(crate) use values::{duration, nanoseconds, percent, rate, shift};
+pub(crate) use values::{duration, nanoseconds, percent, rate, share_of_knee, shift};
 pub(crate) use write::as_in_a_file;
 pub use write::scenario_text;
 

@@ -139,13 +139,19 @@ pub(super) fn workload<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Stri
     })
 }
 
-/// A rate of cycles, `2000/s`.
+/// A rate of cycles, `2000/s` or `80% of knee`.
 pub(super) fn cycles<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
-    const ALLOWED: &str = "cycles per second such as `2000/s`";
-    word(from, ALLOWED, |word| match word.parse::<Pace>() {
-        Ok(_) => Ok(Some(word.to_owned())),
-        Err(_) => Err(ALLOWED),
+    const ALLOWED: &str = "cycles per second such as `2000/s`, or a share such as `80% of knee`, from 1 to 200 %, of what the same clients complete in a closed loop";
+    word(from, ALLOWED, |word| {
+        let known = word.parse::<Pace>().is_ok() || share_of_knee(word).is_some();
+        known.then(|| Some(word.to_owned())).ok_or(ALLOWED)
     })
+}
+
+/// The share of a rate such as `80% of knee`: 0.8.
+pub(crate) fn share_of_knee(rate: &str) -> Option<f64> {
+    let percent: f64 = rate.strip_suffix("% of knee")?.trim_end().parse().ok()?;
+    (1.0..=200.0).contains(&percent).then_some(percent / 100.0)
 }
 
 /// A lease is at least as long as a server can count.
@@ -228,6 +234,15 @@ pub(super) fn expectation(word: &str) -> Result<String, &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_share_of_the_knee_is_a_percentage() {
+        assert_eq!(share_of_knee("80% of knee"), Some(0.8));
+        assert_eq!(share_of_knee("2.5 % of knee"), Some(0.025));
+        for bad in ["0% of knee", "201% of knee", "80%", "NaN% of knee", "80/s"] {
+            assert_eq!(share_of_knee(bad), None, "{bad}");
+        }
+    }
 
     #[test]
     fn durations_have_a_number_and_a_unit() {
