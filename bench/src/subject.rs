@@ -23,6 +23,14 @@ pub trait Subject: Send + Sync {
     /// Kinds it offers, its default first. Empty for a driver of somebody else's, which says so only when it is
     /// connected: an empty kind in a request then means the driver's first.
     fn kinds(&self) -> Vec<String>;
+    /// The driver program and its arguments, of somebody else's lock: each of its clients is a process of its own.
+    fn program(&self) -> Option<&[String]> {
+        None
+    }
+    /// What is to be built before it can be connected, and how; `None` where it is there.
+    fn missing(&self) -> Option<&str> {
+        None
+    }
     /// A client of its own identity and connections.
     async fn connect(&self, to: &ConnectTo) -> Result<Connected, SubjectError>;
 }
@@ -223,7 +231,7 @@ pub enum SubjectError {
     /// Something the user has to fix: a name, a URL, a kind on the wrong target.
     #[error("{0}")]
     Usage(String),
-    /// No server answered (exit 69).
+    /// No server answered, or the library is not built (exit 69).
     #[error("{0}")]
     Unreachable(String),
     /// It has nothing to lock with there, by its own word: neither its failure nor the user's.
@@ -237,7 +245,7 @@ impl SubjectError {
         SubjectError::Usage(message.into())
     }
 
-    /// No server answered.
+    /// No server answered, or the library is not built.
     pub fn unreachable(message: impl Into<String>) -> Self {
         SubjectError::Unreachable(message.into())
     }

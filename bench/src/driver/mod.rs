@@ -314,9 +314,7 @@ pub async fn run_subjects(
 /// What the pipe of a driver program costs; `None` where there is no pipe, or it could not be measured.
 async fn pipe(plan: &BenchPlan, arm: &Arm) -> Option<String> {
     let name = arm.subject.name();
-    if !name.starts_with("exec:") {
-        return None;
-    }
+    arm.subject.program()?;
     let to = arm::connect_to(plan, arm, 0, 0);
     let client = arm.subject.connect(&to).await.ok()?.client;
     let lock = format!("{}pipe", plan.key_prefix);

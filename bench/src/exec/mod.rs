@@ -36,6 +36,8 @@ pub struct ExecSubject {
     command: Vec<String>,
     /// The program serves one of our own subjects.
     ours: bool,
+    /// What is to be done before the program is there.
+    missing: Option<String>,
 }
 
 impl ExecSubject {
@@ -58,12 +60,20 @@ impl ExecSubject {
             kinds: Vec::new(),
             command,
             ours: false,
+            missing: None,
         })
     }
 
-    /// The program and its arguments.
-    pub fn command(&self) -> &[String] {
-        &self.command
+    /// A program of this tree that wraps somebody else's library; `missing` says how it is built, where it is not.
+    pub(crate) fn of_peer(name: String, about: &str, run: String, missing: Option<String>) -> Self {
+        ExecSubject {
+            name,
+            about: about.to_owned(),
+            kinds: Vec::new(),
+            command: vec![run],
+            ours: false,
+            missing,
+        }
     }
 
     /// `subject`, but in a process of its own per client: `command` is a program that serves it (see [`crate::serve`]).
@@ -74,6 +84,7 @@ impl ExecSubject {
             kinds: subject.kinds(),
             command,
             ours: true,
+            missing: None,
         }
     }
 }
@@ -92,8 +103,19 @@ impl Subject for ExecSubject {
         self.kinds.clone()
     }
 
+    fn program(&self) -> Option<&[String]> {
+        (!self.ours).then_some(&self.command)
+    }
+
+    fn missing(&self) -> Option<&str> {
+        self.missing.as_deref()
+    }
+
     async fn connect(&self, to: &ConnectTo) -> Result<Connected, SubjectError> {
-        client::start(&self.command, to, self.ours).await
+        match &self.missing {
+            Some(why) => Err(SubjectError::unreachable(why.as_str())),
+            None => client::start(&self.command, to, self.ours).await,
+        }
     }
 }
 

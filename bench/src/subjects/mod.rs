@@ -8,6 +8,7 @@ mod many;
 mod naive;
 #[cfg(feature = "peers")]
 mod peer;
+mod peers;
 mod quorum;
 mod recipe;
 mod steps;
@@ -28,6 +29,7 @@ pub fn all() -> Vec<Arc<dyn Subject>> {
     all.extend(recipe::BASELINES.iter().map(naive::subject));
     #[cfg(feature = "peers")]
     all.extend(peer::subjects());
+    all.extend(peers::subjects());
     all.extend(flawed::BROKEN.iter().map(naive::subject));
     all.extend(many::subjects());
     all.extend(quorum::BROKEN.iter().map(quorum::subject));

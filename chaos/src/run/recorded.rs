@@ -86,10 +86,7 @@ pub(super) async fn record(
     }
 
     let mut notes = Vec::new();
-    if let (true, Some(first)) = (
-        options.subject.name().starts_with("exec:"),
-        connected.first(),
-    ) {
+    if let (true, Some(first)) = (options.subject.program().is_some(), connected.first()) {
         let own = format!(
             "{}:pipe",
             plan.load.locks.first().map_or("", String::as_str)

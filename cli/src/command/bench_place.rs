@@ -52,7 +52,10 @@ pub(super) fn subjects(plan: &BenchPlan) -> anyhow::Result<Vec<Arc<dyn Subject>>
         .iter()
         .map(|name| {
             let subject = bench::subjects::find(name).map_err(exit::usage)?;
-            if !plan.client_processes || name.starts_with("exec:") {
+            if let Some(why) = subject.missing() {
+                return Err(exit::missing(why));
+            }
+            if !plan.client_processes || subject.program().is_some() {
                 return Ok(subject);
             }
             let mut command = vec![program.clone(), "driver".to_owned(), name.clone()];

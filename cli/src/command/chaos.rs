@@ -334,7 +334,10 @@ pub(crate) fn subject_of(plan: &Plan) -> anyhow::Result<Arc<dyn Subject>> {
 
 /// Every client of a scenario is a process of its own, so that it can be stopped and killed like anybody's.
 fn in_processes(subject: Arc<dyn Subject>) -> anyhow::Result<Arc<dyn Subject>> {
-    if subject.name().starts_with("exec:") {
+    if let Some(why) = subject.missing() {
+        return Err(exit::missing(why));
+    }
+    if subject.program().is_some() {
         return Ok(subject);
     }
     let program = std::env::current_exe()?.to_string_lossy().into_owned();

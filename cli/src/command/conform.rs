@@ -14,7 +14,7 @@ use crate::terminal::Terminal;
 /// Flags of `conform`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// The driver, split like a shell line, e.g. 'python3 driver.py --fast'
+    /// The driver, split like a shell line, e.g. 'python3 driver.py --fast'; or a peer that `locklab list subjects` names
     #[arg(value_name = "PROGRAM ARG…")]
     driver: String,
     /// Servers to try it on [default: one that is started for it]
@@ -108,8 +108,15 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
 
 /// The words of the driver's line; the subject's own rules for them.
 fn words(line: &str) -> anyhow::Result<Vec<String>> {
-    let subject = bench::exec::ExecSubject::from_command_line(line).map_err(exit::usage)?;
-    Ok(subject.command().to_vec())
+    let name = match line.starts_with("peer:") {
+        true => line.to_owned(),
+        false => format!("exec:{line}"),
+    };
+    let subject = bench::subjects::find(&name).map_err(exit::usage)?;
+    match subject.missing() {
+        Some(why) => Err(exit::missing(why)),
+        None => Ok(subject.program().unwrap_or_default().to_vec()),
+    }
 }
 
 fn word(outcome: Outcome) -> &'static str {

@@ -47,6 +47,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
             "`--isolate` drops packets with it; without it links are cut by proxies",
         ),
         optional("chromium", "only the tests that look at reports need it"),
+        peers(),
     ];
     let well = findings.iter().all(|finding| finding.state != "missing");
     let document = serde_json::json!({"schema": 1, "ok": well, "findings": findings});
@@ -151,6 +152,28 @@ fn open_files() -> Finding {
     match soft {
         0..1024 => finding.remedy("raise it (ulimit -n 4096) before a run with many connections"),
         _ => finding,
+    }
+}
+
+/// The other libraries that can be put beside ours.
+fn peers() -> Finding {
+    let (mut built, mut missing) = (Vec::new(), Vec::new());
+    for subject in bench::subjects::all() {
+        match (subject.program(), subject.missing()) {
+            (Some(_), None) => built.push(subject.name().to_owned()),
+            (Some(_), Some(_)) => missing.push(subject.name().to_owned()),
+            (None, _) => {}
+        }
+    }
+    let found = |names: &[String]| match names {
+        [] => "none".to_owned(),
+        _ => names.join(", "),
+    };
+    let said = format!("built: {}", found(&built));
+    match missing.as_slice() {
+        [] => Finding::ok("peers", said),
+        _ => Finding::new("peers", "optional", format!("{said}; not built: {}", missing.join(", ")))
+            .remedy("optional: `make peers` builds those whose language is here, and names what the others need"),
     }
 }
 

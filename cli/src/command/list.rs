@@ -89,12 +89,16 @@ enum Kind {
 struct Item {
     name: String,
     about: String,
+    /// What is to be built before it can be used, and how.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    missing: Option<String>,
 }
 
 fn item(name: impl Into<String>, about: impl Into<String>) -> Item {
     Item {
         name: name.into(),
         about: about.into(),
+        missing: None,
     }
 }
 
@@ -111,7 +115,10 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
         Kind::Runs => Vec::new(),
         Kind::Subjects => bench::subjects::all()
             .iter()
-            .map(|subject| item(subject.name(), subject.about()))
+            .map(|subject| Item {
+                missing: subject.missing().map(str::to_owned),
+                ..item(subject.name(), subject.about())
+            })
             .collect(),
         Kind::Workloads => bench::workload::WORKLOADS
             .iter()
@@ -144,7 +151,13 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
         let width = items.iter().map(|item| item.name.len()).max().unwrap_or(0);
         let lines = items.iter();
         lines
-            .map(|item| format!("{:<width$}  {}\n", item.name, item.about))
+            .map(|item| {
+                let built = item
+                    .missing
+                    .as_ref()
+                    .map_or("", |_| " [not built: `make peers`]");
+                format!("{:<width$}  {}{built}\n", item.name, item.about)
+            })
             .collect()
     })?;
     Ok(exit::AS_EXPECTED)

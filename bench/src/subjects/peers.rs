@@ -1,0 +1,101 @@
+//! Other libraries as subjects: each is a driver program in a folder of `drivers/peers/`, which its `build.sh` builds and `make peers` all.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use crate::{exec::ExecSubject, subject::Subject};
+
+/// A library.
+struct Peer {
+    /// The folder's, and the subject's behind `peer:`.
+    name: &'static str,
+    about: &'static str,
+    /// What is there once it is built, below the folder.
+    built: &'static str,
+}
+
+const PEERS: &[Peer] = &[
+    Peer {
+        name: "redsync",
+        about: "redsync 4.18.1 over go-redis 9.23.0 (Go): SET NX PX on one server or a majority of several, tries every 50 to 250 ms; no renewal",
+        built: "build/driver",
+    },
+    Peer {
+        name: "bsm-redislock",
+        about: "bsm/redislock 0.9.4 over go-redis 9.23.0 (Go): SET NX PX by a script, tries every 100 ms; no renewal",
+        built: "build/driver",
+    },
+];
+
+/// Where the folder `peers` is: as the environment says, beside the sources that this was built from, or here.
+fn drivers() -> PathBuf {
+    let sources = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../drivers"));
+    env::var_os("LOCKLAB_DRIVERS")
+        .map(PathBuf::from)
+        .or_else(|| Some(sources).filter(|path| path.is_dir()))
+        .unwrap_or_else(|| PathBuf::from("drivers"))
+}
+
+impl Peer {
+    fn subject(&self, drivers: &Path) -> ExecSubject {
+        let folder = drivers.join("peers").join(self.name);
+        // A file that is not there keeps its name as it is.
+        let folder = folder.canonicalize().unwrap_or(folder);
+        let missing = (!folder.join(self.built).exists()).then(|| {
+            let build = folder.join("build.sh");
+            format!(
+                "peer:{} is not built: `make peers` or `sh {}` builds it",
+                self.name,
+                build.display()
+            )
+        });
+        let run = folder.join("run").to_string_lossy().into_owned();
+        ExecSubject::of_peer(format!("peer:{}", self.name), self.about, run, missing)
+    }
+}
+
+/// Every one, built or not.
+pub(super) fn subjects() -> Vec<Arc<dyn Subject>> {
+    let drivers = drivers();
+    let all = PEERS.iter();
+    all.map(|peer| Arc::new(peer.subject(&drivers)) as Arc<dyn Subject>)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_is_there_once_its_build_has_left_its_file() {
+        let drivers = tempfile::tempdir().expect("a temporary directory");
+        let peer = &PEERS[0];
+        let missing = || peer.subject(drivers.path()).missing().map(str::to_owned);
+        let why = missing().expect("nothing is built");
+        assert!(
+            why.contains("make peers") && why.contains("build.sh"),
+            "{why}"
+        );
+        let built = drivers
+            .path()
+            .join("peers")
+            .join(peer.name)
+            .join(peer.built);
+        std::fs::create_dir_all(built.parent().expect("a folder")).expect("a folder");
+        std::fs::write(built, "").expect("a file");
+        assert_eq!(missing(), None);
+    }
+
+    #[test]
+    fn each_has_a_folder_with_its_build_and_its_start() {
+        for peer in PEERS {
+            for file in ["build.sh", "run"] {
+                let path = drivers().join("peers").join(peer.name).join(file);
+                assert!(path.is_file(), "{}", path.display());
+            }
+        }
+    }
+}
