@@ -71,6 +71,9 @@ pub(crate) struct Request {
     /// `release`, `extend`, `held`: which.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) grant: Option<String>,
+    /// `cancel`: the `id` of the request that its caller gives up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) of: Option<u64>,
     /// `load`: `cycles`, `contended` or `chain`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) workload: Option<String>,

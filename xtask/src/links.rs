@@ -45,7 +45,8 @@ fn pages(root: &Path) -> Vec<PathBuf> {
             let (path, name) = (entry.path(), entry.file_name());
             // What was built, run or checked out is not ours.
             let ours = name == ".github" || !name.to_string_lossy().starts_with('.');
-            if path.is_dir() && ours && name != "target" && name != "runs" && name != "book" {
+            let kept = ["target", "runs", "book", "node_modules"];
+            if path.is_dir() && ours && !kept.iter().any(|kept| name == *kept) {
                 dirs.push(path);
             } else if path.extension().is_some_and(|extension| extension == "md") {
                 found.push(path);

@@ -106,7 +106,7 @@ function address(text) {
 export class Call {
   #driver
   #grant
-  #sentNs = now()
+  #sentNs
   #until
   // What is said before the harness knows the grant waits here; null once it does.
   #early = []
@@ -136,7 +136,7 @@ export class Call {
     return Math.max(0, this.#until - performance.now())
   }
 
-  /** An attempt is sent now: the lease of a grant counts from the last one, and without this from the beginning of the call. */
+  /** An attempt is sent now: the lease of a grant counts from the last one. Where it is never called, nobody knows. */
   sent() {
     this.#sentNs = now()
   }
@@ -176,27 +176,25 @@ export function now() {
 }
 
 /**
- * Speaks the protocol until `bye` or the end of the input, then ends the process. `watchdogMs` is the lease that the library renews by itself, or
- * a function of the `Hello` that gives it; without it an acquire without a lease fails. `features` are those that only the author knows:
- * `open_busy`, `release_blind`, `reentrant`, `redlock`, and `cancel` where `acquire` heeds `call.signal`.
+ * Speaks the protocol until `bye` or the end of the input, then ends the process. `watchdogMs` is the lease that the library renews by itself;
+ * without it an acquire without a lease fails. `features` are those that only the author knows: `open_busy`, `release_blind`, `reentrant`,
+ * `redlock`, and `cancel` where `acquire` heeds `call.signal`. Either may be a function of the `Hello`.
  */
 export function run(Lock, { name, version, kinds, topologies, watchdogMs, features = [], language = 'javascript' }) {
-  const own = ['extend', 'held'].filter((method) => method in Lock.prototype).concat(['load', 'prefix', 'overlap', 'mono'])
-  const all = [...new Set([...own, ...features])]
-  const renews = typeof watchdogMs === 'function' ? watchdogMs : () => watchdogMs
-  new Driver(Lock, renews, { protocol: PROTOCOL, name, version, language, kinds, topologies, features: all }).serve()
+  const said = { protocol: PROTOCOL, name, version, language, kinds, topologies }
+  new Driver(Lock, said, { watchdogMs, features }).serve()
 }
 
 class Driver {
   #Lock
-  #renews
+  #ofHello
   #numbers = 0
   #grants = new Map()
   #waiting = new Map()
 
-  constructor(Lock, renews, said) {
+  constructor(Lock, said, ofHello) {
     this.#Lock = Lock
-    this.#renews = renews
+    this.#ofHello = ofHello
     this.said = said
     this.lock = null
   }
@@ -259,7 +257,10 @@ class Driver {
         if (error instanceof Ending) throw error
         throw error.code in { ECONNREFUSED: 1, ETIMEDOUT: 1, EHOSTUNREACH: 1 } ? new Unreachable(text(error)) : new Failed(text(error))
       }
-      this.watchdogMs = this.#renews(hello) ?? null
+      const valueOf = (value) => (typeof value === 'function' ? value(hello) : value)
+      const has = ['extend', 'held'].filter((method) => method in lock)
+      this.watchdogMs = valueOf(this.#ofHello.watchdogMs) ?? null
+      this.said.features = [...new Set([...has, 'load', 'prefix', 'overlap', 'mono', ...valueOf(this.#ofHello.features)])]
       this.hello = hello
       this.lock = lock
       return { ...this.said, watchdog_ms: this.watchdogMs ?? undefined }

@@ -121,7 +121,7 @@ class Call:
 
     def __init__(self, driver, request, grant=None):
         self._driver, self._grant = driver, grant
-        self._sent_ns = _now()
+        self._sent_ns = None
         self._said = []
         self._open = False
         self.locks = request.get("locks") or [request["lock"]]
@@ -141,7 +141,7 @@ class Call:
         return max(0.0, self._until_s - time.monotonic())
 
     def sent(self):
-        """An attempt is sent now: the lease of a grant counts from the last one, and without this from the beginning of the call."""
+        """An attempt is sent now: the lease of a grant counts from the last one. Where it is never called, nobody knows."""
         self._sent_ns = _now()
 
     def lost(self, reason=""):
@@ -177,22 +177,20 @@ class Call:
 def run(factory, name, version, kinds, topologies=None, watchdog_ms=None, features=(), language="python"):
     """Speaks the protocol until `bye` or the end of the input, then ends the process.
 
-    `factory` is called with a `Hello`. `watchdog_ms` is the lease that the library renews by itself, or a function of the
-    `Hello` that gives it; without it an acquire without a lease fails. `features` are those that only the author knows: `open_busy`, `release_blind`, `reentrant`, `redlock`.
+    `factory` is called with a `Hello`. `watchdog_ms` is the lease that the library renews by itself; without it an acquire without a lease
+    fails. `features` are those that only the author knows: `open_busy`, `release_blind`, `reentrant`, `redlock`. Either may be a
+    function of the `Hello`.
     """
-    renews = watchdog_ms if callable(watchdog_ms) else lambda hello: watchdog_ms
-    _Driver(factory, renews, features, {
-        "protocol": PROTOCOL, "name": name, "version": version, "language": language, "kinds": list(kinds), "topologies": topologies,
-    }).serve()
+    said = {"protocol": PROTOCOL, "name": name, "version": version, "language": language, "kinds": list(kinds), "topologies": topologies}
+    _Driver(factory, said, {"watchdog_ms": watchdog_ms, "features": features}).serve()
 
 
 class _Driver:
-    def __init__(self, factory, renews, features, said):
-        self.factory, self.renews, self.said = factory, renews, said
-        own = [feature for feature in ("extend", "held") if hasattr(factory, feature)]
+    def __init__(self, factory, said, of_hello):
+        self.factory, self.said, self.of_hello = factory, said, of_hello
+        self.own = [feature for feature in ("extend", "held") if hasattr(factory, feature)]
         is_async = inspect.iscoroutinefunction(getattr(factory, "acquire", None))
-        own += ["load", "prefix", "overlap", "mono"] + ["cancel"] * is_async
-        said["features"] = own + [feature for feature in features if feature not in own]
+        self.own += ["load", "prefix", "overlap", "mono"] + ["cancel"] * is_async
         self.runner = _Asyncio() if is_async else _Threads()
         self.lock = self.hello = self.watchdog_ms = None
         self.numbers = itertools.count(1)
@@ -260,9 +258,12 @@ class _Driver:
             raise
         except Exception as error:
             raise Failed(_text(error)) from error
-        self.watchdog_ms = self.renews(hello)
+        of_hello = {key: value(hello) if callable(value) else value for key, value in self.of_hello.items()}
+        of_hello["features"] = list(dict.fromkeys([*self.own, *of_hello["features"]]))
+        self.watchdog_ms = of_hello["watchdog_ms"]
+        self.said.update(of_hello)
         self.lock, self.hello = lock, hello
-        return {key: value for key, value in dict(self.said, watchdog_ms=self.watchdog_ms).items() if value is not None}
+        return {key: value for key, value in self.said.items() if value is not None}
 
     def check(self, kind, lease_ms):
         if kind not in self.said["kinds"]:
@@ -317,7 +318,7 @@ class _Driver:
         return {"held": known and bool(await _maybe(self.lock.held(self.grants[request["grant"]][1])))}
 
     async def on_cancel(self, request):
-        if "cancel" not in self.said["features"]:
+        if "cancel" not in self.own:
             raise Failed("calls of this library cannot be cancelled")
         task = self.running.get(request["of"])
         if task is not None:
