@@ -137,6 +137,9 @@ fn a_later_grant_needs_a_greater_token() {
     assert_eq!(report.verdicts.effect.anomalies[0].what, "token-regression");
     // A release that may not have worked leaves the owner in the lock: it re-enters and keeps its token.
     expect("effect-re-entry-keeps-its-token", &[]);
+    // But not where somebody else was granted the lock since: the resource has seen that greater token.
+    let report = expect("effect-re-entry-after-anothers-grant", &["effect"]);
+    assert_eq!(report.verdicts.effect.anomalies[0].what, "token-regression");
 }
 
 // c3 |--|ok          free from here on

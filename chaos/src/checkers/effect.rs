@@ -7,8 +7,10 @@
 //!    is not greater.
 //! 4. Tokens order exclusive holds of different owners. Nested and re-entered grants of one owner are one hold; an owner
 //!    still holds while its contract interval, not cut by a release answered `failed`, `unknown` or nothing, includes the call.
+//!    A re-entry keeps its token only while nobody else was granted the lock since the hold that it re-enters.
 //! 5. Shared grants, permits, and grants without a token are not ordered.
 
+use hashbrown::HashMap;
 use results::verdict::Anomaly;
 
 use super::exclusion::{described, ms};
@@ -223,7 +225,10 @@ fn regressions(record: &Record, lock: usize, still_held: &[u64], finding: &mut F
         let Some((greatest, _, before)) = tokens.of_others(&grant.owner) else {
             continue;
         };
-        if token > *greatest || re_entered.binary_search(&index).is_ok() {
+        let re_enters = re_entered
+            .get(&index)
+            .is_some_and(|since_ns| before.returned_ns <= *since_ns);
+        if token > *greatest || re_enters {
             continue;
         }
         finding.add_point(Anomaly {
@@ -243,24 +248,29 @@ fn regressions(record: &Record, lock: usize, still_held: &[u64], finding: &mut F
     }
 }
 
-/// The exclusive grants of a lock whose owner still held it when they were asked for; sorted.
-fn re_entries(record: &Record, lock: usize, still_held: &[u64]) -> Vec<u32> {
-    let mut by_owner: Vec<(u32, u64, u32)> = record
+/// The exclusive grants of a lock whose owner still held it when they were asked for, and when the hold began that they re-enter.
+fn re_entries(record: &Record, lock: usize, still_held: &[u64]) -> HashMap<u32, u64> {
+    let mut by_owner: Vec<(u32, u64, u32, u64)> = record
         .held(lock)
         .filter(|(_, grant)| grant.promise.nests() && grant.promise.is_exclusive())
-        .map(|(index, grant)| (grant.owner, record.ask_of(grant).called_ns, index))
+        .map(|(index, grant)| {
+            let called_ns = record.ask_of(grant).called_ns;
+            (grant.owner, called_ns, index, grant.returned_ns)
+        })
         .collect();
     by_owner.sort_unstable();
-    let mut re_entered = Vec::new();
+    let mut re_entered = HashMap::new();
     for grants in by_owner.chunk_by(|a, b| a.0 == b.0) {
-        let mut until_ns: Option<u64> = None;
-        for (_, called_ns, index) in grants {
-            if until_ns.is_some_and(|until_ns| *called_ns <= until_ns) {
-                re_entered.push(*index);
+        // Since when and until when the owner holds.
+        let mut hold: Option<(u64, u64)> = None;
+        for (_, called_ns, index, returned_ns) in grants {
+            let within = hold.filter(|(_, until_ns)| called_ns <= until_ns);
+            if let Some((since_ns, _)) = within {
+                re_entered.insert(*index, since_ns);
             }
-            until_ns = until_ns.max(Some(still_held[*index as usize]));
+            let (since_ns, until_ns) = within.unwrap_or((*returned_ns, 0));
+            hold = Some((since_ns, until_ns.max(still_held[*index as usize])));
         }
     }
-    re_entered.sort_unstable();
     re_entered
 }
