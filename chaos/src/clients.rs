@@ -269,6 +269,10 @@ impl ClientControl for Clients {
         u32::try_from(index + 1).ok()
     }
 
+    fn unclear(&self) -> u64 {
+        self.tracker.unclear()
+    }
+
     fn count(&self) -> u32 {
         u32::try_from(self.slots.len()).unwrap_or(u32::MAX)
     }

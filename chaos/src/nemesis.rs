@@ -186,7 +186,7 @@ async fn watch(message: &OnMessage, scene: &Scene) -> Watched {
             }
         }
     }
-    let Ok(pattern) = message.words.parse();
+    let pattern = message.pattern();
     let [from, to] = &parties;
     match scene.world.deployment.links() {
         Ok(links) => Watched::Message(links.watch(from.as_ref(), to.as_ref(), pattern)),

@@ -168,6 +168,14 @@ impl Plan {
         })
     }
 
+    /// Whether a fault of this plan means messages by what their client is doing.
+    pub(crate) fn needs_roles(&self) -> bool {
+        self.faults.iter().any(|fault| match &fault.when {
+            When::OnMessage(message) if message.pattern().label().is_some() => true,
+            _ => fault.with.contains_key("during"),
+        })
+    }
+
     /// Whether a fault of this plan works through the shim, so that servers and clients must be started with it.
     pub fn needs_shim(&self) -> bool {
         self.faults

@@ -1,38 +1,36 @@
-//! Watches the entries that pass into the history for what faults need to know: who holds now.
+//! Watches the entries that pass into the history for what faults need to know: who holds now, and what a message on the wire is about.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use bench::sink::{HistorySink, Sink};
-use results::history::{Call, End, Entry, Event};
+use cluster_config::{Label, Labels, MessagePassage, Words};
+use results::history::Entry;
 
-/// A history that also knows its present holders.
+use crate::roles::Roles;
+
+/// A history that also knows what is in flight and who holds.
 pub(crate) struct Tracker {
     history: HistorySink,
-    state: Mutex<State>,
-}
-
-#[derive(Default)]
-struct State {
-    /// Clients of acquires in flight, by id.
-    asked: HashMap<u64, String>,
-    /// Grant and client, the oldest grant first.
-    holders: Vec<(String, String)>,
+    roles: Mutex<Roles>,
 }
 
 impl Tracker {
     pub(crate) fn new(history: HistorySink) -> Self {
         Self {
             history,
-            state: Mutex::default(),
+            roles: Mutex::default(),
         }
     }
 
     /// The client whose grant is the oldest that was neither released nor lost.
     pub(crate) fn holder(&self) -> Option<String> {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.holders.first().map(|(_, client)| client.clone())
+        self.roles().holder().map(str::to_owned)
+    }
+
+    /// How many commands named a lock and could not be told apart.
+    pub(crate) fn unclear(&self) -> u64 {
+        self.roles().unclear()
     }
 
     /// See [`HistorySink::finish`].
@@ -40,46 +38,34 @@ impl Tracker {
         self.history.finish()
     }
 
-    fn follow(&self, entry: &Entry) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        match entry {
-            Entry::Call { id, call } => match call {
-                Call::Acquire(acquire) => {
-                    state.asked.insert(*id, acquire.client.clone());
-                }
-                Call::Release { grant } => state.holders.retain(|(held, _)| held != grant),
-                _ => {}
-            },
-            Entry::End { id, end } => {
-                if let (
-                    Some(client),
-                    End::Ok {
-                        grant: Some(grant), ..
-                    },
-                ) = (state.asked.remove(id), end)
-                {
-                    state.holders.push((grant.clone(), client));
-                }
-            }
-            Entry::Event(Event::Lost { grant, .. }) => {
-                state.holders.retain(|(held, _)| held != grant);
-            }
-            Entry::Event(Event::Crash { client }) => {
-                state.holders.retain(|(_, of)| of != client);
-                state.asked.retain(|_, of| of != client);
-            }
-            _ => {}
-        }
+    fn roles(&self) -> MutexGuard<'_, Roles> {
+        self.roles.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Sink for Tracker {
     fn record(&self, entry: Entry) -> u64 {
-        self.follow(&entry);
+        self.roles().follow(&entry);
         self.history.record(entry)
     }
 
     fn ns(&self, at: Instant) -> u64 {
         self.history.ns(at)
+    }
+}
+
+impl std::fmt::Debug for Tracker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tracker").finish_non_exhaustive()
+    }
+}
+
+impl Labels for Tracker {
+    fn command(&self, passage: MessagePassage<'_>, words: &Words) -> (Label, Label) {
+        self.roles().command(passage, words)
+    }
+
+    fn push(&self, passage: MessagePassage<'_>, words: &Words) -> Label {
+        self.roles().push(passage, words)
     }
 }

@@ -224,3 +224,48 @@ async fn a_drop_that_nothing_matched_says_so() {
         told(&run)
     );
 }
+
+/// One run for each role: a lock of other commands than ours, which polls, is harmed in that role and in no other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_is_known_by_what_its_client_is_doing_whatever_the_locks_commands_are() {
+    let python = format!(
+        "exec python3 {}/../examples/driver.py",
+        env!("CARGO_MANIFEST_DIR")
+    );
+    for (role, harmed) in [
+        ("acquire", "acquire"),
+        ("wait", "acquire"),
+        ("release", "release"),
+        ("extend", "extend"),
+    ] {
+        let text = format!(
+            "name = \"role\"\n[topology]\nkind = \"single\"\n[lock]\nsubject = \"baseline:set-nx-px\"\nlease = \"1s\"\n\
+             [load]\nclients = 2\nhold = \"30ms..60ms\"\nextend = \"20ms\"\nduration = \"3s\"\n[[faults]]\nat = \"300ms\"\n\
+             fault = \"drop\"\non = \"n1 -> client 1\"\nwith = {{ during = \"{role}\" }}\n"
+        );
+        let (run, _dir) = run_by(&python, &text, 7).await;
+        assert_bit(&run);
+        let proof = &run.result.faults[0].proof;
+        assert!(proof.contains("in 1 pieces"), "{role}: {proof}");
+        for (operation, endings) in &run.result.operations {
+            let unknown = endings.get("unknown").copied().unwrap_or_default();
+            assert_eq!(
+                unknown,
+                u64::from(operation == harmed),
+                "{role}: {}",
+                told(&run)
+            );
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn renewals_are_known_and_their_loss_loses_the_lock() {
+    let text = "name = \"renewals\"\n[topology]\nkind = \"single\"\n[lock]\nlease = \"renewed\"\nwatchdog = \"600ms\"\n[load]\n\
+                clients = 1\nhold = \"2s\"\nduration = \"3s\"\n[[faults]]\nafter = \"first-grant\"\nfault = \"hold\"\n\
+                on = \"client 1 -> n1\"\nwith = { during = \"renewal\" }\n";
+    let (run, dir) = run(text, 7).await;
+    assert!(run.result.faults[0].bit, "{}", told(&run));
+    let history = std::fs::read_to_string(dir.path().join("run/history.jsonl")).expect("a history");
+    assert!(history.contains("\"event\":\"lost\""), "{}", told(&run));
+}

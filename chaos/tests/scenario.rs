@@ -158,6 +158,11 @@ fn each_mistake_is_named_with_its_place_and_what_is_allowed() {
             &["did you mean `lose`?"],
         ),
         (
+            "[[faults]]\nfault = \"drop\"\non = \"n1 -> client 1\"\nwith = { during = \"acquir\" }",
+            "7:19",
+            &["did you mean `acquire`?", "renewal"],
+        ),
+        (
             "[[faults]]\nfault = \"pause\"\nwhen = \"3rd EVALSHA\"",
             "6:8",
             &["`3rd EVALSHA reply to client 1`"],

@@ -69,7 +69,10 @@ pub use node::{Data, Node, Party, Role};
 pub use proc_fs::{ProcessId, children, local_addresses, process_state};
 pub use process::Process;
 pub use provisioner::{Links, Provisioner, UpOptions};
-pub use proxy::{LinkEffect, LinkFault, LinkGuard, LinkTable, MessageWatch, Pattern};
+pub use proxy::{
+    Label, Labels, LinkEffect, LinkFault, LinkGuard, LinkTable, MessagePassage, MessageWatch,
+    Pattern, Words,
+};
 pub use registry::{Running, RunningNode, Swept, down_by_id, own_dir, running, sweep};
 pub use relay::LinkFaultGuard;
 pub use server::Server;

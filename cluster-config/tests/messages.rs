@@ -2,7 +2,13 @@
 
 mod support;
 
-use cluster_config::{LinkFault, Links, Party, Pattern, TopologyKind};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use cluster_config::{
+    Label, Labels, LinkFault, Links, MessagePassage, Party, Pattern, TopologyKind, Words,
+};
 use support::wire::{STRANGER, Wire, fault, node, proxied_single};
 use support::{PATIENCE, eventually, lab_of};
 use tokio::time::timeout;
@@ -187,4 +193,50 @@ async fn a_watch_tells_when_the_third_message_has_passed() {
             .await
             .is_err()
     );
+}
+
+/// Calls every second command of client 1 and its reply `even`, and what is published `news`.
+#[derive(Debug, Default)]
+struct Counting(AtomicU64);
+
+impl Labels for Counting {
+    fn command(&self, passage: MessagePassage<'_>, _words: &Words) -> (Label, Label) {
+        assert_eq!((passage.client, passage.node), (1, "n1"));
+        let even = self.0.fetch_add(1, Ordering::Relaxed) % 2 == 1;
+        let label = Some("even").filter(|_| even);
+        (label, label)
+    }
+
+    fn push(&self, _passage: MessagePassage<'_>, _words: &Words) -> Label {
+        Some("news")
+    }
+}
+
+#[tokio::test]
+async fn messages_are_chosen_by_labels_that_somebody_gives_them_whether_or_not_a_fault_was_there() {
+    let (lab, announced) = proxied_single().await;
+    lab.set_clients(BTreeMap::from([(1, std::process::id())]));
+    let labels = Arc::new(Counting::default());
+    lab.links().unwrap().label_by(labels.clone());
+    let mut client = Wire::to(announced).await;
+    client.send("PING").await;
+    client.expect("+PONG\r\n").await;
+    let of = |words: &str, label: Label, nth| LinkFault::Hold {
+        pattern: pattern(words).labelled(label),
+        nth,
+        count: 1,
+    };
+    let to = Party::Client(1);
+    let hold = fault(&lab, &node("n1"), &to, of("INCR", Some("even"), 2));
+    let news = fault(&lab, &node("n1"), &to, of("message", Some("news"), 1));
+    client.send("INCR k\r\nINCR k\r\nINCR k\r\nPING").await;
+    client.expect(":1\r\n:2\r\n").await;
+    assert!(client.is_silent().await);
+    assert_eq!(labels.0.load(Ordering::Relaxed), 5);
+    assert_eq!(hold.heal().bytes, 4);
+    client.expect(":3\r\n+PONG\r\n").await;
+    client.send("SUBSCRIBE a").await;
+    while !client.is_silent().await {}
+    lab.command("n1", &["PUBLISH", "a", "b"]).await.unwrap();
+    eventually("it is held", async || news.effect().chunks == 1).await;
 }

@@ -57,18 +57,26 @@ pub(super) const PARTITION: FaultKind = FaultKind {
 /// A fault that puts one fault of the proxies on every link it names.
 pub(super) struct OnLinks(pub(super) fn(&Settings) -> LinkFault);
 
-/// What is said of harmed links on which nothing was harmed: where messages are chosen, others may well have passed.
-fn untouched(fault: &LinkFault) -> String {
-    match fault {
-        LinkFault::Drop { nth, .. } | LinkFault::Hold { nth, .. } => format!(
-            "no message on these links matched while it lasted{}",
-            match nth {
-                0 | 1 => String::new(),
-                nth => format!(", or fewer than {nth} did"),
-            }
-        ),
-        _ => "no byte passed these links while it lasted".to_owned(),
-    }
+/// What is said of harmed links on which nothing was harmed: where messages are chosen, others may well have passed. So many commands could
+/// not be told to be of one role.
+fn untouched(fault: &LinkFault, unclear: u64) -> String {
+    let (LinkFault::Drop { pattern, nth, .. } | LinkFault::Hold { pattern, nth, .. }) = fault
+    else {
+        return "no byte passed these links while it lasted".to_owned();
+    };
+    let what = match pattern.label() {
+        Some(role) => format!("was known to be of the role `{role}`"),
+        None => "matched".to_owned(),
+    };
+    let fewer = match nth {
+        0 | 1 => String::new(),
+        nth => format!(", or fewer than {nth}"),
+    };
+    let unclear = match (pattern.label(), unclear) {
+        (None, _) | (_, 0) => String::new(),
+        _ => format!("; in the whole run {unclear} commands could have been of several roles"),
+    };
+    format!("no message on these links {what} while it lasted{fewer}{unclear}")
 }
 
 #[async_trait]
@@ -94,7 +102,8 @@ impl Fault for OnLinks {
         let fault = (self.0)(&injection.with);
         let guards = world.deployment.apply(&links, &fault).await?;
         Ok(Box::new(Linked {
-            untouched: untouched(&fault),
+            world: world.clone(),
+            fault,
             names: injection.targets.iter().map(Target::to_string).collect(),
             guards,
         }))
@@ -103,7 +112,8 @@ impl Fault for OnLinks {
 
 struct Linked {
     names: Vec<String>,
-    untouched: String,
+    world: Arc<World>,
+    fault: LinkFault,
     guards: Vec<LinkFaultGuard>,
 }
 
@@ -139,7 +149,8 @@ impl FaultGuard for Linked {
                 format!("{connections} connections harmed on {}", touched.join(", ")),
             )
         } else {
-            Proof::of(false, self.untouched.clone())
+            let unclear = self.world.clients.unclear();
+            Proof::of(false, untouched(&self.fault, unclear))
         }
     }
 

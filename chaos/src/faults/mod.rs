@@ -21,7 +21,7 @@ mod late_writes;
 pub(crate) mod link;
 mod loss;
 mod maxmemory;
-mod message;
+pub(crate) mod message;
 mod migrate_slot;
 mod network_disconnect;
 mod packets;

@@ -40,6 +40,8 @@ pub trait ClientControl: Send + Sync {
     fn delay_writes(&self, client: u32, latency: Duration) -> Result<(), FaultError>;
     /// How many of its writes have arrived late so far.
     fn late_writes(&self, client: u32) -> u64;
+    /// How many commands named a lock, and could not be told to be of one role.
+    fn unclear(&self) -> u64;
     /// How many clients there are.
     fn count(&self) -> u32;
 }

@@ -55,6 +55,9 @@ pub(super) async fn record(
         HistoryWriter::create(&path).map_err(|error| RunError::io("begin", &path, &error))?;
     let tracker = Arc::new(Tracker::new(HistorySink::new(writer)));
     let sink: Arc<dyn Sink> = tracker.clone();
+    if let (true, Ok(links)) = (plan.needs_roles(), deployment.links()) {
+        links.label_by(tracker.clone());
+    }
     let load = LoadRun::new(load(plan), sink.clone());
     let clients = Arc::new(Clients::new(
         plan,

@@ -2,22 +2,34 @@
 
 use std::fmt;
 
-use cluster_config::Topology;
+use cluster_config::{Pattern, Topology};
 use serde::{Deserialize, Serialize};
 
 use super::target::{self, Who};
+use crate::faults::message::{pattern, role};
 
 /// A message between a client or a server and a server, as it passes a proxy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OnMessage {
     /// Which of them, from 1, counted from the load's beginning.
     pub nth: u64,
-    /// Words of the command, or of the command that a reply answers; see [`cluster_config::Pattern`].
+    /// Words of the command, or of the command that a reply answers; see [`cluster_config::Pattern`]. Or a role alone, in small letters, such as
+    /// `acquire`: what its client is doing for a lock that the message names.
     pub words: String,
     /// Who sends it; `None`: anybody.
     pub from: Option<Who>,
     /// Who receives it; `None`: anybody.
     pub to: Option<Who>,
+}
+
+impl OnMessage {
+    /// Which messages are meant.
+    pub(crate) fn pattern(&self) -> Pattern {
+        match role(&self.words) {
+            Some(role) => pattern("", Some(role)),
+            None => pattern(&self.words, None),
+        }
+    }
 }
 
 impl fmt::Display for OnMessage {
@@ -34,7 +46,7 @@ impl fmt::Display for OnMessage {
 }
 
 const FORM: &str = "such as `3rd EVALSHA reply to client 1` or `SET *orders* from client 2`: which (first if it is not said), the words of a \
-                    command, `reply` if its reply is meant, and `from` or `to` a node, `master`, `any` of the nodes, `client 1` or `any client`";
+                    command, or `acquire`, `release`, `extend`, `wait` or `renewal`, `reply` if its reply is meant, and `from` or `to` a node, `master`, `any` of the nodes, `client 1` or `any client`";
 
 /// Parses the phrase for a topology and a number of clients.
 pub(super) fn parse(text: &str, topology: &Topology, clients: u32) -> Result<OnMessage, String> {
@@ -142,6 +154,9 @@ mod tests {
             message.to_string(),
             "message 1 of `SET orders PX` from any client to master"
         );
+        assert_eq!(message.pattern().label(), None);
+        let message = read("2nd extend reply to client 1").expect("good");
+        assert_eq!(message.pattern().label(), Some("extend"));
         assert_eq!(
             read("second WAIT reply from n1 to client 2")
                 .expect("good")

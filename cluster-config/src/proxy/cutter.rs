@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::label::Label;
 use super::parcel::{Content, Parcel};
 use super::resp::{Dialogue, Marks, Piece, Said, Side, Splitter};
 use super::table::{Direction, Ends, Flow};
@@ -53,7 +54,7 @@ impl Cutter {
             match self.splitter.next(&mut bytes, dialogue) {
                 Piece::Message(first) => {
                     self.begun = false;
-                    self.understand(first, dialogue, opposite);
+                    self.understand(first, dialogue, opposite, self.labels());
                 }
                 Piece::Part => self.begun = true,
                 Piece::Raw => {}
@@ -100,7 +101,8 @@ impl Cutter {
                 Piece::Message(first) => first,
             };
             let whole = !std::mem::take(&mut self.begun);
-            let (marks, takes_a_turn) = self.meaning(first, whole, dialogue, flow);
+            let labels = self.labels();
+            let (marks, takes_a_turn) = self.meaning(first, whole, dialogue, flow, labels.0);
             if self.torn && takes_a_turn {
                 push(&mut parcels, passing, Marks::new(), flow);
                 parcels.push(Parcel::new(Content::Reset));
@@ -108,7 +110,7 @@ impl Cutter {
             }
             if marks.is_empty() {
                 if self.splitter.side() == Side::Commands {
-                    self.understand(first, dialogue, opposite);
+                    self.understand(first, dialogue, opposite, labels);
                 }
                 passing.append(&mut self.tail);
                 passing.extend_from_slice(taken);
@@ -125,7 +127,7 @@ impl Cutter {
             let lost = push(&mut parcels, message, marks, flow);
             self.torn |= lost && takes_a_turn;
             if !lost && self.splitter.side() == Side::Commands {
-                self.understand(first, dialogue, opposite);
+                self.understand(first, dialogue, opposite, labels);
             }
         }
         push(&mut parcels, passing, Marks::new(), flow);
@@ -149,33 +151,56 @@ impl Cutter {
         whole: bool,
         dialogue: &mut Dialogue,
         flow: &Flow,
+        label: Label,
     ) -> (Marks, bool) {
-        let own = |flow: &Flow| {
+        let own = |label: Label| {
             if whole {
-                flow.marks(self.splitter.words())
+                flow.marks(self.splitter.words(), label)
             } else {
                 Marks::new()
             }
         };
         if self.splitter.side() == Side::Commands {
-            return (own(flow), true);
+            return (own(label), true);
         }
         match dialogue.reply(first, self.splitter.words()) {
             Said::Answer(marks) if whole => (flow.in_force(marks), true),
             Said::Answer(_) | Said::NotYet => (Marks::new(), true),
             // On its way to a replica nothing may be missing either.
-            Said::Push => (own(flow), dialogue.is_replication()),
+            Said::Push => (own(self.push_label()), dialogue.is_replication()),
         }
     }
 
+    /// The labels of the command that has just ended, and of the reply to it; a reply has the one that its command gave it.
+    fn labels(&self) -> (Label, Label) {
+        match self.splitter.side() {
+            Side::Commands => self
+                .ends
+                .labelled(|labels, passage| labels.command(passage, self.splitter.words())),
+            Side::Replies => (None, None),
+        }
+    }
+
+    fn push_label(&self) -> Label {
+        self.ends
+            .labelled(|labels, passage| labels.push(passage, self.splitter.words()))
+    }
+
     /// Takes note of a message that passes.
-    fn understand(&self, first: u8, dialogue: &mut Dialogue, opposite: &Flow) {
+    fn understand(
+        &self,
+        first: u8,
+        dialogue: &mut Dialogue,
+        opposite: &Flow,
+        (_, reply): (Label, Label),
+    ) {
         let words = self.splitter.words();
         match self.splitter.side() {
-            Side::Commands => dialogue.command(words, opposite.marks(words)),
-            Side::Replies => {
-                dialogue.reply(first, words);
+            Side::Commands => dialogue.command(words, opposite.marks(words, reply)),
+            Side::Replies if dialogue.reply(first, words) == Said::Push => {
+                self.push_label();
             }
+            Side::Replies => {}
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -14,6 +14,7 @@ use super::clients;
 use super::fault::{
     Chunk, Ending, FaultBehaviour, LinkFault, Slices, ToxicFault, Treatment, Watched,
 };
+use super::label::{Label, Labels, MessagePassage};
 use super::resp::{Dialogue, Marks, Pattern, Words};
 use super::traffic::Traffic;
 use crate::Party;
@@ -31,6 +32,7 @@ struct Shared {
     next_id: AtomicU64,
     clients: Mutex<Arc<BTreeMap<u32, u32>>>,
     connections: Mutex<BTreeMap<u64, Weak<Ends>>>,
+    labels: Arc<OnceLock<Arc<dyn Labels>>>,
 }
 
 /// A fault in force.
@@ -68,6 +70,7 @@ pub(crate) struct Ends {
     opened: Instant,
     /// What is said over it, if that is of interest.
     pub(super) dialogue: Option<Mutex<Dialogue>>,
+    labels: Arc<OnceLock<Arc<dyn Labels>>>,
     /// Whether one direction may end while the other goes on.
     pub(super) half_open: bool,
     pub(super) traffic: Arc<Traffic>,
@@ -87,6 +90,26 @@ impl Ends {
     /// Who dialled, as far as is known by now, and who was dialled.
     pub(crate) fn parties(&self) -> (Party, Party) {
         (self.dialler.lock().unwrap().clone(), self.node.clone())
+    }
+
+    /// What `ask` makes of a message of a client that was named; nothing while nobody gives labels.
+    pub(super) fn labelled<L: Default>(
+        &self,
+        ask: impl Fn(&dyn Labels, MessagePassage<'_>) -> L,
+    ) -> L {
+        let (Some(labels), Party::Node(node)) = (self.labels.get(), &self.node) else {
+            return L::default();
+        };
+        let client = match *self.dialler.lock().unwrap() {
+            Party::Client(client) if client > 0 => client,
+            _ => return L::default(),
+        };
+        let passage = MessagePassage {
+            connection: self.id,
+            client,
+            node,
+        };
+        ask(labels.as_ref(), passage)
     }
 
     /// What its proxy has counted.
@@ -133,6 +156,13 @@ impl LinkTable {
             _guard: self.put(from.cloned(), to.cloned(), fault),
             count,
         }
+    }
+
+    /// Lets every message of a named client be given a label from now on, for patterns that want one ([`Pattern::labelled`]). The first to
+    /// be set stays.
+    pub fn label_by(&self, labels: Arc<dyn Labels>) {
+        // An error means that there is one already.
+        let _ = self.shared.labels.set(labels);
     }
 
     /// Puts a toxic on a link, as `apply` does with a fault.
@@ -198,6 +228,7 @@ impl LinkTable {
             local,
             opened: Instant::now(),
             dialogue: manners.listens.then(|| Mutex::new(Dialogue::new())),
+            labels: Arc::clone(&self.shared.labels),
             half_open: manners.half_open,
             traffic: manners.traffic,
         });
@@ -324,11 +355,11 @@ impl Flow {
             .any(|active| active.fault.pattern().is_some())
     }
 
-    /// The faults that mean a message of these words.
-    pub(super) fn marks(&self, words: &Words) -> Marks {
+    /// The faults that mean a message of these words and with this label.
+    pub(super) fn marks(&self, words: &Words, label: Label) -> Marks {
         let meant = self.active.iter().filter(|active| {
             let pattern = active.fault.pattern();
-            pattern.is_some_and(|pattern| pattern.matches(words))
+            pattern.is_some_and(|pattern| pattern.matches(words, label))
         });
         meant.map(|active| active.id).collect()
     }

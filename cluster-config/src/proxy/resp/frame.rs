@@ -14,22 +14,26 @@ const ELEMENTS_MOST: u64 = 1 << 32;
 /// As deep as any reply goes, with room; deeper is no Redis.
 const DEEPEST: usize = 64;
 
-/// Words side by side in one buffer, so that noting those of a command costs no allocation once it has grown.
+/// The words of a message: the first 64, and the first 512 bytes of each.
+///
+/// They lie side by side in one buffer, so that noting those of a command costs no allocation once it has grown.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Words {
+pub struct Words {
     text: Vec<u8>,
     ends: Vec<usize>,
 }
 
 impl Words {
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &[u8]> {
+    /// Every word, its name first.
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         starts
             .zip(&self.ends)
             .map(|(start, end)| &self.text[start..*end])
     }
 
-    pub(crate) fn get(&self, index: usize) -> Option<&[u8]> {
+    /// The word at this place, from 0.
+    pub fn get(&self, index: usize) -> Option<&[u8]> {
         let start = match index {
             0 => 0,
             _ => *self.ends.get(index - 1)?,
@@ -37,7 +41,8 @@ impl Words {
         Some(&self.text[start..*self.ends.get(index)?])
     }
 
-    pub(crate) fn count(&self) -> usize {
+    /// How many there are.
+    pub fn count(&self) -> usize {
         self.ends.len()
     }
 
@@ -47,7 +52,8 @@ impl Words {
             .is_some_and(|found| found.eq_ignore_ascii_case(word.as_bytes()))
     }
 
-    pub(crate) fn push(&mut self, word: &[u8]) {
+    /// Adds one at the end.
+    pub fn push(&mut self, word: &[u8]) {
         self.begin();
         self.extend(word);
     }

@@ -9,6 +9,7 @@ mod pattern;
 mod splitter;
 
 pub(super) use dialogue::{Dialogue, Marks, Said};
-pub(super) use frame::{Side, Words};
+pub(super) use frame::Side;
+pub use frame::Words;
 pub use pattern::Pattern;
 pub(super) use splitter::{Piece, Splitter};

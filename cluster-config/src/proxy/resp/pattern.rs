@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::frame::Words;
+use crate::proxy::label::Label;
 
 /// Which messages are meant: words of a command, or of the command that a reply answers.
 ///
@@ -15,9 +16,12 @@ use super::frame::Words;
 ///
 /// Messages that answer nothing are matched by their own words: `message redisson_lock__channel*` means a published
 /// message on its way to a subscriber, `SET` on a replication link the write that the master passes on.
+///
+/// A label ([`Labels`](crate::Labels)) is wanted besides the words, if one is given.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pattern {
     words: Vec<String>,
+    label: Label,
 }
 
 impl Pattern {
@@ -26,8 +30,22 @@ impl Pattern {
         Pattern::default()
     }
 
-    /// Whether a message of these words is meant.
-    pub(crate) fn matches(&self, words: &Words) -> bool {
+    /// Of the messages that it means, those with this label only.
+    #[must_use]
+    pub fn labelled(self, label: Label) -> Pattern {
+        Pattern { label, ..self }
+    }
+
+    /// The label that is wanted besides the words.
+    pub fn label(&self) -> Label {
+        self.label
+    }
+
+    /// Whether a message of these words and with this label is meant.
+    pub(crate) fn matches(&self, words: &Words, label: Label) -> bool {
+        if self.label.is_some() && self.label != label {
+            return false;
+        }
         let mut said = words.iter();
         let mut wanted = self.words.iter();
         match (wanted.next(), said.next()) {
@@ -46,6 +64,7 @@ impl FromStr for Pattern {
     fn from_str(text: &str) -> Result<Pattern, Self::Err> {
         Ok(Pattern {
             words: text.split_whitespace().map(str::to_owned).collect(),
+            label: None,
         })
     }
 }
@@ -91,7 +110,7 @@ mod tests {
         for word in command.split_whitespace() {
             words.push(word.as_bytes());
         }
-        pattern.parse::<Pattern>().unwrap().matches(&words)
+        pattern.parse::<Pattern>().unwrap().matches(&words, None)
     }
 
     #[test]

@@ -1,0 +1,541 @@
+//! Says which part of a lock's work a message is (acquire, release, extend, wait, renewal), with no knowledge of the lock's commands.
+//!
+//! A command belongs to an operation that its client has in flight on a lock which the command names: some word after the first contains the
+//! lock's name. Where a client holds a lock whose lease is renewed, a command may be a renewal too. While only one of these is possible, the
+//! command is that, and its *shape* (its name, the script, how many words it has, which key) is learned for it. While several are possible, the
+//! shape decides if at least three of four of its commands were one of them so far; else the command has no role, and is counted as unclear.
+//!
+//! An acquire *waits* from its second try on, which is a command that it has sent to that server before, and while it subscribes or blocks at the
+//! server. A message that is pushed to a client, and names a lock for which the client waits, belongs to `wait`. Where messages are pushed,
+//! they are what a waiter is told, and the replies to its own commands are not; else the replies are.
+//!
+//! A command that names no lock has no role, with one exception: `WAIT`, `WAITAOF` and `EXEC` are of the role of the command before them on
+//! their connection, which they complete.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use cluster_config::{Label, MessagePassage, Words};
+use results::history::{Call, End, Entry, Event};
+
+/// The roles, as scenario files name them. The first four are learned by shape.
+pub(crate) const ROLES: &[&str] = &["acquire", "release", "extend", "renewal", "wait"];
+const ACQUIRE: usize = 0;
+const RELEASE: usize = 1;
+const EXTEND: usize = 2;
+const RENEWAL: usize = 3;
+const WAIT: Label = Some(ROLES[4]);
+
+/// More shapes than any lock has; one that puts a number into each key must not fill the memory.
+const SHAPES_MOST: usize = 10_000;
+
+/// What is in flight and held, and what was learned of the lock's commands.
+#[derive(Debug, Default)]
+pub(crate) struct Roles {
+    /// By their numbers in the history.
+    in_flight: BTreeMap<u64, Operation>,
+    /// The oldest grant first.
+    held: Vec<Hold>,
+    /// How often each shape was seen while only one role was possible, by role.
+    learned: HashMap<u64, [u32; 4]>,
+    /// The labels of the last command of each connection.
+    last: HashMap<u64, (Label, Label)>,
+    /// Whether clients are told of this lock by pushed messages.
+    pushes: bool,
+    unclear: u64,
+}
+
+#[derive(Debug)]
+struct Operation {
+    role: usize,
+    client: String,
+    locks: Vec<String>,
+    renewed: bool,
+    /// What an acquire has sent: hashes of whole commands and of their shapes, with the server.
+    sent: HashSet<u64>,
+}
+
+#[derive(Debug)]
+struct Hold {
+    grant: String,
+    client: String,
+    locks: Vec<String>,
+    renewed: bool,
+    lost: bool,
+}
+
+impl Roles {
+    /// The client whose grant is the oldest that was neither released nor lost.
+    pub(crate) fn holder(&self) -> Option<&str> {
+        let held = self.held.iter().find(|hold| !hold.lost);
+        held.map(|hold| hold.client.as_str())
+    }
+
+    /// How many commands named a lock and could not be told apart.
+    pub(crate) fn unclear(&self) -> u64 {
+        self.unclear
+    }
+
+    /// Takes note of an entry, which is in the history before what it says is done.
+    pub(crate) fn follow(&mut self, entry: &Entry) {
+        match entry {
+            Entry::Call { id, call } => self.call(*id, call),
+            Entry::End { id, end } => {
+                if let (
+                    Some(done),
+                    End::Ok {
+                        grant: Some(grant), ..
+                    },
+                ) = (self.in_flight.remove(id), end)
+                {
+                    self.held.push(Hold {
+                        grant: grant.clone(),
+                        client: done.client,
+                        locks: done.locks,
+                        renewed: done.renewed,
+                        lost: false,
+                    });
+                }
+            }
+            Entry::Event(Event::Lost { grant, .. }) => {
+                let lost = self.held.iter_mut().filter(|hold| hold.grant == *grant);
+                lost.for_each(|hold| hold.lost = true);
+            }
+            Entry::Event(Event::Crash { client }) => {
+                self.held.retain(|hold| hold.client != *client);
+                self.in_flight.retain(|_, one| one.client != *client);
+            }
+            _ => {}
+        }
+    }
+
+    fn call(&mut self, id: u64, call: &Call) {
+        let (role, client, locks, renewed) = match call {
+            Call::Acquire(asked) => {
+                let several = asked.locks.iter().flatten();
+                let locks = asked.lock.iter().chain(several).cloned().collect();
+                let renewed = asked.lease_ms.is_none();
+                (ACQUIRE, asked.client.clone(), locks, renewed)
+            }
+            // Its renewals are reported after they were sent.
+            Call::Extend { by: Some(_), .. } => return,
+            Call::Release { grant } | Call::Extend { grant, .. } => {
+                let Some(at) = self.held.iter().position(|hold| hold.grant == *grant) else {
+                    return;
+                };
+                let hold = &self.held[at];
+                let (client, locks) = (hold.client.clone(), hold.locks.clone());
+                match call {
+                    Call::Release { .. } => {
+                        self.held.remove(at);
+                        (RELEASE, client, locks, false)
+                    }
+                    _ => (EXTEND, client, locks, false),
+                }
+            }
+            _ => return,
+        };
+        let operation = Operation {
+            role,
+            client,
+            locks,
+            renewed,
+            sent: HashSet::new(),
+        };
+        self.in_flight.insert(id, operation);
+    }
+
+    /// The label of a command, and that of its reply.
+    pub(crate) fn command(&mut self, passage: MessagePassage<'_>, words: &Words) -> (Label, Label) {
+        let completes = ["WAIT", "WAITAOF", "EXEC"];
+        if completes.iter().any(|name| is(words, name)) {
+            let before = self.last.get(&passage.connection);
+            return before.copied().unwrap_or_default();
+        }
+        let labels = self.role(passage, words);
+        self.last.insert(passage.connection, labels);
+        labels
+    }
+
+    fn role(&mut self, passage: MessagePassage<'_>, words: &Words) -> (Label, Label) {
+        let client = format!("c{}", passage.client);
+        let mut lock = None;
+        let mut possible = [false; 4];
+        let in_flight = self.in_flight.values();
+        let in_flight = in_flight.map(|one| (one.role, &one.client, &one.locks));
+        let renewed = self.held.iter().filter(|hold| hold.renewed && !hold.lost);
+        let renewed = renewed.map(|hold| (RENEWAL, &hold.client, &hold.locks));
+        for (role, of, locks) in in_flight.chain(renewed) {
+            if *of == client
+                && let Some(named) = locks.iter().find(|lock| names(words, lock))
+            {
+                possible[role] = true;
+                lock = Some(named.clone());
+            }
+        }
+        let Some(lock) = lock else {
+            return (None, None);
+        };
+        let name = words.get(0).unwrap_or_default().to_ascii_uppercase();
+        let subscribes = name.ends_with(b"SUBSCRIBE");
+        self.pushes |= subscribes;
+        // To leave a channel is nobody's work any more.
+        if subscribes && (!possible[ACQUIRE] || name.windows(2).any(|two| two == b"UN")) {
+            return (None, None);
+        }
+        if subscribes || (possible[ACQUIRE] && blocks(&name)) {
+            return self.waits();
+        }
+        let shape = shape(words, &lock);
+        let role = match possible.iter().filter(|is| **is).count() {
+            1 => {
+                let only = possible.iter().position(|is| *is).unwrap_or_default();
+                if self.learned.len() < SHAPES_MOST || self.learned.contains_key(&shape) {
+                    self.learned.entry(shape).or_default()[only] += 1;
+                }
+                only
+            }
+            _ => match self.mostly(shape).filter(|role| possible[*role]) {
+                Some(role) => role,
+                None => {
+                    self.unclear += 1;
+                    return (None, None);
+                }
+            },
+        };
+        if role == ACQUIRE && self.again(&client, passage.node, &lock, shape, words) {
+            return self.waits();
+        }
+        (Some(ROLES[role]), Some(ROLES[role]))
+    }
+
+    /// What a shape was at least three times out of four.
+    fn mostly(&self, shape: u64) -> Option<usize> {
+        let counts = self.learned.get(&shape)?;
+        let all: u32 = counts.iter().sum();
+        (0..counts.len()).find(|role| 4 * u64::from(counts[*role]) >= 3 * u64::from(all))
+    }
+
+    fn waits(&self) -> (Label, Label) {
+        (WAIT, WAIT.filter(|_| !self.pushes))
+    }
+
+    /// Whether this command of an acquire was sent to that server before. Of several acquires nobody knows whose it is, but the whole
+    /// command tells them apart: it names the owner, or the value, of its acquire.
+    fn again(
+        &mut self,
+        client: &str,
+        node: &str,
+        lock: &String,
+        shape: u64,
+        words: &Words,
+    ) -> bool {
+        let hashes = [
+            hash(
+                |hasher| words.iter().for_each(|word| word.hash(hasher)),
+                node,
+            ),
+            hash(|hasher| shape.hash(hasher), node),
+        ];
+        let acquires = self
+            .in_flight
+            .values_mut()
+            .filter(|one| one.role == ACQUIRE && one.client == client && one.locks.contains(lock));
+        let mut acquires: Vec<&mut Operation> = acquires.collect();
+        let alone = acquires.len() == 1;
+        let mut again = false;
+        for acquire in &mut acquires {
+            let [whole, shape] = hashes.map(|hash| !acquire.sent.insert(hash));
+            again |= whole || (alone && shape);
+        }
+        again
+    }
+
+    /// The label of a message that is pushed to a client.
+    pub(crate) fn push(&mut self, passage: MessagePassage<'_>, words: &Words) -> Label {
+        let client = format!("c{}", passage.client);
+        let mut in_flight = self.in_flight.values();
+        let waited_for = in_flight.any(|one| {
+            one.role == ACQUIRE
+                && one.client == client
+                && one.locks.iter().any(|lock| names(words, lock))
+        });
+        self.pushes |= waited_for;
+        WAIT.filter(|_| waited_for)
+    }
+}
+
+fn is(words: &Words, name: &str) -> bool {
+    words
+        .get(0)
+        .is_some_and(|word| word.eq_ignore_ascii_case(name.as_bytes()))
+}
+
+/// The commands of Redis that wait at the server until something is there.
+fn blocks(name: &[u8]) -> bool {
+    const BLOCKING: [&[u8]; 10] = [
+        b"BLPOP",
+        b"BRPOP",
+        b"BLMOVE",
+        b"BRPOPLPUSH",
+        b"BLMPOP",
+        b"BZPOPMIN",
+        b"BZPOPMAX",
+        b"BZMPOP",
+        b"XREAD",
+        b"XREADGROUP",
+    ];
+    BLOCKING.contains(&name)
+}
+
+/// Whether a word after the first contains a lock's name.
+fn names(words: &Words, lock: &str) -> bool {
+    words.iter().skip(1).any(|word| place(word, lock).is_some())
+}
+
+/// Where a word contains a lock's name. A number in a name goes on to its last digit: `orders-1` is not in `orders-12`.
+fn place(word: &[u8], lock: &str) -> Option<usize> {
+    let lock = lock.as_bytes();
+    let digit = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_digit);
+    let starts =
+        (0..=word.len().checked_sub(lock.len())?).filter(|at| word[*at..].starts_with(lock));
+    let mut whole = starts.filter(|at| {
+        let before = at.checked_sub(1).and_then(|before| word.get(before));
+        let cut_before = digit(lock.first()) && digit(before);
+        let cut_after = digit(lock.last()) && digit(word.get(at + lock.len()));
+        !cut_before && !cut_after
+    });
+    whole.next()
+}
+
+/// What commands of one purpose have in common: all but values and the lock's own name.
+fn shape(words: &Words, lock: &str) -> u64 {
+    let name = words.get(0).unwrap_or_default().to_ascii_uppercase();
+    let is_script = name.starts_with(b"EVAL") || name.starts_with(b"FCALL");
+    let mut hasher = DefaultHasher::new();
+    words.get(usize::from(is_script)).hash(&mut hasher);
+    words.count().hash(&mut hasher);
+    let key = words.iter().skip(1).find_map(|word| {
+        let at = place(word, lock)?;
+        Some((&word[..at], &word[at + lock.len()..]))
+    });
+    key.hash(&mut hasher);
+    name.hash(&mut hasher);
+    hasher.finish()
+}
+
+fn hash(what: impl Fn(&mut DefaultHasher), node: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    node.hash(&mut hasher);
+    what(&mut hasher);
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use results::history::Acquire;
+
+    use super::*;
+
+    /// Two clients at one server, a line of text each.
+    #[derive(Default)]
+    struct Talk {
+        roles: Roles,
+        next: u64,
+    }
+
+    impl Talk {
+        fn calls(&mut self, call: Call) -> u64 {
+            self.next += 1;
+            let id = self.next;
+            self.roles.follow(&Entry::Call { id, call });
+            id
+        }
+
+        fn acquire(&mut self, client: &str, lock: &str, lease_ms: Option<u64>) -> u64 {
+            self.calls(Call::Acquire(Acquire {
+                client: client.to_owned(),
+                owner: "t0".to_owned(),
+                lock: Some(lock.to_owned()),
+                locks: None,
+                kind: "plain".to_owned(),
+                lease_ms,
+                wait_ms: None,
+                permits: None,
+            }))
+        }
+
+        fn grants(&mut self, id: u64, grant: &str) {
+            let end = End::Ok {
+                grant: Some(grant.to_owned()),
+                token: None,
+                sent_ns: None,
+                lease_ms: None,
+            };
+            self.roles.follow(&Entry::End { id, end });
+        }
+
+        fn ends(&mut self, id: u64) {
+            self.roles.follow(&Entry::End { id, end: End::Busy });
+        }
+
+        fn release(&mut self, grant: &str) -> u64 {
+            let grant = grant.to_owned();
+            self.calls(Call::Release { grant })
+        }
+
+        fn labels(&mut self, client: u32, command: &str) -> (Label, Label) {
+            self.roles.command(passage(client), &words(command))
+        }
+
+        fn says(&mut self, client: u32, command: &str) -> Label {
+            self.labels(client, command).0
+        }
+
+        /// An acquire and a release of a lock in which nobody else is interested.
+        fn teaches(&mut self, client: u32, lock: &str) {
+            let name = format!("c{client}");
+            let id = self.acquire(&name, lock, Some(1_000));
+            assert_eq!(
+                self.says(client, &format!("TAKE {lock} v")),
+                Some("acquire")
+            );
+            self.grants(id, "taught");
+            let id = self.release("taught");
+            assert_eq!(self.says(client, &format!("GIVE {lock}")), Some("release"));
+            self.ends(id);
+        }
+    }
+
+    fn passage(client: u32) -> MessagePassage<'static> {
+        MessagePassage {
+            connection: u64::from(client),
+            client,
+            node: "n1",
+        }
+    }
+
+    fn words(text: &str) -> Words {
+        let mut words = Words::default();
+        text.split_whitespace()
+            .for_each(|word| words.push(word.as_bytes()));
+        words
+    }
+
+    #[test]
+    fn a_command_that_names_a_lock_belongs_to_the_only_operation_in_flight() {
+        let mut talk = Talk::default();
+        assert_eq!(talk.says(1, "GET orders-1"), None, "nothing is in flight");
+        let id = talk.acquire("c1", "orders-1", Some(1_000));
+        for other in ["PING", "GET orders-12", "GET other", "orders-1 x"] {
+            assert_eq!(talk.says(1, other), None, "{other}");
+        }
+        assert_eq!(talk.says(2, "GET orders-1"), None, "of another client");
+        assert_eq!(talk.says(1, "INCR {orders-1}:token"), Some("acquire"));
+        assert_eq!(talk.says(1, "WAIT 1 0"), Some("acquire"));
+        talk.grants(id, "g1");
+        assert_eq!(talk.says(1, "GET orders-1"), None, "a lease that is fixed");
+        let grant = "g1".to_owned();
+        talk.calls(Call::Extend {
+            grant,
+            lease_ms: 1,
+            by: None,
+        });
+        assert_eq!(talk.says(1, "PEXPIRE orders-1 1"), Some("extend"));
+        assert_eq!(talk.roles.unclear(), 0);
+    }
+
+    #[test]
+    fn a_second_try_is_a_wait_and_the_steps_of_a_first_one_are_not() {
+        let mut talk = Talk::default();
+        let id = talk.acquire("c1", "a", Some(1_000));
+        assert_eq!(talk.says(1, "INCR a:token"), Some("acquire"));
+        assert_eq!(
+            talk.labels(1, "SET a x1 NX"),
+            (Some("acquire"), Some("acquire"))
+        );
+        assert_eq!(talk.labels(1, "SET a x2 NX"), (WAIT, WAIT));
+        assert_eq!(talk.says(1, "BLPOP a:signal 1"), WAIT);
+        talk.ends(id);
+        talk.acquire("c1", "a", Some(1_000));
+        assert_eq!(talk.says(1, "SET a x3 NX"), Some("acquire"));
+        // Another owner in the same client: its first try is not the second of the one before, but its own second is one.
+        talk.acquire("c1", "a", Some(1_000));
+        assert_eq!(talk.says(1, "SET a y NX"), Some("acquire"));
+        assert_eq!(talk.says(1, "SET a y NX"), WAIT);
+    }
+
+    #[test]
+    fn pushed_messages_are_what_a_waiter_is_told_where_there_are_any() {
+        let mut talk = Talk::default();
+        let id = talk.acquire("c1", "a", Some(1_000));
+        talk.says(1, "SET a x NX");
+        let message = words("message channel:{a} 0");
+        assert_eq!(talk.labels(1, "SET a x NX"), (WAIT, WAIT));
+        assert_eq!(talk.labels(1, "SUBSCRIBE channel:{a}"), (WAIT, None));
+        assert_eq!(talk.labels(1, "SET a x NX"), (WAIT, None));
+        assert_eq!(talk.roles.push(passage(1), &message), WAIT);
+        assert_eq!(talk.roles.push(passage(2), &message), None);
+        talk.ends(id);
+        assert_eq!(talk.roles.push(passage(1), &message), None);
+        assert_eq!(talk.says(1, "UNSUBSCRIBE channel:{a}"), None);
+    }
+
+    #[test]
+    fn a_renewal_comes_from_a_holder_with_nothing_in_flight() {
+        let mut talk = Talk::default();
+        let id = talk.acquire("c1", "a", None);
+        assert_eq!(talk.says(1, "SET a x NX"), Some("acquire"));
+        talk.grants(id, "g1");
+        assert_eq!(talk.roles.holder(), Some("c1"));
+        assert_eq!(talk.says(1, "EVALSHA f00 1 a x"), Some("renewal"));
+        talk.release("g1");
+        assert_eq!(talk.says(1, "EVALSHA bad 1 a x"), Some("release"));
+        let id = talk.acquire("c2", "a", None);
+        talk.grants(id, "g2");
+        let grant = "g2".to_owned();
+        talk.roles.follow(&Entry::Event(Event::Lost {
+            grant,
+            reason: None,
+            at_ns: None,
+        }));
+        assert_eq!(talk.says(2, "EVALSHA f00 1 a x"), None, "it is lost");
+        assert_eq!(talk.roles.holder(), None);
+    }
+
+    #[test]
+    fn what_is_unclear_has_no_role_until_its_shape_was_learned() {
+        let mut talk = Talk::default();
+        let id = talk.acquire("c1", "a", Some(1_000));
+        talk.grants(id, "g1");
+        talk.release("g1");
+        talk.acquire("c1", "a", Some(1_000));
+        assert_eq!(talk.says(1, "TAKE a v"), None);
+        assert_eq!(talk.says(1, "GIVE a"), None);
+        assert_eq!(talk.roles.unclear(), 2);
+        // From another client and another lock.
+        talk.teaches(2, "b");
+        assert_eq!(talk.says(1, "TAKE a w"), Some("acquire"));
+        assert_eq!(talk.says(1, "GIVE a"), Some("release"));
+        assert_eq!(talk.says(1, "GIVE a twice"), None, "of another shape");
+        assert_eq!(talk.roles.unclear(), 3);
+    }
+
+    #[test]
+    fn a_shape_that_was_two_things_decides_nothing() {
+        let mut talk = Talk::default();
+        for n in 0..3 {
+            let id = talk.acquire("c1", "a", Some(1_000));
+            assert_eq!(talk.says(1, "CALL a"), Some("acquire"));
+            talk.grants(id, &format!("g{n}"));
+            let id = talk.release(&format!("g{n}"));
+            assert_eq!(talk.says(1, "CALL a"), Some("release"));
+            talk.ends(id);
+        }
+        let id = talk.acquire("c1", "a", Some(1_000));
+        talk.grants(id, "g");
+        talk.release("g");
+        talk.acquire("c1", "a", Some(1_000));
+        assert_eq!(talk.says(1, "CALL a"), None);
+    }
+}
