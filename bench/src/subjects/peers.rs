@@ -19,6 +19,11 @@ struct Peer {
 
 const PEERS: &[Peer] = &[
     Peer {
+        name: "redisson",
+        about: "Redisson 4.7.0 (Java), asynchronous calls: reentrant, fair, read-write, fenced, spin, multi, redlock, semaphores; notified waits, a watchdog",
+        built: "build/classes/RedissonDriver.class",
+    },
+    Peer {
         name: "redsync",
         about: "redsync 4.18.1 over go-redis 9.23.0 (Go): SET NX PX on one server or a majority of several, tries every 50 to 250 ms; no renewal",
         built: "build/driver",

@@ -1,0 +1,147 @@
+// A driver of Redisson: its asynchronous calls, each with the owner's number in the place of a thread's, which is faster than its blocking
+// ones; the native transport and as many threads as there are processors, which is faster than its defaults of 32 and 16 on few of them.
+// Everything else is its default: a wait is notified by a message, the watchdog renews every third of lockWatchdogTimeout, and an acquire on
+// a server with replicas waits for one. It has nothing to extend a lock with, and does not notify a holder that has lost it.
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
+import java.util.concurrent.CompletionStage;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
+import org.redisson.Redisson;
+import org.redisson.RedissonFencedLock;
+import org.redisson.RedissonMultiLock;
+import org.redisson.RedissonRedLock;
+import org.redisson.api.RFuture;
+import org.redisson.api.RLock;
+import org.redisson.api.RPermitExpirableSemaphore;
+import org.redisson.api.RSemaphore;
+import org.redisson.api.RedissonClient;
+import org.redisson.config.Config;
+import org.redisson.config.TransportMode;
+
+public final class RedissonDriver extends LocklabDriver.Library {
+    static final TimeUnit MS = TimeUnit.MILLISECONDS;
+    static final long LONG_MS = TimeUnit.DAYS.toMillis(10);
+    final List<RedissonClient> clients = new ArrayList<>();
+    final Map<String, Long> owners = new ConcurrentHashMap<>();
+    final Map<String, CompletionStage<?>> totals = new ConcurrentHashMap<>();
+    final AtomicLong number = new AtomicLong();
+
+    public static void main(String[] args) throws Exception {
+        LocklabDriver.serve(new RedissonDriver());
+    }
+
+    RedissonDriver() {
+        name = "Redisson";
+        version = "4.7.0, asynchronous, native transport";
+        topologies = List.of("single", "sentinel", "cluster", "masters");
+    }
+
+    @Override
+    public void connect(LocklabDriver.Hello hello) throws Exception {
+        boolean masters = hello.shape().equals("masters");
+        kinds = masters ? List.of("redlock") : List.of("reentrant", "fair", "read", "write", "fenced", "spin", "multi", "semaphore", "permits");
+        features = masters ? List.of("redlock") : List.of("reentrant");
+        watchdogMs = hello.watchdogMs() > 0 ? hello.watchdogMs() : new Config().getLockWatchdogTimeout();
+        String scheme = hello.tls() ? "rediss://" : "redis://";
+        String[] hosts = hello.hosts().stream().map(host -> scheme + host).toArray(String[]::new);
+        int database = hello.path().matches("\\d+") ? Integer.parseInt(hello.path()) : 0;
+        int threads = Math.max(2, Runtime.getRuntime().availableProcessors());
+        for (String host : masters ? hosts : new String[] {hosts[0]}) {
+            Config config = new Config().setTransportMode(TransportMode.EPOLL).setThreads(threads).setNettyThreads(threads)
+                .setLockWatchdogTimeout(watchdogMs).setLazyInitialization(masters);
+            if (!hello.password().isEmpty()) {
+                config.setUsername(hello.user().isEmpty() ? null : hello.user()).setPassword(hello.password());
+            }
+            switch (hello.shape()) {
+                case "sentinel" -> config.useSentinelServers().setMasterName(hello.path()).addSentinelAddress(hosts).setCheckSentinelsList(false);
+                case "cluster" -> config.useClusterServers().addNodeAddress(hosts);
+                default -> config.useSingleServer().setAddress(host).setDatabase(database);
+            }
+            try {
+                clients.add(Redisson.create(config));
+            } catch (Exception error) {
+                throw new LocklabDriver.Unreachable(error.toString());
+            }
+        }
+    }
+
+    @Override
+    public CompletionStage<? extends LocklabDriver.Grant> acquireAsync(LocklabDriver.Request asked) {
+        long owner = owners.computeIfAbsent(asked.owner, name -> number.incrementAndGet());
+        long waitMs = Math.min(asked.waitMs, LONG_MS), leaseMs = asked.leaseMs > 0 ? asked.leaseMs : -1;
+        // Of one try this is when it was sent; of several, which of them succeeded is not said.
+        long sent = waitMs == 0 ? System.nanoTime() : 0;
+        RedissonClient client = clients.get(0);
+        switch (asked.kind) {
+            case "fenced":
+                RedissonFencedLock fenced = (RedissonFencedLock) client.getFencedLock(asked.lock);
+                return started(asked, fenced.tryLockAndGetTokenAsync(waitMs, leaseMs, MS, owner))
+                    .thenCompose(token -> held(token != null, sent, token, () -> fenced.unlockAsync(owner)));
+            case "semaphore":
+                RSemaphore semaphore = client.getSemaphore(asked.lock);
+                return total(asked, () -> semaphore.trySetPermitsAsync(asked.permits))
+                    .thenCompose(done -> started(asked, semaphore.tryAcquireAsync(waitMs, MS)))
+                    .thenCompose(got -> held(got, sent, null, semaphore::releaseAsync));
+            case "permits":
+                RPermitExpirableSemaphore permits = client.getPermitExpirableSemaphore(asked.lock);
+                return total(asked, () -> permits.trySetPermitsAsync(asked.permits))
+                    .thenCompose(done -> started(asked, permits.tryAcquireAsync(waitMs, leaseMs, MS)))
+                    .thenCompose(id -> held(id != null, sent, null, () -> permits.releaseAsync(id)));
+            default:
+                RLock lock = lock(client, asked);
+                return started(asked, lock.tryLockAsync(waitMs, leaseMs, MS, owner))
+                    .thenCompose(got -> held(got, sent, null, () -> lock.unlockAsync(owner)));
+        }
+    }
+
+    RLock lock(RedissonClient client, LocklabDriver.Request asked) {
+        return switch (asked.kind) {
+            case "fair" -> client.getFairLock(asked.lock);
+            case "read" -> client.getReadWriteLock(asked.lock).readLock();
+            case "write" -> client.getReadWriteLock(asked.lock).writeLock();
+            case "spin" -> client.getSpinLock(asked.lock);
+            case "multi" -> new RedissonMultiLock(asked.locks.stream().map(client::getLock).toArray(RLock[]::new));
+            case "redlock" -> new RedissonRedLock(clients.stream().map(of -> of.getLock(asked.lock)).toArray(RLock[]::new));
+            default -> client.getLock(asked.lock);
+        };
+    }
+
+    static <T> RFuture<T> started(LocklabDriver.Request asked, RFuture<T> call) {
+        asked.onCancel(() -> call.cancel(true));
+        return call;
+    }
+
+    interface Call {
+        CompletionStage<?> start();
+    }
+
+    /** Of a semaphore that is there already this changes nothing; once per name is enough. */
+    CompletionStage<?> total(LocklabDriver.Request asked, Call set) {
+        return totals.computeIfAbsent(asked.kind + " " + asked.lock, name -> set.start());
+    }
+
+    static CompletionStage<LocklabDriver.Grant> held(boolean got, long sent, Long fencing, Call release) {
+        if (!got) {
+            return CompletableFuture.failedFuture(new LocklabDriver.Busy());
+        }
+        LocklabDriver.Grant grant = new LocklabDriver.Grant() {
+            @Override
+            public CompletionStage<?> releaseAsync() {
+                return release.start().exceptionally(error -> {
+                    Throwable cause = error instanceof CompletionException ? error.getCause() : error;
+                    boolean not = cause instanceof IllegalMonitorStateException || cause instanceof IllegalArgumentException;
+                    throw new CompletionException(not ? new LocklabDriver.NotHeld() : cause);
+                });
+            }
+        };
+        grant.sentNs = sent;
+        grant.token = fencing;
+        return CompletableFuture.completedFuture(grant);
+    }
+}
