@@ -14,6 +14,8 @@ use support::{code, locklab, run, stderr, stdout};
 const LANGUAGES: &[(&str, &[&str])] = &[
     ("python", &["python3", "--version"]),
     ("node", &["node", "--version"]),
+    ("go", &["go", "version"]),
+    ("java", &["javac", "-version"]),
 ];
 
 fn has(program: &[&str]) -> bool {
@@ -92,7 +94,7 @@ fn nothing_is_overwritten_and_wrong_words_are_wrong_usage() {
     std::fs::create_dir(dir.path().join("taken")).expect("a directory");
     for (args, said) in [
         (["pyhton", "mine"], "did you mean `python`?"),
-        (["cobol", "mine"], "for python, node"),
+        (["cobol", "mine"], "for python, node, go, java"),
         (["python", "taken"], "taken is there already"),
         (["python", "../mine"], "no name for a driver"),
         (["python", "9lives"], "no name for a driver"),

@@ -98,16 +98,21 @@ fn a_peer_that_is_built_is_a_subject_by_its_name() {
 #[test]
 fn every_peer_that_is_built_conforms() {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    for (name, missing) in listed(dir.path(), None) {
-        if let Some(missing) = missing {
-            eprintln!("SKIPPED {name}: {missing}");
-            continue;
+    let dir = dir.path();
+    std::thread::scope(|scope| {
+        for (name, missing) in listed(dir, None) {
+            if let Some(missing) = missing {
+                eprintln!("SKIPPED {name}: {missing}");
+                continue;
+            }
+            scope.spawn(move || {
+                let output = peers(dir, None, &["--json", "conform", &name]);
+                let report = json(&output);
+                assert_eq!(code(&output), 0, "{name}: {report:#}");
+                let steps = report["steps"].as_array().expect("steps");
+                let load = steps.iter().find(|step| step["name"] == "load");
+                assert_eq!(load.expect("a step")["outcome"], "kept", "{name}");
+            });
         }
-        let output = peers(dir.path(), None, &["--json", "conform", &name]);
-        let report = json(&output);
-        assert_eq!(code(&output), 0, "{name}: {report:#}");
-        let steps = report["steps"].as_array().expect("steps");
-        let load = steps.iter().find(|step| step["name"] == "load");
-        assert_eq!(load.expect("a step")["outcome"], "kept", "{name}");
-    }
+    });
 }

@@ -33,6 +33,21 @@ const PEERS: &[Peer] = &[
         about: "bsm/redislock 0.9.4 over go-redis 9.23.0 (Go): SET NX PX by a script, tries every 100 ms; no renewal",
         built: "build/driver",
     },
+    Peer {
+        name: "redis-py",
+        about: "redis-py 8.1.0 (Python), its Lock: SET NX PX, tries every 100 ms; no renewal",
+        built: ".venv/bin/python3",
+    },
+    Peer {
+        name: "node-redlock",
+        about: "redlock 5.0.0-beta.2 over ioredis 5.11.1 (Node): a script on one server or a majority of several, tries every 200 ms; renews",
+        built: "node_modules/redlock",
+    },
+    Peer {
+        name: "redis-semaphore",
+        about: "redis-semaphore 5.8.0 over ioredis 6.0.0 (Node): SET NX PX, semaphores, majorities, tries every 10 ms; renews",
+        built: "node_modules/redis-semaphore",
+    },
 ];
 
 /// Where the folder `peers` is: as the environment says, beside the sources that this was built from, or here.

@@ -68,6 +68,22 @@ const LANGUAGES: &[Language] = &[
         build: "",
         run: "node driver.mjs",
     },
+    Language {
+        name: "go",
+        driver: sdk!("go", "driver/main.go"),
+        sdk: sdk!("go", "locklab.go"),
+        others: &[sdk!("go", "driver/resp.go"), sdk!("go", "go.mod")],
+        build: "go build -o run ./driver",
+        run: "./run",
+    },
+    Language {
+        name: "java",
+        driver: sdk!("java", "Driver.java"),
+        sdk: sdk!("java", "LocklabDriver.java"),
+        others: &[sdk!("java", "Resp.java")],
+        build: "javac -d build *.java",
+        run: "java -cp build Driver",
+    },
 ];
 
 fn names() -> impl Iterator<Item = &'static str> {

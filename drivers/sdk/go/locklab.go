@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -165,12 +166,18 @@ type driver struct {
 	state   sync.Mutex
 	number  uint64
 	grants  map[string]*held
-	calls   map[uint64]context.CancelFunc
+	calls   map[uint64]call
+}
+
+// What is under way: how it is given up, and what is closed once it is answered.
+type call struct {
+	cancel context.CancelFunc
+	told   chan struct{}
 }
 
 // Serve answers locklab until it says bye or its input ends, and then ends the process.
 func Serve(lock Lock) {
-	d := &driver{lock: lock, grants: map[string]*held{}, calls: map[uint64]context.CancelFunc{}}
+	d := &driver{lock: lock, grants: map[string]*held{}, calls: map[uint64]call{}}
 	lines := bufio.NewScanner(os.Stdin)
 	lines.Buffer(nil, 1<<24)
 	for lines.Scan() {
@@ -187,24 +194,26 @@ func Serve(lock Lock) {
 			os.Exit(0)
 		case "cancel":
 			d.state.Lock()
-			cancel := d.calls[r.Of]
+			given, there := d.calls[r.Of]
 			d.state.Unlock()
-			if cancel != nil {
-				cancel()
+			if there {
+				given.cancel()
 			}
 			d.say(object{"id": r.Id, "ok": object{}})
 		default:
 			ctx, cancel := context.WithCancel(context.Background())
+			called := call{cancel, make(chan struct{})}
 			d.state.Lock()
-			d.calls[r.Id] = cancel
+			d.calls[r.Id] = called
 			d.state.Unlock()
 			go func() {
-				ending, body := d.answer(ctx, r)
+				ending, body := d.answer(ctx, r, called.told)
 				d.state.Lock()
 				delete(d.calls, r.Id)
 				d.state.Unlock()
 				cancel()
 				d.say(object{"id": r.Id, ending: body})
+				close(called.told)
 			}()
 		}
 	}
@@ -262,9 +271,9 @@ func (d *driver) greet(r request) {
 }
 
 // Takes a target's URL apart.
-func target(url string) (Hello, error) {
-	scheme, rest, _ := strings.Cut(url, "://")
-	hello := Hello{Target: url, TLS: strings.HasPrefix(scheme, "rediss") || scheme == "redlocks"}
+func target(text string) (Hello, error) {
+	scheme, rest, _ := strings.Cut(text, "://")
+	hello := Hello{Target: text, TLS: strings.HasPrefix(scheme, "rediss") || scheme == "redlocks"}
 	switch scheme {
 	case "redis", "rediss":
 		hello.Shape = "single"
@@ -279,6 +288,11 @@ func target(url string) (Hello, error) {
 	}
 	if at := strings.LastIndex(rest, "@"); at >= 0 {
 		hello.User, hello.Password, _ = strings.Cut(rest[:at], ":")
+		for _, text := range []*string{&hello.User, &hello.Password} {
+			if plain, err := url.PathUnescape(*text); err == nil {
+				*text = plain
+			}
+		}
 		rest = rest[at+1:]
 	}
 	rest, hello.Path, _ = strings.Cut(rest, "/")
@@ -286,7 +300,7 @@ func target(url string) (Hello, error) {
 	return hello, nil
 }
 
-func (d *driver) answer(ctx context.Context, r request) (string, object) {
+func (d *driver) answer(ctx context.Context, r request, told chan struct{}) (string, object) {
 	wrong := func(format string, args ...any) (string, object) {
 		return "failed", object{"error": fmt.Sprintf(format, args...)}
 	}
@@ -307,7 +321,7 @@ func (d *driver) answer(ctx context.Context, r request) (string, object) {
 		if r.Op == "load" {
 			return d.load(ctx, r)
 		}
-		return d.grant(ctx, r)
+		return d.grant(ctx, r, told)
 	}
 	d.state.Lock()
 	grant := d.grants[r.Grant]
@@ -354,7 +368,7 @@ func end(err error) (string, object) {
 	return "unknown", object{"error": err.Error()}
 }
 
-func (d *driver) grant(ctx context.Context, r request) (string, object) {
+func (d *driver) grant(ctx context.Context, r request, told chan struct{}) (string, object) {
 	d.state.Lock()
 	d.number++
 	name := fmt.Sprintf("g%d", d.number)
@@ -373,16 +387,27 @@ func (d *driver) grant(ctx context.Context, r request) (string, object) {
 	if r.LeaseMs != nil {
 		asked.Lease = time.Duration(*r.LeaseMs) * time.Millisecond
 	}
+	// An event is about a grant that locklab knows: after its answer, and before its release.
+	event := func(line object, lost bool) {
+		line["grant"] = name
+		go func() {
+			<-told
+			d.state.Lock()
+			grant := d.grants[name]
+			if grant != nil && lost {
+				grant.lost = true
+			}
+			d.state.Unlock()
+			if grant != nil {
+				d.say(line)
+			}
+		}()
+	}
 	asked.Lost = func(reason string) {
-		d.state.Lock()
-		if grant := d.grants[name]; grant != nil {
-			grant.lost = true
-		}
-		d.state.Unlock()
-		d.say(object{"event": "lost", "grant": name, "reason": reason, "at_mono_ns": mono(time.Now())})
+		event(object{"event": "lost", "reason": reason, "at_mono_ns": mono(time.Now())}, true)
 	}
 	asked.Extended = func(lease time.Duration, sent time.Time) {
-		d.say(object{"event": "extended", "grant": name, "lease_ms": lease.Milliseconds(), "at_mono_ns": mono(sent)})
+		event(object{"event": "extended", "lease_ms": lease.Milliseconds(), "at_mono_ns": mono(sent)}, false)
 	}
 	got, err := d.acquire(ctx, asked)
 	if err != nil {

@@ -1,20 +1,14 @@
-// A driver of the lock `SET key value NX PX lease` on one Redis server. Put your own library in the place of acquire and its Grant.
+// A driver of the lock `SET key value NX PX lease` on one Redis server. Put your own library in the place of its commands.
 //
 //   javac -d build *.java && locklab conform 'java -cp build Driver'
 
-import java.io.BufferedReader;
-import java.io.IOException;
-import java.io.InputStreamReader;
-import java.net.InetSocketAddress;
-import java.net.Socket;
-import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.UUID;
 
 public final class Driver extends LocklabDriver.Library {
     static final String DELETE = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0";
     static final String EXPIRE = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) end return 0";
-    InetSocketAddress server;
+    Resp server;
 
     public static void main(String[] args) throws Exception {
         LocklabDriver.serve(new Driver());
@@ -28,10 +22,9 @@ public final class Driver extends LocklabDriver.Library {
 
     @Override
     public void connect(LocklabDriver.Hello hello) throws Exception {
-        String[] host = hello.hosts().get(0).split(":");
-        server = new InetSocketAddress(host[0], Integer.parseInt(host[1]));
+        server = new Resp(hello.hosts().get(0));
         try {
-            command("PING");
+            server.command("PING");
         } catch (LocklabDriver.Failed error) {
             throw new LocklabDriver.Unreachable(error.getMessage());
         }
@@ -43,7 +36,7 @@ public final class Driver extends LocklabDriver.Library {
         long untilNs = asked.untilNs();
         while (true) {
             long sent = System.nanoTime();
-            if (command("SET", asked.lock, value, "NX", "PX", "" + asked.leaseMs).equals("+OK")) {
+            if (server.command("SET", asked.lock, value, "NX", "PX", "" + asked.leaseMs).equals("+OK")) {
                 return new Held(asked.lock, value, sent);
             }
             if (System.nanoTime() - untilNs >= 0) {
@@ -68,43 +61,18 @@ public final class Driver extends LocklabDriver.Library {
 
         @Override
         public void release() throws Exception {
-            mine(command("EVAL", DELETE, "1", lock, value));
+            mine(server.command("EVAL", DELETE, "1", lock, value));
         }
 
         @Override
         public void extend(long leaseMs) throws Exception {
-            mine(command("EVAL", EXPIRE, "1", lock, value, "" + leaseMs));
+            mine(server.command("EVAL", EXPIRE, "1", lock, value, "" + leaseMs));
         }
 
         void mine(String reply) throws LocklabDriver.NotHeld {
             if (!reply.equals(":1")) {
                 throw new LocklabDriver.NotHeld();
             }
-        }
-    }
-
-    /** One command on a connection of its own; the first line of the reply. */
-    String command(String... words) throws Exception {
-        try (Socket socket = new Socket()) {
-            try {
-                socket.connect(server, 2_000);
-            } catch (IOException error) {
-                throw new LocklabDriver.Failed("not sent: " + error);
-            }
-            socket.setSoTimeout(3_000);
-            StringBuilder line = new StringBuilder("*" + words.length + "\r\n");
-            for (String word : words) {
-                line.append("$" + word.getBytes(StandardCharsets.UTF_8).length + "\r\n" + word + "\r\n");
-            }
-            socket.getOutputStream().write(line.toString().getBytes(StandardCharsets.UTF_8));
-            String reply = new BufferedReader(new InputStreamReader(socket.getInputStream(), StandardCharsets.UTF_8)).readLine();
-            if (reply == null) {
-                throw new IOException("the server closed the connection");
-            }
-            if (reply.startsWith("-")) {
-                throw new LocklabDriver.Failed("the server said " + reply);
-            }
-            return reply;
         }
     }
 }

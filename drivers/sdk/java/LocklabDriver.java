@@ -7,6 +7,7 @@ import java.io.ByteArrayOutputStream;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.lang.management.ManagementFactory;
+import java.net.URLDecoder;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
@@ -105,6 +106,7 @@ public final class LocklabDriver {
         public long leaseMs;
         public int permits = 1;
         private String grant;
+        private final CompletableFuture<Void> told = new CompletableFuture<>();
         private Runnable cancel;
         private boolean cancelled;
 
@@ -130,10 +132,6 @@ public final class LocklabDriver {
 
         /** The library says that the lock is gone. */
         public void lost(String reason) {
-            Grant held = grant == null ? null : GRANTS.get(grant);
-            if (held != null) {
-                held.lost = true;
-            }
             event("lost", Map.of("reason", reason, "at_mono_ns", System.nanoTime()));
         }
 
@@ -142,12 +140,17 @@ public final class LocklabDriver {
             event("extended", Map.of("lease_ms", leaseMs, "at_mono_ns", sentNs));
         }
 
+        /** It is about a grant that locklab knows: after its answer, and before its release. */
         private void event(String event, Map<String, Object> more) {
-            if (grant != null) {
-                Map<String, Object> line = new LinkedHashMap<>(Map.of("event", event, "grant", grant));
-                line.putAll(more);
-                say(line);
-            }
+            told.thenRun(() -> {
+                Grant held = GRANTS.get(grant);
+                if (held != null) {
+                    held.lost |= event.equals("lost");
+                    Map<String, Object> line = new LinkedHashMap<>(Map.of("event", event, "grant", grant));
+                    line.putAll(more);
+                    say(line);
+                }
+            });
         }
     }
 
@@ -220,6 +223,7 @@ public final class LocklabDriver {
                     POOL.execute(() -> stage(() -> answer(asked, call)).whenComplete((ending, error) -> {
                         CALLS.remove(asked.id());
                         reply(asked, error == null ? ending : ending(error));
+                        call.told.complete(null);
                     }));
                 }
             }
@@ -286,8 +290,8 @@ public final class LocklabDriver {
         int at = rest.lastIndexOf('@');
         if (at >= 0) {
             String[] who = rest.substring(0, at).split(":", 2);
-            user = who[0];
-            password = who.length > 1 ? who[1] : "";
+            user = unescaped(who[0]);
+            password = who.length > 1 ? unescaped(who[1]) : "";
             rest = rest.substring(at + 1);
         }
         int slash = rest.indexOf('/');
@@ -297,6 +301,10 @@ public final class LocklabDriver {
         }
         return new Hello(url, shape, List.of(rest.split(",")), user, password, path, scheme.startsWith("rediss") || scheme.equals("redlocks"),
                 asked.text("client"), asked.number("seed", 0), options.text("durability"), options.number("watchdog_ms", 0));
+    }
+
+    private static String unescaped(String text) {
+        return URLDecoder.decode(text.replace("+", "%2B"), StandardCharsets.UTF_8);
     }
 
     private static CompletionStage<Ending> answer(Asked asked, Request call) throws Exception {

@@ -1,0 +1,43 @@
+// Commands to a Redis server, as few as the template needs.
+
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.net.InetSocketAddress;
+import java.net.Socket;
+import java.nio.charset.StandardCharsets;
+
+final class Resp {
+    private final InetSocketAddress server;
+
+    /** Of host:port. */
+    Resp(String host) {
+        int colon = host.lastIndexOf(':');
+        server = new InetSocketAddress(host.substring(0, colon), Integer.parseInt(host.substring(colon + 1)));
+    }
+
+    /** One command on a connection of its own; the first line of the reply. */
+    String command(String... words) throws Exception {
+        try (Socket socket = new Socket()) {
+            try {
+                socket.connect(server, 2_000);
+            } catch (IOException error) {
+                throw new LocklabDriver.Failed("not sent: " + error);
+            }
+            socket.setSoTimeout(3_000);
+            StringBuilder line = new StringBuilder("*" + words.length + "\r\n");
+            for (String word : words) {
+                line.append("$" + word.getBytes(StandardCharsets.UTF_8).length + "\r\n" + word + "\r\n");
+            }
+            socket.getOutputStream().write(line.toString().getBytes(StandardCharsets.UTF_8));
+            String reply = new BufferedReader(new InputStreamReader(socket.getInputStream(), StandardCharsets.UTF_8)).readLine();
+            if (reply == null) {
+                throw new IOException("the server closed the connection");
+            }
+            if (reply.startsWith("-")) {
+                throw new LocklabDriver.Failed("the server said " + reply);
+            }
+            return reply;
+        }
+    }
+}
