@@ -35,18 +35,18 @@ const PEERS: &[Peer] = &[
     },
     Peer {
         name: "redis-py",
-        about: "redis-py 8.1.0 (Python), its Lock: SET NX PX, tries every 100 ms; no renewal",
-        built: ".venv/bin/python3",
+        about: "redis-py 8.1.0 (Python): SET NX PX, tries every 100 ms, sends a command again up to ten times; no renewal",
+        built: ".venv/built",
     },
     Peer {
         name: "node-redlock",
-        about: "redlock 5.0.0-beta.2 over ioredis 5.11.1 (Node): a script on one server or a majority of several, tries every 200 ms; renews",
-        built: "node_modules/redlock",
+        about: "node-redlock 5.0.0-beta.2 over ioredis 5.11.1 (Node): a script on one server or a majority of several, tries every 100 to 300 ms; `using` renews",
+        built: "node_modules/redlock/package.json",
     },
     Peer {
         name: "redis-semaphore",
-        about: "redis-semaphore 5.8.0 over ioredis 6.0.0 (Node): SET NX PX, semaphores, majorities, tries every 10 ms; renews",
-        built: "node_modules/redis-semaphore",
+        about: "redis-semaphore 5.8.0 over ioredis 6.0.0 (Node): SET NX PX on one server or a majority of several, semaphores, tries every 10 ms; renews at 0.8 of the lease",
+        built: "node_modules/redis-semaphore/package.json",
     },
 ];
 
