@@ -94,6 +94,10 @@ pub trait LockClient: Send + Sync {
     fn kinds(&self) -> &[String] {
         &[]
     }
+    /// What it can do beside the least, where it says so ([`protocol`](crate::exec)); `None`: nothing is known of it.
+    fn features(&self) -> Option<&[String]> {
+        None
+    }
     /// What the library believes of a grant, without asking a server; `None` where it cannot be asked.
     async fn held(&self, _grant: &str) -> Option<bool> {
         None

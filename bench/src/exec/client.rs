@@ -525,6 +525,10 @@ impl LockClient for ExecClient {
         &self.hello.kinds
     }
 
+    fn features(&self) -> Option<&[String]> {
+        self.hello.features.as_deref()
+    }
+
     async fn commands(&self) -> Option<u64> {
         if !self.ours {
             return None;

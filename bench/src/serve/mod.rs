@@ -150,13 +150,21 @@ async fn hello(
         log: None,
         env: Vec::new(),
     };
-    let connected = subject.connect(&to).await.map_err(
-        |e| json!({"id": request.id, "failed": {"error": e.to_string(), "unreachable": matches!(e, SubjectError::Unreachable(_))}}),
-    )?;
+    let connected = subject.connect(&to).await.map_err(|e| {
+        json!({"id": request.id, "failed": {
+            "error": e.to_string(),
+            "unreachable": matches!(e, SubjectError::Unreachable(_)),
+            "not_applicable": matches!(e, SubjectError::NotApplicable(_)),
+        }})
+    })?;
     let kinds = subject.kinds();
     let mut features = vec!["extend", "held", "load"];
     if kinds.iter().any(|k| k == "redlock") {
         features.push("redlock");
+    }
+    // One that cannot ask for it has refused by now.
+    if !matches!(to.durability.as_str(), "" | "none") {
+        features.push("durability");
     }
     let reply = HelloReply {
         protocol: Some(protocol::VERSION),

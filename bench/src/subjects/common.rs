@@ -184,10 +184,12 @@ impl ByHand {
             (false, true) => {
                 format!("{name} takes several independent masters: a redlock:// target")
             }
-            _ if !matches!(to.durability.as_str(), "" | "none") => format!(
-                "{name} does not wait for replicas: durability `{}` cannot be asked of it",
-                to.durability
-            ),
+            _ if !matches!(to.durability.as_str(), "" | "none") => {
+                return Err(SubjectError::NotApplicable(format!(
+                    "{name} does not wait for replicas: durability `{}` cannot be asked of it",
+                    to.durability
+                )));
+            }
             _ => return Ok(()),
         };
         Err(SubjectError::usage(refused))

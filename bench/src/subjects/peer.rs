@@ -40,7 +40,7 @@ impl Subject for Rslock {
 
     async fn connect(&self, to: &ConnectTo) -> Result<Connected, SubjectError> {
         if !matches!(to.durability.as_str(), "" | "none") {
-            return Err(SubjectError::usage(format!(
+            return Err(SubjectError::NotApplicable(format!(
                 "peer:rslock does not wait for replicas: durability `{}` cannot be asked of it",
                 to.durability
             )));
@@ -56,7 +56,7 @@ impl Subject for Rslock {
                 )?
             }
             _ => {
-                return Err(SubjectError::usage(format!(
+                return Err(SubjectError::NotApplicable(format!(
                     "peer:rslock takes redis:// and redlock:// targets, not `{}`",
                     results::secrets::redact(&to.target)
                 )));

@@ -84,7 +84,7 @@ pub(super) async fn record(
         });
     };
 
-    if let Some(why) = connected.first().and_then(|first| lacks_kind(plan, first)) {
+    if let Some(why) = connected.first().and_then(|first| lacks(plan, first)) {
         return Err(RunError::NotApplicable(why));
     }
 
@@ -227,14 +227,40 @@ fn load(plan: &Plan) -> Load {
     }
 }
 
-/// Why a driver has nothing to try this plan with: a kind of lock that it does not have. Nothing is said of a client that lists no kinds.
-fn lacks_kind(plan: &Plan, connected: &Connected) -> Option<String> {
-    let has = connected.client.kinds();
-    let mut wanted = plan.load.does.mix.keys().filter(|kind| !kind.is_empty());
-    let lacking = wanted.find(|kind| !has.is_empty() && !has.contains(kind))?;
+/// Why a driver has nothing to try this plan with, by what its hello lists. What it says nothing about is tried.
+fn lacks(plan: &Plan, connected: &Connected) -> Option<String> {
+    let client = &connected.client;
+    let (subject, does, has) = (&plan.lock.subject, &plan.load.does, client.kinds());
+    let mut wanted = does.mix.keys().filter(|kind| !kind.is_empty());
+    if let Some(lacking) = wanted.find(|kind| !has.is_empty() && !has.contains(kind)) {
+        let has = has.join(", ");
+        return Some(format!(
+            "{subject} has no kind `{lacking}`; its hello lists {has}"
+        ));
+    }
+    if plan.lock.lease.is_none() && client.watchdog().is_none() {
+        return Some(format!(
+            "{subject} renews no lease: its hello has no `watchdog_ms`"
+        ));
+    }
+    let kind = does
+        .mix
+        .keys()
+        .find(|kind| !kind.is_empty())
+        .or(has.first());
+    // Of other kinds the name says whether their owner may enter again.
+    let by_feature = kind.is_some_and(|kind| matches!(kind.as_str(), "plain" | "fenced"));
+    let needed = [
+        ("extend", does.extend.is_some()),
+        ("reentrant", does.reenter > 0.0 && by_feature),
+        ("durability", plan.lock.durability != "none"),
+    ];
+    let features = client.features().filter(|listed| !listed.is_empty())?;
+    let lists = |feature: &str| features.iter().any(|has| has == feature);
+    let mut lacking = needed.iter().filter(|(feature, is)| *is && !lists(feature));
+    let (feature, _) = lacking.next()?;
     Some(format!(
-        "{} has no kind `{lacking}`; its hello lists {}",
-        plan.lock.subject,
-        has.join(", ")
+        "{subject} does not have `{feature}`; the features of its hello are {}",
+        features.join(", ")
     ))
 }

@@ -60,6 +60,24 @@ pub fn misplaced(subject: &str, kind: Option<&str>, topology: TopologyKind) -> O
     })
 }
 
+/// Why a lock whose kinds are known beforehand has nothing to try a scenario with: it is not for servers of this shape, or lacks a kind that the
+/// scenario is about.
+pub fn not_applicable(scenario: &Scenario, subject: &str) -> Option<String> {
+    if let Some(why) = misplaced(subject, None, scenario.topology.kind) {
+        return Some(why);
+    }
+    let has = bench::subjects::find(subject).ok()?.kinds();
+    let asked = scenario.clone().with_subject(subject);
+    let mut wanted = std::iter::once(&asked.lock.kind).chain(asked.load.mix.keys());
+    let lacking = wanted.find(|kind| !kind.is_empty() && !has.contains(kind))?;
+    (!has.is_empty()).then(|| {
+        format!(
+            "`{subject}` has no kind `{lacking}`; it has {}",
+            has.join(", ")
+        )
+    })
+}
+
 /// What a scenario file asks for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scenario {
@@ -94,13 +112,24 @@ impl Scenario {
         parse::parse(file, text)
     }
 
-    /// The same scenario with another lock in it. A kind that the file asks for is kept where the new subject has it.
+    /// The same scenario with another lock in it. A kind that the file asks for is kept where the new subject has it, and where the scenario is
+    /// about that kind: an order, readers or permits are not tried with a plain lock.
     pub fn with_subject(mut self, subject: &str) -> Self {
-        if let Ok(found) = bench::subjects::find(subject) {
-            let kinds = found.kinds();
-            if !kinds.is_empty() && !kinds.contains(&self.lock.kind) {
-                self.lock.kind.clear();
-            }
+        const EVERYDAY: [&str; 6] = ["", "plain", "reentrant", "non-reentrant", "spin", "redlock"];
+        let kinds = |subject: &str| {
+            let found = bench::subjects::find(subject);
+            found.map(|found| found.kinds()).unwrap_or_default()
+        };
+        let everyday = |kind: &String| EVERYDAY.contains(&kind.as_str());
+        let offered = kinds(subject);
+        if self.lock.kind.is_empty() {
+            let own = kinds(&self.lock.subject).into_iter().next();
+            self.lock.kind = own.filter(|own| !everyday(own)).unwrap_or_default();
+        } else if everyday(&self.lock.kind)
+            && !offered.is_empty()
+            && !offered.contains(&self.lock.kind)
+        {
+            self.lock.kind.clear();
         }
         self.lock.subject = subject.to_owned();
         self

@@ -9,7 +9,7 @@ use bench::subject::Subject;
 use chaos::builtin::{self, BUILTINS, Builtin};
 use chaos::plan::Plan;
 use chaos::run::{RunError, RunOptions, ScenarioRun, run_scenario};
-use chaos::scenario::{Scenario, misplaced};
+use chaos::scenario::{self, Scenario, misplaced};
 use clap::Args;
 use cluster_config::{External, Provisioner};
 use futures_util::StreamExt as _;
@@ -108,7 +108,7 @@ pub(crate) async fn run(
     if let Some(external) = &external {
         servers = Some(Servers::of(external));
     }
-    let mut planned = plans(&options, sources, servers.as_ref(), seed, terminal)?;
+    let (mut planned, not_applicable) = plans(&options, sources, servers.as_ref(), seed, terminal)?;
     if options.dry_run {
         return dry_run(&planned, common, terminal);
     }
@@ -119,6 +119,7 @@ pub(crate) async fn run(
     };
     let mut keeper = Keeper::begin(common, "chaos", &name, seed)?;
     terminal.note(&format!("seed {seed}"));
+    keeper.run.not_applicable = not_applicable;
     let prefix = keeper.key_prefix();
     if external.is_some() {
         // Fresh by name: what an earlier scenario left on these servers is no business of the next.
@@ -216,9 +217,10 @@ fn plans(
     servers: Option<&Servers>,
     seed: u64,
     terminal: &Terminal,
-) -> anyhow::Result<Vec<Planned>> {
+) -> anyhow::Result<(Vec<Planned>, Vec<NotApplicable>)> {
     let subject = options.subject.as_deref();
     let mut planned = Vec::new();
+    let mut not_applicable = Vec::new();
     let mut wrong = Vec::new();
     for Source {
         file,
@@ -235,15 +237,17 @@ fn plans(
             None => Ok(scenario),
             Some(_) => super::target::over_toxiproxy(source, scenario),
         });
-        // The suite goes on with what a lock can be tried on.
-        let misplaced = match (&fitting, subject) {
-            (Ok(scenario), Some(subject)) if options.all => {
-                misplaced(subject, None, scenario.topology.kind)
-            }
-            _ => None,
-        };
-        if let Some(why) = misplaced {
-            terminal.warn(&format!("left out: {file}: {why}"));
+        if let (Ok(scenario), Some(subject)) = (&fitting, subject)
+            && let Some(why) = not_applicable_to(scenario, subject, options.all)
+        {
+            let skipped = NotApplicable {
+                name: scenario.name.clone(),
+                topology: scenario.topology.kind.to_string(),
+                subject: subject.to_owned(),
+                why,
+            };
+            terminal.note(&skipped.to_string());
+            not_applicable.push(skipped);
             continue;
         }
         match fitting {
@@ -264,9 +268,24 @@ fn plans(
         }
     }
     match wrong.is_empty() {
-        true => Ok(planned),
+        true => Ok((planned, not_applicable)),
         false => Err(exit::input(wrong.join("\n"))),
     }
+}
+
+/// Why a scenario is not for this lock, as far as that is known before the lock is asked. Servers of another shape are wrong usage where the scenario
+/// was named, and the suite goes on with those that fit.
+fn not_applicable_to(scenario: &Scenario, subject: &str, all: bool) -> Option<String> {
+    let control = builtin::find(&scenario.name).is_some_and(|builtin| builtin.control);
+    if all && control && scenario.lock.subject != subject {
+        return Some(format!(
+            "it is a control, which shows that `{}` is convicted",
+            scenario.lock.subject
+        ));
+    }
+    let placed = all || misplaced(subject, None, scenario.topology.kind).is_none();
+    let why = placed.then(|| scenario::not_applicable(scenario, subject));
+    why.flatten()
 }
 
 /// Where a Toxiproxy server's API is.
