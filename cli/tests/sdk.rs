@@ -176,7 +176,7 @@ fn a_target_is_read_and_a_server_that_is_away_is_unreachable() {
                 "sentinel; h1 1,h2 2; None; None; main; false",
             ),
             (
-                "rediss-cluster://bob:p%40ss@h1:1",
+                "rediss-cluster://bob:p%40ss@h1:1?tls-ca=%2Fca.crt",
                 "cluster; h1 1; bob; p@ss; None; true",
             ),
             (

@@ -33,14 +33,15 @@ class Seen(Retry):
 
 class Lock:
     def __init__(self, hello):
-        shared = {"username": hello.user, "password": hello.password, "ssl": hello.tls}
+        tls = {"ssl": True, "ssl_ca_certs": hello.tls_ca} if hello.tls else {}
+        shared = dict(tls, username=hello.user, password=hello.password)
         retry = Seen(ExponentialWithJitterBackoff(base=0.01, cap=1), 10)  # the library's own figures
         try:
             if hello.topology == "cluster":
                 nodes = [redis.cluster.ClusterNode(host, port) for host, port in hello.servers]
                 self.redis = redis.RedisCluster(startup_nodes=nodes, **shared)
             elif hello.topology == "sentinel":
-                self.redis = Sentinel(hello.servers).master_for(hello.master, retry=retry, **shared)
+                self.redis = Sentinel(hello.servers, sentinel_kwargs=tls).master_for(hello.master, retry=retry, **shared)
             else:
                 host, port = hello.servers[0]
                 self.redis = redis.Redis(host=host, port=port, retry=retry, **shared)

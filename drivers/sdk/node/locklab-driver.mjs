@@ -81,7 +81,8 @@ export class Hello {
     this.seed = request.seed ?? 0
     this.durability = options.durability ?? 'none'
     this.watchdogMs = options.watchdog_ms ?? null
-    const [scheme, rest = ''] = this.target.split('://')
+    const [scheme, all = ''] = this.target.split('://')
+    const [rest, settings] = all.split('?')
     this.tls = scheme in SECURE
     // One of `single`, `sentinel`, `cluster`, `masters`.
     this.topology = SHAPES[SECURE[scheme] ?? scheme]
@@ -94,6 +95,8 @@ export class Hello {
     // Of a sentinel group those of the sentinels, and `master` is the group's name.
     this.servers = hosts.split(',').map(address)
     this.master = this.topology === 'sentinel' ? path : null
+    // The file of the authority that signed the servers' certificates, where it is not one of the machine's own.
+    this.tlsCa = new URLSearchParams(settings).get('tls-ca')
   }
 }
 
@@ -243,6 +246,7 @@ class Driver {
 
   #ops = {
     hello: async (request) => {
+      if (this.lock) throw new Failed('hello was said already')
       if (request.protocol !== PROTOCOL) throw new Failed(`this driver speaks version ${PROTOCOL}`)
       const hello = new Hello(request)
       const { name, topologies } = this.said

@@ -102,6 +102,7 @@ class Hello:
             raise Failed(f"no target is a {scheme}://")
         # One of `single`, `sentinel`, `cluster`, `masters`.
         self.topology = SHAPES[plain]
+        rest, _, settings = rest.partition("?")
         who, _, where = rest.rpartition("@")
         user, _, password = who.partition(":")
         self.user, self.password = (urllib.parse.unquote(text) or None for text in (user, password))
@@ -109,6 +110,8 @@ class Hello:
         # Pairs of host and port; of a sentinel group those of the sentinels, and `master` is the group's name.
         self.servers = [_address(host) for host in hosts.split(",")]
         self.master = path if self.topology == "sentinel" else None
+        # The file of the authority that signed the servers' certificates, where it is not one of the machine's own.
+        self.tls_ca = dict(urllib.parse.parse_qsl(settings)).get("tls-ca")
 
 
 def _address(text):
@@ -242,6 +245,8 @@ class _Driver:
             self.running.pop(known, None)
 
     async def on_hello(self, request):
+        if self.lock is not None:
+            raise Failed("hello was said already")
         if request.get("protocol") != PROTOCOL:
             raise Failed(f"this driver speaks version {PROTOCOL}")
         hello = Hello(request)

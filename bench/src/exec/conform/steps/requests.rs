@@ -107,4 +107,28 @@ impl Trial<'_> {
         }
         Ok(String::new())
     }
+
+    pub(super) async fn cancel(&mut self) -> MaybeFound {
+        if !self.lists("cancel") {
+            return not_asked("the feature cancel is not listed");
+        }
+        const WAIT_MS: u64 = 60_000;
+        let (lock, held) = self.granted(LONG_MS).await?;
+        let request = self.asking(&lock, "t0", WAIT_MS, Some(LONG_MS));
+        let waiting = self.raw(B).send(request).await;
+        // It is under way by then, or is cancelled before it was sent: both must be answered.
+        self.listen(B, Duration::from_millis(100)).await;
+        let reply = self.ask(B, json!({"op": "cancel", "of": waiting})).await?;
+        expect(&reply, &["ok"], "it was")?;
+        let within = self.patience();
+        let reply = self.raw(B).reply(waiting, within).await?;
+        let given_up = ["busy", "failed", "unknown"];
+        expect(&reply, &given_up, "a cancelled wait for a held lock was")?;
+        let took_ms = reply.took.as_millis();
+        self.release_of(A, &held).await?;
+        Ok(format!(
+            "after {took_ms} ms of {WAIT_MS}, as `{}`",
+            reply.ending
+        ))
+    }
 }

@@ -18,6 +18,7 @@ pub const STEPS: &[Rule] = &[
     OWNERS,
     CONCURRENCY,
     MANY,
+    CANCEL,
     EXPIRY,
     LATE_EXTEND,
     LATE_RELEASE,
@@ -108,6 +109,12 @@ pub(super) const MANY: Rule = (
     "grants twenty free locks that are asked for at once, each with a grant of its own",
     "guard what requests share, above all standard output: a line is written whole",
     "lines",
+);
+pub(super) const CANCEL: Rule = (
+    "cancel",
+    "gives up a request that waits for a lock when its caller cancels it, and answers both",
+    "end the call as your language does it (a task, a signal, a context, an interrupt), answer the cancel with `ok`, and the request with what became of it",
+    "cancel",
 );
 pub(super) const EXPIRY: Rule = (
     "expiry",
