@@ -183,6 +183,14 @@ impl Plan {
             .any(|fault| crate::faults::find(&fault.fault).is_some_and(|kind| kind.needs_shim))
     }
 
+    /// The servers of which a client needs a majority, where none takes the place of another; else empty.
+    pub fn masters(&self) -> Vec<String> {
+        match self.topology.kind {
+            TopologyKind::Single | TopologyKind::Masters => data_nodes(&self.topology),
+            TopologyKind::Sentinel | TopologyKind::Cluster => Vec::new(),
+        }
+    }
+
     /// `plan.json`, with a line feed at its end.
     pub fn to_json(&self) -> String {
         let mut text = serde_json::to_string_pretty(self).expect("a plan is plain JSON");

@@ -305,3 +305,78 @@ fn a_loss_counts_from_when_it_was_told() {
     // A stamp from the future does not lengthen the hold.
     assert_eq!(lost(r#","at_ns":4000"#), State::Violated);
 }
+
+/// Twelve seconds of three clients over five masters, each cut off for good from some of them; their tries end after 800 ms, as `ends` says.
+fn starved(cut: [&[&str]; 3], ends: [&str; 3]) -> History {
+    let mut targets = Vec::new();
+    for (client, nodes) in (1..).zip(cut) {
+        for node in nodes {
+            targets.push(format!("\"c{client} -> {node}\",\"{node} -> c{client}\""));
+        }
+    }
+    let mut lines = vec![(
+        0,
+        format!(
+            r#"{{"t_ns":0,"event":"fault","fault":"partition","targets":[{}],"span":1,"phase":"inject"}}"#,
+            targets.join(",")
+        ),
+    )];
+    for try_ in 0..14 {
+        for client in 1..=3 {
+            let (id, at_ms) = (try_ * 10 + client, 700 + try_ * 850 + client * 13);
+            lines.push((at_ms, format!(
+                r#"{{"t_ns":{at_ms}000000,"id":{id},"client":"c{client}","owner":"t0","op":"acquire","lock":"orders","kind":"redlock","lease_ms":2000,"wait_ms":800}}"#
+            )));
+            let ended_ms = at_ms + 800;
+            let end = ends[client - 1];
+            lines.push((
+                ended_ms,
+                format!(r#"{{"t_ns":{ended_ms}000000,"id":{id},"end":"{end}"}}"#),
+            ));
+        }
+    }
+    lines.sort();
+    let lines: Vec<String> = lines.into_iter().map(|(_, line)| line).collect();
+    History::parse(&(lines.join("\n") + "\n")).unwrap()
+}
+
+fn liveness_over(masters: u32, history: &History) -> Verdict {
+    let options = CheckOptions {
+        floors: None,
+        masters: (1..=masters).map(|number| format!("n{number}")).collect(),
+        ..CheckOptions::default()
+    };
+    check(history, &options).verdicts.liveness
+}
+
+// Faults that never heal, and no grant.
+#[test]
+fn a_client_that_reaches_a_majority_must_get_a_free_lock() {
+    let each = [&["n1", "n2"][..], &["n2", "n3"], &["n4", "n5"]];
+    for refused in ["busy", "failed"] {
+        let verdict = liveness_over(5, &starved(each, [refused; 3]));
+        assert_eq!(verdict.state, State::Violated, "{refused}: {verdict:?}");
+    }
+    // Two sit in minorities and know nothing: the third reaches all, and is refused.
+    let minorities = [&["n1", "n2", "n3"][..], &["n2", "n3", "n4"], &[]];
+    for others in ["busy", "failed", "unknown"] {
+        let verdict = liveness_over(5, &starved(minorities, [others, others, "busy"]));
+        assert_eq!(verdict.state, State::Violated, "{others}: {verdict:?}");
+    }
+    // What the servers are is not known: nothing can be said.
+    let verdict = liveness_over(0, &starved(each, ["busy"; 3]));
+    assert_eq!(verdict.state, State::Clean, "{verdict:?}");
+}
+
+#[test]
+fn nobody_is_asked_of_who_reaches_no_majority() {
+    let all = [&["n1", "n2", "n3"][..]; 3];
+    for end in ["busy", "failed", "unknown"] {
+        let verdict = liveness_over(5, &starved(all, [end; 3]));
+        assert_eq!(verdict.state, State::Clean, "{end}: {verdict:?}");
+    }
+    // A client that reaches a majority and does not know may hold: others wait for that.
+    let each = [&["n1", "n2"][..], &["n2", "n3"], &["n4", "n5"]];
+    let verdict = liveness_over(5, &starved(each, ["unknown"; 3]));
+    assert_eq!(verdict.state, State::Clean, "{verdict:?}");
+}

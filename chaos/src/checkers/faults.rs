@@ -4,19 +4,22 @@
 //! 2. It touches from inject to heal + 0.5 s. A one-shot fault heals when applied: at its heal line, else at its inject.
 //! 3. A fault on a node touches until its heal or until the lock's probe succeeds again after a failure, whichever is
 //!    first, + 0.5 s.
-//! 4. A client that was killed, or died, stays touched.
-//! 5. Targets are read leniently: a client's own name, `client 2`, `c2`, `clients`; `A -> B`, `A <-> B`, lists and groups.
+//! 4. Where the servers of which it needs a majority are known, a fault that blocks links touches a client only while a majority is
+//!    beyond its reach, see [`Reach`].
+//! 5. A client that was killed, or died, stays touched.
+//! 6. Targets are read leniently: a client's own name, `client 2`, `c2`, `clients`; `A -> B`, `A <-> B`, lists and groups.
 
 use std::collections::BTreeMap;
 
 use super::exclusion::ms;
 use super::holds::Record;
 use super::names::Names;
+use super::reach::Reach;
 use super::spans::{Span, Spans};
-use crate::faults::find;
+use crate::faults::{Blocks, find};
 
 /// For so long after its heal a fault may still be felt.
-const AFTER_HEAL_NS: u64 = 500_000_000;
+pub(super) const AFTER_HEAL_NS: u64 = 500_000_000;
 
 /// One fault, and whom it touches.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,6 +38,19 @@ pub struct Fault {
     pub everybody: bool,
     /// The clients that are targets themselves.
     direct: Vec<u32>,
+    /// The links between a client and a server on which nothing passes.
+    pub(super) blocked: Vec<Blocked>,
+}
+
+/// A link of a client on which nothing passes.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Blocked {
+    /// The client.
+    pub(super) client: u32,
+    /// The server's name.
+    pub(super) node: String,
+    /// Requests do not pass; else only answers do not.
+    pub(super) requests: bool,
 }
 
 impl Fault {
@@ -47,7 +63,13 @@ impl Fault {
             clients: Vec::new(),
             everybody: targets.is_empty(),
             direct: Vec::new(),
+            blocked: Vec::new(),
         }
+    }
+
+    /// Whether it does nothing but block links.
+    pub(super) fn blocks(&self) -> Blocks {
+        find(&self.fault).map_or(Blocks::Nothing, |kind| kind.blocks)
     }
 
     /// Finds the clients that its targets mean, once all names are known.
@@ -75,6 +97,8 @@ impl Fault {
                 .collect()
         };
         if let [from, to] = ends.as_slice() {
+            self.block(from, to, true, clients);
+            self.block(to, from, self.blocks() == Blocks::BothWays, clients);
             let (from, to) = (parties(from), parties(to));
             // Between nodes only: replication, votes. Else it is felt by the clients at its ends.
             let among_nodes = from.iter().any(Option::is_none) && to.iter().any(Option::is_none);
@@ -103,8 +127,23 @@ impl Fault {
         self.clients.extend(found);
     }
 
+    /// Adds a link between a client and a server, if it is one and this fault blocks it.
+    fn block(&mut self, from: &str, to: &str, requests: bool, clients: &Names) {
+        if self.blocks() == Blocks::Nothing || client(to, clients).is_some() {
+            return;
+        }
+        for client in client(from, clients).into_iter().flatten() {
+            let node = to.trim().to_owned();
+            self.blocked.push(Blocked {
+                client,
+                node,
+                requests,
+            });
+        }
+    }
+
     /// When it is healed; `u64::MAX`: not in this history.
-    fn heal_ns(&self) -> u64 {
+    pub(super) fn heal_ns(&self) -> u64 {
         match self.healed_ns {
             Some(healed_ns) => healed_ns,
             None if find(&self.fault).is_some_and(|kind| kind.one_shot) => self.injected_ns,
@@ -194,6 +233,7 @@ pub(crate) struct Touches {
     all: Vec<Spans>,
     away: Vec<Spans>,
     down: Spans,
+    mute: Vec<Spans>,
 }
 
 /// The touches of each lock; all locks without a probe of their own share them.
@@ -203,12 +243,14 @@ pub(crate) struct TouchesByLock {
 }
 
 impl TouchesByLock {
-    pub(crate) fn of(record: &Record) -> Self {
+    /// `masters` as in [`super::CheckOptions`].
+    pub(crate) fn of(record: &Record, masters: &[String]) -> Self {
         let probes = record.probes.iter();
+        let reach = Reach::of(record, masters);
         Self {
-            without_probe: Touches::of(record, &[]),
+            without_probe: Touches::of(record, &reach, &[]),
             with_probe: probes
-                .map(|(lock, probes)| (*lock, Touches::of(record, probes)))
+                .map(|(lock, probes)| (*lock, Touches::of(record, &reach, probes)))
                 .collect(),
         }
     }
@@ -219,9 +261,16 @@ impl TouchesByLock {
 }
 
 impl Touches {
-    fn of(record: &Record, probes: &[(u64, bool)]) -> Self {
+    fn of(record: &Record, reach: &Reach, probes: &[(u64, bool)]) -> Self {
         let mut touches = Vec::new();
-        for fault in &record.faults {
+        for (client, (from_ns, heal_ns)) in reach.cut_off() {
+            touches.push(Touch {
+                client: Some(client),
+                from_ns,
+                heal_ns,
+            });
+        }
+        for fault in record.faults.iter().filter(|fault| !reach.knows(fault)) {
             let (from_ns, heal_ns) = (fault.injected_ns, fault.heal_ns());
             // A killed client is dead: its deaths say so, and until when its acquires may hold.
             let clients = fault.clients.iter().filter(|_| fault.fault != "kill");
@@ -261,6 +310,7 @@ impl Touches {
             alive,
             touches,
             down,
+            mute: reach.mute.clone(),
         }
     }
 
@@ -277,6 +327,11 @@ impl Touches {
     /// When the servers refused the lock's probe.
     pub(crate) fn down(&self) -> &Spans {
         &self.down
+    }
+
+    /// When no request of a client reaches a majority of the masters: what it asks for then it cannot get.
+    pub(crate) fn mute(&self, client: u32) -> &Spans {
+        &self.mute[client as usize]
     }
 
     /// When a fault touches a client in a way that may delay its calls: its death aside, after which there are none.

@@ -5,6 +5,7 @@
 //!    `failed` or `unknown`, after `lost`, or after its client died.
 //! 2. An acquire in flight is a possible hold only while a fault touches its client; unanswered, until the heal + lease. An
 //!    unknown one is until the later of its answer and the heal, + lease. A killed client's is until its death + lease.
+//!    What is asked for while no request reaches a majority of the masters is no hold until that is over.
 //! 3. A call of several locks may hold some of them while it waits for another that is held.
 //! 4. A client asks while an acquire of its is in flight, no fault touches it and the servers answer the probe. Single
 //!    tries one after the other are asking too.
@@ -77,7 +78,7 @@ pub(crate) fn notes(record: &Record) -> Vec<String> {
 
 /// One finding per lock.
 pub fn check(record: &Record, options: &CheckOptions<'_>) -> Vec<Finding> {
-    let touches = TouchesByLock::of(record);
+    let touches = TouchesByLock::of(record, &options.masters);
     let held: Vec<Spans> = (0..record.locks.len())
         .map(|lock| held(record, touches.get(lock as u32), lock))
         .collect();
@@ -134,7 +135,13 @@ fn held(record: &Record, touches: &Touches, lock: usize) -> Spans {
     });
     let mut possible: Vec<Span> = held.collect();
     for ask in record.asks(lock) {
+        let before = possible.len();
         in_flight(record, touches, ask, &mut possible);
+        let mute = touches.mute(ask.client);
+        if mute.contains(ask.called_ns) {
+            let can = possible.split_off(before);
+            possible.extend(can.into_iter().flat_map(|span| mute.outside(span)));
+        }
     }
     possible.into_iter().collect()
 }

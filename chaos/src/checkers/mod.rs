@@ -21,6 +21,7 @@ pub mod kinds;
 pub mod liveness;
 pub mod names;
 mod order;
+mod reach;
 mod reader;
 mod recovery;
 mod severity;
@@ -100,6 +101,9 @@ pub struct CheckOptions<'a> {
     pub permits: Option<u64>,
     /// The length of the load, for rates; `None` where unknown: then that of the history.
     pub load: Option<Duration>,
+    /// The independent masters of which a client needs a majority, or the single server, by name; empty where servers replace each other
+    /// or nothing is known: then a client that is cut off from one of them counts as touched.
+    pub masters: Vec<String>,
     /// The faults with their proofs; one without evidence that it took effect turns clean into unknown.
     pub proofs: Option<&'a [FaultSpan]>,
 }
@@ -114,6 +118,7 @@ impl Default for CheckOptions<'_> {
             clients: Vec::new(),
             doubts: Vec::new(),
             permits: None,
+            masters: Vec::new(),
             load: None,
             proofs: None,
         }

@@ -31,6 +31,11 @@ impl Spans {
         self.0.is_empty()
     }
 
+    /// Whether an instant is in one of them.
+    pub(crate) fn contains(&self, ns: u64) -> bool {
+        self.within((ns, ns.saturating_add(1))).next().is_some()
+    }
+
     /// The total length.
     pub(crate) fn length(&self) -> u64 {
         self.iter().map(|(from, to)| to - from).sum()

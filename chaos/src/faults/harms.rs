@@ -5,7 +5,7 @@ use std::time::Duration;
 use cluster_config::LinkFault;
 
 use super::link::OnLinks;
-use super::{FaultKind, Hits, SettingKind, SettingSpec, settings};
+use super::{Blocks, FaultKind, Hits, SettingKind, SettingSpec, settings};
 
 /// Long enough for a reply, too short for a request and its script.
 const SLICE: u32 = 16;
@@ -33,6 +33,7 @@ pub(super) const REFUSE: FaultKind = FaultKind {
     about: "connections over the link are closed, and new ones as soon as they are made",
     hits: Hits::LINK,
     colour: "#7d6608",
+    blocks: Blocks::BothWays,
     ..FaultKind::of(&OnLinks(|_| LinkFault::Refuse))
 };
 
@@ -41,6 +42,7 @@ pub(super) const RESET: FaultKind = FaultKind {
     about: "connections over the link end with a TCP reset, and new ones as soon as they are made",
     hits: Hits::LINK,
     colour: "#9a7d0a",
+    blocks: Blocks::BothWays,
     ..FaultKind::of(&OnLinks(|_| LinkFault::Reset))
 };
 

@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 
 use super::packets;
 use super::{
-    Fault, FaultError, FaultGuard, FaultKind, Healed, Hits, Injected, Injection, Proof,
+    Blocks, Fault, FaultError, FaultGuard, FaultKind, Healed, Hits, Injected, Injection, Proof,
     SettingKind, SettingSpec, Target, World, settings,
 };
 use crate::scenario::Settings;
@@ -42,6 +42,7 @@ pub(super) const CUT: FaultKind = FaultKind {
     hits: Hits::LINK,
     colour: "#2471a3",
     by_packets: true,
+    blocks: Blocks::OneWay,
     ..FaultKind::of(&packets::Cut)
 };
 
@@ -51,6 +52,7 @@ pub(super) const PARTITION: FaultKind = FaultKind {
     hits: Hits::GROUPS,
     colour: "#1a5276",
     by_packets: true,
+    blocks: Blocks::OneWay,
     ..FaultKind::of(&packets::Cut)
 };
 

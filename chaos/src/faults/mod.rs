@@ -66,6 +66,8 @@ pub struct FaultKind {
     pub recovers: bool,
     /// Whether packets that a network of our own drops can carry it out, between servers.
     pub by_packets: bool,
+    /// Whether nothing passes a link while it lasts.
+    pub blocks: Blocks,
     /// What shows that it took effect where a hook carries it out.
     pub shows: Shows,
     /// Whether processes must have been started with the shim ([`crate::shim`]).
@@ -100,6 +102,7 @@ impl FaultKind {
             stays_down: false,
             recovers: false,
             by_packets: false,
+            blocks: Blocks::Nothing,
             shows: Shows::Nothing,
             needs_shim: false,
             allowed: |_, _, _| Ok(()),
@@ -107,6 +110,17 @@ impl FaultKind {
             fault,
         }
     }
+}
+
+/// What a fault keeps from passing the links that it is on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Blocks {
+    /// Something passes: late, slowly, or in part.
+    Nothing,
+    /// Nothing passes in the direction that is named.
+    OneWay,
+    /// Nothing passes in either direction, since connections are closed.
+    BothWays,
 }
 
 /// What a fault shows on a server besides a hook that succeeded.

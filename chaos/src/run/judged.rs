@@ -143,6 +143,7 @@ pub(super) fn judged(
             .cloned()
             .collect(),
         load: (recorded.load > Duration::ZERO).then_some(recorded.load),
+        masters: plan.masters(),
         proofs: Some(&result.faults),
         ..CheckOptions::default()
     };

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use chaos::checkers::{self, CheckOptions, CheckReport, Reader};
+use chaos::plan::Plan;
 use chaos::proof;
 use clap::Args;
 use results::history::History;
@@ -12,6 +13,7 @@ use results::run::{FaultSpan, ScenarioResult};
 use results::store::{HISTORY_FILE, RUN_FILE};
 use results::verdict::{State, Verdict, Verdicts};
 
+use super::plans::PLAN_FILE;
 use super::run::dir_of;
 use crate::exit;
 use crate::terminal::Terminal;
@@ -46,7 +48,8 @@ struct Judged {
     prefix: String,
     history: PathBuf,
     faults: Option<Vec<FaultSpan>>,
-    kinds: Vec<String>,
+    /// See [`CheckOptions::masters`].
+    masters: Vec<String>,
     /// Why the history may be incomplete.
     doubts: Vec<String>,
 }
@@ -131,7 +134,7 @@ fn judge(judged: &Judged, options: &Options, terminal: &Terminal) -> anyhow::Res
     let record = reader.finish(warning.is_some(), &BTreeMap::new());
     let mut how = CheckOptions {
         drift: options.drift,
-        kinds: judged.kinds.clone(),
+        masters: judged.masters.clone(),
         doubts: judged.doubts.clone(),
         proofs: judged.faults.as_deref(),
         ..CheckOptions::default()
@@ -163,7 +166,7 @@ fn histories(run: &str) -> anyhow::Result<Vec<Judged>> {
         prefix: String::new(),
         history,
         faults: None,
-        kinds: Vec::new(),
+        masters: Vec::new(),
         doubts: Vec::new(),
     };
     let path = Path::new(if run == "-" { STDIN } else { run });
@@ -196,7 +199,7 @@ fn histories(run: &str) -> anyhow::Result<Vec<Judged>> {
                 String::new()
             },
             history: history_of(&dir.join(&scenario.dir)),
-            kinds: Vec::new(),
+            masters: masters(&dir.join(&scenario.dir)),
             doubts: scenario.incomplete,
             faults: Some(scenario.faults),
         })
@@ -226,16 +229,22 @@ fn unended(dir: &Path, ended: &[ScenarioResult]) -> Vec<Judged> {
         .filter_map(|place| {
             Some(Judged {
                 history: history_file::of_dir(&dir.join(&place))?,
+                masters: masters(&dir.join(&place)),
                 prefix: match place.is_empty() {
                     true => place,
                     false => format!("{place}/"),
                 },
                 faults: None,
-                kinds: Vec::new(),
                 doubts: vec!["the run did not end: what was recorded until then".to_owned()],
             })
         })
         .collect()
+}
+
+/// What the plan beside a history says of its servers; nothing without a plan.
+fn masters(dir: &Path) -> Vec<String> {
+    let text = std::fs::read_to_string(dir.join(PLAN_FILE)).unwrap_or_default();
+    Plan::from_json(&text).map_or(Vec::new(), |plan| plan.masters())
 }
 
 /// The scenario's history; where there is none, the name under which it is missed.
