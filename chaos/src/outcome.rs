@@ -1,8 +1,7 @@
 //! Compares verdicts with expectations: as expected, not as expected, or unknown.
 
-use std::collections::BTreeMap;
-
-use results::verdict::{State, Verdicts};
+use results::run::ScenarioResult;
+use results::verdict::State;
 
 /// Everything came out as expected, or nothing was expected and something is known.
 pub const AS_EXPECTED: u8 = 0;
@@ -11,26 +10,19 @@ pub const NOT_AS_EXPECTED: u8 = 1;
 /// Too little is known to say; never counted as a pass.
 pub const UNKNOWN: u8 = 2;
 
-/// The exit code of verdicts against what was expected of them. A proven difference counts more than an unknown; where nothing is
+/// The exit code of a result against what was expected of it. A proven difference counts more than an unknown; where nothing is
 /// expected, one verdict that is known is enough.
-pub fn judge(verdicts: &Verdicts, expected: &BTreeMap<String, String>, load_ns: u64) -> u8 {
-    let unknown = verdicts
-        .iter()
-        .all(|(_, verdict)| verdict.state == State::Unknown);
-    if expected.is_empty() && unknown {
+pub fn judge(result: &ScenarioResult) -> u8 {
+    let mut verdicts = result.verdicts.iter();
+    if result.expected.is_empty() && verdicts.all(|(_, verdict)| verdict.state == State::Unknown) {
         return UNKNOWN;
     }
+    let expected = result.expected.iter();
     expected
-        .iter()
-        .map(|(class, expected)| {
-            let met = verdicts
-                .get(class)
-                .and_then(|verdict| verdict.meets(expected, load_ns));
-            match met {
-                Some(true) => AS_EXPECTED,
-                Some(false) => NOT_AS_EXPECTED,
-                None => UNKNOWN,
-            }
+        .map(|(class, expected)| match result.meets(class, expected) {
+            Some(true) => AS_EXPECTED,
+            Some(false) => NOT_AS_EXPECTED,
+            None => UNKNOWN,
         })
         .min_by_key(|code| match *code {
             NOT_AS_EXPECTED => 0,
@@ -43,7 +35,8 @@ pub fn judge(verdicts: &Verdicts, expected: &BTreeMap<String, String>, load_ns: 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use results::verdict::Verdict;
+    use results::run::FaultSpan;
+    use results::verdict::{Verdict, Verdicts};
 
     fn verdicts(belief: State, contract: State) -> Verdicts {
         let verdict = |state| Verdict {
@@ -57,12 +50,38 @@ mod tests {
         }
     }
 
+    fn result(verdicts: &Verdicts, expected: &[(&str, &str)]) -> ScenarioResult {
+        let expected = expected.iter();
+        ScenarioResult {
+            verdicts: verdicts.clone(),
+            expected: expected
+                .map(|(class, word)| ((*class).to_owned(), (*word).to_owned()))
+                .collect(),
+            load_ns: 1_000_000_000,
+            ..ScenarioResult::default()
+        }
+    }
+
     fn code(verdicts: &Verdicts, expected: &[(&str, &str)]) -> u8 {
-        let expected = expected
-            .iter()
-            .map(|(class, word)| ((*class).to_owned(), (*word).to_owned()))
-            .collect();
-        judge(verdicts, &expected, 1_000_000_000)
+        judge(&result(verdicts, expected))
+    }
+
+    #[test]
+    fn recovery_is_from_each_fault_to_the_next_grant() {
+        let verdicts = verdicts(State::Clean, State::Clean);
+        let of = |after_ms: &[Option<u64>], expected: &str| {
+            let mut result = result(&verdicts, &[("recovery", expected)]);
+            let fault = |ms: &Option<u64>| FaultSpan {
+                first_grant_after_ns: ms.map(|ms| ms * 1_000_000),
+                ..FaultSpan::default()
+            };
+            result.faults = after_ms.iter().map(fault).collect();
+            judge(&result)
+        };
+        assert_eq!(of(&[Some(10), Some(2_999)], "< 3s"), AS_EXPECTED);
+        assert_eq!(of(&[Some(10), Some(3_000)], "< 3s"), NOT_AS_EXPECTED);
+        assert_eq!(of(&[Some(10), None], "< 3s"), NOT_AS_EXPECTED, "no grant");
+        assert_eq!(of(&[], "< 3s"), UNKNOWN, "no fault");
     }
 
     #[test]

@@ -105,7 +105,7 @@ async fn an_open_loop_counts_from_when_a_call_was_due() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn callers_of_an_open_loop_that_get_nothing_count() {
     let text = "name = \"gone\"\n[topology]\nkind = \"single\"\n[lock]\nwait = \"200ms\"\n[load]\nrate = \"100/s\"\nhold = \"1ms\"\n\
-                duration = \"3s\"\n[[faults]]\nat = \"1s\"\nfault = \"kill\"\n";
+                duration = \"3s\"\n[[faults]]\nat = \"1s\"\nfault = \"kill\"\n[expect]\nrecovery = \"< 1.5s\"\n";
     let dir = tempfile::tempdir().expect("a temporary directory");
     let plan = plan(text, 7);
     let options = RunOptions::new(dir.path(), subject(&plan.lock.subject), Arc::new(Process));
@@ -119,6 +119,8 @@ async fn callers_of_an_open_loop_that_get_nothing_count() {
     );
     assert!(during.p99.is_some_and(|p99| p99.more), "{during:?}");
     assert!(open.granted_per_s < 50.0, "{open:?}");
+    // Nobody is granted after the kill: it is not recovered from.
+    assert_eq!(run.result.exit_code, chaos::outcome::NOT_AS_EXPECTED);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -389,6 +389,9 @@ pub struct Recovery {
     pub first_grant_after_fault_ns: Option<u64>,
 }
 
+/// What is expected of recovery stands beside the classes under this name: `< 3s` from each fault to the next grant.
+pub const RECOVERY: &str = "recovery";
+
 impl Run {
     /// An empty run of `command` (`quickstart`, `bench`, `chaos`), of the form that this build writes.
     pub fn new(run: impl Into<String>, command: impl Into<String>, meta: Meta) -> Self {
@@ -569,6 +572,17 @@ impl ScenarioResult {
             (0, true) => Outcome::AsExpected,
             _ => Outcome::NotAsExpected,
         }
+    }
+
+    /// Whether an expectation is met: of a class by its verdict, of `recovery` by the faults. `None`: nothing can be said.
+    pub fn meets(&self, class: &str, expected: &str) -> Option<bool> {
+        if class != RECOVERY {
+            return self.verdicts.get(class)?.meets(expected, self.load_ns);
+        }
+        let limit = humantime::parse_duration(expected.strip_prefix('<')?.trim()).ok()?;
+        let after = self.faults.iter().map(|fault| fault.first_grant_after_ns);
+        let soon = |ns: Option<u64>| ns.is_some_and(|ns| u128::from(ns) < limit.as_nanos());
+        (!self.faults.is_empty()).then(|| after.into_iter().all(soon))
     }
 
     /// Anomalies of `class` per minute of load; `None` without a load of known length.

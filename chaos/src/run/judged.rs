@@ -187,7 +187,7 @@ pub(super) fn judged(
     if seconds > 0.0 {
         result.grants_per_s = report.grants as f64 / seconds;
     }
-    result.exit_code = judge(&result.verdicts, &result.expected, result.load_ns);
+    result.exit_code = judge(&result);
     // A history with a hole, or one that was cut short, convicts but does not acquit, also where nothing is expected.
     if !result.incomplete.is_empty() && result.exit_code == crate::outcome::AS_EXPECTED {
         result.exit_code = UNKNOWN;

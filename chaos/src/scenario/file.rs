@@ -11,6 +11,7 @@ use bench::recorded::Protects;
 use bench::workload::Workload;
 use cluster_config::TopologyTable;
 use cluster_config::input::{Scalar, schema_of, without_defaults, word};
+use results::run::RECOVERY;
 use schemars::JsonSchema;
 use serde::de::{Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -351,6 +352,9 @@ pub(super) struct ExpectTable {
     confirmed: Option<Expectation>,
     effect: Option<Expectation>,
     liveness: Option<Expectation>,
+    /// The longest time from a fault to the next grant, such as `< 3s`; it holds for each fault.
+    #[serde(deserialize_with = "values::recovery")]
+    recovery: Option<String>,
 }
 
 impl ExpectTable {
@@ -361,6 +365,7 @@ impl ExpectTable {
             ("confirmed", self.confirmed),
             ("effect", self.effect),
             ("liveness", self.liveness),
+            (RECOVERY, self.recovery.map(Expectation)),
         ];
         all.into_iter()
             .filter_map(|(class, expected)| Some((class.to_owned(), expected?.0)))

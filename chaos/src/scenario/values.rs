@@ -215,6 +215,23 @@ pub(super) fn durability<'de, D: Deserializer<'de>>(deserializer: D) -> Result<S
     })
 }
 
+/// `< 3s`, as other crates read durations: `< 1.5s` is `< 1s 500ms`.
+pub(super) fn recovery<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    const ALLOWED: &str = "`<` and a duration above 0 such as `< 3s`";
+    let limit = |word: &str| {
+        let limit = word.strip_prefix('<')?.trim();
+        // As in a plan: `1s 500ms`.
+        let limit = duration(limit)
+            .ok()
+            .or_else(|| humantime::parse_duration(limit).ok());
+        limit.filter(|limit| !limit.is_zero())
+    };
+    word(from, ALLOWED, |word| match limit(word) {
+        Some(limit) => Ok(Some(format!("< {}", humantime::format_duration(limit)))),
+        None => Err(ALLOWED),
+    })
+}
+
 pub(super) const EXPECTATION: &str = "`clean`, `violated` or `at-most N/min`";
 
 /// `clean`, `violated` or `at-most N/min`; given back as it is.

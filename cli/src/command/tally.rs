@@ -18,10 +18,11 @@ pub(crate) struct Count {
 impl Count {
     /// Counts one run by the worst of its judged verdicts; where a scenario expects nothing, all are judged.
     pub(crate) fn add(&mut self, result: &ScenarioResult) {
+        let is_expected = |class: &str| result.expected.contains_key(class);
+        let none = !result.verdicts.iter().any(|(class, _)| is_expected(class));
         let judged = || {
-            result.verdicts.iter().filter(|(class, _)| {
-                result.expected.is_empty() || result.expected.contains_key(*class)
-            })
+            let verdicts = result.verdicts.iter();
+            verdicts.filter(|(class, _)| none || is_expected(class))
         };
         let any = |state: State| judged().any(|(_, verdict)| verdict.state == state);
         if any(State::Violated) {

@@ -6,7 +6,7 @@ use quick_junit::{NonSuccessKind, Property, Report, TestCase, TestCaseStatus, Te
 
 use super::ReportError;
 use super::cells::{self, printable};
-use crate::run::{Outcome, Run, ScenarioResult};
+use crate::run::{Outcome, RECOVERY, Run, ScenarioResult};
 use crate::verdict::State;
 
 /// The document.
@@ -155,6 +155,11 @@ fn message(result: &ScenarioResult) -> String {
             let own = result.own_reasons(verdict);
             lines.extend(own.map(|why| format!("  {why}")));
         }
+    }
+    if let Some(expected) = result.expected.get(RECOVERY)
+        && result.meets(RECOVERY, expected) != Some(true)
+    {
+        lines.push(format!("recovery: {}", cells::recovery(result)));
     }
     lines.extend(result.without_effect());
     printable_lines(&lines)
