@@ -88,14 +88,12 @@ impl Dial {
     /// The socket's path fits into what the system takes for one.
     pub(crate) fn check(&self) -> Result<(), ClusterError> {
         match &self.socket {
-            Some(path) if path.as_os_str().len() > SOCKET_PATH_MAX => {
-                Err(ClusterError::new(format!(
-                    "{} is too long for a Unix socket, by which servers with TLS are administered; choose a directory \
+            Some(path) if path.as_os_str().len() > SOCKET_PATH_MAX => Err(failed!(
+                "{} is too long for a Unix socket, by which servers with TLS are administered; choose a directory \
                      whose path is shorter by {} bytes",
-                    path.display(),
-                    path.as_os_str().len() - SOCKET_PATH_MAX
-                )))
-            }
+                path.display(),
+                path.as_os_str().len() - SOCKET_PATH_MAX
+            )),
             _ => Ok(()),
         }
     }
@@ -125,9 +123,7 @@ impl TlsFiles {
 
     /// Makes an authority for this run alone, and one certificate for all these addresses. The authority's key is not kept.
     pub(crate) fn make(&self, addresses: &[IpAddr]) -> Result<(), ClusterError> {
-        let failed = |what: &dyn std::fmt::Display| {
-            ClusterError::new(format!("cannot make certificates: {what}"))
-        };
+        let failed = |what: &dyn std::fmt::Display| failed!("cannot make certificates: {what}");
         let made = certificates(addresses).map_err(|error| failed(&error))?;
         let dir = self.ca.parent().unwrap_or(Path::new("."));
         fs::DirBuilder::new()

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::isolate::{PacketGuard, isolation};
-use crate::layout::{Layout, PlannedNode};
+use crate::layout::Layout;
 use crate::ports::PortLock;
 use crate::probe::{self, Prober};
 use crate::process::fleet::{Fleet, lose_data};
@@ -59,7 +59,7 @@ impl Deployment {
             url: layout.url,
             shown_url: layout.shown_url,
             dir,
-            nodes: layout.nodes.iter().map(node).collect(),
+            nodes: layout.nodes.iter().map(|node| (**node).clone()).collect(),
             server_version,
             prober,
             fleet,
@@ -95,11 +95,7 @@ impl Deployment {
 
     /// The node of that name, or an error that lists the names there are.
     pub fn node(&self, name: &str) -> Result<&Node, ClusterError> {
-        self.fleet.planned(name)?;
-        self.nodes
-            .iter()
-            .find(|node| node.name == name)
-            .ok_or_else(|| ClusterError::new(format!("there is no node {name:?}")))
+        Ok(self.fleet.planned(name)?)
     }
 
     /// Absolute directory of data (`nodes/`) and logs (`logs/`).
@@ -125,7 +121,7 @@ impl Deployment {
         let mut answers = self.commands(node, &[args], COMMAND_TIMEOUT).await?;
         answers
             .pop()
-            .ok_or_else(|| ClusterError::new(format!("{node} gave no answer")))
+            .ok_or_else(|| failed!("{node} gave no answer"))
     }
 
     /// Sends several commands, one after the other, on one connection: `SET` and then `WAIT` belong together, since WAIT
@@ -169,9 +165,8 @@ impl Deployment {
     pub async fn start(&self, node: &str, data: Data) -> Result<(), ClusterError> {
         let planned = self.fleet.planned(node)?;
         if data == Data::Lose && self.fleet.pid(node).is_none() {
-            lose_data(planned).map_err(|error| {
-                ClusterError::new(format!("cannot remove the data of {node}: {error}"))
-            })?;
+            lose_data(planned)
+                .map_err(|error| failed!("cannot remove the data of {node}: {error}"))?;
         }
         self.fleet.spawn(node).await?;
         let patience = Patience::new(RESTART_TIMEOUT);
@@ -273,9 +268,9 @@ impl Deployment {
     /// is possible (see [`isolate`](crate::isolate())).
     pub fn cut_packets(&self, from: &str, to: &str) -> Result<PacketGuard, ClusterError> {
         if !isolation().is_some_and(|isolation| isolation.cuts_packets) {
-            return Err(ClusterError::new(
+            bail!(
                 "packets can be dropped in a network of its own only (--isolate), and where there is iptables",
-            ));
+            );
         }
         PacketGuard::cut(self.node(from)?, self.node(to)?)
     }
@@ -289,12 +284,13 @@ impl Deployment {
     /// Stops every server (by id), heals nothing, waits until all are gone, removes data directories but keeps logs.
     pub async fn down(self) -> Result<(), ClusterError> {
         self.fleet.end()?;
-        let data = &self.fleet.data();
-        if !data.as_os_str().is_empty() && data.exists() {
-            return Err(ClusterError::new(format!(
+        if let Some(data) = self.fleet.data()
+            && data.exists()
+        {
+            bail!(
                 "the servers are gone, but {} could not be removed",
                 data.display()
-            )));
+            );
         }
         Ok(())
     }
@@ -307,16 +303,5 @@ impl fmt::Debug for Deployment {
             .field("url", &self.shown_url)
             .field("dir", &self.dir)
             .finish_non_exhaustive()
-    }
-}
-
-fn node(planned: &PlannedNode) -> Node {
-    Node {
-        name: planned.name.clone(),
-        role: planned.role,
-        address: planned.address,
-        announced: planned.announced,
-        log: planned.log.clone(),
-        dial: planned.dial.clone(),
     }
 }

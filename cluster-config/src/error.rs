@@ -27,3 +27,18 @@ impl ClusterError {
         ClusterError::Missing(message.into())
     }
 }
+
+/// An error of which a caller can only print the message, which is given as to `format!`.
+macro_rules! failed {
+    ($($message:tt)+) => { $crate::ClusterError::new(format!($($message)+)) };
+}
+
+/// Something that this machine lacks, said as to `format!`.
+macro_rules! missing {
+    ($($message:tt)+) => { $crate::ClusterError::missing(format!($($message)+)) };
+}
+
+/// Returns the error that [`failed!`] makes of the same.
+macro_rules! bail {
+    ($($message:tt)+) => { return Err(failed!($($message)+)) };
+}

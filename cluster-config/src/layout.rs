@@ -6,11 +6,12 @@
 
 use std::fmt::{self, Write as _};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
-use crate::access::{Access, Dial, TlsFiles};
+use crate::access::{Access, TlsFiles};
 use crate::topology::{OWN_USER, Place};
-use crate::{Links, Role, Secret, Topology, TopologyKind};
+use crate::{Links, Node, Role, Secret, Topology, TopologyKind};
 
 /// The name under which sentinels know the master; it is the path of a sentinel URL.
 pub const MASTER_NAME: &str = "locklab";
@@ -46,14 +47,8 @@ impl fmt::Debug for Layout {
 /// One node before it is started. Shown without its configuration, in which passwords stand.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PlannedNode {
-    /// `n1`…, `s1`….
-    pub name: String,
-    /// Its job at start.
-    pub role: Role,
-    /// Where it really listens.
-    pub address: SocketAddr,
-    /// What it tells others.
-    pub announced: SocketAddr,
+    /// What it is once it runs.
+    pub node: Node,
     /// Port of the cluster bus, on the same addresses.
     pub bus_port: Option<u16>,
     /// Index of the master that a replica copies.
@@ -64,21 +59,33 @@ pub struct PlannedNode {
     pub conf_path: PathBuf,
     /// What that file says at first.
     pub conf: String,
-    /// Where its output goes.
-    pub log: PathBuf,
-    /// How the harness reaches it.
-    pub dial: Dial,
+}
+
+impl PlannedNode {
+    /// One of which nothing else is known.
+    pub(crate) fn new(node: Node) -> PlannedNode {
+        PlannedNode {
+            node,
+            bus_port: None,
+            master: None,
+            dir: PathBuf::new(),
+            conf_path: PathBuf::new(),
+            conf: String::new(),
+        }
+    }
+}
+
+impl Deref for PlannedNode {
+    type Target = Node;
+
+    fn deref(&self) -> &Node {
+        &self.node
+    }
 }
 
 impl fmt::Debug for PlannedNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PlannedNode")
-            .field("name", &self.name)
-            .field("role", &self.role)
-            .field("address", &self.address)
-            .field("announced", &self.announced)
-            .field("dir", &self.dir)
-            .finish_non_exhaustive()
+        self.node.fmt(f)
     }
 }
 
@@ -195,21 +202,21 @@ impl Site<'_> {
         let at =
             |third: u8| SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 0, third, octet)), self.port);
         let own_dir = self.data.join(&name);
-        PlannedNode {
+        let node = Node {
             role: place.role,
             address: at(0),
             announced: match self.links {
                 Links::Direct => at(0),
                 Links::Proxied => at(1),
             },
-            bus_port: None,
-            master: None,
-            conf_path: own_dir.join("redis.conf"),
             dial: self.access.dial(place.role, at(0), &own_dir),
-            dir: own_dir,
-            conf: String::new(),
             log: self.dir.join("logs").join(format!("{name}.log")),
             name,
+        };
+        PlannedNode {
+            conf_path: own_dir.join("redis.conf"),
+            dir: own_dir,
+            ..PlannedNode::new(node)
         }
     }
 }

@@ -30,11 +30,13 @@
 //! The proxies accept the connections of the third way too, and tell links apart for it. `toxiproxy` is the opposite: Toxiproxy's API,
 //! served by our proxies.
 
+#[macro_use]
+mod error;
+
 mod access;
 #[cfg(feature = "containers")]
 mod container;
 mod deployment;
-mod error;
 mod external;
 pub mod input;
 mod isolate;

@@ -34,25 +34,25 @@ pub(crate) fn reserve(
 ) -> Result<PortLock, ClusterError> {
     if let Some(port) = wish {
         if port == 0 || port > u16::MAX - (count - 1) {
-            return Err(ClusterError::new(format!(
+            bail!(
                 "port {port} cannot be used: give one from 1 to {}, or none for a free one",
                 u16::MAX - (count - 1)
-            )));
+            );
         }
         let lock = lock(port, count)?.ok_or_else(|| {
-            ClusterError::new(format!(
+            failed!(
                 "port {port} is in use by another deployment of yours; give another port or none, or end it first \
                  (`locklab ps` lists deployments)"
-            ))
+            )
         })?;
         return match first_taken(&listens(port)) {
             None => Ok(lock),
-            Some((address, why)) => Err(ClusterError::new(format!(
+            Some((address, why)) => Err(failed!(
                 "port {} is in use: cannot listen on {address}: {why}; give another port or none, or end the program \
                  that listens there (`ss -ltnp 'sport = :{}'` names it)",
                 address.port(),
                 address.port()
-            ))),
+            )),
         };
     }
     let steps = (LAST - FIRST) / count;
@@ -65,9 +65,9 @@ pub(crate) fn reserve(
             return Ok(lock);
         }
     }
-    Err(ClusterError::new(format!(
+    Err(failed!(
         "no free port between {FIRST} and {LAST} on 127.0.0.0/8; end some servers, or give a port"
-    )))
+    ))
 }
 
 /// The first address on which nobody can listen now, and why.
@@ -87,7 +87,7 @@ fn lock(port: u16, count: u16) -> Result<Option<PortLock>, ClusterError> {
         .read(true)
         .write(true)
         .open(&path)
-        .map_err(|error| ClusterError::new(format!("cannot open {}: {error}", path.display())))?;
+        .map_err(|error| failed!("cannot open {}: {error}", path.display()))?;
     // Open-file-description locks conflict between two deployments of one process as well, unlike POSIX record locks.
     let range = libc::flock {
         l_type: libc::F_WRLCK as libc::c_short,
@@ -99,10 +99,7 @@ fn lock(port: u16, count: u16) -> Result<Option<PortLock>, ClusterError> {
     match fcntl(&file, FcntlArg::F_OFD_SETLK(&range)) {
         Ok(_) => Ok(Some(PortLock { port, _file: file })),
         Err(nix::errno::Errno::EAGAIN | nix::errno::Errno::EACCES) => Ok(None),
-        Err(error) => Err(ClusterError::new(format!(
-            "cannot lock {}: {error}",
-            path.display()
-        ))),
+        Err(error) => Err(failed!("cannot lock {}: {error}", path.display())),
     }
 }
 

@@ -107,9 +107,7 @@ pub fn down_by_id(id: &str) -> Result<Running, ClusterError> {
             [] => "none is running".to_owned(),
             some => format!("running are {}", some.join(", ")),
         };
-        return Err(ClusterError::new(format!(
-            "there is no deployment {id:?}; {known}"
-        )));
+        bail!("there is no deployment {id:?}; {known}");
     };
     end_servers(record)?;
     forget(record);
@@ -149,37 +147,36 @@ pub fn sweep() -> Result<Swept, ClusterError> {
 /// A record of a deployment that this process is about to start.
 pub(crate) fn new_record(
     topology: TopologyKind,
-    url: String,
-    server_version: String,
-    detached: bool,
     (provisioner, image): (&str, Option<String>),
     (dir, data): (PathBuf, PathBuf),
-    nodes: Vec<RunningNode>,
 ) -> Result<Record, ClusterError> {
     let owner = ProcessId::own().ok_or_else(|| {
-        ClusterError::new("/proc is not readable; mount it, processes are told apart by it")
+        failed!("/proc is not readable; mount it, processes are told apart by it")
     })?;
-    let started = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
+    let started = since_1970();
     Ok(Running {
         id: format!("{}-{:06x}", topology.name(), rand::random::<u32>() >> 8),
         topology,
         provisioner: provisioner.to_owned(),
         image,
-        url,
-        server_version,
+        url: String::new(),
+        server_version: String::new(),
         server: None,
         modules: Vec::new(),
         tls: false,
         owner,
-        detached,
+        detached: false,
         started_unix_ms: started.as_millis() as u64,
         dir,
         data,
-        nodes,
+        nodes: Vec::new(),
         pid_namespace: pid_namespace(),
     })
+}
+
+fn since_1970() -> Duration {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.unwrap_or_default()
 }
 
 /// What a server of this deployment carries in its environment.
@@ -200,11 +197,11 @@ pub(crate) fn claim_dir(record: &Record) -> Result<(), ClusterError> {
             false => fs::rename(&aside, data),
         });
     claimed.map_err(|error| match error.kind() {
-        io::ErrorKind::AlreadyExists | io::ErrorKind::DirectoryNotEmpty => ClusterError::new(format!(
+        io::ErrorKind::AlreadyExists | io::ErrorKind::DirectoryNotEmpty => failed!(
             "{} is there already, perhaps of a running deployment (`locklab ps`); give another directory or remove it",
             data.display()
-        )),
-        _ => ClusterError::new(format!("cannot make {}: {error}", data.display())),
+        ),
+        _ => failed!("cannot make {}: {error}", data.display()),
     })
 }
 
@@ -226,7 +223,7 @@ pub(crate) fn save(record: &Record) -> Result<(), ClusterError> {
         serde_json::to_vec_pretty(record).map_err(|error| ClusterError::new(error.to_string()))?;
     fs::write(&draft, json)
         .and_then(|()| fs::rename(&draft, &path))
-        .map_err(|error| ClusterError::new(format!("cannot write {}: {error}", path.display())))
+        .map_err(|error| failed!("cannot write {}: {error}", path.display()))
 }
 
 /// Removes the data directory, if it bears this deployment's mark, and the record; nothing that is missing is missed.
@@ -245,14 +242,8 @@ pub(crate) fn forget(record: &Record) {
 
 /// The name of a directory that `up` made for itself where runs meet, for servers that nobody placed elsewhere.
 pub fn own_dir() -> Result<PathBuf, ClusterError> {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    Ok(state_dir()?.join(format!(
-        "{OWN_DIR}{}-{}",
-        std::process::id(),
-        since.as_millis()
-    )))
+    let (id, since) = (std::process::id(), since_1970().as_millis());
+    Ok(state_dir()?.join(format!("{OWN_DIR}{id}-{since}")))
 }
 
 /// Removes the directories of [`own_dir`] whose makers are gone and to which no record leads: logs that nobody can know of.
@@ -278,7 +269,7 @@ pub(crate) fn is_listed(id: &str) -> bool {
 fn folder() -> Result<PathBuf, ClusterError> {
     let folder = state_dir()?.join("deployments");
     fs::create_dir_all(&folder)
-        .map_err(|error| ClusterError::new(format!("cannot make {}: {error}", folder.display())))?;
+        .map_err(|error| failed!("cannot make {}: {error}", folder.display()))?;
     Ok(folder)
 }
 
@@ -289,7 +280,7 @@ fn record_path(id: &str) -> Result<PathBuf, ClusterError> {
 fn records() -> Result<Vec<Record>, ClusterError> {
     let folder = folder()?;
     let entries = fs::read_dir(&folder)
-        .map_err(|error| ClusterError::new(format!("cannot read {}: {error}", folder.display())))?;
+        .map_err(|error| failed!("cannot read {}: {error}", folder.display()))?;
     // A file that vanishes meanwhile or that another version wrote is not ours to judge.
     Ok(entries
         .flatten()
@@ -324,10 +315,10 @@ fn end_containers(record: &Record) -> Result<u32, ClusterError> {
 #[cfg(not(feature = "containers"))]
 fn end_containers(record: &Record) -> Result<u32, ClusterError> {
     match record.provisioner.as_str() {
-        CONTAINER => Err(ClusterError::missing(format!(
+        CONTAINER => Err(missing!(
             "{} runs in containers, and this program was built without the feature `containers`",
             record.id
-        ))),
+        )),
         _ => Ok(0),
     }
 }
@@ -362,10 +353,10 @@ fn end_processes(record: &Record) -> Result<u32, ClusterError> {
     let patience = Instant::now() + PATIENCE;
     while processes.iter().any(|process| process.is_alive()) {
         if Instant::now() > patience {
-            return Err(ClusterError::new(format!(
+            bail!(
                 "servers of {} are still there {PATIENCE:?} after SIGKILL",
                 record.id
-            )));
+            );
         }
         std::thread::sleep(Duration::from_millis(1));
     }

@@ -31,9 +31,9 @@ pub(crate) trait Runner: Debug + Send + Sync {
 
     /// Takes a server off its network, or puts it back: only where it has a network of its own.
     async fn plug(&self, node: &str, _in_again: bool) -> Result<(), ClusterError> {
-        Err(ClusterError::new(format!(
+        Err(failed!(
             "{node} has no network of its own that it could be taken off; only containers with published ports have, one by one"
-        )))
+        ))
     }
 
     /// Ends every server and waits until all are gone. Afterwards nothing can be started any more.

@@ -47,21 +47,18 @@ impl Server {
             ),
         };
         let Some(path) = path else {
-            return Err(ClusterError::missing(format!(
-                "the server {server:?} was not found; {remedy}"
-            )));
+            return Err(missing!("the server {server:?} was not found; {remedy}"));
         };
-        let found = ask_version(&path).map_err(|why| {
-            ClusterError::missing(format!("{} --version: {why}; {remedy}", path.display()))
-        })?;
+        let found = ask_version(&path)
+            .map_err(|why| missing!("{} --version: {why}; {remedy}", path.display()))?;
         if major_minor(&found.version).is_none_or(|found| found < OLDEST) {
-            return Err(ClusterError::missing(format!(
+            return Err(missing!(
                 "{} is version {}; {}.{} or newer is needed; {remedy}",
                 path.display(),
                 found.version,
                 OLDEST.0,
                 OLDEST.1
-            )));
+            ));
         }
         Ok(found)
     }
@@ -130,7 +127,7 @@ fn newest(server: &str, flavour: Option<&str>, version: &str) -> Result<Server, 
         .iter()
         .map(|found| format!("{}-{}", found.flavour, found.version))
         .collect();
-    Err(ClusterError::missing(format!(
+    Err(missing!(
         "no server of version {server:?} was found; this machine has {}; install one into a folder of PATH or \
          /opt/<name>/bin, or give its path",
         if known.is_empty() {
@@ -138,7 +135,7 @@ fn newest(server: &str, flavour: Option<&str>, version: &str) -> Result<Server, 
         } else {
             known.join(", ")
         }
-    )))
+    ))
 }
 
 /// Programs that are servers by their names.

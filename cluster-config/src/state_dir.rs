@@ -47,8 +47,8 @@ fn usual(uid: u32) -> PathBuf {
 }
 
 fn unusable(path: &std::path::Path, error: &io::Error) -> ClusterError {
-    ClusterError::new(format!(
+    failed!(
         "cannot use {}: {error}; set XDG_RUNTIME_DIR to a directory of your own",
         path.display()
-    ))
+    )
 }

@@ -61,7 +61,7 @@ pub(crate) async fn connect() -> Result<Engine, ClusterError> {
 }
 
 fn absent(why: &str) -> ClusterError {
-    ClusterError::missing(format!("no container engine answers: {why}; {REMEDY}"))
+    missing!("no container engine answers: {why}; {REMEDY}")
 }
 
 /// The runtime on which everything is said to the engine. Connections belong to the runtime that opened them, and containers are
@@ -84,9 +84,7 @@ pub(crate) async fn run<T: Send + 'static>(
 ) -> Result<T, ClusterError> {
     match runtime().spawn(work).await {
         Ok(result) => result,
-        Err(failure) => Err(ClusterError::new(format!(
-            "talking to the container engine: {failure}"
-        ))),
+        Err(failure) => Err(failed!("talking to the container engine: {failure}")),
     }
 }
 

@@ -44,10 +44,10 @@ pub(crate) async fn choose(
         let name = tagged(wish);
         if !is_there(docker, &name).await {
             pull(docker, &name, PULL).await.map_err(|why| {
-                ClusterError::missing(format!(
+                missing!(
                     "the image {name} is not here and cannot be pulled: {why}; load it with `docker load`, check its name, or leave \
                      it out: then an image is built from the installed server"
-                ))
+                )
             })?;
         }
         return Ok(from_registry(name));
@@ -62,9 +62,7 @@ pub(crate) async fn choose(
         return Ok(from_registry(name));
     }
     let installed = Server::find(server).map_err(|error| {
-        ClusterError::missing(format!(
-            "no registry gives the image {name}, and to build one here {error}"
-        ))
+        missing!("no registry gives the image {name}, and to build one here {error}")
     })?;
     build(installed).await
 }
@@ -168,10 +166,10 @@ async fn build(server: Server) -> Result<Chosen, ClusterError> {
         .build_image_with(BuildImageOptions::new().with_skip_if_exists(true))
         .await
         .map_err(|error| {
-            ClusterError::new(format!(
+            failed!(
                 "cannot build an image of {}: {error}",
                 server.path.display()
-            ))
+            )
         })?;
     Ok(Chosen {
         name: format!("locklab-server:{tag}"),
@@ -183,10 +181,10 @@ async fn build(server: Server) -> Result<Chosen, ClusterError> {
 /// The binary and its libraries: where each is, and where it belongs in the image.
 fn ingredients(binary: &Path) -> Result<Vec<(PathBuf, String)>, ClusterError> {
     let fail = |why: String| {
-        ClusterError::new(format!(
+        failed!(
             "no image can be made of {}: {why}; name an image instead",
             binary.display()
-        ))
+        )
     };
     let real = fs::canonicalize(binary).map_err(|error| fail(error.to_string()))?;
     if fs::read(&real).is_ok_and(|bytes| bytes.starts_with(b"#!")) {
@@ -228,8 +226,7 @@ fn libraries(ldd: &str) -> Result<Vec<String>, String> {
 fn content_tag(version: &str, files: &[(PathBuf, String)]) -> Result<String, ClusterError> {
     let mut digest = DefaultHasher::new();
     for (source, target) in files {
-        let bytes = fs::read(source)
-            .map_err(|error| ClusterError::new(format!("{}: {error}", source.display())))?;
+        let bytes = fs::read(source).map_err(|error| failed!("{}: {error}", source.display()))?;
         digest.write(target.as_bytes());
         digest.write(&bytes);
     }

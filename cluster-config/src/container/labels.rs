@@ -106,7 +106,7 @@ async fn list(docker: &Docker, label: &str, all: bool) -> Result<Vec<Found>, Clu
     let found = docker
         .list_containers(Some(options))
         .await
-        .map_err(|error| ClusterError::new(format!("cannot list containers: {error}")))?;
+        .map_err(|error| failed!("cannot list containers: {error}"))?;
     Ok(found
         .into_iter()
         .filter_map(|container| {
@@ -131,9 +131,7 @@ pub(crate) async fn remove(docker: &Docker, container: &str) -> Result<(), Clust
             status_code: 404 | 409,
             ..
         }) => Ok(()),
-        Err(error) => Err(ClusterError::new(format!(
-            "cannot remove the container {container}: {error}"
-        ))),
+        Err(error) => Err(failed!("cannot remove the container {container}: {error}")),
     }
 }
 

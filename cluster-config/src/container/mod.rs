@@ -48,10 +48,10 @@ impl Provisioner for Container {
                 ContainerNetwork::Published
             });
         if network == ContainerNetwork::Published && options.links == Links::Proxied {
-            return Err(ClusterError::new(
+            bail!(
                 "links between containers with published ports do not pass this machine, so no proxy can be put into them; \
                  use containers on the host's network, or processes",
-            ));
+            );
         }
         // Blocks while the engine removes what dead owners left, which is rare.
         sweep()?;
@@ -69,10 +69,10 @@ impl Provisioner for Container {
             && topology.tls
             && !server.has_tls()
         {
-            return Err(ClusterError::missing(format!(
+            return Err(missing!(
                 "{} was built without TLS; give another server or an image",
                 server.path.display()
-            )));
+            ));
         }
         let (layout, ports) = network::plan(network, topology);
         let way = Way {

@@ -41,12 +41,13 @@ fn published(
     access: &Access,
 ) -> Layout {
     let mut nodes = Layout::plan(topology, links, port, dir, data, access).nodes;
-    for (index, node) in nodes.iter_mut().enumerate() {
+    for (index, planned) in nodes.iter_mut().enumerate() {
         let own = port + index as u16;
+        planned.bus_port = planned.bus_port.map(|_| own + BUS_OFFSET);
+        let node = &mut planned.node;
         node.address = SocketAddr::from((Ipv4Addr::LOCALHOST, own));
         node.announced = node.address;
-        node.bus_port = node.bus_port.map(|_| own + BUS_OFFSET);
-        node.dial = access.dial(node.role, node.address, &node.dir);
+        node.dial = access.dial(node.role, node.address, &planned.dir);
     }
     let mut plan = Layout::of(topology, nodes, data, access);
     for node in &mut plan.nodes {

@@ -42,9 +42,7 @@ impl Reaper {
         let requests: Vec<Vec<u8>> = containers.iter().map(|name| request(name)).collect();
         let mut sockets: Vec<libc::c_int> = vec![-1; requests.len()];
         let failed = |error: nix::Error| {
-            ClusterError::new(format!(
-                "cannot start the process that watches over containers: {error}"
-            ))
+            failed!("cannot start the process that watches over containers: {error}")
         };
         let (read_end, pipe) = pipe2(OFlag::O_CLOEXEC).map_err(failed)?;
         // SAFETY: until it ends, the child calls only async-signal-safe functions, allocates nothing and takes no lock.

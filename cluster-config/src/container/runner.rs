@@ -136,9 +136,7 @@ impl Containers {
                 .signal(signal.as_str())
                 .build();
             let sent = docker.kill_container(&container, Some(options)).await;
-            sent.map_err(|error| {
-                ClusterError::new(format!("cannot send {signal} to {container}: {error}"))
-            })
+            sent.map_err(|error| failed!("cannot send {signal} to {container}: {error}"))
         }
     }
 }
@@ -152,10 +150,7 @@ impl Shared {
     fn must_be(&self, closed: &bool) -> Result<(), ClusterError> {
         match closed {
             false => Ok(()),
-            true => Err(ClusterError::new(format!(
-                "{} is being taken down",
-                self.deployment
-            ))),
+            true => Err(failed!("{} is being taken down", self.deployment)),
         }
     }
 
@@ -249,7 +244,7 @@ impl Shared {
             .docker
             .inspect_container(&id, None::<InspectContainerOptions>)
             .await
-            .map_err(|error| ClusterError::new(format!("cannot inspect {container}: {error}")))?
+            .map_err(|error| failed!("cannot inspect {container}: {error}"))?
             .state
             .unwrap_or_default();
         let pid = state
@@ -263,9 +258,9 @@ impl Shared {
         if self.network == ContainerNetwork::Host
             && process.is_some_and(|process| elsewhere(process.pid))
         {
-            return Err(ClusterError::new(
+            bail!(
                 "the engine's host network is not the network of this process; run both in the same one, or choose published ports",
-            ));
+            );
         }
         let started = Started {
             id: id.clone(),
@@ -277,7 +272,7 @@ impl Shared {
             .lock()
             .unwrap()
             .insert(node.name.clone(), started);
-        engine::spawn(follow(self, node.name, id, node.log));
+        engine::spawn(follow(self, node.node.name, id, node.node.log));
         Ok(process)
     }
 }
@@ -287,9 +282,10 @@ async fn start(
     request: ContainerRequest<GenericImage>,
     node: &str,
 ) -> Result<String, ClusterError> {
-    let container = request.start().await.map_err(|error| {
-        ClusterError::new(format!("cannot start a container for {node}: {error}"))
-    })?;
+    let container = request
+        .start()
+        .await
+        .map_err(|error| failed!("cannot start a container for {node}: {error}"))?;
     let id = container.id().to_owned();
     // Its drop would remove it, but needs a runtime to be current and blocks its thread; `end` and the reaper do it instead.
     std::mem::forget(container);
@@ -397,9 +393,7 @@ impl Runner for Containers {
 
     async fn plug(&self, node: &str, in_again: bool) -> Result<(), ClusterError> {
         if self.shared.network != ContainerNetwork::Published || self.shared.holder.is_some() {
-            return Err(ClusterError::new(format!(
-                "{node} shares its network with others and cannot be taken off it alone"
-            )));
+            bail!("{node} shares its network with others and cannot be taken off it alone");
         }
         let docker = self.shared.engine.docker.clone();
         let container = name(&self.shared.deployment, node);
@@ -419,9 +413,7 @@ impl Runner for Containers {
             };
             done.map_err(|error| {
                 let what = if in_again { "connect" } else { "disconnect" };
-                ClusterError::new(format!(
-                    "cannot {what} {container} and the network {BRIDGE}: {error}"
-                ))
+                failed!("cannot {what} {container} and the network {BRIDGE}: {error}")
             })
         })
         .await

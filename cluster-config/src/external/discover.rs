@@ -69,22 +69,29 @@ async fn masters(target: &ExternalTarget) -> Result<Vec<Found>, ClusterError> {
 }
 
 async fn sentinels(target: &ExternalTarget) -> Result<Vec<Found>, ClusterError> {
-    let name = target.master_name.as_str();
-    let mut last = None;
+    let watched = async |dial: &Dial| watched(dial, &target.master_name).await;
+    let mut found = first_said(target, Role::Sentinel, watched).await?;
+    found.extend(target.addresses.iter().map(|address| Found {
+        role: Role::Sentinel,
+        address: *address,
+    }));
+    Ok(found)
+}
+
+/// What the first of the target's servers says that answers.
+async fn first_said<T>(
+    target: &ExternalTarget,
+    role: Role,
+    asked: impl AsyncFn(&Dial) -> Result<T, String>,
+) -> Result<T, ClusterError> {
+    let mut last = missing!("the target names no server");
     for address in &target.addresses {
-        let dial = target.dial(Role::Sentinel, *address);
-        match watched(&dial, name).await {
-            Ok(mut found) => {
-                found.extend(target.addresses.iter().map(|address| Found {
-                    role: Role::Sentinel,
-                    address: *address,
-                }));
-                return Ok(found);
-            }
-            Err(why) => last = Some(unreachable(*address, &why)),
+        match asked(&target.dial(role, *address)).await {
+            Ok(said) => return Ok(said),
+            Err(why) => last = unreachable(*address, &why),
         }
     }
-    Err(last.unwrap_or_else(|| ClusterError::missing("the target names no sentinel")))
+    Err(last)
 }
 
 /// The master and the replicas that a sentinel watches.
@@ -116,29 +123,19 @@ async fn announced(entries: &Value) -> Result<SocketAddr, String> {
 }
 
 async fn cluster(target: &ExternalTarget) -> Result<Vec<Found>, ClusterError> {
-    let mut last = None;
-    for address in &target.addresses {
-        let dial = target.dial(Role::Master, *address);
-        let view = match ask(&dial, &["CLUSTER", "NODES"], ANSWER).await {
-            Ok(view) => text(&view),
-            Err(why) => {
-                last = Some(unreachable(*address, &why));
-                continue;
-            }
-        };
-        let mut found = Vec::new();
-        for member in members(&view) {
-            let address = resolved(&member.address)
-                .await
-                .map_err(|why| ClusterError::missing(format!("{}: {why}", member.address)))?;
-            found.push(Found {
-                role: member.role,
-                address,
-            });
-        }
-        return Ok(found);
+    let nodes = async |dial: &Dial| Ok(ask(dial, &["CLUSTER", "NODES"], ANSWER).await?);
+    let view = first_said(target, Role::Master, nodes).await?;
+    let mut found = Vec::new();
+    for member in members(&text(&view)) {
+        let address = resolved(&member.address)
+            .await
+            .map_err(|why| missing!("{}: {why}", member.address))?;
+        found.push(Found {
+            role: member.role,
+            address,
+        });
     }
-    Err(last.unwrap_or_else(|| ClusterError::missing("the target names no server")))
+    Ok(found)
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -194,7 +191,7 @@ pub(super) async fn resolved(address: &str) -> Result<SocketAddr, String> {
 }
 
 fn unreachable(address: SocketAddr, why: &dyn std::fmt::Display) -> ClusterError {
-    ClusterError::missing(format!("{address} does not answer as its URL says: {why}"))
+    missing!("{address} does not answer as its URL says: {why}")
 }
 
 #[cfg(test)]

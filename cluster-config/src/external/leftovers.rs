@@ -22,16 +22,11 @@ impl External {
     pub async fn remove_keys(&self, within: Duration) -> Result<u64, ClusterError> {
         let own = self.prefix.strip_prefix("locklab:").unwrap_or_default();
         if own.len() < 2 || !own.ends_with(':') {
-            return Err(ClusterError::new(format!(
-                "`{}` is no prefix of one run",
-                self.prefix
-            )));
+            bail!("`{}` is no prefix of one run", self.prefix);
         }
         match tokio::time::timeout(within, self.sweep()).await {
             Ok(removed) => removed,
-            Err(_) => Err(ClusterError::new(format!(
-                "they were not all found within {within:?}"
-            ))),
+            Err(_) => Err(failed!("they were not all found within {within:?}")),
         }
     }
 

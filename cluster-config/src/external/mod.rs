@@ -2,7 +2,6 @@
 
 mod discover;
 mod leftovers;
-mod owners;
 mod secured;
 
 use std::fmt;
@@ -17,11 +16,10 @@ use crate::probe::Prober;
 use crate::process::fleet::Fleet;
 use crate::proxy::Proxies;
 use crate::{
-    ClusterError, Deployment, Links, Provisioner, Role, Secret, Topology, TopologyKind, UpOptions,
-    ports, wire,
+    ClusterError, Deployment, Links, Node, Provisioner, Role, Secret, Topology, TopologyKind,
+    UpOptions, ports, wire,
 };
 use discover::{ANSWER, Found, discover, resolved};
-use owners::Owners;
 pub use secured::{Handshake, SecureStream, Secured};
 
 /// What a URL says of somebody else's servers.
@@ -105,10 +103,10 @@ impl External {
             .iter()
             .find(|found| !mine && !found.address.ip().is_loopback())
         {
-            return Err(ClusterError::new(format!(
+            bail!(
                 "{shown_url} leads to {}, which is not on this machine: say --yes-this-is-mine if you may put load on it",
                 far.address
-            )));
+            );
         }
         Ok(External {
             url,
@@ -158,22 +156,17 @@ impl External {
             .zip(names)
             .map(|(found, name)| {
                 let octet = 10 + numbers.next().unwrap_or(u8::MAX - 10);
-                PlannedNode {
+                PlannedNode::new(Node {
                     role: found.role,
                     address: found.address,
                     announced: match port {
                         Some(port) => SocketAddr::from(([127, 0, 1, octet], port)),
                         None => found.address,
                     },
-                    bus_port: None,
-                    master: None,
-                    dir: Default::default(),
-                    conf_path: Default::default(),
-                    conf: String::new(),
-                    log: Default::default(),
+                    log: PathBuf::new(),
                     dial: self.target.dial(found.role, found.address),
                     name,
-                }
+                })
             })
             .collect()
     }
@@ -211,15 +204,15 @@ impl Provisioner for External {
                 TopologyKind::Single | TopologyKind::Masters
             )
         {
-            return Err(ClusterError::new(format!(
+            bail!(
                 "links of somebody else's {} servers cannot be harmed: they announce addresses of their own, past any proxy",
                 self.topology.kind
-            )));
+            );
         }
         if proxied && self.is_named_by_address() {
-            return Err(ClusterError::new(
+            bail!(
                 "the servers' certificates are for their addresses, and a proxy has another; add tls-server-name=NAME to the URL",
-            ));
+            );
         }
         let listens = |port| {
             let nodes = self.nodes(Some(port));
@@ -249,7 +242,7 @@ impl Provisioner for External {
             },
             options.dir.clone(),
             self.version.clone(),
-            Fleet::of_others(Box::new(Owners), nodes)?,
+            Fleet::of_others(nodes),
             (proxies, ports),
             Prober::new(&self.target.master_name, &self.prefix),
         ))

@@ -53,6 +53,11 @@ impl<'a> Section<'a> {
             .map_or(self.start..self.start, |value| value.span())
     }
 
+    /// Reports what is wrong with the value of `key`, or that it is missing.
+    pub fn complain(&self, key: &str, message: impl Into<String>) {
+        self.problems.add(self.span(key), message);
+    }
+
     /// The value of `key` through `read`, which says what is allowed when it does not understand; `None` if absent or bad.
     pub fn read<T, E: AsRef<str>>(
         &self,
@@ -63,12 +68,8 @@ impl<'a> Section<'a> {
         match read(value.get_ref()) {
             Ok(value) => Some(value),
             Err(allowed) => {
-                let found = shown(value.get_ref());
-                let allowed = allowed.as_ref();
-                self.problems.add(
-                    value.span(),
-                    format!("`{key}` is {found}; allowed is {allowed}"),
-                );
+                let (found, allowed) = (shown(value.get_ref()), allowed.as_ref());
+                self.complain(key, format!("`{key}` is {found}; allowed is {allowed}"));
                 None
             }
         }

@@ -37,25 +37,17 @@ struct Rule {
 }
 
 impl Rule {
-    fn spec(&self) -> [String; 8] {
-        let (from, to) = (self.from.to_string(), self.to.to_string());
-        [
-            "INPUT".into(),
-            "-s".into(),
-            from,
-            "-d".into(),
-            to,
-            "-j".into(),
-            "DROP".into(),
-            "-w".into(),
-        ]
+    /// Makes it (`-I`) or takes it away (`-D`).
+    fn change(&self, how: &str) -> Result<String, String> {
+        let (from, to) = (&*self.from.to_string(), &*self.to.to_string());
+        iptables(&[how, "INPUT", "-s", from, "-d", to, "-j", "DROP", "-w"])
     }
 }
 
 /// Whether rules can be made here.
 pub(super) fn probe(lock_file: &Path) -> Result<(), String> {
     LOCK_FILE.get_or_init(|| lock_file.to_owned());
-    iptables(&["-w".into(), "-n".into(), "-L".into(), "INPUT".into()]).map(drop)
+    iptables(&["-w", "-n", "-L", "INPUT"]).map(drop)
 }
 
 impl PacketGuard {
@@ -82,10 +74,8 @@ impl PacketGuard {
             last: PacketEffect::default(),
         };
         for rule in rules {
-            let args: Vec<String> = ["-I".to_owned()].into_iter().chain(rule.spec()).collect();
-            iptables(&args).map_err(|why| {
-                ClusterError::new(format!("cannot cut {} from {}: {why}", from.name, to.name))
-            })?;
+            rule.change("-I")
+                .map_err(|why| failed!("cannot cut {} from {}: {why}", from.name, to.name))?;
             guard.rules.push(rule);
         }
         Ok(guard)
@@ -96,17 +86,13 @@ impl PacketGuard {
         if self.rules.is_empty() {
             return self.last;
         }
-        let args = ["-w", "-n", "-v", "-x", "-L", "INPUT"].map(str::to_owned);
-        let Ok(table) = iptables(&args) else {
+        let Ok(table) = iptables(&["-w", "-n", "-v", "-x", "-L", "INPUT"]) else {
             return PacketEffect::default();
         };
         let mut effect = PacketEffect::default();
         for line in table.lines() {
             if let Some((packets, bytes, from, to)) = counted(line)
-                && self
-                    .rules
-                    .iter()
-                    .any(|rule| rule.from == from && rule.to == to)
+                && self.rules.contains(&Rule { from, to })
             {
                 effect.packets += packets;
                 effect.bytes += bytes;
@@ -127,10 +113,8 @@ impl PacketGuard {
     fn lift(&mut self) -> Result<(), ClusterError> {
         self.last = self.effect();
         for rule in std::mem::take(&mut self.rules) {
-            let args: Vec<String> = ["-D".to_owned()].into_iter().chain(rule.spec()).collect();
-            iptables(&args).map_err(|why| {
-                ClusterError::new(format!("cannot heal {} -> {}: {why}", rule.from, rule.to))
-            })?;
+            rule.change("-D")
+                .map_err(|why| failed!("cannot heal {} -> {}: {why}", rule.from, rule.to))?;
         }
         Ok(())
     }
@@ -158,7 +142,7 @@ fn counted(line: &str) -> Option<(u64, u64, IpAddr, IpAddr)> {
     ))
 }
 
-fn iptables(args: &[String]) -> Result<String, String> {
+fn iptables(args: &[&str]) -> Result<String, String> {
     let mut command = Command::new("iptables");
     command.args(args).stdin(Stdio::null());
     if let Some(lock_file) = LOCK_FILE.get() {
@@ -192,25 +176,22 @@ mod tests {
     fn counts_are_read_from_the_table_of_either_iptables() {
         let ip = |text: &str| text.parse::<IpAddr>().unwrap();
         let expected = Some((3, 156, ip("127.0.0.11"), ip("127.0.0.12")));
-        assert_eq!(
-            counted(
-                "       3      156 DROP       0    --  *      *       127.0.0.11           127.0.0.12"
+        for (line, expected) in [
+            (
+                "       3      156 DROP       0    --  *      *       127.0.0.11           127.0.0.12",
+                expected,
             ),
-            expected
-        );
-        assert_eq!(
-            counted(
-                "       3      156 DROP       all  --  *      *       127.0.0.11           127.0.0.12          "
+            (
+                "       3      156 DROP       all  --  *      *       127.0.0.11           127.0.0.12          ",
+                expected,
             ),
-            expected
-        );
-        assert_eq!(
-            counted("Chain INPUT (policy ACCEPT 0 packets, 0 bytes)"),
-            None
-        );
-        assert_eq!(
-            counted("    pkts      bytes target     prot opt in     out     source"),
-            None
-        );
+            ("Chain INPUT (policy ACCEPT 0 packets, 0 bytes)", None),
+            (
+                "    pkts      bytes target     prot opt in     out     source",
+                None,
+            ),
+        ] {
+            assert_eq!(counted(line), expected);
+        }
     }
 }

@@ -60,11 +60,11 @@ impl Runner for Children {
             detach: self.detach,
         };
         let child = spawn(launch).await.map_err(|error| {
-            ClusterError::new(format!(
+            failed!(
                 "cannot start {} ({}): {error}",
                 node.name,
                 self.program.display()
-            ))
+            )
         })?;
         let process = ProcessId::of(child.id());
         self.children
@@ -96,9 +96,9 @@ impl Runner for Children {
     fn signal(&self, node: &str, signal: Signal) -> Result<(), ClusterError> {
         let pid = self
             .pid(node)
-            .ok_or_else(|| ClusterError::new(format!("{node} is not running")))?;
+            .ok_or_else(|| failed!("{node} is not running"))?;
         kill(Pid::from_raw(pid as i32), signal)
-            .map_err(|error| ClusterError::new(format!("cannot send {signal} to {node}: {error}")))
+            .map_err(|error| failed!("cannot send {signal} to {node}: {error}"))
     }
 
     async fn kill(&self, node: &str) -> Result<(), ClusterError> {

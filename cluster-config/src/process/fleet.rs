@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
+use crate::ClusterError;
 use crate::access::write_private;
 use crate::layout::PlannedNode;
 use crate::registry::{self, Record};
 use crate::runner::Runner;
-use crate::{ClusterError, TopologyKind};
 
 /// Longest wait for a process that was sent SIGKILL or SIGSTOP; the kernel needs milliseconds.
 const SIGNAL_PATIENCE: Duration = Duration::from_secs(10);
@@ -20,12 +20,17 @@ const SIGNAL_PATIENCE: Duration = Duration::from_secs(10);
 /// The servers of a deployment. Dropping it ends them, unless they were let go.
 #[derive(Debug)]
 pub(crate) struct Fleet {
-    runner: Box<dyn Runner>,
     nodes: Vec<PlannedNode>,
-    record: Mutex<Record>,
+    /// `None`: somebody else runs them. There is nothing to end then, and nothing can be started.
+    own: Option<Own>,
     let_go: AtomicBool,
-    /// Somebody else runs them.
-    of_others: bool,
+}
+
+/// What is there of servers that are run from here.
+#[derive(Debug)]
+struct Own {
+    runner: Box<dyn Runner>,
+    record: Mutex<Record>,
 }
 
 impl Fleet {
@@ -41,48 +46,28 @@ impl Fleet {
             registry::forget(&record);
             return Err(error);
         }
+        let record = Mutex::new(record);
         let fleet = Fleet {
-            runner,
             nodes,
-            record: Mutex::new(record),
+            own: Some(Own { runner, record }),
             let_go: AtomicBool::new(false),
-            of_others: false,
         };
         for node in &fleet.nodes {
             let made = fs::create_dir_all(&node.dir)
                 .and_then(|()| fs::create_dir_all(node.log.parent().unwrap_or(Path::new("."))))
                 .and_then(|()| write_private(&node.conf_path, &node.conf));
-            made.map_err(|error| {
-                ClusterError::new(format!(
-                    "cannot write below {}: {error}",
-                    node.dir.display()
-                ))
-            })?;
+            made.map_err(|error| failed!("cannot write below {}: {error}", node.dir.display()))?;
         }
         Ok(fleet)
     }
 
-    /// Servers that somebody else runs: there is nothing to end, and nothing can be started.
-    pub(crate) fn of_others(
-        runner: Box<dyn Runner>,
-        nodes: Vec<PlannedNode>,
-    ) -> Result<Fleet, ClusterError> {
-        let record = registry::new_record(
-            TopologyKind::Single,
-            String::new(),
-            String::new(),
-            false,
-            ("external", None),
-            (PathBuf::new(), PathBuf::new()),
-            Vec::new(),
-        )?;
-        Ok(Fleet {
-            runner,
+    /// Servers that somebody else runs.
+    pub(crate) fn of_others(nodes: Vec<PlannedNode>) -> Fleet {
+        Fleet {
             nodes,
-            record: Mutex::new(record),
-            let_go: AtomicBool::new(true),
-            of_others: true,
-        })
+            own: None,
+            let_go: AtomicBool::new(false),
+        }
     }
 
     pub(crate) fn planned(&self, node: &str) -> Result<&PlannedNode, ClusterError> {
@@ -91,10 +76,7 @@ impl Fleet {
             .find(|planned| planned.name == node)
             .ok_or_else(|| {
                 let known: Vec<&str> = self.nodes.iter().map(|node| node.name.as_str()).collect();
-                ClusterError::new(format!(
-                    "there is no node {node:?}; nodes are {}",
-                    known.join(", ")
-                ))
+                failed!("there is no node {node:?}; nodes are {}", known.join(", "))
             })
     }
 
@@ -106,9 +88,9 @@ impl Fleet {
     pub(crate) async fn spawn(&self, node: &str) -> Result<(), ClusterError> {
         let planned = self.planned(node)?;
         if self.pid(node).is_some() {
-            return Err(ClusterError::new(format!("{node} is running already")));
+            bail!("{node} is running already");
         }
-        let process = self.runner.start(planned).await?;
+        let process = self.runner(node)?.start(planned).await?;
         self.update_record(|record| {
             for listed in &mut record.nodes {
                 if listed.name == node {
@@ -120,39 +102,43 @@ impl Fleet {
 
     /// Whether the server of a node has ended by itself or by a signal; `None` while it runs.
     pub(crate) fn ended(&self, node: &str) -> Option<String> {
-        self.runner.ended(node)
+        self.own.as_ref()?.runner.ended(node)
     }
 
     pub(crate) fn pid(&self, node: &str) -> Option<u32> {
-        self.runner.pid(node)
+        self.own.as_ref()?.runner.pid(node)
     }
 
     pub(crate) fn state(&self, node: &str) -> Option<char> {
-        self.runner.state(node)
+        self.own.as_ref()?.runner.state(node)
     }
 
-    fn must_run(&self, node: &str) -> Result<(), ClusterError> {
+    fn runner(&self, node: &str) -> Result<&dyn Runner, ClusterError> {
         self.planned(node)?;
-        if self.of_others {
-            // Says why not, whatever is asked.
-            return self.runner.signal(node, Signal::SIGCONT);
+        match &self.own {
+            Some(own) => Ok(&*own.runner),
+            None => bail!(
+                "{node} is somebody else's server: it is neither started nor stopped from here; give a command for it in [hooks]"
+            ),
         }
-        match self.pid(node) {
-            Some(_) => Ok(()),
-            None => Err(ClusterError::new(format!("{node} is not running"))),
+    }
+
+    /// What runs a server that is running.
+    fn running(&self, node: &str) -> Result<&dyn Runner, ClusterError> {
+        let runner = self.runner(node)?;
+        match runner.pid(node) {
+            Some(_) => Ok(runner),
+            None => bail!("{node} is not running"),
         }
     }
 
     /// SIGKILL; returns when the process is gone.
     pub(crate) async fn kill(&self, node: &str) -> Result<(), ClusterError> {
-        self.must_run(node)?;
-        self.runner.kill(node).await?;
+        self.running(node)?.kill(node).await?;
         let patience = Instant::now() + SIGNAL_PATIENCE;
         while self.pid(node).is_some() {
             if Instant::now() > patience {
-                return Err(ClusterError::new(format!(
-                    "{node} is still there {SIGNAL_PATIENCE:?} after SIGKILL"
-                )));
+                bail!("{node} is still there {SIGNAL_PATIENCE:?} after SIGKILL");
             }
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
@@ -161,14 +147,11 @@ impl Fleet {
 
     /// SIGSTOP; returns when the process has stopped.
     pub(crate) fn pause(&self, node: &str) -> Result<(), ClusterError> {
-        self.must_run(node)?;
-        self.runner.signal(node, Signal::SIGSTOP)?;
+        self.running(node)?.signal(node, Signal::SIGSTOP)?;
         let patience = Instant::now() + SIGNAL_PATIENCE;
         while self.state(node).is_some_and(|state| state != 'T') {
             if Instant::now() > patience {
-                return Err(ClusterError::new(format!(
-                    "{node} still runs {SIGNAL_PATIENCE:?} after SIGSTOP"
-                )));
+                bail!("{node} still runs {SIGNAL_PATIENCE:?} after SIGSTOP");
             }
             std::thread::sleep(Duration::from_micros(100));
         }
@@ -177,14 +160,12 @@ impl Fleet {
 
     /// SIGCONT.
     pub(crate) fn resume(&self, node: &str) -> Result<(), ClusterError> {
-        self.must_run(node)?;
-        self.runner.signal(node, Signal::SIGCONT)
+        self.running(node)?.signal(node, Signal::SIGCONT)
     }
 
     /// Takes a running server off its network, or puts it back.
     pub(crate) async fn plug(&self, node: &str, in_again: bool) -> Result<(), ClusterError> {
-        self.must_run(node)?;
-        self.runner.plug(node, in_again).await
+        self.running(node)?.plug(node, in_again).await
     }
 
     /// From now on the servers outlive this value and this process.
@@ -196,14 +177,16 @@ impl Fleet {
     ///
     /// After an error the record stays, so that the next start can finish the work.
     pub(crate) fn end(&self) -> Result<(), ClusterError> {
-        self.runner.end()?;
-        registry::forget(&self.record.lock().unwrap());
+        if let Some(own) = &self.own {
+            own.runner.end()?;
+            registry::forget(&own.record.lock().unwrap());
+        }
         Ok(())
     }
 
-    /// Where the servers' data is.
-    pub(crate) fn data(&self) -> PathBuf {
-        self.record.lock().unwrap().data.clone()
+    /// Where the data is of servers that are run from here.
+    pub(crate) fn data(&self) -> Option<PathBuf> {
+        Some(self.own.as_ref()?.record.lock().unwrap().data.clone())
     }
 
     /// Changes what others see of this deployment.
@@ -211,7 +194,8 @@ impl Fleet {
         &self,
         change: impl FnOnce(&mut Record),
     ) -> Result<(), ClusterError> {
-        let mut record = self.record.lock().unwrap();
+        let Some(own) = &self.own else { return Ok(()) };
+        let mut record = own.record.lock().unwrap();
         change(&mut record);
         registry::save(&record)
     }

@@ -46,18 +46,18 @@ impl Provisioner for Process {
     ) -> Result<Deployment, ClusterError> {
         topology.validate()?;
         if !cfg!(target_os = "linux") {
-            return Err(ClusterError::new(
+            bail!(
                 "local processes need Linux: each has a loopback address of its own (127.0.0.11, …), which other systems do not \
                  configure, and dies with this program by a signal that they do not have; give --target for servers that run elsewhere",
-            ));
+            );
         }
         sweep()?;
         let server = Server::find(&topology.server)?;
         if topology.tls && !server.has_tls() {
-            return Err(ClusterError::missing(format!(
+            return Err(missing!(
                 "{} was built without TLS; give another server, or build it with BUILD_TLS=yes",
                 server.path.display()
-            )));
+            ));
         }
         let program = server.path.clone();
         let env = options.env.clone();
@@ -101,13 +101,13 @@ pub(crate) async fn bring_up(
     way: Way<'_>,
 ) -> Result<Deployment, ClusterError> {
     if options.detach && options.links == Links::Proxied {
-        return Err(ClusterError::new(
+        bail!(
             "a detached deployment cannot have proxied links: the proxies live in the process that ends; \
              use direct links, or stay attached",
-        ));
+        );
     }
     let dir = std::path::absolute(&options.dir)
-        .map_err(|error| ClusterError::new(format!("{}: {error}", options.dir.display())))?;
+        .map_err(|error| failed!("{}: {error}", options.dir.display()))?;
     let access = Access::of(topology);
     let plan = |port, data: &Path| (way.layout)(topology, options.links, port, &dir, data, &access);
     let listens = |port| plan(port, &dir).listens();
@@ -121,13 +121,13 @@ pub(crate) async fn bring_up(
     let version = version.or(way.version);
     let mut record = registry::new_record(
         topology.kind,
-        layout.shown_url.clone(),
-        version.clone().unwrap_or_default(),
-        options.detach,
         (way.name, way.image),
         (dir.clone(), data.clone()),
-        layout.nodes.iter().map(listed).collect(),
     )?;
+    record.url.clone_from(&layout.shown_url);
+    record.server_version = version.clone().unwrap_or_default();
+    record.detached = options.detach;
+    record.nodes = layout.nodes.iter().map(listed).collect();
     record.server = way.server;
     record.tls = topology.tls;
     let id = record.id.clone();

@@ -42,27 +42,27 @@ impl Patience {
     {
         loop {
             if let Some(status) = fleet.ended(&node.name) {
-                return Err(ClusterError::new(format!(
+                bail!(
                     "{} ({}) ended while it was starting: {status}; {}\n\
                      remedy: correct the line that the log complains about, or free what it names as taken",
                     node.name,
                     node.address,
                     log_end(&node.log)
-                )));
+                );
             }
             let missing = match condition().await {
                 Ok(value) => return Ok(value),
                 Err(missing) => missing,
             };
             if Instant::now() > self.until {
-                return Err(ClusterError::new(format!(
+                bail!(
                     "{} ({}) was not ready within {:?}: {missing}; {}\n\
                      remedy: give it more time, or fewer nodes, if this machine is loaded",
                     node.name,
                     node.address,
                     self.timeout,
                     log_end(&node.log)
-                )));
+                );
             }
             tokio::time::sleep(POLL).await;
         }

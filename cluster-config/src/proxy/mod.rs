@@ -73,7 +73,7 @@ impl Proxies {
             .thread_name("link-proxy")
             .enable_all()
             .build()
-            .map_err(|error| ClusterError::new(format!("cannot start proxy threads: {error}")))?;
+            .map_err(|error| failed!("cannot start proxy threads: {error}"))?;
         let proxies = Proxies {
             table: LinkTable::new(),
             relay: Arc::default(),
@@ -105,8 +105,7 @@ impl Proxies {
     }
 
     fn listen(&self, announced: SocketAddr, proxy: Proxy) -> Result<(), ClusterError> {
-        let failed =
-            |error| ClusterError::new(format!("the proxy cannot listen on {announced}: {error}"));
+        let failed = |error| failed!("the proxy cannot listen on {announced}: {error}");
         let listener = bind(announced).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
         let Some(runtime) = &self.runtime else {
@@ -132,8 +131,7 @@ impl Proxies {
             return Ok(());
         };
         let opened = runtime.spawn(Relay::open(toxiproxy)).await;
-        let relay = opened
-            .map_err(|error| ClusterError::new(format!("talking to Toxiproxy: {error}")))??;
+        let relay = opened.map_err(|error| failed!("talking to Toxiproxy: {error}"))??;
         // Set once, before anybody dials.
         let _ = self.relay.set(Arc::new(relay));
         Ok(())

@@ -227,7 +227,7 @@ impl LinkTable {
             peer,
             local,
             opened: Instant::now(),
-            dialogue: manners.listens.then(|| Mutex::new(Dialogue::new())),
+            dialogue: manners.listens.then(Mutex::default),
             labels: Arc::clone(&self.shared.labels),
             half_open: manners.half_open,
             traffic: manners.traffic,
@@ -296,7 +296,7 @@ pub(super) struct Flow {
 }
 
 /// What the faults on a link together do to a chunk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Verdict {
     /// Some fault holds it; then nothing else matters yet.
     pub(super) hold: bool,
@@ -425,14 +425,7 @@ impl Flow {
 
     /// What the faults still in force have decided about a chunk: a hold wins, delays add up.
     pub(super) fn verdict(&self, treatments: &Treatments) -> Verdict {
-        let mut verdict = Verdict {
-            hold: false,
-            late: Duration::ZERO,
-            slice: None,
-            last: None,
-            lost: false,
-            ends: None,
-        };
+        let mut verdict = Verdict::default();
         let in_force = treatments
             .iter()
             .filter(|(id, _)| self.active.iter().any(|active| active.id == *id));
@@ -443,19 +436,15 @@ impl Flow {
                 Treatment::Late(by) => verdict.late += by,
                 Treatment::Hold => verdict.hold = true,
                 Treatment::Slice(slices) => {
-                    let smaller = verdict.slice.is_none_or(|least| slices.size < least.size);
-                    verdict.slice = if smaller { Some(slices) } else { verdict.slice };
+                    let all = verdict.slice.into_iter().chain([slices]);
+                    verdict.slice = all.min_by_key(|slices| slices.size);
                 }
                 Treatment::EndsAfter(late, ending) => {
-                    let sooner = verdict.ends.is_none_or(|(soonest, _)| late < soonest);
-                    verdict.ends = if sooner {
-                        Some((late, ending))
-                    } else {
-                        verdict.ends
-                    };
+                    let all = verdict.ends.into_iter().chain([(late, ending)]);
+                    verdict.ends = all.min_by_key(|(late, _)| *late);
                 }
                 Treatment::Last(bytes) => {
-                    verdict.last = Some(verdict.last.map_or(bytes, |least| least.min(bytes)));
+                    verdict.last = verdict.last.into_iter().chain([bytes]).min();
                 }
             }
         }

@@ -39,10 +39,10 @@ impl Client {
             return Ok(Value::Null);
         }
         serde_json::from_str(&text).map_err(|error| {
-            ClusterError::new(format!(
+            failed!(
                 "what answers at {} is no Toxiproxy: {asked}: {error}",
                 self.address
-            ))
+            )
         })
     }
 
@@ -68,20 +68,20 @@ impl Client {
     }
 
     fn refused(&self, asked: &str, status: StatusCode, text: &str) -> ClusterError {
-        ClusterError::new(format!(
+        failed!(
             "Toxiproxy at {} answers {asked} with {status}: {}",
             self.address,
             text.trim()
-        ))
+        )
     }
 
     fn absent(&self, why: &str) -> ClusterError {
-        ClusterError::missing(format!(
+        missing!(
             "no Toxiproxy answers at {0}: {why}; start one: `toxiproxy-server -host {1} -port {2}`, or `locklab proxy --listen {0}`",
             self.address,
             self.address.ip(),
             self.address.port()
-        ))
+        )
     }
 
     async fn exchange(

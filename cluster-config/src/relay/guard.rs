@@ -1,6 +1,5 @@
 //! A fault on a link, wherever it is made: what it did so far, and its undo.
 
-use std::fmt;
 use std::sync::Arc;
 
 use super::Relay;
@@ -54,20 +53,11 @@ impl LinkFaultGuard {
 }
 
 /// A fault at a Toxiproxy server.
+#[derive(Debug)]
 pub(crate) struct RelayGuard {
-    relay: Arc<Relay>,
-    id: u64,
-    lifted: bool,
-}
-
-impl RelayGuard {
-    pub(super) fn new(relay: Arc<Relay>, id: u64) -> RelayGuard {
-        RelayGuard {
-            relay,
-            id,
-            lifted: false,
-        }
-    }
+    pub(super) relay: Arc<Relay>,
+    pub(super) id: u64,
+    pub(super) lifted: bool,
 }
 
 impl Drop for RelayGuard {
@@ -77,13 +67,5 @@ impl Drop for RelayGuard {
             let lifting = Arc::clone(&self.relay).lift(self.id);
             self.relay.runtime.spawn(lifting);
         }
-    }
-}
-
-impl fmt::Debug for RelayGuard {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RelayGuard")
-            .field("id", &self.id)
-            .finish_non_exhaustive()
     }
 }

@@ -12,7 +12,7 @@ mod toxic;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use futures_util::future::{join_all, try_join_all};
@@ -94,8 +94,7 @@ struct ActiveFault {
     /// It is being lifted.
     lifted: bool,
     /// Of connections that ended meanwhile, or that it ended.
-    bytes: u64,
-    connections: u64,
+    effect: LinkEffect,
 }
 
 impl ActiveFault {
@@ -146,15 +145,18 @@ impl Relay {
         let hop = self.make(self.client.address).await?;
         let reached = TcpStream::connect(hop.address).await;
         let address = hop.address;
-        let mut state = self.state.lock().unwrap();
-        state.idle.insert(self.client.address, vec![hop]);
+        self.locked().idle.insert(self.client.address, vec![hop]);
         reached.map(drop).map_err(|error| {
-            ClusterError::missing(format!(
+            missing!(
                 "Toxiproxy at {} says that it listens on {address}, and nobody does there: {error}; it must run in the network of this \
                  machine",
                 self.client.address
-            ))
+            )
         })
+    }
+
+    fn locked(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
     }
 
     /// `2.12.0 at 127.0.0.1:8474`.
@@ -169,13 +171,7 @@ impl Relay {
         node: SocketAddr,
     ) -> Result<HopLease, ClusterError> {
         let _turn = self.turn.lock().await;
-        let idle = self
-            .state
-            .lock()
-            .unwrap()
-            .idle
-            .get_mut(&node)
-            .and_then(Vec::pop);
+        let idle = self.locked().idle.get_mut(&node).and_then(Vec::pop);
         let hop = match idle {
             Some(hop) => hop,
             None => self.make(node).await?,
@@ -183,9 +179,8 @@ impl Relay {
         let (address, back) = (hop.address, Arc::<Traffic>::default());
         hop.exit.count_in(Arc::clone(&back));
         let id = {
-            let mut state = self.state.lock().unwrap();
-            let id = state.next;
-            state.next += 1;
+            let mut state = self.locked();
+            let id = state.next();
             // What is on it from the connection before affects this one from its first byte.
             let since = hop.toxics.iter().map(|key| (*key, 0)).collect();
             let busy = Busy {
@@ -210,24 +205,17 @@ impl Relay {
     async fn make(&self, node: SocketAddr) -> Result<Hop, ClusterError> {
         let exit = Exit::open(node)
             .await
-            .map_err(|error| ClusterError::new(format!("no free port on 127.0.0.1: {error}")))?;
-        let number = {
-            let mut state = self.state.lock().unwrap();
-            state.next += 1;
-            state.next
-        };
-        let name = format!("{}{number}", self.prefix);
+            .map_err(|error| failed!("no free port on 127.0.0.1: {error}"))?;
+        let name = format!("{}{}", self.prefix, self.locked().next());
         let wanted = json!({"name": name, "listen": "127.0.0.1:0", "upstream": exit.address.to_string(), "enabled": true});
         let made = self
             .client
             .ask(Method::POST, "/proxies", Some(wanted))
             .await?;
         let listen = made["listen"].as_str().unwrap_or_default();
-        let address = listen.parse().map_err(|_| {
-            ClusterError::new(format!(
-                "Toxiproxy listens on {listen:?}, which is no address"
-            ))
-        })?;
+        let address = listen
+            .parse()
+            .map_err(|_| failed!("Toxiproxy listens on {listen:?}, which is no address"))?;
         Ok(Hop {
             name,
             address,
@@ -239,7 +227,7 @@ impl Relay {
 
     /// Gives a hop the toxics that the faults in force call for, and takes the others away.
     async fn adjust(&self, id: u64, new: bool) -> Result<(), ClusterError> {
-        let Some(change) = self.state.lock().unwrap().change(id, new) else {
+        let Some(change) = self.locked().change(id, new) else {
             return Ok(());
         };
         let proxy = format!("/proxies/{}", change.name);
@@ -247,7 +235,7 @@ impl Relay {
             self.client
                 .remove(&format!("{proxy}/toxics/{}", toxic_name(key)))
                 .await?;
-            self.state.lock().unwrap().gone(id, key);
+            self.locked().gone(id, key);
         }
         for (key, kind, attributes) in change.come {
             let stream = stream(key.1);
@@ -258,13 +246,13 @@ impl Relay {
                 .ask(Method::POST, &format!("{proxy}/toxics"), Some(toxic))
                 .await?;
             // Only now: a byte that came in before may have passed unharmed, and proves nothing.
-            self.state.lock().unwrap().came(id, key);
+            self.locked().came(id, key);
         }
         if let Some(enabled) = change.enabled {
             self.client
                 .ask(Method::POST, &proxy, Some(json!({"enabled": enabled})))
                 .await?;
-            if let Some(busy) = self.state.lock().unwrap().busy.get_mut(&id) {
+            if let Some(busy) = self.locked().busy.get_mut(&id) {
                 busy.hop.enabled = enabled;
             }
         }
@@ -272,7 +260,7 @@ impl Relay {
     }
 
     async fn adjust_all(&self) -> Result<(), ClusterError> {
-        let ids: Vec<u64> = self.state.lock().unwrap().busy.keys().copied().collect();
+        let ids: Vec<u64> = self.locked().busy.keys().copied().collect();
         try_join_all(ids.into_iter().map(|id| self.adjust(id, false)))
             .await
             .map(drop)
@@ -290,22 +278,22 @@ impl Relay {
             let _turn = relay.turn.lock().await;
             let mut guards = Vec::new();
             for (from, to) in links {
-                let mut state = relay.state.lock().unwrap();
-                let id = state.next;
-                state.next += 1;
-                state.faults.insert(
-                    id,
-                    ActiveFault {
-                        from,
-                        to,
-                        toxic: toxic.clone(),
-                        lifted: false,
-                        bytes: 0,
-                        connections: 0,
-                    },
-                );
+                let mut state = relay.locked();
+                let id = state.next();
+                let fault = ActiveFault {
+                    from,
+                    to,
+                    toxic: toxic.clone(),
+                    lifted: false,
+                    effect: LinkEffect::default(),
+                };
+                state.faults.insert(id, fault);
                 drop(state);
-                guards.push(RelayGuard::new(Arc::clone(&relay), id));
+                guards.push(RelayGuard {
+                    relay: Arc::clone(&relay),
+                    id,
+                    lifted: false,
+                });
             }
             relay.adjust_all().await.map(|()| guards)
         })
@@ -317,11 +305,11 @@ impl Relay {
         let relay = Arc::clone(&self);
         self.run(async move {
             let _turn = relay.turn.lock().await;
-            if let Some(fault) = relay.state.lock().unwrap().faults.get_mut(&id) {
+            if let Some(fault) = relay.locked().faults.get_mut(&id) {
                 fault.lifted = true;
             }
             let lifted = relay.adjust_all().await;
-            let mut state = relay.state.lock().unwrap();
+            let mut state = relay.locked();
             let effect = state.effect(id);
             if lifted.is_ok() {
                 state.faults.remove(&id);
@@ -332,7 +320,7 @@ impl Relay {
     }
 
     fn effect(&self, id: u64) -> LinkEffect {
-        self.state.lock().unwrap().effect(id)
+        self.locked().effect(id)
     }
 
     /// Follows when connections turn out to be somebody else's.
@@ -352,7 +340,7 @@ impl Relay {
     ) -> Result<T, ClusterError> {
         match self.runtime.spawn(work).await {
             Ok(result) => result,
-            Err(error) => Err(ClusterError::new(format!("talking to Toxiproxy: {error}"))),
+            Err(error) => Err(failed!("talking to Toxiproxy: {error}")),
         }
     }
 
@@ -369,7 +357,7 @@ impl Relay {
 
     async fn close(&self) {
         let names: Vec<String> = {
-            let state = self.state.lock().unwrap();
+            let state = self.locked();
             let busy = state.busy.values().map(|busy| &busy.hop);
             let all = state.idle.values().flatten().chain(busy);
             all.map(|hop| hop.name.clone()).collect()
@@ -392,6 +380,11 @@ struct Change {
 }
 
 impl State {
+    fn next(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
     fn change(&mut self, id: u64, new: bool) -> Option<Change> {
         let busy = self.busy.get(&id)?;
         let (dialler, node) = busy.ends.parties();
@@ -409,7 +402,7 @@ impl State {
                     enabled = false;
                     // It ends an open connection once, and each new one.
                     if busy.hop.enabled || new {
-                        fault.connections += 1;
+                        fault.effect.connections += 1;
                     }
                 }
             }
@@ -450,8 +443,8 @@ impl State {
         if let Some(fault) = self.faults.get_mut(&fault)
             && bytes > 0
         {
-            fault.bytes += bytes;
-            fault.connections += 1;
+            fault.effect.bytes += bytes;
+            fault.effect.connections += 1;
         }
     }
 
@@ -467,11 +460,8 @@ impl State {
     }
 
     fn effect(&self, id: u64) -> LinkEffect {
-        let mut effect = LinkEffect::default();
-        if let Some(fault) = self.faults.get(&id) {
-            effect.bytes = fault.bytes;
-            effect.connections = fault.connections;
-        }
+        let kept = self.faults.get(&id).map(|fault| fault.effect);
+        let mut effect = kept.unwrap_or_default();
         for busy in self.busy.values() {
             for direction in [Direction::Out, Direction::Back] {
                 let affected = busy.affected(&(id, direction));
@@ -494,7 +484,7 @@ pub(crate) struct HopLease {
 
 impl Drop for HopLease {
     fn drop(&mut self) {
-        self.relay.state.lock().unwrap().ended(self.id);
+        self.relay.locked().ended(self.id);
     }
 }
 

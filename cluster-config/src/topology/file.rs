@@ -229,13 +229,8 @@ impl TopologyTable {
     pub fn checked(self, section: Section<'_>) -> Option<Topology> {
         section.table?;
         if section.get("kind").is_none() {
-            section.problems.add(
-                section.start..section.start,
-                format!(
-                    "[topology] needs `kind`: {}",
-                    one_of(TopologyKind::ALL.map(TopologyKind::name))
-                ),
-            );
+            let kinds = one_of(TopologyKind::ALL.map(TopologyKind::name));
+            section.complain("kind", format!("[topology] needs `kind`: {kinds}"));
         }
         let user_sections = section.entries("users");
         let users: Vec<User> = (self.users.iter().zip(&user_sections))
@@ -245,8 +240,8 @@ impl TopologyTable {
         topology.nodes = self.nodes.iter().map(NodeTable::node).collect();
         self.counts(section, &mut topology);
         if self.acl == Some(false) && !users.is_empty() {
-            section.problems.add(
-                section.span("acl"),
+            section.complain(
+                "acl",
                 "`acl` is false, and users are given; leave out one of the two",
             );
         }
@@ -287,8 +282,8 @@ impl TopologyTable {
             if !applies.iter().any(|known| known.key == key)
                 && count.is_some_and(|count| count != 0)
             {
-                section.problems.add(
-                    section.span(key),
+                section.complain(
+                    key,
                     format!("`{key}` does not apply to a `{}` topology", topology.kind),
                 );
             }
@@ -314,17 +309,11 @@ impl UserTable {
     fn user(&self, section: Section<'_>) -> User {
         for key in ["name", "password"] {
             if section.get(key).is_none() {
-                section.problems.add(
-                    section.start..section.start,
-                    format!("[[topology.users]] needs `{key}`"),
-                );
+                section.complain(key, format!("[[topology.users]] needs `{key}`"));
             }
         }
         if self.password.is_none() && section.get("password").is_some() {
-            section.problems.add(
-                section.span("password"),
-                "`password` is no string in quotes",
-            );
+            section.complain("password", "`password` is no string in quotes");
         }
         User {
             // What is missing was said above; said once is enough.

@@ -24,16 +24,12 @@ pub(super) enum At {
 impl Topology {
     /// Says whether this shape can be started at all; all complaints in one message.
     pub fn validate(&self) -> Result<(), ClusterError> {
-        let wrong: Vec<String> = self
-            .complaints()
-            .into_iter()
-            .map(|(_, message)| message)
-            .collect();
+        let wrong = self.complaints();
         if wrong.is_empty() {
-            Ok(())
-        } else {
-            Err(ClusterError::new(wrong.join("\n")))
+            return Ok(());
         }
+        let wrong: Vec<String> = wrong.into_iter().map(|(_, message)| message).collect();
+        Err(ClusterError::new(wrong.join("\n")))
     }
 
     /// Everything that is wrong.
@@ -41,11 +37,8 @@ impl Topology {
         let mut wrong = Vec::new();
         self.counts(&mut wrong);
         if self.server.trim().is_empty() {
-            wrong.push((
-                At::Key("server"),
-                "server is empty: say redis, valkey, a version such as redis-7.2, or the path of a server binary"
-                    .into(),
-            ));
+            let words = "server is empty: say redis, valkey, a version such as redis-7.2, or the path of a server binary";
+            wrong.push((At::Key("server"), words.to_owned()));
         }
         self.lines(&mut wrong);
         self.special_nodes(&mut wrong);
@@ -72,13 +65,11 @@ impl Topology {
             _ => self.replicas,
         };
         if wrong.len() == start && self.min_replicas_to_write > replicas {
-            wrong.push((
-                At::Key("min-replicas-to-write"),
-                format!(
-                    "min-replicas-to-write = {} with {replicas} replicas per master: no write would ever be taken",
-                    self.min_replicas_to_write
-                ),
-            ));
+            let message = format!(
+                "min-replicas-to-write = {} with {replicas} replicas per master: no write would ever be taken",
+                self.min_replicas_to_write
+            );
+            wrong.push((At::Key("min-replicas-to-write"), message));
         }
     }
 
@@ -96,41 +87,35 @@ impl Topology {
                 wrong.push((at.clone(), complaint));
             }
             let lower = name.to_ascii_lowercase();
-            if let Some(persistence) = self.persistence
-                && Persistence::DECIDES.contains(&lower.as_str())
-            {
-                wrong.push((
-                    at,
-                    format!("config: {name} is decided by persistence = \"{persistence}\"; leave out one of the two"),
-                ));
-            } else if self.min_replicas_to_write > 0
-                && node.is_none()
-                && lower == "min-replicas-to-write"
-            {
-                wrong.push((
-                    at,
-                    "config: min-replicas-to-write is said twice; leave out one of the two"
-                        .to_owned(),
-                ));
-            }
+            let twice = match self.persistence {
+                Some(persistence) if Persistence::DECIDES.contains(&lower.as_str()) => {
+                    format!("{name} is decided by persistence = \"{persistence}\"")
+                }
+                _ if self.min_replicas_to_write > 0
+                    && node.is_none()
+                    && lower == "min-replicas-to-write" =>
+                {
+                    format!("{lower} is said twice")
+                }
+                _ => continue,
+            };
+            wrong.push((at, format!("config: {twice}; leave out one of the two")));
         }
     }
 
     fn special_nodes(&self, wrong: &mut Vec<(At, String)>) {
         let mut seen: BTreeMap<Role, u32> = BTreeMap::new();
-        let mut taken: BTreeSet<String> = BTreeSet::new();
+        let mut taken: BTreeSet<&String> = BTreeSet::new();
         for (index, spec) in self.nodes.iter().enumerate() {
             let number = seen.entry(spec.role).or_default();
             *number += 1;
             let (number, count) = (*number, self.count(spec.role));
             if number > count {
-                wrong.push((
-                    At::Node(index, "role"),
-                    format!(
-                        "nodes: this is {} number {number}, and the topology has {count}",
-                        spec.role.name()
-                    ),
-                ));
+                let message = format!(
+                    "nodes: this is {} number {number}, and the topology has {count}",
+                    spec.role
+                );
+                wrong.push((At::Node(index, "role"), message));
                 continue;
             }
             let Some(name) = &spec.name else { continue };
@@ -139,13 +124,10 @@ impl Topology {
                 Role::Master => format!("n{number}"),
                 Role::Replica => format!("n{}", self.count(Role::Master) + number),
             };
-            if let Some(complaint) = node::name_complaint(name, &place) {
+            let twice = || Some(format!("the name {name:?} is given twice"));
+            let complaint = node::name_complaint(name, &place);
+            if let Some(complaint) = complaint.or_else(|| twice().filter(|_| !taken.insert(name))) {
                 wrong.push((At::Node(index, "name"), format!("nodes: {complaint}")));
-            } else if !taken.insert(name.clone()) {
-                wrong.push((
-                    At::Node(index, "name"),
-                    format!("nodes: the name {name:?} is given twice"),
-                ));
             }
         }
     }
@@ -265,11 +247,8 @@ mod tests {
             });
         }
         topology.nodes.push(NodeSpec::of(Role::Replica));
-        let places: Vec<At> = topology
-            .complaints()
-            .into_iter()
-            .map(|(at, _)| at)
-            .collect();
+        let complaints = topology.complaints().into_iter();
+        let places: Vec<At> = complaints.map(|(at, _)| at).collect();
         assert_eq!(
             places,
             [

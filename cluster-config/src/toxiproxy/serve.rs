@@ -54,15 +54,11 @@ impl Toxiproxy {
     /// The address is not loopback, or nobody can listen there.
     pub async fn listen(address: SocketAddr) -> Result<Toxiproxy, ClusterError> {
         if !address.ip().is_loopback() {
-            return Err(ClusterError::new(format!(
+            bail!(
                 "{address} is not a loopback address: whoever reaches the API can harm what runs here; listen on 127.0.0.1"
-            )));
+            );
         }
-        let failed = |error| {
-            ClusterError::new(format!(
-                "the proxy's API cannot listen on {address}: {error}"
-            ))
-        };
+        let failed = |error| failed!("the proxy's API cannot listen on {address}: {error}");
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let api = Shared::default();

@@ -1,15 +1,13 @@
 //! The faults that a link can suffer: one line each in the table below, and a file for each behaviour.
 
+mod always;
 mod bandwidth;
 mod close_after;
 mod corrupt;
 mod counted;
-mod cut;
 mod delay;
 mod ends;
 mod loss;
-mod reset_peer;
-mod slice;
 mod slow_close;
 mod timeout;
 mod toxic;
@@ -21,7 +19,6 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::resp::Pattern;
-pub(super) use slice::Slices;
 pub(crate) use toxic::{TOXICS, ToxicFault, ToxicKind};
 pub(super) use watched::Watched;
 
@@ -125,6 +122,17 @@ pub(super) enum Treatment {
     Noted,
 }
 
+/// How a chunk is cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Slices {
+    /// Bytes per piece on average, at least 1.
+    pub(super) size: usize,
+    /// At most so many more or fewer, drawn uniformly.
+    pub(super) variation: usize,
+    /// Pause after each piece.
+    pub(super) delay: Duration,
+}
+
 /// What was read at once from one connection.
 #[derive(Debug)]
 pub(super) struct Chunk<'a> {
@@ -217,15 +225,17 @@ impl LinkFault {
             LinkFault::Bandwidth { bytes_per_s } => {
                 Box::new(bandwidth::Bandwidth::new(bytes_per_s))
             }
-            LinkFault::Cut => Box::new(cut::Cut),
+            LinkFault::Cut => Box::new(always::Always(Treatment::Hold)),
             LinkFault::Refuse => Box::new(ends::Ends(Ending::Close)),
             LinkFault::Reset => Box::new(ends::Ends(Ending::Reset)),
             LinkFault::CloseAfter { bytes } => Box::new(close_after::CloseAfter::new(bytes)),
-            LinkFault::Slice { size, delay } => Box::new(slice::Slice(Slices {
-                size: size.max(1),
-                variation: 0,
-                delay,
-            })),
+            LinkFault::Slice { size, delay } => {
+                Box::new(always::Always(Treatment::Slice(Slices {
+                    size: size.max(1),
+                    variation: 0,
+                    delay,
+                })))
+            }
             LinkFault::Corrupt { rate } => Box::new(corrupt::Corrupt { rate }),
             LinkFault::Loss { rate, burst } => Box::new(loss::Loss::new(rate, burst)),
             LinkFault::Hold {

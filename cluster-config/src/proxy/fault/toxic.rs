@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::slice::Slices;
-use super::{Chunk, Ending, FaultBehaviour, Treatment};
-use super::{bandwidth, close_after, delay, reset_peer, slice, slow_close, timeout};
+use super::always::Always;
+use super::{Chunk, Ending, FaultBehaviour, Slices, Treatment};
+use super::{bandwidth, close_after, delay, slow_close, timeout};
 
 /// A type of toxic: its name, and its attributes, which are whole numbers.
 #[derive(Debug)]
@@ -54,19 +54,19 @@ pub(crate) static TOXICS: [ToxicKind; 8] = [
         name: "reset_peer",
         attributes: &["timeout"],
         behaviour: |values| {
-            let after = values.millis(0);
-            Box::new(reset_peer::ResetPeer { after })
+            let ends = Treatment::EndsAfter(values.millis(0), Ending::Reset);
+            Box::new(Always(ends))
         },
     },
     ToxicKind {
         name: "slicer",
         attributes: &["average_size", "size_variation", "delay"],
         behaviour: |values| {
-            Box::new(slice::Slice(Slices {
+            Box::new(Always(Treatment::Slice(Slices {
                 size: values.get(0).max(1) as usize,
                 variation: values.get(1) as usize,
                 delay: Duration::from_micros(values.get(2).min(LONGEST_MS * 1000)),
-            }))
+            })))
         },
     },
     ToxicKind {
@@ -77,7 +77,7 @@ pub(crate) static TOXICS: [ToxicKind; 8] = [
     ToxicKind {
         name: "noop",
         attributes: &[],
-        behaviour: |_| Box::new(Noop),
+        behaviour: |_| Box::new(Always(Treatment::Pass)),
     },
 ];
 
@@ -96,11 +96,6 @@ impl Values<'_> {
 
 /// A year; longer waits would overflow the clock.
 const LONGEST_MS: u64 = 365 * 24 * 3600 * 1000;
-
-#[derive(Debug)]
-struct Noop;
-
-impl FaultBehaviour for Noop {}
 
 /// What a toxic does to the connections that it hits.
 #[derive(Debug)]

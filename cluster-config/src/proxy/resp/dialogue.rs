@@ -23,9 +23,10 @@ pub(crate) enum Said {
 }
 
 /// What comes back after this message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// Replies and pushes.
+    #[default]
     Replies,
     /// A snapshot, then the master's writes.
     Snapshot,
@@ -53,15 +54,16 @@ enum Kind {
     Psync,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Silence {
+    #[default]
     No,
     ForTheNext,
     Always,
 }
 
 /// Both directions of one connection, as far as they depend on each other.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Dialogue {
     waiting: VecDeque<Waiting>,
     silence: Silence,
@@ -78,19 +80,6 @@ pub(crate) struct Dialogue {
 }
 
 impl Dialogue {
-    pub(crate) fn new() -> Dialogue {
-        Dialogue {
-            waiting: VecDeque::new(),
-            silence: Silence::No,
-            queued: None,
-            subscribed: BTreeSet::new(),
-            resp3: false,
-            replica: false,
-            stage: Stage::Replies,
-            lost: false,
-        }
-    }
-
     /// Takes note of a command that the server will see. `marks` come back with its answer.
     pub(crate) fn command(&mut self, words: &Words, marks: Marks) {
         let Some(name) = words.get(0) else {
@@ -277,7 +266,7 @@ mod tests {
 
     /// Commands, each marked by its place from 1.
     fn after(commands: &[&str]) -> Dialogue {
-        let mut dialogue = Dialogue::new();
+        let mut dialogue = Dialogue::default();
         for (mark, command) in (1..).zip(commands) {
             dialogue.command(&words(command), vec![mark]);
         }

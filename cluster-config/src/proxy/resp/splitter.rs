@@ -160,7 +160,7 @@ mod tests {
     fn finds_the_write(snapshot: &[u8]) {
         let stream = [snapshot, b"*2\r\n$4\r\nINCR\r\n$1\r\nk\r\n"].concat();
         for size in 1..=stream.len() {
-            let mut dialogue = Dialogue::new();
+            let mut dialogue = Dialogue::default();
             dialogue.stage = Stage::Snapshot;
             let mut splitter = Splitter::new(Side::Replies);
             let mut found = Vec::new();
