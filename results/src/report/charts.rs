@@ -4,7 +4,7 @@ use super::cells;
 use crate::figure::{CLIENT_CPU, SERVER_CPU};
 use crate::intervals::Intervals;
 use crate::measures::Sweep;
-use crate::run::{BenchRow, Run, ScenarioResult, with_origin};
+use crate::run::{BenchRow, FaultSpan, Run, ScenarioResult, with_origin};
 use crate::svg::{
     self, Bar, Chart, Counted, DotRow, Lines, PricePoint, Series, Shade, Stack, lines,
 };
@@ -79,14 +79,12 @@ pub(super) fn unplaced(run: &Run) -> Vec<&str> {
 }
 
 fn label(result: &ScenarioResult) -> String {
-    if result.durability.is_empty() || result.durability == "none" {
-        format!("{} · {}", result.name, result.topology)
-    } else {
-        format!(
-            "{} · {} · {}",
-            result.name, result.topology, result.durability
-        )
-    }
+    let durability = match result.durability.as_str() {
+        "none" => "",
+        durability => durability,
+    };
+    let place = format!("{} · {}", result.name, result.topology);
+    with_origin(place, durability)
 }
 
 /// Throughput, a chart per workload and number of tasks: beside a free lock, the bar of a contended one could not be seen.
@@ -180,36 +178,39 @@ fn short(row: &BenchRow) -> String {
 
 /// Percentile curves, a chart per workload and number of tasks.
 pub(super) fn percentiles(run: &Run) -> Vec<Chart> {
-    groups(run)
-        .into_iter()
-        .filter_map(|(name, rows)| {
-            let curves: Vec<Counted> = rows
-                .into_iter()
-                .map(|row| Counted {
-                    label: short(row),
-                    counts: row.measures.raw.acquire_ns.clone(),
-                })
-                .collect();
-            svg::percentiles(&format!("Acquire latency by percentile: {name}"), &curves)
-        })
-        .collect()
+    let curve = |row: &BenchRow| Counted {
+        label: short(row),
+        counts: row.measures.raw.acquire_ns.clone(),
+    };
+    let chart = |(name, rows): (String, Vec<&BenchRow>)| {
+        let curves: Vec<Counted> = rows.into_iter().map(curve).collect();
+        svg::percentiles(&format!("Acquire latency by percentile: {name}"), &curves)
+    };
+    groups(run).into_iter().filter_map(chart).collect()
 }
 
-/// Throughput over the time of the rounds, one after the other.
-pub(super) fn steadiness(run: &Run) -> Vec<Chart> {
-    groups(run)
-        .into_iter()
-        .filter_map(|(name, rows)| {
-            let series: Vec<Series> = rows.into_iter().filter_map(over_rounds).collect();
-            lines(&Lines {
-                title: format!("Throughput over time: {name}"),
-                across: "seconds of measuring, round after round".to_owned(),
-                upright: "cycles per second".to_owned(),
-                series,
-                ..Lines::default()
-            })
+/// A figure over the time of the rounds, one after the other.
+fn rounds(
+    run: &Run,
+    title: &str,
+    unit: &str,
+    series: fn(&BenchRow) -> Option<Series>,
+) -> Vec<Chart> {
+    let chart = |(name, rows): (String, Vec<&BenchRow>)| {
+        lines(&Lines {
+            title: format!("{title} over time: {name}"),
+            across: "seconds of measuring, round after round".to_owned(),
+            upright: unit.to_owned(),
+            series: rows.into_iter().filter_map(series).collect(),
+            ..Lines::default()
         })
-        .collect()
+    };
+    groups(run).into_iter().filter_map(chart).collect()
+}
+
+/// Throughput over the time of the rounds.
+pub(super) fn steadiness(run: &Run) -> Vec<Chart> {
+    rounds(run, "Throughput", "cycles per second", over_rounds)
 }
 
 fn over_rounds(row: &BenchRow) -> Option<Series> {
@@ -223,18 +224,8 @@ fn over_rounds(row: &BenchRow) -> Option<Series> {
             continue;
         }
         let part = window / parts.len() as f64;
-        stretches.push(
-            parts
-                .iter()
-                .enumerate()
-                .map(|(index, count)| {
-                    (
-                        begun + (index as f64 + 0.5) * part,
-                        f64::from(*count) / part,
-                    )
-                })
-                .collect(),
-        );
+        let rates = rates(parts, part).map(|(at, rate)| (begun + at, rate));
+        stretches.push(rates.collect());
         begun += window;
     }
     (!stretches.is_empty()).then(|| Series {
@@ -244,24 +235,18 @@ fn over_rounds(row: &BenchRow) -> Option<Series> {
     })
 }
 
-/// The tail of acquire over the time of the rounds, one after the other.
+/// The rate in each part of a time, in its middle.
+fn rates(counts: &[u32], part: f64) -> impl Iterator<Item = (f64, f64)> {
+    let counts = (0..).zip(counts);
+    counts.map(move |(index, count)| ((f64::from(index) + 0.5) * part, f64::from(*count) / part))
+}
+
+/// The tail of acquire over the time of the rounds.
 pub(super) fn latency_over_rounds(run: &Run) -> Vec<Chart> {
-    groups(run)
-        .into_iter()
-        .filter_map(|(name, rows)| {
-            let series = rows.into_iter().filter_map(|row| {
-                let intervals = row.measures.raw.acquire_over_time.as_ref()?;
-                over_intervals(intervals, TAIL, &short(row))
-            });
-            lines(&Lines {
-                title: format!("Acquire p99 over time: {name}"),
-                across: "seconds of measuring, round after round".to_owned(),
-                upright: "milliseconds".to_owned(),
-                series: series.collect(),
-                ..Lines::default()
-            })
-        })
-        .collect()
+    rounds(run, "Acquire p99", "milliseconds", |row| {
+        let intervals = row.measures.raw.acquire_over_time.as_ref()?;
+        over_intervals(intervals, TAIL, &short(row))
+    })
 }
 
 /// The median, the p99 and the longest time to a grant over the time of a scenario, with its faults shaded.
@@ -342,16 +327,11 @@ pub(super) fn sweep(sweep: &Sweep) -> Option<Chart> {
         .collect();
     let mut series = vec![Series {
         label: "measured".to_owned(),
-        intervals: sweep
-            .points
-            .iter()
+        intervals: (sweep.points.iter())
             .filter(|point| good(&point.level))
             .filter_map(|point| {
-                Some((
-                    point.level,
-                    point.cycles_per_s.low?,
-                    point.cycles_per_s.high?,
-                ))
+                let (low, high) = point.cycles_per_s.low.zip(point.cycles_per_s.high)?;
+                Some((point.level, low, high))
             })
             .collect(),
         stretches: vec![points.clone()],
@@ -385,12 +365,7 @@ pub(super) fn sweep(sweep: &Sweep) -> Option<Chart> {
 /// Grants per second over the time of a scenario, with its faults shaded.
 pub(super) fn over_time(result: &ScenarioResult) -> Option<Chart> {
     let over = result.over_time.as_ref()?;
-    let part = over.part_ns as f64 / 1e9;
-    let points = over
-        .grants
-        .iter()
-        .enumerate()
-        .map(|(index, count)| ((index as f64 + 0.5) * part, f64::from(*count) / part));
+    let points = rates(&over.grants, over.part_ns as f64 / 1e9);
     lines(&Lines {
         title: "Grants over time".to_owned(),
         across: "seconds since the run began".to_owned(),
@@ -418,29 +393,20 @@ fn shades(result: &ScenarioResult) -> Vec<Shade> {
 
 /// From each fault to the next grant.
 pub(super) fn recovery(run: &Run) -> Option<Chart> {
-    let bars: Vec<Bar> =
-        run.scenarios
-            .iter()
-            .flat_map(|result| {
-                let judged = result.faults.iter().filter(|fault| {
-                    fault.recovery.is_some() || fault.first_grant_after_ns.is_some()
-                });
-                judged.map(|fault| Bar {
-                    label: fault.label(),
-                    detail: result.name.clone(),
-                    value: fault.first_grant_after_ns.map(|ns| ns as f64 / 1e9),
-                    interval: None,
-                    note: "no grant after it".to_owned(),
-                })
-            })
-            .collect();
-    (!bars.is_empty()).then(|| {
-        svg::bars(
-            "Recovery",
-            "seconds from the injection to the next grant",
-            &bars,
-        )
-    })
+    let judged =
+        |fault: &&FaultSpan| fault.recovery.is_some() || fault.first_grant_after_ns.is_some();
+    let bars = run.scenarios.iter().flat_map(|result| {
+        result.faults.iter().filter(judged).map(|fault| Bar {
+            label: fault.label(),
+            detail: result.name.clone(),
+            value: fault.first_grant_after_ns.map(|ns| ns as f64 / 1e9),
+            note: "no grant after it".to_owned(),
+            ..Bar::default()
+        })
+    });
+    let bars: Vec<Bar> = bars.collect();
+    let unit = "seconds from the injection to the next grant";
+    (!bars.is_empty()).then(|| svg::bars("Recovery", unit, &bars))
 }
 
 /// Who got the lock, as shares of all grants.
@@ -451,25 +417,24 @@ pub(super) fn fairness(run: &Run) -> Option<Chart> {
         .filter_map(|result| {
             let over = result.over_time.as_ref()?;
             let empty = over.owners.values().filter(|count| **count == 0).count();
-            let mut jain = over.jain().map_or(String::new(), |jain| {
-                format!("Jain {}", units::figure(jain))
-            });
+            let jain = over
+                .jain()
+                .map(|jain| format!("Jain {}", units::figure(jain)));
+            let mut note = jain.unwrap_or_default();
             if let Some(least) = over.share_min {
-                jain += &format!(", least client {}", units::figure(least));
+                note += &format!(", least client {}", units::figure(least));
             }
+            if empty > 0 {
+                note += &format!(", {empty} got none");
+            }
+            let owners = over.owners.iter();
             Some(Stack {
                 label: result.name.clone(),
                 detail: result.place(),
-                pieces: over
-                    .owners
-                    .iter()
+                pieces: owners
                     .map(|(owner, count)| (owner.clone(), f64::from(*count)))
                     .collect(),
-                note: if empty == 0 {
-                    jain
-                } else {
-                    format!("{jain}, {empty} got none")
-                },
+                note,
             })
         })
         .collect();

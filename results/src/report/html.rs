@@ -8,15 +8,16 @@ mod scenario;
 
 use askama::Template;
 
-use self::bench::{BenchView, NamedChart, SweepView, named};
-use self::overview::{Configuration, Grid};
+use self::bench::{NamedChart, named};
 use self::scenario::ScenarioView;
 use super::cells;
 use super::charts;
+use super::measures;
 use super::open_loop;
-use super::table::{self, Head, Table};
-use crate::answer::{answer, small_print};
-use crate::run::{NotApplicable, Outcome, Run};
+use super::recovery;
+use super::table::{self, Table};
+use crate::answer;
+use crate::run::{Outcome, Run};
 use crate::svg;
 use crate::units;
 use crate::verdict::{CLASSES, meaning};
@@ -33,108 +34,41 @@ type Fact = (&'static str, String);
 #[derive(Template)]
 #[template(path = "report.html")]
 struct Page<'a> {
+    run: &'a Run,
+    title: &'a str,
     css: &'static str,
-    chart_css: &'static str,
     js: &'static str,
-    title: String,
-    version: &'a str,
-    command: &'a str,
-    outcome: String,
-    outcome_class: &'static str,
-    answer: String,
-    small_print: String,
-    facts: Vec<Fact>,
     warnings: Vec<String>,
-    not_applicable: &'a [NotApplicable],
     classes: Vec<(&'static str, &'static str)>,
-    grid: Option<Grid>,
     scenarios: Vec<ScenarioView<'a>>,
     recovery: Option<NamedChart>,
     fairness: Option<NamedChart>,
-    open_loop_heads: [&'static str; 7],
-    open_loop_note: &'static str,
-    open_loops: Vec<[String; 7]>,
-    price: Option<String>,
-    price_why: String,
-    unplaced: String,
-    bench_heads: Vec<Head>,
-    rows: Vec<BenchView>,
-    bench_charts: Vec<NamedChart>,
     bench_tables: Vec<Table>,
-    sweeps: Vec<SweepView>,
-    configuration: Configuration,
-    differences: Vec<[String; 4]>,
     comparisons: Vec<[String; 5]>,
-    reproduce: String,
-    machine: Vec<Fact>,
-    servers: Vec<(String, String)>,
-    download_name: String,
     raw: String,
 }
 
 impl<'a> Page<'a> {
     fn new(run: &'a Run, raw: &str) -> Self {
-        let outcome = run.outcome();
-        let name = run.name();
-        let title = if name.is_empty() {
-            run.command.clone()
-        } else {
-            name.to_owned()
-        };
+        let scenarios = run.scenarios.iter().enumerate();
         Self {
+            run,
+            title: match run.name() {
+                "" => &run.command,
+                name => name,
+            },
             css: include_str!("../../templates/report.css"),
-            chart_css: svg::STYLE,
             js: include_str!("../../templates/report.js"),
-            download_name: format!("{title}.run.json"),
-            title,
-            version: &run.meta.version,
-            command: &run.command,
-            outcome: cells::outcome(outcome),
-            outcome_class: outcome_class(outcome),
-            answer: answer(run),
-            small_print: small_print(run).join("; "),
-            facts: facts(run),
             warnings: warnings(run),
-            not_applicable: &run.not_applicable,
-            classes: CLASSES
-                .iter()
-                .map(|class| (*class, meaning(class)))
-                .collect(),
-            scenarios: run
-                .scenarios
-                .iter()
-                .enumerate()
+            classes: CLASSES.map(|class| (class, meaning(class))).to_vec(),
+            scenarios: scenarios
                 .map(|(index, result)| ScenarioView::new(index, result))
                 .collect(),
-            grid: overview::grid(run),
             recovery: charts::recovery(run).map(|chart| named(&chart, "recovery")),
             fairness: charts::fairness(run).map(|chart| named(&chart, "fairness")),
-            open_loop_heads: open_loop::HEADS,
-            open_loop_note: open_loop::NOTE,
-            open_loops: open_loop::rows(run),
-            price: charts::price(run).map(|chart| chart.inline("price")),
-            price_why: charts::unlike(run).unwrap_or_default(),
-            unplaced: charts::unplaced(run).join(", "),
-            bench_heads: table::bench_heads(),
-            rows: run.rows.iter().map(BenchView::new).collect(),
-            bench_charts: bench::charts(run),
             bench_tables: table::costs(run)
                 .into_iter()
                 .chain(table::groups(run))
-                .collect(),
-            sweeps: bench::sweeps(run),
-            configuration: overview::configuration(run),
-            differences: run
-                .differences
-                .iter()
-                .map(|difference| {
-                    [
-                        difference.field.clone(),
-                        difference.a.clone(),
-                        difference.b.clone(),
-                        difference.run.clone(),
-                    ]
-                })
                 .collect(),
             comparisons: run
                 .comparisons
@@ -147,20 +81,6 @@ impl<'a> Page<'a> {
                         cells::ratio(&comparison.ratio),
                         comparison.verdict.clone(),
                     ]
-                })
-                .collect(),
-            reproduce: cells::again(run),
-            machine: machine(run),
-            servers: run
-                .meta
-                .environment
-                .servers
-                .iter()
-                .map(|(name, server)| {
-                    (
-                        format!("{name} {}", server.version),
-                        server.config.join("\n"),
-                    )
                 })
                 .collect(),
             raw: inert(raw),

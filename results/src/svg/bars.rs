@@ -26,14 +26,11 @@ const RIGHT: f64 = 110.0;
 /// A chart of bars with `unit` below its axis.
 pub fn bars(title: &str, unit: &str, bars: &[Bar]) -> Chart {
     let bottom = 8.0 + ROW * bars.len() as f64;
-    let axis = Axis::from_zero(
-        bars.iter().flat_map(|bar| {
-            bar.value
-                .into_iter()
-                .chain(bar.interval.map(|(_, high)| high))
-        }),
-        (LEFT, WIDTH - RIGHT),
-    );
+    let highs = bars
+        .iter()
+        .flat_map(|bar| bar.interval.map(|(_, high)| high));
+    let ends = bars.iter().filter_map(|bar| bar.value).chain(highs);
+    let axis = Axis::from_zero(ends, (LEFT, WIDTH - RIGHT));
     let mut canvas = Canvas::default();
     axis.draw_below(&mut canvas, 4.0, bottom, units::figure);
     axis.name_below(&mut canvas, bottom, unit);

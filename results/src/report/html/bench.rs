@@ -1,41 +1,16 @@
-//! Benchmark rows on the page: cells, charts and sweeps.
+//! Benchmark rows on the page: their badges and charts.
 
-use crate::report::table::{self, Cell, Table};
-use crate::report::{cells, charts, measures};
+use crate::report::charts;
 use crate::run::{BenchRow, Run};
 use crate::svg::Chart;
 use crate::verdict::State;
 
-pub(super) struct BenchView {
-    pub(super) subject: String,
-    pub(super) place: String,
-    pub(super) cells: Vec<Cell>,
-    pub(super) safety: String,
-    pub(super) safety_class: &'static str,
-    pub(super) invalid: bool,
-    pub(super) dim: bool,
-    /// Everything beyond the table, a line each.
-    pub(super) more: Vec<String>,
-}
-
-impl BenchView {
-    pub(super) fn new(row: &BenchRow) -> Self {
-        let void = cells::is_void(row);
-        Self {
-            subject: row.subject.clone(),
-            place: row.place(),
-            cells: table::bench(row),
-            safety: cells::safety(row),
-            safety_class: match row.safety.state {
-                State::Clean => "ok",
-                State::Unknown => "unk",
-                State::Violated => "bad",
-            },
-            // Why stands among the warnings on top; a table cell has no room for it.
-            invalid: !row.valid && !void,
-            dim: void || !row.valid,
-            more: measures::lines(row),
-        }
+/// The class of a row's badge.
+pub(super) fn safety(row: &BenchRow) -> &'static str {
+    match row.safety.state {
+        State::Clean => "ok",
+        State::Unknown => "unk",
+        State::Violated => "bad",
     }
 }
 
@@ -70,25 +45,4 @@ pub(super) fn charts(run: &Run) -> Vec<NamedChart> {
     all.extend(numbered("overtime", charts::latency_over_rounds(run)));
     all.extend(numbered("cost", charts::cost(run).into_iter().collect()));
     all
-}
-
-/// A sweep on the page.
-pub(super) struct SweepView {
-    pub(super) title: String,
-    pub(super) chart: Option<NamedChart>,
-    pub(super) table: Option<Table>,
-    pub(super) words: Vec<String>,
-}
-
-pub(super) fn sweeps(run: &Run) -> Vec<SweepView> {
-    run.sweeps
-        .iter()
-        .enumerate()
-        .map(|(index, sweep)| SweepView {
-            title: sweep.title(),
-            chart: charts::sweep(sweep).map(|chart| named(&chart, &format!("sweep{index}"))),
-            table: table::sweep(sweep).trimmed(),
-            words: measures::conclusions(sweep),
-        })
-        .collect()
 }

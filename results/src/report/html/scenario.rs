@@ -4,41 +4,27 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use super::bench::{NamedChart, named};
-use super::{Fact, outcome_class, present};
+use super::{Fact, present};
 use crate::proof::Proof;
-use crate::report::{cells, charts, recovery};
-use crate::run::{FaultSpan, ScenarioResult};
+use crate::report::{cells, charts};
+use crate::run::ScenarioResult;
 use crate::sequence::Sequence;
 use crate::svg;
 use crate::timeline::TimelineData;
 use crate::units;
-use crate::verdict::{Anomaly, State, Verdict, meaning};
+use crate::verdict::{Anomaly, State, Verdict};
 
 pub(super) struct ScenarioView<'a> {
     pub(super) id: String,
     /// What needs no other words than its own.
     pub(super) result: &'a ScenarioResult,
-    pub(super) faults_short: String,
     pub(super) verdicts: Vec<VerdictView<'a>>,
-    pub(super) recovery: String,
     /// What to sort by; empty where there is none, which sorts last.
     pub(super) recovery_key: String,
-    pub(super) outcome: String,
-    pub(super) outcome_class: &'static str,
-    pub(super) facts: Vec<Fact>,
     pub(super) sequence: Option<NamedChart>,
-    pub(super) timeline: Option<TimelineView>,
     pub(super) over_time: Vec<NamedChart>,
-    pub(super) faults: Vec<FaultView<'a>>,
     pub(super) endings: Vec<String>,
     pub(super) operations: Vec<(String, Vec<String>)>,
-}
-
-pub(super) struct TimelineView {
-    pub(super) title: String,
-    pub(super) svg: String,
-    /// The same, nearer to one violation each.
-    pub(super) zooms: Vec<NamedChart>,
 }
 
 /// So many violations of a scenario can be looked at from near.
@@ -50,33 +36,14 @@ pub(super) struct VerdictView<'a> {
     /// What to sort by: unknown between clean and violated, more violations last.
     pub(super) rank: u64,
     pub(super) class: &'static str,
-    pub(super) meaning: &'static str,
-    pub(super) state: &'static str,
     pub(super) short: String,
     pub(super) worst: String,
     pub(super) long: String,
     pub(super) expected_word: String,
     pub(super) expectation: String,
     pub(super) surprising: bool,
-    pub(super) anomalies: Vec<AnomalyView<'a>>,
     pub(super) more: String,
     pub(super) slice: String,
-}
-
-pub(super) struct AnomalyView<'a> {
-    pub(super) anomaly: &'a Anomaly,
-    pub(super) when: String,
-    pub(super) grants: String,
-}
-
-pub(super) struct FaultView<'a> {
-    pub(super) fault: &'a FaultSpan,
-    pub(super) targets: String,
-    pub(super) injected: String,
-    pub(super) healed: String,
-    pub(super) effect: &'static str,
-    pub(super) effect_class: &'static str,
-    pub(super) recovery: String,
 }
 
 impl<'a> ScenarioView<'a> {
@@ -88,31 +55,20 @@ impl<'a> ScenarioView<'a> {
             .values()
             .flat_map(|endings| endings.keys())
             .collect();
-        let outcome = result.outcome();
         Self {
             result,
-            faults_short: cells::faults(&result.faults),
             verdicts: result
                 .verdicts
                 .iter()
                 .map(|(class, verdict)| VerdictView::new(&id, class, verdict, result))
                 .collect(),
-            recovery: cells::recovery(result),
             recovery_key: result
                 .recovery
                 .first_grant_after_fault_ns
                 .map(|ns| ns.to_string())
                 .unwrap_or_default(),
-            outcome: cells::outcome(outcome),
-            outcome_class: outcome_class(outcome),
-            facts: facts(result),
             sequence: Sequence::of(result)
                 .map(|data| named(&svg::sequence(&data), &format!("{id}sequence"))),
-            timeline: result.timeline.as_ref().map(|data| TimelineView {
-                title: format!("Who held {} around the worst anomaly", data.lock),
-                svg: svg::timeline(data).inline(&format!("{id}timeline")),
-                zooms: zooms(data, &id),
-            }),
             over_time: [
                 (charts::over_time(result), "overtime"),
                 (charts::latency_over_time(result), "waits"),
@@ -120,7 +76,6 @@ impl<'a> ScenarioView<'a> {
             .into_iter()
             .filter_map(|(chart, name)| Some(named(&chart?, &format!("{id}{name}"))))
             .collect(),
-            faults: result.faults.iter().map(FaultView::new).collect(),
             operations: result
                 .operations
                 .iter()
@@ -140,7 +95,7 @@ impl<'a> ScenarioView<'a> {
 }
 
 /// The longest violations of a timeline, each in a window of its own, where that shows more than the whole does.
-fn zooms(data: &TimelineData, id: &str) -> Vec<NamedChart> {
+pub(super) fn zooms(data: &TimelineData, id: &str) -> Vec<NamedChart> {
     let mut overlaps = data.overlaps.clone();
     overlaps.sort_by_key(|span| {
         (
@@ -166,7 +121,7 @@ fn zooms(data: &TimelineData, id: &str) -> Vec<NamedChart> {
         .collect()
 }
 
-fn facts(result: &ScenarioResult) -> Vec<Fact> {
+pub(super) fn facts(result: &ScenarioResult) -> Vec<Fact> {
     let length = |ns: u64| {
         if ns == 0 {
             String::new()
@@ -213,8 +168,6 @@ impl<'a> VerdictView<'a> {
                 State::Violated => verdict.count.max(1).saturating_add(1),
             },
             class,
-            meaning: meaning(class),
-            state: verdict.state.word(),
             short: if violated {
                 format!("{} {}×", verdict.state.glyph(), units::count(verdict.count))
             } else {
@@ -239,7 +192,6 @@ impl<'a> VerdictView<'a> {
                 .map(|expected| format!("The scenario expects: {expected}."))
                 .unwrap_or_default(),
             surprising: met.is_some_and(|met| met != Some(true)),
-            anomalies: verdict.anomalies.iter().map(AnomalyView::new).collect(),
             more: if verdict.count > shown && shown > 0 {
                 format!("{} of {} are shown.", shown, units::count(verdict.count))
             } else {
@@ -249,42 +201,11 @@ impl<'a> VerdictView<'a> {
     }
 }
 
-impl<'a> AnomalyView<'a> {
-    fn new(anomaly: &'a Anomaly) -> Self {
-        let length_ns = anomaly.to_ns.saturating_sub(anomaly.from_ns);
-        let when = if length_ns == 0 {
-            format!("at {}", units::instant(anomaly.from_ns))
-        } else {
-            format!(
-                "at {}, for {}",
-                units::instant(anomaly.from_ns),
-                units::duration(length_ns)
-            )
-        };
-        Self {
-            anomaly,
-            when: format!("{}, {when}:", anomaly.lock),
-            grants: anomaly.grants.join(" "),
-        }
-    }
-}
-
-impl<'a> FaultView<'a> {
-    fn new(fault: &'a FaultSpan) -> Self {
-        Self {
-            fault,
-            targets: fault.targets.join(", "),
-            injected: units::instant(fault.injected_ns),
-            healed: fault
-                .healed_ns
-                .map_or("not in this run".to_owned(), units::instant),
-            effect: if fault.bit {
-                "✓ yes"
-            } else {
-                "? no evidence"
-            },
-            effect_class: if fault.bit { "clean" } else { "unknown" },
-            recovery: recovery::words(fault),
-        }
+/// Which lock an anomaly is about, and when.
+pub(super) fn when(anomaly: &Anomaly) -> String {
+    let at = format!("{}, at {}", anomaly.lock, units::instant(anomaly.from_ns));
+    match anomaly.to_ns.saturating_sub(anomaly.from_ns) {
+        0 => format!("{at}:"),
+        length_ns => format!("{at}, for {}:", units::duration(length_ns)),
     }
 }
