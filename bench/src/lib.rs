@@ -19,6 +19,9 @@
 //! ends of the subject protocol, [`inside`] the loop that a driver runs by itself, [`workload`] what a client does,
 //! [`load`] the engine that carries it out, [`recorded`] a load that becomes a history, [`driver`] the rounds, [`stats`] the figures.
 
+#[macro_use]
+pub mod subject;
+
 pub mod driver;
 pub mod environment;
 pub mod exec;
@@ -33,7 +36,6 @@ pub mod serve;
 pub mod server_stats;
 pub mod sink;
 pub mod stats;
-pub mod subject;
 pub mod subjects;
 pub mod sweep;
 pub mod workload;

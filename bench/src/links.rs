@@ -117,7 +117,7 @@ impl Links {
             .as_deref()
             .unwrap_or(target)
             .parse()
-            .map_err(|error| SubjectError::usage(format!("the target's URL: {error}")))?;
+            .map_err(|error| usage!("the target's URL: {error}"))?;
         Ok(Links {
             endpoints: target.endpoints().iter().map(Endpoint::to_string).collect(),
             target,

@@ -229,6 +229,16 @@ pub enum ClientEvent {
     },
 }
 
+/// A [`SubjectError::usage`] that is said as to `format!`.
+macro_rules! usage {
+    ($($message:tt)+) => { $crate::subject::SubjectError::usage(format!($($message)+)) };
+}
+
+/// Returns the error that [`usage!`] makes of the same.
+macro_rules! bail {
+    ($($message:tt)+) => { return Err(usage!($($message)+)) };
+}
+
 /// A subject that could not be found, started or connected.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum SubjectError {

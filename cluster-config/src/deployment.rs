@@ -10,7 +10,7 @@ use crate::layout::Layout;
 use crate::ports::PortLock;
 use crate::probe::{self, Prober};
 use crate::process::fleet::{Fleet, lose_data};
-use crate::process::ready::{Patience, hurry_sentinel};
+use crate::process::ready::Start;
 use crate::proxy::Proxies;
 use crate::{
     ClusterError, Data, LinkFault, LinkFaultGuard, LinkTable, Node, Party, Role, Topology,
@@ -169,12 +169,8 @@ impl Deployment {
                 .map_err(|error| failed!("cannot remove the data of {node}: {error}"))?;
         }
         self.fleet.spawn(node).await?;
-        let patience = Patience::new(RESTART_TIMEOUT);
-        patience.answers(&self.fleet, planned).await?;
-        if planned.role == Role::Sentinel {
-            hurry_sentinel(&self.fleet, planned, patience).await?;
-        }
-        Ok(())
+        let start = Start::new(&self.fleet, RESTART_TIMEOUT);
+        start.ready(planned).await
     }
 
     /// SIGSTOP; returns when the process has stopped. An error if it was not running.

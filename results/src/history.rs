@@ -116,11 +116,8 @@ pub enum End {
         #[serde(skip_serializing_if = "Option::is_none")]
         grant: Option<String>,
         /// The fencing token, where the kind has one. 0 … 2^63−1.
-        #[serde(
-            skip_serializing_if = "Option::is_none",
-            default,
-            deserialize_with = "line::token"
-        )]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[serde(default, deserialize_with = "line::token")]
         token: Option<u64>,
         /// When the attempt that succeeded was sent, where known.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -136,21 +133,15 @@ pub enum End {
     /// It certainly did not happen.
     Failed {
         /// Why.
-        #[serde(
-            skip_serializing_if = "Option::is_none",
-            default,
-            deserialize_with = "line::words"
-        )]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[serde(default, deserialize_with = "line::words")]
         error: Option<String>,
     },
     /// It may or may not have happened.
     Unknown {
         /// Why.
-        #[serde(
-            skip_serializing_if = "Option::is_none",
-            default,
-            deserialize_with = "line::words"
-        )]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[serde(default, deserialize_with = "line::words")]
         error: Option<String>,
         /// A grant that may exist; a later proof of it turns it into held.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -188,11 +179,8 @@ pub enum Event {
         /// The hold.
         grant: String,
         /// Why, in the library's words.
-        #[serde(
-            skip_serializing_if = "Option::is_none",
-            default,
-            deserialize_with = "line::words"
-        )]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[serde(default, deserialize_with = "line::words")]
         reason: Option<String>,
         /// When it did, where that was before it could be written down: lines are in order of time. Never later than the line.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -205,11 +193,8 @@ pub enum Event {
         /// The hold under which it was written.
         grant: String,
         /// The fencing token shown to the resource.
-        #[serde(
-            skip_serializing_if = "Option::is_none",
-            default,
-            deserialize_with = "line::token"
-        )]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[serde(default, deserialize_with = "line::token")]
         token: Option<u64>,
         /// Whether the resource took it.
         accepted: bool,

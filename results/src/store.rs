@@ -228,10 +228,7 @@ impl RunStore {
         }
         let path = Path::new(run);
         if path.is_file() && path.file_name().is_some_and(|name| name == RUN_FILE) {
-            return Ok(match path.parent() {
-                Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
-                _ => PathBuf::from("."),
-            });
+            return Ok(atomic::folder(path).to_owned());
         }
         for candidate in [path.to_owned(), self.root.join(run)] {
             if !run.is_empty() && candidate.is_dir() {

@@ -436,10 +436,10 @@ pub fn kind_of(
 ) -> Result<String, SubjectError> {
     let asks = workload::find(workload)?.asks;
     asks.kind(wished, &subject.kinds()).map_err(|why| {
-        SubjectError::usage(format!(
+        usage!(
             "{} cannot be measured with `{workload}`: {why}",
             subject.name()
-        ))
+        )
     })
 }
 
@@ -449,12 +449,12 @@ fn check(
     workloads: &[&Workload],
 ) -> Result<(), SubjectError> {
     if let (Some(pace), Some(workload)) = (plan.pace, workloads.iter().find(|w| !w.paced)) {
-        return Err(SubjectError::usage(format!(
+        bail!(
             "`{}` has a rhythm of its own and cannot be offered {} cycles/s; a rate goes with {}",
             workload.name,
             pace.rate_per_s,
             workload::names(|w| w.paced)
-        )));
+        );
     }
     for workload in workloads {
         for subject in subjects {

@@ -301,20 +301,17 @@ impl ExecClient {
             });
         }
         let hello: HelloReply = serde_json::from_value(answer.body)
-            .map_err(|e| SubjectError::usage(format!("{}: its hello: {e}", self.shared.who)))?;
+            .map_err(|e| usage!("{}: its hello: {e}", self.shared.who))?;
         if hello.protocol != Some(protocol::VERSION) {
-            return Err(SubjectError::usage(format!(
+            bail!(
                 "{} speaks version {} of the protocol, and this build speaks {}",
                 self.shared.who,
                 hello.protocol.map_or("none".into(), |v| v.to_string()),
                 protocol::VERSION
-            )));
+            );
         }
         if hello.kinds.is_empty() {
-            return Err(SubjectError::usage(format!(
-                "{} lists no kinds in its hello",
-                self.shared.who
-            )));
+            bail!("{} lists no kinds in its hello", self.shared.who);
         }
         match hello.lacks_topology(&to.target) {
             Some(why) => Err(SubjectError::NotApplicable(why)),

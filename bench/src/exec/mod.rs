@@ -46,13 +46,10 @@ impl ExecSubject {
     /// # Errors
     /// An open quote, or no program at all.
     pub fn from_command_line(line: &str) -> Result<Self, SubjectError> {
-        let command = shell_words::split(line).map_err(|e| {
-            SubjectError::usage(format!("cannot split `exec:{line}` into words: {e}"))
-        })?;
+        let command = shell_words::split(line)
+            .map_err(|e| usage!("cannot split `exec:{line}` into words: {e}"))?;
         if command.is_empty() {
-            return Err(SubjectError::usage(
-                "`exec:` needs a program, e.g. `exec:python3 driver.py`",
-            ));
+            bail!("`exec:` needs a program, e.g. `exec:python3 driver.py`",);
         }
         Ok(ExecSubject {
             name: format!("exec:{line}"),

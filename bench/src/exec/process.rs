@@ -30,9 +30,7 @@ pub(super) fn start(command: &[String], to: &ConnectTo) -> Result<Started, Subje
                     .create(true)
                     .append(true)
                     .open(path)
-                    .map_err(|e| {
-                        SubjectError::usage(format!("cannot write the log {}: {e}", path.display()))
-                    })?,
+                    .map_err(|e| usage!("cannot write the log {}: {e}", path.display()))?,
             )
         }
     };
@@ -59,14 +57,14 @@ pub(super) fn start(command: &[String], to: &ConnectTo) -> Result<Started, Subje
         });
     }
     let mut child = child.spawn().map_err(|e| {
-        SubjectError::usage(format!(
+        usage!(
             "cannot start the driver `{}`: {e}",
             shell_words::join(command)
-        ))
+        )
     })?;
     let stdin = child.stdin.take().expect("piped");
     let output = Output::of(child.stdout.take().expect("piped"))
-        .map_err(|e| SubjectError::usage(format!("cannot read what a driver prints: {e}")))?;
+        .map_err(|e| usage!("cannot read what a driver prints: {e}"))?;
     Ok(Started {
         child,
         stdin,

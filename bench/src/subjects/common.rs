@@ -24,6 +24,16 @@ use crate::{
     },
 };
 
+/// What is there, or returns how the call ended instead.
+macro_rules! or_end {
+    ($found:expr) => {
+        match $found {
+            Ok(found) => found,
+            Err(end) => return end,
+        }
+    };
+}
+
 /// Lease of a renewed lock, where the caller names none.
 pub(super) const LEASE: Duration = Duration::from_secs(30);
 

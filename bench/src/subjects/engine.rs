@@ -115,22 +115,17 @@ impl Subject for Engine {
     }
 
     async fn connect(&self, to: &ConnectTo) -> Result<Connected, SubjectError> {
-        let target: Target = to
-            .target
-            .parse()
-            .map_err(|e| SubjectError::usage(format!("{e}")))?;
+        let target: Target = to.target.parse().map_err(|e| usage!("{e}"))?;
         let masters = target.topology_kind() == TopologyKind::Masters;
-        if masters != self.kind.is_quorum() {
-            return Err(SubjectError::usage(if masters {
-                format!(
-                    "{} takes one deployment; {target} is several independent masters: use lock-core:redlock",
-                    self.name
-                )
-            } else {
-                format!(
-                    "lock-core:redlock needs several independent masters (redlock://h:p,h:p,h:p), and {target} is none"
-                )
-            }));
+        match (masters, self.kind.is_quorum()) {
+            (true, false) => bail!(
+                "{} takes one deployment; {target} is several independent masters: use lock-core:redlock",
+                self.name
+            ),
+            (false, true) => bail!(
+                "lock-core:redlock needs several independent masters (redlock://h:p,h:p,h:p), and {target} is none"
+            ),
+            _ => {}
         }
         let mut options = ClientOptions::default().durability(durability(&to.durability)?);
         if let Some(watchdog) = to.watchdog {
@@ -141,7 +136,7 @@ impl Subject for Engine {
         let client = Client::connect(&target, options)
             .await
             .map_err(|e| match e.kind() {
-                ErrorKind::Invalid => SubjectError::usage(format!("{}: {e}", self.name)),
+                ErrorKind::Invalid => usage!("{}: {e}", self.name),
                 _ => SubjectError::unreachable(format!("{}: {e}", self.name)),
             })?;
         let (events, receiver) = mpsc::unbounded_channel();
@@ -393,10 +388,7 @@ impl LockClient for EngineClient {
     }
 
     async fn release(&self, grant: &str) -> ReleaseEnd {
-        let hold = match self.grants.take(grant) {
-            Ok(hold) => hold,
-            Err(end) => return end,
-        };
+        let hold = or_end!(self.grants.take(grant));
         let guard = hold.lock().await.take();
         match guard {
             None => no_grant(grant),
@@ -408,10 +400,7 @@ impl LockClient for EngineClient {
     }
 
     async fn extend(&self, grant: &str, lease: Duration) -> ReleaseEnd {
-        let hold = match self.grants.get(grant) {
-            Ok(hold) => hold,
-            Err(end) => return end,
-        };
+        let hold = or_end!(self.grants.get(grant));
         let guard = hold.lock().await;
         match guard.as_ref() {
             None => no_grant(grant),

@@ -130,10 +130,7 @@ impl LockClient for ManyClient {
     }
 
     async fn release(&self, grant: &str) -> ReleaseEnd {
-        let (taken, value) = match self.grants.take(grant) {
-            Ok(held) => held,
-            Err(end) => return end,
-        };
+        let (taken, value) = or_end!(self.grants.take(grant));
         for key in taken {
             let given = match self.flaw {
                 Flaw::FirstIsEnough => self.steps.give(&key, &value).await,

@@ -1,5 +1,6 @@
 //! The locks that can be named: the one list of subjects.
 
+#[macro_use]
 mod common;
 mod engine;
 mod flawed;
@@ -55,8 +56,8 @@ pub fn find(name: &str) -> Result<Arc<dyn Subject>, SubjectError> {
     }
     let near = nearest::word(name, names.clone().flat_map(|name| [name, tail(name)]));
     let meant = names.find(|name| near == Some(name) || near == Some(tail(name)));
-    Err(SubjectError::usage(format!(
+    Err(usage!(
         "unknown subject `{name}`{} (`locklab list subjects` shows all; any other lock: `exec:PROGRAM ARG…`)",
         meant.map_or(String::new(), |name| format!("; did you mean `{name}`?"))
-    )))
+    ))
 }

@@ -204,10 +204,7 @@ impl NaiveClient {
 #[async_trait]
 impl LockClient for NaiveClient {
     async fn acquire(&self, request: AcquireRequest<'_>) -> AcquireEnd {
-        let key = match only_lock(&request) {
-            Ok(key) => key,
-            Err(end) => return end,
-        };
+        let key = or_end!(only_lock(&request));
         let recipe = self.recipe();
         if !request.kind.is_empty() && !recipe.kinds.contains(&request.kind) {
             return AcquireEnd::Failed(format!(

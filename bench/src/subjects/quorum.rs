@@ -151,10 +151,7 @@ impl QuorumClient {
 #[async_trait]
 impl LockClient for QuorumClient {
     async fn acquire(&self, request: AcquireRequest<'_>) -> AcquireEnd {
-        let key = match only_lock(&request) {
-            Ok(key) => key,
-            Err(end) => return end,
-        };
+        let key = or_end!(only_lock(&request));
         let called = Instant::now();
         let lease = request.lease.unwrap_or(self.lease);
         let px = whole_ms(lease).to_string();
@@ -204,10 +201,7 @@ impl LockClient for QuorumClient {
     }
 
     async fn release(&self, grant: &str) -> ReleaseEnd {
-        let (key, value) = match self.grants.take(grant) {
-            Ok(held) => held,
-            Err(end) => return end,
-        };
+        let (key, value) = or_end!(self.grants.take(grant));
         match self.give(&key, &value).await {
             (deleted, _) if deleted >= self.needed() => ReleaseEnd::Ok,
             (_, 0) => ReleaseEnd::NotHeld,

@@ -92,11 +92,11 @@ pub struct Workload {
 pub fn find(name: &str) -> Result<&'static Workload, SubjectError> {
     WORKLOADS.iter().find(|w| w.name == name).ok_or_else(|| {
         let known: Vec<&str> = WORKLOADS.iter().map(|w| w.name).collect();
-        SubjectError::usage(format!(
+        usage!(
             "unknown workload `{name}`{} (known: {})",
             nearest(name, known.iter().copied()),
             known.join(", ")
-        ))
+        )
     })
 }
 
@@ -106,10 +106,10 @@ pub fn find(name: &str) -> Result<&'static Workload, SubjectError> {
 /// As [`find`], and a workload that connects clients of its own: those of a scenario are processes that faults know by name.
 pub fn find_for_scenario(name: &str) -> Result<&'static Workload, SubjectError> {
     match find(name)? {
-        workload if workload.connects() => Err(SubjectError::usage(format!(
+        workload if workload.connects() => Err(usage!(
             "`{name}` connects clients of its own and runs only in a benchmark; a scenario takes {}",
             names(|w| !w.connects())
-        ))),
+        )),
         workload => Ok(workload),
     }
 }

@@ -24,7 +24,7 @@ use crate::{
 };
 use children::Children;
 use fleet::Fleet;
-use ready::Patience;
+use ready::Start;
 
 /// Local processes, on addresses of `127.0.0.0/8` (Linux only: elsewhere these are not configured).
 ///
@@ -146,11 +146,11 @@ pub(crate) async fn bring_up(
         let addresses: BTreeSet<IpAddr> = addresses.iter().map(SocketAddr::ip).collect();
         tls.make(&Vec::from_iter(addresses))?;
     }
-    let patience = Patience::new(options.ready_timeout);
-    start_all(&fleet, topology, patience).await?;
+    let start = Start::new(&fleet, options.ready_timeout);
+    start_all(&fleet, topology, start).await?;
     let version = match version {
         Some(version) => version,
-        None => patience.version(&fleet).await?,
+        None => start.version().await?,
     };
     let modules = ready::modules(&fleet.nodes()[0]).await;
     fleet.update_record(|record| {
@@ -191,38 +191,25 @@ fn data_dir(options: &UpOptions, dir: &Path, port: u16) -> PathBuf {
     }
 }
 
-async fn start_node(
-    fleet: &Fleet,
-    node: &PlannedNode,
-    patience: Patience,
-) -> Result<(), ClusterError> {
-    fleet.spawn(&node.name).await?;
-    patience.answers(fleet, node).await
-}
-
 /// Masters, then replicas, then sentinels. A replica that finds no master tries again only a second later, and a
 /// sentinel that finds no replica looks again only half a second later; so each waits for those it depends on.
 async fn start_all(
     fleet: &Fleet,
     topology: &Topology,
-    patience: Patience,
+    start: Start<'_>,
 ) -> Result<(), ClusterError> {
     let of_role = |role| fleet.nodes().iter().filter(move |node| node.role == role);
-    let start = |node| start_node(fleet, node, patience);
     if topology.kind == crate::TopologyKind::Cluster {
-        try_join_all(fleet.nodes().iter().map(start)).await?;
+        try_join_all(fleet.nodes().iter().map(|node| start.server(node))).await?;
     } else {
-        try_join_all(of_role(Role::Master).map(start)).await?;
-        try_join_all(of_role(Role::Replica).map(start)).await?;
+        for role in [Role::Master, Role::Replica] {
+            try_join_all(of_role(role).map(|node| start.server(node))).await?;
+        }
         if topology.replicas > 0 {
-            let counted = |master| patience.counts_replicas(fleet, master, topology.replicas);
+            let counted = |master| start.counts_replicas(master, topology.replicas);
             try_join_all(of_role(Role::Master).map(counted)).await?;
         }
-        try_join_all(of_role(Role::Sentinel).map(|node| async move {
-            start(node).await?;
-            ready::hurry_sentinel(fleet, node, patience).await
-        }))
-        .await?;
+        try_join_all(of_role(Role::Sentinel).map(|node| start.server(node))).await?;
     }
-    ready::settle(fleet, topology, patience).await
+    start.settle(topology).await
 }

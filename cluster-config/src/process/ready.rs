@@ -15,16 +15,18 @@ const POLL: Duration = Duration::from_millis(5);
 /// Longest wait for one answer; a server that is busy starting is asked again.
 const ANSWER: Duration = Duration::from_secs(1);
 
-/// The deadline for one start.
+/// One start of some of the servers, and its deadline.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Patience {
+pub(crate) struct Start<'f> {
+    fleet: &'f Fleet,
     until: Instant,
     timeout: Duration,
 }
 
-impl Patience {
-    pub(crate) fn new(timeout: Duration) -> Patience {
-        Patience {
+impl Start<'_> {
+    pub(crate) fn new(fleet: &Fleet, timeout: Duration) -> Start<'_> {
+        Start {
+            fleet,
             until: Instant::now() + timeout,
             timeout,
         }
@@ -33,7 +35,6 @@ impl Patience {
     /// Asks until `condition` holds. Its error says what was still missing and ends up in the message at a timeout.
     async fn until<T, Answer>(
         self,
-        fleet: &Fleet,
         node: &PlannedNode,
         condition: impl Fn() -> Answer,
     ) -> Result<T, ClusterError>
@@ -41,7 +42,7 @@ impl Patience {
         Answer: Future<Output = Result<T, String>>,
     {
         loop {
-            if let Some(status) = fleet.ended(&node.name) {
+            if let Some(status) = self.fleet.ended(&node.name) {
                 bail!(
                     "{} ({}) ended while it was starting: {status}; {}\n\
                      remedy: correct the line that the log complains about, or free what it names as taken",
@@ -68,13 +69,24 @@ impl Patience {
         }
     }
 
+    /// Starts a server and waits until it can be used.
+    pub(crate) async fn server(self, node: &PlannedNode) -> Result<(), ClusterError> {
+        self.fleet.spawn(&node.name).await?;
+        self.ready(node).await
+    }
+
+    /// Waits until a server that was started can be used.
+    pub(crate) async fn ready(self, node: &PlannedNode) -> Result<(), ClusterError> {
+        self.answers(node).await?;
+        match node.role {
+            Role::Sentinel => self.hurry_sentinel(node).await,
+            Role::Master | Role::Replica => Ok(()),
+        }
+    }
+
     /// The node answers PING, which it refuses while it loads its data.
-    pub(crate) async fn answers(
-        self,
-        fleet: &Fleet,
-        node: &PlannedNode,
-    ) -> Result<(), ClusterError> {
-        self.until(fleet, node, || async {
+    async fn answers(self, node: &PlannedNode) -> Result<(), ClusterError> {
+        self.until(node, || async {
             match ask(&node.dial, &["PING"], ANSWER).await? {
                 Value::SimpleString(word) if word == "PONG" => Ok(()),
                 other => Err(format!("PING was answered {:?}", text(&other))),
@@ -84,9 +96,10 @@ impl Patience {
     }
 
     /// What the first node says of its own version.
-    pub(crate) async fn version(self, fleet: &Fleet) -> Result<String, ClusterError> {
-        self.until(fleet, &fleet.nodes()[0], || async {
-            let info = text(&ask(&fleet.nodes()[0].dial, &["INFO", "server"], ANSWER).await?);
+    pub(crate) async fn version(self) -> Result<String, ClusterError> {
+        let first = &self.fleet.nodes()[0];
+        self.until(first, || async {
+            let info = text(&ask(&first.dial, &["INFO", "server"], ANSWER).await?);
             server_version(&info)
                 .map(str::to_owned)
                 .ok_or_else(|| "INFO names no version".to_owned())
@@ -95,13 +108,8 @@ impl Patience {
     }
 
     /// A command succeeds, however often it has to be sent.
-    async fn accepts(
-        self,
-        fleet: &Fleet,
-        node: &PlannedNode,
-        args: &[&str],
-    ) -> Result<String, ClusterError> {
-        self.until(fleet, node, || async {
+    async fn accepts(self, node: &PlannedNode, args: &[&str]) -> Result<String, ClusterError> {
+        self.until(node, || async {
             ask(&node.dial, args, ANSWER)
                 .await
                 .map(|value| text(&value))
@@ -111,8 +119,8 @@ impl Patience {
     }
 
     /// The replica's link to its master is up.
-    async fn linked(self, fleet: &Fleet, replica: &PlannedNode) -> Result<(), ClusterError> {
-        self.until(fleet, replica, || async {
+    async fn linked(self, replica: &PlannedNode) -> Result<(), ClusterError> {
+        self.until(replica, || async {
             let info = text(&ask(&replica.dial, &["INFO", "replication"], ANSWER).await?);
             match field(&info, "master_link_status") {
                 Some("up") => Ok(()),
@@ -129,12 +137,11 @@ impl Patience {
     /// alone would not do: the stream may start later.
     pub(crate) async fn counts_replicas(
         self,
-        fleet: &Fleet,
         master: &PlannedNode,
         replicas: u32,
     ) -> Result<(), ClusterError> {
         let wanted = replicas.to_string();
-        self.until(fleet, master, || async {
+        self.until(master, || async {
             // A message to nobody: it travels to replicas and leaves no key.
             let commands: [&[&str]; 2] =
                 [&["PUBLISH", "locklab:ready", ""], &["WAIT", &wanted, "50"]];
@@ -146,50 +153,28 @@ impl Patience {
         })
         .await
     }
-}
 
-/// What a sentinel has to be told after every start, since no configuration file holds it: look more often.
-///
-/// A ping period under 250 ms would break failovers: a replica's INFO then counts as stale (5 ping periods). A sentinel
-/// that was stalled for 2 s, as by a slow disk on which it saves its configuration, trusts nothing it sees for the tilt
-/// period; its default of 30 s would outlast most experiments.
-pub(crate) async fn hurry_sentinel(
-    fleet: &Fleet,
-    sentinel: &PlannedNode,
-    patience: Patience,
-) -> Result<(), ClusterError> {
-    const PERIODS: [&str; 14] = [
-        "SENTINEL",
-        "DEBUG",
-        "info-period",
-        "500",
-        "ask-period",
-        "100",
-        "ping-period",
-        "300",
-        "publish-period",
-        "100",
-        "min-link-reconnect-period",
-        "100",
-        "tilt-period",
-        "1000",
-    ];
-    patience.accepts(fleet, sentinel, &PERIODS).await.map(drop)
-}
+    /// What a sentinel has to be told after every start, since no configuration file holds it: look more often.
+    ///
+    /// A ping period under 250 ms would break failovers: a replica's INFO then counts as stale (5 ping periods). A sentinel
+    /// that was stalled for 2 s, as by a slow disk on which it saves its configuration, trusts nothing it sees for the tilt
+    /// period; its default of 30 s would outlast most experiments.
+    async fn hurry_sentinel(self, sentinel: &PlannedNode) -> Result<(), ClusterError> {
+        const PERIODS: &str = "SENTINEL DEBUG info-period 500 ask-period 100 ping-period 300 publish-period 100 \
+                               min-link-reconnect-period 100 tilt-period 1000";
+        let args: Vec<&str> = PERIODS.split(' ').collect();
+        self.accepts(sentinel, &args).await.map(drop)
+    }
 
-/// Every sentinel knows every replica, linked to the master, and every peer.
-pub(crate) async fn sentinels_agree(
-    fleet: &Fleet,
-    topology: &Topology,
-    patience: Patience,
-) -> Result<(), ClusterError> {
-    let sentinels = fleet
-        .nodes()
-        .iter()
-        .filter(|node| node.role == Role::Sentinel);
-    try_join_all(sentinels.map(|sentinel| async move {
-        patience
-            .until(fleet, sentinel, || async {
+    /// Every sentinel knows every replica, linked to the master, and every peer.
+    async fn sentinels_agree(self, topology: &Topology) -> Result<(), ClusterError> {
+        let sentinels = self
+            .fleet
+            .nodes()
+            .iter()
+            .filter(|node| node.role == Role::Sentinel);
+        try_join_all(sentinels.map(|sentinel| async move {
+            self.until(sentinel, || async {
                 let master =
                     ask(&sentinel.dial, &["SENTINEL", "MASTER", MASTER_NAME], ANSWER).await?;
                 expect(&master, "flags", "master")?;
@@ -212,82 +197,57 @@ pub(crate) async fn sentinels_agree(
                 Ok(())
             })
             .await
-    }))
-    .await
-    .map(drop)
-}
-
-/// Compares one entry of a flat name-value array.
-fn expect(entries: &Value, name: &str, wanted: &str) -> Result<(), String> {
-    match entry(entries, name) {
-        Some(found) if found == wanted => Ok(()),
-        found => Err(format!(
-            "the sentinel says {name} = `{}`, not yet `{wanted}`",
-            found.unwrap_or_default()
-        )),
+        }))
+        .await
+        .map(drop)
     }
-}
 
-/// Makes a cluster of running members: slots, epochs, introductions, replicas.
-pub(crate) async fn form_cluster(
-    fleet: &Fleet,
-    topology: &Topology,
-    patience: Patience,
-) -> Result<(), ClusterError> {
-    let nodes = fleet.nodes();
-    let masters = topology.shards as usize;
-    // Distinct epochs beforehand spare the members the rounds in which they would settle a collision.
-    let ids = try_join_all(nodes.iter().enumerate().map(|(index, node)| async move {
-        let epoch = (index + 1).to_string();
-        patience
-            .accepts(fleet, node, &["CLUSTER", "SET-CONFIG-EPOCH", &epoch])
-            .await?;
-        if index < masters {
-            let (first, last) = slot_range(index, masters);
-            let (first, last) = (first.to_string(), last.to_string());
-            patience
-                .accepts(fleet, node, &["CLUSTER", "ADDSLOTSRANGE", &first, &last])
+    /// Makes a cluster of running members: slots, epochs, introductions, replicas.
+    async fn form_cluster(self, topology: &Topology) -> Result<(), ClusterError> {
+        let nodes = self.fleet.nodes();
+        let masters = topology.shards as usize;
+        // Distinct epochs beforehand spare the members the rounds in which they would settle a collision.
+        let ids = try_join_all(nodes.iter().enumerate().map(|(index, node)| async move {
+            let epoch = (index + 1).to_string();
+            self.accepts(node, &["CLUSTER", "SET-CONFIG-EPOCH", &epoch])
+                .await?;
+            if index < masters {
+                let (first, last) = slot_range(index, masters);
+                let (first, last) = (first.to_string(), last.to_string());
+                self.accepts(node, &["CLUSTER", "ADDSLOTSRANGE", &first, &last])
+                    .await?;
+            }
+            self.accepts(node, &["CLUSTER", "MYID"]).await
+        }))
+        .await?;
+        for other in &nodes[1..] {
+            let ip = other.announced.ip().to_string();
+            let port = other.announced.port().to_string();
+            let bus = other.bus_port.unwrap_or_default().to_string();
+            self.accepts(&nodes[0], &["CLUSTER", "MEET", &ip, &port, &bus])
                 .await?;
         }
-        patience.accepts(fleet, node, &["CLUSTER", "MYID"]).await
-    }))
-    .await?;
-    for other in &nodes[1..] {
-        let ip = other.announced.ip().to_string();
-        let port = other.announced.port().to_string();
-        let bus = other.bus_port.unwrap_or_default().to_string();
-        patience
-            .accepts(fleet, &nodes[0], &["CLUSTER", "MEET", &ip, &port, &bus])
-            .await?;
+        let replicas = nodes
+            .iter()
+            .filter_map(|node| Some((node, &ids[node.master?])));
+        // Refused until the introductions have reached the replica.
+        try_join_all(replicas.map(|(node, id)| async move {
+            self.accepts(node, &["CLUSTER", "REPLICATE", id]).await
+        }))
+        .await
+        .map(drop)
     }
-    let replicas = nodes
-        .iter()
-        .filter_map(|node| Some((node, &ids[node.master?])));
-    // Refused until the introductions have reached the replica.
-    try_join_all(replicas.map(|(node, id)| async move {
-        patience
-            .accepts(fleet, node, &["CLUSTER", "REPLICATE", id])
-            .await
-    }))
-    .await
-    .map(drop)
-}
 
-/// Every member calls the cluster ok, knows all others, and lists every replica; every replica is linked.
-pub(crate) async fn cluster_agrees(
-    fleet: &Fleet,
-    topology: &Topology,
-    patience: Patience,
-) -> Result<(), ClusterError> {
-    let known = &fleet.nodes().len().to_string();
-    // Each range is two bounds, the master, and the replicas that the member believes to be of use.
-    let entry = 3 + topology.replicas as usize;
-    try_join_all(fleet.nodes().iter().map(|node| async move {
-        if node.role == Role::Replica {
-            patience.linked(fleet, node).await?;
-        }
-        patience
-            .until(fleet, node, || async {
+    /// Every member calls the cluster ok, knows all others, and lists every replica; every replica is linked.
+    async fn cluster_agrees(self, topology: &Topology) -> Result<(), ClusterError> {
+        let known = &self.fleet.nodes().len().to_string();
+        // Each range is two bounds, the master, and the replicas that the member believes to be of use.
+        let entry = 3 + topology.replicas as usize;
+        try_join_all(self.fleet.nodes().iter().map(|node| async move {
+            if node.role == Role::Replica {
+                self.linked(node).await?;
+            }
+            self.until(node, || async {
                 let info = text(&ask(&node.dial, &["CLUSTER", "INFO"], ANSWER).await?);
                 for (name, wanted) in [("cluster_state", "ok"), ("cluster_known_nodes", known)] {
                     let found = field(&info, name);
@@ -314,9 +274,37 @@ pub(crate) async fn cluster_agrees(
                 }
             })
             .await
-    }))
-    .await
-    .map(drop)
+        }))
+        .await
+        .map(drop)
+    }
+
+    /// Whatever a topology owes beyond servers that answer.
+    pub(crate) async fn settle(self, topology: &Topology) -> Result<(), ClusterError> {
+        match topology.kind {
+            TopologyKind::Single | TopologyKind::Masters => Ok(()),
+            TopologyKind::Sentinel => {
+                self.sentinels_agree(topology).await?;
+                self.counts_replicas(&self.fleet.nodes()[0], topology.replicas)
+                    .await
+            }
+            TopologyKind::Cluster => {
+                self.form_cluster(topology).await?;
+                self.cluster_agrees(topology).await
+            }
+        }
+    }
+}
+
+/// Compares one entry of a flat name-value array.
+fn expect(entries: &Value, name: &str, wanted: &str) -> Result<(), String> {
+    match entry(entries, name) {
+        Some(found) if found == wanted => Ok(()),
+        found => Err(format!(
+            "the sentinel says {name} = `{}`, not yet `{wanted}`",
+            found.unwrap_or_default()
+        )),
+    }
 }
 
 /// Names of the modules that a server has loaded; none if it does not say.
@@ -326,25 +314,4 @@ pub(crate) async fn modules(node: &PlannedNode) -> Vec<String> {
     };
     let modules = items(&answer).iter();
     modules.filter_map(|module| entry(module, "name")).collect()
-}
-
-/// Whatever a topology owes beyond servers that answer.
-pub(crate) async fn settle(
-    fleet: &Fleet,
-    topology: &Topology,
-    patience: Patience,
-) -> Result<(), ClusterError> {
-    match topology.kind {
-        TopologyKind::Single | TopologyKind::Masters => Ok(()),
-        TopologyKind::Sentinel => {
-            sentinels_agree(fleet, topology, patience).await?;
-            patience
-                .counts_replicas(fleet, &fleet.nodes()[0], topology.replicas)
-                .await
-        }
-        TopologyKind::Cluster => {
-            form_cluster(fleet, topology, patience).await?;
-            cluster_agrees(fleet, topology, patience).await
-        }
-    }
 }

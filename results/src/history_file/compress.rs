@@ -1,13 +1,13 @@
 //! Compresses a plain history above a size to frames of zstd, and removes the plain one once the frames were read back.
 
-use std::fs::{self, File, Permissions};
+use std::fs::{self, File};
 use std::io::{self, BufReader, Read, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 
 use super::{COMPRESSED_FILE, FRAME_BYTES, Frames};
+use crate::atomic;
 
 /// Compresses the plain history `path` to `history.jsonl.zst` beside it if it has more than `plain_max_bytes`, and gives the path under
 /// which it is kept now.
@@ -23,25 +23,17 @@ pub fn compress_above(path: &Path, plain_max_bytes: u64) -> io::Result<PathBuf> 
         return Ok(path.to_owned());
     }
     let target = path.with_file_name(COMPRESSED_FILE);
-    let directory = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    let mut file = tempfile::Builder::new()
-        .prefix(".compressing-")
-        .permissions(Permissions::from_mode(0o666))
-        .tempfile_in(directory)?;
-    frames(plain, &mut file)?;
-    file.as_file().sync_all()?;
-    let again = Frames::new(BufReader::new(File::open(file.path())?));
-    if !same(BufReader::new(File::open(path)?), BufReader::new(again))? {
-        return Err(io::Error::new(
+    atomic::write_with(&target, |file| {
+        frames(plain, file)?;
+        let again = Frames::new(BufReader::new(File::open(file.path())?));
+        if same(BufReader::new(File::open(path)?), BufReader::new(again))? {
+            return Ok(());
+        }
+        Err(io::Error::new(
             io::ErrorKind::InvalidData,
             "the compressed form was not the same when it was read back",
-        ));
-    }
-    file.persist(&target).map_err(|error| error.error)?;
-    File::open(directory)?.sync_all()?;
+        ))
+    })?;
     fs::remove_file(path)?;
     Ok(target)
 }
