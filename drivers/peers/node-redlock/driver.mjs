@@ -5,11 +5,26 @@
 import { readFileSync } from 'node:fs'
 import * as ioredis from 'ioredis'
 import Redlock, { ExecutionError, ResourceLockedError } from 'redlock'
-import { Busy, Failed, Granted, NotHeld, Unknown, run } from '../../sdk/node/locklab-driver.mjs'
+import { Busy, Failed, Granted, NotHeld, Unknown, now, run } from '../../sdk/node/locklab-driver.mjs'
 import { connect } from '../ioredis.mjs'
 
 const RETRY_DELAY_MS = 200
 const WATCHDOG_MS = 5000
+
+/** Says which extensions worked: `using` keeps that to itself. */
+class Seen extends Redlock {
+  constructor(clients, call) {
+    super(clients)
+    this.call = call
+  }
+
+  async extend(lock, leaseMs, settings) {
+    const sentNs = now()
+    const extended = await super.extend(lock, leaseMs, settings)
+    this.call.extended(leaseMs, sentNs)
+    return extended
+  }
+}
 
 class Lock {
   constructor(hello) {
@@ -17,9 +32,8 @@ class Lock {
   }
 
   async connect(hello) {
-    const { clients, broken } = await connect(ioredis, hello)
-    this.redlock = new Redlock(clients)
-    this.broken = broken
+    Object.assign(this, await connect(ioredis, hello))
+    this.redlock = new Redlock(this.clients)
   }
 
   async acquire(call) {
@@ -46,7 +60,7 @@ class Lock {
         granted()
         return new Promise((over) => (held.end = over))
       }
-      held.over = this.redlock.using(call.locks, this.watchdogMs, settings, routine)
+      held.over = new Seen(this.clients, call).using(call.locks, this.watchdogMs, settings, routine)
       held.over.catch(refused)
     })
     return held

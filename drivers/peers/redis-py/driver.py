@@ -10,7 +10,6 @@ import threading
 import redis
 from redis.backoff import ExponentialWithJitterBackoff
 from redis.exceptions import ConnectionError, LockError, LockNotOwnedError
-from redis.lock import Lock as RedisLock
 from redis.retry import Retry
 from redis.sentinel import Sentinel
 
@@ -19,16 +18,22 @@ from locklab_driver import Busy, Failed, Granted, NotHeld, Unknown, Unreachable,
 
 
 class Seen(Retry):
-    """The library's retries, seen: a SET that is sent again is refused by its own first copy, if that arrived."""
+    """The library's retries, seen: a SET that is sent again is refused by its own first copy, if that arrived and has not lapsed."""
 
     thread = threading.local()
 
     def call_with_retry(self, do, fail, *args, **named):
+        def tried():
+            call = getattr(self.thread, "call", None)
+            if call:
+                call.sent()
+            return do()
+
         def failed(*error):
             self.thread.retried = True
             return fail(*error)
 
-        return super().call_with_retry(do, failed, *args, **named)
+        return super().call_with_retry(tried, failed, *args, **named)
 
 
 class Lock:
@@ -50,17 +55,16 @@ class Lock:
             raise Unreachable(str(error)) from error
 
     def acquire(self, call):
-        class Timed(RedisLock):
-            def do_acquire(self, token):
-                call.sent()
-                return super().do_acquire(token)
-
-        lock = Timed(
-            self.redis, call.lock, timeout=call.lease_ms / 1000, thread_local=False,
+        lock = self.redis.lock(
+            call.lock, timeout=call.lease_ms / 1000, thread_local=False,
             blocking=call.wait_ms != 0, blocking_timeout=None if call.wait_ms is None else call.wait_ms / 1000,
         )
-        Seen.thread.retried = False
-        if lock.acquire():
+        Seen.thread.call, Seen.thread.retried = call, False
+        try:
+            acquired = lock.acquire()
+        finally:
+            Seen.thread.call = None
+        if acquired:
             # The library cuts what is left of a millisecond.
             return Granted(lock, lease_ms=int(lock.timeout * 1000))
         if Seen.thread.retried:

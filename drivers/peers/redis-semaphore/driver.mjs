@@ -5,7 +5,7 @@
 import { readFileSync } from 'node:fs'
 import * as ioredis from 'ioredis'
 import semaphores from 'redis-semaphore'
-import { Busy, Failed, NotHeld, Unknown, run } from '../../sdk/node/locklab-driver.mjs'
+import { Busy, Failed, NotHeld, Unknown, now, run } from '../../sdk/node/locklab-driver.mjs'
 import { connect } from '../ioredis.mjs'
 
 const WATCHDOG_MS = 10_000
@@ -32,6 +32,7 @@ class Lock {
     const lease = call.leaseMs === null ? { lockTimeout: this.watchdogMs } : { lockTimeout: call.leaseMs, refreshInterval: 0 }
     const wait = call.waitMs === 0 ? { acquireAttemptsLimit: 1 } : { acquireTimeout: call.waitMs ?? Infinity }
     const lock = this.make(call, { ...lease, ...wait, onLockLost: (error) => call.lost(error.message) })
+    this.see(call, lock)
     const broken = this.broken()
     try {
       if (await lock.tryAcquire(call.signal)) return { call, lock }
@@ -42,6 +43,17 @@ class Lock {
     }
     if (this.broken() !== broken) throw new Unknown('not acquired, after a command that was sent again')
     throw new Busy()
+  }
+
+  /** Says which renewals worked: the library keeps that to itself. */
+  see(call, lock) {
+    const refresh = lock._refresh
+    lock._refresh = async () => {
+      const sentNs = now()
+      const refreshed = await refresh.call(lock)
+      if (refreshed) call.extended(this.watchdogMs, sentNs)
+      return refreshed
+    }
   }
 
   async release({ lock }) {
