@@ -3,7 +3,9 @@
 //! A command belongs to an operation that its client has in flight on a lock which the command names: some word after the first contains the
 //! lock's name. Where a client holds a lock whose lease is renewed, a command may be a renewal too. While only one of these is possible, the
 //! command is that, and its *shape* (its name, the script, how many words it has, which key) is learned for it. While several are possible, the
-//! shape decides if at least three of four of its commands were one of them so far; else the command has no role, and is counted as unclear.
+//! shape decides if at least three of four of its clear commands were one of them. A shape that was never clear, because another task of the client
+//! always asks for the lock meanwhile, is decided by exclusion: a role is not its own that was clear ten times, always with other shapes, and one
+//! must remain that was possible in three of four of at least three commands. Else the command has no role, and is counted as unclear.
 //!
 //! An acquire *waits* from its second try on, which is a command that it has sent to that server before, and while it subscribes or blocks at the
 //! server. A message that is pushed to a client, and names a lock for which the client waits, belongs to `wait`. Where messages are pushed,
@@ -26,6 +28,11 @@ const EXTEND: usize = 2;
 const RENEWAL: usize = 3;
 const WAIT: Label = Some(ROLES[4]);
 
+/// So many clear commands show every shape of a role that is not rare.
+const CLEAR_ENOUGH: u32 = 10;
+/// So many commands of a shape show when it comes.
+const SEEN_ENOUGH: u32 = 3;
+
 /// More shapes than any lock has; one that puts a number into each key must not fill the memory.
 const SHAPES_MOST: usize = 10_000;
 
@@ -36,13 +43,25 @@ pub(crate) struct Roles {
     in_flight: BTreeMap<u64, Operation>,
     /// The oldest grant first.
     held: Vec<Hold>,
-    /// How often each shape was seen while only one role was possible, by role.
-    learned: HashMap<u64, [u32; 4]>,
+    /// By the hash of the shape.
+    learned: HashMap<u64, Shape>,
+    /// How often a command was clear, by role.
+    clear: [u32; 4],
     /// The labels of the last command of each connection.
     last: HashMap<u64, (Label, Label)>,
     /// Whether clients are told of this lock by pushed messages.
     pushes: bool,
     unclear: u64,
+}
+
+/// How often commands of a shape were seen.
+#[derive(Debug, Default)]
+struct Shape {
+    seen: u32,
+    /// While this role was possible.
+    possible: [u32; 4],
+    /// While only this role was possible.
+    clear: [u32; 4],
 }
 
 #[derive(Debug)]
@@ -187,21 +206,9 @@ impl Roles {
             return self.waits();
         }
         let shape = shape(words, &lock);
-        let role = match possible.iter().filter(|is| **is).count() {
-            1 => {
-                let only = possible.iter().position(|is| *is).unwrap_or_default();
-                if self.learned.len() < SHAPES_MOST || self.learned.contains_key(&shape) {
-                    self.learned.entry(shape).or_default()[only] += 1;
-                }
-                only
-            }
-            _ => match self.mostly(shape).filter(|role| possible[*role]) {
-                Some(role) => role,
-                None => {
-                    self.unclear += 1;
-                    return (None, None);
-                }
-            },
+        let Some(role) = self.learn(shape, possible) else {
+            self.unclear += 1;
+            return (None, None);
         };
         if role == ACQUIRE && self.again(&client, passage.node, &lock, shape, words) {
             return self.waits();
@@ -209,11 +216,37 @@ impl Roles {
         (Some(ROLES[role]), Some(ROLES[role]))
     }
 
-    /// What a shape was at least three times out of four.
-    fn mostly(&self, shape: u64) -> Option<usize> {
-        let counts = self.learned.get(&shape)?;
-        let all: u32 = counts.iter().sum();
-        (0..counts.len()).find(|role| 4 * u64::from(counts[*role]) >= 3 * u64::from(all))
+    /// Which of the possible roles a command of this shape has, as far as that is clear by now.
+    fn learn(&mut self, shape: u64, possible: [bool; 4]) -> Option<usize> {
+        let count = |counts: &mut [u32; 4]| {
+            let counts = counts.iter_mut().zip(possible);
+            counts.for_each(|(count, is)| *count += u32::from(is));
+        };
+        let is_clear = possible.iter().filter(|is| **is).count() == 1;
+        if self.learned.len() >= SHAPES_MOST && !self.learned.contains_key(&shape) {
+            self.learned.clear();
+        }
+        let known = self.learned.entry(shape).or_default();
+        known.seen += 1;
+        count(&mut known.possible);
+        if is_clear {
+            count(&mut known.clear);
+            count(&mut self.clear);
+            return possible.iter().position(|is| *is);
+        }
+        let mostly = |count: u32, of: u32| count * 4 >= of * 3;
+        let all: u32 = known.clear.iter().sum();
+        let fits = |role: &usize| match all {
+            0 => {
+                self.clear[*role] < CLEAR_ENOUGH
+                    && known.seen >= SEEN_ENOUGH
+                    && mostly(known.possible[*role], known.seen)
+            }
+            all => mostly(known.clear[*role], all),
+        };
+        let mut fitting = (0..possible.len()).filter(|role| possible[*role] && fits(role));
+        let first = fitting.next();
+        first.filter(|_| fitting.next().is_none())
     }
 
     fn waits(&self) -> (Label, Label) {
@@ -245,8 +278,8 @@ impl Roles {
         let alone = acquires.len() == 1;
         let mut again = false;
         for acquire in &mut acquires {
-            let [whole, shape] = hashes.map(|hash| !acquire.sent.insert(hash));
-            again |= whole || (alone && shape);
+            again |= !acquire.sent.insert(hashes[0]);
+            again |= alone && !acquire.sent.insert(hashes[1]);
         }
         again
     }
@@ -519,6 +552,30 @@ mod tests {
         assert_eq!(talk.says(1, "GIVE a"), Some("release"));
         assert_eq!(talk.says(1, "GIVE a twice"), None, "of another shape");
         assert_eq!(talk.roles.unclear(), 3);
+    }
+
+    /// Another task of the client asks for the lock all the time, so that no release is ever clear.
+    #[test]
+    fn what_is_never_clear_is_known_by_exclusion() {
+        let mut talk = Talk::default();
+        for n in 0..10 {
+            let id = talk.acquire("c1", "a", Some(1_000));
+            assert_eq!(talk.says(1, &format!("TAKE a {n}")), Some("acquire"));
+            talk.ends(id);
+        }
+        talk.acquire("c1", "a", Some(1_000));
+        let mut given = Vec::new();
+        for n in 0..4 {
+            let id = talk.acquire("c1", "a", Some(1_000));
+            let grant = format!("g{n}");
+            talk.grants(id, &grant);
+            let id = talk.release(&grant);
+            assert_ne!(talk.says(1, &format!("TAKE a x{n}")), None);
+            given.push(talk.says(1, "GIVE a"));
+            talk.ends(id);
+        }
+        assert_eq!(given, [None, None, Some("release"), Some("release")]);
+        assert_eq!(talk.roles.unclear(), 2);
     }
 
     #[test]

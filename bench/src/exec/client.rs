@@ -296,7 +296,8 @@ impl ExecClient {
             let is = |what: &str| answer.body.get(what) == Some(&Value::Bool(true));
             return Err(match (is("unreachable"), is("not_applicable")) {
                 (true, _) => SubjectError::unreachable(message),
-                (false, true) => SubjectError::NotApplicable(message),
+                // Its own words: nothing went wrong, and no process is to blame.
+                (false, true) => SubjectError::NotApplicable(why),
                 (false, false) => SubjectError::usage(message),
             });
         }
