@@ -150,6 +150,8 @@ fn a_free_lock_that_refuses_is_stuck() {
     assert_eq!(report.verdicts.liveness.anomalies[0].what, "stuck");
     // A dead holder's lease explains it, and so do servers that are down.
     expect("liveness-until-a-dead-holders-lease-ends", &[]);
+    // So does an answer that a fault has lost, until its client gives up.
+    expect("liveness-lost-replies-are-waited-for", &[]);
     let report = expect("liveness-servers-down", &[]);
     assert_eq!(report.notes.len(), 1);
 }

@@ -4,7 +4,8 @@
 //!    its last ok or unknown acquire or extend, plus the lease; with a renewed one, a lease after its release was answered
 //!    `failed` or `unknown`, after `lost`, or after its client died.
 //! 2. An acquire in flight is a possible hold only while a fault touches its client; unanswered, until the heal + lease. An
-//!    unknown one is until the later of its answer and the heal, + lease. A killed client's is until its death + lease.
+//!    unknown one is until the later of its answer and the heal, + lease. A killed client's is until its death + lease. One that a fault
+//!    touched and that goes on beyond its wait is one until its answer: it waits for what that fault has lost, and no more for the lock.
 //!    What is asked for while no request reaches a majority of the masters is no hold until that is over.
 //! 3. A call of several locks may hold some of them while it waits for another that is held.
 //! 4. A client asks while an acquire of its is in flight, no fault touches it and the servers answer the probe. Single
@@ -210,6 +211,13 @@ fn in_flight(record: &Record, touches: &Touches, ask: &Ask, spans: &mut Vec<Span
     let end_ns = record.over_ns(ask).unwrap_or(u64::MAX);
     let flight = (ask.called_ns, end_ns);
     spans.extend(touches.in_flight(ask.client).within(flight));
+    let touched = touches.in_flight(ask.client).within(flight).next();
+    if let (Some(_), Some(wait_ns), Answer::Ok | Answer::Unknown) =
+        (touched, ask.wait_ns, ask.answer)
+    {
+        let late_ns = ask.called_ns.saturating_add(wait_ns);
+        spans.extend((late_ns < end_ns).then_some((late_ns, end_ns)));
+    }
     if matches!(ask.answer, Answer::Ok | Answer::Refused) {
         return;
     }
@@ -228,8 +236,7 @@ fn in_flight(record: &Record, touches: &Touches, ask: &Ask, spans: &mut Vec<Span
         }
         Answer::Open => {
             if let Some(heal_ns) = heal_ns {
-                let from_ns = touches.in_flight(ask.client).within(flight).next();
-                let from_ns = from_ns.map_or(ask.called_ns, |span| span.0);
+                let from_ns = touched.map_or(ask.called_ns, |span| span.0);
                 // A dead client's faults matter no more.
                 let heal_ns = heal_ns.min(end_ns);
                 spans.push((from_ns, heal_ns.saturating_add(lease_ns)));
