@@ -1,7 +1,6 @@
 //! Other libraries as subjects: named whether they are built or not, refused with the remedy where they are not, and of those that are built
 //! each keeps to the protocol.
-// What is skipped is said where the summary of the tests counts it.
-#![allow(clippy::print_stderr, missing_docs)]
+#![allow(missing_docs)]
 
 mod support;
 
@@ -12,7 +11,7 @@ use std::{
 };
 
 use serde_json::Value;
-use support::{code, locklab, stderr, stdout};
+use support::{code, locklab, skipped, stderr, stdout};
 
 fn peers(dir: &Path, drivers: Option<&Path>, args: &[&str]) -> Output {
     let mut command: Command = locklab(dir);
@@ -102,7 +101,7 @@ fn every_peer_that_is_built_conforms() {
     std::thread::scope(|scope| {
         for (name, missing) in listed(dir, None) {
             if let Some(missing) = missing {
-                eprintln!("SKIPPED {name}: {missing}");
+                skipped(&missing);
                 continue;
             }
             scope.spawn(move || {

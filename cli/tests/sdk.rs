@@ -1,16 +1,21 @@
 //! What `conform` cannot see of the SDKs: which ending an author's exception has, when events are said, what a loop counts. Their locks need no server.
-// What is skipped is said where the summary of the tests counts it.
-#![allow(clippy::print_stderr, missing_docs)]
+#![allow(missing_docs)]
+
+mod support;
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, ChildStdin, Command, Stdio},
-    sync::mpsc::{Receiver, channel},
+    sync::{
+        OnceLock,
+        mpsc::{Receiver, channel},
+    },
     time::Duration,
 };
 
 use serde_json::{Value, json};
+use support::skipped;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -26,11 +31,15 @@ impl Driver {
     /// Starts one that has not been greeted; `None`, said loudly, where its language is not on this machine.
     fn start(program: &str, args: &[&str]) -> Option<Self> {
         let dir = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/drivers");
+        if program == "java" && !compiled(&dir) {
+            skipped("there is no javac");
+            return None;
+        }
         let mut command = Command::new(program);
         command.current_dir(dir).args(args);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let Ok(mut child) = command.stderr(Stdio::null()).spawn() else {
-            eprintln!("SKIPPED: there is no {program}");
+            skipped(&format!("there is no {program}"));
             return None;
         };
         let (to, lines) = channel();
@@ -105,13 +114,36 @@ impl Drop for Driver {
     }
 }
 
+/// Compiles the driver in Java once; false where there is no compiler.
+fn compiled(dir: &Path) -> bool {
+    static COMPILED: OnceLock<bool> = OnceLock::new();
+    *COMPILED.get_or_init(|| {
+        let mut javac = Command::new("javac");
+        javac
+            .current_dir(dir)
+            .args(["-d", CLASSES, "Scripted.java"]);
+        javac.arg("../../../drivers/sdk/java/LocklabDriver.java");
+        let Ok(status) = javac.status() else {
+            return false;
+        };
+        assert!(status.success(), "Scripted.java does not compile");
+        true
+    })
+}
+
 const PYTHON: (&str, &[&str]) = ("python3", &["sdk.py"]);
 const ASYNCIO: (&str, &[&str]) = ("python3", &["sdk.py", "async"]);
 const NODE: (&str, &[&str]) = ("node", &["sdk.mjs"]);
+const GO: (&str, &[&str]) = ("go", &["run", "-C", "sdk-go", "."]);
+const CLASSES: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/sdk-java");
+const JAVA: (&str, &[&str]) = (
+    "java",
+    &["-XX:TieredStopAtLevel=1", "-cp", CLASSES, "Scripted"],
+);
 
 #[test]
 fn what_an_author_throws_becomes_the_ending_that_it_is() {
-    for (program, args) in [PYTHON, NODE] {
+    for (program, args) in [PYTHON, NODE, GO, JAVA] {
         let Some(mut driver) = Driver::greeted(program, args) else {
             continue;
         };
@@ -146,7 +178,7 @@ fn what_an_author_throws_becomes_the_ending_that_it_is() {
 
 #[test]
 fn an_event_comes_after_its_grant_and_never_after_its_release() {
-    for (program, args) in [PYTHON, NODE] {
+    for (program, args) in [PYTHON, NODE, GO, JAVA] {
         let Some(mut driver) = Driver::greeted(program, args) else {
             continue;
         };
@@ -165,7 +197,7 @@ fn an_event_comes_after_its_grant_and_never_after_its_release() {
 
 #[test]
 fn a_target_is_read_and_a_server_that_is_away_is_unreachable() {
-    for (program, args) in [PYTHON, NODE] {
+    for (program, args) in [PYTHON, NODE, GO, JAVA] {
         let Some(mut driver) = Driver::start(program, args) else {
             continue;
         };
@@ -195,7 +227,7 @@ fn a_target_is_read_and_a_server_that_is_away_is_unreachable() {
 
 #[test]
 fn a_call_is_given_up_as_its_language_does_it() {
-    for (program, args) in [ASYNCIO, NODE] {
+    for (program, args) in [ASYNCIO, NODE, GO, JAVA] {
         let Some(mut driver) = Driver::greeted(program, args) else {
             continue;
         };
@@ -215,7 +247,7 @@ fn a_call_is_given_up_as_its_language_does_it() {
 
 #[test]
 fn a_loop_counts_what_happened() {
-    for (program, args) in [PYTHON, ASYNCIO, NODE] {
+    for (program, args) in [PYTHON, ASYNCIO, NODE, GO, JAVA] {
         let Some(mut driver) = Driver::greeted(program, args) else {
             continue;
         };

@@ -81,14 +81,6 @@ impl<T> Grants<T> {
         format!("g{number}")
     }
 
-    /// What is held under a grant now.
-    #[cfg(feature = "peers")]
-    pub(super) fn replace(&self, grant: &str, held: T) {
-        if let Some(number) = number_of(grant) {
-            self.held.part(number).insert(number, held);
-        }
-    }
-
     /// What was held, which is held no more.
     pub(super) fn take(&self, grant: &str) -> Result<T, ReleaseEnd> {
         let held = number_of(grant).and_then(|number| self.held.part(number).remove(&number));

@@ -7,8 +7,6 @@ mod flawed;
 mod held;
 mod many;
 mod naive;
-#[cfg(feature = "peers")]
-mod peer;
 mod peers;
 mod quorum;
 mod recipe;
@@ -28,8 +26,6 @@ pub fn all() -> Vec<Arc<dyn Subject>> {
     let mut all: Vec<Arc<dyn Subject>> = Vec::new();
     all.extend(engine::subjects());
     all.extend(recipe::BASELINES.iter().map(naive::subject));
-    #[cfg(feature = "peers")]
-    all.extend(peer::subjects());
     all.extend(peers::subjects());
     all.extend(flawed::BROKEN.iter().map(naive::subject));
     all.extend(many::subjects());

@@ -48,6 +48,11 @@ const PEERS: &[Peer] = &[
         about: "redis-semaphore 5.8.0 over ioredis 6.0.0 (Node): SET NX PX on one server or a majority of several, semaphores, tries every 10 ms; renews at 0.8 of the lease",
         built: "node_modules/redis-semaphore/package.json",
     },
+    Peer {
+        name: "rslock",
+        about: "rslock 0.10.0 over redis-rs 1.8.1 (Rust): SET NX PX on one server or a majority of several, tries every 0 to 200 ms; no renewal",
+        built: "build/release/rslock-driver",
+    },
 ];
 
 /// Where the folder `peers` is: as the environment says, beside the sources that this was built from, or here.

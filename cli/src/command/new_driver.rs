@@ -84,6 +84,14 @@ const LANGUAGES: &[Language] = &[
         build: "javac -d build *.java",
         run: "java -cp build Driver",
     },
+    Language {
+        name: "rust",
+        driver: sdk!("rust", "src/main.rs"),
+        sdk: sdk!("rust", "src/locklab.rs"),
+        others: &[sdk!("rust", "src/resp.rs"), sdk!("rust", "Cargo.toml")],
+        build: "cargo build --release --target-dir target",
+        run: "target/release/driver",
+    },
 ];
 
 fn names() -> impl Iterator<Item = &'static str> {

@@ -20,6 +20,14 @@ pub fn run(dir: &Path, args: &[&str]) -> Output {
     locklab(dir).args(args).output().expect("locklab runs")
 }
 
+/// Says what a test leaves out, and why: straight to the stream, since what is printed the usual way is not shown for a test that passes.
+pub fn skipped(why: &str) {
+    use std::io::Write as _;
+    let test = std::thread::current();
+    let test = test.name().unwrap_or("a test");
+    let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {why}");
+}
+
 pub fn code(output: &Output) -> i32 {
     output.status.code().unwrap_or(-1)
 }

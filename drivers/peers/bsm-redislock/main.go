@@ -12,7 +12,7 @@ import (
 )
 
 func main() {
-	locklab.Serve(locklab.Lock{Name: "bsm/redislock", Version: "0.9.4, go-redis 9.23.0", Kinds: []string{"plain"},
+	locklab.Serve(&locklab.Lock{Name: "bsm/redislock", Version: "0.9.4, go-redis 9.23.0", Kinds: []string{"plain"},
 		Topologies: []string{"single", "sentinel", "cluster"}, Features: []string{"extend"}, Connect: connect})
 }
 

@@ -20,7 +20,7 @@ import (
 )
 
 func main() {
-	locklab.Serve(locklab.Lock{Name: "redsync", Version: "4.18.1, go-redis 9.23.0", Kinds: []string{"plain", "redlock"},
+	locklab.Serve(&locklab.Lock{Name: "redsync", Version: "4.18.1, go-redis 9.23.0", Kinds: []string{"plain", "redlock"},
 		Topologies: []string{"single", "sentinel", "cluster", "masters"}, Features: []string{"extend", "redlock"}, Connect: connect})
 }
 

@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"net"
 	"net/url"
 	"os"
 	"slices"
@@ -26,7 +27,7 @@ import (
 	"unsafe"
 )
 
-// Lock is a lock library as its driver describes it.
+// Lock is a lock library as its driver describes it. Its fields may be set until Connect returns.
 type Lock struct {
 	Name, Version string
 	// Kinds has the default first; an acquire of any other kind is refused here.
@@ -159,7 +160,8 @@ type held struct {
 }
 
 type driver struct {
-	lock    Lock
+	lock    *Lock
+	stdout  *os.File
 	hello   Hello
 	acquire Acquire
 	out     sync.Mutex
@@ -176,8 +178,11 @@ type call struct {
 }
 
 // Serve answers locklab until it says bye or its input ends, and then ends the process.
-func Serve(lock Lock) {
-	d := &driver{lock: lock, grants: map[string]*held{}, calls: map[uint64]call{}}
+func Serve(lock *Lock) {
+	// What a library prints is log.
+	stdout := os.Stdout
+	os.Stdout = os.Stderr
+	d := &driver{lock: lock, stdout: stdout, grants: map[string]*held{}, calls: map[uint64]call{}}
 	lines := bufio.NewScanner(os.Stdin)
 	lines.Buffer(nil, 1<<24)
 	for lines.Scan() {
@@ -227,7 +232,7 @@ func (d *driver) say(line object) {
 	}
 	d.out.Lock()
 	defer d.out.Unlock()
-	os.Stdout.Write(append(text, '\n'))
+	d.stdout.Write(append(text, '\n'))
 }
 
 func (d *driver) greet(r request) {
@@ -296,7 +301,12 @@ func target(text string) (Hello, error) {
 		rest = rest[at+1:]
 	}
 	rest, hello.Path, _ = strings.Cut(rest, "/")
-	hello.Hosts = strings.Split(rest, ",")
+	for _, host := range strings.Split(rest, ",") {
+		if _, _, err := net.SplitHostPort(host); err != nil {
+			host += map[bool]string{true: ":26379", false: ":6379"}[hello.Shape == "sentinel"]
+		}
+		hello.Hosts = append(hello.Hosts, host)
+	}
 	return hello, nil
 }
 
@@ -323,9 +333,15 @@ func (d *driver) answer(ctx context.Context, r request, told chan struct{}) (str
 		}
 		return d.grant(ctx, r, told)
 	}
+	if !slices.Contains([]string{"release", "extend", "held"}, r.Op) {
+		return wrong("`%s` is not offered", r.Op)
+	}
 	d.state.Lock()
 	grant := d.grants[r.Grant]
 	d.state.Unlock()
+	if grant == nil && r.Op == "held" {
+		return "ok", object{"held": false}
+	}
 	if grant == nil {
 		// It was released, or is nobody's.
 		return "not_held", object{}
@@ -342,9 +358,9 @@ func (d *driver) answer(ctx context.Context, r request, told chan struct{}) (str
 	case r.Op == "extend" && grant.Extend != nil && r.LeaseMs != nil:
 		err = grant.Extend(ctx, time.Duration(*r.LeaseMs)*time.Millisecond)
 	default:
-		return wrong("`%s` is not offered", r.Op)
+		return wrong("extend is not offered")
 	}
-	ending, body := end(err)
+	ending, body := end(err, "busy")
 	if ending == "not_held" || r.Op == "release" && ending == "ok" {
 		d.state.Lock()
 		delete(d.grants, r.Grant)
@@ -353,14 +369,14 @@ func (d *driver) answer(ctx context.Context, r request, told chan struct{}) (str
 	return ending, body
 }
 
-// The ending that an error stands for.
-func end(err error) (string, object) {
+// The ending that an error stands for; one that such a call does not have is unknown.
+func end(err error, not string) (string, object) {
 	switch {
 	case err == nil:
 		return "ok", object{}
-	case errors.Is(err, Busy):
+	case errors.Is(err, Busy) && not != "busy":
 		return "busy", object{}
-	case errors.Is(err, NotHeld):
+	case errors.Is(err, NotHeld) && not != "not_held":
 		return "not_held", object{}
 	case errors.As(err, &failed{}):
 		return "failed", object{"error": err.Error()}
@@ -411,7 +427,7 @@ func (d *driver) grant(ctx context.Context, r request, told chan struct{}) (stri
 	}
 	got, err := d.acquire(ctx, asked)
 	if err != nil {
-		return end(err)
+		return end(err, "not_held")
 	}
 	d.state.Lock()
 	d.grants[name] = &held{Grant: got}
@@ -535,7 +551,7 @@ func (l *loop) counts(at int64) bool { return at >= l.from && at < l.to }
 
 func (l *loop) fault(err error) {
 	if l.counts(l.now()) {
-		if ending, _ := end(err); ending == "unknown" {
+		if ending, _ := end(err, ""); ending == "unknown" {
 			l.unknown.Add(1)
 		} else {
 			l.failed.Add(1)

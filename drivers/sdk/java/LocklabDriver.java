@@ -222,7 +222,7 @@ public final class LocklabDriver {
                     CALLS.put(asked.id(), call);
                     POOL.execute(() -> stage(() -> answer(asked, call)).whenComplete((ending, error) -> {
                         CALLS.remove(asked.id());
-                        reply(asked, error == null ? ending : ending(error));
+                        reply(asked, error == null ? ending : ending(error, asked.text("op").equals("acquire") ? "not_held" : "busy"));
                         call.told.complete(null);
                     }));
                 }
@@ -299,7 +299,12 @@ public final class LocklabDriver {
             path = rest.substring(slash + 1);
             rest = rest.substring(0, slash);
         }
-        return new Hello(url, shape, List.of(rest.split(",")), user, password, path, scheme.startsWith("rediss") || scheme.equals("redlocks"),
+        String port = shape.equals("sentinel") ? ":26379" : ":6379";
+        List<String> hosts = new ArrayList<>();
+        for (String host : rest.split(",")) {
+            hosts.add(host.matches(".*:\\d+") ? host : host + port);
+        }
+        return new Hello(url, shape, hosts, user, password, path, scheme.startsWith("rediss") || scheme.equals("redlocks"),
                 asked.text("client"), asked.number("seed", 0), options.text("durability"), options.number("watchdog_ms", 0));
     }
 
@@ -323,7 +328,13 @@ public final class LocklabDriver {
             }
             return op.equals("load") ? CompletableFuture.completedFuture(new Loop(asked, call).run()) : grant(asked, call);
         }
+        if (!List.of("release", "extend", "held").contains(op)) {
+            throw new Failed("`" + op + "` is not offered");
+        }
         Grant grant = GRANTS.get(asked.text("grant"));
+        if (grant == null && op.equals("held")) {
+            return CompletableFuture.completedFuture(new Ending("ok", Map.of("held", false)));
+        }
         if (grant == null) {
             // It was released, or is nobody's.
             throw new NotHeld();
@@ -336,16 +347,14 @@ public final class LocklabDriver {
                     grant.extend(asked.number("lease_ms", 0));
                     return CompletableFuture.completedFuture(OK);
                 });
-            case "release":
+            default:
                 return interruptible(call, grant::releaseAsync).handle((done, error) -> {
-                    Ending ending = error == null ? OK : ending(error);
+                    Ending ending = error == null ? OK : ending(error, "busy");
                     if (ending.name.equals("ok") || ending.name.equals("not_held")) {
                         GRANTS.remove(asked.text("grant"));
                     }
                     return ending;
                 });
-            default:
-                throw new Failed("`" + op + "` is not offered");
         }
     }
 
@@ -406,15 +415,15 @@ public final class LocklabDriver {
         }
     }
 
-    /** The ending that an error stands for. */
-    private static Ending ending(Throwable error) {
+    /** The ending that an error stands for; one that such a call does not have is unknown. */
+    private static Ending ending(Throwable error, String not) {
         while (error instanceof CompletionException && error.getCause() != null) {
             error = error.getCause();
         }
-        if (error instanceof Busy) {
+        if (error instanceof Busy && !not.equals("busy")) {
             return new Ending("busy", Map.of());
         }
-        if (error instanceof NotHeld) {
+        if (error instanceof NotHeld && !not.equals("not_held")) {
             return new Ending("not_held", Map.of());
         }
         return error instanceof Failed ? failed(error.getMessage()) : new Ending("unknown", Map.of("error", said(error)));
@@ -617,7 +626,7 @@ public final class LocklabDriver {
 
             void fault(Throwable error) {
                 if (counts(now())) {
-                    (ending(error).name.equals("unknown") ? unknown : failed).incrementAndGet();
+                    (ending(error, "").name.equals("unknown") ? unknown : failed).incrementAndGet();
                 }
             }
         }

@@ -16,7 +16,7 @@ const (
 )
 
 func main() {
-	locklab.Serve(locklab.Lock{Name: "set-nx-px", Version: "1.0", Kinds: []string{"plain"}, Topologies: []string{"single"},
+	locklab.Serve(&locklab.Lock{Name: "set-nx-px", Version: "1.0", Kinds: []string{"plain"}, Topologies: []string{"single"},
 		Features: []string{"extend"}, Connect: connect})
 }
 
