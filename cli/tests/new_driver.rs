@@ -51,11 +51,13 @@ fn conforms(dir: &Path, language: &str) {
     let steps = report["steps"].as_array().expect("steps");
     for step in steps {
         // All that the template has; it does not renew, so that it has nothing to lose.
-        let expected = if step["name"] == "loss" {
-            "skipped"
-        } else {
-            "kept"
+        let has = match step["name"].as_str() {
+            Some("loss") => false,
+            // Those of the others wait in a way that nothing ends.
+            Some("cancel") => ["go", "java"].contains(&language),
+            _ => true,
         };
+        let expected = if has { "kept" } else { "skipped" };
         assert_eq!(step["outcome"], expected, "{language}: {step:#}");
     }
     let hello = steps[0]["found"].as_str().expect("text");

@@ -4,8 +4,10 @@ package goredis
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"os"
 	"strconv"
 
 	"github.com/redis/go-redis/v9"
@@ -17,6 +19,14 @@ func Clients(ctx context.Context, hello locklab.Hello) ([]redis.UniversalClient,
 	options := redis.UniversalOptions{Addrs: hello.Hosts, Username: hello.User, Password: hello.Password}
 	if hello.TLS {
 		options.TLSConfig = &tls.Config{}
+		if hello.TLSCA != "" {
+			pem, err := os.ReadFile(hello.TLSCA)
+			if err != nil {
+				return nil, err
+			}
+			options.TLSConfig.RootCAs = x509.NewCertPool()
+			options.TLSConfig.RootCAs.AppendCertsFromPEM(pem)
+		}
 	}
 	var clients []redis.UniversalClient
 	switch hello.Shape {

@@ -3,6 +3,10 @@
 // Everything else is its default: a wait is notified by a message, the watchdog renews every third of lockWatchdogTimeout, and an acquire on
 // a server with replicas waits for one. It has nothing to extend a lock with, and does not notify a holder that has lost it.
 
+import java.io.FileInputStream;
+import java.io.InputStream;
+import java.security.KeyStore;
+import java.security.cert.CertificateFactory;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -12,6 +16,7 @@ import java.util.concurrent.CompletionStage;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
+import javax.net.ssl.TrustManagerFactory;
 import org.redisson.Redisson;
 import org.redisson.RedissonFencedLock;
 import org.redisson.RedissonMultiLock;
@@ -55,6 +60,9 @@ public final class RedissonDriver extends LocklabDriver.Library {
         for (String host : masters ? hosts : new String[] {hosts[0]}) {
             Config config = new Config().setTransportMode(TransportMode.EPOLL).setThreads(threads).setNettyThreads(threads)
                 .setLockWatchdogTimeout(watchdogMs).setLazyInitialization(masters);
+            if (!hello.tlsCa().isEmpty()) {
+                config.setSslTrustManagerFactory(trust(hello.tlsCa()));
+            }
             if (!hello.password().isEmpty()) {
                 config.setUsername(hello.user().isEmpty() ? null : hello.user()).setPassword(hello.password());
             }
@@ -69,6 +77,18 @@ public final class RedissonDriver extends LocklabDriver.Library {
                 throw new LocklabDriver.Unreachable(error.toString());
             }
         }
+    }
+
+    /** The one authority in a PEM file. */
+    static TrustManagerFactory trust(String file) throws Exception {
+        KeyStore store = KeyStore.getInstance(KeyStore.getDefaultType());
+        store.load(null);
+        try (InputStream pem = new FileInputStream(file)) {
+            store.setCertificateEntry("ca", CertificateFactory.getInstance("X.509").generateCertificate(pem));
+        }
+        TrustManagerFactory trust = TrustManagerFactory.getInstance(TrustManagerFactory.getDefaultAlgorithm());
+        trust.init(store);
+        return trust;
     }
 
     @Override

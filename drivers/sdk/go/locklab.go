@@ -58,6 +58,8 @@ type Hello struct {
 	// Path is a database's number, of sentinel the master's name.
 	Path string
 	TLS  bool
+	// TLSCA is the file of the authority that signed the servers' certificates, where it is not one of the machine's own.
+	TLSCA string
 	// Client is this client's name in the record.
 	Client string
 	Seed   uint64
@@ -290,6 +292,10 @@ func target(text string) (Hello, error) {
 		hello.Shape = "masters"
 	default:
 		return hello, fmt.Errorf("the target's scheme `%s` is unknown", scheme)
+	}
+	rest, settings, _ := strings.Cut(rest, "?")
+	if values, err := url.ParseQuery(settings); err == nil {
+		hello.TLSCA = values.Get("tls-ca")
 	}
 	if at := strings.LastIndex(rest, "@"); at >= 0 {
 		hello.User, hello.Password, _ = strings.Cut(rest[:at], ":")

@@ -89,8 +89,9 @@ public final class LocklabDriver {
     }
 
     /** Where the servers are, and what is asked of the client: shape is single, sentinel, cluster or masters, hosts are host:port, path is a
-     * database's number or the sentinels' name of the master, watchdogMs the wished lease of renewed locks or 0. */
-    public record Hello(String target, String shape, List<String> hosts, String user, String password, String path, boolean tls,
+     * database's number or the sentinels' name of the master, watchdogMs the wished lease of renewed locks or 0,
+     * tlsCa the file of the authority that signed the servers' certificates, or empty. */
+    public record Hello(String target, String shape, List<String> hosts, String user, String password, String path, boolean tls, String tlsCa,
             String client, long seed, String durability, long watchdogMs) {}
 
     /** One acquire. */
@@ -279,7 +280,7 @@ public final class LocklabDriver {
     /** Takes a target's URL apart. */
     private static Hello target(String url, Asked asked, Asked options) throws Failed {
         int colon = url.indexOf("://");
-        String scheme = url.substring(0, Math.max(colon, 0)), rest = url.substring(colon + 3), user = "", password = "", path = "";
+        String scheme = url.substring(0, Math.max(colon, 0)), rest = url.substring(colon + 3), user = "", password = "", path = "", tlsCa = "";
         String shape = switch (scheme) {
             case "redis", "rediss" -> "single";
             case "redis-sentinel", "rediss-sentinel" -> "sentinel";
@@ -287,6 +288,13 @@ public final class LocklabDriver {
             case "redlock", "redlocks" -> "masters";
             default -> throw new Failed("the target's scheme `" + scheme + "` is unknown");
         };
+        int mark = rest.indexOf('?');
+        if (mark >= 0) {
+            for (String setting : rest.substring(mark + 1).split("&")) {
+                tlsCa = setting.startsWith("tls-ca=") ? unescaped(setting.substring("tls-ca=".length())) : tlsCa;
+            }
+            rest = rest.substring(0, mark);
+        }
         int at = rest.lastIndexOf('@');
         if (at >= 0) {
             String[] who = rest.substring(0, at).split(":", 2);
@@ -304,7 +312,7 @@ public final class LocklabDriver {
         for (String host : rest.split(",")) {
             hosts.add(host.matches(".*:\\d+") ? host : host + port);
         }
-        return new Hello(url, shape, hosts, user, password, path, scheme.startsWith("rediss") || scheme.equals("redlocks"),
+        return new Hello(url, shape, hosts, user, password, path, scheme.startsWith("rediss") || scheme.equals("redlocks"), tlsCa,
                 asked.text("client"), asked.number("seed", 0), options.text("durability"), options.number("watchdog_ms", 0));
     }
 

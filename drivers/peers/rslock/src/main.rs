@@ -7,7 +7,7 @@ mod locklab;
 use std::time::{Duration, Instant};
 
 use locklab::{About, Call, Ending, Granted, Hello, Lock};
-use redis::Client;
+use redis::{Client, TlsCertificates, cluster::ClusterClient};
 use rslock::{LockError, LockManager};
 use tokio::sync::Mutex;
 
@@ -43,8 +43,10 @@ async fn connect(hello: Hello) -> Result<Rslock, Ending> {
     let urls: Vec<String> = urls.collect();
     let (mut clients, mut answers) = (Vec::new(), Vec::new());
     for url in &urls {
-        let client =
-            Client::open(url.as_str()).map_err(|error| Ending::Failed(error.to_string()))?;
+        let client = match certificates(&hello.tls_ca)? {
+            Some(certificates) => Client::build_with_tls(url.as_str(), certificates)?,
+            None => Client::open(url.as_str())?,
+        };
         answers.push(client.get_multiplexed_async_connection().await.map(|_| ()));
         clients.push(client);
     }
@@ -53,13 +55,28 @@ async fn connect(hello: Hello) -> Result<Rslock, Ending> {
     }
     let rows = match hello.shape {
         "cluster" => {
-            LockManager::new_cluster(urls).map_err(|error| Ending::Failed(error.to_string()))?
+            let builder = ClusterClient::builder(urls);
+            let builder = match certificates(&hello.tls_ca)? {
+                Some(certificates) => builder.certs(certificates),
+                None => builder,
+            };
+            LockManager::from_cluster_client(builder.build()?)
         }
         _ => LockManager::from_clients(clients),
     };
     let mut once = rows.clone();
     once.set_retry(1, Duration::ZERO);
     Ok(Rslock { rows, once })
+}
+
+fn certificates(tls_ca: &str) -> Result<Option<TlsCertificates>, std::io::Error> {
+    if tls_ca.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(TlsCertificates {
+        client_tls: None,
+        root_cert: Some(std::fs::read(tls_ca)?),
+    }))
 }
 
 impl Lock for Rslock {

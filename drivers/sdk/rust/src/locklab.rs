@@ -62,6 +62,8 @@ pub struct Hello {
     pub path: String,
     /// Whether the servers want TLS.
     pub tls: bool,
+    /// The file of the authority that signed their certificates, as it stands in a URL; empty: one of the machine's own.
+    pub tls_ca: String,
     /// This client's name in the record.
     pub client: String,
     /// For what is drawn at random.
@@ -371,6 +373,9 @@ fn target(url: &str) -> Result<Hello, Ending> {
         "redlock" | "redlocks" => "masters",
         _ => return Err(refuse(format!("the target's scheme `{scheme}` is unknown"))),
     };
+    let (rest, settings) = rest.split_once('?').unwrap_or((rest, ""));
+    let mut settings = settings.split('&');
+    let tls_ca = settings.find_map(|setting| setting.strip_prefix("tls-ca="));
     let (login, rest) = rest.rsplit_once('@').unwrap_or(("", rest));
     let (hosts, path) = rest.split_once('/').unwrap_or((rest, ""));
     let port = if shape == "sentinel" { 26379 } else { 6379 };
@@ -385,6 +390,7 @@ fn target(url: &str) -> Result<Hello, Ending> {
         login: login.to_owned(),
         path: path.to_owned(),
         tls: scheme.starts_with("rediss") || scheme == "redlocks",
+        tls_ca: tls_ca.unwrap_or_default().replace("%2F", "/"),
         ..Hello::default()
     })
 }
