@@ -284,3 +284,23 @@ async fn a_blind_release_counts_only_while_the_lock_must_be_held() {
         );
     }
 }
+
+/// Where such a library renews, its last renewal that was seen counts, and without one the lease that it began with.
+#[tokio::test]
+async fn a_blind_release_of_a_renewed_lock_counts_while_a_renewal_was_seen() {
+    let mut connected = start("blind-renewing").await;
+    let client = connected.client.as_ref();
+    for (lock, counts) in [("unseen", false), ("seen", true)] {
+        let grant = held(client, ask(lock, "t0", Duration::ZERO, None)).await;
+        if counts {
+            let event = connected.events.recv().await;
+            assert!(
+                matches!(event, Some(ClientEvent::Extended { .. })),
+                "{event:?}"
+            );
+        }
+        tokio::time::sleep(2 * SHORT).await;
+        let end = client.release(&grant).await;
+        assert_eq!(end == ReleaseEnd::Ok, counts, "{lock}: {end:?}");
+    }
+}

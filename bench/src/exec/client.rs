@@ -90,6 +90,8 @@ pub(super) struct Shared {
     unanswered: Mutex<Option<(u64, String)>>,
     /// Grants that the driver has said are lost, until they are released.
     lost: Mutex<HashSet<String>>,
+    /// When the lease of each grant is over for certain, of a library whose releases have to be looked at so.
+    leased_until: Mutex<HashMap<String, Instant>>,
     /// Lines for the writer's task: a request is never torn by a caller that goes away.
     requests: mpsc::UnboundedSender<String>,
 }
@@ -125,6 +127,15 @@ impl Shared {
     pub(super) fn lost(&self, grant: &str) {
         let mut lost = self.lost.lock().expect("no panic while held");
         lost.insert(grant.to_owned());
+    }
+
+    /// The driver has said when it renewed a lease; counted where leases are.
+    pub(super) fn extended(&self, grant: &str, lease: Duration, sent_at: Option<Instant>) {
+        let until = sent_at.and_then(|sent_at| sent_at.checked_add(lease));
+        let mut leased_until = self.leased_until.lock().expect("no panic while held");
+        if let (Some(known), Some(until)) = (leased_until.get_mut(grant), until) {
+            *known = until;
+        }
     }
 
     /// Releases a grant that nobody waits for.
@@ -197,8 +208,6 @@ struct ExecClient {
     /// It serves one of our own subjects, whose counts are believed.
     ours: bool,
     hello: HelloReply,
-    /// When the lease of each grant is over for certain; a renewed one is not here.
-    leased_until: Mutex<HashMap<String, Instant>>,
     pid: u32,
     stop: Option<oneshot::Sender<()>>,
     reader: tokio::task::JoinHandle<()>,
@@ -233,6 +242,7 @@ pub(super) async fn start(
         paused: AtomicBool::new(false),
         unanswered: Mutex::default(),
         lost: Mutex::default(),
+        leased_until: Mutex::default(),
         requests,
     });
     tokio::spawn(write(stdin, lines));
@@ -241,7 +251,6 @@ pub(super) async fn start(
         shared,
         ours,
         hello: HelloReply::default(),
-        leased_until: Mutex::default(),
         pid,
         stop: Some(stop),
         reader,
@@ -346,14 +355,22 @@ impl ExecClient {
         if self.is_blind()
             && let Some(until) = lease.and_then(|lease| called.checked_add(lease))
         {
-            let mut leased_until = self.leased_until.lock().expect("no panic while held");
+            let mut leased_until = self
+                .shared
+                .leased_until
+                .lock()
+                .expect("no panic while held");
             leased_until.insert(grant.to_owned(), until);
         }
     }
 
     /// Forgets a grant that was given back: whether it may have been over by the time of the answer.
     fn was_over(&self, grant: &str, answered: Instant) -> bool {
-        let mut leased_until = self.leased_until.lock().expect("no panic while held");
+        let mut leased_until = self
+            .shared
+            .leased_until
+            .lock()
+            .expect("no panic while held");
         let expired = leased_until
             .remove(grant)
             .is_some_and(|until| until < answered);
@@ -424,7 +441,8 @@ impl LockClient for ExecClient {
                 let said: Granted =
                     serde_json::from_value(answer.body).expect("the reader lets no other ok pass");
                 let lease = said.lease_ms.map(Duration::from_millis);
-                self.leased(&said.grant, called, lease.or(request.lease));
+                let leased = lease.or(request.lease).or(self.watchdog());
+                self.leased(&said.grant, called, leased);
                 AcquireEnd::Ok {
                     grant: said.grant,
                     token: said.token,

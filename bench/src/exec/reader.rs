@@ -94,8 +94,14 @@ fn take_line(shared: &Arc<Shared>, line: &Stamped) -> Result<(), String> {
                 let event = serde_json::from_value(event.into())
                     .map_err(|_| wrong("printed an event that lacks a field"))?;
                 let event = happened(event, at);
-                if let ClientEvent::Lost { grant, .. } = &event {
-                    shared.lost(grant);
+                match &event {
+                    ClientEvent::Lost { grant, .. } => shared.lost(grant),
+                    ClientEvent::Extended {
+                        grant,
+                        lease,
+                        sent_at,
+                    } => shared.extended(grant, *lease, *sent_at),
+                    ClientEvent::Exited { .. } => {}
                 }
                 let _ = shared.events.send(event);
             }
