@@ -31,6 +31,10 @@ pub trait Subject: Send + Sync {
     fn missing(&self) -> Option<&str> {
         None
     }
+    /// The subjects that its clients are in turn; empty where all are alike.
+    fn parts(&self) -> &[std::sync::Arc<dyn Subject>] {
+        &[]
+    }
     /// A client of its own identity and connections.
     async fn connect(&self, to: &ConnectTo) -> Result<Connected, SubjectError>;
 }

@@ -6,6 +6,7 @@ mod engine;
 mod flawed;
 mod held;
 mod many;
+mod mixed;
 mod naive;
 mod peers;
 mod quorum;
@@ -14,6 +15,7 @@ mod steps;
 
 use std::sync::Arc;
 
+pub use mixed::{Mixed, turn};
 use results::nearest;
 
 use crate::{
@@ -38,6 +40,10 @@ pub fn all() -> Vec<Arc<dyn Subject>> {
 /// # Errors
 /// An unknown name, with the nearest known one, or an `exec:` without a program.
 pub fn find(name: &str) -> Result<Arc<dyn Subject>, SubjectError> {
+    if name.contains(mixed::AND) {
+        let parts = name.split(mixed::AND).map(|part| find(part.trim()));
+        return Ok(Arc::new(Mixed::new(parts.collect::<Result<_, _>>()?)?));
+    }
     if let Some(command) = name.strip_prefix("exec:") {
         return Ok(Arc::new(ExecSubject::from_command_line(command)?));
     }

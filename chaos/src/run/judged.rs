@@ -10,6 +10,7 @@ use results::over_time::OverTime;
 use results::run::ScenarioResult;
 use results::store::HISTORY_FILE;
 
+use super::hand_offs;
 use super::recorded::Recorded;
 use super::{RunError, RunOptions, ScenarioRun};
 use crate::checkers::{CheckOptions, Floors, check};
@@ -183,6 +184,7 @@ pub(super) fn judged(
     result.operations = report.operations;
     result.recovery = report.recovery;
     result.notes.extend(report.notes);
+    (result.notes).extend(hand_offs::notes(&report.record, options.subject.as_ref()));
     let seconds = recorded.load.as_secs_f64();
     if seconds > 0.0 {
         result.grants_per_s = report.grants as f64 / seconds;

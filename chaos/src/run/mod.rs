@@ -1,5 +1,6 @@
 //! Runs a plan: servers, clients, load and faults, and then judges what was recorded.
 
+mod hand_offs;
 mod judged;
 mod knee;
 mod recorded;

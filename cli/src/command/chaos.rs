@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use bench::exec::ExecSubject;
 use bench::subject::Subject;
+use bench::subjects::Mixed;
 use chaos::builtin::{self, BUILTINS, Builtin};
 use chaos::plan::Plan;
 use chaos::run::{RunError, RunOptions, ScenarioRun, run_scenario};
@@ -358,6 +359,13 @@ fn in_processes(subject: Arc<dyn Subject>) -> anyhow::Result<Arc<dyn Subject>> {
     }
     if subject.program().is_some() {
         return Ok(subject);
+    }
+    if !subject.parts().is_empty() {
+        let parts = subject.parts().iter().cloned().map(in_processes);
+        return match Mixed::new(parts.collect::<Result<_, _>>()?) {
+            Ok(mixed) => Ok(Arc::new(mixed)),
+            Err(error) => Err(exit::input(error.to_string())),
+        };
     }
     let program = std::env::current_exe()?.to_string_lossy().into_owned();
     let command = vec![program, "driver".to_owned(), subject.name().to_owned()];
