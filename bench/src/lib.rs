@@ -15,13 +15,14 @@
 //! Promised: every row says whether the lock was safe while it was measured and whether its figures may be quoted.
 //! Not promised: that two machines agree. This crate starts no servers and knows no faults.
 //!
-//! In reading order: [`subject`] is the seam, [`subjects`] the registry of locks under test, [`exec`] and [`serve`] the two
+//! In reading order: [`subject`] is the seam, [`abilities`] what a lock has, [`subjects`] the registry of locks under test, [`exec`] and [`serve`] the two
 //! ends of the subject protocol, [`inside`] the loop that a driver runs by itself, [`workload`] what a client does,
 //! [`load`] the engine that carries it out, [`recorded`] a load that becomes a history, [`driver`] the rounds, [`stats`] the figures.
 
 #[macro_use]
 pub mod subject;
 
+pub mod abilities;
 pub mod driver;
 pub mod environment;
 pub mod exec;

@@ -11,7 +11,10 @@ pub use lock_core::Durability;
 use results::secrets::redact;
 use tokio::sync::mpsc;
 
-use crate::inside::{LoadReport, LoadRequest};
+use crate::{
+    abilities::Abilities,
+    inside::{LoadReport, LoadRequest},
+};
 
 /// A lock under test.
 #[async_trait]
@@ -101,6 +104,10 @@ pub trait LockClient: Send + Sync {
     /// What it can do beside the least, where it says so ([`protocol`](crate::exec)); `None`: nothing is known of it.
     fn features(&self) -> Option<&[String]> {
         None
+    }
+    /// What it says that it has.
+    fn abilities(&self) -> Abilities {
+        Abilities::default()
     }
     /// What the library believes of a grant, without asking a server; `None` where it cannot be asked.
     async fn held(&self, _grant: &str) -> Option<bool> {

@@ -210,6 +210,17 @@ mod tests {
     }
 
     #[test]
+    fn what_is_expected_to_be_violated_is_inherent_or_kept_by_a_named_lock() {
+        for builtin in BUILTINS.iter().filter(|one| !one.control) {
+            let scenario = Scenario::parse(builtin.path, builtin.text).expect("a scenario");
+            let audit = &scenario.audit;
+            let harm = scenario.expect.values().any(|word| word != "clean");
+            let twin = !audit.twin.is_empty() && audit.twin != scenario.lock.subject;
+            assert_eq!(harm, !audit.inherent.is_empty() || twin, "{}", builtin.name);
+        }
+    }
+
+    #[test]
     fn every_file_in_the_folder_is_in_the_list() {
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
         for (folder, prefix, control) in [

@@ -16,8 +16,9 @@
 //!
 //! Reading order: [`scenario`] (what is asked), [`plan`] (decided), [`faults`] (injected and undone), [`hooks`] and [`external`] (on
 //! somebody else's servers), [`toxiproxy`] (through somebody else's proxy), [`run`] (acted),
-//! [`checkers`] (judged), [`proof`] (shown), [`outcome`] (as expected or not), [`builtin`] (the suite that comes with the program).
+//! [`checkers`] (judged), [`proof`] (shown), [`outcome`] (as expected or not), [`audit`] (of any lock), [`builtin`] (the suite that comes with the program).
 
+pub mod audit;
 pub mod builtin;
 pub mod checkers;
 mod clients;

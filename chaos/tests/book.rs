@@ -87,6 +87,13 @@ fn entry(builtin: &Builtin, runs: &[(String, Run)]) -> String {
         scenario.lock.subject,
         expected.join(", "),
     );
+    if !scenario.audit.inherent.is_empty() {
+        let _ = writeln!(
+            out,
+            "| no lock can keep it here | {} |",
+            scenario.audit.inherent
+        );
+    }
     for (name, run) in runs {
         for result in run.scenarios.iter().filter(|one| one.name == scenario.name) {
             let _ = writeln!(

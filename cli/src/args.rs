@@ -74,6 +74,8 @@ pub(crate) enum Command {
     Bench(command::bench::Options),
     /// Run scenarios with faults, by file or by built-in name, and judge each
     Chaos(command::chaos::Options),
+    /// Judge any lock by every scenario that fits it, with a sound lock beside each conviction: a scorecard
+    Audit(command::audit::Options),
     /// Random faults, seed after seed, on configurations that must stay clean; resumes where it was interrupted
     Soak(command::soak::Options),
     /// Judge the history of a run, or one from elsewhere, again

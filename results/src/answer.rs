@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::audit::{Audit, AuditedSubject};
 use crate::compare::row_load;
 use crate::report::{behind, is_void};
 use crate::run::{BenchRow, Outcome, Run, ScenarioResult};
@@ -69,6 +70,9 @@ fn bare(durability: &str) -> &str {
 
 /// The first line of every report: it answers, and every word of it is derived from the run.
 pub fn answer(run: &Run) -> String {
+    if let Some(audit) = &run.audit {
+        return of_audit(audit);
+    }
     let mut parts = Vec::new();
     let tried: Vec<&ScenarioResult> = run.scenarios.iter().filter(|s| !s.is_control()).collect();
     if !tried.is_empty() {
@@ -89,10 +93,59 @@ pub fn answer(run: &Run) -> String {
     }
 }
 
+/// What each lock of an audit broke; of many only how many broke what another one kept.
+fn of_audit(audit: &Audit) -> String {
+    let of_subject = |subject: &AuditedSubject| {
+        let score = &subject.score;
+        let could = score.kept + score.broken;
+        let unknown = match score.unknown {
+            0 => String::new(),
+            unknown => format!("; of {unknown} more too little is known"),
+        };
+        match score.broken {
+            0 if could == 0 => format!(
+                "{} was tried on nothing that a lock can keep{unknown}",
+                subject.name
+            ),
+            0 => format!(
+                "{} kept all of {could} {} that a lock can keep{unknown}",
+                subject.name,
+                units::plural(could as usize, "scenario")
+            ),
+            broken => format!(
+                "{} broke {broken} of {could} {} that a lock can keep{unknown}",
+                subject.name,
+                units::plural(could as usize, "scenario")
+            ),
+        }
+    };
+    let subjects = &audit.subjects;
+    if subjects.len() <= NAMED {
+        let all: Vec<String> = subjects.iter().map(of_subject).collect();
+        return match all.is_empty() {
+            true => "Nothing was tried.".to_owned(),
+            false => format!("{}.", all.join("; ")),
+        };
+    }
+    let broke = subjects.iter().filter(|subject| subject.score.broken > 0);
+    format!(
+        "{} of {} locks broke something that a sound lock kept in the same run.",
+        broke.count(),
+        subjects.len()
+    )
+}
+
 /// What is small print: how the run compares with what it expects, for CI, and whether the controls were seen through.
 pub fn small_print(run: &Run) -> Vec<String> {
     let mut lines = Vec::new();
-    let total = run.scenarios.len();
+    // What the scenarios of an audit expect is of other locks.
+    let total = match &run.audit {
+        Some(audit) => {
+            lines.push(audit.score().words());
+            0
+        }
+        None => run.scenarios.len(),
+    };
     let count = |outcome| {
         let all = run.scenarios.iter();
         all.filter(|result| result.outcome() == outcome).count()

@@ -97,6 +97,20 @@ pub fn meaning(class: &str) -> &'static str {
 }
 
 impl State {
+    /// The worse of two: violated before unknown before clean.
+    pub(crate) fn worse(self, other: Self) -> Self {
+        let rank = |state| match state {
+            Self::Clean => 0,
+            Self::Unknown => 1,
+            Self::Violated => 2,
+        };
+        if rank(other) > rank(self) {
+            other
+        } else {
+            self
+        }
+    }
+
     /// The word for it, as in JSON.
     pub fn word(self) -> &'static str {
         match self {

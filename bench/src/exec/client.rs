@@ -23,6 +23,7 @@ use super::{
     reader::{self, past},
 };
 use crate::{
+    abilities::Abilities,
     inside::{LoadReport, LoadRequest},
     protocol::{self, Granted, HelloReply, Locks, Options, Request, error_text, whole_ms},
     subject::{
@@ -543,6 +544,17 @@ impl LockClient for ExecClient {
 
     fn features(&self) -> Option<&[String]> {
         self.hello.features.as_deref()
+    }
+
+    fn abilities(&self) -> Abilities {
+        let hello = self.hello.clone();
+        Abilities {
+            library: format!("{} {} ({})", hello.name, hello.version, hello.language),
+            kinds: hello.kinds,
+            topologies: hello.topologies,
+            features: hello.features,
+            no_renewal: None,
+        }
     }
 
     async fn commands(&self) -> Option<u64> {

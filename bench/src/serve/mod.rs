@@ -158,13 +158,15 @@ async fn hello(
         }})
     })?;
     let kinds = subject.kinds();
-    let mut features = vec!["extend", "held", "load"];
+    let mut features = ["extend", "held", "load"].map(str::to_owned).to_vec();
     if kinds.iter().any(|k| k == "redlock") {
-        features.push("redlock");
+        features.push("redlock".to_owned());
     }
+    features.extend(connected.client.abilities().features.unwrap_or_default());
     // One that cannot ask for it has refused by now.
-    if !matches!(to.durability.as_str(), "" | "none") {
-        features.push("durability");
+    let waits = !matches!(to.durability.as_str(), "" | "none");
+    if waits && !features.iter().any(|has| has == "durability") {
+        features.push("durability".to_owned());
     }
     let reply = HelloReply {
         protocol: Some(protocol::VERSION),
@@ -173,7 +175,7 @@ async fn hello(
         language: "rust".to_owned(),
         kinds,
         topologies: None,
-        features: Some(features.into_iter().map(str::to_owned).collect()),
+        features: Some(features),
         watchdog_ms: connected.client.watchdog().map(whole_ms),
     };
     Ok((ok(request.id, reply), connected, to))

@@ -194,7 +194,7 @@ impl ByHand {
             }
             _ => return Ok(()),
         };
-        Err(SubjectError::usage(refused))
+        Err(SubjectError::NotApplicable(refused))
     }
 }
 

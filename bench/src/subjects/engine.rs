@@ -18,6 +18,7 @@ use super::{
     common::{Grants, Parted, no_grant},
     held::Held,
 };
+use crate::abilities::Abilities;
 use crate::subject::{
     AcquireEnd, AcquireRequest, ClientEvent, ConnectTo, Connected, LockClient, ReleaseEnd, Subject,
     SubjectError,
@@ -418,6 +419,13 @@ impl LockClient for EngineClient {
 
     fn watchdog(&self) -> Option<Duration> {
         Some(self.watchdog)
+    }
+
+    fn abilities(&self) -> Abilities {
+        Abilities {
+            features: Some(["durability", "lost"].map(str::to_owned).into()),
+            ..Abilities::default()
+        }
     }
 
     async fn commands(&self) -> Option<u64> {

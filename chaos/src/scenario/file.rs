@@ -42,6 +42,57 @@ pub(super) struct File {
     pub(super) hooks: Hooks,
     pub(super) random: Option<RandomTable>,
     pub(super) expect: ExpectTable,
+    pub(super) audit: Audit,
+}
+
+/// What an audit makes of the scenario, whatever the lock.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[schemars(transform = without_defaults)]
+#[serde(default, deny_unknown_fields)]
+pub struct Audit {
+    /// Why no lock can keep here what `[expect]` says is violated: a sentence. Default: none, and another lock can.
+    pub inherent: String,
+    /// The smallest suite that has the scenario: `quick`, `standard` or `full`. Default standard.
+    pub suite: Suite,
+    /// A sound lock, tried in the same run where another one comes out violated. Default: the scenario's own.
+    pub twin: String,
+    /// Features that a lock must list, or there is nothing to try: `lost` (it notifies its holder), `durability`, `extend` …
+    pub needs: Vec<String>,
+}
+
+/// Which scenarios an audit has; each suite has those of the one before.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, JsonSchema)]
+#[schemars(rename_all = "lowercase")]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Suite {
+    Quick,
+    #[default]
+    Standard,
+    Full,
+}
+
+impl Suite {
+    /// The names of all, the smallest first.
+    pub const NAMES: [&'static str; 3] = ["quick", "standard", "full"];
+
+    /// The suite of a name.
+    ///
+    /// # Errors
+    /// What is allowed.
+    pub fn of(name: &str) -> Result<Self, String> {
+        match name {
+            "quick" => Ok(Self::Quick),
+            "standard" => Ok(Self::Standard),
+            "full" => Ok(Self::Full),
+            _ => Err(values::one_of_these(name, Self::NAMES)),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Suite {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        word(deserializer, "the name of a suite", Self::of)
+    }
 }
 
 /// The lock under test.
@@ -358,6 +409,20 @@ pub(super) struct ExpectTable {
 }
 
 impl ExpectTable {
+    /// Whether it expects anything but `clean`.
+    pub(super) fn expects_harm(&self) -> bool {
+        let all = [
+            &self.belief,
+            &self.contract,
+            &self.confirmed,
+            &self.effect,
+            &self.liveness,
+        ];
+        all.into_iter()
+            .flatten()
+            .any(|expected| expected.0 != "clean")
+    }
+
     pub(super) fn by_class(self) -> BTreeMap<String, String> {
         let all = [
             ("belief", self.belief),

@@ -19,7 +19,7 @@ use crate::hooks::Hooks;
 
 pub use cluster_config::input::{FileErrors as ScenarioErrors, Problem};
 pub use faults::{FaultSpec, Setting, Settings, When};
-pub use file::{Load, Lock, json_schema};
+pub use file::{Audit, Load, Lock, Suite, json_schema};
 pub use message::OnMessage;
 pub use random::{Candidate, RandomSpec};
 pub(crate) use target::parse as parse_on;
@@ -101,6 +101,8 @@ pub struct Scenario {
     pub random: Option<RandomSpec>,
     /// What must come out, by verdict: `clean`, `violated` or `at-most N/min`.
     pub expect: BTreeMap<String, String>,
+    /// What an audit makes of it.
+    pub audit: Audit,
 }
 
 impl Scenario {

@@ -7,7 +7,7 @@ use cluster_config::Topology;
 use cluster_config::input::{Problems, Section, one_of, read_table};
 use toml::de::DeTable;
 
-use super::file::{File, Load, Lock};
+use super::file::{Audit, ExpectTable, File, Load, Lock};
 use super::values::{self, DURATION, Length};
 use super::{Scenario, ScenarioErrors, default_subject, faults, misplaced, random};
 
@@ -81,6 +81,7 @@ fn read<'a>(document: &'a DeTable<'a>, problems: &'a Problems<'a>) -> Option<Sce
     lock(lock_section, &mut file.lock, topology.as_ref());
     load(load_section, &mut file.load);
     check_kinds(lock_section, load_section, &file.lock, &file.load);
+    audit(top.inside("audit"), &file.audit, &file.expect);
     let mut specs = Vec::new();
     for (index, table) in file.faults.iter().enumerate() {
         let list = top.get("faults").and_then(|list| list.get_ref().as_array());
@@ -113,6 +114,7 @@ fn read<'a>(document: &'a DeTable<'a>, problems: &'a Problems<'a>) -> Option<Sce
         hooks: file.hooks,
         random,
         expect: file.expect.by_class(),
+        audit: file.audit,
     })
 }
 
@@ -167,6 +169,18 @@ fn lock(section: Section<'_>, lock: &mut Lock, topology: Option<&Topology>) {
     }
     at_least(section, "watchdog", lock.watchdog, values::LEASE_MIN);
     count(section, "permits", lock.permits, 1_000_000);
+}
+
+fn audit(section: Section<'_>, audit: &Audit, expect: &ExpectTable) {
+    if !audit.twin.is_empty()
+        && let Err(error) = bench::subjects::find(&audit.twin)
+    {
+        let allowed = format!("a subject of this build: {error}");
+        require(section, "twin", false, allowed);
+    }
+    let bounded = expect.expects_harm() || audit.inherent.is_empty();
+    let allowed = "left out where `[expect]` expects nothing but `clean`";
+    require(section, "inherent", bounded, allowed);
 }
 
 fn count(section: Section<'_>, key: &str, found: u32, high: u32) {

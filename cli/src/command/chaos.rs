@@ -13,7 +13,7 @@ use chaos::run::{RunError, RunOptions, ScenarioRun, run_scenario};
 use chaos::scenario::{self, Scenario, misplaced};
 use clap::Args;
 use cluster_config::{External, Provisioner};
-use futures_util::StreamExt as _;
+use futures_util::{Stream, StreamExt as _};
 use results::run::{NotApplicable, ScenarioResult};
 use results::verdict::State;
 
@@ -156,14 +156,18 @@ pub(crate) async fn run(
 }
 
 /// A scenario that was asked for, read once.
-struct Source {
-    file: String,
-    text: String,
+pub(crate) struct Source {
+    pub(crate) file: String,
+    pub(crate) text: String,
     /// Or everything that is wrong with it.
-    scenario: Result<Scenario, String>,
+    pub(crate) scenario: Result<Scenario, String>,
 }
 
 impl Source {
+    pub(crate) fn of(one: &Builtin) -> Self {
+        Self::new(one.path.to_owned(), one.text.to_owned())
+    }
+
     fn new(file: String, text: String) -> Self {
         let scenario = Scenario::parse(&file, &text).map_err(|errors| errors.to_string());
         Self {
@@ -174,31 +178,36 @@ impl Source {
     }
 }
 
+/// The scenario of a file, or the built-in one of that name.
+pub(crate) fn source(name: &str) -> anyhow::Result<Source> {
+    if Path::new(name).is_file() {
+        return match std::fs::read_to_string(name) {
+            Ok(text) => Ok(Source::new(name.to_owned(), text)),
+            Err(error) => Err(exit::input(format!("cannot read {name}: {error}"))),
+        };
+    }
+    builtin::find(name).map(Source::of).ok_or_else(|| {
+        exit::input(format!(
+            "`{name}` is neither a file nor a built-in scenario{}; `locklab list scenarios` shows those",
+            results::nearest::nearest(name, BUILTINS.iter().map(|builtin| builtin.name))
+        ))
+    })
+}
+
 /// The files and built-in scenarios that were asked for.
 fn sources(options: &Options) -> anyhow::Result<Vec<Source>> {
-    let builtin = |one: &Builtin| Source::new(one.path.to_owned(), one.text.to_owned());
-    if options.all {
-        return Ok(BUILTINS.iter().map(builtin).collect());
+    match options.all {
+        true => Ok(BUILTINS.iter().map(Source::of).collect()),
+        false => options.scenarios.iter().map(|name| source(name)).collect(),
     }
-    let named = options.scenarios.iter().map(|name| {
-        if Path::new(name).is_file() {
-            return match std::fs::read_to_string(name) {
-                Ok(text) => Ok(Source::new(name.clone(), text)),
-                Err(error) => Err(exit::input(format!("cannot read {name}: {error}"))),
-            };
-        }
-        builtin::find(name).map(builtin).ok_or_else(|| {
-            exit::input(format!(
-                "`{name}` is neither a file nor a built-in scenario{}; `locklab list scenarios` shows those",
-                results::nearest::nearest(name, BUILTINS.iter().map(|builtin| builtin.name))
-            ))
-        })
-    });
-    named.collect()
 }
 
 /// Faults on servers beyond this machine need their owner's word, whatever the servers are.
-fn check_allowed(sources: &[Source], servers: &Servers, allowed: &[String]) -> anyhow::Result<()> {
+pub(crate) fn check_allowed(
+    sources: &[Source],
+    servers: &Servers,
+    allowed: &[String],
+) -> anyhow::Result<()> {
     let wrong = sources.iter().filter_map(|source| {
         // What cannot be read is said with everything else that is wrong.
         let scenario = source.scenario.as_ref().ok()?;
@@ -353,7 +362,7 @@ pub(crate) fn subject_of(plan: &Plan) -> anyhow::Result<Arc<dyn Subject>> {
 }
 
 /// Every client of a scenario is a process of its own, so that it can be stopped and killed like anybody's.
-fn in_processes(subject: Arc<dyn Subject>) -> anyhow::Result<Arc<dyn Subject>> {
+pub(crate) fn in_processes(subject: Arc<dyn Subject>) -> anyhow::Result<Arc<dyn Subject>> {
     if let Some(why) = subject.missing() {
         return Err(exit::missing(why));
     }
@@ -394,7 +403,7 @@ pub(crate) struct How {
     /// How many at a time.
     jobs: usize,
     /// Somebody's own servers; `None`: each scenario starts its own.
-    external: Option<Arc<dyn Provisioner>>,
+    pub(crate) external: Option<Arc<dyn Provisioner>>,
     /// The API of the Toxiproxy server that harms links.
     toxiproxy: Option<SocketAddr>,
     /// A history of more bytes is kept compressed; `None`: the default.
@@ -413,6 +422,54 @@ impl How {
     }
 }
 
+/// A plan that was run: its number, its directory below the run's, and how it ended.
+pub(crate) struct Ended {
+    pub(crate) index: usize,
+    pub(crate) dir: String,
+    pub(crate) plan: Plan,
+    pub(crate) result: Result<ScenarioRun, RunError>,
+}
+
+/// Runs plans side by side, each in its directory below `root`, and gives each as it ends.
+pub(crate) fn run_each(
+    planned: Vec<(String, Planned)>,
+    how: &How,
+    root: &Path,
+    cancel: &Cancel,
+) -> anyhow::Result<impl Stream<Item = Ended> + use<>> {
+    let runs = planned
+        .into_iter()
+        .enumerate()
+        .map(|(index, (dir, planned))| {
+            let provisioner = match &how.external {
+                Some(external) => external.clone(),
+                None => provisioner::of(&planned.plan.topology)?,
+            };
+            let mut options = RunOptions::new(root.join(&dir), planned.subject, provisioner);
+            options.cancel = cancel.flag();
+            options.toxiproxy = how.toxiproxy;
+            if let Some(bytes) = how.compress_above {
+                options.plain_history_max_bytes = bytes;
+            }
+            let plan = planned.plan.clone();
+            let run = async move { run_scenario(&planned.plan, &options).await };
+            // A task of its own: judging one history must not stop the clock of the scenarios that run beside it.
+            Ok(async move {
+                let result = tokio::spawn(run).await.unwrap_or_else(|error| {
+                    Err(RunError::Other(format!("it ended in a panic: {error}")))
+                });
+                Ended {
+                    index,
+                    dir,
+                    plan,
+                    result,
+                }
+            })
+        });
+    let runs = runs.collect::<anyhow::Result<Vec<_>>>()?;
+    Ok(futures_util::stream::iter(runs).buffer_unordered(how.jobs))
+}
+
 /// Runs all and keeps each as it ends. Gives the worst exit code.
 pub(crate) async fn run_all(
     planned: Vec<Planned>,
@@ -423,45 +480,24 @@ pub(crate) async fn run_all(
 ) -> anyhow::Result<u8> {
     let several = planned.len() > 1;
     let bar = terminal.bar(planned.len() as u64, "scenarios");
-    let root = keeper.path();
-    let runs = planned.into_iter().enumerate().map(|(index, planned)| {
-        let dir = if several {
-            format!(
-                "{:02}-{}-{}",
-                index + 1,
-                planned.plan.name,
-                planned.plan.seed
-            )
-        } else {
-            String::new()
+    let numbered = (1..).zip(planned).map(|(number, planned)| {
+        let plan = &planned.plan;
+        let dir = match several {
+            true => format!("{number:02}-{}-{}", plan.name, plan.seed),
+            false => String::new(),
         };
-        let provisioner = match &how.external {
-            Some(external) => external.clone(),
-            None => provisioner::of(&planned.plan.topology)?,
-        };
-        let mut options = RunOptions::new(root.join(&dir), planned.subject, provisioner);
-        options.cancel = cancel.flag();
-        options.toxiproxy = how.toxiproxy;
-        if let Some(bytes) = how.compress_above {
-            options.plain_history_max_bytes = bytes;
-        }
-        let run = async move {
-            let result = run_scenario(&planned.plan, &options).await;
-            (index, dir, planned.plan, result)
-        };
-        // A task of its own: judging one history must not stop the clock of the scenarios that run beside it.
-        Ok(async move {
-            match tokio::spawn(run).await {
-                Ok(done) => done,
-                Err(error) => std::panic::resume_unwind(error.into_panic()),
-            }
-        })
+        (dir, planned)
     });
-    let runs = runs.collect::<anyhow::Result<Vec<_>>>()?;
-    let mut running = futures_util::stream::iter(runs).buffer_unordered(how.jobs);
+    let mut running = run_each(numbered.collect(), &how, &keeper.path(), cancel)?;
     let mut code = exit::AS_EXPECTED;
     let mut kept: Vec<(usize, ScenarioResult)> = Vec::new();
-    while let Some((index, dir, plan, result)) = running.next().await {
+    while let Some(ended) = running.next().await {
+        let Ended {
+            index,
+            dir,
+            plan,
+            result,
+        } = ended;
         match result {
             Ok(ScenarioRun {
                 mut result,
@@ -547,7 +583,7 @@ fn line(result: &ScenarioResult) -> String {
     )
 }
 
-fn write_junit(keeper: &Keeper, path: &Path) -> anyhow::Result<()> {
+pub(crate) fn write_junit(keeper: &Keeper, path: &Path) -> anyhow::Result<()> {
     let Some(junit) = results::report::by_name("junit") else {
         anyhow::bail!("the junit format is not registered");
     };

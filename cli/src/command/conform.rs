@@ -166,7 +166,7 @@ fn broken(found: &Conformity) -> impl Iterator<Item = &Step> {
 }
 
 /// Where the protocol says what a step asks for.
-fn paragraph(step: &Step) -> String {
+pub(super) fn paragraph(step: &Step) -> String {
     format!("docs/src/driver-protocol.md#{}", step.paragraph)
 }
 

@@ -1,5 +1,6 @@
 //! One command per file; this file is the table of contents and what several of them share.
 
+pub(crate) mod audit;
 pub(crate) mod bench;
 mod bench_place;
 mod bench_sweep;
@@ -51,6 +52,7 @@ pub(crate) fn run(command: Command, terminal: &Terminal) -> anyhow::Result<u8> {
             Command::Lock(options) => lock::run(options, terminal).await,
             Command::Bench(options) => bench::run(options, terminal).await,
             Command::Chaos(options) => chaos::run(options, &terminal.common, terminal).await,
+            Command::Audit(options) => audit::run(options, terminal).await,
             Command::Soak(options) => soak::run(options, terminal).await,
             Command::Replay(options) => replay::run(options, terminal).await,
             Command::Shrink(options) => shrink::run(options, terminal).await,

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
+use results::audit::{Audit, AuditDocument};
 use results::report::Answered;
 use results::report::text::{self, TextOptions};
 use results::run::{Meta, Run};
@@ -118,7 +119,9 @@ impl Keeper {
 
     /// Whether anything was measured or judged.
     pub(crate) fn is_empty(&self) -> bool {
-        self.run.rows.is_empty() && self.run.scenarios.is_empty()
+        let audited = self.run.audit.as_deref();
+        let tried = |audit: &Audit| audit.score().worst().is_some();
+        self.run.rows.is_empty() && self.run.scenarios.is_empty() && !audited.is_some_and(tried)
     }
 
     /// Takes back a run that came to nothing, so that `latest` and `list runs` do not show it. In a directory that was there before,
@@ -144,6 +147,11 @@ impl Keeper {
         Ok(())
     }
 
+    /// Writes another document into the run's directory.
+    pub(crate) fn write(&self, name: &str, text: &str) -> anyhow::Result<()> {
+        Ok(self.dir.write(name, text.as_bytes())?)
+    }
+
     /// Writes everything: the run, its summary, its page; prints the summary, or the JSON.
     pub(crate) fn finish(&mut self, cancelled: bool, terminal: &Terminal) -> anyhow::Result<()> {
         self.run.partial = cancelled;
@@ -152,9 +160,11 @@ impl Keeper {
             .save_summary(&text::summary(&self.run, TextOptions::default()))?;
         self.dir
             .save_report(&results::report::HTML.render(&self.run)?)?;
-        terminal.answer(&Answered::new(&self.run), || {
-            text::summary(&self.run, terminal.text_options())
-        })?;
+        let summary = || text::summary(&self.run, terminal.text_options());
+        match AuditDocument::of(&self.run) {
+            Some(document) => terminal.answer(&document, summary)?,
+            None => terminal.answer(&Answered::new(&self.run), summary)?,
+        }
         let report = self.dir.path().join(REPORT_FILE);
         terminal.note(&format!("report: {}", report.display()));
         Ok(())

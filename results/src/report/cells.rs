@@ -161,7 +161,7 @@ pub(crate) fn machine(environment: &Environment) -> String {
 }
 
 /// A command line that a shell reads back as the same words.
-pub(crate) fn shell_line(words: &[String]) -> String {
+pub fn shell_line(words: &[String]) -> String {
     let quoted: Vec<String> = words
         .iter()
         .map(|word| {

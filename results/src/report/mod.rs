@@ -12,10 +12,11 @@ mod recovery;
 mod table;
 pub mod text;
 
-pub use cells::rates;
 pub(crate) use cells::{behind, is_void};
+pub use cells::{rates, shell_line as command_line};
 
 use crate::answer::answer;
+use crate::audit::AuditDocument;
 use crate::cost::{self, Cost};
 use crate::run::Run;
 
@@ -128,9 +129,11 @@ impl<'a> Answered<'a> {
 
 /// The fields of `run.json`, which are those of `--json`, the answer and the costs.
 fn json(run: &Run) -> Result<String, String> {
-    let text =
-        serde_json::to_string_pretty(&Answered::new(run)).map_err(|error| error.to_string())?;
-    Ok(text + "\n")
+    let text = match AuditDocument::of(run) {
+        Some(document) => serde_json::to_string_pretty(&document),
+        None => serde_json::to_string_pretty(&Answered::new(run)),
+    };
+    Ok(text.map_err(|error| error.to_string())? + "\n")
 }
 
 /// The format of a name; `None` if there is none.

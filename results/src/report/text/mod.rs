@@ -1,5 +1,6 @@
 //! The summary of a run for a terminal, and for `summary.txt`.
 
+mod audit;
 mod bench;
 mod comparison;
 mod gate;
@@ -51,7 +52,14 @@ pub fn summary(run: &Run, options: TextOptions) -> String {
     for skipped in &run.not_applicable {
         out.push_str(&format!("- {}\n", printable(&skipped.to_string())));
     }
-    if !run.scenarios.is_empty() {
+    for card in run
+        .audit
+        .iter()
+        .flat_map(|audit| audit::scorecard(run, audit, options.width))
+    {
+        section(&mut out, &card);
+    }
+    if !run.scenarios.is_empty() && run.audit.is_none() {
         section(&mut out, &scenarios::verdict_table(run, options.width));
         section(&mut out, &scenarios::reasons(run));
         section(&mut out, &scenarios::recovery_table(run, options.width));
@@ -64,8 +72,8 @@ pub fn summary(run: &Run, options: TextOptions) -> String {
         for table in table::costs(run) {
             section(&mut out, &bench::cost_table(&table, options.width));
         }
-        // A sweep has many rows of one kind: its curve says what matters.
-        if run.sweeps.is_empty() {
+        // A sweep has many rows of one kind: its curve says what matters. The bench of an audit is short.
+        if run.sweeps.is_empty() && run.audit.is_none() {
             section(&mut out, &bench::more(run, options.width));
         }
     }

@@ -1,0 +1,426 @@
+//! Decides which scenarios a lock can be tried on, and what a result says of it: kept, broken, inherent or unknown.
+//!
+//! Pure: a scenario and what a lock says of itself go in, and so do results; who runs them is elsewhere.
+
+use bench::abilities::Abilities;
+use cluster_config::TopologyKind;
+use results::audit::{AuditOutcome, Judged};
+use results::run::ScenarioResult;
+use results::units;
+use results::verdict::{State, Verdict};
+
+use crate::scenario::Scenario;
+
+/// Kinds that one holder has alone. A scenario about one of them tries any other just as well.
+const EXCLUSIVE: [&str; 9] = [
+    "plain",
+    "reentrant",
+    "non-reentrant",
+    "spin",
+    "fair",
+    "queued",
+    "fenced",
+    "write",
+    "redlock",
+];
+
+/// Those of [`EXCLUSIVE`] that promise no more than to be so.
+const ANY_EXCLUSIVE: [&str; 4] = ["plain", "reentrant", "non-reentrant", "spin"];
+
+/// The scenario with `subject` in it, of a kind that it has and that the scenario is about.
+///
+/// # Errors
+/// What the lock lacks, in a sentence: the scenario is not applicable to it.
+pub fn fitted(scenario: &Scenario, subject: &str, has: &Abilities) -> Result<Scenario, String> {
+    let name = match has.library.is_empty() {
+        true => subject,
+        false => &has.library,
+    };
+    place(scenario.topology.kind, name, has)?;
+    let kind = kind(scenario, name, has)?;
+    let lock = &scenario.lock;
+    if let (None, Some(why)) = (lock.lease, &has.no_renewal) {
+        return Err(format!(
+            "{name} renews no lease; a lock without one was refused: {why}"
+        ));
+    }
+    let waits = !matches!(lock.durability.as_str(), "" | "none");
+    let needs = scenario.audit.needs.iter().map(String::as_str);
+    let extends = scenario.load.extend.is_some() && has.features.is_some();
+    let needs = needs
+        .chain(waits.then_some("durability"))
+        .chain(extends.then_some("extend"));
+    for feature in needs {
+        if !has.has(feature) {
+            return Err(format!("{name} {}", lacking(feature, &lock.durability)));
+        }
+    }
+    let mut fitting = scenario.clone().with_subject(subject);
+    fitting.lock.kind = kind;
+    Ok(fitting)
+}
+
+/// What a lock does not do that lacks a feature.
+fn lacking(feature: &str, durability: &str) -> String {
+    let says = match feature {
+        "lost" => "is not said to notify its holder when the lock is lost".to_owned(),
+        "durability" => {
+            format!("is not said to let a grant wait for replicas, as durability {durability} asks")
+        }
+        _ => return format!("lacks the feature `{feature}`"),
+    };
+    format!("{says}: it does not list the feature `{feature}`")
+}
+
+/// Whether it works on servers of this shape.
+fn place(topology: TopologyKind, name: &str, has: &Abilities) -> Result<(), String> {
+    let shape = topology.name();
+    if let Some(listed) = &has.topologies {
+        return match listed.iter().any(|listed| listed == shape) {
+            true => Ok(()),
+            false => Err(format!(
+                "{name} does not work on `{shape}`; its hello lists {}",
+                listed.join(", ")
+            )),
+        };
+    }
+    let quorum = |kind: &String| kind == "redlock";
+    let masters = topology == TopologyKind::Masters;
+    if masters && !has.has("redlock") && !has.kinds.iter().any(quorum) {
+        return Err(format!(
+            "{name} is a lock on one deployment, and `{shape}` are several independent ones"
+        ));
+    }
+    if !masters && !has.kinds.is_empty() && has.kinds.iter().all(quorum) {
+        return Err(format!(
+            "{name} takes several independent masters, and `{shape}` is one deployment"
+        ));
+    }
+    Ok(())
+}
+
+/// The kind to try: the lock's first that the scenario is about.
+fn kind(scenario: &Scenario, name: &str, has: &Abilities) -> Result<String, String> {
+    let own = || {
+        let found = bench::subjects::find(&scenario.lock.subject).ok()?;
+        found.kinds().into_iter().next()
+    };
+    let masters = scenario.topology.kind == TopologyKind::Masters;
+    let wanted = match scenario.lock.kind.as_str() {
+        "" => own().unwrap_or_default(),
+        kind => kind.to_owned(),
+    };
+    let lists = has.kinds.join(", ");
+    let mixed = scenario.load.mix.keys();
+    let downgrades = scenario.load.downgrade.map(|_| "read".to_owned());
+    if let Some(lacking) = mixed
+        .chain(&downgrades)
+        .find(|kind| !has.kinds.contains(kind))
+    {
+        return Err(format!("{name} has no kind `{lacking}`; it has {lists}"));
+    }
+    let any = ANY_EXCLUSIVE.contains(&wanted.as_str()) || masters;
+    let suits = |kind: &str| match any {
+        true => EXCLUSIVE.contains(&kind) && (masters || kind != "redlock"),
+        false => kind == wanted,
+    };
+    let first = || has.kinds.iter().find(|kind| suits(kind));
+    // Of several on independent masters the one that is about them.
+    let quorum = || has.kinds.iter().find(|kind| masters && *kind == "redlock");
+    quorum().or_else(first).cloned().ok_or_else(|| match any {
+        true => format!("{name} has no kind that one holder has alone; it has {lists}"),
+        false => format!("{name} has no kind `{wanted}`; it has {lists}"),
+    })
+}
+
+/// The judged checkers that a result violates although the scenario does not say that no lock can keep them.
+fn suspects<'r>(
+    scenario: &Scenario,
+    result: &'r ScenarioResult,
+) -> Vec<(&'static str, &'r Verdict)> {
+    let is_inherent = |word: &str, verdict: &Verdict| {
+        !scenario.audit.inherent.is_empty()
+            && word != "clean"
+            && verdict.meets(word, result.load_ns) == Some(true)
+    };
+    let violated = of_state(result, State::Violated);
+    violated
+        .filter(|(class, verdict)| !is_inherent(&result.expected[*class], verdict))
+        .collect()
+}
+
+/// The judged checkers of a state.
+fn of_state(
+    result: &ScenarioResult,
+    state: State,
+) -> impl Iterator<Item = (&'static str, &Verdict)> {
+    judged_of(result).filter(move |(_, verdict)| verdict.state == state)
+}
+
+fn judged_of(result: &ScenarioResult) -> impl Iterator<Item = (&'static str, &Verdict)> {
+    let verdicts = result.verdicts.iter();
+    verdicts.filter(|(class, _)| result.expected.contains_key(*class))
+}
+
+/// What one result says by itself. `Broken` is a suspicion until a sound lock was tried: see [`beside`].
+pub fn judged(scenario: &Scenario, result: &ScenarioResult) -> Judged {
+    let suspects = suspects(scenario, result);
+    let violated: Vec<_> = of_state(result, State::Violated).collect();
+    let unknown = of_state(result, State::Unknown).next().is_some();
+    let (outcome, why) = if !suspects.is_empty() {
+        (AuditOutcome::Broken, violations(&suspects))
+    } else if unknown || !result.incomplete.is_empty() || result.expected.is_empty() {
+        (AuditOutcome::Unknown, doubts(result))
+    } else if !violated.is_empty() {
+        let inherent = &scenario.audit.inherent;
+        let why = format!(
+            "{}. No lock can keep it here: {inherent}",
+            violations(&violated)
+        );
+        (AuditOutcome::Inherent, why)
+    } else {
+        let classes: Vec<&str> = judged_of(result).map(|(class, _)| class).collect();
+        let why = format!("{} clean {}", classes.join(", "), over(result));
+        (AuditOutcome::Kept, why)
+    };
+    let verdicts = judged_of(result).map(|(class, verdict)| (class.to_owned(), verdict.state));
+    Judged {
+        outcome,
+        verdicts: verdicts.collect(),
+        why,
+    }
+}
+
+/// A suspicion beside what a sound lock did on the same scenario, seed and servers; `Err` says why nothing is known of that.
+pub fn beside(
+    scenario: &Scenario,
+    result: &ScenarioResult,
+    twin: &str,
+    of_twin: Result<&ScenarioResult, &str>,
+) -> Judged {
+    let suspicion = judged(scenario, result);
+    let found = &suspicion.why;
+    let suspects = suspects(scenario, result);
+    let kept = of_twin.map_err(str::to_owned).and_then(|of_twin| {
+        for (class, _) in &suspects {
+            let state = of_twin
+                .verdicts
+                .get(class)
+                .map_or(State::Unknown, |verdict| verdict.state);
+            if state != State::Clean {
+                return Err(format!("came out {class} {} too", state.word()));
+            }
+        }
+        match of_twin.incomplete.first() {
+            Some(why) => Err(format!("has a history with a hole: {why}")),
+            None => Ok(over(of_twin)),
+        }
+    });
+    let classes: Vec<&str> = suspects.iter().map(|(class, _)| *class).collect();
+    let classes = classes.join(", ");
+    match kept {
+        Ok(over) => Judged {
+            why: format!("{found}. {twin} kept {classes} on the same scenario and seed, {over}"),
+            ..suspicion
+        },
+        Err(why) => Judged {
+            outcome: AuditOutcome::Unknown,
+            why: format!(
+                "{found}. Whether a sound lock keeps {classes} here is not known: {twin} {why}"
+            ),
+            ..suspicion
+        },
+    }
+}
+
+/// How much happened.
+fn over(result: &ScenarioResult) -> String {
+    let endings = result.operations.get("acquire");
+    let grants = endings.and_then(|endings| endings.get("ok"));
+    format!("over {} grants", units::count(grants.copied().unwrap_or(0)))
+}
+
+fn violations(all: &[(&str, &Verdict)]) -> String {
+    let words = all.iter().map(|(class, verdict)| {
+        let worst = match verdict.worst_ns {
+            0 => String::new(),
+            ns => format!(", worst {}", units::duration(ns)),
+        };
+        format!("{class} violated {}×{worst}", units::count(verdict.count))
+    });
+    let words: Vec<String> = words.collect();
+    let first = all
+        .iter()
+        .find_map(|(_, verdict)| verdict.anomalies.first());
+    let first = first.map_or(String::new(), |anomaly| {
+        format!(": {}", anomaly.proof.trim_end_matches('.'))
+    });
+    format!("{}{first}", words.join(", "))
+}
+
+/// Why nothing is known, each reason once.
+fn doubts(result: &ScenarioResult) -> String {
+    let mut reasons: Vec<&String> = Vec::new();
+    let own = judged_of(result).flat_map(|(_, verdict)| &verdict.why);
+    for why in result.incomplete.iter().chain(own) {
+        if !reasons.contains(&why) {
+            reasons.push(why);
+        }
+    }
+    let notes = || result.notes.join("; ");
+    match reasons.as_slice() {
+        [] if result.expected.is_empty() => {
+            "the scenario expects nothing, so nothing is judged".to_owned()
+        }
+        [] => notes(),
+        [first] => (*first).clone(),
+        [first, others @ ..] => format!("{first} (and {} more reasons)", others.len()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::builtin;
+    use results::verdict::Verdicts;
+
+    fn scenario(name: &str) -> Scenario {
+        let builtin = builtin::find(name).expect("a built-in scenario");
+        Scenario::parse(builtin.path, builtin.text).expect("a scenario")
+    }
+
+    fn has(kinds: &[&str], features: &[&str]) -> Abilities {
+        let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+        Abilities {
+            kinds: words(kinds),
+            features: Some(words(features)),
+            ..Abilities::default()
+        }
+    }
+
+    /// A result of the scenario in which these classes are violated and the rest is clean.
+    fn result(scenario: &Scenario, violated: &[&str]) -> ScenarioResult {
+        let mut verdicts = Verdicts::default();
+        for class in results::verdict::CLASSES {
+            let verdict = verdicts.get_mut(class).expect("a class");
+            verdict.state = match violated.contains(&class) {
+                true => State::Violated,
+                false => State::Clean,
+            };
+            verdict.count = u64::from(violated.contains(&class));
+        }
+        ScenarioResult {
+            verdicts,
+            expected: scenario.expect.clone(),
+            load_ns: 60_000_000_000,
+            ..ScenarioResult::default()
+        }
+    }
+
+    #[test]
+    fn a_lock_is_tried_by_the_kind_that_a_scenario_is_about() {
+        let kind = |name: &str, kinds: &[&str]| {
+            fitted(&scenario(name), "exec:x", &has(kinds, &["lost"])).map(|fit| fit.lock.kind)
+        };
+        assert_eq!(
+            kind("never-released", &["fair", "plain"]),
+            Ok("fair".to_owned())
+        );
+        assert_eq!(
+            kind("late-writes-fenced", &["plain", "fenced"]),
+            Ok("fenced".to_owned())
+        );
+        assert_eq!(
+            kind("masters-minority", &["plain", "redlock"]),
+            Ok("redlock".to_owned())
+        );
+        for (name, kinds, lacking) in [
+            ("late-writes-fenced", &["plain"][..], "no kind `fenced`"),
+            ("read-write", &["plain", "write"], "no kind `read`"),
+            (
+                "never-released",
+                &["semaphore"],
+                "no kind that one holder has alone",
+            ),
+            ("masters-minority", &["plain"], "one deployment"),
+            ("never-released", &["redlock"], "independent masters"),
+        ] {
+            let why = kind(name, kinds).expect_err(name);
+            assert!(why.contains(lacking), "{why}");
+        }
+    }
+
+    #[test]
+    fn what_a_lock_does_not_list_is_not_asked_of_it() {
+        let why = |name: &str, has: &Abilities| fitted(&scenario(name), "exec:x", has).err();
+        let bare = has(&["plain"], &["extend"]);
+        let lacks = |name: &str, word: &str| {
+            let why = why(name, &bare).expect(name);
+            assert!(why.contains(word), "{why}");
+        };
+        lacks("short-lease", "`lost`");
+        lacks("failover-wait-all", "wait:all");
+        let all = has(&["plain"], &["lost", "durability"]);
+        assert_eq!(why("short-lease", &all), None);
+        assert_eq!(why("failover-wait-all", &all), None);
+        let fixed = Abilities {
+            no_renewal: Some("no".to_owned()),
+            ..all
+        };
+        assert!(why("watchdog-keeps", &fixed).is_some());
+        assert_eq!(why("never-released", &fixed), None);
+    }
+
+    #[test]
+    fn only_what_the_scenario_says_is_inherent_is() {
+        let pause = scenario("client-pause");
+        let outcome = |violated: &[&str]| judged(&pause, &result(&pause, violated)).outcome;
+        assert_eq!(outcome(&[]), AuditOutcome::Kept);
+        assert_eq!(outcome(&["belief"]), AuditOutcome::Inherent);
+        assert_eq!(outcome(&["belief", "contract"]), AuditOutcome::Broken);
+        // Not judged there.
+        assert_eq!(outcome(&["effect"]), AuditOutcome::Kept);
+        let bounded = scenario("split-brain-min-replicas");
+        let mut often = result(&bounded, &["contract"]);
+        assert_eq!(judged(&bounded, &often).outcome, AuditOutcome::Inherent);
+        often.verdicts.contract.count = 61;
+        assert_eq!(judged(&bounded, &often).outcome, AuditOutcome::Broken);
+    }
+
+    #[test]
+    fn a_suspicion_needs_a_sound_lock_that_kept_the_same() {
+        let asked = scenario("client-pause");
+        let found = result(&asked, &["belief", "contract"]);
+        let beside = |of_twin: Result<&ScenarioResult, &str>| {
+            beside(&asked, &found, "lock-core:reentrant", of_twin)
+        };
+        // That the twin cannot keep what is inherent says nothing against it.
+        let sound = result(&asked, &["belief"]);
+        let broken = beside(Ok(&sound));
+        assert_eq!(broken.outcome, AuditOutcome::Broken);
+        assert!(
+            broken.why.contains("lock-core:reentrant kept contract"),
+            "{}",
+            broken.why
+        );
+        for doubt in [Ok(&found), Err("could not be tried")] {
+            let judged = beside(doubt);
+            assert_eq!(judged.outcome, AuditOutcome::Unknown, "{}", judged.why);
+        }
+        let mut holed = sound.clone();
+        holed.incomplete.push("a line is torn".to_owned());
+        assert_eq!(beside(Ok(&holed)).outcome, AuditOutcome::Unknown);
+    }
+
+    #[test]
+    fn a_history_with_a_hole_does_not_acquit() {
+        let asked = scenario("never-released");
+        let mut holed = result(&asked, &[]);
+        holed.incomplete.push("a client died".to_owned());
+        let judged = judged(&asked, &holed);
+        assert_eq!(
+            (judged.outcome, judged.why.as_str()),
+            (AuditOutcome::Unknown, "a client died")
+        );
+    }
+}

@@ -1,0 +1,399 @@
+//! `locklab audit`: every scenario that fits a lock, a sound lock beside each conviction, a short bench; a scorecard.
+
+mod meet;
+mod tries;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bench::driver::BenchPlan;
+use chaos::builtin::BUILTINS;
+use chaos::scenario::{Scenario, Suite};
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use cluster_config::{External, Process, Provisioner, Topology, TopologyKind, UpOptions};
+use futures_util::StreamExt as _;
+use results::audit::{Audit, AuditOutcome, AuditedSubject};
+use results::report;
+
+use self::meet::{Met, meet};
+use self::tries::Tries;
+use super::bench::{keep_server, measure, subjects};
+use super::chaos::{How, Source, check_allowed, source};
+use super::run::{Keeper, seed};
+use super::target::{Servers, on_target};
+use crate::cancel::Cancel;
+use crate::exit;
+use crate::terminal::Terminal;
+
+const EXAMPLES: &str = "\
+Examples:
+  locklab audit 'exec:python3 examples/driver.py'            your lock, by the driver around it
+  locklab audit lock-core:reentrant baseline:set-nx-px       several locks in one matrix
+  locklab audit 'exec:python3 driver.py' --suite quick       the shortest suite, under three minutes
+  locklab audit 'exec:python3 driver.py' --scenario lost-reply-release --repeat 3
+  locklab audit 'exec:python3 driver.py' --against base.json --junit audit.xml";
+
+/// Flags of `audit`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Options {
+    /// Locks under test (`locklab list subjects`), or 'exec:PROGRAM ARG…' for a driver
+    #[arg(required = true, value_name = "SUBJECT")]
+    subjects: Vec<String>,
+    /// How much is tried: quick, standard or full
+    #[arg(long, default_value = "standard", value_name = "SUITE", value_parser = PossibleValuesParser::new(Suite::NAMES))]
+    suite: String,
+    /// Only these scenarios, by file or by built-in name, of whatever suite
+    #[arg(
+        long = "scenario",
+        value_delimiter = ',',
+        conflicts_with = "suite",
+        value_name = "SCENARIO[,SCENARIO]"
+    )]
+    scenarios: Vec<String>,
+    /// Run each scenario with seeds N … N+K−1; the worst run decides
+    #[arg(long, default_value_t = 1, value_name = "K")]
+    repeat: u32,
+    /// Scenarios at a time [default: 4; 1 with --target]
+    #[arg(long, value_name = "N")]
+    jobs: Option<usize>,
+    /// Somebody's own servers by URL, as for `chaos`: what cannot be done there is not applicable
+    #[arg(long, value_name = "URL")]
+    target: Option<String>,
+    /// The target is not on this machine and may be loaded all the same
+    #[arg(long, requires = "target")]
+    yes_this_is_mine: bool,
+    /// A fault that the target's owner allows where it is not on this machine
+    #[arg(long, value_delimiter = ',', requires = "target", value_name = "FAULT[,FAULT]", value_parser = super::target::allowable)]
+    allow: Vec<String>,
+    /// An earlier audit (its audit.json or run.json): names what was kept there and is broken now
+    #[arg(long, value_name = "FILE")]
+    against: Option<PathBuf>,
+    /// Also write a JUnit file
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+    /// Measure nothing at the end
+    #[arg(long)]
+    no_bench: bool,
+}
+
+/// Scenarios spend their time waiting for elections and leases, so a few share two cores without disturbing one another.
+const JOBS: usize = 4;
+
+/// Concurrent tasks of each measured row.
+const TASKS: u32 = 16;
+
+pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
+    let jobs = jobs(&options)?;
+    let seed = seed(&terminal.common);
+    let base = options.against.as_ref().map(base).transpose()?;
+    let names = subjects(&options.subjects);
+    for name in &names {
+        bench::subjects::find(name).map_err(exit::usage)?;
+    }
+    let (suite, sources) = suite(&options)?;
+    let mine = options.yes_this_is_mine;
+    if let Some(url) = &options.target {
+        check_allowed(&sources, &Servers::unasked(url, mine)?, &options.allow)?;
+    }
+    let external = match &options.target {
+        Some(url) => Some(super::target::external(url, mine).await?),
+        None => None,
+    };
+    let scenarios = scenarios(&options, sources, external.as_ref())?;
+    let cancel = Cancel::listen()?;
+    let mut keeper = Keeper::begin(&terminal.common, "audit", "audit", seed)?;
+    terminal.note(&format!("seed {seed}, kept in {}", keeper.path().display()));
+    keeper.run.audit = Some(Box::new(Audit {
+        suite,
+        ..Audit::default()
+    }));
+    let work = Work {
+        options: &options,
+        names,
+        scenarios,
+        external: external.as_ref(),
+        jobs,
+        seed,
+        cancel: &cancel,
+        terminal,
+    };
+    let done = work.all(&mut keeper).await;
+    if let Some(external) = &external {
+        super::target::remove_keys(external, &keeper.key_prefix(), terminal).await;
+    }
+    if let Err(error) = &done {
+        keeper.run.warnings.push(format!("ended early: {error:#}"));
+    }
+    if keeper.is_empty() {
+        let nothing = "nothing was tried: no scenario is applicable to this lock";
+        keeper.discard();
+        if cancel.is_wanted() {
+            return Ok(exit::INTERRUPTED);
+        }
+        return done.and_then(|()| Err(exit::input(nothing)));
+    }
+    finish(keeper, &options, base.as_deref(), &cancel, done, terminal)
+}
+
+/// Writes every document, and says what is worse than it was.
+fn finish(
+    mut keeper: Keeper,
+    options: &Options,
+    base: Option<&[AuditedSubject]>,
+    cancel: &Cancel,
+    done: anyhow::Result<()>,
+    terminal: &Terminal,
+) -> anyhow::Result<u8> {
+    let mut worst = None;
+    if let Some(audit) = &mut keeper.run.audit {
+        if let Some(base) = base {
+            audit.regressions = results::audit::regressions(base, audit);
+        }
+        worst = audit.score().worst();
+        for lost in &audit.regressions {
+            terminal.warn(&format!(
+                "kept before and broken now: {} by {}",
+                lost.scenario, lost.subject
+            ));
+        }
+    }
+    let partial = cancel.is_wanted() || done.is_err();
+    let code = match worst {
+        Some(AuditOutcome::Broken) => exit::NOT_AS_EXPECTED,
+        Some(AuditOutcome::Unknown) | None => exit::UNKNOWN,
+        _ => exit::AS_EXPECTED,
+    };
+    // So few rounds compare nothing.
+    keeper.run.comparisons.clear();
+    keeper.run.as_expected = Some(!partial && code == exit::AS_EXPECTED);
+    keeper.finish(partial, terminal)?;
+    for (name, format) in [
+        ("audit.json", "json"),
+        ("report.md", "markdown"),
+        ("badge.svg", "svg"),
+    ] {
+        if let Some(format) = report::by_name(format) {
+            keeper.write(name, &format.render(&keeper.run)?)?;
+        }
+    }
+    if let Some(path) = &options.junit {
+        super::chaos::write_junit(&keeper, path)?;
+    }
+    match done {
+        _ if cancel.is_wanted() => Ok(exit::INTERRUPTED),
+        Err(error) => Err(error),
+        Ok(()) => Ok(code),
+    }
+}
+
+fn jobs(options: &Options) -> anyhow::Result<usize> {
+    if options.repeat == 0 || options.jobs == Some(0) {
+        return Err(exit::usage("--repeat and --jobs count from 1"));
+    }
+    match (&options.target, options.jobs) {
+        (Some(_), Some(2..)) => Err(exit::usage(
+            "--jobs with --target: scenarios side by side would break each other's servers; run them one after the other",
+        )),
+        (Some(_), _) => Ok(1),
+        (None, jobs) => Ok(jobs.unwrap_or(JOBS)),
+    }
+}
+
+/// What an earlier audit found.
+fn base(path: &PathBuf) -> anyhow::Result<Vec<AuditedSubject>> {
+    let wrong = |why: String| exit::input(format!("{}: {why}", path.display()));
+    let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+    results::audit::subjects_of(&text).map_err(wrong)
+}
+
+/// The name of the suite, and what it is made of. Controls are no part of one: they say nothing of a lock but their own.
+fn suite(options: &Options) -> anyhow::Result<(String, Vec<Source>)> {
+    if !options.scenarios.is_empty() {
+        let named = options.scenarios.iter().map(|name| source(name));
+        return Ok(("chosen".to_owned(), named.collect::<anyhow::Result<_>>()?));
+    }
+    let suite = Suite::of(&options.suite).map_err(exit::usage)?;
+    let within = |source: &Source| {
+        let scenario = source.scenario.as_ref();
+        scenario.is_ok_and(|scenario| scenario.audit.suite <= suite)
+    };
+    let all = BUILTINS.iter().filter(|one| !one.control).map(Source::of);
+    Ok((options.suite.clone(), all.filter(within).collect()))
+}
+
+/// A scenario, by which words it is found, and why it cannot be carried out on the target, if so.
+struct Asked {
+    file: String,
+    scenario: Scenario,
+    refused: Option<String>,
+}
+
+fn scenarios(
+    options: &Options,
+    sources: Vec<Source>,
+    external: Option<&External>,
+) -> anyhow::Result<Vec<Asked>> {
+    let servers = external.map(Servers::of);
+    let asked = sources.into_iter().map(|source| {
+        let scenario = source.scenario.map_err(exit::input)?;
+        let (scenario, refused) = match &servers {
+            None => (scenario, None),
+            Some(servers) => {
+                let text = (source.file.as_str(), source.text.as_str());
+                match on_target(text, scenario.clone(), servers, &options.allow) {
+                    Ok(fitting) => (fitting, None),
+                    Err(why) => (scenario, Some(why)),
+                }
+            }
+        };
+        Ok(Asked {
+            file: source.file,
+            scenario,
+            refused,
+        })
+    });
+    asked.collect()
+}
+
+/// An audit that is being made.
+struct Work<'a> {
+    options: &'a Options,
+    names: Vec<String>,
+    scenarios: Vec<Asked>,
+    external: Option<&'a External>,
+    jobs: usize,
+    seed: u64,
+    cancel: &'a Cancel,
+    terminal: &'a Terminal,
+}
+
+impl Work<'_> {
+    async fn all(&self, keeper: &mut Keeper) -> anyhow::Result<()> {
+        let met = self.meet_all(keeper).await?;
+        if self.cancel.is_wanted() {
+            return Ok(());
+        }
+        let mut tries = Tries::new(self, &met);
+        tries.run(keeper).await?;
+        tries.run_twins(keeper).await?;
+        if !self.options.no_bench && !self.cancel.is_wanted() {
+            self.bench(&met, keeper).await?;
+        }
+        Ok(())
+    }
+
+    /// Learns what each lock has, and tries each driver against the protocol.
+    async fn meet_all(&self, keeper: &Keeper) -> anyhow::Result<Vec<Met>> {
+        let bar = self
+            .terminal
+            .bar(self.names.len() as u64, "locks, step by step");
+        let meeting = self.names.iter().enumerate().map(|(index, name)| {
+            let logs = keeper
+                .path()
+                .join("logs")
+                .join(format!("subject-{}", index + 1));
+            let prefix = format!("{}meet-{}:", keeper.key_prefix(), index + 1);
+            let target = self.options.target.as_deref();
+            let bar = &bar;
+            async move {
+                let met = meet(name, target, &prefix, &logs).await;
+                bar.inc(1);
+                met
+            }
+        });
+        let meeting: Vec<_> = meeting.collect();
+        let all = futures_util::stream::iter(meeting)
+            .buffered(self.jobs)
+            .collect::<Vec<_>>();
+        let met = tokio::select! {
+            met = all => met,
+            () = self.cancel.wanted() => Vec::new(),
+        };
+        bar.finish_and_clear();
+        for met in met.iter().flatten() {
+            for finding in met.audited.conform.iter().flat_map(|found| &found.findings) {
+                let name = &met.audited.name;
+                self.terminal
+                    .note(&format!("{name}: {}: {}", finding.name, finding.found));
+            }
+        }
+        met.into_iter().collect()
+    }
+
+    /// How scenarios are run here.
+    fn how(&self, keeper: &Keeper) -> How {
+        let prefix = keeper.key_prefix();
+        let for_run =
+            |external: &External| Arc::new(external.for_run(&prefix)) as Arc<dyn Provisioner>;
+        let mut how = How::side_by_side(self.jobs);
+        how.external = self.external.map(for_run);
+        how
+    }
+
+    /// Measures those that said hello, in turns with each other; where that fails, each by itself.
+    async fn bench(&self, met: &[Met], keeper: &mut Keeper) -> anyhow::Result<()> {
+        for kind in TopologyKind::ALL {
+            let measured = |met: &&Met| met.met_on == Some(kind) && met.is_measurable();
+            let of_kind = met.iter().filter(measured);
+            let names: Vec<String> = of_kind.map(|met| met.audited.name.clone()).collect();
+            if names.is_empty() {
+                continue;
+            }
+            if let Some(url) = &self.options.target {
+                self.measure("external", url, &names, keeper).await?;
+                continue;
+            }
+            let dir = keeper.path().join("logs").join(format!("bench-{kind}"));
+            let topology = Topology::of(kind);
+            let up = Process.up(&topology, &UpOptions::new(dir)).await;
+            let deployment = up.map_err(exit::missing)?;
+            keep_server(keeper, &topology, deployment.server_version());
+            let (shape, url) = (kind.to_string(), deployment.url());
+            let ended = self.measure(&shape, &url, &names, keeper).await;
+            deployment.down().await?;
+            ended?;
+        }
+        Ok(())
+    }
+
+    async fn measure(
+        &self,
+        topology: &str,
+        url: &str,
+        names: &[String],
+        keeper: &mut Keeper,
+    ) -> anyhow::Result<()> {
+        let mut plan = BenchPlan::new(url);
+        plan.topology = topology.to_owned();
+        plan.subjects = names.to_vec();
+        plan.workloads = vec!["uncontended".to_owned(), "contended".to_owned()];
+        plan.tasks = vec![TASKS];
+        plan.warmup = Duration::from_millis(200);
+        plan.duration = Duration::from_millis(700);
+        plan.rounds = 3;
+        plan.seed = self.seed;
+        plan.key_prefix = keeper.key_prefix();
+        let before = keeper.run.rows.len();
+        let together = measure(&plan, keeper, self.cancel, self.terminal).await;
+        let why = match together {
+            Ok(None) => return Ok(()),
+            Ok(Some((_, why))) => why,
+            Err(error) => format!("{error:#}"),
+        };
+        if names.len() == 1 || self.cancel.is_wanted() {
+            let message = format!("{} was not measured: {why}", names.join(", "));
+            self.terminal.warn(&message);
+            keeper.run.warnings.push(message);
+            return keeper.save();
+        }
+        keeper.run.rows.truncate(before);
+        for name in names {
+            let alone = std::slice::from_ref(name);
+            Box::pin(self.measure(topology, url, alone, keeper)).await?;
+        }
+        Ok(())
+    }
+}

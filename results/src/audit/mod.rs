@@ -1,0 +1,261 @@
+//! A scorecard: what each lock of an audit kept, scenario by scenario, with the runs that show it.
+
+mod outcome;
+mod regress;
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use self::outcome::{AuditOutcome, Score};
+pub use self::regress::{Regression, regressions, subjects_of};
+use crate::run::{BenchRow, Run};
+use crate::verdict::State;
+
+/// What an audit found, lock by lock.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Audit {
+    /// The suite of scenarios: `quick`, `standard`, `full`, or `chosen` where they were named.
+    pub suite: String,
+    /// The locks, as they were given.
+    pub subjects: Vec<AuditedSubject>,
+    /// What an earlier audit saw kept and this one saw broken; empty without one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub regressions: Vec<Regression>,
+}
+
+/// One lock of an audit.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct AuditedSubject {
+    /// The subject's name.
+    pub name: String,
+    /// The library, its version and language, as it says of itself; empty where it said nothing.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub library: String,
+    /// What `conform` found of its driver; `None` of a lock that is no driver.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conform: Option<Conformance>,
+    /// Every scenario, in the order of the suite.
+    pub scenarios: Vec<AuditedScenario>,
+    /// How many came out how.
+    pub score: Score,
+}
+
+/// Whether a driver keeps to the driver protocol.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Conformance {
+    /// No step was broken.
+    pub conforms: bool,
+    /// Steps that were kept.
+    pub kept: u32,
+    /// The broken steps.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub findings: Vec<Finding>,
+}
+
+/// A step of `conform` that was broken.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Finding {
+    /// The step's name.
+    pub name: String,
+    /// What a driver has to do.
+    pub rule: String,
+    /// What came instead.
+    pub found: String,
+    /// What to fix.
+    pub remedy: String,
+    /// Where the protocol says it.
+    pub paragraph: String,
+}
+
+/// What became of one scenario.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct AuditedScenario {
+    /// The scenario.
+    pub name: String,
+    /// The shape of its servers.
+    pub topology: String,
+    /// What it does, in its file's words.
+    pub about: String,
+    /// The claim that it tries, in its file's words.
+    pub claim: String,
+    /// The worst of its runs.
+    pub outcome: AuditOutcome,
+    /// The judged checkers, each with its worst state; empty where nothing was tried.
+    pub verdicts: BTreeMap<String, State>,
+    /// Why it came out so, in a sentence.
+    pub why: String,
+    /// The command that makes the first run again from the scenario's file; empty where only its kept plan does.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub again: String,
+    /// Its runs, by rising seed; empty where nothing was tried.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub runs: Vec<AuditedRun>,
+    /// The file of the smallest scenario that still convicts, below the run's directory; empty where none was looked for.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub smallest: String,
+}
+
+/// One run of a scenario, and of a sound lock where it was needed.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct AuditedRun {
+    /// The seed of its plan.
+    pub seed: u64,
+    /// Its directory, below the run's.
+    pub dir: String,
+    /// What came out, with the twin in view.
+    #[serde(flatten)]
+    pub judged: Judged,
+    /// The sound lock that was tried beside it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub twin: Option<Twin>,
+}
+
+/// A sound lock on the scenario, seed and servers of another one.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Twin {
+    /// The lock.
+    pub subject: String,
+    /// The directory of its run, below the audit's.
+    pub dir: String,
+}
+
+/// What one run says.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Judged {
+    /// Kept, broken, inherent, not applicable or unknown.
+    pub outcome: AuditOutcome,
+    /// The judged checkers, each with its state.
+    pub verdicts: BTreeMap<String, State>,
+    /// Why, in a sentence.
+    pub why: String,
+}
+
+impl AuditedScenario {
+    /// Takes one more run in: the worst of all decides. A better one changes nothing but how often it came out so.
+    pub fn add(&mut self, run: AuditedRun) {
+        for (class, state) in &run.judged.verdicts {
+            let worst = self.verdicts.entry(class.clone()).or_insert(*state);
+            *worst = worst.worse(*state);
+        }
+        let at = self.runs.partition_point(|other| other.seed <= run.seed);
+        self.runs.insert(at, run);
+        let worst = self.runs.iter().map(|run| run.judged.outcome).max();
+        self.outcome = worst.unwrap_or_default();
+        let of_worst = || {
+            self.runs
+                .iter()
+                .filter(|run| run.judged.outcome == self.outcome)
+        };
+        let why = of_worst().next().map_or("", |run| run.judged.why.as_str());
+        self.why = match self.runs.len() {
+            1 => why.to_owned(),
+            all => format!("in {} of {all} repeats: {why}", of_worst().count()),
+        };
+    }
+}
+
+impl AuditedScenario {
+    /// The run that decided the outcome; `None` where nothing was tried.
+    pub fn decisive(&self) -> Option<&AuditedRun> {
+        let mut runs = self.runs.iter();
+        runs.find(|run| run.judged.outcome == self.outcome)
+    }
+
+    /// What its authors can run to see it again: the kept plan, the scenario's file, the smallest scenario. `root` is the run's directory.
+    pub fn commands(&self, root: &str) -> Vec<String> {
+        let root = root.trim_end_matches('/');
+        let line = |command: &str, path: &str| {
+            let words = ["locklab", command, &format!("{root}/{path}")].map(str::to_owned);
+            crate::report::command_line(&words)
+        };
+        let kept = self.decisive().map(|run| line("replay", &run.dir));
+        let smallest = Some(&self.smallest).filter(|path| !path.is_empty());
+        let again = Some(self.again.clone()).filter(|line| !line.is_empty());
+        let smallest = smallest.map(|path| line("chaos", path));
+        kept.into_iter().chain(again).chain(smallest).collect()
+    }
+}
+
+impl AuditedSubject {
+    /// Counts anew how its scenarios came out.
+    pub fn count(&mut self) {
+        self.score = self
+            .scenarios
+            .iter()
+            .map(|scenario| scenario.outcome)
+            .collect();
+    }
+
+    /// Its scenarios of an outcome.
+    pub fn of(&self, outcome: AuditOutcome) -> impl Iterator<Item = &AuditedScenario> {
+        self.scenarios
+            .iter()
+            .filter(move |scenario| scenario.outcome == outcome)
+    }
+}
+
+impl Audit {
+    /// Every scenario with what became of it lock by lock: those first in which locks differ, then by the worst outcome.
+    pub fn rows(&self) -> Vec<Vec<Option<&AuditedScenario>>> {
+        let mut names: Vec<&str> = Vec::new();
+        for scenario in self.subjects.iter().flat_map(|subject| &subject.scenarios) {
+            if !names.contains(&scenario.name.as_str()) {
+                names.push(&scenario.name);
+            }
+        }
+        let row = |name: &&str| -> Vec<Option<&AuditedScenario>> {
+            let of = |subject: &'_ AuditedSubject| {
+                subject.scenarios.iter().position(|one| one.name == *name)
+            };
+            self.subjects
+                .iter()
+                .map(|subject| of(subject).map(|at| &subject.scenarios[at]))
+                .collect()
+        };
+        let mut rows: Vec<_> = names.iter().map(row).collect();
+        rows.sort_by_key(|row| {
+            let outcomes = || row.iter().flatten().map(|one| one.outcome);
+            // A lock that lacks what a scenario is about does not differ from the others in what it keeps.
+            let tried = || outcomes().filter(|one| *one != AuditOutcome::NotApplicable);
+            let differs = tried().max() != tried().min();
+            (!differs, std::cmp::Reverse(outcomes().max()))
+        });
+        rows
+    }
+
+    /// The score of all locks together.
+    pub fn score(&self) -> Score {
+        let all = self.subjects.iter().flat_map(|subject| &subject.scenarios);
+        all.map(|scenario| scenario.outcome).collect()
+    }
+}
+
+/// The document of `audit --json`, which is `audit.json` of a run's directory.
+#[derive(Debug, Serialize)]
+pub struct AuditDocument<'a> {
+    schema: u32,
+    run: &'a str,
+    seed: u64,
+    partial: bool,
+    #[serde(flatten)]
+    audit: &'a Audit,
+    rows: &'a [BenchRow],
+    warnings: &'a [String],
+}
+
+impl<'a> AuditDocument<'a> {
+    /// The document of a run; `None` of one that is no audit.
+    pub fn of(run: &'a Run) -> Option<Self> {
+        Some(Self {
+            schema: run.schema,
+            run: &run.run,
+            seed: run.meta.seed,
+            partial: run.partial,
+            audit: run.audit.as_deref()?,
+            rows: &run.rows,
+            warnings: &run.warnings,
+        })
+    }
+}

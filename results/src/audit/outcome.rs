@@ -1,0 +1,144 @@
+//! How a scenario came out for a lock, and how many came out how.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::run::Outcome;
+
+/// How a scenario came out; in order, the worst last.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Default,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum AuditOutcome {
+    /// The lock has nothing that the scenario is about.
+    NotApplicable,
+    /// Every judged checker is clean.
+    Kept,
+    /// Violated, and no lock can keep it there.
+    Inherent,
+    /// Too little is known.
+    #[default]
+    Unknown,
+    /// Violated, and a sound lock kept it in the same run.
+    Broken,
+}
+
+impl AuditOutcome {
+    /// All, in the order in which they are counted.
+    pub const ALL: [Self; 5] = [
+        Self::Kept,
+        Self::Broken,
+        Self::Inherent,
+        Self::NotApplicable,
+        Self::Unknown,
+    ];
+
+    /// The word for it, as in JSON.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::NotApplicable => "not-applicable",
+            Self::Kept => "kept",
+            Self::Inherent => "inherent",
+            Self::Unknown => "unknown",
+            Self::Broken => "broken",
+        }
+    }
+
+    /// One character for it, which no colour is needed to tell from the others.
+    pub fn glyph(self) -> char {
+        match self {
+            Self::NotApplicable => '–',
+            Self::Kept => '✓',
+            Self::Inherent => '≈',
+            Self::Unknown => '?',
+            Self::Broken => '✗',
+        }
+    }
+
+    /// What it means, for a legend.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Self::NotApplicable => "the lock lacks what the scenario is about",
+            Self::Kept => "every judged checker is clean",
+            Self::Inherent => "violated, and no lock can keep it there",
+            Self::Unknown => "too little is known",
+            Self::Broken => "violated, and a sound lock kept it in the same run",
+        }
+    }
+
+    /// The outcome of a run in which this is the worst.
+    pub fn of_run(self) -> Outcome {
+        match self {
+            Self::NotApplicable | Self::Kept | Self::Inherent => Outcome::AsExpected,
+            Self::Unknown => Outcome::Unknown,
+            Self::Broken => Outcome::NotAsExpected,
+        }
+    }
+}
+
+/// How many scenarios came out how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[allow(missing_docs, reason = "the names say it")]
+pub struct Score {
+    pub kept: u32,
+    pub broken: u32,
+    pub inherent: u32,
+    pub not_applicable: u32,
+    pub unknown: u32,
+}
+
+impl Score {
+    /// How many came out so.
+    pub fn of(&self, outcome: AuditOutcome) -> u32 {
+        match outcome {
+            AuditOutcome::Kept => self.kept,
+            AuditOutcome::Broken => self.broken,
+            AuditOutcome::Inherent => self.inherent,
+            AuditOutcome::NotApplicable => self.not_applicable,
+            AuditOutcome::Unknown => self.unknown,
+        }
+    }
+
+    /// The worst that there is; `None` where nothing was tried at all.
+    pub fn worst(&self) -> Option<AuditOutcome> {
+        let there = |outcome: &AuditOutcome| self.of(*outcome) > 0;
+        let tried = AuditOutcome::ALL.into_iter().filter(there).max();
+        tried.filter(|worst| *worst != AuditOutcome::NotApplicable)
+    }
+
+    /// `41 kept, 0 broken, 20 inherent, 3 not applicable, 0 unknown`.
+    pub fn words(&self) -> String {
+        let words = AuditOutcome::ALL
+            .map(|outcome| format!("{} {}", self.of(outcome), outcome.word().replace('-', " ")));
+        words.join(", ")
+    }
+}
+
+impl FromIterator<AuditOutcome> for Score {
+    fn from_iter<I: IntoIterator<Item = AuditOutcome>>(outcomes: I) -> Self {
+        let mut score = Self::default();
+        for outcome in outcomes {
+            *match outcome {
+                AuditOutcome::Kept => &mut score.kept,
+                AuditOutcome::Broken => &mut score.broken,
+                AuditOutcome::Inherent => &mut score.inherent,
+                AuditOutcome::NotApplicable => &mut score.not_applicable,
+                AuditOutcome::Unknown => &mut score.unknown,
+            } += 1;
+        }
+        score
+    }
+}

@@ -1,0 +1,115 @@
+//! A scorecard for a terminal: a matrix where there are several locks, and then every scenario that needs a word.
+
+use super::paper::{GREEN, PLAIN, RED, YELLOW, paint, table};
+use crate::audit::{Audit, AuditOutcome, AuditedScenario, AuditedSubject};
+use crate::report::cells::printable;
+use crate::run::Run;
+
+/// The scorecard of each lock.
+pub(super) fn scorecard(run: &Run, audit: &Audit, width: u16) -> Vec<String> {
+    let mut sections = Vec::new();
+    if audit.subjects.len() > 1 {
+        sections.push(matrix(audit, width));
+    }
+    for subject in &audit.subjects {
+        sections.push(card(run, subject, audit.subjects.len() == 1));
+    }
+    let lost = audit.regressions.iter().map(|one| {
+        let line = format!(
+            "kept before and broken now: {} by {}",
+            one.scenario, one.subject
+        );
+        paint(RED, &printable(&line)) + "\n"
+    });
+    sections.push(lost.collect());
+    sections
+}
+
+fn color(outcome: AuditOutcome) -> char {
+    match outcome {
+        AuditOutcome::Kept => GREEN,
+        AuditOutcome::Broken => RED,
+        AuditOutcome::Unknown => YELLOW,
+        AuditOutcome::Inherent | AuditOutcome::NotApplicable => PLAIN,
+    }
+}
+
+fn mark(outcome: AuditOutcome) -> String {
+    paint(
+        color(outcome),
+        &format!("{} {}", outcome.glyph(), outcome.word()),
+    )
+}
+
+fn matrix(audit: &Audit, width: u16) -> String {
+    let names = audit
+        .subjects
+        .iter()
+        .map(|subject| printable(&subject.name));
+    let header: Vec<String> = std::iter::once("SCENARIO".to_owned())
+        .chain(names)
+        .collect();
+    let header: Vec<&str> = header.iter().map(String::as_str).collect();
+    let mut table = table(width, &header, usize::MAX);
+    for row in audit.rows() {
+        let name = row
+            .iter()
+            .flatten()
+            .next()
+            .map_or("", |one| one.name.as_str());
+        let cells = row
+            .iter()
+            .map(|one| one.map_or(String::new(), |one| mark(one.outcome)));
+        table.add_row(std::iter::once(printable(name)).chain(cells));
+    }
+    table.to_string()
+}
+
+/// What is wrong and unknown first; what is kept in full only where nothing else has to be read.
+fn card(run: &Run, subject: &AuditedSubject, alone: bool) -> String {
+    let library = match subject.library.as_str() {
+        "" => String::new(),
+        library => format!(" ({library})"),
+    };
+    let name = printable(&format!("{}{library}", subject.name));
+    let mut out = format!("{name}: {}\n", subject.score.words());
+    if let Some(conform) = &subject.conform {
+        for finding in &conform.findings {
+            let (name, found) = (&finding.name, &finding.found);
+            let line = format!(
+                "✗ driver, {name}: {found}; {} ({})",
+                finding.remedy, finding.paragraph
+            );
+            out.push_str(&format!("  {}\n", paint(RED, &printable(&line))));
+        }
+    }
+    for outcome in [
+        AuditOutcome::Broken,
+        AuditOutcome::Unknown,
+        AuditOutcome::Inherent,
+        AuditOutcome::NotApplicable,
+        AuditOutcome::Kept,
+    ] {
+        for scenario in subject.of(outcome) {
+            out.push_str(&lines(run, scenario, alone));
+        }
+    }
+    out
+}
+
+fn lines(run: &Run, scenario: &AuditedScenario, alone: bool) -> String {
+    let outcome = scenario.outcome;
+    let is_bad = matches!(outcome, AuditOutcome::Broken | AuditOutcome::Unknown);
+    if !alone && !is_bad {
+        return String::new();
+    }
+    let name = printable(&scenario.name);
+    let mut out = format!("  {} {name}: {}\n", mark(outcome), printable(&scenario.why));
+    if outcome == AuditOutcome::Broken {
+        out.push_str(&format!("      tries: {}\n", printable(&scenario.claim)));
+        for line in scenario.commands(&run.run) {
+            out.push_str(&format!("      {}\n", printable(&line)));
+        }
+    }
+    out
+}
