@@ -27,6 +27,9 @@ const EXCLUSIVE: [&str; 9] = [
 /// Those of [`EXCLUSIVE`] that promise no more than to be so.
 const ANY_EXCLUSIVE: [&str; 4] = ["plain", "reentrant", "non-reentrant", "spin"];
 
+/// How a reason begins that says so of a fault.
+const NO_EFFECT: &str = "no evidence that the fault took effect";
+
 /// The scenario with `subject` in it, of a kind that it has and that the scenario is about.
 ///
 /// # Errors
@@ -162,6 +165,38 @@ fn judged_of(result: &ScenarioResult) -> impl Iterator<Item = (&'static str, &Ve
     verdicts.filter(|(class, _)| result.expected.contains_key(*class))
 }
 
+/// What is to be asked before a result counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Doubt {
+    /// Nothing: it speaks for itself.
+    None,
+    /// Whether a sound lock keeps what it violates.
+    Violated,
+    /// The same, and whether it comes again: a busy machine can delay a grant, but not give a lock to two.
+    LivenessAlone,
+    /// Whether the faults take effect on a sound lock: on this one they met nothing.
+    MetNothing,
+}
+
+/// What is to be asked before this result counts.
+pub fn doubt(scenario: &Scenario, result: &ScenarioResult) -> Doubt {
+    let suspects = suspects(scenario, result);
+    match suspects.as_slice() {
+        [("liveness", _)] => return Doubt::LivenessAlone,
+        [_, ..] => return Doubt::Violated,
+        [] => {}
+    }
+    let mut why = judged_of(result).flat_map(|(_, verdict)| &verdict.why);
+    let met_nothing = result.incomplete.is_empty()
+        && result.faults.iter().any(|fault| !fault.bit)
+        && of_state(result, State::Unknown).next().is_some()
+        && why.all(|why| why.starts_with(NO_EFFECT));
+    match met_nothing {
+        true => Doubt::MetNothing,
+        false => Doubt::None,
+    }
+}
+
 /// What one result says by itself. `Broken` is a suspicion until a sound lock was tried: see [`beside`].
 pub fn judged(scenario: &Scenario, result: &ScenarioResult) -> Judged {
     let suspects = suspects(scenario, result);
@@ -191,22 +226,30 @@ pub fn judged(scenario: &Scenario, result: &ScenarioResult) -> Judged {
     }
 }
 
-/// A suspicion beside what a sound lock did on the same scenario, seed and servers; `Err` says why nothing is known of that.
+/// A result in doubt beside what a sound lock did on the same scenario, seed and servers, and beside a second run of the same plan where
+/// there was one. `Err` says why nothing is known of the sound lock.
 pub fn beside(
     scenario: &Scenario,
     result: &ScenarioResult,
     twin: &str,
     of_twin: Result<&ScenarioResult, &str>,
+    second: Option<&ScenarioResult>,
 ) -> Judged {
-    let suspicion = judged(scenario, result);
-    let found = &suspicion.why;
+    let alone = judged(scenario, result);
+    let found = &alone.why;
+    match doubt(scenario, result) {
+        Doubt::None => return alone,
+        Doubt::MetNothing => return met_nothing(result, twin, of_twin, alone),
+        Doubt::Violated | Doubt::LivenessAlone => {}
+    }
     let suspects = suspects(scenario, result);
+    let classes: Vec<&str> = suspects.iter().map(|(class, _)| *class).collect();
+    let classes = classes.join(", ");
+    let again = second.is_none_or(|second| second.verdicts.liveness.state == State::Violated);
     let kept = of_twin.map_err(str::to_owned).and_then(|of_twin| {
         for (class, _) in &suspects {
-            let state = of_twin
-                .verdicts
-                .get(class)
-                .map_or(State::Unknown, |verdict| verdict.state);
+            let verdict = of_twin.verdicts.get(class);
+            let state = verdict.map_or(State::Unknown, |verdict| verdict.state);
             if state != State::Clean {
                 return Err(format!("came out {class} {} too", state.word()));
             }
@@ -216,20 +259,63 @@ pub fn beside(
             None => Ok(over(of_twin)),
         }
     });
-    let classes: Vec<&str> = suspects.iter().map(|(class, _)| *class).collect();
-    let classes = classes.join(", ");
-    match kept {
-        Ok(over) => Judged {
-            why: format!("{found}. {twin} kept {classes} on the same scenario and seed, {over}"),
-            ..suspicion
-        },
-        Err(why) => Judged {
-            outcome: AuditOutcome::Unknown,
-            why: format!(
+    let (outcome, why) = match kept {
+        _ if !again => (
+            AuditOutcome::Unknown,
+            format!("{found}. It did not come again when the same plan was run once more"),
+        ),
+        Ok(over) => (
+            AuditOutcome::Broken,
+            format!("{found}. {twin} kept {classes} on the same scenario and seed, {over}"),
+        ),
+        Err(why) => (
+            AuditOutcome::Unknown,
+            format!(
                 "{found}. Whether a sound lock keeps {classes} here is not known: {twin} {why}"
             ),
-            ..suspicion
-        },
+        ),
+    };
+    Judged {
+        outcome,
+        why,
+        ..alone
+    }
+}
+
+/// A lock whose traffic a fault has nothing to act on, as a lost message of a lock that sends none: not applicable, if the fault does take
+/// effect on another lock in the same run.
+fn met_nothing(
+    result: &ScenarioResult,
+    twin: &str,
+    of_twin: Result<&ScenarioResult, &str>,
+    alone: Judged,
+) -> Judged {
+    let mut names: Vec<&str> = Vec::new();
+    for fault in result.faults.iter().filter(|fault| !fault.bit) {
+        if !names.contains(&fault.fault.as_str()) {
+            names.push(&fault.fault);
+        }
+    }
+    let bites = of_twin.is_ok_and(|of_twin| {
+        let of_name = |name: &&str| {
+            of_twin
+                .faults
+                .iter()
+                .any(|fault| fault.fault == **name && fault.bit)
+        };
+        names.iter().all(of_name)
+    });
+    if !bites {
+        return alone;
+    }
+    Judged {
+        outcome: AuditOutcome::NotApplicable,
+        why: format!(
+            "{} met nothing that this lock does {}, and took effect on {twin} in the same run",
+            names.join(", "),
+            over(result)
+        ),
+        ..alone
     }
 }
 
@@ -392,7 +478,7 @@ mod tests {
         let asked = scenario("client-pause");
         let found = result(&asked, &["belief", "contract"]);
         let beside = |of_twin: Result<&ScenarioResult, &str>| {
-            beside(&asked, &found, "lock-core:reentrant", of_twin)
+            beside(&asked, &found, "lock-core:reentrant", of_twin, None)
         };
         // That the twin cannot keep what is inherent says nothing against it.
         let sound = result(&asked, &["belief"]);
@@ -410,6 +496,54 @@ mod tests {
         let mut holed = sound.clone();
         holed.incomplete.push("a line is torn".to_owned());
         assert_eq!(beside(Ok(&holed)).outcome, AuditOutcome::Unknown);
+    }
+
+    #[test]
+    fn liveness_alone_has_to_come_again() {
+        let asked = scenario("never-released");
+        let late = result(&asked, &["liveness"]);
+        let sound = result(&asked, &[]);
+        assert_eq!(doubt(&asked, &late), Doubt::LivenessAlone);
+        assert_eq!(
+            doubt(&asked, &result(&asked, &["belief", "liveness"])),
+            Doubt::Violated
+        );
+        let outcome = |second| beside(&asked, &late, "x", Ok(&sound), Some(second)).outcome;
+        assert_eq!(outcome(&late), AuditOutcome::Broken);
+        assert_eq!(outcome(&sound), AuditOutcome::Unknown);
+    }
+
+    #[test]
+    fn a_fault_that_meets_nothing_is_not_applicable_if_it_takes_effect_on_another_lock() {
+        let asked = scenario("script-flush");
+        let with = |bit: bool| {
+            let mut result = result(&asked, &[]);
+            result.faults = vec![results::run::FaultSpan {
+                fault: "script-flush".to_owned(),
+                bit,
+                ..Default::default()
+            }];
+            if !bit {
+                for class in results::verdict::CLASSES {
+                    let verdict = result.verdicts.get_mut(class).expect("a class");
+                    verdict.state = State::Unknown;
+                    verdict.why = vec![format!("{NO_EFFECT}: script-flush on n1")];
+                }
+            }
+            result
+        };
+        let (without, took) = (with(false), with(true));
+        assert_eq!(doubt(&asked, &took), Doubt::None);
+        let outcome = |of_twin| beside(&asked, &without, "x", Ok(of_twin), None).outcome;
+        assert_eq!(outcome(&took), AuditOutcome::NotApplicable);
+        assert_eq!(outcome(&without), AuditOutcome::Unknown);
+        let mut little = without.clone();
+        little
+            .verdicts
+            .belief
+            .why
+            .push("nothing was granted".to_owned());
+        assert_eq!(doubt(&asked, &little), Doubt::None);
     }
 
     #[test]

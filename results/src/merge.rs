@@ -146,6 +146,11 @@ pub fn merge(runs: Vec<Run>, run: &str) -> Result<Run, MergeError> {
         whole.scenarios.append(&mut part.scenarios);
         whole.not_applicable.append(&mut part.not_applicable);
         whole.warnings.append(&mut part.warnings);
+        if let Some(more) = part.audit.take() {
+            let audit = whole.audit.get_or_insert_default();
+            audit.subjects.extend(more.subjects);
+            audit.regressions.extend(more.regressions);
+        }
         whole.partial |= part.partial;
         whole.as_expected = match (whole.as_expected, part.as_expected) {
             (Some(a), Some(b)) => Some(a && b),
@@ -181,6 +186,16 @@ fn name_parts(run: &mut Run, name: &str, origin: &str) {
         }
         if !result.dir.is_empty() {
             result.dir = format!("{name}/{}", result.dir);
+        }
+    }
+    let audited = run.audit.iter_mut().flat_map(|audit| &mut audit.subjects);
+    for tried in audited
+        .flat_map(|subject| &mut subject.scenarios)
+        .flat_map(|one| &mut one.runs)
+    {
+        tried.dir = format!("{name}/{}", tried.dir);
+        if let Some(twin) = &mut tried.twin {
+            twin.dir = format!("{name}/{}", twin.dir);
         }
     }
     for warning in &mut run.warnings {

@@ -8,7 +8,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::audit::{Audit, AuditOutcome};
+use crate::audit::{Audit, AuditOutcome, AuditedScenario};
 use crate::compare::Difference;
 use crate::measures::{Measures, Sweep};
 use crate::open_loop::OpenLoop;
@@ -406,6 +406,14 @@ impl Run {
             meta,
             ..Self::default()
         }
+    }
+
+    /// The result that decided what became of an audited scenario; `None` where none was kept.
+    pub(crate) fn decisive(&self, scenario: &AuditedScenario) -> Option<&ScenarioResult> {
+        let decided = scenario.decisive()?;
+        self.scenarios
+            .iter()
+            .find(|result| result.dir == decided.dir)
     }
 
     /// The last part of its directory.

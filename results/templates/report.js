@@ -52,11 +52,15 @@
   // A proof inside something folded is opened when a link leads to it.
   const unfold = () => {
     const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
-    if (target) target.querySelectorAll("details").forEach((part) => { part.open = true; });
+    if (!target) return;
+    target.querySelectorAll("details").forEach((part) => { part.open = true; });
+    const around = target.closest("details");
+    if (around) { around.open = true; target.scrollIntoView(); }
   };
   addEventListener("hashchange", unfold);
   unfold();
   const button = document.getElementById("download");
+  if (!button) return;
   button.hidden = false;
   button.addEventListener("click", () => {
     const data = new Blob([document.getElementById("run").textContent], { type: "application/json" });

@@ -278,7 +278,7 @@ impl Work<'_> {
         }
         let mut tries = Tries::new(self, &met);
         tries.run(keeper).await?;
-        tries.run_twins(keeper).await?;
+        tries.settle(keeper).await?;
         if !self.options.no_bench && !self.cancel.is_wanted() {
             self.bench(&met, keeper).await?;
         }

@@ -2,6 +2,7 @@
 //!
 //! The page's layout is `templates/report.html`; here is only what it shows, as finished strings.
 
+mod audit;
 mod bench;
 mod overview;
 mod scenario;
@@ -24,6 +25,9 @@ use crate::verdict::{CLASSES, meaning};
 
 /// The document.
 pub(super) fn render(run: &Run) -> Result<String, String> {
+    if let Some(audit) = &run.audit {
+        return audit::render(run, audit);
+    }
     let raw = serde_json::to_string(run).map_err(|error| error.to_string())?;
     let page = Page::new(run, &raw).render();
     Ok(page.map_err(|error| error.to_string())? + "\n")

@@ -6,6 +6,7 @@ use quick_junit::{NonSuccessKind, Property, Report, TestCase, TestCaseStatus, Te
 
 use super::ReportError;
 use super::cells::{self, printable};
+use crate::audit::{AuditOutcome, AuditedSubject};
 use crate::run::{Outcome, RECOVERY, Run, ScenarioResult};
 use crate::verdict::State;
 
@@ -22,7 +23,14 @@ pub(super) fn render(run: &Run) -> Result<String, String> {
         suite.add_property(Property::new(printable(name), printable(&server.version)));
     }
     suite.set_time(Duration::from_nanos(run.meta.elapsed_ns));
-    for result in &run.scenarios {
+    // What the scenarios of an audit expect is of other locks.
+    let audited = run.audit.iter().flat_map(|audit| &audit.subjects);
+    suite.add_test_cases(audited.flat_map(scorecard));
+    let results = match run.audit {
+        Some(_) => &[][..],
+        None => &run.scenarios,
+    };
+    for result in results {
         let mut case = case(result);
         // A CI server follows a test by its name, so the seed is part of it only where it is needed to tell two apart.
         if run
@@ -100,6 +108,28 @@ pub fn document(
     report.to_string().map_err(|error| ReportError {
         format: "junit",
         message: error.to_string(),
+    })
+}
+
+/// A lock's scenarios: broken is a failure, unknown an error, not applicable skipped.
+fn scorecard(subject: &AuditedSubject) -> impl Iterator<Item = TestCase> {
+    subject.scenarios.iter().map(|scenario| {
+        let why = printable(&scenario.why);
+        let status = match scenario.outcome {
+            AuditOutcome::Kept | AuditOutcome::Inherent => TestCaseStatus::success(),
+            AuditOutcome::Broken => problem(NonSuccessKind::Failure, &why, "broken"),
+            AuditOutcome::Unknown => problem(NonSuccessKind::Error, &why, "unknown"),
+            AuditOutcome::NotApplicable => {
+                let mut status = TestCaseStatus::skipped();
+                status.set_message(&why);
+                status
+            }
+        };
+        let mut case = TestCase::new(printable(&scenario.name), status);
+        let place = format!("locklab.audit.{}.{}", scenario.topology, subject.name);
+        case.set_classname(printable(&place));
+        case.set_system_out(why);
+        case
     })
 }
 

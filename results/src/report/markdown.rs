@@ -1,5 +1,7 @@
 //! Markdown, as for the summary of a CI job or a comment on a change.
 
+mod audit;
+
 use super::cells::{self, printable};
 use super::measures;
 use super::open_loop;
@@ -31,8 +33,12 @@ pub(super) fn render(run: &Run) -> Result<String, String> {
     for skipped in &run.not_applicable {
         out.push_str(&format!("- {}\n", cell(&skipped.to_string())));
     }
-    scenarios(&mut out, run);
-    open_loops(&mut out, run);
+    if let Some(audit) = &run.audit {
+        audit::scorecard(&mut out, run, audit);
+    } else {
+        scenarios(&mut out, run);
+        open_loops(&mut out, run);
+    }
     rows(&mut out, run);
     for cost in tables::costs(run) {
         cost_table(&mut out, &cost);

@@ -19,6 +19,7 @@ use crate::answer::answer;
 use crate::audit::AuditDocument;
 use crate::cost::{self, Cost};
 use crate::run::Run;
+use crate::svg;
 
 /// Why a document could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -93,8 +94,11 @@ pub static FORMATS: [&Format; 7] = [
     &Format {
         name: "svg",
         extension: "svg",
-        about: "the charts alone, below each other",
-        render: charts::document,
+        about: "the charts alone, below each other; of an audit its badge",
+        render: |run| match &run.audit {
+            Some(audit) => Ok(svg::badge(audit)),
+            None => charts::document(run),
+        },
     },
     &Format {
         name: "text",

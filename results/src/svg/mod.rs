@@ -4,6 +4,7 @@
 //! is carried by colour alone. Inside a page the page gives the style ([`STYLE`]); a chart by itself carries it.
 
 mod axis;
+mod badge;
 mod bars;
 mod canvas;
 mod dots;
@@ -16,6 +17,7 @@ mod series;
 mod stacked;
 mod timeline;
 
+pub use badge::badge;
 pub use bars::{Bar, bars};
 pub use dots::{DotRow, dots};
 pub use lines::{Lines, Series, Shade, lines};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use chaos::audit::{beside, fitted, judged};
+use chaos::audit::{Doubt, beside, doubt, fitted};
 use chaos::plan::Plan;
 use chaos::run::{RunError, ScenarioRun};
 use futures_util::StreamExt as _;
@@ -36,6 +36,16 @@ struct Tried {
     ran: Ran,
     /// The sound lock beside it, once that was tried.
     twin: Option<(String, Ran)>,
+    /// The same plan once more, where it has to come out the same.
+    second: Option<Ran>,
+}
+
+/// What is run to settle a doubt.
+enum Settles {
+    /// A sound lock on a scenario and a seed.
+    Twin(usize, u64),
+    /// A run of a cell once more.
+    Again(usize, usize),
 }
 
 /// A run that ended.
@@ -90,33 +100,55 @@ impl<'a> Tries<'a> {
             }
         }
         self.each(planned, "scenarios", keeper, |cells, place, ran| {
-            cells[*place].runs.push(Tried { ran, twin: None });
+            cells[*place].runs.push(Tried {
+                ran,
+                twin: None,
+                second: None,
+            });
         })
         .await
     }
 
-    /// Runs a sound lock on the scenario and seed of every suspicion.
-    pub(super) async fn run_twins(&mut self, keeper: &mut Keeper) -> anyhow::Result<()> {
-        let mut planned: BTreeMap<(usize, u64), Planned> = BTreeMap::new();
-        for cell in &self.cells {
+    /// Settles what is in doubt: a sound lock on the same scenario and seed, and the same plan once more.
+    pub(super) async fn settle(&mut self, keeper: &mut Keeper) -> anyhow::Result<()> {
+        let mut twins: BTreeMap<(usize, u64), Planned> = BTreeMap::new();
+        let mut planned = Vec::new();
+        for (place, cell) in self.cells.iter().enumerate() {
             let asked = &self.work.scenarios[cell.asked];
-            let twin = twin(asked);
-            let suspected = cell.runs.iter().filter(|tried| is_suspect(asked, tried));
-            for tried in suspected.filter(|_| twin != self.met[cell.subject].audited.name) {
-                let key = (cell.asked, tried.ran.seed);
-                planned.insert(key, planned_one(&asked.scenario, Some(twin), key.1)?);
+            for (number, tried) in cell.runs.iter().enumerate() {
+                let doubt = doubt_of(asked, tried);
+                let is_twin = twin(asked) == self.met[cell.subject].audited.name;
+                if doubt != Doubt::None && !is_twin {
+                    let key = (cell.asked, tried.ran.seed);
+                    twins.insert(key, planned_one(&asked.scenario, Some(twin(asked)), key.1)?);
+                }
+                if doubt == Doubt::LivenessAlone {
+                    let plans = cell.plans.iter().flatten();
+                    let same = plans.filter(|plan| plan.seed == tried.ran.seed).cloned();
+                    let subject = &self.met[cell.subject].subject;
+                    planned.extend(same.map(|plan| {
+                        let subject = subject.clone();
+                        (Settles::Again(place, number), Planned { plan, subject })
+                    }));
+                }
             }
         }
-        let planned = planned.into_iter().collect();
+        let twins = twins
+            .into_iter()
+            .map(|((asked, seed), one)| (Settles::Twin(asked, seed), one));
+        planned.extend(twins);
         let (work, met) = (self.work, self.met);
-        self.each(planned, "sound locks", keeper, |cells, key, ran| {
-            let asked = &work.scenarios[key.0];
-            let of_scenario = cells.iter_mut().filter(|cell| cell.asked == key.0);
-            for cell in of_scenario.filter(|cell| met[cell.subject].audited.name != twin(asked)) {
-                let of_seed = cell.runs.iter_mut().filter(|tried| tried.ran.seed == key.1);
-                for tried in of_seed {
-                    if is_suspect(asked, tried) {
-                        tried.twin = Some((twin(asked).to_owned(), ran.clone()));
+        self.each(planned, "doubts", keeper, |cells, key, ran| match key {
+            Settles::Again(place, number) => cells[*place].runs[*number].second = Some(ran),
+            Settles::Twin(scenario, seed) => {
+                let asked = &work.scenarios[*scenario];
+                for cell in cells.iter_mut().filter(|cell| cell.asked == *scenario) {
+                    let is_twin = twin(asked) == met[cell.subject].audited.name;
+                    let of_seed = |tried: &&mut Tried| tried.ran.seed == *seed && !is_twin;
+                    for tried in cell.runs.iter_mut().filter(of_seed) {
+                        if doubt_of(asked, tried) != Doubt::None {
+                            tried.twin = Some((twin(asked).to_owned(), ran.clone()));
+                        }
                     }
                 }
             }
@@ -251,9 +283,9 @@ fn twin(asked: &Asked) -> &str {
     }
 }
 
-fn is_suspect(asked: &Asked, tried: &Tried) -> bool {
+fn doubt_of(asked: &Asked, tried: &Tried) -> Doubt {
     let result = tried.ran.result.as_ref();
-    result.is_ok_and(|result| judged(&asked.scenario, result).outcome == AuditOutcome::Broken)
+    result.map_or(Doubt::None, |result| doubt(&asked.scenario, result))
 }
 
 /// Puts a run that ended into the record.
@@ -305,7 +337,7 @@ fn run(asked: &Asked, tried: &Tried) -> AuditedRun {
             why: why.clone(),
             ..Judged::default()
         },
-        Ok(result) if is_suspect(asked, tried) => {
+        Ok(result) => {
             let of_twin = match twin {
                 None => Err("was not tried beside it".to_owned()),
                 Some((_, ran)) => {
@@ -313,15 +345,16 @@ fn run(asked: &Asked, tried: &Tried) -> AuditedRun {
                     result.map_err(|(_, why)| format!("could not be tried: {why}"))
                 }
             };
-            let name = self::twin(asked);
-            beside(
-                &asked.scenario,
-                result,
-                name,
-                of_twin.as_ref().map_err(String::as_str).copied(),
-            )
+            let of_twin = match &of_twin {
+                Ok(result) => Ok(*result),
+                Err(why) => Err(why.as_str()),
+            };
+            let second = tried
+                .second
+                .as_ref()
+                .and_then(|ran| ran.result.as_ref().ok());
+            beside(&asked.scenario, result, self::twin(asked), of_twin, second)
         }
-        Ok(result) => judged(&asked.scenario, result),
     };
     AuditedRun {
         seed: tried.ran.seed,
