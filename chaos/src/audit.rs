@@ -42,9 +42,9 @@ pub fn fitted(scenario: &Scenario, subject: &str, has: &Abilities) -> Result<Sce
     place(scenario.topology.kind, name, has)?;
     let kind = kind(scenario, name, has)?;
     let lock = &scenario.lock;
-    if let (None, Some(why)) = (lock.lease, &has.no_renewal) {
+    if lock.lease.is_none() && !has.renews {
         return Err(format!(
-            "{name} renews no lease; a lock without one was refused: {why}"
+            "{name} renews no lease: its hello has no `watchdog_ms`"
         ));
     }
     let waits = !matches!(lock.durability.as_str(), "" | "none");
@@ -449,12 +449,12 @@ mod tests {
         let all = has(&["plain"], &["lost", "durability"]);
         assert_eq!(why("short-lease", &all), None);
         assert_eq!(why("failover-wait-all", &all), None);
-        let fixed = Abilities {
-            no_renewal: Some("no".to_owned()),
+        assert!(why("watchdog-keeps", &all).is_some());
+        let renews = Abilities {
+            renews: true,
             ..all
         };
-        assert!(why("watchdog-keeps", &fixed).is_some());
-        assert_eq!(why("never-released", &fixed), None);
+        assert_eq!(why("watchdog-keeps", &renews), None);
     }
 
     #[test]

@@ -553,7 +553,7 @@ impl LockClient for ExecClient {
             kinds: hello.kinds,
             topologies: hello.topologies,
             features: hello.features,
-            no_renewal: None,
+            renews: hello.watchdog_ms.is_some(),
         }
     }
 

@@ -1,4 +1,4 @@
-//! Learns what a lock has before anything is asked of it: its hello, whether it renews, and what `conform` finds of its driver.
+//! Learns what a lock has before anything is asked of it: its hello, and what `conform` finds of its driver.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -113,8 +113,7 @@ impl Met {
             log: Some(log),
             env: Vec::new(),
         };
-        let lock = format!("{prefix}hello");
-        let answer = Abilities::of(self.subject.as_ref(), &to, &lock).await;
+        let answer = Abilities::of(self.subject.as_ref(), &to).await;
         if let Err(SubjectError::NotApplicable(why)) = answer {
             self.abilities = Err((AuditOutcome::NotApplicable, why));
             return false;
