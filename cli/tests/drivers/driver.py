@@ -20,6 +20,7 @@ It needs nothing but Python's standard library. Modes:
   fenced-reentrant the same, and claims by its features to be re-entrant
   single-only     as right, and works on a single server only, by its hello
   garbage         prints a line that is no JSON at its third grant
+  moody           as right, but ends at once when it is asked for a lease of 777 ms, and answers none of 888 ms
 """
 import json
 import os
@@ -107,6 +108,10 @@ def acquire(server, request):
     lease_ms = request.get("lease_ms")
     if lease_ms is None:
         return reply(request, "failed", error="this lock does not renew")
+    if MODE == "moody" and lease_ms == 777:
+        os._exit(7)
+    if MODE == "moody" and lease_ms == 888:
+        return None
     wait_ms = request.get("wait_ms")
     end = None if wait_ms is None else time.monotonic() + wait_ms / 1000
     value = uuid.uuid4().hex

@@ -106,7 +106,13 @@ impl<'a> Page<'a> {
             js: include_str!("../../../templates/report.js"),
             title: run.name().to_owned(),
             version: &run.meta.version,
-            outcome: cells::outcome(outcome),
+            outcome: match audit.score().worst() {
+                Some(worst @ (AuditOutcome::Broken | AuditOutcome::Unknown)) => {
+                    format!("{} {}", worst.glyph(), worst.word())
+                }
+                Some(_) => "✓ nothing broken or unknown".to_owned(),
+                None => "? nothing tried".to_owned(),
+            },
             outcome_class: outcome_class(outcome),
             answer: answer(run),
             small_print: small_print(run).join("; "),

@@ -1,0 +1,204 @@
+//! `audit` gives each lock the right outcome, says with what it is proven, and ends with the code that belongs to it.
+
+mod support;
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use support::{code, run, stderr, stdout};
+
+/// Runs an audit of these locks on these scenarios, without a bench.
+fn audit(dir: &Path, subjects: &[&str], more: &[&str]) -> (i32, Value, String) {
+    let mut args = vec!["--json", "--seed", "7", "audit", "--no-bench"];
+    args.extend(subjects);
+    args.extend(more);
+    let output = run(dir, &args);
+    let said = format!("{}{}", stdout(&output), stderr(&output));
+    let json = serde_json::from_str(&stdout(&output)).unwrap_or_default();
+    (code(&output), json, said)
+}
+
+fn driver(mode: &str) -> String {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/drivers/driver.py");
+    format!("exec:python3 {} {mode}", path.display())
+}
+
+/// A short scenario whose lease is so long.
+fn scenario(dir: &Path, name: &str, lease: &str) {
+    let text = format!(
+        "name = \"{name}\"\n[topology]\nkind = \"single\"\n[lock]\nlease = \"{lease}\"\n[load]\nclients = 2\nduration = \"700ms\"\n\
+         [expect]\nbelief = \"clean\"\ncontract = \"clean\"\n"
+    );
+    std::fs::write(dir.join(format!("{name}.toml")), text).expect("the folder can be written");
+}
+
+fn of<'v>(json: &'v Value, subject: usize, scenario: &str) -> &'v Value {
+    let all = json["subjects"][subject]["scenarios"].as_array();
+    let mut all = all.into_iter().flatten();
+    let found = all.find(|one| one["name"] == scenario);
+    found.unwrap_or_else(|| panic!("no {scenario} in {json:#}"))
+}
+
+#[test]
+fn a_sound_lock_keeps_what_its_broken_twin_breaks_and_neither_what_no_lock_can() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let subjects = ["baseline:set-nx-px", "broken:release-without-owner-check"];
+    let more = [
+        "--scenario",
+        "client-pause,crash-single-aof,crash-single-no-persistence,read-write",
+        "--out",
+        "run",
+        "--junit",
+        "audit.xml",
+    ];
+    let (code, json, said) = audit(dir.path(), &subjects, &more);
+    assert_eq!(code, 1, "{said}");
+    // That a paused holder believes on is inherent; that a third one enters is not.
+    assert_eq!(
+        of(&json, 0, "client-pause")["outcome"],
+        "inherent",
+        "{said}"
+    );
+    let broken = of(&json, 1, "client-pause");
+    assert_eq!(broken["outcome"], "broken", "{said}");
+    assert_eq!(broken["verdicts"]["contract"], "violated");
+    let why = broken["why"].as_str().unwrap_or_default();
+    assert!(why.contains("lock-core:reentrant kept contract"), "{why}");
+    let shown = &broken["runs"][0];
+    assert_eq!(shown["twin"]["subject"], "lock-core:reentrant");
+    for kept in [&shown["dir"], &shown["twin"]["dir"]] {
+        let plan = format!("run/{}/plan.json", kept.as_str().unwrap_or_default());
+        assert!(dir.path().join(plan).is_file(), "{kept}");
+    }
+    for subject in 0..2 {
+        let kept = of(&json, subject, "crash-single-aof");
+        assert_eq!(kept["outcome"], "kept", "{said}");
+        assert_eq!(kept["verdicts"]["contract"], "clean");
+        let forgotten = of(&json, subject, "crash-single-no-persistence");
+        assert_eq!(forgotten["outcome"], "inherent", "{said}");
+        let lacks = of(&json, subject, "read-write");
+        assert_eq!(lacks["outcome"], "not-applicable", "{said}");
+        assert!(
+            lacks["why"]
+                .as_str()
+                .is_some_and(|why| why.contains("no kind `read`"))
+        );
+        let score = json["subjects"][subject]["score"]
+            .as_object()
+            .expect("a score");
+        assert_eq!(score.values().filter_map(Value::as_u64).sum::<u64>(), 4);
+    }
+    assert_eq!(json["subjects"][1]["score"]["broken"], 1);
+    let read = |name: &str| std::fs::read_to_string(dir.path().join(name)).expect(name);
+    let kept: Value = serde_json::from_str(&read("run/audit.json")).expect("JSON");
+    assert_eq!(kept["subjects"], json["subjects"]);
+    assert!(read("run/badge.svg").contains("1 broken"));
+    let page = read("run/report.html");
+    assert!(
+        page.len() < 500_000 && page.contains("both hold"),
+        "{}",
+        page.len()
+    );
+    assert!(read("run/report.md").contains("locklab replay run/"));
+    let junit = read("audit.xml");
+    assert!(
+        junit.contains("failures=\"1\"") && junit.contains("<skipped"),
+        "{junit}"
+    );
+    for args in [&["show", "run"][..], &["report", "run", "-o", "again.html"]] {
+        assert_eq!(support::code(&run(dir.path(), args)), 0, "{args:?}");
+    }
+    assert_eq!(read("again.html"), page);
+    against(dir.path());
+}
+
+/// What was kept before and is broken now is named; what was broken before is not.
+fn against(dir: &Path) {
+    let path = dir.join("run/audit.json");
+    let mut base: Value =
+        serde_json::from_str(&std::fs::read_to_string(&path).expect("the audit")).expect("JSON");
+    let args = ["--scenario", "client-pause", "--against", "base.json"];
+    for (outcome, named) in [("broken", 0), ("kept", 1)] {
+        base["subjects"][1]["scenarios"][0]["outcome"] = outcome.into();
+        std::fs::write(dir.join("base.json"), base.to_string()).expect("the base");
+        let (code, json, said) = audit(dir, &["broken:release-without-owner-check"], &args);
+        assert_eq!(code, 1, "{said}");
+        let lost = json["regressions"].as_array().map_or(0, Vec::len);
+        assert_eq!(lost, named, "{said}");
+        assert_eq!(
+            said.contains("kept before and broken now: client-pause"),
+            named == 1
+        );
+    }
+}
+
+#[test]
+fn a_driver_that_dies_or_does_not_answer_costs_its_own_scenario_only() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    for (name, lease) in [("dies", "777ms"), ("deaf", "888ms"), ("calm", "2s")] {
+        scenario(dir.path(), name, lease);
+    }
+    let files = ["--scenario", "dies.toml,deaf.toml,calm.toml"];
+    let (code, json, said) = audit(dir.path(), &[&driver("moody")], &files);
+    assert_eq!(code, 2, "{said}");
+    for name in ["dies", "deaf"] {
+        let lost = of(&json, 0, name);
+        assert_eq!(lost["outcome"], "unknown", "{said}");
+        assert_ne!(lost["why"], "", "{said}");
+    }
+    assert_eq!(of(&json, 0, "calm")["outcome"], "kept", "{said}");
+    assert_eq!(json["subjects"][0]["conform"]["conforms"], true, "{said}");
+    assert_eq!(json["subjects"][0]["library"], "set-nx-px 1.0 (python)");
+}
+
+#[test]
+fn a_driver_that_does_not_conform_is_tried_all_the_same_but_not_without_a_hello() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    scenario(dir.path(), "calm", "2s");
+    let bad = driver("ends-badly");
+    let (code, json, said) = audit(
+        dir.path(),
+        &[&bad, "exec:false"],
+        &["--scenario", "calm.toml"],
+    );
+    assert_eq!(code, 2, "{said}");
+    let findings = json["subjects"][0]["conform"]["findings"].as_array();
+    assert_eq!(
+        findings.and_then(|all| all[0]["name"].as_str()),
+        Some("bye"),
+        "{said}"
+    );
+    assert_eq!(of(&json, 0, "calm")["outcome"], "kept", "{said}");
+    assert_eq!(of(&json, 1, "calm")["outcome"], "unknown", "{said}");
+}
+
+#[test]
+fn what_cannot_be_audited_is_said_before_anything_starts() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    std::fs::write(dir.path().join("no.json"), "{}").expect("a file");
+    for (wanted, args) in [
+        (64, &["audit", "no-such:lock"][..]),
+        (64, &["audit"]),
+        (64, &["audit", "baseline:set-nx-px", "--suite", "tiny"]),
+        (64, &["audit", "baseline:set-nx-px", "--repeat", "0"]),
+        (
+            65,
+            &["audit", "baseline:set-nx-px", "--scenario", "no-such"],
+        ),
+        (65, &["audit", "baseline:set-nx-px", "--against", "no.json"]),
+        // Nothing was tried, and nothing may pass.
+        (
+            65,
+            &[
+                "audit",
+                "baseline:set-nx-px",
+                "--scenario",
+                "read-write",
+                "--no-bench",
+            ],
+        ),
+    ] {
+        let output = run(dir.path(), args);
+        assert_eq!(code(&output), wanted, "{args:?}: {}", stderr(&output));
+    }
+}
