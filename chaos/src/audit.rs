@@ -204,7 +204,7 @@ pub fn judged(scenario: &Scenario, result: &ScenarioResult) -> Judged {
     let unknown = of_state(result, State::Unknown).next().is_some();
     let (outcome, why) = if !suspects.is_empty() {
         (AuditOutcome::Broken, violations(&suspects))
-    } else if unknown || !result.incomplete.is_empty() || result.expected.is_empty() {
+    } else if unknown || !result.incomplete.is_empty() || judged_of(result).next().is_none() {
         (AuditOutcome::Unknown, doubts(result))
     } else if !violated.is_empty() {
         let inherent = &scenario.audit.inherent;
@@ -355,8 +355,8 @@ fn doubts(result: &ScenarioResult) -> String {
     }
     let notes = || result.notes.join("; ");
     match reasons.as_slice() {
-        [] if result.expected.is_empty() => {
-            "the scenario expects nothing, so nothing is judged".to_owned()
+        [] if judged_of(result).next().is_none() => {
+            "the scenario expects nothing of a checker, so nothing is judged".to_owned()
         }
         [] => notes(),
         [first] => (*first).clone(),

@@ -2,12 +2,12 @@
 
 use askama::Template;
 
-use super::bench::{BenchView, NamedChart, named};
+use super::bench::{self, NamedChart, named};
 use super::{Fact, facts, machine, outcome_class};
 use crate::answer::{answer, small_print};
 use crate::audit::{Audit, AuditOutcome, AuditedScenario, AuditedSubject};
 use crate::report::cells;
-use crate::report::table::{self, Head};
+use crate::report::table;
 use crate::run::Run;
 use crate::sequence::Sequence;
 use crate::svg;
@@ -25,6 +25,7 @@ pub(super) fn render(run: &Run, audit: &Audit) -> Result<String, String> {
 #[derive(Template)]
 #[template(path = "audit.html")]
 struct Page<'a> {
+    run: &'a Run,
     css: &'static str,
     chart_css: &'static str,
     js: &'static str,
@@ -41,8 +42,6 @@ struct Page<'a> {
     lines: Vec<Line<'a>>,
     convictions: Vec<Conviction<'a>>,
     details: Vec<Detail<'a>>,
-    bench_heads: Vec<Head>,
-    rows: Vec<BenchView>,
     reproduce: String,
     machine: Vec<Fact>,
 }
@@ -101,6 +100,7 @@ impl<'a> Page<'a> {
             );
         }
         Self {
+            run,
             css: include_str!("../../../templates/report.css"),
             chart_css: svg::STYLE,
             js: include_str!("../../../templates/report.js"),
@@ -130,8 +130,6 @@ impl<'a> Page<'a> {
                 .zip(&audit.subjects)
                 .map(|(number, subject)| detail(number, subject))
                 .collect(),
-            bench_heads: table::bench_heads(),
-            rows: run.rows.iter().map(BenchView::new).collect(),
             reproduce: cells::again(run),
             machine: machine(run),
         }
