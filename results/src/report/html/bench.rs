@@ -1,4 +1,4 @@
-//! Benchmark rows on the page: their badges and charts.
+//! Benchmark rows on the page, whose table is `templates/bench_rows.html`: their badges and charts.
 
 use crate::report::charts;
 use crate::run::{BenchRow, Run};
