@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::plan::Plan;
-use crate::scenario::{Length, Load, On, When, Who};
+use crate::scenario::{Length, On, When, Who};
 
 /// The load keeps so much time after the last fault is over.
 const AFTER_LAST_FAULT_NS: u64 = 1_000_000_000;
@@ -103,35 +103,35 @@ impl Shrinker {
 /// Every plan that is one step smaller, the greatest steps first.
 pub fn reductions(plan: &Plan) -> Vec<Reduction> {
     let mut all = Vec::new();
-    let mut add = |what: String, smaller: Plan| {
+    let mut add = |what: &str, reduce: &dyn Fn(&mut Plan)| {
+        let mut smaller = plan.clone();
+        reduce(&mut smaller);
         if smaller != *plan {
             all.push(Reduction {
-                what,
+                what: what.to_owned(),
                 plan: smaller,
             });
         }
     };
     let count = plan.faults.len();
     if count > 1 {
-        add("without any fault".to_owned(), with_faults(plan, |_| false));
+        add("without any fault", &|smaller| keep(smaller, |_| false));
     }
     if count > 3 {
         let half = count / 2;
-        add(
-            "without the first half of the faults".to_owned(),
-            with_faults(plan, |n| n >= half),
-        );
-        add(
-            "without the second half of the faults".to_owned(),
-            with_faults(plan, |n| n < half),
-        );
+        add("without the first half of the faults", &|smaller| {
+            keep(smaller, |n| n >= half);
+        });
+        add("without the second half of the faults", &|smaller| {
+            keep(smaller, |n| n < half);
+        });
     }
     for (place, fault) in plan.faults.iter().enumerate() {
         let what = format!(
             "without fault {} ({} on {})",
             fault.span, fault.fault, fault.on
         );
-        add(what, with_faults(plan, |n| n != place));
+        add(&what, &|smaller| keep(smaller, |n| n != place));
     }
     let clients = plan.load.clients.len();
     // A client that a fault names must stay, under its number.
@@ -144,9 +144,8 @@ pub fn reductions(plan: &Plan) -> Vec<Reduction> {
     for fewer in [clients / 2, clients.saturating_sub(1)] {
         let fewer = fewer.max(named).max(1);
         if fewer < clients {
-            let mut smaller = plan.clone();
-            smaller.load.clients.truncate(fewer);
-            add(format!("{fewer} clients instead of {clients}"), smaller);
+            let what = format!("{fewer} clients instead of {clients}");
+            add(&what, &|smaller| smaller.load.clients.truncate(fewer));
         }
     }
     let tasks = plan
@@ -156,71 +155,52 @@ pub fn reductions(plan: &Plan) -> Vec<Reduction> {
         .map_or(1, |client| client.task_seeds.len());
     for fewer in [1, tasks / 2] {
         if fewer > 0 && fewer < tasks {
-            let mut smaller = plan.clone();
-            for client in &mut smaller.load.clients {
-                client.task_seeds.truncate(fewer);
-            }
-            add(
-                format!("{fewer} tasks per client instead of {tasks}"),
-                smaller,
-            );
+            let what = format!("{fewer} tasks per client instead of {tasks}");
+            add(&what, &|smaller| {
+                let clients = smaller.load.clients.iter_mut();
+                clients.for_each(|client| client.task_seeds.truncate(fewer));
+            });
         }
     }
     let locks = plan.load.locks.len();
-    let least = if plan.load.does.mix.contains_key("multi") {
-        2
-    } else {
-        1
-    };
+    let least = 1 + usize::from(plan.load.does.mix.contains_key("multi"));
     for fewer in [least, locks / 2] {
         if fewer >= least && fewer < locks {
-            let mut smaller = plan.clone();
-            smaller.load.locks.truncate(fewer);
-            add(format!("{fewer} locks instead of {locks}"), smaller);
+            let what = format!("{fewer} locks instead of {locks}");
+            add(&what, &|smaller| smaller.load.locks.truncate(fewer));
         }
     }
     let least_ns = SHORTEST_NS.max(faults_end_ns(plan));
-    for shorter_ns in [
-        least_ns,
-        plan.load.does.duration.ns() / 2,
-        plan.load.does.duration.ns() / 4 * 3,
-    ] {
+    let length_ns = plan.load.does.duration.ns();
+    for shorter_ns in [least_ns, length_ns / 2, length_ns / 4 * 3] {
         // In whole tenths of a second, so that a person can read the file.
         let shorter_ns = shorter_ns.max(least_ns).div_ceil(100_000_000) * 100_000_000;
-        if shorter_ns < plan.load.does.duration.ns() {
-            let mut smaller = plan.clone();
-            smaller.load.does.duration = Length(Duration::from_nanos(shorter_ns));
-            add(format!("a load of {} ms", shorter_ns / 1_000_000), smaller);
+        if shorter_ns < length_ns {
+            let what = format!("a load of {} ms", shorter_ns / 1_000_000);
+            let length = Duration::from_nanos(shorter_ns);
+            add(&what, &|smaller| {
+                smaller.load.does.duration = Length(length);
+            });
         }
     }
-    type LeaveOut = fn(&mut Load);
-    let simpler: [(&str, LeaveOut); 3] = [
-        ("extends", |load| load.extend = None),
-        ("re-entries", |load| load.reenter = 0.0),
-        ("downgrades", |load| load.downgrade = None),
-    ];
-    for (what, leave_out) in simpler {
-        let mut smaller = plan.clone();
-        leave_out(&mut smaller.load.does);
-        if smaller != *plan {
-            add(format!("without {what}"), smaller);
-        }
-    }
+    add("without extends", &|plan| plan.load.does.extend = None);
+    add("without re-entries", &|plan| plan.load.does.reenter = 0.0);
+    add("without downgrades", &|plan| {
+        plan.load.does.downgrade = None;
+    });
     all
 }
 
-/// Without those faults; the others keep their order and are numbered anew.
-fn with_faults(plan: &Plan, keep: impl Fn(usize) -> bool) -> Plan {
-    let mut smaller = plan.clone();
+/// Only these faults, by their places; they keep their order and are numbered anew.
+fn keep(plan: &mut Plan, these: impl Fn(usize) -> bool) {
     let mut place = 0;
-    smaller.faults.retain(|_| {
+    plan.faults.retain(|_| {
         place += 1;
-        keep(place - 1)
+        these(place - 1)
     });
-    for (span, fault) in (1..).zip(&mut smaller.faults) {
+    for (span, fault) in (1..).zip(&mut plan.faults) {
         fault.span = span;
     }
-    smaller
 }
 
 /// When the last fault with a time is over, and a little later; 0 without one. A fault without an end is over when it is in.
