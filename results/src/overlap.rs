@@ -106,20 +106,6 @@ pub fn overlaps(mut holds: Vec<Hold>, limit: impl Fn(u32) -> Option<u64>) -> Ove
     found
 }
 
-/// Finds every overlap among holds `(lock, from_ns, to_ns)` that exclude each other; the grant is the position in `holds`.
-pub fn exclusive_overlaps(holds: &[(u32, u64, u64)]) -> Overlaps {
-    let holds = holds.iter().zip(0..).map(|(hold, grant)| Hold {
-        lock: hold.0,
-        owner: grant,
-        from_ns: hold.1,
-        to_ns: hold.2,
-        mode: Mode::Exclusive,
-        weight: 1,
-        grant,
-    });
-    overlaps(holds.collect(), |_| None)
-}
-
 /// Joins the holds of one owner that touch, mode by mode; they are ordered by lock and time.
 fn join(holds: &mut Vec<Hold>) {
     let mut latest = OfOwners::default();

@@ -1,7 +1,21 @@
 //! Overlaps of hold intervals, compared with the definition, pair by pair.
 
 use proptest::prelude::*;
-use results::overlap::{Hold, Mode, exclusive_overlaps, overlaps};
+use results::overlap::{Hold, Mode, Overlaps, overlaps};
+
+/// Overlaps among holds `(lock, from_ns, to_ns)` that exclude each other; the grant is the position.
+fn exclusive_overlaps(holds: &[(u32, u64, u64)]) -> Overlaps {
+    let holds = holds.iter().zip(0..).map(|(hold, grant)| Hold {
+        lock: hold.0,
+        owner: grant,
+        from_ns: hold.1,
+        to_ns: hold.2,
+        mode: Mode::Exclusive,
+        weight: 1,
+        grant,
+    });
+    overlaps(holds.collect(), |_| None)
+}
 
 fn hold(owner: u32, from_ns: u64, to_ns: u64, mode: Mode) -> Hold {
     Hold {

@@ -111,14 +111,7 @@ fn outcome_class(outcome: Outcome) -> &'static str {
 fn facts(run: &Run) -> Vec<Fact> {
     present(vec![
         ("Started", run.meta.started_at.clone()),
-        (
-            "Took",
-            if run.meta.elapsed_ns == 0 {
-                String::new()
-            } else {
-                units::duration(run.meta.elapsed_ns)
-            },
-        ),
+        ("Took", length(run.meta.elapsed_ns)),
         ("Seed", run.meta.seed.to_string()),
         ("Machine", cells::machine(&run.meta.environment)),
         ("Servers", run.meta.environment.server_versions()),
@@ -147,6 +140,14 @@ fn machine(run: &Run) -> Vec<Fact> {
         ),
         ("Stolen CPU", format!("{:.1} %", environment.steal * 100.0)),
     ])
+}
+
+/// A length of time; nothing where it is not known.
+fn length(ns: u64) -> String {
+    match ns {
+        0 => String::new(),
+        ns => units::duration(ns),
+    }
 }
 
 fn present(facts: Vec<Fact>) -> Vec<Fact> {

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use super::bench::{NamedChart, named};
-use super::{Fact, present};
+use super::{Fact, length, present};
 use crate::proof::Proof;
 use crate::report::{cells, charts};
 use crate::run::ScenarioResult;
@@ -122,13 +122,6 @@ pub(super) fn zooms(data: &TimelineData, id: &str) -> Vec<NamedChart> {
 }
 
 pub(super) fn facts(result: &ScenarioResult) -> Vec<Fact> {
-    let length = |ns: u64| {
-        if ns == 0 {
-            String::new()
-        } else {
-            units::duration(ns)
-        }
-    };
     present(vec![
         ("Subject", result.subject.clone()),
         ("Topology", result.topology.clone()),

@@ -1,6 +1,6 @@
 //! The benchmark rows in the summary: the table, what more is known of each row, and the comparisons.
 
-use super::paper::{self, YELLOW, paint};
+use super::paper;
 use crate::figure::BENCH;
 use crate::report::cells::{self, printable};
 use crate::report::measures;
@@ -102,9 +102,7 @@ pub(super) fn invalid(run: &Run) -> String {
     let mut out = String::new();
     for row in &run.rows {
         if let Some(why) = cells::why_invalid(row) {
-            let line = format!("! {}: {}", printable(&row.title()), printable(&why));
-            out.push_str(&paint(YELLOW, &line));
-            out.push('\n');
+            out.push_str(&paper::warning(&format!("{}: {why}", row.title())));
         }
     }
     out

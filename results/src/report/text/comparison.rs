@@ -1,7 +1,7 @@
 //! Runs side by side as text: what was configured otherwise comes first, since it may be the reason for all else.
 
 use super::TextOptions;
-use super::paper::{GREEN, PLAIN, RED, YELLOW, finish, paint, section, table};
+use super::paper::{GREEN, PLAIN, RED, finish, paint, section, table, warning};
 use crate::compare::pivot::{Pivot, PivotCell, PivotTable};
 use crate::compare::{Difference, RunComparison};
 use crate::report::cells::{self, printable};
@@ -70,10 +70,10 @@ pub fn pivot(result: &Pivot, options: TextOptions) -> String {
     section(&mut out, &differences(&result.differences));
     if !result.also_differs.is_empty() {
         let line = format!(
-            "! with lines and columns these differ too, and ratios show their effect: {}",
+            "with lines and columns these differ too, and ratios show their effect: {}",
             result.also_differs.join(", ")
         );
-        section(&mut out, &paint(YELLOW, &line));
+        section(&mut out, &warning(&line));
     }
     for of_metric in &result.tables {
         section(&mut out, &pivot_table(of_metric, &result.columns, options));
@@ -156,8 +156,5 @@ fn differences(differences: &[Difference]) -> String {
 }
 
 fn left_out(lines: &[String]) -> String {
-    lines
-        .iter()
-        .map(|line| format!("{}\n", paint(YELLOW, &format!("! {}", printable(line)))))
-        .collect()
+    lines.iter().map(|line| warning(line)).collect()
 }

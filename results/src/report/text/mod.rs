@@ -9,7 +9,7 @@ mod scenarios;
 
 pub use self::comparison::{comparison, pivot};
 pub use self::gate::decision;
-use self::paper::{YELLOW, finish, outcome_color, paint, section};
+use self::paper::{finish, outcome_color, paint, section};
 pub use self::scenarios::{faults, proofs};
 use super::cells::{self, printable};
 use super::measures;
@@ -39,15 +39,11 @@ impl Default for TextOptions {
 pub fn summary(run: &Run, options: TextOptions) -> String {
     let mut out = format!("{}\n", printable(&answer(run)));
     for warning in &run.warnings {
-        out.push_str(&paint(YELLOW, &format!("! {}", printable(warning))));
-        out.push('\n');
+        out.push_str(&paper::warning(warning));
     }
     if run.partial {
-        out.push_str(&paint(
-            YELLOW,
-            "! the run was cut short: what follows was measured until then",
-        ));
-        out.push('\n');
+        let cut = "the run was cut short: what follows was measured until then";
+        out.push_str(&paper::warning(cut));
     }
     for skipped in &run.not_applicable {
         out.push_str(&format!("- {}\n", printable(&skipped.to_string())));

@@ -3,6 +3,7 @@
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table};
 
+use crate::report::cells::printable;
 use crate::run::Outcome;
 
 /// Puts `body` below what is there, with an empty line between.
@@ -58,6 +59,11 @@ pub(super) fn outcome_color(outcome: Outcome) -> char {
 /// `text` in a colour.
 pub(super) fn paint(color: char, text: &str) -> String {
     format!("{color}{text}{PLAIN}")
+}
+
+/// A line that says what a reader must know.
+pub(super) fn warning(text: &str) -> String {
+    paint(YELLOW, &format!("! {}", printable(text))) + "\n"
 }
 
 /// Turns the invisible characters into colours, or into nothing.
