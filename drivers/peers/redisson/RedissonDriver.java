@@ -8,6 +8,7 @@ import java.io.InputStream;
 import java.security.KeyStore;
 import java.security.cert.CertificateFactory;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
@@ -76,6 +77,14 @@ public final class RedissonDriver extends LocklabDriver.Library {
             } catch (Exception error) {
                 throw new LocklabDriver.Unreachable(error.toString());
             }
+        }
+        // Of several masters some may be down; the others are connected now, and not by the first acquire.
+        CompletableFuture<?>[] looks = clients.stream()
+            .map(of -> CompletableFuture.supplyAsync(() -> of.getLock("locklab:hello").isLocked()).orTimeout(10, TimeUnit.SECONDS))
+            .toArray(CompletableFuture<?>[]::new);
+        CompletableFuture.allOf(looks).handle((done, error) -> null).join();
+        if (Arrays.stream(looks).allMatch(CompletableFuture::isCompletedExceptionally)) {
+            throw new LocklabDriver.Unreachable("no server answers");
         }
     }
 
