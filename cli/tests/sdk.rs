@@ -263,13 +263,14 @@ fn a_loop_counts_what_happened() {
             let cycles = body["cycles"].as_u64().expect("cycles");
             let tasks = body["per_task"].as_array().expect("tasks");
             let of_tasks: u64 = tasks.iter().filter_map(Value::as_u64).sum();
-            assert!(cycles > 10 && of_tasks == cycles, "{program} {body}");
+            assert!(cycles > 0 && of_tasks == cycles, "{program} {body}");
             assert_eq!(count(body, "acquire_hist"), cycles);
             assert_eq!(count(body, "release_hist"), cycles);
             assert_eq!((&body["failed"], &body["unknown"]), (&json!(0), &json!(0)));
             assert_eq!(body["overlap"], Value::Null, "{program} {workload}");
-            let elapsed_ns = body["elapsed_ns"].as_u64().expect("a time");
-            assert!((290_000_000..2_000_000_000).contains(&elapsed_ns), "{body}");
+            // Whenever its watcher woke: cycles are counted in the window that was asked for.
+            assert_eq!(body["elapsed_ns"], 300_000_000_u64, "{body}");
+            assert!(body["client_cpu_ns"].as_u64() > Some(0), "{body}");
             if workload == "cycles" {
                 assert_eq!(body["handoff_hist"], Value::Null);
                 continue;
