@@ -1,4 +1,4 @@
-"""A Redis client of forty lines, for one server: enough for a lock, and nothing to install. Your driver uses your library's own."""
+"""A small Redis client, for one server: enough for a lock, and nothing to install. Your driver uses your library's own."""
 import socket
 
 from locklab_driver import Failed, Unknown
