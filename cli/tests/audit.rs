@@ -173,6 +173,22 @@ fn a_driver_that_does_not_conform_is_tried_all_the_same_but_not_without_a_hello(
 }
 
 #[test]
+fn a_lock_on_several_masters_is_met_there() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let subjects = ["lock-core:redlock"];
+    let more = ["--scenario", "masters-minority,never-released"];
+    let (code, json, said) = audit(dir.path(), &subjects, &more);
+    assert_eq!(code, 0, "{said}");
+    assert_eq!(
+        of(&json, 0, "masters-minority")["outcome"],
+        "kept",
+        "{said}"
+    );
+    let lacks = of(&json, 0, "never-released");
+    assert_eq!(lacks["outcome"], "not-applicable", "{said}");
+}
+
+#[test]
 fn what_cannot_be_audited_is_said_before_anything_starts() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     std::fs::write(dir.path().join("no.json"), "{}").expect("a file");

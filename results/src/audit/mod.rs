@@ -92,9 +92,6 @@ pub struct AuditedScenario {
     /// Its runs, by rising seed; empty where nothing was tried.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub runs: Vec<AuditedRun>,
-    /// The file of the smallest scenario that still convicts, below the run's directory; empty where none was looked for.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub smallest: String,
 }
 
 /// One run of a scenario, and of a sound lock where it was needed.
@@ -163,18 +160,15 @@ impl AuditedScenario {
         runs.find(|run| run.judged.outcome == self.outcome)
     }
 
-    /// What its authors can run to see it again: the kept plan, the scenario's file, the smallest scenario. `root` is the run's directory.
+    /// What its authors can run to see it again: the kept plan, and the scenario's file. `root` is the run's directory.
     pub fn commands(&self, root: &str) -> Vec<String> {
         let root = root.trim_end_matches('/');
-        let line = |command: &str, path: &str| {
-            let words = ["locklab", command, &format!("{root}/{path}")].map(str::to_owned);
+        let kept = self.decisive().map(|run| {
+            let words = ["locklab", "replay", &format!("{root}/{}", run.dir)].map(str::to_owned);
             crate::report::command_line(&words)
-        };
-        let kept = self.decisive().map(|run| line("replay", &run.dir));
-        let smallest = Some(&self.smallest).filter(|path| !path.is_empty());
+        });
         let again = Some(self.again.clone()).filter(|line| !line.is_empty());
-        let smallest = smallest.map(|path| line("chaos", path));
-        kept.into_iter().chain(again).chain(smallest).collect()
+        kept.into_iter().chain(again).collect()
     }
 }
 
