@@ -30,6 +30,8 @@ struct Rslock {
 }
 
 async fn connect(hello: Hello) -> Result<Rslock, Ending> {
+    // It is there already where hello is said twice.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let scheme = if hello.tls { "rediss" } else { "redis" };
     let login = if hello.login.is_empty() {
         String::new()
