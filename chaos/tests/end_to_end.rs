@@ -5,6 +5,7 @@ mod support;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bench::subjects::Mixed;
 use chaos::plan::Plan;
 use chaos::run::{RunOptions, run_scenario};
 use cluster_config::Process;
@@ -144,6 +145,28 @@ async fn a_rate_can_be_a_share_of_what_the_clients_complete() {
     );
     let history = std::fs::read_to_string(dir.path().join("history.jsonl")).expect("a history");
     assert!(!history.contains(":knee"), "the trial is not judged");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clients_of_two_libraries_hand_a_lock_to_each_other() {
+    let text = "name = \"two\"\n[topology]\nkind = \"single\"\n[lock]\nsubject = \"lock-core:plain + baseline:set-nx-px\"\nwait = \"2s\"\n\
+                [load]\nclients = 4\nhold = \"10ms\"\nthink = \"5ms..30ms\"\nduration = \"3s\"\n[expect]\ncontract = \"clean\"\n";
+    let plan = plan(text, 7);
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let parts = ["lock-core:plain", "baseline:set-nx-px"].map(|name| subject(name) as _);
+    let mixed = Mixed::new(parts.to_vec()).expect("both are plain");
+    let options = RunOptions::new(dir.path(), Arc::new(mixed), Arc::new(Process));
+    let run = run_scenario(&plan, &options).await.expect("a run");
+    assert!(run.result.as_expected, "{:?}", run.result.verdicts);
+    let notes = &run.result.notes;
+    for way in [
+        "hand-offs from lock-core:plain to baseline:set-nx-px: ",
+        "hand-offs from baseline:set-nx-px to lock-core:plain: ",
+    ] {
+        let count = notes.iter().find_map(|note| note.strip_prefix(way));
+        let count = count.and_then(|rest| rest.split(',').next()?.parse::<u64>().ok());
+        assert!(count.is_some_and(|count| count > 0), "{way}{notes:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

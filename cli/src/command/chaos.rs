@@ -387,8 +387,11 @@ pub(crate) fn in_processes(subject: Arc<dyn Subject>) -> anyhow::Result<Arc<dyn 
 fn dry_run(planned: &[Planned], common: &Common, terminal: &Terminal) -> anyhow::Result<u8> {
     if common.json {
         let plans: Vec<&Plan> = planned.iter().map(|planned| &planned.plan).collect();
+        let scenarios = plans
+            .iter()
+            .map(|plan| serde_json::json!({"name": plan.name, "seed": plan.seed}));
         terminal.result(&serde_json::to_string(
-            &serde_json::json!({"schema": 1, "plans": plans}),
+            &serde_json::json!({"schema": 1, "scenarios": scenarios.collect::<Vec<_>>(), "plans": plans}),
         )?);
     } else {
         for planned in planned {
