@@ -178,7 +178,7 @@ async fn a_dead_server_is_told_apart_from_a_wrong_name() {
     else {
         panic!("connected to nothing");
     };
-    assert!(matches!(error, SubjectError::Usage(_)), "{error}");
+    assert!(matches!(error, SubjectError::NotApplicable(_)), "{error}");
 }
 
 /// The whole way: harness, process, pipe, driver, server, and the loss of the lock back to the caller.
