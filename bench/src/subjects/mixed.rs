@@ -92,7 +92,7 @@ mod tests {
         assert_eq!(mixed.kinds().first().map(String::as_str), Some("fair"));
         assert_eq!(mixed.parts().len(), 2);
         for wrong in [
-            "lock-core:fair + lock-core:plain",
+            "lock-core:redlock + lock-core:plain",
             "lock-core:fair + nobody",
         ] {
             assert!(find(wrong).is_err(), "{wrong}");

@@ -31,13 +31,21 @@ func connect(ctx context.Context, hello locklab.Hello) (locklab.Acquire, error) 
 		if err != nil {
 			return nil, ending(err, locklab.Busy)
 		}
-		return &locklab.Grant{Sent: tries.sent, Release: func(ctx context.Context) error {
+		sent := tries.sent
+		if time.Since(sent) > resent {
+			sent = time.Now()
+		}
+		return &locklab.Grant{Sent: sent, Release: func(ctx context.Context) error {
 			return ending(lock.Release(ctx), locklab.NotHeld)
 		}, Extend: func(ctx context.Context, lease time.Duration) error {
 			return ending(lock.Refresh(ctx, lease, nil), locklab.NotHeld)
 		}}, nil
 	}, nil
 }
+
+// After go-redis's read timeout a try may have been sent again, which nobody outside of it sees; the script sets the lease anew then. So late, the
+// lease counts from the answer, to the library's favour.
+const resent = 3 * time.Second
 
 // Every 100 ms until the wait is over. It also knows when the next try is sent at the earliest.
 type tries struct{ end, sent time.Time }
