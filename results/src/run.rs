@@ -355,7 +355,7 @@ pub struct FaultSpan {
     pub bit: bool,
     /// What shows it.
     pub proof: String,
-    /// From its injection to the first grant after it; `None`: there was no grant after it.
+    /// From its injection to the first grant that was asked for once it was in place, or that came half a second later; `None`: none.
     #[serde(default)]
     pub first_grant_after_ns: Option<u64>,
     /// Recovery from it; `None` where no history was judged.

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use results::history::History;
 
-use super::faults::Fault;
+use super::faults::{AFTER_HEAL_NS, Fault};
 use super::kinds::Promise;
 use super::names::Names;
 use super::reader::Reader;
@@ -303,6 +303,19 @@ impl Record {
         let grants = self.grants.iter().filter(|grant| !grant.unknown);
         grants
             .filter_map(|grant| grant.returned_ns.checked_sub(t_ns))
+            .min()
+    }
+
+    /// From a fault's injection to the first grant that shows that the lock goes on: asked for once the fault was in place, or granted so
+    /// long after that no answer can have been under way any more.
+    pub(crate) fn goes_on_after_ns(&self, injected_ns: u64, in_place_ns: u64) -> Option<u64> {
+        let arrived_ns = in_place_ns.saturating_add(AFTER_HEAL_NS);
+        let grants = self.grants.iter().filter(|grant| {
+            let called_ns = self.ask_of(grant).called_ns;
+            !grant.unknown && (called_ns >= in_place_ns || grant.returned_ns >= arrived_ns)
+        });
+        grants
+            .map(|grant| grant.returned_ns.saturating_sub(injected_ns))
             .min()
     }
 

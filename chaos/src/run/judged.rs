@@ -162,7 +162,9 @@ pub(super) fn judged(
             .iter()
             .find(|(name, at_ns, _)| *name == fault.fault && *at_ns == fault.injected_ns);
         fault.recovery = own.map(|(_, _, row)| *row);
-        fault.first_grant_after_ns = report.record.first_grant_after_ns(fault.injected_ns);
+        let in_place_ns = fault.done_ns.unwrap_or(fault.injected_ns);
+        let record = &report.record;
+        fault.first_grant_after_ns = record.goes_on_after_ns(fault.injected_ns, in_place_ns);
     }
     result.timeline = proof::gravest_picture(&report.verdicts);
     result.over_time = OverTime::of(&history);
