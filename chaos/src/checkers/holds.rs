@@ -298,14 +298,6 @@ impl Record {
         (self.ended_ns.len() - before) as u64
     }
 
-    /// From an instant to the first grant after it.
-    pub(crate) fn first_grant_after_ns(&self, t_ns: u64) -> Option<u64> {
-        let grants = self.grants.iter().filter(|grant| !grant.unknown);
-        grants
-            .filter_map(|grant| grant.returned_ns.checked_sub(t_ns))
-            .min()
-    }
-
     /// From a fault's injection to the first grant that shows that the lock goes on: asked for once the fault was in place, or granted so
     /// long after that no answer can have been under way any more.
     pub(crate) fn goes_on_after_ns(&self, injected_ns: u64, in_place_ns: u64) -> Option<u64> {
@@ -322,10 +314,14 @@ impl Record {
     /// The longest time from a fault to the first grant after it: a fault that hurts nobody at once, such as a delay between
     /// servers, must not hide how long the next one took.
     pub(crate) fn recovery_ns(&self) -> Option<u64> {
-        self.faults
-            .iter()
-            .filter_map(|fault| self.first_grant_after_ns(fault.injected_ns))
-            .max()
+        let first = |from_ns: u64| {
+            let grants = self.grants.iter().filter(|grant| !grant.unknown);
+            grants
+                .filter_map(|grant| grant.returned_ns.checked_sub(from_ns))
+                .min()
+        };
+        let faults = self.faults.iter();
+        faults.filter_map(|fault| first(fault.injected_ns)).max()
     }
 
     /// The grants of one lock that are held, with their indices, in order of their returns.

@@ -24,7 +24,7 @@ use crate::scenario::{self, On, When, Who};
 use crate::shim::Shims;
 use judged::{judged, nothing};
 use knee::settled;
-use recorded::{Recorded, record};
+use recorded::record;
 
 /// What a run needs besides its plan.
 #[derive(Clone)]
@@ -182,17 +182,18 @@ pub async fn run_scenario(plan: &Plan, options: &RunOptions) -> Result<ScenarioR
         })?,
     };
     let deployment = Arc::new(deployment);
-    let settled = settled(plan, options, &deployment, &mut cancel).await;
-    let recorded = match &settled {
-        Ok(settled) => record(&settled.plan, options, &deployment, shims, &mut cancel).await,
-        Err(_) => Ok(Recorded::default()),
+    let running = async {
+        let settled = settled(plan, options, &deployment, &mut cancel).await?;
+        let recorded = record(&settled.plan, options, &deployment, shims, &mut cancel).await?;
+        Ok((settled, recorded))
     };
+    let ended: Result<_, RunError> = running.await;
     let stopped = match Arc::into_inner(deployment) {
         Some(deployment) => deployment.down().await.map_err(|error| error.to_string()),
         // Its drop ends the servers as soon as the last user is gone.
         None => Err("the servers were still in use at the end".to_owned()),
     };
-    let (settled, mut recorded) = (settled?, recorded?);
+    let (settled, mut recorded) = ended?;
     recorded.notes.extend(settled.note);
     recorded.incomplete.extend(settled.failed);
     if let Err(why) = stopped {
