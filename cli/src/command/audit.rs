@@ -22,7 +22,7 @@ use self::tries::Tries;
 use super::bench::{keep_server, measure, subjects};
 use super::chaos::{How, Source, check_allowed, source};
 use super::run::{Keeper, seed};
-use super::target::{Servers, on_target};
+use super::target::{OwnServers, Servers, on_target};
 use crate::cancel::Cancel;
 use crate::exit;
 use crate::terminal::Terminal;
@@ -59,15 +59,8 @@ pub(crate) struct Options {
     /// Scenarios at a time [default: 4; 1 with --target]
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
-    /// Somebody's own servers by URL, as for `chaos`: what cannot be done there is not applicable
-    #[arg(long, value_name = "URL")]
-    target: Option<String>,
-    /// The target is not on this machine and may be loaded all the same
-    #[arg(long, requires = "target")]
-    yes_this_is_mine: bool,
-    /// A fault that the target's owner allows where it is not on this machine
-    #[arg(long, value_delimiter = ',', requires = "target", value_name = "FAULT[,FAULT]", value_parser = super::target::allowable)]
-    allow: Vec<String>,
+    #[command(flatten)]
+    own: OwnServers,
     /// An earlier audit (its audit.json or run.json): names what was kept there and is broken now
     #[arg(long, value_name = "FILE")]
     against: Option<PathBuf>,
@@ -94,11 +87,11 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
         bench::subjects::find(name).map_err(exit::usage)?;
     }
     let (suite, sources) = suite(&options)?;
-    let mine = options.yes_this_is_mine;
-    if let Some(url) = &options.target {
-        check_allowed(&sources, &Servers::unasked(url, mine)?, &options.allow)?;
+    let mine = options.own.yes_this_is_mine;
+    if let Some(url) = &options.own.target {
+        check_allowed(&sources, &Servers::unasked(url, mine)?, &options.own.allow)?;
     }
-    let external = match &options.target {
+    let external = match &options.own.target {
         Some(url) => Some(super::target::external(url, mine).await?),
         None => None,
     };
@@ -193,7 +186,7 @@ fn jobs(options: &Options) -> anyhow::Result<usize> {
     if options.repeat == 0 || options.jobs == Some(0) {
         return Err(exit::usage("--repeat and --jobs count from 1"));
     }
-    match (&options.target, options.jobs) {
+    match (&options.own.target, options.jobs) {
         (Some(_), Some(2..)) => Err(exit::usage(
             "--jobs with --target: scenarios side by side would break each other's servers; run them one after the other",
         )),
@@ -243,7 +236,7 @@ fn scenarios(
             None => (scenario, None),
             Some(servers) => {
                 let text = (source.file.as_str(), source.text.as_str());
-                match on_target(text, scenario.clone(), servers, &options.allow) {
+                match on_target(text, scenario.clone(), servers, &options.own.allow) {
                     Ok(fitting) => (fitting, None),
                     Err(why) => (scenario, Some(why)),
                 }
@@ -296,7 +289,7 @@ impl Work<'_> {
                 .join("logs")
                 .join(format!("subject-{}", index + 1));
             let prefix = format!("{}meet-{}:", keeper.key_prefix(), index + 1);
-            let target = self.options.target.as_deref();
+            let target = self.options.own.target.as_deref();
             let bar = &bar;
             async move {
                 let met = meet(name, target, &prefix, &logs).await;
@@ -342,7 +335,7 @@ impl Work<'_> {
             if names.is_empty() {
                 continue;
             }
-            if let Some(url) = &self.options.target {
+            if let Some(url) = &self.options.own.target {
                 self.measure("external", url, &names, keeper).await?;
                 continue;
             }

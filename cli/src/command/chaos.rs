@@ -19,7 +19,7 @@ use results::verdict::State;
 
 use super::provisioner::{self, ProvisionerArgs};
 use super::run::{Keeper, seed};
-use super::target::{Servers, on_target};
+use super::target::{OwnServers, Servers, on_target};
 use crate::args::Common;
 use crate::cancel::Cancel;
 use crate::exit;
@@ -37,15 +37,8 @@ pub(crate) struct Options {
     /// Another lock in the scenarios' place, e.g. baseline:set-nx-px or 'exec:PROGRAM ARG…'
     #[arg(long, value_name = "S")]
     subject: Option<String>,
-    /// Somebody's own servers by URL: nothing there is started or ended but by the scenario's hooks; keys lie under locklab:RUN: and are removed at the end
-    #[arg(long, value_name = "URL")]
-    target: Option<String>,
-    /// The target is not on this machine and may be loaded all the same
-    #[arg(long, requires = "target")]
-    yes_this_is_mine: bool,
-    /// A fault that the target's owner allows where it is not on this machine
-    #[arg(long, value_delimiter = ',', requires = "target", value_name = "FAULT[,FAULT]", value_parser = super::target::allowable)]
-    allow: Vec<String>,
+    #[command(flatten)]
+    own: OwnServers,
     /// Enter a network of its own first, where the kernel allows it: no port collides, and links between servers are cut by dropping packets
     #[arg(long, conflicts_with = "target")]
     pub(crate) isolate: bool,
@@ -85,7 +78,7 @@ pub(crate) async fn run(
     if options.repeat == 0 || options.jobs == 0 {
         return Err(exit::usage("--repeat and --jobs count from 1"));
     }
-    if options.target.is_some() && options.jobs > 1 {
+    if options.own.target.is_some() && options.jobs > 1 {
         return Err(exit::usage(
             "--jobs with --target: scenarios side by side would break each other's servers; run them one after the other",
         ));
@@ -93,16 +86,16 @@ pub(crate) async fn run(
     let seed = seed(common);
     let sources = sources(&options)?;
     // What can be said without the servers is said before they are asked.
-    let mut servers = match &options.target {
-        Some(url) => Some(Servers::unasked(url, options.yes_this_is_mine)?),
+    let mut servers = match &options.own.target {
+        Some(url) => Some(Servers::unasked(url, options.own.yes_this_is_mine)?),
         None => None,
     };
     if let Some(servers) = &servers {
-        check_allowed(&sources, servers, &options.allow)?;
+        check_allowed(&sources, servers, &options.own.allow)?;
     }
-    let external = match &options.target {
+    let external = match &options.own.target {
         Some(url) if !options.dry_run => {
-            Some(super::target::external(url, options.yes_this_is_mine).await?)
+            Some(super::target::external(url, options.own.yes_this_is_mine).await?)
         }
         _ => None,
     };
@@ -241,7 +234,7 @@ fn plans(
         let source = (file.as_str(), text.as_str());
         let fitting = scenario.and_then(|scenario| match servers {
             None => Ok(scenario),
-            Some(servers) => on_target(source, scenario, servers, &options.allow),
+            Some(servers) => on_target(source, scenario, servers, &options.own.allow),
         });
         let fitting = fitting.and_then(|scenario| match options.toxiproxy {
             None => Ok(scenario),

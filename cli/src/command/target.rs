@@ -24,6 +24,20 @@ use crate::terminal::Terminal;
 /// How long keys of a run are looked for on somebody else's servers, at its end.
 const REMOVED_WITHIN: Duration = Duration::from_secs(20);
 
+/// Somebody's own servers in place of those that a scenario starts.
+#[derive(Debug, clap::Args)]
+pub(crate) struct OwnServers {
+    /// Somebody's own servers by URL: nothing there is started or ended but by the scenario's hooks; keys lie under locklab:RUN: and are removed at the end
+    #[arg(long, value_name = "URL")]
+    pub(crate) target: Option<String>,
+    /// The target is not on this machine and may be loaded all the same
+    #[arg(long, requires = "target")]
+    pub(crate) yes_this_is_mine: bool,
+    /// A fault that the target's owner allows where it is not on this machine
+    #[arg(long, value_delimiter = ',', requires = "target", value_name = "FAULT[,FAULT]", value_parser = allowable)]
+    pub(crate) allow: Vec<String>,
+}
+
 /// A fault that `--allow` may name.
 pub(crate) fn allowable(text: &str) -> Result<String, String> {
     // By command, on servers beyond this machine, needs their owner's word.
