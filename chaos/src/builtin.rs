@@ -122,6 +122,18 @@ pub static BUILTINS: &[Builtin] = &builtin![
     "permits-of-the-dead"
     "fair-holder-killed"
     "queued-holder-killed"
+    "renewal-starved"
+    "after-outage"
+    "fair-line-of-the-dead"
+    "commands-refused-scripts"
+    "commands-refused-publish"
+    "commands-refused-wait"
+    "commands-refused-to-clients"
+    "command-unknown-publish"
+    "durability-out-of-reach"
+    "credentials-rotated"
+    "unlock-before-commit"
+    "unlock-before-commit-fenced"
     ;
     "release-without-owner-check"
     "get-compare-del"
@@ -156,6 +168,10 @@ pub static BUILTINS: &[Builtin] = &builtin![
     "multi-first-is-enough"
     "semaphore-looks-then-counts"
     "permits-look-then-count"
+    "believes-on"
+    "renewer-ends-at-an-error"
+    "line-keeps-the-dead"
+    "error-is-granted"
 ];
 
 macro_rules! soak {

@@ -65,6 +65,8 @@ bites! {
                                  on = \"client 1 -> master\"\nwith = { latency = \"1ms\" }";
     maxmemory: "fault = \"maxmemory\"\nwith = { limit = \"100kb\", policy = \"noeviction\" }";
     config_set: "fault = \"config-set\"\nwith = { key = \"hz\", value = 20 }";
+    refuse_command: "fault = \"refuse-command\"\nwith = { commands = [\"EVALSHA\", \"PUBLISH\"] }";
+    change_password: "fault = \"change-password\"";
     power_cut: "fault = \"power-cut\"";
     clock_of_a_server: "fault = \"clock\"\nwith = { jump = \"-20s\" }";
     drift_of_a_server: "fault = \"clock\"\nwith = { drift = \"50%\" }";

@@ -175,6 +175,34 @@ pub(super) static BROKEN: &[Recipe] = &[
         silence: Silence::Busy(Duration::from_millis(100)),
         ..SET_NX_PX
     },
+    // The renewer starves, or its messages do; the holder works on, and is never notified that it has nothing left.
+    Recipe {
+        name: "broken:believes-on",
+        about: "renews for as long as it is held and never says lost, whether the renewals work or not",
+        renewal: Renewal::NeverSaysLost,
+        ..SET_NX_PX
+    },
+    // One bad minute of the server, and no later lock of this client is ever renewed.
+    Recipe {
+        name: "broken:renewer-ends-at-an-error",
+        about: "one renewer for all locks of a client, which ends at the first error: no later lock is renewed, and nobody is notified",
+        renewal: Renewal::UntilFirstError,
+        ..SET_NX_PX
+    },
+    // Who died in the line stays in it, before everybody who came later.
+    Recipe {
+        name: "broken:line-keeps-the-dead",
+        about: "a fair lock with a line on the server, out of which a waiter that died is never taken",
+        kinds: &["fair"],
+        waits: Waits::InLine,
+        ..SET_NX_PX
+    },
+    Recipe {
+        name: "broken:error-is-granted",
+        about: "takes any error of its server for a grant",
+        silence: Silence::Granted,
+        ..SET_NX_PX
+    },
     Recipe {
         name: "broken:readers-unseen",
         about: "a lock for readers and writers whose readers leave no trace: a writer enters beside them",

@@ -93,6 +93,11 @@ fn released_key(key: &str) -> String {
     format!("{{{key}}}:released")
 }
 
+/// The line of those who wait, first come first.
+fn line_key(key: &str) -> String {
+    format!("{{{key}}}:line")
+}
+
 impl NaiveClient {
     fn recipe(&self) -> &'static Recipe {
         self.steps.recipe
@@ -131,9 +136,13 @@ impl NaiveClient {
         }
         let mut heard = None;
         loop {
-            if self.worth_asking(key, &mut heard).await? {
+            if self.worth_asking(key, value, &mut heard).await? {
                 let taken = match self.recipe().silence {
                     Silence::Unknown => self.steps.take(key, value, lease).await?,
+                    Silence::Granted => match self.steps.take(key, value, lease).await {
+                        Ok(taken) => taken,
+                        Err(_) => return Ok(Some(Instant::now())),
+                    },
                     Silence::Busy(after) => {
                         let take = self.steps.take(key, value, lease);
                         match tokio::time::timeout(after, take).await {
@@ -155,15 +164,39 @@ impl NaiveClient {
                 _ => self.jitter.pause(),
             };
             if !try_again(called, wait, pause).await {
+                if self.recipe().waits == Waits::InLine {
+                    self.leave_line(key, value).await?;
+                }
                 return Ok(None);
             }
         }
     }
 
-    /// Whether the recipe would try now. `heard` is how many releases had been heard of at the last look.
-    async fn worth_asking(&self, key: &str, heard: &mut Option<i64>) -> Result<bool, Trouble> {
+    /// Leaves the line of a lock, served or not.
+    async fn leave_line(&self, key: &str, value: &str) -> Result<i64, Trouble> {
+        let leave = cmd(&["LREM", &line_key(key), "1", value]);
+        self.steps.links.query(key, &leave).await
+    }
+
+    /// Whether the recipe would try now. `heard` is how many releases had been heard of at the last look, or that it is in the line.
+    async fn worth_asking(
+        &self,
+        key: &str,
+        value: &str,
+        heard: &mut Option<i64>,
+    ) -> Result<bool, Trouble> {
         match self.recipe().waits {
             Waits::Polling | Waits::Every(_) => Ok(true),
+            Waits::InLine => {
+                let line = line_key(key);
+                if heard.is_none() {
+                    let join = cmd(&["RPUSH", &line, value]);
+                    *heard = Some(self.steps.links.query(key, &join).await?);
+                }
+                let first = cmd(&["LINDEX", &line, "0"]);
+                let first: Option<String> = self.steps.links.query(key, &first).await?;
+                Ok(first.as_deref() == Some(value))
+            }
             Waits::Remembering(_) => {
                 let busy = self.busy_until.lock().expect("no panic");
                 Ok(busy.get(key).is_none_or(|until| Instant::now() >= *until))
@@ -282,6 +315,10 @@ impl LockClient for NaiveClient {
         if let Some(who) = &held.who {
             let place = (held.key.clone(), who.clone());
             self.entered.lock().expect("no panic").remove(&place);
+        }
+        if self.recipe().waits == Waits::InLine {
+            // Whom it does not take out stands there for ever: that is what is wrong with this line.
+            let _ = self.leave_line(&held.key, &held.value).await;
         }
         let given = self.steps.give(&held.key, &held.value).await;
         if self.recipe().waits == Waits::WhenNotifiedOnly && given.is_ok() {

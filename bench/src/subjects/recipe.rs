@@ -64,6 +64,10 @@ pub(super) enum Renewal {
     Thirds,
     /// As `Thirds`, by the wall clock.
     ThirdsByWallClock,
+    /// As `Thirds`, until the first error of any renewal of this client: then nothing of it is renewed any more, and nobody is notified.
+    UntilFirstError,
+    /// As `Thirds`, and tries again for ever where it cannot, without a word to the holder.
+    NeverSaysLost,
     /// Sets the lease once and believes in it for ever.
     Never,
 }
@@ -99,6 +103,8 @@ pub(super) enum Waits {
     Every(Duration),
     /// Only when somebody has said that it was released.
     WhenNotifiedOnly,
+    /// In a line on the server, out of which nobody is taken who does not leave it.
+    InLine,
     /// Once found busy, it is not asked for again for so long, by anybody of this client.
     Remembering(Duration),
 }
@@ -123,6 +129,8 @@ pub(super) enum Silence {
     Unknown,
     /// That the lock is busy, after so long; whatever was sent may still take it.
     Busy(Duration),
+    /// That the lock is held: any error counts as a grant.
+    Granted,
 }
 
 /// Writers, and readers, who take nothing.

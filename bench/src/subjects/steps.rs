@@ -2,7 +2,10 @@
 
 use std::{
     collections::BTreeSet,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant, SystemTime},
 };
 
@@ -54,6 +57,8 @@ pub(super) struct Steps {
     hash_extend: Script,
     /// Locks whose token is known to have been made.
     made: Mutex<BTreeSet<String>>,
+    /// A renewal has failed, in a recipe that renews nothing from then on.
+    renewer_ended: AtomicBool,
 }
 
 impl Steps {
@@ -72,6 +77,7 @@ impl Steps {
             hash_release: Script::new(HASH_RELEASE),
             hash_extend: Script::new(HASH_EXTEND),
             made: Mutex::default(),
+            renewer_ended: AtomicBool::new(false),
         }
     }
 
@@ -290,6 +296,9 @@ impl Steps {
         };
         loop {
             self.third(lease).await;
+            if self.renewer_ended.load(Ordering::Relaxed) {
+                return;
+            }
             let sent_at = Instant::now();
             let extended =
                 tokio::time::timeout_at(sure_until.into(), self.extend(&key, &value, lease));
@@ -302,6 +311,11 @@ impl Steps {
                         sent_at: Some(sent_at),
                     });
                 }
+                Ok(Err(_)) if self.recipe.renewal == Renewal::UntilFirstError => {
+                    self.renewer_ended.store(true, Ordering::Relaxed);
+                    return;
+                }
+                _ if self.recipe.renewal == Renewal::NeverSaysLost => sure_until += lease,
                 Ok(Ok(false)) => return lost("the server has it no more"),
                 Ok(Err(_)) if Instant::now() < sure_until => {}
                 Ok(Err(_)) | Err(_) => return lost("it could not be renewed before its end"),

@@ -3,6 +3,7 @@
 //! One file per fault, one row per fault in [`FAULTS`]. A fault without proof makes the verdicts unknown, so each shows by
 //! its own means that it did what it says: a process is gone and its port refuses, `/proc` says stopped, bytes were held.
 
+mod change_password;
 mod client_kill;
 mod client_pause;
 mod clock;
@@ -28,6 +29,7 @@ mod packets;
 mod pause;
 mod power_cut;
 mod promote;
+mod refuse_command;
 mod restart;
 mod script_flush;
 mod settings;
@@ -245,7 +247,7 @@ pub enum SettingKind {
 }
 
 /// Every fault of this build, in the order of the docs.
-pub static FAULTS: [FaultKind; 31] = [
+pub static FAULTS: [FaultKind; 33] = [
     kill::KIND,
     restart::KIND,
     pause::KIND,
@@ -276,6 +278,8 @@ pub static FAULTS: [FaultKind; 31] = [
     late_writes::KIND,
     maxmemory::KIND,
     config_set::KIND,
+    refuse_command::KIND,
+    change_password::KIND,
     command::KIND,
 ];
 
