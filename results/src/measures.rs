@@ -41,6 +41,9 @@ pub struct LoadShape {
     pub clients: u32,
     /// Whether each client was a process of its own, apart from the one that measured.
     pub client_processes: bool,
+    /// Whether a driver ran the loop itself, beyond its pipe: the row is then its word, and nothing in it was judged.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub own_loop: bool,
     /// The cores that clients were kept on, apart from the servers'; empty where they were not.
     #[serde(default)]
     pub client_cores: Vec<u32>,

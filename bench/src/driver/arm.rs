@@ -103,8 +103,13 @@ impl Arm {
 
     /// Adds a round; one that is not to be `counted` still says whether the lock was safe.
     pub(super) fn add(&mut self, plan: &BenchPlan, whole: WholeRound, counted: bool) {
-        let WholeRound { mut round, locks } = whole;
+        let WholeRound {
+            mut round,
+            locks,
+            overlap,
+        } = whole;
         self.holds += round.judge.seen;
+        self.overlap = self.overlap.take().or(overlap);
         if let (None, Some(overlap), true) =
             (&self.overlap, &round.judge.overlap, self.judged(plan))
         {
@@ -148,9 +153,20 @@ impl Arm {
 pub(super) struct WholeRound {
     round: Round,
     locks: Vec<String>,
+    /// What a driver that ran it saw of two holds at once.
+    overlap: Option<String>,
 }
 
 impl WholeRound {
+    /// One that a driver ran by itself.
+    pub(super) fn said(round: Round, overlap: Option<String>) -> Self {
+        WholeRound {
+            round,
+            locks: Vec::new(),
+            overlap,
+        }
+    }
+
     /// Share of CPU time that the hypervisor took.
     pub(super) fn steal(&self) -> f64 {
         self.round.disturbance.steal
@@ -173,9 +189,6 @@ pub(super) async fn run_round(
     servers: Option<&ServerWatch>,
     hooks: &Hooks,
 ) -> Result<Ended, SubjectError> {
-    if hooks.cancelled() {
-        return Ok(Ended::CutShort("interrupted".into()));
-    }
     let asks = arm.asks(plan);
     let count = arm.locks(plan);
     let (workload, tasks) = (arm.workload.name, arm.tasks);
@@ -220,6 +233,7 @@ pub(super) async fn run_round(
         None => Ended::Whole(Box::new(WholeRound {
             round: measured,
             locks,
+            overlap: None,
         })),
     })
 }

@@ -3,6 +3,7 @@
 mod arm;
 mod compare;
 mod order;
+mod own_loop;
 mod rows;
 
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
@@ -26,6 +27,7 @@ use crate::{
 };
 use arm::{Arm, Ended, WholeRound, run_round};
 pub use order::order;
+use own_loop::OwnLoops;
 
 /// Share of stolen CPU time from which a round is dropped. Fixed here, before anything is measured.
 const DISTURBED: f64 = 0.1;
@@ -64,6 +66,9 @@ pub struct BenchPlan {
     pub clients: u32,
     /// Whether each client is a process of its own, as rows say it; the caller's subjects see to it.
     pub client_processes: bool,
+    /// Whether each subject, which must be a driver program, runs the closed loop itself: one process each through the whole run, warmed up
+    /// once for [`warmup`](Self::warmup) altogether. Its figures are then its own word, and nothing is judged.
+    pub own_loop: bool,
     /// The cores that clients are kept on, as rows say it; empty: anywhere.
     pub client_cores: Vec<u32>,
     /// The kind of lock; empty: each subject's default.
@@ -123,6 +128,7 @@ impl BenchPlan {
             asks: WorkloadOverrides::default(),
             clients: 1,
             client_processes: false,
+            own_loop: false,
             client_cores: Vec::new(),
             kind: String::new(),
             lease: Leasing::Usual,
@@ -245,19 +251,25 @@ pub async fn run_subjects(
         outcome.round_trip = servers.round_trip().await;
     }
     for arm in groups.iter().take(1).flat_map(|group| &group.arms) {
-        if let Some(cost) = pipe(plan, arm).await
+        if !plan.own_loop
+            && let Some(cost) = pipe(plan, arm).await
             && !outcome.warnings.contains(&cost)
         {
             outcome.warnings.push(cost);
         }
     }
-    let orders = order(plan.seed, subjects.len() + usize::from(twins), plan.rounds);
-    let total = groups.len() * (subjects.len() + usize::from(twins)) * orders.len();
+    let arms = subjects.len() + usize::from(twins);
+    let orders = order(plan.seed, arms, plan.rounds);
+    let total = groups.len() * arms * orders.len();
     let mut done = 0;
     let tell = |done: usize, now: String| {
         if let Some(progress) = &hooks.progress {
             progress(&Progress { done, total, now });
         }
+    };
+    let own = match plan.own_loop {
+        true => Some(OwnLoops::start(plan, &mut groups, arms, |now| tell(0, now)).await?),
+        false => None,
     };
     'rounds: for (round, order) in orders.iter().enumerate() {
         for group in &mut groups {
@@ -266,7 +278,12 @@ pub async fn run_subjects(
             for at in order {
                 let arm = group.arm(*at);
                 tell(done, arm.title());
-                match run_round(plan, arm, *at, round, servers.as_ref(), hooks).await {
+                let round = match &own {
+                    _ if hooks.cancelled() => Ok(Ended::CutShort("interrupted".into())),
+                    Some(own) => Ok(own.round(plan, arm, *at, round, servers.as_ref()).await),
+                    None => run_round(plan, arm, *at, round, servers.as_ref(), hooks).await,
+                };
+                match round {
                     Ok(Ended::Whole(whole)) => {
                         done += 1;
                         measured.push((*at, whole));
@@ -295,6 +312,9 @@ pub async fn run_subjects(
         {
             break;
         }
+    }
+    if let Some(own) = own {
+        own.close().await;
     }
     if let Some(wanted) = plan.precision
         && outcome.cut_short.is_none()
@@ -475,6 +495,10 @@ fn check(
         "no subject"
     } else if plan.tasks.is_empty() || plan.tasks.contains(&0) {
         "tasks must be at least 1"
+    } else if plan.own_loop && (plan.pace.is_some() || plan.clients > 1) {
+        "a driver's own loop is closed, and of one client"
+    } else if plan.own_loop && !workloads.iter().all(|w| protocol::offers_load(w.name)) {
+        "a driver's own loop is uncontended, contended or chain"
     } else if plan.clients == 0 {
         "clients must be at least 1"
     } else if plan.rounds == 0 {

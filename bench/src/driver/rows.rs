@@ -135,7 +135,8 @@ fn measures(plan: &BenchPlan, arm: &Arm, locks: u32) -> Measures {
     let one_task = arm.workload.name == "pairs" && !samples[Timed::Acquire].is_empty();
     Measures {
         load: load_shape(plan, arm),
-        passing: (arm.workload.hands_off && arm.passed.grants > 0).then(|| passing(plan, arm)),
+        passing: (arm.workload.hands_off && arm.passed.grants > 0 && !plan.own_loop)
+            .then(|| passing(plan, arm)),
         renewal: (arm.workload.lease == LeaseOf::Renewed).then(|| renewal(plan, arm, locks)),
         recovery_ns: some(&samples[Timed::Recovery]),
         recovery_late_ns: some(&samples[Timed::RecoveryLate]),
@@ -158,7 +159,7 @@ fn measures(plan: &BenchPlan, arm: &Arm, locks: u32) -> Measures {
         }),
         certainty: certainty(plan, arm, locks),
         littles_law: law(arm).map(|(sampled, reckoned, _)| LittlesLaw { sampled, reckoned }),
-        raw: raw(arm),
+        raw: raw(plan, arm),
         ..Measures::default()
     }
 }
@@ -187,6 +188,7 @@ fn load_shape(plan: &BenchPlan, arm: &Arm) -> LoadShape {
         direct_round_trip_ns: plan.direct_round_trip.map(ns),
         clients: plan.clients.min(arm.tasks),
         client_processes: plan.client_processes,
+        own_loop: plan.own_loop,
         client_cores: plan.client_cores.clone(),
     }
 }
@@ -305,7 +307,7 @@ fn ten_thousand_pairs_ns(arm: &Arm) -> u64 {
 }
 
 fn certainty(plan: &BenchPlan, arm: &Arm, locks: u32) -> Certainty {
-    let parts_of = |r: &Round| r.samples.cycles_per_part.map(f64::from).to_vec();
+    let parts_of = |r: &Round| parts(plan, r).into_iter().map(f64::from).collect();
     let series: Vec<Vec<f64>> = arm.each(parts_of);
     let seconds: f64 = arm.sum(Round::seconds);
     let parts = series.iter().map(Vec::len).sum::<usize>() as f64;
@@ -347,10 +349,18 @@ fn noise(arm: &Arm, dropped_rounds: u32) -> Noise {
     }
 }
 
-fn raw(arm: &Arm) -> Raw {
+/// Cycles in each part of a round's window; a driver does not say when each of its own ended.
+fn parts(plan: &BenchPlan, round: &Round) -> Vec<u32> {
+    match plan.own_loop {
+        true => Vec::new(),
+        false => round.samples.cycles_per_part.to_vec(),
+    }
+}
+
+fn raw(plan: &BenchPlan, arm: &Arm) -> Raw {
     Raw {
         cycles_per_s: arm.each(Round::cycles_per_s),
-        cycles_per_part: arm.each(|r| r.samples.cycles_per_part.to_vec()),
+        cycles_per_part: arm.each(|r| parts(plan, r)),
         acquire_ns: pairs(&arm.samples[Timed::Acquire]),
         handoff_ns: pairs(&arm.passed.handoff),
         acquire_over_time: acquire_over_time(arm),

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use futures_util::FutureExt;
 use nix::time::{ClockId, clock_gettime};
 
-use super::{Books, figures::Figures};
+use super::{figures::Figures, ledger::Ledger, look};
 use crate::{
     load::{self, Load, Shared, SharedClient, Task},
     subject::{AcquireEnd, AcquireRequest, LockClient, ReleaseEnd},
@@ -57,14 +57,14 @@ pub(super) fn cpu_us(load: &Load, asks: Asks) -> Option<f64> {
         Task::new(shared, client, None, figures.clone(), named, number.into())
     };
     let mut tasks: Vec<Task> = (0..shared.load.tasks).map(task).collect();
-    let mut books = Books::new(asks);
+    let mut ledger = Ledger::new(asks.permits());
     figures.set_window(1, u64::MAX);
-    books.ledger.set_window(1, u64::MAX);
+    ledger.set_window(1, u64::MAX);
     spend(&mut tasks)?;
-    books.look(&figures, true);
+    look(&mut ledger, &figures, true);
     let began = cpu_time()?;
     let cycles = spend(&mut tasks)?;
-    books.look(&figures, true);
+    look(&mut ledger, &figures, true);
     let spent = cpu_time()?.checked_sub(began)?;
     Some(spent.as_secs_f64() * 1e6 / cycles as f64)
 }

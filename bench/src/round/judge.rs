@@ -1,9 +1,9 @@
-//! Whether two holds of a round overlapped, found without keeping them all.
+//! Whether two holds of a round overlapped, found without keeping them: they come in the order in which they began.
 //!
 //! A hold is the contract's: from the acquire's return to the release's call, cut at the sending + lease − drift. Intervals
-//! are closed. Holds are looked at in batches; one is forgotten when no later hold can begin before its end.
+//! are closed.
 
-use results::overlap::{Hold as Interval, Mode, Overlap, overlaps};
+use std::{cmp::Reverse, collections::BinaryHeap};
 
 /// A hold on the run's clock, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,13 +15,29 @@ pub(crate) struct Hold {
     pub(crate) shared: bool,
 }
 
+/// Two holds at once: the stretch of the later one in which the earlier one lasted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Overlap {
+    pub(crate) lock: u32,
+    pub(crate) from_ns: u64,
+    pub(crate) to_ns: u64,
+}
+
+/// Until when a lock is held.
+#[derive(Debug, Default)]
+struct Until {
+    alone: Option<u64>,
+    shared: Option<u64>,
+    /// The ends of permits that have not passed.
+    permits: BinaryHeap<Reverse<u64>>,
+}
+
 /// What was seen so far.
 #[derive(Debug, Default)]
 pub(crate) struct Judge {
     /// How many may hold a lock at once, where they are counted; else each hold says whether it shares.
     permits: Option<u32>,
-    /// Holds that a later one may still overlap.
-    kept: Vec<Hold>,
+    locks: Vec<Until>,
     /// Holds seen.
     pub(crate) seen: u64,
     /// The first overlap; of permits, the first time that there were too many.
@@ -37,35 +53,47 @@ impl Judge {
         }
     }
 
-    /// Adds holds that have ended. Every hold that is still to come begins at `watermark_ns` or later.
-    pub(crate) fn add(&mut self, ended: impl IntoIterator<Item = Hold>, watermark_ns: u64) {
-        let before = self.kept.len();
+    /// Adds a hold that began after all before it, or with them.
+    pub(crate) fn add(&mut self, hold: Hold) {
         // A hold whose contract was over before it began (a late grant) protects nothing and overlaps nothing.
-        self.kept
-            .extend(ended.into_iter().filter(|hold| hold.to_ns >= hold.from_ns));
-        self.seen += (self.kept.len() - before) as u64;
-        if self.overlap.is_none() {
-            // Tasks do not nest holds, so each is an owner of its own.
-            let holds = self.kept.iter().zip(0..).map(|(hold, number)| Interval {
-                lock: hold.lock,
-                owner: number,
-                from_ns: hold.from_ns,
-                to_ns: hold.to_ns,
-                mode: self.mode(hold),
-                weight: 1,
-                grant: number,
-            });
-            let found = overlaps(holds.collect(), |_| self.permits.map(u64::from));
-            self.overlap = found.list.into_iter().next();
+        if hold.to_ns < hold.from_ns {
+            return;
         }
-        self.kept.retain(|hold| hold.to_ns >= watermark_ns);
-    }
-
-    fn mode(&self, hold: &Hold) -> Mode {
-        match (self.permits, hold.shared) {
-            (Some(_), _) => Mode::Permit,
-            (None, true) => Mode::Read,
-            (None, false) => Mode::Exclusive,
+        self.seen += 1;
+        let at = hold.lock as usize;
+        if self.locks.len() <= at {
+            self.locks.resize_with(at + 1, Until::default);
+        }
+        let until = &mut self.locks[at];
+        let ends = Some(hold.to_ns);
+        let taken_until = match (self.permits, hold.shared) {
+            (Some(permits), _) => {
+                let permits = permits as usize;
+                let held = &mut until.permits;
+                while held.peek().is_some_and(|end| end.0 < hold.from_ns) {
+                    held.pop();
+                }
+                let first = held.peek().map(|end| end.0);
+                let full = held.len() >= permits;
+                held.push(Reverse(hold.to_ns));
+                first.filter(|_| full)
+            }
+            (None, true) => {
+                until.shared = until.shared.max(ends);
+                until.alone
+            }
+            (None, false) => {
+                let taken = until.alone.max(until.shared);
+                until.alone = until.alone.max(ends);
+                taken
+            }
+        };
+        if let Some(taken_ns) = taken_until.filter(|end_ns| *end_ns >= hold.from_ns) {
+            self.overlap.get_or_insert(Overlap {
+                lock: hold.lock,
+                from_ns: hold.from_ns,
+                to_ns: taken_ns.min(hold.to_ns),
+            });
         }
     }
 }
@@ -90,62 +118,54 @@ mod tests {
         }
     }
 
-    #[test]
-    fn holds_one_after_the_other_are_clean() {
-        let mut judge = Judge::default();
-        judge.add([hold(0, 0, 9), hold(0, 10, 19), hold(1, 5, 15)], 20);
-        judge.add([hold(0, 20, 30)], 31);
-        assert_eq!(judge.overlap, None);
-        assert_eq!(judge.seen, 4);
-        assert!(judge.kept.is_empty());
-    }
-
-    //  a: |------------------|        recorded only when it ends, in the second batch
-    //  b:      |--|                   recorded in the first
-    #[test]
-    fn an_overlap_across_batches_is_found() {
-        let mut judge = Judge::default();
-        judge.add([hold(0, 10, 20)], 5);
-        assert_eq!(judge.overlap, None);
-        judge.add([hold(0, 5, 100)], 101);
-        let overlap = judge.overlap.unwrap();
-        assert_eq!((overlap.from_ns, overlap.to_ns), (10, 20));
+    fn overlap(permits: Option<u32>, holds: &[Hold]) -> Option<(u64, u64)> {
+        let mut judge = Judge::new(permits);
+        holds.iter().for_each(|hold| judge.add(*hold));
+        judge.overlap.map(|found| (found.from_ns, found.to_ns))
     }
 
     #[test]
-    fn closed_intervals_that_touch_overlap() {
-        let mut judge = Judge::default();
-        judge.add([hold(3, 0, 10), hold(3, 10, 12)], 13);
-        assert!(judge.overlap.is_some());
+    fn holds_one_after_the_other_are_clean_and_what_touches_is_not() {
+        let clean = [hold(0, 0, 9), hold(1, 5, 15), hold(0, 10, 19)];
+        assert_eq!(overlap(None, &clean), None);
+        assert_eq!(
+            overlap(None, &[hold(3, 0, 10), hold(3, 10, 12)]),
+            Some((10, 10))
+        );
+        // A grant that came too late protects nothing.
+        assert_eq!(overlap(None, &[hold(0, 0, 9), hold(0, 5, 4)]), None);
     }
 
     #[test]
     fn a_long_hold_is_compared_beyond_its_neighbour() {
-        let mut judge = Judge::default();
-        judge.add([hold(0, 0, 100), hold(0, 200, 210), hold(0, 150, 160)], 300);
-        assert_eq!(judge.overlap, None);
-        judge.add(
-            [hold(0, 301, 400), hold(0, 402, 403), hold(0, 399, 401)],
-            500,
-        );
-        assert!(judge.overlap.is_some());
+        let holds = [
+            hold(0, 0, 100),
+            hold(0, 101, 400),
+            hold(0, 399, 401),
+            hold(0, 402, 403),
+        ];
+        assert_eq!(overlap(None, &holds), Some((399, 400)));
     }
 
     #[test]
     fn readers_share_and_a_writer_beside_one_does_not() {
-        let mut judge = Judge::default();
-        judge.add([read(0, 10), read(5, 15), hold(0, 16, 20)], 21);
-        assert_eq!(judge.overlap, None);
-        judge.add([read(22, 40), hold(0, 30, 35)], 41);
-        assert_eq!(judge.overlap.unwrap().from_ns, 30);
+        let apart = [read(0, 10), read(5, 15), hold(0, 16, 20)];
+        assert_eq!(overlap(None, &apart), None);
+        assert_eq!(
+            overlap(None, &[read(22, 40), hold(0, 30, 35)]),
+            Some((30, 35))
+        );
+        assert_eq!(
+            overlap(None, &[hold(0, 30, 35), read(32, 40)]),
+            Some((32, 35))
+        );
     }
 
     #[test]
     fn permits_are_held_together_up_to_their_number() {
-        let mut judge = Judge::new(Some(2));
-        judge.add([hold(0, 0, 10), hold(0, 5, 15), hold(0, 11, 20)], 0);
-        assert_eq!(judge.overlap, None);
-        judge.add([hold(0, 12, 13)], 21);
-        assert_eq!(judge.overlap.unwrap().from_ns, 12);
+        let two = [hold(0, 0, 10), hold(0, 5, 15), hold(0, 11, 20)];
+        assert_eq!(overlap(Some(2), &two), None);
+        let third = [two[0], two[1], two[2], hold(0, 12, 13)];
+        assert_eq!(overlap(Some(2), &third), Some((12, 13)));
     }
 }

@@ -10,7 +10,10 @@ use std::{
 
 use hdrhistogram::Histogram;
 
-use super::record::PARTS;
+use super::{
+    judge::{Hold, Judge},
+    record::PARTS,
+};
 use crate::stats::histogram::{Coarse, add, add_coarse, histogram, merge};
 
 /// A lock that was free for longer than this while somebody waited was free because nobody was notified, or nobody listened.
@@ -155,6 +158,7 @@ impl OfLock {
 pub(crate) struct Ledger {
     /// How many may hold a lock at once.
     permits: usize,
+    judge: Judge,
     window: (u64, u64),
     /// Turns granted at the watermark or later, in no order.
     early: Vec<Turn>,
@@ -165,9 +169,10 @@ pub(crate) struct Ledger {
 
 impl Ledger {
     /// A ledger of locks that so many may hold at once.
-    pub(crate) fn new(permits: usize) -> Self {
+    pub(crate) fn new(permits: Option<u32>) -> Self {
         Ledger {
-            permits,
+            permits: permits.map_or(1, |permits| permits as usize),
+            judge: Judge::new(permits),
             window: (u64::MAX, u64::MAX),
             early: Vec::new(),
             locks: Vec::new(),
@@ -180,9 +185,13 @@ impl Ledger {
         self.window = (from_ns, to_ns);
     }
 
-    /// Adds turns that are over.
-    pub(crate) fn add(&mut self, turns: &[Turn], watermark_ns: u64) {
-        self.early.extend_from_slice(turns);
+    /// Takes turns that are over.
+    pub(crate) fn add(&mut self, turns: &mut Vec<Turn>) {
+        self.early.append(turns);
+    }
+
+    /// Looks at those that were granted before the watermark.
+    pub(crate) fn look(&mut self, watermark_ns: u64) {
         // They come as runs of what each thread saw, nearly in order, which this sort makes use of.
         self.early.sort();
         let due = self
@@ -205,12 +214,18 @@ impl Ledger {
     }
 
     /// What was seen; no turn comes any more.
-    pub(crate) fn finish(mut self) -> Passed {
-        self.add(&[], u64::MAX);
-        self.passed
+    pub(crate) fn finish(mut self) -> (Passed, Judge) {
+        self.look(u64::MAX);
+        (self.passed, self.judge)
     }
 
     fn granted(&mut self, turn: Turn) {
+        self.judge.add(Hold {
+            lock: turn.lock,
+            from_ns: turn.granted_ns,
+            to_ns: turn.to_ns,
+            shared: turn.shared,
+        });
         let (from, to) = self.window;
         let counted = (from..to).contains(&turn.granted_ns);
         let passed = &mut self.passed;
@@ -322,11 +337,15 @@ mod tests {
         }
     }
 
-    fn passed(turns: &[Turn]) -> Passed {
-        let mut ledger = Ledger::new(1);
+    fn passed_of(permits: Option<u32>, turns: &[Turn]) -> Passed {
+        let mut ledger = Ledger::new(permits);
         ledger.set_window(0, 1_000_000_000_000);
-        ledger.add(turns, u64::MAX);
-        ledger.finish()
+        ledger.add(&mut turns.to_vec());
+        ledger.finish().0
+    }
+
+    fn passed(turns: &[Turn]) -> Passed {
+        passed_of(None, turns)
     }
 
     //  t0  |hold----|
@@ -410,18 +429,13 @@ mod tests {
     //  t3       wait ··········|hold|   that of t1
     #[test]
     fn a_permit_goes_to_whoever_waits_for_the_next_end() {
-        let mut ledger = Ledger::new(2);
-        ledger.set_window(0, 1_000);
-        ledger.add(
-            &[
-                turn(0, 1, 2, 10),
-                turn(1, 1, 3, 20),
-                turn(2, 5, 12, 30),
-                turn(3, 7, 24, 40),
-            ],
-            u64::MAX,
-        );
-        let passed = ledger.finish();
+        let turns = [
+            turn(0, 1, 2, 10),
+            turn(1, 1, 3, 20),
+            turn(2, 5, 12, 30),
+            turn(3, 7, 24, 40),
+        ];
+        let passed = passed_of(Some(2), &turns);
         assert_eq!((passed.grants, passed.to_another), (4, 2));
         assert_eq!((passed.handoff.min(), passed.handoff.max()), (2, 4));
         assert_eq!(passed.idle_ns, 2 + 4);
@@ -440,16 +454,18 @@ mod tests {
             })
             .collect();
         let whole = passed(&turns);
-        let mut ledger = Ledger::new(1);
+        let mut ledger = Ledger::new(None);
         ledger.set_window(0, 1_000_000_000_000);
         // Over in the order of time, but handed over in pairs the wrong way round, with the watermark at the open call.
         turns.sort_by_key(|turn| turn.freed_ns);
         for pair in turns.chunks_mut(2) {
             pair.reverse();
             let open = pair.iter().map(|turn| turn.called_ns).min().unwrap();
-            ledger.add(pair, open);
+            ledger.add(&mut pair.to_vec());
+            ledger.look(open);
         }
-        let pieces = ledger.finish();
+        let (pieces, judge) = ledger.finish();
+        assert!(judge.overlap.is_none(), "one after the other");
         assert_eq!(pieces.idle_ns, whole.idle_ns);
         assert_eq!(pieces.most_bypasses, whole.most_bypasses);
         assert_eq!(pieces.to_another, whole.to_another);
@@ -458,26 +474,28 @@ mod tests {
     #[test]
     fn what_is_kept_does_not_grow_with_the_turns() {
         for permits in [1, 3] {
-            let mut ledger = Ledger::new(permits);
+            let mut ledger = Ledger::new(Some(permits));
             for n in 0..10_000 {
                 let t_ns = 10 * u64::from(n);
-                ledger.add(&[turn(n % 7, t_ns + 1, t_ns + 2, t_ns + 8)], t_ns + 9);
+                ledger.add(&mut vec![turn(n % 7, t_ns + 1, t_ns + 2, t_ns + 8)]);
+                ledger.look(t_ns + 9);
             }
             let of_lock = &ledger.locks[0];
             assert!(ledger.early.len() < 5 && of_lock.recent.len() < 5);
-            assert!(of_lock.rooms.len() <= permits);
+            assert!(of_lock.rooms.len() <= permits as usize);
         }
     }
 
     #[test]
     fn only_grants_of_the_window_count() {
-        let mut ledger = Ledger::new(1);
+        let mut ledger = Ledger::new(None);
         ledger.set_window(20, 40);
-        ledger.add(
-            &[turn(0, 1, 2, 10), turn(1, 5, 25, 30), turn(0, 26, 41, 50)],
-            u64::MAX,
-        );
-        let passed = ledger.finish();
+        ledger.add(&mut vec![
+            turn(0, 1, 2, 10),
+            turn(1, 5, 25, 30),
+            turn(0, 26, 41, 50),
+        ]);
+        let (passed, _) = ledger.finish();
         assert_eq!((passed.grants, passed.to_another), (1, 1));
     }
 

@@ -20,16 +20,18 @@ use std::{
 use tokio::{sync::mpsc, task::JoinSet};
 
 use crate::{
+    inside::{Counts, LoadReport},
     load::{self, Connector, Load, Pacer, Shared, SharedClient, Task, Timed},
     server_stats::{ServerCounts, ServerWatch},
+    stats::histogram::fill,
     subject::ClientEvent,
     workload::Asks,
 };
 use figures::Figures;
 pub(crate) use figures::Offered;
-use judge::{Hold, Judge};
+use judge::Judge;
 use ledger::{Ledger, Passed};
-pub(crate) use machine::Disturbance;
+pub(crate) use machine::{Disturbance, Machine};
 use record::Samples;
 pub(crate) use renewals::Seen as Renewed;
 pub(crate) use sampler::Little;
@@ -77,6 +79,43 @@ impl Round {
         self.cycles as f64 / self.seconds()
     }
 
+    /// A round as the driver that ran it says; what it does not say is left out.
+    pub(crate) fn reported(report: &LoadReport, spent: Spent, disturbance: Disturbance) -> Round {
+        let mut samples = Samples::new();
+        for (what, counts) in [
+            (Timed::Acquire, &report.acquire),
+            (Timed::Release, &report.release),
+        ] {
+            samples.fill(what, counts);
+        }
+        samples.errors = report.failed + report.unknown;
+        samples.unknown = report.unknown;
+        samples.first_error = (samples.errors > 0).then(|| "the driver does not say which".into());
+        let count = |counts: &Counts| counts.iter().map(|(_, times)| times).sum::<u64>();
+        let mut passed = Passed::default();
+        fill(&mut passed.handoff, &report.handoff_other);
+        passed.grants = report.cycles;
+        passed.to_another = passed.handoff.len();
+        passed.to_itself = count(&report.handoff).saturating_sub(passed.to_another);
+        Round {
+            cycles: report.cycles,
+            elapsed: Duration::from_nanos(report.elapsed_ns),
+            per_task: report.per_task.clone(),
+            share_min: None,
+            samples,
+            passed,
+            offered: None,
+            renewed: renewals::Renewals::default().take(),
+            starved: report.per_task.iter().filter(|n| **n == 0).count() as u64,
+            most_inside: None,
+            judge: Judge::default(),
+            little: Little::default(),
+            spent,
+            disturbance,
+            cut_short: None,
+        }
+    }
+
     pub(crate) fn handoff_p50(&self) -> Option<f64> {
         let handoff = &self.passed.handoff;
         (!handoff.is_empty()).then(|| handoff.value_at_quantile(0.5) as f64)
@@ -113,6 +152,21 @@ pub(crate) struct Spent {
     pub(crate) server_memory: Option<f64>,
     /// The same of the clients' processes.
     pub(crate) client_memory: Option<f64>,
+}
+
+impl Spent {
+    /// What servers spent between two readings; the rest is not known.
+    pub(crate) fn of_servers(before: Option<&ServerCounts>, after: Option<&ServerCounts>) -> Self {
+        let more = |what: &dyn Fn(&ServerCounts) -> f64| {
+            Some(what(after?) - what(before?)).filter(|d| *d >= 0.0)
+        };
+        Spent {
+            server_calls: more(&|c| c.calls as f64),
+            server_cpu_us: more(&|c| c.cpu_us),
+            server_bytes: more(&|c| c.bytes as f64),
+            ..Spent::default()
+        }
+    }
 }
 
 /// What a round needs beside its clients.
@@ -158,28 +212,28 @@ pub(crate) async fn run(
         )));
     }
     let pacer = Pacer::start(&shared, figures.clone());
-    let mut books = Books::new(plan.asks);
-    let mut cut_short = prepared(&shared, &figures, &mut books, &cancelled).await;
+    let mut ledger = Ledger::new(plan.asks.permits());
+    let mut cut_short = prepared(&shared, &figures, &mut ledger, &cancelled).await;
     if cut_short.is_none() {
-        cut_short = watch(&figures, plan.warmup, &mut books, &cancelled).await;
+        cut_short = watch(&figures, plan.warmup, &mut ledger, &cancelled).await;
     }
     let before = snapshot(&figures, clients, servers).await;
-    let noise = machine::Machine::read();
+    let noise = Machine::read();
     let sampler = sampler::Sampler::start(figures.clone());
     let from_ns = figures.now_ns();
     let length_ns = u64::try_from(plan.duration.as_nanos()).unwrap_or(u64::MAX);
     let to_ns = from_ns.saturating_add(length_ns);
-    books.ledger.set_window(from_ns, to_ns);
+    ledger.set_window(from_ns, to_ns);
     figures.set_window(from_ns, to_ns);
     if cut_short.is_none() {
-        cut_short = watch(&figures, plan.duration, &mut books, &cancelled).await;
+        cut_short = watch(&figures, plan.duration, &mut ledger, &cancelled).await;
     }
     // A window that was cut short ends now; else it ended when it was to, though we may have woken later.
     let to_ns = figures.now_ns().min(to_ns);
     figures.set_window(from_ns, to_ns);
     let samples = sampler.finish();
     let seconds = Duration::from_nanos(to_ns - from_ns).as_secs_f64();
-    let disturbance = noise.until(&machine::Machine::read(), seconds);
+    let disturbance = noise.until(&Machine::read(), seconds);
     // Once the load is over, a library that goes away gives up what it was to keep.
     figures.renewals.end();
     let after = snapshot(&figures, clients, servers).await;
@@ -194,8 +248,8 @@ pub(crate) async fn run(
     if let Some(pacer) = pacer {
         pacer.finish();
     }
-    books.look(&figures, true);
-    let mut round = collect(&figures, books, &samples, &before, &after, cut_short);
+    look(&mut ledger, &figures, true);
+    let mut round = collect(&figures, ledger, &samples, &before, &after, cut_short);
     round.spent.server_memory = gained(&idle, &before, |s| Some(s.servers?.memory_bytes as f64));
     round.spent.client_memory = gained(&idle, &before, |s| Some(s.client_rss? as f64));
     round.disturbance = disturbance;
@@ -221,51 +275,27 @@ fn listen(
         .collect()
 }
 
-/// What turns are handed to.
-struct Books {
-    judge: Judge,
-    ledger: Ledger,
-}
-
-impl Books {
-    fn new(asks: Asks) -> Self {
-        let permits = asks.permits();
-        Books {
-            judge: Judge::new(permits),
-            ledger: Ledger::new(permits.map_or(1, |permits| permits as usize)),
-        }
+/// Hands on turns that are over. `all`: no further one will come; that of a task cut off while it held is left out, which
+/// can hide an overlap and never invent one.
+fn look(ledger: &mut Ledger, figures: &Figures, all: bool) {
+    let now_ns = figures.now_ns();
+    let watermark_ns = if all {
+        u64::MAX
+    } else {
+        let open = figures.states.iter().map(|s| s.earliest_open(now_ns));
+        open.min().unwrap_or(now_ns)
+    };
+    for shard in &figures.shards {
+        ledger.add(&mut shard.lock().expect("no panic").turns);
     }
-
-    /// Hands on turns that are over. `all`: no further one will come; that of a task cut off while it held is left out, which
-    /// can hide an overlap and never invent one.
-    fn look(&mut self, figures: &Figures, all: bool) {
-        let now_ns = figures.now_ns();
-        let watermark_ns = if all {
-            u64::MAX
-        } else {
-            let open = figures.states.iter().map(|s| s.earliest_open(now_ns));
-            open.min().unwrap_or(now_ns)
-        };
-        let mut over = Vec::new();
-        for shard in &figures.shards {
-            over.append(&mut shard.lock().expect("no panic").turns);
-        }
-        let holds = over.iter().map(|turn| Hold {
-            lock: turn.lock,
-            from_ns: turn.granted_ns,
-            to_ns: turn.to_ns,
-            shared: turn.shared,
-        });
-        self.judge.add(holds, watermark_ns);
-        self.ledger.add(&over, watermark_ns);
-    }
+    ledger.look(watermark_ns);
 }
 
 /// Waits until every task that prepares is ready.
 async fn prepared(
     shared: &Shared,
     figures: &Figures,
-    books: &mut Books,
+    ledger: &mut Ledger,
     cancelled: &impl Fn() -> bool,
 ) -> Option<String> {
     let began = Instant::now();
@@ -280,7 +310,7 @@ async fn prepared(
             return Some(format!("locks could not be taken: {error}"));
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
-        books.look(figures, false);
+        look(ledger, figures, false);
     }
     None
 }
@@ -289,7 +319,7 @@ async fn prepared(
 async fn watch(
     figures: &Figures,
     length: Duration,
-    books: &mut Books,
+    ledger: &mut Ledger,
     cancelled: &impl Fn() -> bool,
 ) -> Option<String> {
     let end = Instant::now() + length;
@@ -303,7 +333,7 @@ async fn watch(
         if cancelled() {
             return Some("interrupted".into());
         }
-        books.look(figures, false);
+        look(ledger, figures, false);
         let cycles = figures.total_cycles();
         if cycles != moved.1 {
             moved = (Instant::now(), cycles);
@@ -353,7 +383,7 @@ async fn snapshot(
 
 fn collect(
     figures: &Figures,
-    books: Books,
+    ledger: Ledger,
     seen: &[f64],
     before: &Snapshot,
     after: &Snapshot,
@@ -390,17 +420,18 @@ fn collect(
         *client = (client.0 + grants, client.1 + 1);
     }
     let cycles = per_task.iter().sum();
+    let (passed, judge) = ledger.finish();
     let mut round = Round {
         cycles,
         elapsed: Duration::from_nanos(to_ns.saturating_sub(from_ns)),
         per_task,
         share_min: results::over_time::share_min(&clients),
-        passed: books.ledger.finish(),
+        passed,
         offered: figures.take_offered(),
         renewed: figures.renewals.take(),
         starved,
         most_inside: figures.most_inside(),
-        judge: books.judge,
+        judge,
         little: sampler::little(seen, samples.in_calls_ns, to_ns.saturating_sub(from_ns)),
         spent: spent(before, after),
         disturbance: Disturbance::default(),
@@ -429,11 +460,6 @@ fn spent(before: &Snapshot, after: &Snapshot) -> Spent {
         cycles_at_servers: after.cycles_at_servers - before.cycles_at_servers,
         commands: more(&|s| s.commands.map(|n| n as f64)),
         client_cpu_us: more(&|s| s.client_cpu_us),
-        server_calls: more(&|s| s.servers.map(|c| c.calls as f64)),
-        server_cpu_us: more(&|s| s.servers.map(|c| c.cpu_us)),
-        server_bytes: more(&|s| s.servers.map(|c| c.bytes as f64)),
-        generator_cpu_us: None,
-        server_memory: None,
-        client_memory: None,
+        ..Spent::of_servers(before.servers.as_ref(), after.servers.as_ref())
     }
 }

@@ -15,7 +15,7 @@ use hdrhistogram::Histogram;
 use super::ledger::Turn;
 use crate::{
     load::Timed,
-    stats::histogram::{Coarse, add, histogram, merge, merge_coarse},
+    stats::histogram::{Coarse, add, fill, histogram, merge, merge_coarse},
 };
 
 /// Parts of a window that are counted apart, for intervals within a round.
@@ -102,6 +102,11 @@ impl Samples {
 
     pub(crate) fn add(&mut self, what: Timed, ns: u64) {
         add(&mut self.histograms[what as usize], ns);
+    }
+
+    /// Adds samples by how often each was seen.
+    pub(crate) fn fill(&mut self, what: Timed, counts: &[(u64, u64)]) {
+        fill(&mut self.histograms[what as usize], counts);
     }
 
     pub(crate) fn error(&mut self, what: &str, why: &str) {

@@ -21,7 +21,7 @@ pub(crate) struct Little {
     pub(crate) reckoned: f64,
 }
 
-/// Looks each 2 ms how many calls are under way, from a thread of its own: a task would look only when others rest.
+/// Looks each 4 ms how many calls are under way, from a thread of its own: a task would look only when others rest.
 pub(super) struct Sampler {
     stop: Arc<AtomicBool>,
     thread: std::thread::JoinHandle<Vec<f64>>,
@@ -34,7 +34,7 @@ impl Sampler {
         let thread = std::thread::spawn(move || {
             let mut seen = Means::default();
             while !stopped.load(Relaxed) {
-                std::thread::sleep(Duration::from_millis(2));
+                std::thread::sleep(Duration::from_millis(4));
                 seen.add(figures.states.iter().filter(|s| s.in_call()).count() as f64);
             }
             seen.means()

@@ -15,6 +15,13 @@ pub(crate) fn add(histogram: &mut Histogram<u64>, ns: u64) {
     let _ = histogram.record(ns);
 }
 
+/// Adds samples by how often each was seen.
+pub(crate) fn fill(histogram: &mut Histogram<u64>, counts: &[(u64, u64)]) {
+    for (ns, times) in counts {
+        let _ = histogram.record_n(*ns, *times);
+    }
+}
+
 /// Adds all samples of another histogram.
 pub(crate) fn merge(sum: &mut Histogram<u64>, part: &Histogram<u64>) {
     sum.add(part).expect("both grow as far as they must");

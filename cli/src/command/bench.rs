@@ -89,6 +89,10 @@ pub(crate) struct Options {
     /// Clients of their own identity and connections that share the tasks; with more than one, each is a process of its own
     #[arg(help_heading = LOAD, long, default_value_t = 1, value_name = "N")]
     clients: u32,
+    /// Each lock runs the closed loop itself, in a process of its own that lasts through the run and is warmed up once for --warmup: as fast
+    /// as it is without our pipe, by its own word and not judged (uncontended, contended, chain)
+    #[arg(help_heading = LOAD, long, conflicts_with_all = ["sweep", "rate", "clients"])]
+    own_loop: bool,
     /// Lock names [default: the workload's, else as many as tasks]
     #[arg(help_heading = LOAD, long, value_name = "N")]
     pub(super) locks: Option<u32>,
@@ -427,7 +431,8 @@ pub(super) fn plan(
     plan.locks = options.locks;
     plan.asks = WorkloadOverrides::new(options.writers, options.together, options.permits);
     plan.clients = options.clients;
-    plan.client_processes = options.clients > 1;
+    plan.client_processes = options.clients > 1 || options.own_loop;
+    plan.own_loop = options.own_loop;
     plan.durability = options.durability.clone();
     plan.warmup = options.warmup;
     plan.duration = options.duration;

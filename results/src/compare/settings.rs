@@ -73,6 +73,7 @@ pub(crate) fn load(row: &BenchRow) -> Vec<(&'static str, String)> {
         ("durability", load.durability.clone()),
         ("clients", load.clients.to_string()),
         ("client_processes", load.client_processes.to_string()),
+        ("own_loop", load.own_loop.to_string()),
     ]);
     settings
 }

@@ -422,7 +422,7 @@ pub(super) fn fairness(run: &Run) -> Option<Chart> {
                 .map(|jain| format!("Jain {}", units::figure(jain)));
             let mut note = jain.unwrap_or_default();
             if let Some(least) = over.share_min {
-                note += &format!(", least client {}", units::figure(least));
+                note += &format!(", least {}", units::figure(least));
             }
             if empty > 0 {
                 note += &format!(", {empty} got none");
@@ -440,7 +440,7 @@ pub(super) fn fairness(run: &Run) -> Option<Chart> {
         .collect();
     svg::stacked(
         "Who got the lock",
-        "percent of all grants, a piece per owner",
+        "percent of all grants, a piece per owner; least: the client that got least, 1 is even",
         true,
         &stacks,
     )

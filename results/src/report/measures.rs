@@ -225,6 +225,7 @@ fn load(row: &BenchRow) -> String {
     words.push(match (load.clients, load.client_processes) {
         (1, false) => "1 client".to_owned(),
         (n, false) => format!("{n} clients in one process"),
+        (1, true) if load.own_loop => "the driver's own loop, in one process, unjudged".to_owned(),
         (n, true) => format!("{n} client processes, each call through a pipe"),
     });
     if !load.client_cores.is_empty() {
