@@ -4,6 +4,7 @@ mod hand_offs;
 mod judged;
 mod knee;
 mod recorded;
+mod stalls;
 
 use std::fs;
 use std::net::SocketAddr;

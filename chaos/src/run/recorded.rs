@@ -14,6 +14,7 @@ use results::store::HISTORY_FILE;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use super::stalls::Stalls;
 use super::{Progress, RunError, RunOptions, cancelled};
 use crate::clients::Clients;
 use crate::faults::World;
@@ -135,6 +136,7 @@ pub(super) async fn record(
     let began = Instant::now();
     let duration = plan.load.does.duration.0;
     (options.progress)(Progress::Load { duration });
+    let stalls = Stalls::watch();
     clients.start(connected);
     nemesis.start(began);
     let partial = tokio::select! {
@@ -165,6 +167,7 @@ pub(super) async fn record(
     probe_end.send_replace(true);
     let _ = probe.await;
     notes.extend(finished.unanswered.iter().cloned());
+    notes.extend(stalls.finish());
     let mut incomplete = finished.incomplete;
     if let Err(why) = tracker.finish() {
         incomplete.push(why);
