@@ -29,7 +29,7 @@
 //!
 //! # Map, in reading order
 //! [`run`] and [`verdict`] are the data, [`history`] the record that they rest on, [`overlap`] the sweep over its intervals,
-//! [`timeline`], [`over_time`] and [`intervals`] the parts of it that are drawn, [`open_loop`] how long callers waited, [`proof`] what a verdict shows for itself. [`store`], [`history_writer`] and [`history_file`] write and read files. [`compare`] and [`merge`] put
+//! [`timeline`], [`over_time`] and [`intervals`] the parts of it that are drawn, [`open_loop`] how long callers waited, [`proof`] what a verdict shows for itself. [`store`], [`history_writer`] and [`history_file`] write and read files. [`compare`], [`merge`] and [`parts`] put
 //! runs side by side and together, [`gate`] decides on one. [`audit`] is the scorecard of a lock. [`answer`] is the first line of each document and [`sequence`] the conviction step by step. [`report`] has a file per format; [`svg`] draws. [`units`], [`pattern`], [`nearest`], [`hdr`] and [`secrets`] are small help.
 
 pub mod answer;
@@ -51,6 +51,7 @@ pub mod nearest;
 pub mod open_loop;
 pub mod over_time;
 pub mod overlap;
+pub mod parts;
 pub mod pattern;
 pub mod proof;
 pub mod report;

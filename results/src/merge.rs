@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::compare::{differences, row_key, row_load, scenario_key};
-use crate::run::Run;
+use crate::run::{Run, ScenarioResult};
 
 /// Why runs cannot be joined.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -102,7 +102,8 @@ fn parts(run: &Run) -> Vec<String> {
 /// run, where machines share a name), and a scenario's directory gets its run's name in front. Figures of several machines are not
 /// pooled: they are samples of different things.
 /// The configuration is that of the first; a warning names every other run whose machine or version is another. The whole is as
-/// expected if every part that expected anything is, and partial if any part is.
+/// expected if every part that expected anything is, and partial if any part is. Parts of one plan make a whole run: its scenarios stand in
+/// the plan's order, and a lock that several parts audited is one lock.
 pub fn merge(runs: Vec<Run>, run: &str) -> Result<Run, MergeError> {
     let several = runs.len() > 1;
     let origins = origins(&runs);
@@ -148,14 +149,26 @@ pub fn merge(runs: Vec<Run>, run: &str) -> Result<Run, MergeError> {
         whole.warnings.append(&mut part.warnings);
         if let Some(more) = part.audit.take() {
             let audit = whole.audit.get_or_insert_default();
-            audit.subjects.extend(more.subjects);
-            audit.regressions.extend(more.regressions);
+            match whole.part.is_some() {
+                true => audit.join(*more),
+                false => {
+                    audit.subjects.extend(more.subjects);
+                    audit.regressions.extend(more.regressions);
+                }
+            }
         }
         whole.partial |= part.partial;
         whole.as_expected = match (whole.as_expected, part.as_expected) {
             (Some(a), Some(b)) => Some(a && b),
             (a, b) => a.or(b),
         };
+    }
+    if let Some(part) = whole.part.take() {
+        let place = |result: &ScenarioResult| {
+            let mut plan = part.plan.iter();
+            plan.position(|share| (&share.name, share.seed) == (&result.name, result.seed))
+        };
+        whole.scenarios.sort_by_key(place);
     }
     Ok(whole)
 }
@@ -206,7 +219,7 @@ fn name_parts(run: &mut Run, name: &str, origin: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::{BenchRow, Meta, ScenarioResult};
+    use crate::run::{BenchRow, Meta};
 
     fn part(name: &str, as_expected: Option<bool>) -> Run {
         let mut run = Run::new(name, "chaos", Meta::default());

@@ -45,6 +45,9 @@ pub struct Run {
     /// Scenarios that there was nothing to try of, since the lock does not work there or has no such kind.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_applicable: Vec<NotApplicable>,
+    /// Which part of a larger plan this is; `None` of a whole run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<Part>,
     /// The scorecard of the locks that were audited; `None` of any other run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub audit: Option<Box<Audit>>,
@@ -60,6 +63,30 @@ pub struct Run {
     /// Configuration in which the parts differ, where several runs were put together.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub differences: Vec<Difference>,
+}
+
+/// A part of a plan that several machines share.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema, Default)]
+pub struct Part {
+    /// Its number, from 0.
+    pub index: u32,
+    /// How many parts there are.
+    pub of: u32,
+    /// Everything that all parts together run, in its order: the same in each part.
+    pub plan: Vec<Share>,
+    /// The exit code of this part; `None` while it runs, and where it was killed.
+    pub exit_code: Option<u8>,
+}
+
+/// A run of a scenario, and the part that makes it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema, Default)]
+pub struct Share {
+    /// The scenario.
+    pub name: String,
+    /// The seed of its plan.
+    pub seed: u64,
+    /// The part, from 0.
+    pub part: u32,
 }
 
 /// A scenario that a lock could not be tried on: neither kept nor broken.

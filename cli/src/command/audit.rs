@@ -21,7 +21,8 @@ use self::meet::{Met, meet};
 use self::tries::Tries;
 use super::bench::{keep_server, measure, subjects};
 use super::chaos::{How, Source, check_allowed, source};
-use super::run::{Keeper, seed};
+use super::part::{PartArgs, Slice};
+use super::run::Keeper;
 use super::target::{OwnServers, Servers, on_target};
 use crate::cancel::Cancel;
 use crate::exit;
@@ -56,6 +57,8 @@ pub(crate) struct Options {
     /// Run each scenario with seeds N … N+K−1; the worst run decides
     #[arg(long, default_value_t = 1, value_name = "K")]
     repeat: u32,
+    #[command(flatten)]
+    part: PartArgs,
     /// Scenarios at a time [default: 4; 1 with --target]
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
@@ -80,7 +83,8 @@ const TASKS: u32 = 16;
 
 pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     let jobs = jobs(&options)?;
-    let seed = seed(&terminal.common);
+    let seed = options.part.seed(&terminal.common)?;
+    let slice = options.part.slice()?;
     let base = options.against.as_ref().map(base).transpose()?;
     let names = subjects(&options.subjects);
     for name in &names {
@@ -103,6 +107,11 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
         suite,
         ..Audit::default()
     }));
+    keeper.run.part = slice.map(|slice| {
+        let seeds = seeds(seed, options.repeat);
+        let names = scenarios.iter().map(|asked| &asked.scenario.name);
+        slice.record(names.flat_map(|name| seeds.clone().map(|seed| (name.clone(), seed))))
+    });
     let work = Work {
         options: &options,
         names,
@@ -110,6 +119,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
         external: external.as_ref(),
         jobs,
         seed,
+        slice,
         cancel: &cancel,
         terminal,
     };
@@ -120,7 +130,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     if let Err(error) = &done {
         keeper.run.warnings.push(format!("ended early: {error:#}"));
     }
-    if keeper.is_empty() {
+    if keeper.is_empty() && slice.is_none() {
         let nothing = "nothing was tried: no scenario is applicable to this lock";
         keeper.discard();
         if cancel.is_wanted() {
@@ -156,9 +166,14 @@ fn finish(
     let partial = cancel.is_wanted() || done.is_err();
     let code = match worst {
         Some(AuditOutcome::Broken) => exit::NOT_AS_EXPECTED,
+        // A part may have nothing to run.
+        None if keeper.run.part.is_some() => exit::AS_EXPECTED,
         Some(AuditOutcome::Unknown) | None => exit::UNKNOWN,
         _ => exit::AS_EXPECTED,
     };
+    if let Some(part) = &mut keeper.run.part {
+        part.exit_code = (!partial).then_some(code);
+    }
     // So few rounds compare nothing.
     keeper.run.comparisons.clear();
     keeper.run.as_expected = Some(!partial && code == exit::AS_EXPECTED);
@@ -180,6 +195,11 @@ fn finish(
         Err(error) => Err(error),
         Ok(()) => Ok(code),
     }
+}
+
+/// The seeds of each scenario.
+fn seeds(first: u64, repeat: u32) -> impl Iterator<Item = u64> + Clone {
+    (0..u64::from(repeat)).map(move |offset| first.wrapping_add(offset))
 }
 
 fn jobs(options: &Options) -> anyhow::Result<usize> {
@@ -259,11 +279,19 @@ struct Work<'a> {
     external: Option<&'a External>,
     jobs: usize,
     seed: u64,
+    /// The part of the plan that this call runs; `None`: all of it.
+    slice: Option<Slice>,
     cancel: &'a Cancel,
     terminal: &'a Terminal,
 }
 
 impl Work<'_> {
+    /// Whether a scenario with a seed is run by this call.
+    fn has(&self, asked: &Asked, seed: u64) -> bool {
+        self.slice
+            .is_none_or(|slice| slice.has(&asked.scenario.name, seed))
+    }
+
     async fn all(&self, keeper: &mut Keeper) -> anyhow::Result<()> {
         let met = self.meet_all(keeper).await?;
         if self.cancel.is_wanted() {
@@ -272,7 +300,8 @@ impl Work<'_> {
         let mut tries = Tries::new(self, &met);
         tries.run(keeper).await?;
         tries.settle(keeper).await?;
-        if !self.options.no_bench && !self.cancel.is_wanted() {
+        let measures = self.slice.is_none_or(Slice::is_first) && !self.options.no_bench;
+        if measures && !self.cancel.is_wanted() {
             self.bench(&met, keeper).await?;
         }
         Ok(())

@@ -17,8 +17,9 @@ use futures_util::{Stream, StreamExt as _};
 use results::run::{NotApplicable, ScenarioResult};
 use results::verdict::State;
 
+use super::part::PartArgs;
 use super::provisioner::{self, ProvisionerArgs};
-use super::run::{Keeper, seed};
+use super::run::Keeper;
 use super::target::{OwnServers, Servers, on_target};
 use crate::args::Common;
 use crate::cancel::Cancel;
@@ -48,6 +49,8 @@ pub(crate) struct Options {
     /// Run each scenario with seeds N … N+K−1
     #[arg(long, default_value_t = 1, value_name = "K")]
     repeat: u32,
+    #[command(flatten)]
+    part: PartArgs,
     /// Scenarios at a time
     #[arg(long, default_value_t = 1, value_name = "N")]
     jobs: usize,
@@ -83,7 +86,8 @@ pub(crate) async fn run(
             "--jobs with --target: scenarios side by side would break each other's servers; run them one after the other",
         ));
     }
-    let seed = seed(common);
+    let seed = options.part.seed(common)?;
+    let slice = options.part.slice()?;
     let sources = sources(&options)?;
     // What can be said without the servers is said before they are asked.
     let mut servers = match &options.own.target {
@@ -102,7 +106,17 @@ pub(crate) async fn run(
     if let Some(external) = &external {
         servers = Some(Servers::of(external));
     }
-    let (mut planned, not_applicable) = plans(&options, sources, servers.as_ref(), seed, terminal)?;
+    let (mut planned, mut not_applicable) =
+        plans(&options, sources, servers.as_ref(), seed, terminal)?;
+    let mut part = None;
+    if let Some(slice) = slice {
+        let all = planned
+            .iter()
+            .map(|planned| (planned.plan.name.clone(), planned.plan.seed));
+        part = Some(slice.record(all));
+        planned.retain(|planned| slice.has(&planned.plan.name, planned.plan.seed));
+        not_applicable.retain(|skipped| slice.has(&skipped.name, seed));
+    }
     if options.dry_run {
         return dry_run(&planned, common, terminal);
     }
@@ -114,6 +128,7 @@ pub(crate) async fn run(
     let mut keeper = Keeper::begin(common, "chaos", &name, seed)?;
     terminal.note(&format!("seed {seed}"));
     keeper.run.not_applicable = not_applicable;
+    keeper.run.part = part;
     let prefix = keeper.key_prefix();
     if external.is_some() {
         // Fresh by name: what an earlier scenario left on these servers is no business of the next.
@@ -133,7 +148,9 @@ pub(crate) async fn run(
         super::target::remove_keys(external, &prefix, terminal).await;
     }
     let code = ended?;
-    if keeper.is_empty() {
+    if let Some(part) = &mut keeper.run.part {
+        part.exit_code = Some(code);
+    } else if keeper.is_empty() {
         keeper.discard();
         return Ok(code);
     }
@@ -535,8 +552,12 @@ pub(crate) async fn run_all(
         bar.inc(1);
     }
     bar.finish_and_clear();
-    // A run that tried nothing must not pass.
-    if kept.is_empty() && code == exit::AS_EXPECTED && !keeper.run.not_applicable.is_empty() {
+    // A run that tried nothing must not pass. Of a part, `merge` says whether the whole did.
+    if keeper.run.part.is_none()
+        && kept.is_empty()
+        && code == exit::AS_EXPECTED
+        && !keeper.run.not_applicable.is_empty()
+    {
         terminal.warn("nothing was tried: no scenario is applicable to this lock");
         code = exit::INPUT;
     }

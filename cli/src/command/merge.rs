@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use results::merge::{merge, same_plan};
+use results::parts::whole;
 use results::report::text::{self, TextOptions};
 use results::run::Run;
 use results::store::{RunDir, load_dir};
@@ -17,7 +18,7 @@ use crate::terminal::Terminal;
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// Directories, or their names under runs/
-    #[arg(required = true, num_args = 2..)]
+    #[arg(required = true, num_args = 1..)]
     runs: Vec<String>,
     /// Join runs of different plans, too; a warning is kept
     #[arg(long)]
@@ -41,8 +42,16 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
         runs.push(load_dir(&dir).map_err(exit::input)?);
         dirs.push(dir);
     }
+    let parts = whole(&runs).map_err(exit::input)?;
+    if parts.is_none() && runs.len() < 2 {
+        return Err(exit::usage(
+            "merge joins at least two runs, or the parts of a plan",
+        ));
+    }
     let mut warning = None;
-    if let Err(error) = same_plan(&runs)
+    if parts.is_some() {
+        // What parts have in common was just compared.
+    } else if let Err(error) = same_plan(&runs)
         .map_err(|error| error.to_string())
         .and_then(|()| same_plan_files(&runs, &dirs))
     {
@@ -70,8 +79,27 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
             store().create(started, &runs[0].meta.environment.host, "merge")?
         }
     };
-    let mut whole = merge(runs, &target.label()).map_err(exit::input)?;
-    whole.warnings.extend(warning);
+    let mut joined = merge(runs, &target.label()).map_err(exit::input)?;
+    joined.warnings.extend(warning);
+    let mut code = exit::AS_EXPECTED;
+    if let Some(parts) = parts {
+        code = parts.exit_codes.into_iter().fold(code, exit::worse);
+        if !parts.missing.is_empty() {
+            code = exit::worse(code, exit::UNKNOWN);
+            joined.partial = true;
+        }
+        if joined.scenarios.is_empty()
+            && !joined.not_applicable.is_empty()
+            && joined.audit.is_none()
+        {
+            code = exit::worse(code, exit::INPUT);
+        }
+        joined.as_expected = Some(code == exit::AS_EXPECTED);
+        for missing in parts.missing {
+            terminal.warn(&missing);
+            joined.warnings.push(missing);
+        }
+    }
     for (from, to) in copies {
         let to = target.path().join(to);
         copy_dir(&from, &to).map_err(|error| {
@@ -82,12 +110,12 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
             ))
         })?;
     }
-    target.save(&whole)?;
-    target.save_summary(&text::summary(&whole, TextOptions::default()))?;
-    target.save_report(&results::report::HTML.render(&whole)?)?;
-    terminal.answer(&whole, || text::summary(&whole, terminal.text_options()))?;
+    target.save(&joined)?;
+    target.save_summary(&text::summary(&joined, TextOptions::default()))?;
+    target.save_report(&results::report::HTML.render(&joined)?)?;
+    terminal.answer(&joined, || text::summary(&joined, terminal.text_options()))?;
     terminal.note(&format!("merged: {}", target.path().display()));
-    Ok(exit::AS_EXPECTED)
+    Ok(code)
 }
 
 /// Whether the saved plans are the same where both are there: a scenario file may have been edited and kept its name.

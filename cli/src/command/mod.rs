@@ -18,6 +18,7 @@ pub(crate) mod lock;
 pub(crate) mod man;
 pub(crate) mod merge;
 pub(crate) mod new_driver;
+mod part;
 mod plans;
 mod provisioner;
 pub(crate) mod proxy;

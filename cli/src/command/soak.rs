@@ -16,6 +16,7 @@ use results::run::ScenarioResult;
 use serde::{Deserialize, Serialize};
 
 use super::chaos::{Planned, planned_one};
+use super::part::{PartArgs, Slice};
 use super::tally::{Count, render};
 use crate::cancel::Cancel;
 use crate::exit;
@@ -27,6 +28,8 @@ pub(crate) struct Options {
     /// Seeds to run: --seed (default 1) and those that follow it; each takes one of the topologies in turn
     #[arg(long, default_value_t = 1000, value_name = "N")]
     seeds: u64,
+    #[command(flatten)]
+    part: PartArgs,
     /// Runs at a time
     #[arg(long, default_value_t = 2, value_name = "N")]
     jobs: usize,
@@ -55,7 +58,11 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     let first = terminal.common.seed.unwrap_or(1);
     let seeds = first..first.saturating_add(options.seeds);
     let mut done = read(&options.state)?;
-    let planned = plans(seeds.clone(), &done)?;
+    let slice = options.part.slice()?;
+    let planned = plans(seeds.clone(), &done, slice)?;
+    let mine = |done: &Done| slice.is_none_or(|slice| slice.has(&done.scenario, done.seed));
+    done.retain(|done| seeds.contains(&done.seed) && mine(done));
+    let seeds = planned.len() + done.len();
     let mut state = open(&options.state)?;
     let runs = std::path::absolute(options.state.with_extension(""))?;
     let cancel = Cancel::listen()?;
@@ -81,8 +88,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     drop(running);
     // Gone if nothing was found.
     let _ = std::fs::remove_dir(&runs);
-    done.retain(|done| seeds.contains(&done.seed));
-    report(&options, &done, terminal)?;
+    report(&options, seeds, &done, terminal)?;
     if cancel.is_wanted() {
         return Ok(exit::INTERRUPTED);
     }
@@ -92,7 +98,11 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
 }
 
 /// What is left to do, each seed on the topology whose turn it is.
-fn plans(seeds: std::ops::Range<u64>, done: &[Done]) -> anyhow::Result<Vec<Planned>> {
+fn plans(
+    seeds: std::ops::Range<u64>,
+    done: &[Done],
+    slice: Option<Slice>,
+) -> anyhow::Result<Vec<Planned>> {
     let scenarios: Vec<Scenario> = SOAK
         .iter()
         .map(|builtin| Scenario::parse(builtin.path, builtin.text))
@@ -101,7 +111,15 @@ fn plans(seeds: std::ops::Range<u64>, done: &[Done]) -> anyhow::Result<Vec<Plann
         .filter(|seed| !done.iter().any(|done| done.seed == *seed))
         .map(|seed| {
             let turn = usize::try_from(seed % scenarios.len() as u64)?;
-            planned_one(&scenarios[turn], None, seed)
+            Ok((&scenarios[turn], seed))
+        })
+        .filter(|one| match (one, slice) {
+            (Ok((scenario, seed)), Some(slice)) => slice.has(&scenario.name, *seed),
+            _ => true,
+        })
+        .map(|one: anyhow::Result<(&Scenario, u64)>| {
+            let (scenario, seed) = one?;
+            planned_one(scenario, None, seed)
         })
         .collect()
 }
@@ -224,7 +242,12 @@ fn open(path: &Path) -> anyhow::Result<File> {
     Ok(file)
 }
 
-fn report(options: &Options, done: &[Done], terminal: &Terminal) -> anyhow::Result<()> {
+fn report(
+    options: &Options,
+    seeds: usize,
+    done: &[Done],
+    terminal: &Terminal,
+) -> anyhow::Result<()> {
     let mut counts: BTreeMap<&str, Count> = BTreeMap::new();
     for done in done {
         let count = counts.entry(&done.scenario).or_default();
@@ -240,7 +263,7 @@ fn report(options: &Options, done: &[Done], terminal: &Terminal) -> anyhow::Resu
     let findings: Vec<&Done> = done.iter().filter(|done| done.finding.is_some()).collect();
     let document = serde_json::json!({
         "schema": 1,
-        "seeds": options.seeds,
+        "seeds": seeds,
         "done": done.len(),
         "as_expected": findings.is_empty(),
         "findings": findings,
@@ -250,7 +273,7 @@ fn report(options: &Options, done: &[Done], terminal: &Terminal) -> anyhow::Resu
         text.push_str(&format!(
             "\n{} of {} seeds done, {} findings; state in {}",
             done.len(),
-            options.seeds,
+            seeds,
             findings.len(),
             options.state.display()
         ));
@@ -278,7 +301,7 @@ mod tests {
 
     #[test]
     fn seeds_that_are_done_are_not_planned_again_and_topologies_take_turns() {
-        let planned = plans(1..9, &[done(2), done(7)]).expect("the files are good");
+        let planned = plans(1..9, &[done(2), done(7)], None).expect("the files are good");
         let seeds: Vec<u64> = planned.iter().map(|planned| planned.plan.seed).collect();
         assert_eq!(seeds, [1, 3, 4, 5, 6, 8]);
         let kinds: std::collections::BTreeSet<&str> = planned

@@ -191,6 +191,32 @@ impl AuditedSubject {
 }
 
 impl Audit {
+    /// Takes in another part of the same audit: scenarios and runs of a lock that both tried become one list.
+    pub fn join(&mut self, other: Audit) {
+        for subject in other.subjects {
+            let Some(own) = self
+                .subjects
+                .iter_mut()
+                .find(|own| own.name == subject.name)
+            else {
+                self.subjects.push(subject);
+                continue;
+            };
+            for scenario in subject.scenarios {
+                match own
+                    .scenarios
+                    .iter_mut()
+                    .find(|one| one.name == scenario.name)
+                {
+                    Some(same) => scenario.runs.into_iter().for_each(|run| same.add(run)),
+                    None => own.scenarios.push(scenario),
+                }
+            }
+            own.count();
+        }
+        self.regressions.extend(other.regressions);
+    }
+
     /// Every scenario with what became of it lock by lock: those first in which locks differ, then by the worst outcome.
     pub fn rows(&self) -> Vec<Vec<Option<&AuditedScenario>>> {
         let mut names: Vec<&str> = Vec::new();

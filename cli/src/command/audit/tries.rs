@@ -72,12 +72,20 @@ impl<'a> Tries<'a> {
         let mut cells = Vec::new();
         for (asked, one) in work.scenarios.iter().enumerate() {
             for (subject, met) in met.iter().enumerate() {
-                cells.push(Cell {
-                    subject,
-                    asked,
-                    plans: plans(work, one, met),
-                    runs: Vec::new(),
-                });
+                let plans = plans(work, one, met);
+                // What no part runs is said by the one of the first seed.
+                let mine = match &plans {
+                    Ok(plans) => !plans.is_empty(),
+                    Err(_) => work.has(one, work.seed),
+                };
+                if mine {
+                    cells.push(Cell {
+                        subject,
+                        asked,
+                        plans,
+                        runs: Vec::new(),
+                    });
+                }
             }
         }
         Self {
@@ -271,7 +279,7 @@ fn plans(work: &Work<'_>, asked: &Asked, met: &Met) -> Result<Vec<Plan>, Nothing
         )));
     }
     let fitting = fitted(&asked.scenario, &met.audited.name, has).map_err(lacking)?;
-    let seeds = (0..u64::from(work.options.repeat)).map(|offset| work.seed.wrapping_add(offset));
+    let seeds = super::seeds(work.seed, work.options.repeat).filter(|seed| work.has(asked, *seed));
     Ok(seeds.map(|seed| Plan::new(&fitting, seed)).collect())
 }
 

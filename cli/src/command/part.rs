@@ -1,0 +1,127 @@
+//! `--part K/N`: which runs of a plan are this machine's, the same on every machine.
+
+use clap::Args;
+use results::run::{Part, Share};
+
+use crate::args::{Common, invalid};
+use crate::exit;
+
+/// An Indexed Job of Kubernetes tells each of its pods its number by this variable; another one says how many there are.
+const ENVIRONMENT: [&str; 2] = ["JOB_COMPLETION_INDEX", "LOCKLAB_PARTS"];
+
+/// Where parts have no seed of their own, they still have to draw the same.
+const SEED: u64 = 1;
+
+/// Flags of commands whose plan can be shared.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct PartArgs {
+    /// Only part K (from 0) of N of the plan, by a hash of scenario and seed; `merge` joins all N [default seed then: 1; JOB_COMPLETION_INDEX with LOCKLAB_PARTS says the same]
+    #[arg(long, value_name = "K/N", value_parser = parse)]
+    part: Option<Slice>,
+}
+
+/// Part `index` of `of`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Slice {
+    index: u32,
+    of: u32,
+}
+
+impl PartArgs {
+    /// The part that was asked for, by flag or environment; `None`: the whole plan.
+    pub(crate) fn slice(&self) -> anyhow::Result<Option<Slice>> {
+        if self.part.is_some() {
+            return Ok(self.part);
+        }
+        let [index, of] = ENVIRONMENT.map(|name| std::env::var(name).ok());
+        match (index, of) {
+            // Every Indexed Job has a number, also one that does not share a plan.
+            (_, None) => Ok(None),
+            (None, Some(_)) => Err(exit::usage(format!(
+                "{} is set without {}",
+                ENVIRONMENT[1], ENVIRONMENT[0]
+            ))),
+            (Some(index), Some(of)) => {
+                let slice = parse(&format!("{index}/{of}"));
+                let [name, count] = ENVIRONMENT;
+                slice
+                    .map(Some)
+                    .map_err(|why| exit::usage(format!("{name} and {count}: {why}")))
+            }
+        }
+    }
+
+    /// The seed of the plan: a part never draws one by itself.
+    pub(crate) fn seed(&self, common: &Common) -> anyhow::Result<u64> {
+        Ok(match self.slice()? {
+            Some(_) => common.seed.unwrap_or(SEED),
+            None => super::run::seed(common),
+        })
+    }
+}
+
+impl Slice {
+    /// The part that makes this run.
+    fn part_of(self, name: &str, seed: u64) -> u32 {
+        crc32fast::hash(format!("{name} {seed}").as_bytes()) % self.of
+    }
+
+    /// Whether this part makes this run.
+    pub(crate) fn has(self, name: &str, seed: u64) -> bool {
+        self.part_of(name, seed) == self.index
+    }
+
+    /// Whether this is the first part, which does what has to be done once.
+    pub(crate) fn is_first(self) -> bool {
+        self.index == 0
+    }
+
+    /// What a run keeps of being a part of a plan of these scenarios and seeds.
+    pub(crate) fn record(self, plan: impl IntoIterator<Item = (String, u64)>) -> Part {
+        let share = |(name, seed): (String, u64)| Share {
+            part: self.part_of(&name, seed),
+            name,
+            seed,
+        };
+        Part {
+            index: self.index,
+            of: self.of,
+            plan: plan.into_iter().map(share).collect(),
+            exit_code: None,
+        }
+    }
+}
+
+fn parse(text: &str) -> Result<Slice, String> {
+    let numbers = text.split_once('/').and_then(|(index, of)| {
+        let (index, of) = (index.trim().parse().ok()?, of.trim().parse().ok()?);
+        (index < of).then_some(Slice { index, of })
+    });
+    numbers.ok_or_else(|| invalid("part", text, "K/N with K from 0 to N-1, e.g. 0/4"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_disjoint_and_complete() {
+        for of in 1..8 {
+            for seed in 0..200 {
+                let slices = (0..of).map(|index| Slice { index, of });
+                assert_eq!(
+                    slices.filter(|slice| slice.has("failover", seed)).count(),
+                    1
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_part_counts_from_0_and_lies_below_their_number() {
+        assert_eq!(parse("3/4"), Ok(Slice { index: 3, of: 4 }));
+        for bad in ["4/4", "1", "a/b", "-1/2", "0/0", ""] {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
+    }
+}

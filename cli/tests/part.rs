@@ -1,0 +1,197 @@
+//! Parts of a plan: disjoint and complete, joined by `merge` as if one machine had run all, incomplete where one is missing.
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Output;
+
+use serde_json::Value;
+use support::{code, locklab, run, stderr, stdout};
+
+fn json(output: &Output) -> Value {
+    serde_json::from_str(&stdout(output)).unwrap_or_else(|_| panic!("{}", stderr(output)))
+}
+
+/// What a call would run, name and seed.
+fn listed(output: &Output) -> Vec<(String, u64)> {
+    let document = json(output);
+    let scenarios = document["scenarios"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
+    let one = |one: &Value| {
+        let name = one["name"].as_str().unwrap_or_default().to_owned();
+        (name, one["seed"].as_u64().unwrap_or_default())
+    };
+    scenarios.iter().map(one).collect()
+}
+
+/// Short scenarios without faults; the lock of the last one is broken.
+fn write_scenarios(dir: &Path) -> Vec<String> {
+    let write = |number: u32| {
+        let name = format!("s{number}");
+        let expect = if number == 4 { "violated" } else { "clean" };
+        let text = format!(
+            "name = \"{name}\"\n[topology]\nkind = \"single\"\n[load]\nclients = 2\nduration = \"300ms\"\nhold = \"1ms\"\n[expect]\ncontract = \"{expect}\"\n"
+        );
+        std::fs::write(dir.join(format!("{name}.toml")), text).expect("the folder can be written");
+        format!("{name}.toml")
+    };
+    (0..5).map(write).collect()
+}
+
+#[test]
+fn parts_are_disjoint_and_complete_by_flag_and_by_environment() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let args = [
+        "chaos",
+        "--all",
+        "--repeat",
+        "2",
+        "--seed",
+        "7",
+        "--dry-run",
+        "--json",
+    ];
+    let whole: BTreeSet<_> = listed(&run(dir.path(), &args)).into_iter().collect();
+    let mut parts = Vec::new();
+    for index in 0..3 {
+        let part = format!("{index}/3");
+        let by_flag = listed(&run(dir.path(), &[&args[..], &["--part", &part]].concat()));
+        let mut command = locklab(dir.path());
+        command
+            .args(args)
+            .env("JOB_COMPLETION_INDEX", index.to_string());
+        let by_environment = command
+            .env("LOCKLAB_PARTS", "3")
+            .output()
+            .expect("locklab runs");
+        assert_eq!(by_flag, listed(&by_environment));
+        assert!(!by_flag.is_empty());
+        parts.extend(by_flag);
+    }
+    assert_eq!(parts.len(), whole.len(), "disjoint");
+    assert_eq!(
+        parts.into_iter().collect::<BTreeSet<_>>(),
+        whole,
+        "complete"
+    );
+    for bad in ["3/3", "x", "0/0"] {
+        let refused = run(dir.path(), &[&args[..], &["--part", bad]].concat());
+        assert_eq!(code(&refused), 64, "{}", stderr(&refused));
+    }
+}
+
+#[test]
+fn merged_parts_are_the_whole_run_and_a_missing_one_is_named() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let files = write_scenarios(dir.path());
+    let mut args = vec!["chaos", "--seed", "7", "--json"];
+    args.extend(files.iter().map(String::as_str));
+    let mut codes = Vec::new();
+    for index in 0..2 {
+        let (part, out) = (format!("{index}/2"), format!("p{index}"));
+        let output = run(
+            dir.path(),
+            &[&args[..], &["--part", &part, "--out", &out]].concat(),
+        );
+        codes.push(code(&output));
+    }
+    let merged = run(
+        dir.path(),
+        &["merge", "p1", "p0", "--json", "--out", "whole"],
+    );
+    // A lock that is sound is not convicted as its file expects.
+    assert!(codes.contains(&1), "{codes:?}");
+    assert_eq!(code(&merged), 1, "{}", stderr(&merged));
+    let names: Vec<String> = listed(&merged).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(
+        names,
+        ["s0", "s1", "s2", "s3", "s4"],
+        "in the order of the plan"
+    );
+    let checked = run(dir.path(), &["check", "whole", "--json"]);
+    assert_eq!(
+        code(&checked),
+        0,
+        "histories came along, and are clean: {}",
+        stderr(&checked)
+    );
+
+    let clean = codes
+        .iter()
+        .position(|code| *code == 0)
+        .expect("one part is as expected");
+    let alone = run(
+        dir.path(),
+        &["merge", &format!("p{clean}"), "--json", "--out", "alone"],
+    );
+    assert_eq!(code(&alone), 2, "{}", stderr(&alone));
+    assert_eq!(json(&alone)["partial"], true);
+    let said = stderr(&alone);
+    assert!(
+        said.contains(&format!("part {} of 2 is missing: without s", 1 - clean)),
+        "{said}"
+    );
+
+    let mut other = args.clone();
+    other[2] = "8";
+    run(
+        dir.path(),
+        &[&other[..], &["--part", "1/2", "--out", "other"]].concat(),
+    );
+    let refused = run(dir.path(), &["merge", "p0", "other"]);
+    assert_eq!(code(&refused), 65, "{}", stderr(&refused));
+    assert!(
+        stderr(&refused).contains("seed: 7 and 8"),
+        "{}",
+        stderr(&refused)
+    );
+}
+
+#[test]
+fn an_audit_in_parts_is_one_audit_again() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let files = write_scenarios(dir.path()).join(",");
+    let args = [
+        "audit",
+        "lock-core:reentrant",
+        "--no-bench",
+        "--scenario",
+        &files,
+        "--repeat",
+        "2",
+        "--json",
+    ];
+    for index in 0..2 {
+        let (part, out) = (format!("{index}/2"), format!("p{index}"));
+        let output = run(
+            dir.path(),
+            &[&args[..], &["--part", &part, "--out", &out]].concat(),
+        );
+        assert_eq!(json(&output)["subjects"][0]["name"], "lock-core:reentrant");
+    }
+    let merged = run(
+        dir.path(),
+        &["merge", "p0", "p1", "--json", "--out", "whole"],
+    );
+    let audit = &json(&merged)["audit"];
+    assert_eq!(
+        audit["subjects"].as_array().map(Vec::len),
+        Some(1),
+        "{audit}"
+    );
+    let subject = &audit["subjects"][0];
+    let scenarios = subject["scenarios"].as_array().cloned().unwrap_or_default();
+    assert_eq!(scenarios.len(), 5, "{subject}");
+    for scenario in &scenarios {
+        let seeds: Vec<_> = scenario["runs"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|run| run["seed"].as_u64())
+            .collect();
+        assert_eq!(seeds, [Some(1), Some(2)], "{scenario}");
+    }
+}
