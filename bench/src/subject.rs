@@ -163,6 +163,9 @@ pub struct AcquireRequest<'a> {
     pub lease: Option<Duration>,
     /// For semaphores.
     pub permits: Option<u32>,
+    /// The caller gives up so long after its call, as its language cancels a call, and is told what became of it. Only a client that is a
+    /// process of its own does so; in this one, the call is dropped.
+    pub cancel: Option<Duration>,
 }
 
 /// How an acquire ended.

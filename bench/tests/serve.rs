@@ -155,6 +155,33 @@ async fn one_owner_enters_again_and_releases_pair_up() {
     one.close().await;
 }
 
+/// The call that waits is told what became of it long before its wait is over, and takes nothing afterwards.
+#[tokio::test]
+async fn a_caller_that_gives_up_is_answered_and_leaves_nothing() {
+    let lab = lab_of(TopologyKind::Single).await;
+    let one = driver("lock-core:reentrant").connect(&to(lab.url())).await;
+    let one = one.unwrap().client;
+    let ask_as = |owner| ask("cancelled", owner, PATIENCE, LEASE);
+    let first = held(one.as_ref(), ask_as("t1")).await;
+    let began = std::time::Instant::now();
+    let given_up = AcquireRequest {
+        cancel: Some(Duration::from_millis(50)),
+        ..ask_as("t2")
+    };
+    let end = one.acquire(given_up).await;
+    assert!(matches!(end, AcquireEnd::Unknown(_)), "{end:?}");
+    assert!(began.elapsed() < PATIENCE / 2, "{:?}", began.elapsed());
+    assert_eq!(one.release(&first).await, ReleaseEnd::Ok);
+    // Nobody has it, for a second in which a call that goes on would have taken it.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let next = AcquireRequest {
+        wait: Some(Duration::ZERO),
+        ..ask_as("t3")
+    };
+    held(one.as_ref(), next).await;
+    one.close().await;
+}
+
 #[tokio::test]
 async fn a_malformed_line_ends_the_driver_with_the_line() {
     let mut wire = Wire::of("baseline:set-nx-px");

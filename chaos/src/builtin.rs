@@ -132,6 +132,7 @@ pub static BUILTINS: &[Builtin] = &builtin![
     "command-unknown-publish"
     "durability-out-of-reach"
     "credentials-rotated"
+    "cancelled"
     "unlock-before-commit"
     "unlock-before-commit-fenced"
     ;
@@ -168,6 +169,7 @@ pub static BUILTINS: &[Builtin] = &builtin![
     "multi-first-is-enough"
     "semaphore-looks-then-counts"
     "permits-look-then-count"
+    "cancelled-goes-on"
     "believes-on"
     "renewer-ends-at-an-error"
     "line-keeps-the-dead"

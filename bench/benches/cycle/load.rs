@@ -41,6 +41,7 @@ pub(crate) async fn take(client: &dyn LockClient, lock: &str) -> Result<String, 
         wait: Some(Duration::from_secs(10)),
         lease: Some(Duration::from_secs(30)),
         permits: None,
+        cancel: None,
     };
     match client.acquire(request).await {
         AcquireEnd::Ok { grant, .. } => Ok(grant),

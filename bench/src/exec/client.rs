@@ -163,6 +163,7 @@ impl Shared {
         // The writer ends only with the driver, and then the reader answers what is pending.
         let _ = self.requests.send(line);
         Ok(Asked {
+            id: request.id,
             line: asked,
             answer: receiver,
         })
@@ -199,6 +200,7 @@ impl Shared {
 
 /// A request that was sent.
 struct Asked {
+    id: u64,
     line: String,
     answer: oneshot::Receiver<Result<Answer, String>>,
 }
@@ -432,10 +434,30 @@ impl LockClient for ExecClient {
             permits: request.permits,
             ..Request::of("acquire")
         };
-        let answer = match self.call(Op::Acquire, line, within).await {
+        let asked = match self.shared.ask(Op::Acquire, line) {
+            Ok(asked) => asked,
+            Err(not_sent) => return AcquireEnd::Failed(not_sent),
+        };
+        let cancel = Request {
+            of: Some(asked.id),
+            ..Request::of("cancel")
+        };
+        let answer = self.shared.answer(asked, within);
+        tokio::pin!(answer);
+        let answer = match request.cancel {
+            None => answer.await,
+            Some(after) => match tokio::time::timeout(after, &mut answer).await {
+                Ok(answer) => answer,
+                Err(_) => {
+                    // Whatever is said to this: what became of the acquire is in its own answer.
+                    let _ = self.shared.ask(Op::Other, cancel);
+                    answer.await
+                }
+            },
+        };
+        let answer = match answer {
             Ok(answer) => answer,
-            Err(Ok(not_sent)) => return AcquireEnd::Failed(not_sent),
-            Err(Err(lost)) => return AcquireEnd::Unknown(lost),
+            Err(lost) => return AcquireEnd::Unknown(lost),
         };
         match answer.ending.as_str() {
             "ok" => {

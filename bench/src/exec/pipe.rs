@@ -44,6 +44,7 @@ pub async fn pipe_cost(client: &dyn LockClient, lock: &str) -> Option<PipeCost> 
             wait: Some(Duration::from_secs(1)),
             lease: Some(Duration::from_secs(10)),
             permits: None,
+            cancel: None,
         })
         .await;
     let AcquireEnd::Ok { grant, .. } = acquired else {

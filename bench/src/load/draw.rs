@@ -7,6 +7,9 @@ use rand_chacha::ChaCha8Rng;
 
 use super::Load;
 
+/// Of a wait without bound callers give up so soon.
+const CANCEL_WITHIN: Duration = Duration::from_secs(1);
+
 /// What one cycle asks for.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
@@ -20,16 +23,21 @@ pub(crate) struct Asked {
     pub(crate) keep: Duration,
     /// Whether it is entered once more inside.
     pub(crate) again: bool,
+    /// When its caller gives up, counted from the call; what is granted until then is given back at that moment.
+    pub(crate) cancel: Option<Duration>,
 }
 
 impl Asked {
-    /// What a cycle asks for whose first lock is `lock`, with these kinds by weight.
+    /// What a cycle asks for whose first lock is `lock`, with these kinds by weight; callers give up while `cancels`.
     pub(crate) fn draw(
         load: &Load,
         mix: &[(Arc<str>, u32)],
         lock: impl FnOnce(&mut ChaCha8Rng) -> u32,
+        cancels: bool,
         random: &mut ChaCha8Rng,
     ) -> Asked {
+        let share = load.cancel.0.clamp(0.0, 1.0);
+        let gives_up = cancels && share > 0.0 && random.random_bool(share);
         let kind = draw_kind(random, mix);
         let (lock, mut others) = (lock(random), Vec::new());
         let count = u32::try_from(load.locks.len()).unwrap_or(u32::MAX);
@@ -51,6 +59,10 @@ impl Asked {
             others,
             keep: between(random, load.hold),
             again: load.reenter > 0.0 && random.random_bool(load.reenter.clamp(0.0, 1.0)),
+            cancel: gives_up.then(|| {
+                let longest = load.wait.unwrap_or(CANCEL_WITHIN);
+                between(random, (Duration::ZERO, longest))
+            }),
         }
     }
 
@@ -115,7 +127,7 @@ mod tests {
                 ..Load::default()
             };
             for lock in 0..count {
-                let asked = Asked::draw(&load, &mix, |_| lock, &mut random);
+                let asked = Asked::draw(&load, &mix, |_| lock, true, &mut random);
                 let mut all: Vec<u32> = asked.locks().collect();
                 assert_eq!(all[0], lock);
                 all.sort_unstable();

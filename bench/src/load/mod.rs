@@ -62,6 +62,9 @@ pub struct Load {
     pub extend: Option<Duration>,
     /// Share of holds that take the lock once more inside, 0 to 1.
     pub reenter: f64,
+    /// Share of acquires whose caller gives up in the middle, 0 to 1, and for how long from the beginning on; what is left of them shows
+    /// afterwards.
+    pub cancel: (f64, Duration),
     /// How long a writer writes before it becomes a reader, without anybody in between; `None`: never.
     pub downgrade: Option<Duration>,
     /// What the holder works on; only a recorded load has it.
@@ -99,6 +102,7 @@ impl Default for Load {
             seed: 0,
             extend: None,
             reenter: 0.0,
+            cancel: (0.0, Duration::ZERO),
             downgrade: None,
             protects: Protects::None,
         }
@@ -167,6 +171,8 @@ pub(crate) trait Sink: Send + Sync + 'static {
     }
     /// It was answered.
     fn extended(&self, _task: &Task, _call: u64, _held: &Held, _end: ReleaseEnd) {}
+    /// Its caller gave up an acquire before the answer.
+    fn given_up(&self) {}
     /// Whether the library has said that the hold is lost.
     fn is_lost(&self, _held: &Held) -> bool {
         false

@@ -37,6 +37,7 @@ pub(crate) struct Task {
     mix: Vec<(Arc<str>, u32)>,
     random: ChaCha8Rng,
     cycles: u64,
+    began: Instant,
 }
 
 /// A grant that a task holds.
@@ -82,6 +83,7 @@ impl Task {
             owner,
             random: ChaCha8Rng::seed_from_u64(seed),
             cycles: 0,
+            began: Instant::now(),
         }
     }
 
@@ -131,7 +133,8 @@ impl Task {
         let (shared, number, cycle) = (&self.shared, self.number, self.cycles);
         self.cycles += 1;
         let lock = |random: &mut ChaCha8Rng| shared.keys.next(number, cycle, random);
-        Asked::draw(&shared.load, &self.mix, lock, &mut self.random)
+        let cancels = self.began.elapsed() < shared.load.cancel.1;
+        Asked::draw(&shared.load, &self.mix, lock, cancels, &mut self.random)
     }
 
     /// Acquires; `due` is when it should have begun, in an open loop. `None`: not acquired, and the sink knows why.
@@ -165,11 +168,15 @@ impl Task {
             wait: load.wait,
             lease: load.lease,
             permits: asked.permits,
+            cancel: asked.cancel,
         };
         let called = Instant::now();
         let call = self.sink.acquires(self, &asked, called, due);
         let end = client.acquire(request).await;
         let granted = Instant::now();
+        if asked.cancel.is_some_and(|after| granted >= called + after) {
+            self.sink.given_up();
+        }
         match end {
             AcquireEnd::Ok {
                 grant,
@@ -224,13 +231,17 @@ impl Task {
     /// Keeps a hold as long as was drawn, does meanwhile what the load has holders do, and gives it back.
     pub(super) async fn keep(&self, held: Held) {
         let load = &self.shared.load;
+        let gives_up = held.asked.cancel.map(|after| held.called + after);
         let plain = load.protects == Protects::None && load.extend.is_none() && !held.asked.again;
         if plain && load.downgrade.is_none() {
-            self.pause(held.asked.keep).await;
+            let keep = held.asked.keep;
+            let left = gives_up.map_or(keep, |at| at.saturating_duration_since(Instant::now()));
+            self.pause(keep.min(left)).await;
             self.release(held).await;
             return;
         }
         let until = Instant::now() + held.asked.keep;
+        let until = gives_up.map_or(until, |at| until.min(at));
         if let (WRITE, Some(after)) = (&*held.asked.kind, load.downgrade) {
             let downgrade = (Instant::now() + after).min(until);
             return self.write_then_read(held, downgrade, until).await;

@@ -115,6 +115,10 @@ impl Sink for ClientHistory {
         Duration::ZERO
     }
 
+    fn given_up(&self) {
+        self.record.given_up.fetch_add(1, Ordering::Relaxed);
+    }
+
     fn due(&self, at: Instant) {
         self.record.callers().due(self.record.sink.ns(at));
     }

@@ -10,7 +10,7 @@ mod history;
 mod resource;
 mod way;
 
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -44,6 +44,7 @@ struct Record {
     callers: Mutex<callers::Callers>,
     /// The first task's number of each client: one that comes back has its numbers again.
     numbers: Mutex<Vec<(String, u32)>>,
+    given_up: AtomicU64,
 }
 
 impl LoadRun {
@@ -58,6 +59,7 @@ impl LoadRun {
                 grants: watch::Sender::new(0),
                 callers: Mutex::default(),
                 numbers: Mutex::default(),
+                given_up: AtomicU64::new(0),
             }),
         }
     }
@@ -83,6 +85,11 @@ impl LoadRun {
     /// hide the calls it kept from being made (coordinated omission). To be asked for after the load; empty in a closed loop.
     pub fn waits(&self) -> Vec<Wait> {
         self.record.callers().waits()
+    }
+
+    /// How many acquires their callers gave up before the answer.
+    pub fn given_up(&self) -> u64 {
+        self.record.given_up.load(Ordering::Relaxed)
     }
 
     /// Ends the load: holders release at once, waiters get their answer, nobody begins another cycle.

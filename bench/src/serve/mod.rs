@@ -2,12 +2,12 @@
 
 mod load;
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader},
-    sync::mpsc,
+    sync::{mpsc, oneshot},
     task::JoinSet,
 };
 
@@ -54,6 +54,8 @@ pub async fn serve(
     let mut input = BufReader::new(input).lines();
     let mut client: Option<(Arc<Box<dyn LockClient>>, ConnectTo)> = None;
     let mut calls = JoinSet::new();
+    // Acquires that are under way; sending gives one up.
+    let mut waiting: HashMap<u64, oneshot::Sender<()>> = HashMap::new();
     let mut forwarder = None;
     let ended = loop {
         let line = match input.next_line().await {
@@ -105,10 +107,27 @@ pub async fn serve(
                     });
                 });
             }
-            (_, Some((client, _))) => {
+            ("cancel", Some(_)) => {
+                if let Some(call) = request.of.and_then(|of| waiting.remove(&of)) {
+                    let _ = call.send(());
+                }
+                let _ = replies.send(ok(request.id, json!({})));
+            }
+            (op, Some((client, _))) => {
                 let (client, replies) = (client.clone(), replies.clone());
+                let (call, cancelled) = oneshot::channel();
+                if op == "acquire" {
+                    waiting.retain(|_, call| !call.is_closed());
+                    waiting.insert(request.id, call);
+                }
                 calls.spawn(async move {
-                    let _ = replies.send(answer(client.as_ref().as_ref(), request).await);
+                    let id = request.id;
+                    let _ = replies.send(tokio::select! {
+                        biased;
+                        answer = answer(client.as_ref().as_ref(), request) => answer,
+                        // The call is dropped, which ends it in this language, and says nothing of what was sent.
+                        Ok(()) = cancelled => json!({"id": id, "unknown": {"error": "given up by its caller"}}),
+                    });
                 });
             }
         }
@@ -158,7 +177,9 @@ async fn hello(
         }})
     })?;
     let kinds = subject.kinds();
-    let mut features = ["extend", "held", "load"].map(str::to_owned).to_vec();
+    let mut features = ["extend", "held", "load", "cancel"]
+        .map(str::to_owned)
+        .to_vec();
     if kinds.iter().any(|k| k == "redlock") {
         features.push("redlock".to_owned());
     }
@@ -201,6 +222,7 @@ async fn answer(client: &dyn LockClient, request: Request) -> Value {
                 wait: ms(request.wait_ms),
                 lease: ms(request.lease_ms),
                 permits: request.permits,
+                cancel: None,
             };
             acquire_reply(id, client.acquire(asked).await)
         }

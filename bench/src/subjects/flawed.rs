@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::recipe::{
-    Begins, Enters, Extend, Give, READERS_UNSEEN, Recipe, Renewal, SET_NX_PX, Silence, Take,
-    Tokens, Waits,
+    Begins, Enters, Extend, Give, GivenUp, READERS_UNSEEN, Recipe, Renewal, SET_NX_PX, Silence,
+    Take, Tokens, Waits,
 };
 
 /// Each differs from the correct recipe only in the line that makes it wrong.
@@ -195,6 +195,13 @@ pub(super) static BROKEN: &[Recipe] = &[
         about: "a fair lock with a line on the server, out of which a waiter that died is never taken",
         kinds: &["fair"],
         waits: Waits::InLine,
+        ..SET_NX_PX
+    },
+    // The caller's task is gone, and what it began takes the lock for nobody and keeps it for ever.
+    Recipe {
+        name: "broken:cancelled-goes-on",
+        about: "an acquire that its caller gave up goes on by itself, takes the lock for nobody and renews it",
+        given_up: GivenUp::GoesOn,
         ..SET_NX_PX
     },
     Recipe {

@@ -15,7 +15,9 @@ use async_trait::async_trait;
 
 use super::{
     common::{ByHand, Grants, Jitter, only_lock, try_again},
-    recipe::{Begins, Enters, READERS_UNSEEN, Recipe, Renewal, Silence, Take, Tokens, Waits},
+    recipe::{
+        Begins, Enters, GivenUp, READERS_UNSEEN, Recipe, Renewal, Silence, Take, Tokens, Waits,
+    },
     steps::{Steps, cmd},
 };
 use crate::{
@@ -70,6 +72,34 @@ impl Hold {
         if let Some(renewals) = &self.renewals {
             renewals.abort();
         }
+    }
+}
+
+/// An acquire under way, which goes on when its caller drops it.
+#[derive(Clone)]
+struct GoesOn {
+    steps: Arc<Steps>,
+    key: String,
+    value: String,
+    lease: Duration,
+    renews: bool,
+}
+
+impl Drop for GoesOn {
+    fn drop(&mut self) {
+        let own = std::mem::ManuallyDrop::new(self.clone());
+        tokio::spawn(async move {
+            let (steps, lease) = (&own.steps, own.lease);
+            while !matches!(steps.take(&own.key, &own.value, lease).await, Ok(Some(_))) {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+            if own.renews {
+                loop {
+                    tokio::time::sleep(lease / 3).await;
+                    let _ = steps.extend(&own.key, &own.value, lease).await;
+                }
+            }
+        });
     }
 }
 
@@ -257,7 +287,19 @@ impl LockClient for NaiveClient {
         }
         let lease = request.lease.unwrap_or(self.watchdog);
         let value = format!("{}-{number}", self.identity);
-        let sent = match self.ask(key, &value, lease, request.wait).await {
+        let goes_on = (recipe.given_up == GivenUp::GoesOn).then(|| GoesOn {
+            steps: self.steps.clone(),
+            key: key.to_owned(),
+            value: value.clone(),
+            lease,
+            renews: request.lease.is_none(),
+        });
+        let asked = self.ask(key, &value, lease, request.wait).await;
+        // It was answered, so nobody has given it up.
+        if let Some(answered) = goes_on {
+            std::mem::forget(answered);
+        }
+        let sent = match asked {
             Ok(Some(sent)) => sent,
             Ok(None) => return AcquireEnd::Busy,
             Err(trouble) => return trouble.into(),

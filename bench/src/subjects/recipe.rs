@@ -133,6 +133,15 @@ pub(super) enum Silence {
     Granted,
 }
 
+/// What becomes of an acquire that its caller gives up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum GivenUp {
+    /// It ends.
+    Ends,
+    /// It goes on by itself, takes the lock for nobody, and renews it where it is renewed.
+    GoesOn,
+}
+
 /// Writers, and readers, who take nothing.
 pub(super) const READERS_UNSEEN: &[&str] = &["write", "read"];
 
@@ -152,6 +161,7 @@ pub(super) struct Recipe {
     pub(super) waits: Waits,
     pub(super) tokens: Tokens,
     pub(super) silence: Silence,
+    pub(super) given_up: GivenUp,
 }
 
 /// The usual correct recipe; the others differ from it in what they name.
@@ -168,6 +178,7 @@ pub(super) const SET_NX_PX: Recipe = Recipe {
     waits: Waits::Polling,
     tokens: Tokens::None,
     silence: Silence::Unknown,
+    given_up: GivenUp::Ends,
 };
 
 /// Locks that people write by hand.

@@ -78,6 +78,7 @@ pub(crate) fn ask<'a>(
         wait: Some(wait),
         lease,
         permits: None,
+        cancel: None,
     }
 }
 

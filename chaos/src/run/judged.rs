@@ -72,6 +72,10 @@ fn used(plan: &Plan) -> BTreeMap<String, String> {
             "reenter",
             (does.reenter > 0.0).then(|| does.reenter.to_string()),
         ),
+        (
+            "cancel",
+            (does.cancel > 0.0).then(|| does.cancel.to_string()),
+        ),
         ("ends after", does.enough.map(|n| format!("{n} grants"))),
         ("duration", Some(length(does.duration))),
     ];
@@ -126,6 +130,14 @@ pub(super) fn judged(
     let mut warnings = recorded.unanswered;
     warnings.extend(recorded.incomplete.iter().cloned());
     let mut doubts = recorded.incomplete;
+    if plan.load.does.cancel > 0.0 {
+        match recorded.given_up {
+            0 => doubts.push("no caller gave up an acquire, though some were to".to_owned()),
+            count => result.notes.push(format!(
+                "callers gave up {count} acquires before the answer"
+            )),
+        }
+    }
     if recorded.partial {
         doubts.push("interrupted: what was recorded until then".to_owned());
     }

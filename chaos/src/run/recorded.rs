@@ -39,6 +39,8 @@ pub(super) struct Recorded {
     pub(super) unanswered: Vec<String>,
     /// How long callers waited from the moment at which they were due, where cycles begin on a schedule.
     pub(super) waits: Vec<Wait>,
+    /// How many acquires their callers gave up.
+    pub(super) given_up: u64,
     /// Why the history may be incomplete.
     pub(super) incomplete: Vec<String>,
     pub(super) partial: bool,
@@ -179,6 +181,7 @@ pub(super) async fn record(
         notes,
         unanswered: finished.unanswered,
         waits: load.waits(),
+        given_up: load.given_up(),
         incomplete,
         partial,
     })
@@ -219,6 +222,7 @@ fn load(plan: &Plan) -> Load {
         think: range(does.think),
         extend: length(does.extend),
         reenter: does.reenter,
+        cancel: (does.cancel, does.duration.0 / 2),
         downgrade: length(does.downgrade),
         protects: does.protects,
         permits: plan.lock.permits,
@@ -256,6 +260,7 @@ fn lacks(plan: &Plan, connected: &Connected) -> Option<String> {
     let needed = [
         ("extend", does.extend.is_some()),
         ("reentrant", does.reenter > 0.0 && by_feature),
+        ("cancel", does.cancel > 0.0),
         ("durability", plan.lock.durability != "none"),
     ];
     let features = client.features().filter(|listed| !listed.is_empty())?;

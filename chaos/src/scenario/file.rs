@@ -182,6 +182,10 @@ pub struct Load {
     pub extend: Option<Length>,
     /// Share of holds that take the lock once more inside, 0.0 to 1.0. Default 0.
     pub reenter: f64,
+    /// Share of acquires that their callers give up at a moment drawn from their wait, as their language cancels a call, 0.0 to 1.0; what is
+    /// granted until then is given back at that moment. Only in the first half of the load: the second shows what is left of them. Default 0.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub cancel: f64,
     /// How long a writer writes before it becomes a reader, without anybody in between. Default: never.
     #[serde(
         rename(serialize = "downgrade_ns"),
@@ -191,6 +195,11 @@ pub struct Load {
     /// What the holder works on: `none`, `counter` or `register`. Default counter.
     #[schemars(with = "String")]
     pub protects: Protects,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_zero(share: &f64) -> bool {
+    *share == 0.0
 }
 
 impl Load {
@@ -227,6 +236,7 @@ impl Default for Load {
             mix: BTreeMap::new(),
             extend: None,
             reenter: 0.0,
+            cancel: 0.0,
             downgrade: None,
             protects: Protects::default(),
         }

@@ -208,8 +208,10 @@ fn load(section: Section<'_>, load: &mut Load) {
     at_least(section, "duration", Some(load.duration), NOT_ZERO);
     at_least(section, "extend", load.extend, NOT_ZERO);
     at_least(section, "downgrade", load.downgrade, NOT_ZERO);
-    let share = (0.0..=1.0).contains(&load.reenter);
-    require(section, "reenter", share, "a share from 0.0 to 1.0");
+    for (key, share) in [("reenter", load.reenter), ("cancel", load.cancel)] {
+        let is_share = (0.0..=1.0).contains(&share);
+        require(section, key, is_share, "a share from 0.0 to 1.0");
+    }
     let mix = section.inside("mix");
     for (key, _) in mix.table.into_iter().flatten() {
         let kind: &str = key.get_ref();
