@@ -9,6 +9,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
 use crate::access::{Access, TlsFiles};
 use crate::topology::{OWN_USER, Place};
 use crate::{Links, Node, Role, Secret, Topology, TopologyKind};
@@ -19,6 +21,13 @@ pub const MASTER_NAME: &str = "locklab";
 /// A master is called down after this much silence. Together with the sentinels' periods a promotion takes about 2 s.
 const SENTINEL_DOWN_AFTER_MS: u32 = 1000;
 
+/// What a path is percent-encoded for, to stand in a URL's query.
+const IN_A_QUERY: AsciiSet = NON_ALPHANUMERIC
+    .remove(b'/')
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
 const DATA_OCTET: u8 = 10;
 const SENTINEL_OCTET: u8 = 100;
 
@@ -380,21 +389,11 @@ fn url(
         TopologyKind::Cluster => (announced(|_| true), String::new()),
         TopologyKind::Masters => (announced(|role| role == Role::Master), String::new()),
     };
-    let query = tls.map_or(String::new(), |tls| format!("?tls-ca={}", encoded(&tls.ca)));
+    let query = tls.map_or(String::new(), |tls| {
+        let ca = tls.ca.to_string_lossy();
+        format!("?tls-ca={}", utf8_percent_encode(&ca, &IN_A_QUERY))
+    });
     format!("{scheme}://{user}{addresses}{path}{query}")
-}
-
-/// A path as it can stand in a URL's query.
-fn encoded(path: &Path) -> String {
-    let mut text = String::new();
-    for byte in path.to_string_lossy().bytes() {
-        if byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte) {
-            text.push(char::from(byte));
-        } else {
-            let _ = write!(text, "%{byte:02X}");
-        }
-    }
-    text
 }
 
 /// The slots of master `index` out of `masters`, as an inclusive range within 0 to 16,383.

@@ -167,9 +167,9 @@ impl Search {
         // What this owner has just given back may be on its way yet.
         let overtakes = lock.client.returns.has(&self.hold);
         self.open.add_all();
-        self.hold.ask_is_under_way(true);
+        self.hold.asking.set(true);
         let tried = lock.servers.acquire(&self.hold, deadline).await;
-        self.hold.ask_is_under_way(false);
+        self.hold.asking.set(false);
         self.looks += 1;
         self.failures = if tried.is_err() { self.failures + 1 } else { 0 };
         let majority = lock.servers.is_majority();
@@ -180,7 +180,7 @@ impl Search {
         }
         let refused = match tried {
             Ok(Tried::Own | Tried::Busy { .. }) => true,
-            Ok(Tried::Queued { .. }) => !self.hold.is_in_line(),
+            Ok(Tried::Queued { .. }) => !self.hold.in_line.get(),
             _ => false,
         };
         if refused && overtakes {
@@ -208,7 +208,7 @@ impl Search {
                 sent_at,
                 server_us,
             }) => {
-                if self.hold.is_in_line() {
+                if self.hold.in_line.get() {
                     // From now on it may be given to this owner at any time.
                     self.placed = Some((sent_at, server_us));
                 } else {
@@ -251,7 +251,7 @@ impl Search {
                 }
                 // Of a failed vote the next attempt knows nothing: it has an identity of its own.
                 if !majority {
-                    self.hold.unsettle();
+                    self.hold.unsettled.set(true);
                 }
                 self.unknown = Some(error.clone());
                 self.last = Seen::Trouble(error);
@@ -275,8 +275,8 @@ impl Search {
     fn nothing_taken(&mut self) {
         // A waiter in a client's one place may be given the lock by a release.
         let line = self.hold.lock.form.line();
-        let is_heir = self.hold.is_in_line() && line.is_some_and(|line| line.shares_place());
-        if !self.hold.is_unsettled() && !is_heir {
+        let is_heir = self.hold.in_line.get() && line.is_some_and(|line| line.shares_place());
+        if !self.hold.unsettled.get() && !is_heir {
             self.open.close_all();
         }
     }
@@ -402,7 +402,7 @@ impl Search {
                     // Only a quorum's release calls.
                     place.serve();
                 }
-                front.full = !self.hold.leaves_room();
+                front.full = !self.hold.room.get();
                 front.open = lock.form.opens();
                 return Ok(guard);
             }
@@ -520,7 +520,7 @@ impl Search {
 
     /// What is known when it is cut off.
     fn how_certain(&self) -> ErrorKind {
-        match self.hold.was_asking() || self.unknown.is_some() {
+        match self.hold.asking.get() || self.unknown.is_some() {
             true => ErrorKind::Unknown,
             false => ErrorKind::Failed,
         }

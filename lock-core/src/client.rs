@@ -15,7 +15,7 @@ use crate::{
     clock::Instant,
     diagnostics::Concern,
     error::{ErrorKind, LockError},
-    kind::{Kind, all_of::AllOf},
+    kind::{Form, Kind, all_of::AllOf},
     latch,
     lock::{Lock, LockInner, Owner},
     names::{self, Names},
@@ -199,16 +199,8 @@ impl Client {
             }
             false => Servers::One(Arc::clone(&self.inner.routes[0])),
         };
-        Ok(Lock {
-            inner: Arc::new(LockInner {
-                client: Arc::clone(&self.inner),
-                names,
-                word: kind.name(),
-                form: kind.form(),
-                servers,
-            }),
-            kind,
-        })
+        let inner = self.lock_of(names, kind.name(), kind.form(), servers);
+        Ok(Lock { inner, kind })
     }
 
     /// Where something of one server set lives by its name: its keys, and who is asked.
@@ -243,15 +235,27 @@ impl Client {
         let together = Names::together(each.collect::<Result<_, LockError>>()?);
         let first = names.first().copied().unwrap_or_default();
         let invalid = |why| LockError::invalid("use all of", first, why);
+        let servers = Servers::One(Arc::clone(&self.inner.routes[0]));
         Ok(Lock {
-            inner: Arc::new(LockInner {
-                client: Arc::clone(&self.inner),
-                names: together.map_err(invalid)?,
-                word: WORD,
-                form: &AllOf,
-                servers: Servers::One(Arc::clone(&self.inner.routes[0])),
-            }),
+            inner: self.lock_of(together.map_err(invalid)?, WORD, &AllOf, servers),
             kind: Kind::Reentrant,
+        })
+    }
+
+    /// What the holds of something lockable share.
+    pub(crate) fn lock_of(
+        &self,
+        names: Names,
+        word: &'static str,
+        form: &'static dyn Form,
+        servers: Servers,
+    ) -> Arc<LockInner> {
+        Arc::new(LockInner {
+            client: Arc::clone(&self.inner),
+            names,
+            word,
+            form,
+            servers,
         })
     }
 

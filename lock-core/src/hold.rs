@@ -3,14 +3,14 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
 
 use tokio::sync::{Notify, mpsc};
 
-use crate::sync::{Mutex, MutexGuard};
+use crate::sync::{Flag, Mutex, MutexGuard};
 use crate::{
     client::Shared,
     clock::{Instant, sleep_until},
@@ -107,14 +107,14 @@ pub(crate) struct Hold {
     pub(crate) durability: Durability,
     token_life: Option<Duration>,
     /// An acquire's answer was lost: it may still be on its way, and take the lock after it was given back.
-    unsettled: AtomicBool,
+    pub(crate) unsettled: Flag,
     /// An acquire is under way: a caller that stops waiting for it now does not know what becomes of it.
-    asking: AtomicBool,
+    pub(crate) asking: Flag,
     /// It takes a place in the line if it is not granted; and whether the client hears when it is called.
-    in_line: AtomicBool,
-    subscribed: AtomicBool,
+    pub(crate) in_line: Flag,
+    subscribed: Flag,
     /// Of what several may hold at once, there was room for another.
-    room: AtomicBool,
+    pub(crate) room: Flag,
     /// Of several masters, one bit for each: whose grant came after a majority's, and who had nothing to give back.
     late: AtomicU64,
     absent: AtomicU64,
@@ -171,11 +171,11 @@ impl Hold {
             since: now,
             durability,
             token_life,
-            unsettled: AtomicBool::new(false),
-            asking: AtomicBool::new(false),
-            in_line: AtomicBool::new(false),
-            subscribed: AtomicBool::new(false),
-            room: AtomicBool::new(false),
+            unsettled: Flag::default(),
+            asking: Flag::default(),
+            in_line: Flag::default(),
+            subscribed: Flag::default(),
+            room: Flag::default(),
             late: AtomicU64::new(0),
             absent: AtomicU64::new(0),
             place: DueSlot::none(),
@@ -222,10 +222,10 @@ impl Hold {
             id: self.id,
             token_life: self.token_life,
             publish: self.lock.client.publish_command(),
-            repeated: self.is_unsettled(),
-            place: self.in_line.load(Ordering::Relaxed).then(|| QueuePlace {
+            repeated: self.unsettled.get(),
+            place: self.in_line.get().then(|| QueuePlace {
                 client: self.lock.client.id(),
-                subscribed: self.subscribed.load(Ordering::Relaxed),
+                subscribed: self.subscribed.get(),
                 waited: self.waited(),
             }),
             writers_first: self.lock.client.options.writers_first(),
@@ -246,7 +246,7 @@ impl Hold {
 
     /// What tells its acquire from others, if no answer of it was lost.
     pub(crate) fn settled_id(&self) -> Option<u128> {
-        self.id.filter(|_| !self.is_unsettled())
+        self.id.filter(|_| !self.unsettled.get())
     }
 
     /// Whether the caller named its owner, who may therefore ask again under the same name.
@@ -288,43 +288,8 @@ impl Hold {
 
     /// From now on it asks for a place in the line.
     pub(crate) fn stand_in_line(&self, subscribed: bool) {
-        self.in_line.store(true, Ordering::Relaxed);
-        self.subscribed.store(subscribed, Ordering::Relaxed);
-    }
-
-    /// Whether it asks for a place in the line.
-    pub(crate) fn is_in_line(&self) -> bool {
-        self.in_line.load(Ordering::Relaxed)
-    }
-
-    /// It was granted, and there may be room for another.
-    pub(crate) fn leave_room(&self, room: bool) {
-        self.room.store(room, Ordering::Relaxed);
-    }
-
-    /// Whether there was room for another when it was granted.
-    pub(crate) fn leaves_room(&self) -> bool {
-        self.room.load(Ordering::Relaxed)
-    }
-
-    /// An acquire's answer was lost.
-    pub(crate) fn unsettle(&self) {
-        self.unsettled.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether an acquire may still be on its way. One with a record of its own is kept out by it.
-    pub(crate) fn is_unsettled(&self) -> bool {
-        self.unsettled.load(Ordering::Relaxed)
-    }
-
-    /// An acquire is sent, or its answer was heard.
-    pub(crate) fn ask_is_under_way(&self, asking: bool) {
-        self.asking.store(asking, Ordering::Relaxed);
-    }
-
-    /// Whether nobody heard the answer to an acquire that was sent.
-    pub(crate) fn was_asking(&self) -> bool {
-        self.asking.load(Ordering::Relaxed)
+        self.in_line.set(true);
+        self.subscribed.set(subscribed);
     }
 
     /// A master granted after a majority had. True if its release is known to have come too early for that.

@@ -10,6 +10,7 @@ use std::{
 
 use crate::{
     acquire,
+    asked::Subject,
     client::Shared,
     clock::Instant,
     durability::Durability,
@@ -131,12 +132,10 @@ impl Default for Acquire {
 
 impl Acquire {
     setters! {
-        /// Sets how long to wait.
         wait: Wait;
-        /// Sets how long it lasts without a release.
         lease: Lease;
-        /// Sets who holds.
         owner: Owner => Some;
+        ///
         /// Lets the counter of a fenced or queued lock end when it was not used for so long (or for its lease, if that is longer).
         ///
         /// A new counter begins at the server's clock in microseconds, above every token issued before, unless that clock
@@ -145,7 +144,6 @@ impl Acquire {
         /// and counts on, but would begin at 1 after its end. A queued lock begins at the clock in any case and refuses nobody: a
         /// counter that it finds without an end keeps none.
         token_life: Duration => Some;
-        /// Sets how many replicas must have it.
         durability: Durability => Some;
     }
 }
@@ -188,6 +186,22 @@ pub(crate) struct LockInner {
     pub(crate) word: &'static str,
     pub(crate) form: &'static dyn Form,
     pub(crate) servers: Servers,
+}
+
+impl LockInner {
+    /// For questions to one server set.
+    pub(crate) fn subject(&self) -> Subject<'_> {
+        Subject {
+            client: &self.client,
+            route: &self.servers.routes()[0],
+            names: &self.names,
+        }
+    }
+
+    /// How a script speaks.
+    pub(crate) fn publish(&self) -> &'static str {
+        self.client.publish_command()
+    }
 }
 
 impl Lock {

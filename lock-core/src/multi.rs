@@ -53,12 +53,8 @@ pub struct MultiLock {
     members: Vec<Lock>,
 }
 
-/// Why a round came to nothing.
-struct Refusal {
-    error: LockError,
-    /// Another round may end otherwise.
-    passing: bool,
-}
+/// Why a round came to nothing, and whether another may end otherwise.
+type Refusal = (LockError, bool);
 
 impl MultiLock {
     /// One lock of several. Nothing is sent.
@@ -104,19 +100,16 @@ impl MultiLock {
             _ => (true, None),
         };
         loop {
-            let refusal = match self.side_by_side(&how, end).await {
-                Ok(guard) => return Ok(guard),
-                Err(refusal) => refusal,
-            };
-            if once || !refusal.passing || is_over(end) {
-                return Err(refusal.error);
-            }
-            let refusal = match self.in_order(&how, end).await {
-                Ok(guard) => return Ok(guard),
-                Err(refusal) => refusal,
-            };
-            if !refusal.passing || is_over(end) {
-                return Err(refusal.error);
+            for in_order in [false, true] {
+                let round = match in_order {
+                    false => self.side_by_side(&how, end).await,
+                    true => self.in_order(&how, end).await,
+                };
+                match round {
+                    Ok(guard) => return Ok(guard),
+                    Err((error, passing)) if once || !passing || is_over(end) => return Err(error),
+                    Err(_) => {}
+                }
             }
             let pause = Duration::from_millis(rand::random_range(5..50));
             tokio::time::sleep(end.map_or(pause, |end| pause.min(left(end)))).await;
@@ -140,10 +133,7 @@ impl MultiLock {
             // Whatever the members may have granted since, dropping their futures gives back.
             let why = "not every member answered in time";
             let error = LockError::local(ErrorKind::Unknown, ACTION, self.first(), why);
-            return Err(Refusal {
-                error,
-                passing: false,
-            });
+            return Err((error, false));
         };
         let (mut held, mut error) = (Vec::new(), None);
         for answer in answers {
@@ -155,10 +145,10 @@ impl MultiLock {
         match error {
             None => Ok(MultiGuard::new(held, sent_at)),
             // A try does not tell what passes from what does not; waiting in order will.
-            Some(error) => Err(Refusal {
-                passing: error.kind() != ErrorKind::Invalid,
-                error: give_back(held, error, end).await,
-            }),
+            Some(error) => {
+                let passing = error.kind() != ErrorKind::Invalid;
+                Err((give_back(held, error, end).await, passing))
+            }
         }
     }
 
@@ -184,10 +174,7 @@ impl MultiLock {
                 Err(error) => {
                     // What is over before the time was is not waited for.
                     let waited = most.is_some_and(|most| asked_at.elapsed() >= most);
-                    return Err(Refusal {
-                        error: give_back(held, error, end).await,
-                        passing: waited,
-                    });
+                    return Err((give_back(held, error, end).await, waited));
                 }
             }
         }
@@ -197,10 +184,7 @@ impl MultiLock {
             let extended = within(end.map(last_look), extended).await;
             let error = extended.into_iter().flatten().find_map(Result::err);
             if let Some(error) = error {
-                return Err(Refusal {
-                    error: give_back(held, error, end).await,
-                    passing: true,
-                });
+                return Err((give_back(held, error, end).await, true));
             }
         }
         match held.iter().find(|guard| guard.is_lost()).map(Guard::name) {
@@ -208,10 +192,7 @@ impl MultiLock {
             Some(name) => {
                 let why = format!("{name} was lost while the others were waited for");
                 let error = LockError::local(ErrorKind::Busy, ACTION, self.first(), why);
-                Err(Refusal {
-                    error: give_back(held, error, end).await,
-                    passing: true,
-                })
+                Err((give_back(held, error, end).await, true))
             }
         }
     }

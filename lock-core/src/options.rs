@@ -231,9 +231,10 @@ impl Default for ClientOptions {
 
 /// Setters that take the whole and give it back, so that settings are written in a row.
 macro_rules! setters {
-    ($($(#[$doc:meta])+ $name:ident: $of:ty $(=> $some:path)?;)+) => {
+    ($($(#[$doc:meta])* $name:ident: $of:ty $(=> $some:path)?;)+) => {
         $(
-            $(#[$doc])+
+            #[doc = concat!("Sets the field `", stringify!($name), "`.")]
+            $(#[$doc])*
             pub fn $name(mut self, $name: $of) -> Self {
                 self.$name = $($some)?($name);
                 self
@@ -245,35 +246,20 @@ pub(crate) use setters;
 
 impl ClientOptions {
     setters! {
-        /// Sets the reply timeout.
         response_timeout: Duration;
-        /// Sets the connection timeout.
         connect_timeout: Duration;
-        /// Sets the lease of renewed locks.
         watchdog_lease: Duration;
-        /// Sets the longest time between two looks of a waiter.
         poll_bound: Duration;
-        /// Sets the durability.
         durability: Durability;
-        /// Sets the longest wait for the replicas' acknowledgements.
         durability_timeout: Duration;
-        /// Sets how many replicas each master has.
         replicas: u32 => Some;
-        /// Sets the longest wait for one of several independent masters.
         node_timeout: Duration => Some;
-        /// Sets for how long a server that was restarted grants nothing.
         restart_delay: Duration => Some;
-        /// Sets where to dial instead of announced addresses.
         address_map: AddressMap;
-        /// Sets how TLS connections are made.
         tls: TlsOptions;
-        /// Sets whether names with misleading braces are put in braces as a whole, on a cluster.
         retag_names: bool;
-        /// Sets who gets each command and message as an event.
         tracer: Tracer => Some;
-        /// Sets how releases are announced and heard.
         pub_sub: PubSub;
-        /// Sets whether writers who wait come before new readers.
         writer_preference: bool;
     }
 

@@ -112,8 +112,8 @@ impl fmt::Display for Parameters {
             .into_iter()
             .filter_map(|(name, value)| value.map(|value| (name, value)));
         for (i, (name, value)) in given.enumerate() {
-            write!(f, "{}{name}=", if i == 0 { '?' } else { '&' })?;
-            encode(&value, f)?;
+            let mark = if i == 0 { '?' } else { '&' };
+            write!(f, "{mark}{name}={}", encode(&value))?;
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Permits by name: each has an id and a lease, and is renewed while its holder lives.
 
-use std::{fmt, str::FromStr, sync::Arc, time::Duration};
+use std::{fmt, ops::Deref, str::FromStr, sync::Arc, time::Duration};
 
 use redis::Value;
 
@@ -9,11 +9,11 @@ use crate::{
     asked::yes,
     client::Client,
     error::{ErrorKind, LockError},
-    guard::{Guard, GuardEvents, LostReason},
+    guard::Guard,
     hold::{ENDLESS, Who},
     kind::permits::{self as form, Change},
-    lock::{Acquire, Wait},
-    semaphore::{Counted, counted, delete},
+    lock::{Acquire, LockInner, Wait},
+    semaphore::{counted, delete},
     short_forms::{short_forms, unless_busy},
 };
 
@@ -108,7 +108,7 @@ pub struct Permit {
 /// ```
 #[derive(Debug, Clone)]
 pub struct Permits {
-    inner: Arc<Counted>,
+    inner: Arc<LockInner>,
 }
 
 impl Client {
@@ -124,7 +124,7 @@ impl Client {
 impl Permits {
     /// Their name, which is a Redis key itself.
     pub fn name(&self) -> &str {
-        &self.inner.lock.names.key
+        &self.inner.names.key
     }
 
     /// Begins with so many permits; false if there are some already, also if all are held.
@@ -148,7 +148,7 @@ impl Permits {
     /// Once, whatever becomes of the answers.
     async fn change(&self, action: &'static str, change: Change) -> Result<bool, LockError> {
         let publish = self.inner.publish();
-        let request = form::change(&self.inner.lock.names, change, publish, rand::random());
+        let request = form::change(&self.inner.names, change, publish, rand::random());
         self.inner.subject().ask(action, request, yes).await
     }
 
@@ -201,7 +201,7 @@ impl Permits {
         if how.owner.is_some() || how.token_life.is_some() {
             return invalid("permits have ids instead of owners, and no tokens".to_owned());
         }
-        let guard = acquire_for(&self.inner.lock, Who::Ids(permits), how).await?;
+        let guard = acquire_for(&self.inner, Who::Ids(permits), how).await?;
         let ids = PermitId::read_all(guard.owner());
         Ok(PermitGuard { guard, ids })
     }
@@ -228,7 +228,7 @@ impl Permits {
             return Ok(Vec::new());
         }
         let publish = self.inner.publish();
-        let request = form::give(&self.inner.lock.names, ids, publish, rand::random());
+        let request = form::give(&self.inner.names, ids, publish, rand::random());
         let subject = self.inner.subject();
         let each = subject.ask_surely("release", request, text).await?;
         let unknown = ids.iter().zip(each).filter(|(_, given)| *given == b'0');
@@ -244,7 +244,7 @@ impl Permits {
             return Err(LockError::invalid(ACTION, self.name(), why));
         }
         let publish = self.inner.publish();
-        let request = form::lease(&self.inner.lock.names, id, lease, publish);
+        let request = form::lease(&self.inner.names, id, lease, publish);
         self.inner.subject().ask(ACTION, request, yes).await
     }
 
@@ -267,13 +267,13 @@ impl Permits {
 
     /// Free and held, at one moment.
     async fn counts(&self) -> Result<(i64, i64), LockError> {
-        let request = self.inner.lock.form.look(&self.inner.lock.names);
+        let request = self.inner.form.look(&self.inner.names);
         self.inner.subject().look(request, counts).await
     }
 
     /// The permits that are held, the first to end first.
     pub async fn list(&self) -> Result<Vec<Permit>, LockError> {
-        let request = form::list(&self.inner.lock.names);
+        let request = form::list(&self.inner.names);
         self.inner.subject().look(request, listed).await
     }
 
@@ -315,7 +315,9 @@ fn listed(value: &Value) -> Option<Vec<Permit>> {
     pairs.collect()
 }
 
-/// Permits that this client holds, with one lease. Dropping it gives them back in the background.
+/// Permits that this client holds, with one lease; in all else the [`Guard`] that it dereferences to: valid while every one of them is,
+/// lost with the first. An extension says `NotHeld` if one of them is gone; the others are extended. Dropping it gives them back in the
+/// background.
 #[derive(Debug)]
 #[must_use = "dropping it gives the permits back at once"]
 pub struct PermitGuard {
@@ -334,31 +336,6 @@ impl PermitGuard {
         self.ids[0]
     }
 
-    /// See [`Guard::valid_until`]; true of every one of them.
-    pub fn valid_until(&self) -> std::time::Instant {
-        self.guard.valid_until()
-    }
-
-    /// Whether one of them is known to be lost; see [`Guard::is_lost`].
-    pub fn is_lost(&self) -> bool {
-        self.guard.is_lost()
-    }
-
-    /// Completes when one of them is lost; see [`Guard::lost`].
-    pub async fn lost(&self) -> LostReason {
-        self.guard.lost().await
-    }
-
-    /// Its events from now on.
-    pub fn events(&self) -> GuardEvents {
-        self.guard.events()
-    }
-
-    /// Extends their leases; see [`Guard::extend`]. `NotHeld` if one of them is gone; the others are extended.
-    pub async fn extend(&self, lease: Duration) -> Result<(), LockError> {
-        self.guard.extend(lease).await
-    }
-
     /// Gives them back; see [`Guard::release`]. `NotHeld` if one of them was gone; the others are given back.
     pub async fn release(self) -> Result<(), LockError> {
         self.guard.release().await.map(|_| ())
@@ -373,6 +350,14 @@ impl PermitGuard {
     pub fn leave(self) -> Vec<PermitId> {
         self.guard.leave();
         self.ids
+    }
+}
+
+impl Deref for PermitGuard {
+    type Target = Guard;
+
+    fn deref(&self) -> &Guard {
+        &self.guard
     }
 }
 

@@ -72,9 +72,8 @@ impl Tally {
                 self.taken.push((index, true));
             }
             Ok(Tried::Busy { left } | Tried::Queued { left, .. }) => self.refused.push(left),
-            Ok(Tried::Split | Tried::Late) => self.refused.push(None),
+            Ok(Tried::Split | Tried::Late | Tried::Own) => self.refused.push(None),
             Ok(Tried::Settled) => self.settled = true,
-            Ok(Tried::Own) => self.refused.push(None),
             Err(error) => {
                 if !error.definite {
                     self.doubtful += 1;
@@ -107,11 +106,6 @@ impl Tally {
         }
         // No majority answered: that is no refusal but an outage.
         let heard = self.granted + self.refused.len();
-        let mut whys = Vec::new();
-        for error in &self.errors {
-            let node = error.node.as_deref().unwrap_or("a master");
-            whys.push(format!("{node}: {}", error.message));
-        }
         // What was granted and is given back is settled; a lost request may still arrive.
         let granted = self.granted.saturating_sub(given_back);
         let definite = granted + self.doubtful < majority;
@@ -123,7 +117,7 @@ impl Tally {
             node: None,
             definite,
             code: code.and_then(|error| error.code.clone()),
-            message: format!("{heard} of {n} masters answered ({})", whys.join("; ")),
+            message: format!("{heard} of {n} masters answered ({})", said(&self.errors)),
             attempt: 1,
         })
     }
@@ -153,7 +147,7 @@ pub(crate) async fn acquire(
         tally.count(index, answer);
         if tally.doubtful > 0 {
             // What is given back in the background is then given back again and again.
-            hold.unsettle();
+            hold.unsettled.set(true);
         }
         if tally.granted >= majority {
             if !answers.is_empty() {
@@ -175,7 +169,7 @@ pub(crate) async fn acquire(
     }
     drop(answers);
     if tally.doubtful > 0 {
-        hold.unsettle();
+        hold.unsettled.set(true);
     }
     let until = deadline.min(Instant::now() + node_timeout);
     let given_back = give_back(routes, hold, &tally.taken, until).await;
@@ -194,7 +188,7 @@ fn late_answers(hold: &Arc<Hold>, mut answers: Answers<Tried>) {
                 Ok(_) => false,
                 Err(error) => {
                     if !error.definite {
-                        late.unsettle();
+                        late.unsettled.set(true);
                     }
                     !error.definite
                 }
@@ -239,7 +233,7 @@ async fn give_back(
     while let Some((index, ack)) = acks.next().await {
         if let Ok(given) = ack {
             // Where there is nothing the acquire may still be on its way, unless its record keeps it out.
-            if given != Given::Absent || !hold.is_unsettled() || hold.has_records() {
+            if given != Given::Absent || !hold.unsettled.get() || hold.has_records() {
                 open.close(index);
             }
             given_back += usize::from(given != Given::Absent);
@@ -309,7 +303,7 @@ pub(crate) async fn release(
         }
     });
     // Where the acquire's answer was lost a release does not keep a late acquire out, its undo does.
-    let giving = if hold.is_unsettled() {
+    let giving = if hold.unsettled.get() {
         Giving::Undo
     } else {
         Giving::Release
@@ -368,7 +362,7 @@ pub(crate) async fn release(
 /// A master that has answered a release is done with, unless its acquire was still on the way.
 fn settle(hold: &Hold, open: &mut Open, index: usize, answer: &Result<Given, NodeError>) {
     let done = match answer {
-        Ok(Given::Absent) => !hold.was_absent(index) && !hold.is_unsettled(),
+        Ok(Given::Absent) => !hold.was_absent(index) && !hold.unsettled.get(),
         Ok(_) => true,
         Err(_) => false,
     };
@@ -446,18 +440,22 @@ pub(crate) async fn holder(
     Err(outvoted(&errors, heard, n))
 }
 
+/// What each master that failed has said.
+fn said(errors: &[NodeError]) -> String {
+    let each = errors.iter().map(|error| {
+        let node = error.node.as_deref().unwrap_or("a master");
+        format!("{node}: {}", error.message)
+    });
+    each.collect::<Vec<_>>().join("; ")
+}
+
 /// The error of a question that no majority answered.
 fn outvoted(errors: &[NodeError], ayes: usize, n: usize) -> NodeError {
-    let mut whys = Vec::new();
-    for error in errors {
-        let node = error.node.as_deref().unwrap_or("a master");
-        whys.push(format!("{node}: {}", error.message));
-    }
     NodeError {
         node: None,
         definite: ayes == 0 && errors.iter().all(|error| error.definite),
         code: None,
-        message: format!("{ayes} of {n} masters did it ({})", whys.join("; ")),
+        message: format!("{ayes} of {n} masters did it ({})", said(errors)),
         attempt: errors.iter().map(|error| error.attempt).max().unwrap_or(1),
     }
 }

@@ -113,7 +113,7 @@ pub(crate) async fn release(hold: &Arc<Hold>) -> Result<Released, LockError> {
     match given {
         Ok(given) => {
             // An acquire that is still on its way would take the lock for nobody.
-            if hold.is_unsettled() {
+            if hold.unsettled.get() {
                 open.giving = Giving::Undo;
             } else {
                 open.close_all();
@@ -177,10 +177,10 @@ async fn compensate(hold: &Hold, giving: Giving, index: usize) {
     // for as long as the lease could last; an acquire with a record is kept out by the record.
     // So it is for one that nobody waits for any more: what it waits behind is another connection's than the release's where replicas
     // are asked, and else if the release itself gets no answer.
-    let dropped = giving == Giving::Undo && hold.was_asking();
+    let dropped = giving == Giving::Undo && hold.asking.get();
     let may_come_late = !hold.has_records();
     let mut repeat =
-        may_come_late && (hold.is_unsettled() || dropped && hold.durability != Durability::None);
+        may_come_late && (hold.unsettled.get() || dropped && hold.durability != Durability::None);
     let until = hold.server_until() + client.options.response_timeout;
     let mut pause = Duration::from_millis(20);
     let mut first = true;

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     acquire::acquire_for,
-    asked::{Once, Subject, number, yes},
+    asked::{Once, number, yes},
     client::Client,
     error::LockError,
     hold::{ENDLESS, Who},
@@ -58,7 +58,7 @@ use crate::{
 /// ```
 #[derive(Debug, Clone)]
 pub struct Semaphore {
-    inner: Arc<Counted>,
+    inner: Arc<LockInner>,
 }
 
 impl Client {
@@ -71,50 +71,21 @@ impl Client {
     }
 }
 
-/// What holds of permits share.
-#[derive(Debug)]
-pub(crate) struct Counted {
-    pub(crate) lock: Arc<LockInner>,
-}
-
 /// Permits of either sort, by their name.
 pub(crate) fn counted(
     client: &Client,
     word: &'static str,
     name: &str,
     form: &'static dyn Form,
-) -> Result<Arc<Counted>, LockError> {
+) -> Result<Arc<LockInner>, LockError> {
     let (names, route) = client.in_one_set(word, name, Names::of_permits)?;
-    let lock = Arc::new(LockInner {
-        client: Arc::clone(client.shared()),
-        names,
-        word,
-        form,
-        servers: Servers::One(route),
-    });
-    Ok(Arc::new(Counted { lock }))
-}
-
-impl Counted {
-    /// For questions.
-    pub(crate) fn subject(&self) -> Subject<'_> {
-        Subject {
-            client: &self.lock.client,
-            route: &self.lock.servers.routes()[0],
-            names: &self.lock.names,
-        }
-    }
-
-    /// How a script speaks.
-    pub(crate) fn publish(&self) -> &'static str {
-        self.lock.client.publish_command()
-    }
+    Ok(client.lock_of(names, word, form, Servers::One(route)))
 }
 
 impl Semaphore {
     /// Its name, which is the Redis key itself.
     pub fn name(&self) -> &str {
-        &self.inner.lock.names.key
+        &self.inner.names.key
     }
 
     /// Begins with so many permits, and an end after `life` if one is given; false if there is such a semaphore already,
@@ -129,7 +100,7 @@ impl Semaphore {
             let why = "a semaphore lives for 1 ms to a hundred years";
             return Err(LockError::invalid(ACTION, self.name(), why));
         }
-        let (names, publish) = (&self.inner.lock.names, self.inner.publish());
+        let (names, publish) = (&self.inner.names, self.inner.publish());
         let once = form::set(names, permits, life, publish, rand::random());
         self.inner.subject().ask(ACTION, once, yes).await
     }
@@ -183,10 +154,10 @@ impl Semaphore {
 
     async fn take(&self, permits: u32, wait: Wait) -> Result<(), LockError> {
         let how = Acquire::default().wait(wait).lease(Lease::Fixed(ENDLESS));
-        let guard = acquire_for(&self.inner.lock, Who::Count(permits), how).await?;
+        let guard = acquire_for(&self.inner, Who::Count(permits), how).await?;
         if let Some(id) = guard.settled_id() {
-            let client = &self.inner.lock.client;
-            let record = form::record_of_acquire(&self.inner.lock.names, id);
+            let client = &self.inner.client;
+            let record = form::record_of_acquire(&self.inner.names, id);
             client.spent.add(client, record);
         }
         // They belong to nobody from now on.
@@ -196,7 +167,7 @@ impl Semaphore {
 
     /// The request that gives so many.
     fn giving(&self, permits: i64, absent: Absent) -> Once {
-        let (names, publish) = (&self.inner.lock.names, self.inner.publish());
+        let (names, publish) = (&self.inner.names, self.inner.publish());
         form::add(names, permits, absent, publish, rand::random())
     }
 
@@ -236,7 +207,7 @@ impl Semaphore {
     /// Errors as [`add_permits`](Semaphore::add_permits): after `Unknown`, and when the future is dropped, nobody knows how
     /// many were taken.
     pub async fn drain(&self) -> Result<u64, LockError> {
-        let once = form::drain(&self.inner.lock.names, rand::random());
+        let once = form::drain(&self.inner.names, rand::random());
         let drained = self.inner.subject().ask("drain", once, number).await?;
         Ok(u64::try_from(drained).unwrap_or(0))
     }
@@ -244,7 +215,7 @@ impl Semaphore {
     /// What is free now, by the word of the master; below zero after more was taken away than there was, and 0 where there is
     /// no such semaphore.
     pub async fn available(&self) -> Result<i64, LockError> {
-        let request = self.inner.lock.form.look(&self.inner.lock.names);
+        let request = self.inner.form.look(&self.inner.names);
         self.inner.subject().look(request, number).await
     }
 
@@ -255,8 +226,8 @@ impl Semaphore {
 }
 
 /// Deletes a semaphore of either sort.
-pub(crate) async fn delete(inner: &Counted) -> Result<bool, LockError> {
-    let request = (inner.lock.form).force_release(&inner.lock.names, inner.publish());
+pub(crate) async fn delete(inner: &LockInner) -> Result<bool, LockError> {
+    let request = (inner.form).force_release(&inner.names, inner.publish());
     inner.subject().ask("delete", request, yes).await
 }
 

@@ -217,7 +217,7 @@ pub(crate) async fn acquire_at(
     Ok(match reply.ok_or_else(|| not_an_answer(&sent))? {
         Reply::Granted { token } => granted(&sent, token),
         Reply::Admitted { more, server_ms } => {
-            hold.leave_room(more);
+            hold.room.set(more);
             if let Some(server_ms) = server_ms {
                 hold.client().server_clock.showed(sent.sent_at, server_ms);
             }

@@ -6,10 +6,24 @@ use std::sync::{PoisonError, RwLockReadGuard, RwLockWriteGuard};
 
 pub(crate) use std::sync::{
     MutexGuard,
-    atomic::{AtomicU64, AtomicUsize, Ordering},
+    atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
 };
 
 pub(crate) use tokio::sync::Notify;
+
+/// A yes or no that several tasks set and read.
+#[derive(Debug, Default)]
+pub(crate) struct Flag(AtomicBool);
+
+impl Flag {
+    pub(crate) fn get(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set(&self, to: bool) {
+        self.0.store(to, Ordering::Release);
+    }
+}
 
 /// As that of the standard library, but never poisoned.
 #[derive(Debug, Default)]

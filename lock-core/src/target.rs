@@ -7,6 +7,10 @@ use std::{
     str::FromStr,
 };
 
+use percent_encoding::{
+    AsciiSet, NON_ALPHANUMERIC, PercentEncode, percent_decode_str, utf8_percent_encode,
+};
+
 use crate::{ClientOptions, PubSub, parameters::Parameters};
 
 /// The port of a Redis server, where a URL names none.
@@ -70,6 +74,12 @@ impl Endpoint {
             }
         }
     }
+}
+
+/// All of them, with commas between.
+pub(crate) fn addresses(endpoints: &[Endpoint]) -> String {
+    let each: Vec<_> = endpoints.iter().map(Endpoint::to_string).collect();
+    each.join(",")
 }
 
 impl fmt::Display for Endpoint {
@@ -137,10 +147,10 @@ impl Target {
 
     /// Which servers it means, whatever else it says about them and in whatever order it names them.
     pub(crate) fn set(&self) -> String {
-        let mut endpoints: Vec<_> = self.endpoints.iter().map(Endpoint::to_string).collect();
-        endpoints.sort();
+        let mut endpoints = self.endpoints.clone();
+        endpoints.sort_by_key(Endpoint::to_string);
         let master = self.master_name.as_deref().unwrap_or_default();
-        format!("{} {master} {}", endpoints.join(","), self.database)
+        format!("{} {master} {}", addresses(&endpoints), self.database)
     }
 
     /// The name under which the sentinels know the master.
@@ -441,65 +451,49 @@ fn database(text: &str) -> Result<u16, Fault> {
 
 /// Undoes percent-encoding. The text is not repeated in the message: it may be a password.
 pub(crate) fn decode(text: &str, what: &'static str) -> Result<String, Fault> {
-    let wrong = || Fault {
-        part: None,
-        says: format!(
-            "the {what} has a bad percent sign: write %XX with two hexadecimal digits, %25 for `%`"
-        ),
+    let digits = |after: &str| {
+        (after.bytes().take(2))
+            .filter(u8::is_ascii_hexdigit)
+            .count()
+            == 2
     };
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&first, tail)) = rest.split_first() {
-        rest = tail;
-        if first != b'%' {
-            bytes.push(first);
-            continue;
-        }
-        let (digits, tail) = tail.split_at_checked(2).ok_or_else(wrong)?;
-        let digit = |b: u8| (b as char).to_digit(16).ok_or_else(wrong);
-        let value = digit(digits[0])? * 16 + digit(digits[1])?;
-        bytes.push(u8::try_from(value).map_err(|_| wrong())?);
-        rest = tail;
+    if !text.split('%').skip(1).all(digits) {
+        return bad(format!(
+            "the {what} has a bad percent sign: write %XX with two hexadecimal digits, %25 for `%`"
+        ));
     }
-    String::from_utf8(bytes).map_err(|_| Fault {
-        part: None,
-        says: format!("the {what} is not UTF-8 after decoding"),
-    })
+    match percent_decode_str(text).decode_utf8() {
+        Ok(decoded) => Ok(decoded.into_owned()),
+        Err(_) => bad(format!("the {what} is not UTF-8 after decoding")),
+    }
 }
 
 /// Percent-encodes what would not survive a URL.
-pub(crate) fn encode(text: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    for &byte in text.as_bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            write!(f, "{}", byte as char)?;
-        } else {
-            write!(f, "%{byte:02X}")?;
-        }
-    }
-    Ok(())
+pub(crate) fn encode(text: &str) -> PercentEncode<'_> {
+    const PLAIN: &AsciiSet = &NON_ALPHANUMERIC
+        .remove(b'-')
+        .remove(b'.')
+        .remove(b'_')
+        .remove(b'~');
+    utf8_percent_encode(text, PLAIN)
 }
 
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}://", self.scheme())?;
         if self.password.is_some() {
-            encode(self.username.as_deref().unwrap_or(""), f)?;
-            f.write_str(":***@")?;
+            let user = encode(self.username.as_deref().unwrap_or(""));
+            write!(f, "{user}:***@")?;
         }
         if let Some(Endpoint::Unix(path)) = self.endpoints.first() {
             for part in path.to_string_lossy().split('/').skip(1) {
-                f.write_str("/")?;
-                encode(part, f)?;
+                write!(f, "/{}", encode(part))?;
             }
             return write!(f, "{}", self.parameters);
         }
-        for (i, endpoint) in self.endpoints.iter().enumerate() {
-            let comma = if i == 0 { "" } else { "," };
-            write!(f, "{comma}{endpoint}")?;
-        }
+        f.write_str(&addresses(&self.endpoints))?;
         if let Some(name) = &self.master_name {
-            f.write_str("/")?;
-            encode(name, f)?;
+            write!(f, "/{}", encode(name))?;
         }
         if self.database != 0 {
             write!(f, "/{}", self.database)?;

@@ -1,10 +1,10 @@
 //! Answers a request as Toxiproxy 2.12 does: paths, statuses, JSON and error texts.
-//!
-//! Nothing here knows HTTP's framing, so any bytes can be thrown at it.
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
+use hyper::StatusCode;
+use hyper::header::{CONTENT_TYPE, HeaderValue, LOCATION};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::body::{self, text};
@@ -12,161 +12,164 @@ use super::metrics;
 use super::proxy::Proxy;
 use super::{ApiError, VERSION};
 
-/// What is asked for.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Request<'r> {
-    pub(super) method: &'r str,
-    /// With its percent signs, without the query.
-    pub(super) path: &'r str,
-    pub(super) user_agent: &'r str,
-    pub(super) body: &'r [u8],
-}
+pub(super) type Response = hyper::Response<String>;
 
-/// What is answered.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Response {
-    pub(super) status: u16,
-    pub(super) content_type: Option<&'static str>,
-    pub(super) body: String,
-    /// Where a path in need of tidying leads.
-    pub(super) location: Option<String>,
-    /// Whether a route took it: then it gets a request id.
-    pub(super) routed: bool,
-}
-
-const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
 
-impl Response {
-    fn json(status: u16, body: String) -> Response {
-        Response {
-            status,
-            content_type: Some(JSON),
-            body,
-            location: None,
-            routed: true,
-        }
+fn response(status: u16, content_type: &'static str, body: String) -> Response {
+    let mut response = Response::new(body);
+    *response.status_mut() =
+        StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let headers = response.headers_mut();
+    if !content_type.is_empty() {
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     }
-
-    fn text(status: u16, body: String) -> Response {
-        Response {
-            content_type: Some(TEXT),
-            ..Response::json(status, body)
-        }
+    if content_type == TEXT {
+        headers.insert(
+            "x-content-type-options",
+            HeaderValue::from_static("nosniff"),
+        );
     }
-
-    fn empty(status: u16) -> Response {
-        Response {
-            content_type: None,
-            ..Response::json(status, String::new())
-        }
-    }
-
-    fn unrouted(self) -> Response {
-        Response {
-            routed: false,
-            ..self
-        }
-    }
+    response
 }
 
-impl From<ApiError> for Response {
-    fn from(error: ApiError) -> Response {
-        Response::text(error.status, text(&error) + "\n")
-    }
+fn shown(status: u16, what: &impl Serialize) -> Response {
+    response(status, "application/json", text(what))
+}
+
+fn empty(status: u16) -> Response {
+    response(status, "", String::new())
 }
 
 /// All proxies by name.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(super) struct Api {
     proxies: BTreeMap<String, Proxy>,
-}
-
-/// What a path names.
-enum Route<'p> {
-    Reset,
-    Proxies,
-    Populate,
-    Proxy(&'p str),
-    Toxics(&'p str),
-    Toxic(&'p str, &'p str),
-    Version,
-    Metrics,
-}
-
-impl Route<'_> {
-    fn of<'p>(parts: &[&'p str]) -> Option<Route<'p>> {
-        Some(match *parts {
-            ["reset"] => Route::Reset,
-            ["proxies"] => Route::Proxies,
-            ["populate"] => Route::Populate,
-            ["proxies", proxy] if !proxy.is_empty() => Route::Proxy(proxy),
-            ["proxies", proxy, "toxics"] if !proxy.is_empty() => Route::Toxics(proxy),
-            ["proxies", proxy, "toxics", toxic] if !proxy.is_empty() && !toxic.is_empty() => {
-                Route::Toxic(proxy, toxic)
-            }
-            ["version"] => Route::Version,
-            ["metrics"] => Route::Metrics,
-            _ => return None,
-        })
-    }
-
-    fn allows(&self, method: &str) -> bool {
-        match self {
-            Route::Reset | Route::Populate => method == "POST",
-            Route::Proxies | Route::Toxics(_) => matches!(method, "GET" | "POST"),
-            Route::Proxy(_) | Route::Toxic(..) => {
-                matches!(method, "GET" | "POST" | "PATCH" | "DELETE")
-            }
-            Route::Version => method == "GET",
-            Route::Metrics => true,
-        }
-    }
+    requests: u64,
 }
 
 impl Api {
-    /// Answers one request.
-    pub(super) async fn answer(&mut self, request: Request<'_>) -> Response {
-        let path = decoded(request.path);
+    /// Answers one request. The path is without its query.
+    pub(super) async fn answer(
+        &mut self,
+        method: &str,
+        path: &str,
+        user_agent: &str,
+        body: &[u8],
+    ) -> Response {
+        let path = percent_encoding::percent_decode_str(path).decode_utf8_lossy();
         let tidy = tidied(&path);
         if tidy != path {
-            return Response {
-                location: Some(tidy),
-                ..Response::empty(301).unrouted()
-            };
+            let mut response = empty(301);
+            let location = HeaderValue::from_str(&tidy).ok();
+            response
+                .headers_mut()
+                .extend(location.map(|to| (LOCATION, to)));
+            return response;
         }
         let parts: Vec<&str> = path.split('/').skip(1).collect();
-        let Some(route) = Route::of(&parts) else {
-            return Response::text(404, "404 page not found\n".to_owned()).unrouted();
+        let allowed: &[&str] = match *parts {
+            ["metrics"] => &[method],
+            ["version"] => &["GET"],
+            ["reset" | "populate"] => &["POST"],
+            ["proxies"] | ["proxies", _, "toxics"] => &["GET", "POST"],
+            ["proxies", name] | ["proxies", _, "toxics", name] if !name.is_empty() => {
+                &["GET", "POST", "PATCH", "DELETE"]
+            }
+            _ => return response(404, TEXT, "404 page not found\n".to_owned()),
         };
-        if !route.allows(request.method) {
-            return Response::empty(405).unrouted();
+        if !allowed.contains(&method) {
+            return empty(405);
         }
         // A page in a browser could otherwise harm what runs on its reader's machine.
-        if request.user_agent.starts_with("Mozilla/") {
-            return Response::text(403, "User agent not allowed\n".to_owned());
+        if user_agent.starts_with("Mozilla/") {
+            let refused = "User agent not allowed\n".to_owned();
+            return self.numbered(response(403, TEXT, refused));
         }
-        let answered = match route {
-            Route::Version => {
-                let mut response = Response::json(200, text(&json!({ "version": VERSION })) + "\n");
-                response.content_type = Some("application/json;charset=utf-8");
-                Ok(response)
+        match self.routed(&parts, method, body).await {
+            Ok(response) => self.numbered(response),
+            Err(error) => self.refused(&error),
+        }
+    }
+
+    /// The answer to a request that failed.
+    pub(super) fn refused(&mut self, error: &ApiError) -> Response {
+        self.numbered(response(error.status, TEXT, text(error) + "\n"))
+    }
+
+    /// What a route took gets a request id.
+    fn numbered(&mut self, mut response: Response) -> Response {
+        self.requests += 1;
+        if let Ok(id) = HeaderValue::from_str(&format!("{:020x}", self.requests)) {
+            response.headers_mut().insert("x-toxiproxy-request-id", id);
+        }
+        response
+    }
+
+    async fn routed(
+        &mut self,
+        parts: &[&str],
+        method: &str,
+        body: &[u8],
+    ) -> Result<Response, ApiError> {
+        Ok(match (parts, method) {
+            (["version"], _) => {
+                let version = text(&json!({ "version": VERSION })) + "\n";
+                response(200, "application/json;charset=utf-8", version)
             }
-            Route::Metrics => {
-                let mut response = Response::text(200, metrics::page(self.proxies.values()));
-                response.content_type =
-                    Some("text/plain; version=0.0.4; charset=utf-8; escaping=underscores");
-                Ok(response)
+            (["metrics"], _) => {
+                const PROMETHEUS: &str =
+                    "text/plain; version=0.0.4; charset=utf-8; escaping=underscores";
+                response(200, PROMETHEUS, metrics::page(self.proxies.values()))
             }
-            Route::Reset => self.reset().await,
-            Route::Populate => Ok(self.populate(request.body).await),
-            Route::Proxies if request.method == "GET" => Ok(self.list()),
-            Route::Proxies => self.create(request.body).await,
-            Route::Proxy(name) => self.on_proxy(name, request).await,
-            Route::Toxics(name) => self.on_toxics(name, request),
-            Route::Toxic(name, toxic) => self.on_toxic(name, toxic, request),
-        };
-        answered.unwrap_or_else(Response::from)
+            (["reset"], _) => {
+                for proxy in self.proxies.values_mut() {
+                    proxy.start().await?;
+                    proxy.remove_toxics();
+                }
+                empty(204)
+            }
+            (["populate"], _) => self.populate(body).await,
+            ([_], "GET") => {
+                let all = self.proxies.iter();
+                let all: BTreeMap<_, _> = all.map(|(name, proxy)| (name, proxy.shown())).collect();
+                shown(200, &all)
+            }
+            ([_, name], "GET") => shown(200, &self.proxy(name)?.shown()),
+            ([_, name], "DELETE") => {
+                self.proxy(name)?.stop().await;
+                self.proxies.remove(*name);
+                empty(204)
+            }
+            ([_, name], _) => {
+                let proxy = self.proxy(name)?;
+                let wanted: Wanted = body::read(body)?;
+                let listen = wanted.listen.unwrap_or_else(|| proxy.listen.clone());
+                let upstream = wanted.upstream.unwrap_or_else(|| proxy.upstream.clone());
+                let enabled = wanted.enabled.unwrap_or(proxy.is_enabled());
+                proxy.update(listen, upstream, enabled).await?;
+                shown(200, &proxy.shown())
+            }
+            ([_, name, _], "GET") => shown(200, &self.proxy(name)?.toxics()),
+            ([_, name, _], _) => {
+                let toxic = self.proxy(name)?.add_toxic(body::read(body)?)?;
+                shown(200, &toxic.shown())
+            }
+            ([_, name, _, toxic], _) => {
+                let proxy = self.proxy(name)?;
+                // Looked for first: a bad body for a toxic that is not there is "not found".
+                let found = proxy.toxic(toxic)?;
+                match method {
+                    "GET" => shown(200, &found.shown()),
+                    "DELETE" => {
+                        proxy.remove_toxic(toxic)?;
+                        empty(204)
+                    }
+                    _ => shown(200, &proxy.update_toxic(toxic, body::read(body)?)?.shown()),
+                }
+            }
+            _ => self.create(body).await?,
+        })
     }
 
     /// Ends every proxy and its connections.
@@ -183,20 +186,6 @@ impl Api {
             .ok_or_else(|| ApiError::new(404, "proxy not found"))
     }
 
-    fn list(&self) -> Response {
-        let all = self.proxies.iter();
-        let all: BTreeMap<_, _> = all.map(|(name, proxy)| (name, proxy.shown())).collect();
-        Response::json(200, text(&all))
-    }
-
-    async fn reset(&mut self) -> Result<Response, ApiError> {
-        for proxy in self.proxies.values_mut() {
-            proxy.start().await?;
-            proxy.remove_toxics();
-        }
-        Ok(Response::empty(204))
-    }
-
     async fn create(&mut self, body: &[u8]) -> Result<Response, ApiError> {
         let wanted: Wanted = body::read(body)?;
         let mut proxy = wanted.proxy("")?;
@@ -206,62 +195,9 @@ impl Api {
         if wanted.enabled != Some(false) {
             proxy.start().await?;
         }
-        let response = Response::json(201, text(&proxy.shown()));
+        let response = shown(201, &proxy.shown());
         self.proxies.insert(proxy.name.clone(), proxy);
         Ok(response)
-    }
-
-    async fn on_proxy(&mut self, name: &str, request: Request<'_>) -> Result<Response, ApiError> {
-        let proxy = self.proxy(name)?;
-        match request.method {
-            "DELETE" => {
-                proxy.stop().await;
-                self.proxies.remove(name);
-                return Ok(Response::empty(204));
-            }
-            "GET" => {}
-            _ => {
-                let wanted: Wanted = body::read(request.body)?;
-                let listen = wanted.listen.unwrap_or_else(|| proxy.listen.clone());
-                let upstream = wanted.upstream.unwrap_or_else(|| proxy.upstream.clone());
-                let enabled = wanted.enabled.unwrap_or(proxy.is_enabled());
-                proxy.update(listen, upstream, enabled).await?;
-            }
-        }
-        Ok(Response::json(200, text(&proxy.shown())))
-    }
-
-    fn on_toxics(&mut self, name: &str, request: Request<'_>) -> Result<Response, ApiError> {
-        let proxy = self.proxy(name)?;
-        let body = match request.method {
-            "GET" => text(&proxy.toxics()),
-            _ => text(&proxy.add_toxic(body::read(request.body)?)?.shown()),
-        };
-        Ok(Response::json(200, body))
-    }
-
-    fn on_toxic(
-        &mut self,
-        name: &str,
-        toxic: &str,
-        request: Request<'_>,
-    ) -> Result<Response, ApiError> {
-        let proxy = self.proxy(name)?;
-        // Looked for first: a bad body for a toxic that is not there is "not found".
-        proxy.place(toxic)?;
-        let body = match request.method {
-            "GET" => text(&proxy.toxic(toxic)?.shown()),
-            "DELETE" => {
-                proxy.remove_toxic(toxic)?;
-                return Ok(Response::empty(204));
-            }
-            _ => text(
-                &proxy
-                    .update_toxic(toxic, body::read(request.body)?)?
-                    .shown(),
-            ),
-        };
-        Ok(Response::json(200, body))
     }
 
     /// Creates the proxies of a list, all of which is checked first. Those that are there as they are wanted stay as they are.
@@ -273,11 +209,11 @@ impl Api {
         // An empty list is Go's nil.
         let proxies = Some(made).filter(|made| !made.is_empty());
         match failed {
-            None => Response::json(201, text(&json!({ "proxies": proxies }))),
-            Some(ApiError { message, status }) => {
-                let answer = json!({ "error": message, "status": status, "proxies": proxies });
-                Response::json(status, text(&answer))
-            }
+            None => shown(201, &json!({ "proxies": proxies })),
+            Some(ApiError { message, status }) => shown(
+                status,
+                &json!({ "error": message, "status": status, "proxies": proxies }),
+            ),
         }
     }
 
@@ -330,45 +266,18 @@ impl Wanted {
     }
 }
 
-/// A path without its percent signs; one that makes no sense is left as it is.
-fn decoded(path: &str) -> String {
-    let mut bytes = Vec::with_capacity(path.len());
-    let mut rest = path.as_bytes();
-    while let Some((byte, after)) = rest.split_first() {
-        let escape = |digits: &[u8]| {
-            let digits = std::str::from_utf8(digits).ok()?;
-            u8::from_str_radix(digits, 16).ok()
-        };
-        match (byte, after.get(..2).and_then(escape)) {
-            (b'%', Some(meant)) => {
-                bytes.push(meant);
-                rest = &after[2..];
-            }
-            _ => {
-                bytes.push(*byte);
-                rest = after;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
 /// A path without empty and dotted parts, as Go's router wants it; the slash at its end stays.
 fn tidied(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {
         match part {
             "" | "." => {}
-            ".." => {
-                parts.pop();
-            }
+            ".." => drop(parts.pop()),
             part => parts.push(part),
         }
     }
-    let end = if path.ends_with('/') && !parts.is_empty() {
-        "/"
-    } else {
-        ""
-    };
-    format!("/{}{end}", parts.join("/"))
+    if path.ends_with('/') && !parts.is_empty() {
+        parts.push("");
+    }
+    format!("/{}", parts.join("/"))
 }

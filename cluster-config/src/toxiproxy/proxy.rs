@@ -16,6 +16,7 @@ use crate::proxy::{LinkGuard, LinkTable, Passage, Traffic, accept};
 const UPSTREAM: &str = "upstream";
 
 /// A proxy as clients of the API see it.
+#[derive(Debug)]
 pub(super) struct Proxy {
     pub(super) name: String,
     pub(super) listen: String,
@@ -28,6 +29,7 @@ pub(super) struct Proxy {
 }
 
 /// A toxic in force; the guard is its undo.
+#[derive(Debug)]
 struct Placed {
     toxic: Toxic,
     guard: LinkGuard,

@@ -4,19 +4,19 @@ use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{CONTENT_TYPE, LOCATION, USER_AGENT};
+use hyper::header::USER_AGENT;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 
-use super::api::{Api, Request, Response};
+use super::ApiError;
+use super::api::Api;
 use crate::ClusterError;
 use crate::proxy::accept;
 
@@ -25,25 +25,15 @@ const BODY_MOST: usize = 16 * 1024 * 1024;
 /// As long as the original waits for a request.
 const READ_TIMEOUT: Duration = Duration::from_secs(15);
 
+/// One request at a time, as two that change one proxy would have to wait for each other anyway.
+type Shared = Arc<Mutex<Api>>;
+
 /// A running API and its proxies. They end when it is dropped.
 #[derive(Debug)]
 pub struct Toxiproxy {
     address: SocketAddr,
     api: Shared,
     serving: JoinHandle<()>,
-}
-
-#[derive(Clone, Default)]
-struct Shared {
-    // One request at a time, as two that change one proxy would have to wait for each other anyway.
-    api: Arc<Mutex<Api>>,
-    requests: Arc<AtomicU64>,
-}
-
-impl std::fmt::Debug for Shared {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared").finish_non_exhaustive()
-    }
 }
 
 impl Toxiproxy {
@@ -84,19 +74,19 @@ impl Toxiproxy {
     /// # Errors
     /// What the file lacks, or where nobody can listen; then some of the proxies may be there.
     pub async fn populate(&self, config: &[u8]) -> Result<(), ClusterError> {
-        let response = self.api.api.lock().await.populate(config).await;
-        if response.status == 201 {
+        let response = self.api.lock().await.populate(config).await;
+        if response.status().is_success() {
             return Ok(());
         }
-        let told: serde_json::Value = serde_json::from_str(&response.body).unwrap_or_default();
-        let why = told["error"].as_str().unwrap_or(&response.body);
+        let told: serde_json::Value = serde_json::from_str(response.body()).unwrap_or_default();
+        let why = told["error"].as_str().unwrap_or(response.body());
         Err(ClusterError::new(why))
     }
 
     /// Ends the API, the proxies and their connections. When it returns, their ports are free.
     pub async fn stop(self) {
         self.serving.abort();
-        self.api.api.lock().await.stop().await;
+        self.api.lock().await.stop().await;
     }
 }
 
@@ -121,52 +111,19 @@ async fn answer(
     api: Shared,
 ) -> Result<hyper::Response<Full<Bytes>>, Infallible> {
     let (head, body) = request.into_parts();
-    let agent = head.headers.get(USER_AGENT);
     let reading = Limited::new(body, BODY_MOST).collect();
-    let response = match tokio::time::timeout(READ_TIMEOUT, reading).await {
+    let read = tokio::time::timeout(READ_TIMEOUT, reading).await;
+    let mut api = api.lock().await;
+    let refusal = match read {
         Ok(Ok(body)) => {
-            let request = Request {
-                method: head.method.as_str(),
-                path: head.uri.path(),
-                user_agent: agent.and_then(|agent| agent.to_str().ok()).unwrap_or(""),
-                body: &body.to_bytes(),
-            };
-            api.api.lock().await.answer(request).await
+            let agent = head.headers.get(USER_AGENT);
+            let agent = agent.and_then(|agent| agent.to_str().ok()).unwrap_or("");
+            let (method, path) = (head.method.as_str(), head.uri.path());
+            let answer = api.answer(method, path, agent, &body.to_bytes()).await;
+            return Ok(answer.map(Full::from));
         }
-        Ok(Err(_)) => Response::from(super::ApiError::bad_body(
-            "it is longer than 16 MiB or broken off",
-        )),
-        Err(_) => Response::from(super::ApiError::new(
-            408,
-            "the request did not come to its end",
-        )),
+        Ok(Err(_)) => ApiError::bad_body("it is longer than 16 MiB or broken off"),
+        Err(_) => ApiError::new(408, "the request did not come to its end"),
     };
-    let number = api.requests.fetch_add(1, Ordering::Relaxed);
-    Ok(framed(response, number))
-}
-
-fn framed(response: Response, number: u64) -> hyper::Response<Full<Bytes>> {
-    let is_text = response
-        .content_type
-        .is_some_and(|kind| kind.starts_with("text/plain; charset"));
-    let mut framed = hyper::Response::new(Full::new(Bytes::from(response.body)));
-    *framed.status_mut() = hyper::StatusCode::from_u16(response.status)
-        .unwrap_or(hyper::StatusCode::INTERNAL_SERVER_ERROR);
-    let headers = framed.headers_mut();
-    let value = |text: &str| hyper::header::HeaderValue::from_str(text).ok();
-    if let Some(kind) = response.content_type.and_then(value) {
-        headers.insert(CONTENT_TYPE, kind);
-    }
-    if is_text && let Some(nosniff) = value("nosniff") {
-        headers.insert("x-content-type-options", nosniff);
-    }
-    if let Some(location) = response.location.as_deref().and_then(value) {
-        headers.insert(LOCATION, location);
-    }
-    if response.routed
-        && let Some(id) = value(&format!("{number:020x}"))
-    {
-        headers.insert("x-toxiproxy-request-id", id);
-    }
-    framed
+    Ok(api.refused(&refusal).map(Full::from))
 }

@@ -16,6 +16,7 @@ pub(super) enum Stream {
 }
 
 /// A toxic as it was asked for.
+#[derive(Debug)]
 pub(super) struct Toxic {
     pub(super) name: String,
     kind: &'static ToxicKind,
@@ -104,11 +105,5 @@ impl Toxic {
             "stream": self.stream_word,
             "toxicity": self.toxicity,
         })
-    }
-}
-
-impl std::fmt::Debug for Toxic {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.shown().to_string())
     }
 }

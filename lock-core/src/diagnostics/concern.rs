@@ -129,8 +129,8 @@ impl ServerReport {
             all: Vec::new(),
         };
         if let Some(silence) = &self.silence {
-            concerns.danger(
-                ConcernKind::Silent,
+            concerns.add(
+                (Severity::Danger, ConcernKind::Silent),
                 silence.clone(),
                 "locks that live there cannot be taken",
                 "see that it runs and can be reached",
@@ -159,9 +159,9 @@ impl ServerReport {
 
     fn role(&self, concerns: &mut Concerns<'_>) {
         if self.role.as_deref().is_some_and(|role| role != "master") {
-            concerns.danger(
-                ConcernKind::Replica,
-                "its role is replica".to_owned(),
+            concerns.add(
+                (Severity::Danger, ConcernKind::Replica),
+                "its role is replica",
                 "nothing can be locked there, and what it shows may be old",
                 "connect to the master, by redis-sentinel:// or redis-cluster:// where it may change",
             );
@@ -175,8 +175,8 @@ impl ServerReport {
             match self.number("maxmemory") {
                 // Without a limit nothing is ever evicted.
                 Some(0) => {}
-                _ => concerns.danger(
-                    ConcernKind::Eviction,
+                _ => concerns.add(
+                    (Severity::Danger, ConcernKind::Eviction),
                     found,
                     "a full server deletes lock keys, and with volatile-* those with an end, which all locks have, first",
                     "CONFIG SET maxmemory-policy noeviction, or give the locks a server of their own",
@@ -188,22 +188,22 @@ impl ServerReport {
     fn persistence(&self, concerns: &mut Concerns<'_>) {
         let file = self.setting("appendonly");
         match (file, self.setting("save")) {
-            (Some("no"), Some("")) => concerns.danger(
-                ConcernKind::Forgets,
-                "appendonly no, save \"\"".to_owned(),
+            (Some("no"), Some("")) => concerns.add(
+                (Severity::Danger, ConcernKind::Forgets),
+                "appendonly no, save \"\"",
                 "a restart forgets every lock, and grants again what is still held",
                 "CONFIG SET appendonly yes, or see that a restart takes longer than the longest lease",
             ),
-            (Some("no"), Some(save)) => concerns.caution(
-                ConcernKind::ForgetsLatest,
+            (Some("no"), Some(save)) => concerns.add(
+                (Severity::Caution, ConcernKind::ForgetsLatest),
                 format!("appendonly no, save \"{save}\""),
                 "a crash forgets every lock since the last snapshot, and grants again what is still held",
                 "CONFIG SET appendonly yes, or see that a restart takes longer than the longest lease",
             ),
             (Some("yes"), _) => {
                 if let Some(sync @ ("everysec" | "no")) = self.setting("appendfsync") {
-                    concerns.caution(
-                    ConcernKind::ForgetsLatest,
+                    concerns.add(
+                    (Severity::Caution, ConcernKind::ForgetsLatest),
                     format!("appendfsync {sync}"),
                     "when its machine fails, the locks of the last moments are forgotten",
                     "CONFIG SET appendfsync always, or take the locks that matter with durability waitaof:0",
@@ -217,24 +217,24 @@ impl ServerReport {
     fn replication(&self, concerns: &mut Concerns<'_>, durability: Durability) {
         let wanted = self.number("min-replicas-to-write");
         match (self.replicas, wanted) {
-            (Some(there), Some(wanted)) if u64::from(there) < wanted => concerns.danger(
-                ConcernKind::TooFewReplicas,
+            (Some(there), Some(wanted)) if u64::from(there) < wanted => concerns.add(
+                (Severity::Danger, ConcernKind::TooFewReplicas),
                 format!("min-replicas-to-write {wanted}, connected {there}"),
                 "every acquire and every renewal is refused with NOREPLICAS",
                 "bring the replicas back, or lower min-replicas-to-write",
             ),
-            (Some(1..), Some(0)) if durability == Durability::None => concerns.caution(
-                ConcernKind::UnguardedFailover,
-                "min-replicas-to-write 0".to_owned(),
+            (Some(1..), Some(0)) if durability == Durability::None => concerns.add(
+                (Severity::Caution, ConcernKind::UnguardedFailover),
+                "min-replicas-to-write 0",
                 "a master that is cut off goes on granting locks, and a failover forgets grants that no replica had",
                 "CONFIG SET min-replicas-to-write 1, and take the locks that matter with durability wait:K",
             ),
             _ => {}
         }
         if self.clustered && self.setting("cluster-require-full-coverage") == Some("yes") {
-            concerns.caution(
-                ConcernKind::FullCoverage,
-                "cluster-require-full-coverage yes".to_owned(),
+            concerns.add(
+                (Severity::Caution, ConcernKind::FullCoverage),
+                "cluster-require-full-coverage yes",
                 "while one shard is down, the locks of all shards are refused with CLUSTERDOWN",
                 "CONFIG SET cluster-require-full-coverage no",
             );
@@ -251,21 +251,21 @@ impl ServerReport {
             return;
         };
         match self.given_replicas {
-            Some(given) if seen > given => concerns.danger(
-                KIND,
+            Some(given) if seen > given => concerns.add(
+                (Severity::Danger, KIND),
                 format!("{durability} asks for {demand}, of {given} replicas that are given; {seen} were seen"),
                 "one that is not asked for may be promoted, and does not know the grant",
                 GIVE,
             ),
             Some(_) => {}
-            None if seen == 0 => concerns.danger(
-                KIND,
+            None if seen == 0 => concerns.add(
+                (Severity::Danger, KIND),
                 format!("{durability}, and no replica was ever seen"),
                 "every acquire that asks for replicas is refused",
                 GIVE,
             ),
-            None => concerns.caution(
-                KIND,
+            None => concerns.add(
+                (Severity::Caution, KIND),
                 format!("{durability} asks for {demand}, of {seen} replicas that were seen"),
                 "one that was gone before is not asked for, and one that is gone for good is waited for in vain",
                 GIVE,
@@ -281,8 +281,8 @@ impl ServerReport {
             .copied()
             .collect();
         if !unread.is_empty() {
-            concerns.caution(
-                ConcernKind::Unread,
+            concerns.add(
+                (Severity::Caution, ConcernKind::Unread),
                 format!("unknown: {}", unread.join(", ")),
                 "this user may not read them, so they are not judged",
                 "allow CONFIG GET (ACL +config|get), or look at them by hand",
@@ -298,31 +298,10 @@ struct Concerns<'a> {
 }
 
 impl Concerns<'_> {
-    fn danger(
-        &mut self,
-        kind: ConcernKind,
-        found: String,
-        why: &'static str,
-        remedy: &'static str,
-    ) {
-        self.add(Severity::Danger, kind, found, why, remedy);
-    }
-
-    fn caution(
-        &mut self,
-        kind: ConcernKind,
-        found: String,
-        why: &'static str,
-        remedy: &'static str,
-    ) {
-        self.add(Severity::Caution, kind, found, why, remedy);
-    }
-
     fn add(
         &mut self,
-        severity: Severity,
-        kind: ConcernKind,
-        found: String,
+        (severity, kind): (Severity, ConcernKind),
+        found: impl Into<String>,
         why: &'static str,
         remedy: &'static str,
     ) {
@@ -330,7 +309,7 @@ impl Concerns<'_> {
             kind,
             severity,
             node: self.node.to_owned(),
-            found,
+            found: found.into(),
             why,
             remedy,
         });

@@ -277,13 +277,13 @@ async fn wanted(
 ) -> Result<u32, Answer> {
     match wait.replicas {
         Replicas::AtLeast(count) => Ok(count),
-        Replicas::Disks(count) => match node.has_disk() {
+        Replicas::Disks(count) => match node.has_disk.get() {
             true => Ok(count + 1),
             false => {
                 // Once for each connection: the same command after a write could not undo the write.
                 let probe = wait_command(Replicas::Disks(0), 1, Duration::from_millis(1));
                 probed(node, lease, wait, deadline, &probe).await?;
-                node.found_disk();
+                node.has_disk.set(true);
                 Ok(count + 1)
             }
         },

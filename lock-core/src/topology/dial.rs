@@ -79,6 +79,7 @@ pub(crate) enum Proof {
 }
 
 /// How connections of one client are made. Counts every command that is written over them.
+#[derive(Clone)]
 pub(crate) struct Dialer {
     username: Option<String>,
     password: Option<String>,
@@ -125,17 +126,11 @@ impl Dialer {
             username: password(&self.username),
             password: password(&self.password),
             database: 0,
-            tls: self.tls.clone(),
-            address_map: self.address_map.clone(),
-            client_name: self.client_name.clone(),
             restart_delay: None,
-            splits_bursts: self.splits_bursts,
             replicas: None,
             // Sentinels are asked for masters, not for locks.
             tracer: None,
-            connect_timeout: self.connect_timeout,
-            response_timeout: self.response_timeout,
-            commands: self.commands.clone(),
+            ..self.clone()
         }
     }
 

@@ -3,7 +3,7 @@ use std::{
     fmt,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU32, Ordering},
+        atomic::{AtomicU32, Ordering},
     },
     time::Duration,
 };
@@ -18,7 +18,7 @@ use super::{
     replicas::Sightings,
 };
 use crate::clock::{Instant, timeout_at};
-use crate::sync::{Mutex, MutexGuard, RwLock};
+use crate::sync::{Flag, Mutex, MutexGuard, RwLock};
 use crate::target::Endpoint;
 
 /// Connections for requests that end with WAIT. Such a request blocks its connection until the replicas have answered,
@@ -43,9 +43,10 @@ pub(crate) struct Node {
     proof: Proof,
     command: Lane,
     wait: [Lane; WAIT_LINES],
-    closed: AtomicBool,
+    pub(crate) closed: Flag,
     replicas: Mutex<Sightings>,
-    has_disk: AtomicBool,
+    /// Its master has said that it keeps an append-only file that WAITAOF can wait for; believed until the next connection.
+    pub(crate) has_disk: Flag,
     pub(super) commands: Commands,
 }
 
@@ -58,9 +59,9 @@ impl Node {
             proof,
             command: Lane::new(),
             wait: std::array::from_fn(|_| Lane::new()),
-            closed: AtomicBool::new(false),
+            closed: Flag::default(),
             replicas: Mutex::default(),
-            has_disk: AtomicBool::new(false),
+            has_disk: Flag::default(),
             commands: Commands::new(),
         })
     }
@@ -118,7 +119,7 @@ impl Node {
         if failures > 0 {
             sleep(BACK_OFF.1.min(BACK_OFF.0 * 2_u32.pow(failures.min(10)))).await;
         }
-        if self.closed.load(Ordering::Acquire) {
+        if self.closed.get() {
             return Err(DialError::new(format!(
                 "the connection to {} was closed",
                 self.label
@@ -130,10 +131,10 @@ impl Node {
                 line.failures.store(0, Ordering::Relaxed);
                 *line.conn.write() = Some(conn.clone());
                 // The server that answers now may be another incarnation, with other replicas and another configuration.
-                self.has_disk.store(false, Ordering::Relaxed);
+                self.has_disk.set(false);
                 self.commands.forget();
                 self.sightings().age();
-                if self.closed.load(Ordering::Acquire) {
+                if self.closed.get() {
                     conn.kill();
                 }
             }
@@ -167,17 +168,12 @@ impl Node {
 
     /// Closes the connections for good; requests in flight end at once.
     pub(crate) fn close(&self) {
-        self.closed.store(true, Ordering::Release);
+        self.closed.set(true);
         for line in self.lines() {
             if let Some(conn) = line.conn.write().take() {
                 conn.kill();
             }
         }
-    }
-
-    /// Whether the node was closed for good.
-    pub(crate) fn is_closed(&self) -> bool {
-        self.closed.load(Ordering::Acquire)
     }
 
     fn lines(&self) -> impl Iterator<Item = &Lane> {
@@ -207,16 +203,6 @@ impl Node {
 
     fn sightings(&self) -> MutexGuard<'_, Sightings> {
         self.replicas.lock()
-    }
-
-    /// Whether its master is known to keep an append-only file that WAITAOF can wait for.
-    pub(crate) fn has_disk(&self) -> bool {
-        self.has_disk.load(Ordering::Relaxed)
-    }
-
-    /// It has said so; believed until the next connection.
-    pub(crate) fn found_disk(&self) {
-        self.has_disk.store(true, Ordering::Relaxed);
     }
 }
 

@@ -89,7 +89,7 @@ impl Drop for Handoff {
             return;
         };
         for (hold, said) in self.holds.iter().zip(&self.said) {
-            hold.unsettle();
+            hold.unsettled.set(true);
             if !queue.ask_again(&said.owner) {
                 give_back(hold);
             }

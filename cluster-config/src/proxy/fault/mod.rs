@@ -1,26 +1,23 @@
-//! The faults that a link can suffer: one line each in the table below, and a file for each behaviour.
+//! The faults that a link can suffer: one line each in the table below, and a type for each behaviour.
 
-mod always;
 mod bandwidth;
-mod close_after;
-mod corrupt;
-mod counted;
-mod delay;
-mod ends;
 mod loss;
-mod slow_close;
-mod timeout;
+mod small;
 mod toxic;
-mod watched;
 
 use std::fmt;
+use std::sync::Mutex;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::resp::Pattern;
+use bandwidth::Bandwidth;
+use loss::Loss;
+pub(super) use small::Watched;
+use small::{Always, CloseAfter, Corrupt, Counted, Delay, Ends};
 pub(crate) use toxic::{TOXICS, ToxicFault, ToxicKind};
-pub(super) use watched::Watched;
 
 /// A fault to one directed link.
 #[derive(Debug, Clone, PartialEq)]
@@ -220,34 +217,44 @@ pub(super) trait FaultBehaviour: fmt::Debug + Send + Sync {
 impl LinkFault {
     /// The table: one line per fault.
     pub(super) fn behaviour(self) -> Box<dyn FaultBehaviour> {
-        match self {
-            LinkFault::Delay { latency, jitter } => Box::new(delay::Delay { latency, jitter }),
-            LinkFault::Bandwidth { bytes_per_s } => {
-                Box::new(bandwidth::Bandwidth::new(bytes_per_s))
+        let (pattern, nth, count, treatment) = match self {
+            LinkFault::Delay { latency, jitter } => return Box::new(Delay { latency, jitter }),
+            LinkFault::Bandwidth { bytes_per_s } => return Box::new(Bandwidth::new(bytes_per_s)),
+            LinkFault::Cut => return Box::new(Always(Treatment::Hold)),
+            LinkFault::Refuse => return Box::new(Ends(Ending::Close)),
+            LinkFault::Reset => return Box::new(Ends(Ending::Reset)),
+            LinkFault::CloseAfter { bytes } => {
+                let passed = Mutex::default();
+                return Box::new(CloseAfter { bytes, passed });
             }
-            LinkFault::Cut => Box::new(always::Always(Treatment::Hold)),
-            LinkFault::Refuse => Box::new(ends::Ends(Ending::Close)),
-            LinkFault::Reset => Box::new(ends::Ends(Ending::Reset)),
-            LinkFault::CloseAfter { bytes } => Box::new(close_after::CloseAfter::new(bytes)),
             LinkFault::Slice { size, delay } => {
-                Box::new(always::Always(Treatment::Slice(Slices {
-                    size: size.max(1),
-                    variation: 0,
+                let (size, variation) = (size.max(1), 0);
+                let slices = Slices {
+                    size,
+                    variation,
                     delay,
-                })))
+                };
+                return Box::new(Always(Treatment::Slice(slices)));
             }
-            LinkFault::Corrupt { rate } => Box::new(corrupt::Corrupt { rate }),
-            LinkFault::Loss { rate, burst } => Box::new(loss::Loss::new(rate, burst)),
+            LinkFault::Corrupt { rate } => return Box::new(Corrupt { rate }),
+            LinkFault::Loss { rate, burst } => return Box::new(Loss::new(rate, burst)),
             LinkFault::Hold {
                 pattern,
                 nth,
                 count,
-            } => Box::new(counted::Counted::new(pattern, nth, count, Treatment::Hold)),
+            } => (pattern, nth, count, Treatment::Hold),
             LinkFault::Drop {
                 pattern,
                 nth,
                 count,
-            } => Box::new(counted::Counted::new(pattern, nth, count, Treatment::Lost)),
-        }
+            } => (pattern, nth, count, Treatment::Lost),
+        };
+        Box::new(Counted {
+            pattern,
+            nth,
+            count,
+            treatment,
+            meant: AtomicU64::new(0),
+        })
     }
 }

@@ -1,12 +1,13 @@
 //! The toxics of Toxiproxy: one line each, with the names that its API has for them and what they do here.
 
+use std::sync::Mutex;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::always::Always;
+use super::bandwidth::Bandwidth;
+use super::small::{Always, CloseAfter, Delay, SlowClose, Timeout};
 use super::{Chunk, Ending, FaultBehaviour, Slices, Treatment};
-use super::{bandwidth, close_after, delay, slow_close, timeout};
 
 /// A type of toxic: its name, and its attributes, which are whole numbers.
 #[derive(Debug)]
@@ -17,68 +18,56 @@ pub(crate) struct ToxicKind {
     behaviour: fn(&Values<'_>) -> Box<dyn FaultBehaviour>,
 }
 
+const fn kind(
+    name: &'static str,
+    attributes: &'static [&'static str],
+    behaviour: fn(&Values<'_>) -> Box<dyn FaultBehaviour>,
+) -> ToxicKind {
+    ToxicKind {
+        name,
+        attributes,
+        behaviour,
+    }
+}
+
 pub(crate) static TOXICS: [ToxicKind; 8] = [
-    ToxicKind {
-        name: "latency",
-        attributes: &["latency", "jitter"],
-        behaviour: |values| {
-            Box::new(delay::Delay {
-                latency: values.millis(0),
-                jitter: values.millis(1),
-            })
-        },
-    },
-    ToxicKind {
-        name: "bandwidth",
-        attributes: &["rate"],
-        // Thousands of bytes; each connection has a pipe of its own.
-        behaviour: |values| {
-            let bytes_per_s = values.get(0).saturating_mul(1000);
-            Box::new(bandwidth::Bandwidth::per_connection(bytes_per_s))
-        },
-    },
-    ToxicKind {
-        name: "slow_close",
-        attributes: &["delay"],
-        behaviour: |values| {
-            let delay = values.millis(0);
-            Box::new(slow_close::SlowClose { delay })
-        },
-    },
-    ToxicKind {
-        name: "timeout",
-        attributes: &["timeout"],
-        behaviour: |values| Box::new(timeout::Timeout::new(values.millis(0))),
-    },
-    ToxicKind {
-        name: "reset_peer",
-        attributes: &["timeout"],
-        behaviour: |values| {
-            let ends = Treatment::EndsAfter(values.millis(0), Ending::Reset);
-            Box::new(Always(ends))
-        },
-    },
-    ToxicKind {
-        name: "slicer",
-        attributes: &["average_size", "size_variation", "delay"],
-        behaviour: |values| {
+    kind("latency", &["latency", "jitter"], |values| {
+        let (latency, jitter) = (values.millis(0), values.millis(1));
+        Box::new(Delay { latency, jitter })
+    }),
+    // Thousands of bytes; each connection has a pipe of its own.
+    kind("bandwidth", &["rate"], |values| {
+        let bytes_per_s = values.get(0).saturating_mul(1000);
+        Box::new(Bandwidth::per_connection(bytes_per_s))
+    }),
+    kind("slow_close", &["delay"], |values| {
+        let delay = values.millis(0);
+        Box::new(SlowClose { delay })
+    }),
+    kind("timeout", &["timeout"], |values| {
+        let (after, since) = (values.millis(0), Instant::now());
+        Box::new(Timeout { after, since })
+    }),
+    kind("reset_peer", &["timeout"], |values| {
+        let ends = Treatment::EndsAfter(values.millis(0), Ending::Reset);
+        Box::new(Always(ends))
+    }),
+    kind(
+        "slicer",
+        &["average_size", "size_variation", "delay"],
+        |values| {
             Box::new(Always(Treatment::Slice(Slices {
                 size: values.get(0).max(1) as usize,
                 variation: values.get(1) as usize,
                 delay: Duration::from_micros(values.get(2).min(LONGEST_MS * 1000)),
             })))
         },
-    },
-    ToxicKind {
-        name: "limit_data",
-        attributes: &["bytes"],
-        behaviour: |values| Box::new(close_after::CloseAfter::new(values.get(0))),
-    },
-    ToxicKind {
-        name: "noop",
-        attributes: &[],
-        behaviour: |_| Box::new(Always(Treatment::Pass)),
-    },
+    ),
+    kind("limit_data", &["bytes"], |values| {
+        let (bytes, passed) = (values.get(0), Mutex::default());
+        Box::new(CloseAfter { bytes, passed })
+    }),
+    kind("noop", &[], |_| Box::new(Always(Treatment::Pass))),
 ];
 
 /// Values of attributes; those below zero count as zero.
@@ -168,14 +157,11 @@ impl FaultBehaviour for Partial {
 mod tests {
     use super::*;
 
-    fn kind(name: &str) -> &'static ToxicKind {
-        TOXICS.iter().find(|kind| kind.name == name).unwrap()
-    }
-
     #[test]
     fn toxicity_is_the_share_of_the_connections() {
         for toxicity in [0.0, 0.3] {
-            let ToxicFault(fault) = ToxicFault::of(kind("timeout"), &[0], toxicity);
+            let kind = TOXICS.iter().find(|kind| kind.name == "timeout").unwrap();
+            let ToxicFault(fault) = ToxicFault::of(kind, &[0], toxicity);
             let hit =
                 |connection: &u64| fault.treat(Chunk::of(&mut [0], *connection)) == Treatment::Lost;
             let hits = (0..10_000).filter(hit).count();

@@ -4,7 +4,7 @@ use std::{
     fmt,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -12,10 +12,10 @@ use std::{
 use tokio::{sync::watch, time::timeout};
 
 use super::map::{Members, Shard, View};
-use crate::sync::{Mutex, RwLock};
+use crate::sync::{Flag, Mutex, RwLock};
 use crate::{
     clock::Instant,
-    target::Endpoint,
+    target::{Endpoint, addresses},
     topology::{
         NodeError,
         dial::{Dialer, Proof},
@@ -44,7 +44,7 @@ pub(super) struct State {
     refresh: Refresh,
     turns: AtomicUsize,
     version: watch::Sender<u64>,
-    closed: AtomicBool,
+    closed: Flag,
     me: std::sync::Weak<State>,
 }
 
@@ -73,7 +73,7 @@ impl State {
             refresh: Refresh::new(HOLD_OFF),
             turns: AtomicUsize::new(0),
             version: watch::Sender::new(0),
-            closed: AtomicBool::new(false),
+            closed: Flag::default(),
             me: me.clone(),
         })
     }
@@ -98,7 +98,7 @@ impl State {
         let node = nodes.entry(endpoint).or_insert_with_key(|endpoint| {
             Node::new(endpoint.clone(), self.dialer.clone(), Proof::Answers)
         });
-        if self.closed.load(Ordering::Acquire) {
+        if self.closed.get() {
             node.close();
         }
         node.clone()
@@ -111,7 +111,7 @@ impl State {
     }
 
     async fn read_map(&self) {
-        if self.closed.load(Ordering::Acquire) {
+        if self.closed.get() {
             return;
         }
         let asked = self.witnesses();
@@ -220,15 +220,11 @@ impl State {
     }
 
     pub(super) fn label(&self) -> String {
-        self.seeds
-            .iter()
-            .map(Endpoint::to_string)
-            .collect::<Vec<_>>()
-            .join(",")
+        addresses(&self.seeds)
     }
 
     pub(super) fn close(&self) {
-        self.closed.store(true, Ordering::Release);
+        self.closed.set(true);
         for node in self.nodes.lock().values() {
             node.close();
         }

@@ -18,7 +18,7 @@ use super::{
 use crate::{
     ClientOptions,
     clock::{Instant, timeout_at},
-    target::Target,
+    target::{Target, addresses},
 };
 
 /// Where a sentinel announces that another master was elected.
@@ -48,12 +48,7 @@ impl Sentinel {
             .map(|endpoint| Witness::new(endpoint, &dialer))
             .collect();
         let name = target.master_name.clone().unwrap_or_default();
-        let label = target
-            .endpoints
-            .iter()
-            .map(ToString::to_string)
-            .collect::<Vec<_>>()
-            .join(",");
+        let label = addresses(&target.endpoints);
         let state = State::new(name, label, dialer, witnesses);
         let _ = timeout_at(deadline, state.search()).await;
         if state.master().is_none() {

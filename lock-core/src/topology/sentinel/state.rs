@@ -3,7 +3,7 @@ use std::{
     fmt,
     sync::{
         Arc, Weak,
-        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
+        atomic::{AtomicU32, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -15,7 +15,7 @@ use super::{
     witness::Witness,
 };
 use crate::clock::Instant;
-use crate::sync::{Mutex, RwLock};
+use crate::sync::{Flag, Mutex, RwLock};
 use crate::topology::{
     dial::{Dialer, Proof},
     flight::{Joined, Refresh, Worth, hear},
@@ -41,7 +41,7 @@ pub(super) struct State {
     search: Refresh,
     why_none: Mutex<String>,
     version: watch::Sender<u64>,
-    closed: AtomicBool,
+    closed: Flag,
     me: Weak<State>,
 }
 
@@ -63,7 +63,7 @@ impl State {
             search: Refresh::new(HOLD_OFF),
             why_none: Mutex::new("nobody was asked".to_owned()),
             version: watch::Sender::new(0),
-            closed: AtomicBool::new(false),
+            closed: Flag::default(),
             me: me.clone(),
         })
     }
@@ -85,7 +85,7 @@ impl State {
     }
 
     async fn look(&self) {
-        if self.closed.load(Ordering::Acquire) {
+        if self.closed.get() {
             return;
         }
         let (reports, mut complaints) = self.reports().await;
@@ -147,7 +147,7 @@ impl State {
         for endpoint in endpoints {
             let known = old
                 .as_ref()
-                .filter(|old| old.endpoint == endpoint && !old.is_closed())
+                .filter(|old| old.endpoint == endpoint && !old.closed.get())
                 .cloned();
             let node =
                 known.unwrap_or_else(|| Node::new(endpoint, self.dialer.clone(), Proof::IsMaster));
@@ -179,7 +179,7 @@ impl State {
             (None, None) => true,
             _ => false,
         };
-        *master = node.filter(|_| !self.closed.load(Ordering::Acquire));
+        *master = node.filter(|_| !self.closed.get());
         drop(master);
         if !same {
             self.version.send_modify(|version| *version += 1);
@@ -199,7 +199,7 @@ impl State {
     }
 
     pub(super) fn close(&self) {
-        self.closed.store(true, Ordering::Release);
+        self.closed.set(true);
         if let Some(master) = self.last_master() {
             master.close();
         }

@@ -48,12 +48,6 @@ fn incr_and_wait(key: &str, replicas: Replicas) -> Request {
     request
 }
 
-fn command(name: &'static str, parts: &[&str]) -> Request {
-    let request = Request::new(What::Command(name)).key(parts[0].as_bytes());
-    let args = parts.iter().skip(1);
-    args.fold(request, |request, part| request.arg(part.as_bytes()))
-}
-
 fn within(ms: u64) -> Instant {
     Instant::now() + Duration::from_millis(ms)
 }

@@ -2,25 +2,6 @@
 use super::{support::Server, *};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_script_runs_once_per_request_whatever_the_cache_holds() {
-    let server = Server::start(&[]);
-    let route = route(&server.url()).await;
-    for round in 1..=3 {
-        assert_eq!(
-            number(&route.send(&incr("k"), within(20_000)).await.unwrap()),
-            round
-        );
-        server.ok(&["SCRIPT", "FLUSH"]);
-    }
-    let sent = route
-        .send(&command("GET", &["k"]), within(20_000))
-        .await
-        .unwrap();
-    assert_eq!(sent.value, redis::Value::BulkString(b"3".to_vec()));
-    assert_eq!(sent.node.to_string(), format!("127.0.0.1:{}", server.port));
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hundreds_of_requests_in_flight_get_their_own_answers() {
     let server = Server::start(&[]);
     let route = route(&server.url()).await;
@@ -68,68 +49,6 @@ async fn a_killed_server_leaves_the_request_in_flight_unknown_and_then_recovers(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_silent_server_costs_no_more_than_the_deadline_and_is_dialled_anew() {
-    let server = Server::start(&[]);
-    let route = route(&server.url()).await;
-    server.ok(&["CLIENT", "PAUSE", "3000", "ALL"]);
-    for ms in [50, 200, 700] {
-        let started = Instant::now();
-        let error = super::error(&*route, &incr("k"), ms).await;
-        let took = started.elapsed();
-        // A loaded machine may wake a task late, but not by seconds.
-        assert!(
-            took < Duration::from_millis(ms + 1000),
-            "{took:?} for {ms} ms: {error:?}"
-        );
-    }
-    // The pause ends by itself; a connection that nobody gave up would then answer, a new one does too.
-    eventually(&*route, &incr("k")).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn refusals_for_good_surface_at_once_with_their_code() {
-    let server = Server::start(&["--maxmemory", "1", "--min-replicas-to-write", "0"]);
-    let route = route(&server.url()).await;
-    let oom = super::error(&*route, &command("SET", &["k", "v"]), 20_000).await;
-    assert_eq!(
-        (oom.definite, oom.code.as_deref(), oom.attempt),
-        (true, Some("OOM"), 1),
-        "{oom:?}"
-    );
-    server.ok(&["CONFIG", "SET", "maxmemory", "0"]);
-    server.ok(&["CONFIG", "SET", "min-replicas-to-write", "1"]);
-    let none = super::error(&*route, &incr("k"), 20_000).await;
-    assert_eq!(
-        (none.definite, none.code.as_deref()),
-        (true, Some("NOREPLICAS")),
-        "{none:?}"
-    );
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_replica_is_asked_again_until_it_is_master() {
-    let server = Server::start(&[]);
-    let route = route(&server.url()).await;
-    server.ok(&["REPLICAOF", "127.0.0.1", "1"]);
-    let refused = super::error(&*route, &command("SET", &["k", "v"]), 2000).await;
-    assert_eq!(
-        (refused.definite, refused.code.as_deref()),
-        (true, Some("READONLY")),
-        "{refused:?}"
-    );
-    let promoted = tokio::task::spawn_blocking(move || {
-        std::thread::sleep(Duration::from_millis(100));
-        server.ok(&["REPLICAOF", "NO", "ONE"]);
-        server
-    });
-    assert_eq!(
-        number(&route.send(&incr("k"), within(20_000)).await.unwrap()),
-        1
-    );
-    drop(promoted.await);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_there_is_a_definite_error() {
     let mut server = Server::start(&[]);
     server.kill();
@@ -137,58 +56,6 @@ async fn nobody_there_is_a_definite_error() {
         .await
         .expect_err("nobody there");
     assert!(error.definite, "{error:?}");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_connection_logs_in_selects_its_database_and_has_its_name() {
-    let server = Server::start(&["--requirepass", "s3cret"]);
-    let url = |password: &str| format!("redis://:{password}@127.0.0.1:{}/3", server.port);
-    let wrong = connect(&url("other").parse().unwrap(), &options(), None)
-        .await
-        .expect_err("the wrong password");
-    assert!(
-        wrong.definite && !wrong.message.contains("other"),
-        "{wrong:?}"
-    );
-    let mut named = options();
-    named.client_name = Some("locker".to_owned());
-    let route = connect(&url("s3cret").parse().unwrap(), &named, None)
-        .await
-        .unwrap()
-        .remove(0);
-    for round in 1..=2 {
-        assert_eq!(number(&eventually(&*route, &incr("k")).await), round);
-        let list = route
-            .send(&command("CLIENT", &["INFO"]), within(20_000))
-            .await
-            .unwrap();
-        let list = String::from_utf8(redis::from_redis_value(list.value).unwrap()).unwrap();
-        assert!(
-            list.contains("name=locker") && list.contains("db=3"),
-            "{list}"
-        );
-        let _ = route
-            .send(
-                &command("CLIENT", &["KILL", "TYPE", "normal"]),
-                within(20_000),
-            )
-            .await;
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn announced_addresses_go_through_the_map() {
-    let server = Server::start(&[]);
-    let mut mapped = options();
-    mapped
-        .address_map
-        .insert(("redis.invalid".to_owned(), 7), server.address());
-    let route = connect(&"redis://redis.invalid:7".parse().unwrap(), &mapped, None)
-        .await
-        .unwrap()
-        .remove(0);
-    let sent = route.send(&incr("k"), within(20_000)).await.unwrap();
-    assert_eq!(sent.node.to_string(), "redis.invalid:7");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -215,18 +82,6 @@ async fn waiting_for_replicas_counts_them() {
         (number(&one), one.acked),
         (1, Some((1, 1))),
         "the script was not loaded, and ran once"
-    );
-    // The number of replicas is believed for a moment; then it is asked for again.
-    let counted = eventually(&*route, &incr_and_wait("k", Replicas::All)).await;
-    assert_eq!(counted.acked, Some((1, 1)));
-    let mut more = incr("k");
-    more.wait = Some(WaitFor {
-        replicas: Replicas::AtLeast(2),
-        timeout: Duration::from_millis(50),
-    });
-    assert_eq!(
-        route.send(&more, within(20_000)).await.unwrap().acked,
-        Some((1, 2))
     );
 }
 
@@ -332,22 +187,4 @@ async fn a_frozen_master_delays_no_other_and_turns_from_unknown_to_definite() {
     }
     drop(frozen);
     eventually(&*routes[0], &incr("k")).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_subscription_notices_a_silent_connection() {
-    let server = Server::start(&[]);
-    let route = route(&server.url()).await;
-    let mut waiter = route.subscribe(b"k", Tune::Channel("channel"));
-    ready(&mut waiter).await;
-    let frozen = server.freeze();
-    // Nothing is closed: only the unanswered PING tells.
-    hint(&mut waiter).await;
-    drop(frozen);
-    ready(&mut waiter).await;
-    server.wait_for(&["PUBSUB", "NUMSUB", "channel"], |answer| {
-        answer == "channel\n1"
-    });
-    server.ok(&["PUBLISH", "channel", "0"]);
-    hint(&mut waiter).await;
 }
