@@ -57,14 +57,11 @@ pub struct Dial {
     pub(crate) tls: Option<Secured>,
     /// Whose password it is; `None`: the server's default user's.
     pub(crate) user: Option<String>,
-    /// The password, if one is needed.
     pub(crate) password: Option<Secret>,
-    /// The database that is selected.
     pub(crate) database: u16,
 }
 
 impl Dial {
-    /// What a connection is opened with.
     pub(crate) fn info(&self) -> redis::RedisResult<redis::ConnectionInfo> {
         use redis::IntoConnectionInfo as _;
         let address = match &self.socket {
@@ -99,19 +96,15 @@ impl Dial {
     }
 }
 
-/// Where the certificates of a run are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TlsFiles {
     /// The authority's certificate: what clients trust.
     pub(crate) ca: PathBuf,
-    /// The certificate of every node.
     pub(crate) cert: PathBuf,
-    /// Its key.
     pub(crate) key: PathBuf,
 }
 
 impl TlsFiles {
-    /// Below a deployment's data.
     pub(crate) fn below(data: &Path) -> TlsFiles {
         let dir = data.join("tls");
         TlsFiles {

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::isolate::{PacketGuard, isolation};
-use crate::layout::Layout;
 use crate::ports::PortLock;
 use crate::probe::{self, Prober};
 use crate::process::fleet::{Fleet, lose_data};
@@ -27,47 +26,21 @@ const COMMAND_TIMEOUT: Duration = Duration::from_secs(2);
 /// A running topology. Taking it down is explicit ([`down`](Deployment::down)); drop is the safety net and ends the
 /// same processes without telling whether that worked.
 pub struct Deployment {
-    topology: Topology,
-    id: String,
-    url: String,
-    shown_url: String,
-    dir: PathBuf,
-    nodes: Vec<Node>,
-    server_version: String,
-    prober: Prober,
+    pub(crate) topology: Topology,
+    pub(crate) id: String,
+    pub(crate) url: String,
+    pub(crate) shown_url: String,
+    pub(crate) dir: PathBuf,
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) server_version: String,
+    pub(crate) prober: Prober,
     // Dropped in this order: servers first, then the proxies between them, then their ports.
-    fleet: Fleet,
-    proxies: Option<Proxies>,
-    _ports: Option<PortLock>,
+    pub(crate) fleet: Fleet,
+    pub(crate) proxies: Option<Proxies>,
+    pub(crate) _ports: Option<PortLock>,
 }
 
 impl Deployment {
-    #[expect(clippy::too_many_arguments, reason = "each part is a different type")]
-    pub(crate) fn new(
-        topology: Topology,
-        id: String,
-        layout: Layout,
-        dir: PathBuf,
-        server_version: String,
-        fleet: Fleet,
-        (proxies, ports): (Option<Proxies>, Option<PortLock>),
-        prober: Prober,
-    ) -> Deployment {
-        Deployment {
-            topology,
-            id,
-            url: layout.url,
-            shown_url: layout.shown_url,
-            dir,
-            nodes: layout.nodes.iter().map(|node| (**node).clone()).collect(),
-            server_version,
-            prober,
-            fleet,
-            proxies,
-            _ports: ports,
-        }
-    }
-
     /// What was asked for.
     pub fn topology(&self) -> &Topology {
         &self.topology

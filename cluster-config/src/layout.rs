@@ -428,74 +428,68 @@ mod tests {
         Layout::plan(&topology, links, 17000, dir, &dir.join("nodes"), &access)
     }
 
+    /// A proxied node announces the same octet in the next network, a direct one where it listens.
     #[test]
-    fn independent_masters_may_have_replicas_which_clients_do_not_know() {
-        let layout = special(TopologyKind::Masters, |topology| {
+    fn each_shape_has_its_url_its_addresses_and_its_lines() {
+        use TopologyKind::{Cluster, Masters, Sentinel, Single};
+        let masters = special(Masters, |topology| {
             (topology.masters, topology.replicas) = (3, 1);
         });
-        let copies: Vec<Option<usize>> = layout.nodes.iter().map(|node| node.master).collect();
-        assert_eq!(copies, [None, None, None, Some(0), Some(1), Some(2)]);
-        assert_eq!(
-            layout.url,
-            "redlock://127.0.0.11:17000,127.0.0.12:17000,127.0.0.13:17000"
-        );
-        assert!(layout.nodes[4].conf.contains("replicaof 127.0.0.12 17000"));
+        let masters_of: Vec<_> = masters.nodes.iter().map(|node| node.master).collect();
+        assert_eq!(masters_of, [None, None, None, Some(0), Some(1), Some(2)]);
+        let cases: [(Layout, usize, &str, usize, &[&str]); 4] = [
+            (
+                plan(Single, Links::Direct),
+                1,
+                "redis://127.0.0.11:17000/0",
+                0,
+                &[],
+            ),
+            (
+                masters,
+                6,
+                "redlock://127.0.0.11:17000,127.0.0.12:17000,127.0.0.13:17000",
+                4,
+                &["replicaof 127.0.0.12 17000"],
+            ),
+            (
+                plan(Sentinel, Links::Proxied),
+                12,
+                "redis-sentinel://127.0.1.101:17000,127.0.1.102:17000,127.0.1.103:17000/locklab",
+                1,
+                &["replicaof 127.0.1.11 17000", "bind-source-addr 127.0.0.12"],
+            ),
+            // Bus ports on real and announced addresses.
+            (
+                plan(Cluster, Links::Proxied),
+                24,
+                "redis-cluster://127.0.1.11:17000,127.0.1.12:17000,127.0.1.13:17000,127.0.1.14:17000,127.0.1.15:17000,127.0.1.16:17000",
+                4,
+                &["cluster-port 17001", "cluster-announce-ip 127.0.1.15"],
+            ),
+        ];
+        for (layout, listens, url, node, lines) in cases {
+            assert_eq!((&*layout.url, layout.listens().len()), (url, listens));
+            for line in lines {
+                assert!(layout.nodes[node].conf.contains(line), "{url}: {line}");
+            }
+        }
     }
 
     #[test]
     fn masters_come_first_then_replicas_then_sentinels() {
         let layout = plan(TopologyKind::Sentinel, Links::Direct);
-        let names: Vec<&str> = layout.nodes.iter().map(|node| node.name.as_str()).collect();
-        assert_eq!(names, ["n1", "n2", "n3", "s1", "s2", "s3"]);
-        assert_eq!(layout.nodes[0].role, Role::Master);
-        assert_eq!(layout.nodes[2].role, Role::Replica);
-        assert_eq!(layout.nodes[3].role, Role::Sentinel);
-    }
-
-    #[test]
-    fn a_direct_node_announces_where_it_listens() {
-        let layout = plan(TopologyKind::Single, Links::Direct);
-        assert_eq!(layout.nodes[0].address, layout.nodes[0].announced);
-        assert_eq!(layout.url, "redis://127.0.0.11:17000/0");
-        assert_eq!(layout.listens().len(), 1);
-    }
-
-    #[test]
-    fn a_proxied_node_announces_the_same_octet_in_the_next_network() {
-        let layout = plan(TopologyKind::Sentinel, Links::Proxied);
+        let names = layout.nodes.iter().map(|node| (&*node.name, node.role));
+        let names: Vec<_> = names.collect();
+        let (replica, sentinel) = (Role::Replica, Role::Sentinel);
         assert_eq!(
-            layout.nodes[1].announced,
-            "127.0.1.12:17000".parse().unwrap()
+            names[..3],
+            [("n1", Role::Master), ("n2", replica), ("n3", replica)]
         );
         assert_eq!(
-            layout.url,
-            "redis-sentinel://127.0.1.101:17000,127.0.1.102:17000,127.0.1.103:17000/locklab"
+            names[3..],
+            [("s1", sentinel), ("s2", sentinel), ("s3", sentinel)]
         );
-        let replica = &layout.nodes[1].conf;
-        assert!(replica.contains("replicaof 127.0.1.11 17000"), "{replica}");
-        assert!(replica.contains("bind-source-addr 127.0.0.12"), "{replica}");
-    }
-
-    #[test]
-    fn a_cluster_needs_bus_ports_on_real_and_announced_addresses() {
-        let layout = plan(TopologyKind::Cluster, Links::Proxied);
-        assert_eq!(layout.listens().len(), 6 * 2 * 2);
-        assert_eq!(layout.nodes[4].master, Some(1));
-        assert!(layout.nodes[4].conf.contains("cluster-port 17001"));
-        assert!(
-            layout.nodes[4]
-                .conf
-                .contains("cluster-announce-ip 127.0.1.15")
-        );
-    }
-
-    #[test]
-    fn no_word_of_a_template_stays_unfilled() {
-        for kind in TopologyKind::ALL {
-            for node in plan(kind, Links::Proxied).nodes {
-                assert!(!node.conf.contains("{{"), "{}", node.conf);
-            }
-        }
     }
 
     #[test]
@@ -534,22 +528,21 @@ mod tests {
     }
 
     #[test]
-    fn with_tls_nothing_listens_in_the_clear_and_the_url_names_the_authority() {
-        for kind in TopologyKind::ALL {
-            let layout = special(kind, |topology| topology.tls = true);
-            assert!(
-                layout.url.contains("?tls-ca=/tmp/lab/nodes/tls/ca.crt"),
-                "{}",
-                layout.url
-            );
+    fn no_word_stays_unfilled_and_with_tls_nothing_listens_in_the_clear() {
+        for (kind, tls) in TopologyKind::ALL
+            .into_iter()
+            .flat_map(|kind| [(kind, false), (kind, true)])
+        {
+            let layout = planned(kind, Links::Proxied, "/tmp/lab", |topology| {
+                topology.tls = tls
+            });
+            let names_authority = layout.url.contains("?tls-ca=/tmp/lab/nodes/tls/ca.crt");
+            assert_eq!(names_authority, tls, "{}", layout.url);
             for node in &layout.nodes {
                 assert!(!node.conf.contains("{{"), "{}", node.conf);
-                let ports: Vec<&str> = node
-                    .conf
-                    .lines()
-                    .filter(|line| line.starts_with("port "))
-                    .collect();
-                assert_eq!(ports.last(), Some(&"port 0"), "{}", node.conf);
+                let mut lines = node.conf.lines();
+                let port = lines.rfind(|line| line.starts_with("port "));
+                assert_eq!(port == Some("port 0"), tls, "{}", node.conf);
             }
         }
     }

@@ -20,7 +20,6 @@ const LAST: u16 = 31998;
 /// free to another run just before the node comes back.
 #[derive(Debug)]
 pub(crate) struct PortLock {
-    /// The first of the ports.
     pub(crate) port: u16,
     /// Byte-range lock on this file, at the offset of the port; the kernel lets go of it when the process dies.
     _file: File,

@@ -81,7 +81,6 @@ pub(crate) struct TcpSocket {
     pub(crate) inode: u64,
 }
 
-/// Every TCP socket in this network.
 pub(crate) fn tcp_sockets() -> Vec<TcpSocket> {
     let tables = ["/proc/net/tcp", "/proc/net/tcp6"];
     let tables = tables.map(|path| fs::read_to_string(path).unwrap_or_default());
@@ -107,7 +106,6 @@ fn address(hex: &str) -> Option<SocketAddr> {
     Some((Ipv4Addr::from(ip.to_le_bytes()), port).into())
 }
 
-/// The sockets that a process holds.
 pub(crate) fn socket_inodes(pid: u32) -> BTreeSet<u64> {
     let entries = fs::read_dir(file(pid, "fd"))
         .into_iter()
@@ -122,7 +120,6 @@ pub(crate) fn socket_inodes(pid: u32) -> BTreeSet<u64> {
         .collect()
 }
 
-/// Every process and its parent.
 pub(crate) fn parents() -> BTreeMap<u32, u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries

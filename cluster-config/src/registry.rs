@@ -17,7 +17,6 @@ use crate::proc_fs::ProcessId;
 use crate::state_dir::state_dir;
 use crate::{ClusterError, Role, Server, TopologyKind};
 
-/// The variable that marks every server with its deployment.
 const MARK: &str = "LOCKLAB_DEPLOYMENT";
 /// The file that marks a directory of data as ours to remove.
 const DIR_MARK: &str = ".locklab-deployment";
@@ -144,37 +143,17 @@ pub fn sweep() -> Result<Swept, ClusterError> {
     Ok(swept)
 }
 
-/// A record of a deployment that this process is about to start.
-pub(crate) fn new_record(
-    topology: TopologyKind,
-    (provisioner, image): (&str, Option<String>),
-    (dir, data): (PathBuf, PathBuf),
-) -> Result<Record, ClusterError> {
-    let owner = ProcessId::own().ok_or_else(|| {
-        failed!("/proc is not readable; mount it, processes are told apart by it")
-    })?;
-    let started = since_1970();
-    Ok(Running {
-        id: format!("{}-{:06x}", topology.name(), rand::random::<u32>() >> 8),
-        topology,
-        provisioner: provisioner.to_owned(),
-        image,
-        url: String::new(),
-        server_version: String::new(),
-        server: None,
-        modules: Vec::new(),
-        tls: false,
-        owner,
-        detached: false,
-        started_unix_ms: started.as_millis() as u64,
-        dir,
-        data,
-        nodes: Vec::new(),
-        pid_namespace: pid_namespace(),
-    })
+/// The process that starts a deployment.
+pub(crate) fn this_process() -> Result<ProcessId, ClusterError> {
+    ProcessId::own()
+        .ok_or_else(|| failed!("/proc is not readable; mount it, processes are told apart by it"))
 }
 
-fn since_1970() -> Duration {
+pub(crate) fn new_id(topology: TopologyKind) -> String {
+    format!("{}-{:06x}", topology.name(), rand::random::<u32>() >> 8)
+}
+
+pub(crate) fn since_1970() -> Duration {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.unwrap_or_default()
 }

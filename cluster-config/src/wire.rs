@@ -41,7 +41,6 @@ fn unopened(error: &redis::RedisError) -> Failure {
     }
 }
 
-/// Opens a connection of its own to a node.
 pub(crate) async fn connect(
     dial: &Dial,
     timeout: Duration,
@@ -89,7 +88,6 @@ async fn secured(
     Ok(connection)
 }
 
-/// One command on an open connection.
 pub(crate) async fn send(
     connection: &mut MultiplexedConnection,
     args: &[&str],

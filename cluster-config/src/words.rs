@@ -2,25 +2,17 @@
 
 use crate::input::{nearest, one_of};
 
-/// A choice among words.
-pub(crate) trait Word: Copy + 'static {
-    /// Every one, in the order in which they are listed to people.
-    const LIST: &'static [Self];
-
-    /// The word used in files and commands.
-    fn word(self) -> &'static str;
-
-    /// The choice of that name.
-    ///
-    /// # Errors
-    /// What is allowed.
-    fn of_word(word: &str) -> Result<Self, String> {
-        let mut known = Self::LIST.iter().copied();
-        let words = || Self::LIST.iter().map(|known| known.word());
-        known
-            .find(|known| known.word() == word)
-            .ok_or_else(|| format!("{}{}", one_of(words()), nearest(word, words())))
-    }
+/// The choice of that name, else what is allowed.
+pub(crate) fn choice<T: Copy>(
+    all: &[T],
+    name: fn(T) -> &'static str,
+    word: &str,
+) -> Result<T, String> {
+    let words = || all.iter().map(|known| name(*known));
+    let found = all.iter().find(|known| name(**known) == word);
+    found
+        .copied()
+        .ok_or_else(|| format!("{}{}", one_of(words()), nearest(word, words())))
 }
 
 /// An enum whose variants have a word each, for files, plans, schemas and people alike.
@@ -46,18 +38,12 @@ macro_rules! words {
             }
         }
 
-        impl crate::words::Word for $name {
-            const LIST: &'static [$name] = &$name::ALL;
-
-            fn word(self) -> &'static str {
-                self.name()
-            }
-        }
-
         impl<'de> serde::Deserialize<'de> for $name {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 let form = crate::input::one_of($name::ALL.map($name::name));
-                crate::input::word(deserializer, &form, crate::words::Word::of_word)
+                crate::input::word(deserializer, &form, |word| {
+                    crate::words::choice(&$name::ALL, $name::name, word)
+                })
             }
         }
 
@@ -65,7 +51,7 @@ macro_rules! words {
             type Err = String;
 
             fn from_str(word: &str) -> Result<Self, String> {
-                let known = crate::words::Word::of_word(word);
+                let known = crate::words::choice(&$name::ALL, $name::name, word);
                 known.map_err(|allowed| format!("allowed is {allowed}"))
             }
         }

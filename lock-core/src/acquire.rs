@@ -23,7 +23,6 @@ const ACTION: &str = "acquire";
 /// cut off sooner it would turn a plain "busy" into "unknown".
 pub(crate) const LAST_LOOK: Duration = Duration::from_millis(20);
 
-/// Acquires a lock, as `how` asks.
 pub(crate) async fn acquire(lock: &Arc<LockInner>, how: Acquire) -> Result<Guard, LockError> {
     let who = Who::Owner(how.owner);
     acquire_for(lock, who, how).await
@@ -260,7 +259,6 @@ impl Search {
         Ok(None)
     }
 
-    /// The end of the search.
     fn granted(&mut self) -> Guard {
         self.open.close_all();
         let client = self.hold.client();

@@ -77,7 +77,6 @@ impl From<Request> for Once {
     }
 }
 
-/// Whom to ask about what.
 #[derive(Debug)]
 pub(crate) struct Subject<'a> {
     pub(crate) client: &'a Arc<Shared>,

@@ -11,7 +11,6 @@ use std::{
 
 use tokio::{runtime::Handle, sync::watch, time::timeout};
 
-/// The background work of one client.
 #[derive(Debug)]
 pub(crate) struct Background {
     runtime: Handle,
@@ -75,7 +74,6 @@ impl Background {
         self.carried.has_changed().is_err()
     }
 
-    /// Completes when the runtime has ended.
     pub(crate) async fn runtime_ended(&self) {
         let mut carried = self.carried.clone();
         while carried.changed().await.is_ok() {}
@@ -92,12 +90,10 @@ impl Background {
         self.runtime.spawn(work);
     }
 
-    /// Whether the client closes, or has closed.
     pub(crate) fn is_closed(&self) -> bool {
         *self.closed.borrow()
     }
 
-    /// Completes when the client closes.
     pub(crate) async fn closed(&self) {
         let mut closed = self.closed.subscribe();
         // The sender is ours.

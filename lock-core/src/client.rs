@@ -78,7 +78,6 @@ impl fmt::Debug for Shared {
 }
 
 impl Shared {
-    /// An owner as written on the server.
     pub(crate) fn owner_text(&self, owner: Owner) -> String {
         let mut text = String::with_capacity(self.id.len() + 21);
         text.push_str(&self.id);
@@ -88,7 +87,6 @@ impl Shared {
         text
     }
 
-    /// Its identity.
     pub(crate) fn id(&self) -> &str {
         &self.id
     }
@@ -259,7 +257,6 @@ impl Client {
         })
     }
 
-    /// What all clones share.
     pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.inner
     }

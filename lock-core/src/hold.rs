@@ -32,7 +32,6 @@ pub(crate) const ENDLESS: Duration = Duration::from_secs(100 * 366 * 86_400);
 /// What is kept back for clocks that differ leaves something of it.
 pub(crate) const SHORTEST_LEASE: Duration = Duration::from_millis(3);
 
-/// Why nobody can have this lease, if so.
 pub(crate) fn bad_lease(lease: Duration) -> Option<&'static str> {
     if lease < SHORTEST_LEASE {
         return Some(
@@ -50,12 +49,10 @@ pub(crate) fn bad_extension(lease: Duration) -> Option<&'static str> {
     (lease > ENDLESS).then_some("a lease is at most a hundred years")
 }
 
-/// Until when a lease that was asked for at `sent_at` is surely valid.
 pub(crate) fn valid_until(sent_at: Instant, lease: Duration) -> Instant {
     sent_at + lease.saturating_sub(drift(lease))
 }
 
-/// For whom something is held.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Who {
     /// An owner; a fresh one if the caller named none.
@@ -90,7 +87,6 @@ impl Who {
     }
 }
 
-/// One hold.
 #[derive(Debug)]
 pub(crate) struct Hold {
     pub(crate) lock: Arc<LockInner>,
@@ -118,7 +114,6 @@ pub(crate) struct Hold {
     /// Of several masters, one bit for each: whose grant came after a majority's, and who had nothing to give back.
     late: AtomicU64,
     absent: AtomicU64,
-    /// Its place in the queue of renewals.
     place: DueSlot,
     state: Mutex<State>,
     changed: Notify,
@@ -212,7 +207,6 @@ impl Hold {
         &self.lock.client
     }
 
-    /// What its requests are made of.
     pub(crate) fn ask(&self, lease: Duration) -> Ask<'_> {
         Ask {
             names: &self.lock.names,
@@ -239,7 +233,6 @@ impl Hold {
         self.token_life
     }
 
-    /// For how long somebody has waited for it.
     pub(crate) fn waited(&self) -> Duration {
         self.since.elapsed()
     }
@@ -286,7 +279,6 @@ impl Hold {
         self.state().phase == Phase::Asked
     }
 
-    /// From now on it asks for a place in the line.
     pub(crate) fn stand_in_line(&self, subscribed: bool) {
         self.in_line.set(true);
         self.subscribed.set(subscribed);
@@ -372,7 +364,6 @@ impl Hold {
         state.phase == Phase::Held
     }
 
-    /// Why it was lost, if it was.
     pub(crate) fn lost(&self) -> Option<LostReason> {
         let mut state = self.state();
         check(self, &mut state);
@@ -403,7 +394,6 @@ impl Hold {
         self.state().valid_until
     }
 
-    /// A new listener to its events.
     pub(crate) fn listen(&self) -> mpsc::UnboundedReceiver<GuardEvent> {
         let (sender, receiver) = mpsc::unbounded_channel();
         let mut state = self.state();

@@ -221,7 +221,6 @@ impl Latch {
     }
 }
 
-/// What one look saw.
 struct Look {
     is_open: bool,
     sent_at: Instant,

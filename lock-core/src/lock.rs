@@ -61,7 +61,6 @@ impl Owner {
         }
     }
 
-    /// Its number on the wire.
     pub(crate) fn number(self) -> u64 {
         self.number
     }
@@ -198,7 +197,6 @@ impl LockInner {
         }
     }
 
-    /// How a script speaks.
     pub(crate) fn publish(&self) -> &'static str {
         self.client.publish_command()
     }

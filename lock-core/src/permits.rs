@@ -25,7 +25,6 @@ const MOST: u32 = 4096;
 pub struct PermitId(pub(crate) [u8; 16]);
 
 impl PermitId {
-    /// Reads ids that follow each other.
     pub(crate) fn read_all(ids: &str) -> Vec<Self> {
         let digits = ids.as_bytes().chunks_exact(32);
         let texts = digits.filter_map(|digits| std::str::from_utf8(digits).ok());

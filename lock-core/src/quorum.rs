@@ -33,7 +33,6 @@ pub(crate) fn majority(n: usize) -> usize {
     n / 2 + 1
 }
 
-/// Asks all masters at once.
 fn ask_all<T, F, A>(routes: &Routes, ask: F) -> Answers<T>
 where
     F: Fn(Arc<dyn Route>) -> A,
@@ -242,7 +241,6 @@ async fn give_back(
     given_back
 }
 
-/// Extends a hold on a majority.
 pub(crate) async fn extend(
     routes: &Routes,
     hold: &Arc<Hold>,
@@ -440,7 +438,6 @@ pub(crate) async fn holder(
     Err(outvoted(&errors, heard, n))
 }
 
-/// What each master that failed has said.
 fn said(errors: &[NodeError]) -> String {
     let each = errors.iter().map(|error| {
         let node = error.node.as_deref().unwrap_or("a master");

@@ -21,7 +21,6 @@ const ACTION: &str = "release";
 /// connection is known for dead only after another timeout; then there is time for a new one.
 pub(crate) const ANSWERS: u32 = 4;
 
-/// What is given back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Giving {
     /// A hold that was granted.

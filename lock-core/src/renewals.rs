@@ -13,13 +13,10 @@ use crate::sync::{Mutex, MutexGuard, Notify};
 /// When a hold is due, and a number that tells holds of one instant apart.
 type Due = (Instant, u64);
 
-/// What can be renewed.
 pub(crate) trait Renewable {
     /// Whether it is held, as far as is known now.
     fn is_held(&self) -> bool;
-    /// The lease that a renewal sets.
     fn lease(&self) -> Duration;
-    /// Where it keeps its place in the queue.
     fn place(&self) -> &DueSlot;
 }
 
@@ -37,7 +34,6 @@ impl DueSlot {
     }
 }
 
-/// Holds by their deadlines.
 #[derive(Debug)]
 pub(crate) struct RenewalQueue<H> {
     holds: Mutex<Holds<H>>,

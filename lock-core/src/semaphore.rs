@@ -165,7 +165,6 @@ impl Semaphore {
         Ok(())
     }
 
-    /// The request that gives so many.
     fn giving(&self, permits: i64, absent: Absent) -> Once {
         let (names, publish) = (&self.inner.names, self.inner.publish());
         form::add(names, permits, absent, publish, rand::random())

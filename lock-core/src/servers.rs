@@ -51,7 +51,6 @@ pub(crate) enum Tried {
     Thin { acked: u32, demanded: u32 },
 }
 
-/// The answer to an extend.
 #[derive(Debug)]
 pub(crate) enum ExtendOutcome {
     Held { sent_at: Instant },
@@ -73,7 +72,6 @@ impl Servers {
         }
     }
 
-    /// One attempt to acquire.
     pub(crate) async fn acquire(
         &self,
         hold: &Arc<Hold>,
@@ -108,7 +106,6 @@ impl Servers {
         }
     }
 
-    /// Extends a hold to `lease` from now.
     pub(crate) async fn extend(
         &self,
         hold: &Arc<Hold>,
@@ -136,7 +133,6 @@ impl Servers {
         }
     }
 
-    /// Who holds the lock.
     pub(crate) async fn holder(
         &self,
         lock: &LockInner,
@@ -149,7 +145,6 @@ impl Servers {
         }
     }
 
-    /// All who hold the lock.
     pub(crate) async fn holders(
         &self,
         lock: &LockInner,
@@ -264,7 +259,6 @@ async fn taken_back(
     }
 }
 
-/// A grant, if enough replicas have it.
 fn granted(sent: &Sent, token: Option<u64>) -> Tried {
     match thin(sent) {
         Some((acked, demanded)) => Tried::Thin { acked, demanded },

@@ -19,7 +19,6 @@ use crate::{
 /// so that others hardly wait behind it.
 const BATCH: usize = 64;
 
-/// The renewals of one client.
 #[derive(Debug)]
 pub(crate) struct Watchdog {
     queue: Arc<RenewalQueue<Hold>>,
@@ -154,7 +153,6 @@ async fn renew(queue: &RenewalQueue<Hold>, batch: Vec<Arc<Hold>>) {
     }
 }
 
-/// What an answer to a renewal means.
 fn renewed(queue: &RenewalQueue<Hold>, hold: &Arc<Hold>, answer: Result<ExtendOutcome, NodeError>) {
     match answer {
         Ok(ExtendOutcome::Held { sent_at }) => {

@@ -12,12 +12,10 @@ use crate::ClusterError;
 /// An engine on this machine that does not answer within this time is as good as absent.
 const ANSWER: Duration = Duration::from_secs(5);
 
-/// What to do without an engine.
 const REMEDY: &str = "install and start one: as root, `apt-get install --no-install-recommends docker.io && (dockerd &)`, or Docker \
      Desktop; a user needs to be in the group docker; DOCKER_HOST names an engine elsewhere than /var/run/docker.sock. \
      Without one use the provisioner `process`";
 
-/// A container engine that answered.
 #[derive(Debug, Clone)]
 pub(crate) struct Engine {
     pub(crate) docker: Docker,
@@ -34,7 +32,6 @@ pub async fn engine() -> Result<String, ClusterError> {
     run(connect()).await.map(|engine| engine.version)
 }
 
-/// Finds the engine and asks what it is.
 pub(crate) async fn connect() -> Result<Engine, ClusterError> {
     let asked = tokio::time::timeout(ANSWER, async {
         let docker = docker_client_instance()

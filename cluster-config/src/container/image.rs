@@ -23,14 +23,11 @@ const PULL: Duration = Duration::from_secs(180);
 /// For so long nobody asks again after no registry answered.
 const REMEMBER: Duration = Duration::from_secs(600);
 
-/// An image that the engine has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Chosen {
     /// `redis:8`.
     pub(crate) name: String,
-    /// The server's program in it.
     pub(crate) program: String,
-    /// The binary of which it was made, if it was made here.
     pub(crate) made_of: Option<Server>,
 }
 

@@ -13,7 +13,6 @@ use super::engine;
 use crate::registry::{self, Record};
 use crate::{ClusterError, ProcessId};
 
-/// The deployment's id.
 const DEPLOYMENT: &str = "locklab.deployment";
 /// `pid:start tick` of the process that started it.
 const OWNER: &str = "locklab.owner";

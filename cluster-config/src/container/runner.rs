@@ -31,7 +31,6 @@ use crate::registry::{self, Record};
 use crate::runner::Runner;
 use crate::{ClusterError, ContainerNetwork, ProcessId, Role};
 
-/// The containers of one deployment, by node.
 #[derive(Debug)]
 pub(crate) struct Containers {
     shared: Arc<Shared>,
@@ -60,16 +59,13 @@ struct Shared {
     running: Mutex<BTreeMap<String, Started>>,
 }
 
-/// A container that was started at some time.
 #[derive(Debug, Clone)]
 struct Started {
-    /// The engine's id of it.
     id: String,
     /// The process number on the engine's machine.
     pid: u32,
     /// The same process, if this machine can see it.
     process: Option<ProcessId>,
-    /// How it ended.
     ended: Option<String>,
 }
 
@@ -141,7 +137,6 @@ impl Containers {
     }
 }
 
-/// The container of a node.
 pub(crate) fn name(deployment: &str, node: &str) -> String {
     format!("locklab-{deployment}-{node}")
 }

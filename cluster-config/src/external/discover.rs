@@ -94,7 +94,6 @@ async fn first_said<T>(
     Err(last)
 }
 
-/// The master and the replicas that a sentinel watches.
 async fn watched(sentinel: &Dial, name: &str) -> Result<Vec<Found>, String> {
     let master = ask(sentinel, &["SENTINEL", "MASTER", name], ANSWER).await?;
     let replicas = ask(sentinel, &["SENTINEL", "REPLICAS", name], ANSWER).await?;
@@ -181,7 +180,6 @@ fn members(view: &str) -> Vec<Member> {
     members
 }
 
-/// A name or an address with its port.
 pub(super) async fn resolved(address: &str) -> Result<SocketAddr, String> {
     tokio::net::lookup_host(address)
         .await

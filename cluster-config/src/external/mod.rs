@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use async_trait::async_trait;
 
 use crate::access::Dial;
-use crate::layout::{Layout, PlannedNode};
+use crate::layout::PlannedNode;
 use crate::probe::Prober;
 use crate::process::fleet::Fleet;
 use crate::proxy::Proxies;
@@ -231,21 +231,19 @@ impl Provisioner for External {
         } else {
             self.url.clone()
         };
-        Ok(Deployment::new(
-            self.topology.clone(),
-            "external".to_owned(),
-            Layout {
-                url,
-                shown_url: self.shown_url.clone(),
-                nodes: nodes.clone(),
-                tls: None,
-            },
-            options.dir.clone(),
-            self.version.clone(),
-            Fleet::of_others(nodes),
-            (proxies, ports),
-            Prober::new(&self.target.master_name, &self.prefix),
-        ))
+        Ok(Deployment {
+            topology: self.topology.clone(),
+            id: "external".to_owned(),
+            url,
+            shown_url: self.shown_url.clone(),
+            dir: options.dir.clone(),
+            nodes: nodes.iter().map(|node| (**node).clone()).collect(),
+            server_version: self.version.clone(),
+            prober: Prober::new(&self.target.master_name, &self.prefix),
+            fleet: Fleet::of_others(nodes),
+            proxies,
+            _ports: ports,
+        })
     }
 }
 

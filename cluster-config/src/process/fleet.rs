@@ -26,7 +26,6 @@ pub(crate) struct Fleet {
     let_go: AtomicBool,
 }
 
-/// What is there of servers that are run from here.
 #[derive(Debug)]
 struct Own {
     runner: Box<dyn Runner>,
@@ -123,7 +122,6 @@ impl Fleet {
         }
     }
 
-    /// What runs a server that is running.
     fn running(&self, node: &str) -> Result<&dyn Runner, ClusterError> {
         let runner = self.runner(node)?;
         match runner.pid(node) {
@@ -184,7 +182,6 @@ impl Fleet {
         Ok(())
     }
 
-    /// Where the data is of servers that are run from here.
     pub(crate) fn data(&self) -> Option<PathBuf> {
         Some(self.own.as_ref()?.record.lock().unwrap().data.clone())
     }

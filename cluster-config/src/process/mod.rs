@@ -76,13 +76,11 @@ impl Provisioner for Process {
 
 /// What one provisioner does unlike another.
 pub(crate) struct Way<'a> {
-    /// The provisioner's name.
     pub(crate) name: &'static str,
     /// The binary that this machine will run, if it does.
     pub(crate) server: Option<Server>,
     /// The server's version, where another binary told it before; the first node is asked if nobody knows.
     pub(crate) version: Option<String>,
-    /// The container image, if any.
     pub(crate) image: Option<String>,
     /// Places the nodes: topology, links, first port, directory of logs, directory of data, who is admitted.
     pub(crate) layout: fn(&Topology, Links, u16, &Path, &Path, &Access) -> Layout,
@@ -119,18 +117,25 @@ pub(crate) async fn bring_up(
     }
     let version = way.server.as_ref().map(|server| server.version.clone());
     let version = version.or(way.version);
-    let mut record = registry::new_record(
-        topology.kind,
-        (way.name, way.image),
-        (dir.clone(), data.clone()),
-    )?;
-    record.url.clone_from(&layout.shown_url);
-    record.server_version = version.clone().unwrap_or_default();
-    record.detached = options.detach;
-    record.nodes = layout.nodes.iter().map(listed).collect();
-    record.server = way.server;
-    record.tls = topology.tls;
-    let id = record.id.clone();
+    let id = registry::new_id(topology.kind);
+    let record = Record {
+        id: id.clone(),
+        topology: topology.kind,
+        provisioner: way.name.to_owned(),
+        image: way.image,
+        url: layout.shown_url.clone(),
+        server_version: version.clone().unwrap_or_default(),
+        server: way.server,
+        modules: Vec::new(),
+        tls: topology.tls,
+        owner: registry::this_process()?,
+        detached: options.detach,
+        started_unix_ms: registry::since_1970().as_millis() as u64,
+        dir: dir.clone(),
+        data,
+        nodes: layout.nodes.iter().map(listed).collect(),
+        pid_namespace: registry::pid_namespace(),
+    };
     let proxies = match options.links {
         Links::Direct => None,
         Links::Proxied => Some(Proxies::open(&layout.nodes)?),
@@ -160,16 +165,19 @@ pub(crate) async fn bring_up(
     if options.detach {
         fleet.let_go();
     }
-    Ok(Deployment::new(
-        topology.clone(),
+    Ok(Deployment {
+        topology: topology.clone(),
         id,
-        layout,
+        url: layout.url,
+        shown_url: layout.shown_url,
         dir,
-        version,
+        nodes: layout.nodes.iter().map(|node| (**node).clone()).collect(),
+        server_version: version,
+        prober: Prober::new(MASTER_NAME, "locklab:"),
         fleet,
-        (proxies, Some(ports)),
-        Prober::new(MASTER_NAME, "locklab:"),
-    ))
+        proxies,
+        _ports: Some(ports),
+    })
 }
 
 fn listed(node: &PlannedNode) -> RunningNode {

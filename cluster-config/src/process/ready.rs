@@ -15,7 +15,6 @@ const POLL: Duration = Duration::from_millis(5);
 /// Longest wait for one answer; a server that is busy starting is asked again.
 const ANSWER: Duration = Duration::from_secs(1);
 
-/// One start of some of the servers, and its deadline.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Start<'f> {
     fleet: &'f Fleet,
@@ -118,7 +117,6 @@ impl Start<'_> {
         .await
     }
 
-    /// The replica's link to its master is up.
     async fn linked(self, replica: &PlannedNode) -> Result<(), ClusterError> {
         self.until(replica, || async {
             let info = text(&ask(&replica.dial, &["INFO", "replication"], ANSWER).await?);

@@ -22,7 +22,6 @@ pub(crate) struct Launch {
     pub(crate) env: Vec<(String, String)>,
     /// Gets everything it prints, appended.
     pub(crate) log: PathBuf,
-    /// Outlives this process.
     pub(crate) detach: bool,
 }
 

@@ -36,7 +36,6 @@ pub(super) fn owner(peer: SocketAddr, local: SocketAddr, pids: &BTreeMap<u32, u3
     })
 }
 
-/// A process's parent, its parent, and so on.
 fn ancestors(pid: u32, parents: &BTreeMap<u32, u32>) -> impl Iterator<Item = u32> {
     std::iter::successors(parents.get(&pid).copied(), |pid| parents.get(pid).copied())
         .take_while(|pid| *pid != 0)

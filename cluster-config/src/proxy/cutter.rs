@@ -42,7 +42,6 @@ impl Cutter {
         self.tail.is_empty() && !self.torn
     }
 
-    /// Listens to bytes that pass unharmed.
     pub(super) fn listen(&mut self, mut bytes: &[u8], opposite: &mut Flow) {
         let ends = Arc::clone(&self.ends);
         let Some(dialogue) = &ends.dialogue else {

@@ -142,7 +142,6 @@ impl Proxies {
         self.relay.get()
     }
 
-    /// Tells which process is which client.
     pub(crate) fn set_clients(&self, pids: BTreeMap<u32, u32>) {
         self.table.set_clients(pids);
         if let Some(relay) = self.relay.get() {

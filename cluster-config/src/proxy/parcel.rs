@@ -6,7 +6,6 @@ use tokio::time::Instant;
 use super::resp::Marks;
 use super::table::{Flow, Treatments};
 
-/// What is on its way.
 pub(super) enum Content {
     Bytes(Vec<u8>),
     /// The sender will send no more.

@@ -191,13 +191,13 @@ async fn read(mut reader: Reader, mut from: ReadHalf<'_>, to: &TcpStream, queue:
             Err(_) => break Content::Reset,
         };
         let mut bytes = &buffer[..length];
-        ends.traffic.received(*direction, length);
+        ends.manners.traffic.received(*direction, length);
         flow.refresh();
         let parcels = if flow.is_quiet() && queue.is_empty() && cutter.is_empty() {
             cutter.listen(bytes, opposite);
             // On an error all of it is queued, and the writer learns what is wrong.
             let written = to.try_write(bytes).unwrap_or(0);
-            ends.traffic.sent(*direction, written);
+            ends.manners.traffic.sent(*direction, written);
             bytes = &bytes[written..];
             if bytes.is_empty() {
                 continue;
@@ -277,7 +277,7 @@ impl Writer {
             to.writable().await?;
             match to.try_write(bytes) {
                 Ok(written) => {
-                    self.ends.traffic.sent(self.direction, written);
+                    self.ends.manners.traffic.sent(self.direction, written);
                     bytes = &bytes[written..];
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -333,7 +333,7 @@ async fn write(
             }
             Content::End => {
                 // Fails only if the receiver is gone, and then it needs no end.
-                let how = if writer.ends.half_open {
+                let how = if writer.ends.manners.half_open {
                     Shutdown::Write
                 } else {
                     Shutdown::Both

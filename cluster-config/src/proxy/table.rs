@@ -35,7 +35,6 @@ struct Shared {
     labels: Arc<OnceLock<Arc<dyn Labels>>>,
 }
 
-/// A fault in force.
 #[derive(Debug)]
 struct Active {
     /// Of this form of the fault: what an earlier form decided about a chunk is void.
@@ -49,7 +48,6 @@ struct Active {
     done: Arc<Done>,
 }
 
-/// What a fault has done.
 #[derive(Debug, Default)]
 struct Done {
     bytes: AtomicU64,
@@ -63,7 +61,6 @@ pub(crate) struct Ends {
     id: u64,
     /// Who dialled. May become better known when processes are named.
     dialler: Mutex<Party>,
-    /// Who was dialled.
     node: Party,
     peer: SocketAddr,
     local: SocketAddr,
@@ -71,9 +68,7 @@ pub(crate) struct Ends {
     /// What is said over it, if that is of interest.
     pub(super) dialogue: Option<Mutex<Dialogue>>,
     labels: Arc<OnceLock<Arc<dyn Labels>>>,
-    /// Whether one direction may end while the other goes on.
-    pub(super) half_open: bool,
-    pub(super) traffic: Arc<Traffic>,
+    pub(super) manners: Manners,
 }
 
 /// How a proxy treats its connections.
@@ -114,7 +109,7 @@ impl Ends {
 
     /// What its proxy has counted.
     pub(crate) fn traffic(&self) -> &Traffic {
-        &self.traffic
+        &self.manners.traffic
     }
 
     /// Looks up which client dialled: 0 if the socket belongs to no process that was named.
@@ -165,7 +160,6 @@ impl LinkTable {
         let _ = self.shared.labels.set(labels);
     }
 
-    /// Puts a toxic on a link, as `apply` does with a fault.
     pub(crate) fn put_toxic(&self, from: &Party, to: &Party, toxic: ToxicFault) -> LinkGuard {
         self.put(Some(from.clone()), Some(to.clone()), toxic.0)
     }
@@ -229,8 +223,7 @@ impl LinkTable {
             opened: Instant::now(),
             dialogue: manners.listens.then(Mutex::default),
             labels: Arc::clone(&self.shared.labels),
-            half_open: manners.half_open,
-            traffic: manners.traffic,
+            manners,
         });
         {
             let mut connections = self.shared.connections.lock().unwrap();
@@ -291,7 +284,6 @@ pub(super) struct Flow {
     ends: Arc<Ends>,
     direction: Direction,
     active: Vec<Arc<Active>>,
-    /// How a fault that was lifted ends the connection.
     lifted: Option<Ending>,
 }
 
@@ -306,7 +298,6 @@ pub(super) struct Verdict {
     pub(super) slice: Option<Slices>,
     /// The connection is closed after so many of its bytes.
     pub(super) last: Option<usize>,
-    /// It never arrives.
     pub(super) lost: bool,
     /// It never arrives, and the connection ends so long after it was read.
     pub(super) ends: Option<(Duration, Ending)>,
@@ -370,7 +361,6 @@ impl Flow {
         marks
     }
 
-    /// What was treated so has arrived.
     pub(super) fn delivered(&self, treatments: &Treatments) {
         for (id, treatment) in treatments {
             if *treatment == Treatment::Noted
@@ -469,7 +459,6 @@ impl Flow {
         wanted.min().unwrap_or(usize::MAX)
     }
 
-    /// When a fault ends this connection, and how.
     pub(super) fn deadline(&self) -> Option<(Instant, Ending)> {
         let deadlines = self
             .active

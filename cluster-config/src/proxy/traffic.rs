@@ -7,7 +7,6 @@ use super::table::Direction;
 /// Bytes received and sent per direction, over all connections.
 #[derive(Debug, Default)]
 pub(crate) struct Traffic {
-    /// By direction.
     counts: [[AtomicU64; 2]; 2],
 }
 

@@ -16,7 +16,6 @@ use crate::ClusterError;
 /// It is on this machine and answers within a millisecond; a busy machine may need more.
 const ANSWER: Duration = Duration::from_secs(5);
 
-/// A Toxiproxy server.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Client {
     pub(super) address: SocketAddr,

@@ -17,13 +17,9 @@ pub(super) type ToxicKey = (u64, Direction);
 /// A proxy of the server that carries one connection at a time.
 #[derive(Debug)]
 pub(super) struct Hop {
-    /// Its name at the server.
     pub(super) name: String,
-    /// Where it listens.
     pub(super) address: SocketAddr,
-    /// Whether it is switched on.
     pub(super) enabled: bool,
-    /// The toxics on it.
     pub(super) toxics: BTreeSet<ToxicKey>,
     pub(super) exit: Exit,
 }

@@ -91,14 +91,12 @@ struct ActiveFault {
     from: Party,
     to: Party,
     toxic: Toxic,
-    /// It is being lifted.
     lifted: bool,
     /// Of connections that ended meanwhile, or that it ended.
     effect: LinkEffect,
 }
 
 impl ActiveFault {
-    /// The direction of this connection that it concerns.
     fn concerns(&self, dialler: &Party, node: &Party) -> Option<Direction> {
         if self.lifted {
             None
@@ -473,12 +471,10 @@ impl State {
     }
 }
 
-/// A hop in use.
 #[derive(Debug)]
 pub(crate) struct HopLease {
     relay: Arc<Relay>,
     id: u64,
-    /// Where to dial.
     pub(crate) address: SocketAddr,
 }
 

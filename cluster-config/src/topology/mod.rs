@@ -83,11 +83,9 @@ fn is_false(truth: &bool) -> bool {
 /// A node before it has an address: its place in the topology.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place<'a> {
-    /// Its job at start.
     pub(crate) role: Role,
     /// From 1 among the data nodes, or among the sentinels.
     pub(crate) number: u32,
-    /// What is special about it.
     pub(crate) spec: Option<&'a NodeSpec>,
 }
 
@@ -131,7 +129,6 @@ impl Topology {
         }
     }
 
-    /// The number of nodes under this key.
     fn number(&self, key: &str) -> u32 {
         match key {
             "replicas" => self.replicas,

@@ -41,7 +41,6 @@ fn empty(status: u16) -> Response {
     response(status, "", String::new())
 }
 
-/// All proxies by name.
 #[derive(Debug, Default)]
 pub(super) struct Api {
     proxies: BTreeMap<String, Proxy>,

@@ -35,7 +35,6 @@ fn lowered(value: Value) -> Value {
     }
 }
 
-/// An answer as text.
 pub(super) fn text(of: &impl Serialize) -> String {
     // Strings, numbers and maps by string: none of them can fail.
     serde_json::to_string(of).unwrap_or_default()

@@ -18,7 +18,6 @@ use serde::Serialize;
 
 pub use serve::Toxiproxy;
 
-/// The version of Toxiproxy whose API this is.
 const VERSION: &str = "2.12.0";
 
 /// Why a request is refused.

@@ -15,7 +15,6 @@ pub(super) enum Stream {
     Downstream,
 }
 
-/// A toxic as it was asked for.
 #[derive(Debug)]
 pub(super) struct Toxic {
     pub(super) name: String,
@@ -38,7 +37,6 @@ pub(super) struct Asked {
 }
 
 impl Toxic {
-    /// A new toxic.
     pub(super) fn new(asked: Asked) -> Result<Toxic, ApiError> {
         let kind = asked.r#type.as_deref().unwrap_or_default();
         let stream_word = asked.stream.as_deref().unwrap_or("downstream").to_owned();

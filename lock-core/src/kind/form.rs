@@ -59,13 +59,11 @@ impl Ask<'_> {
     }
 }
 
-/// For whom a place in the line is.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct QueuePlace<'a> {
     pub(crate) client: &'a str,
     /// The client hears what is said to it.
     pub(crate) subscribed: bool,
-    /// For how long the owner has waited.
     pub(crate) waited: Duration,
 }
 
@@ -79,7 +77,6 @@ pub(crate) struct Successor {
     pub(crate) waited: Duration,
 }
 
-/// The answer to an acquire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reply {
     Granted {
@@ -87,7 +84,6 @@ pub(crate) enum Reply {
     },
     /// One of several that may hold at once.
     Admitted {
-        /// There may be room for another.
         more: bool,
         /// The server's clock when it said so, in ms.
         server_ms: Option<u64>,
@@ -112,7 +108,6 @@ pub(crate) enum Reply {
     Own,
 }
 
-/// The answer to a release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Given {
     Freed,
@@ -130,7 +125,6 @@ pub(crate) enum Given {
     Absent,
 }
 
-/// The answer to an extend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Extended {
     Held,
@@ -199,7 +193,6 @@ pub(crate) trait Form: fmt::Debug + Send + Sync {
     fn extend_counted(&self, _ask: &Ask<'_>) -> Option<Request> {
         None
     }
-    /// Reads the answer for one hold.
     fn read_extend(&self, value: &Value) -> Option<Extended> {
         match value {
             Value::Int(1) => Some(Extended::Held),
@@ -223,7 +216,6 @@ pub(crate) trait Form: fmt::Debug + Send + Sync {
     fn read_holder(&self, value: &Value) -> Option<Option<Held>> {
         held(value)
     }
-    /// Reads all holders out of the answer to `look`.
     fn read_holders(&self, value: &Value) -> Option<Vec<Held>> {
         Some(self.read_holder(value)?.into_iter().collect())
     }
@@ -231,7 +223,6 @@ pub(crate) trait Form: fmt::Debug + Send + Sync {
     fn count(&self, names: &Names) -> Option<Request> {
         Some(of_lock(What::Command("EXISTS"), names))
     }
-    /// Why an owner who has it is refused.
     fn why_own(&self) -> &'static str {
         "holds it already, and this kind of lock is not re-entrant"
     }
@@ -274,7 +265,6 @@ pub(crate) trait Form: fmt::Debug + Send + Sync {
     }
 }
 
-/// A line of waiters that lives on the server.
 pub(crate) trait ServerLine: fmt::Debug + Send + Sync {
     /// How many of those who wait in one client a release names as successors: they share one place, and only the first of them asks for
     /// it. 0: each has a place of its own.
@@ -291,38 +281,32 @@ pub(crate) trait ServerLine: fmt::Debug + Send + Sync {
     fn own_channel(&self, _names: &Names, _owner: &str) -> Option<String> {
         None
     }
-    /// How one hold is called.
     fn owner<'a>(&self, ask: &Ask<'a>) -> Cow<'a, str>;
     /// Says that a client's waiters are alive, and asks how things stand.
     fn heartbeat(&self, waiting: &Waiting<'_>) -> Request;
-    /// Reads the answer to `heartbeat`.
     fn read_heartbeat(&self, value: &Value) -> Option<Heartbeat>;
     /// Reads a message; `None` if it is none of ours.
     fn read_message(&self, names: &Names, message: &Message) -> Option<News>;
 }
 
-/// A channel or a pattern of channels.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ChannelSpec {
     Channel(String),
     Pattern(String),
 }
 
-/// The waiters of a client.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Waiting<'a> {
     pub(crate) names: &'a Names,
     pub(crate) client: &'a str,
     /// In the order in which they came.
     pub(crate) owners: &'a [String],
-    /// For how long the first of them has waited.
     pub(crate) waited: Duration,
     /// The client hears what is said to it.
     pub(crate) subscribed: bool,
     pub(crate) publish: &'static str,
 }
 
-/// What a waiter is notified of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum News {
     /// It has the lock.
@@ -342,13 +326,11 @@ pub(crate) struct Called {
     pub(crate) lease: Duration,
 }
 
-/// How a line stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Heartbeat {
     /// The server's clock in microseconds, where it matters.
     pub(crate) server_us: u64,
     pub(crate) absent: Absent,
-    /// What is left of the hold.
     pub(crate) left: Option<Duration>,
     /// What was said last, if it still holds.
     pub(crate) news: Option<News>,
@@ -363,7 +345,6 @@ pub(crate) enum Absent {
     These(Vec<usize>),
 }
 
-/// A request about one lock, by its key.
 pub(super) fn of_lock(what: What, names: &Names) -> Request {
     Request::new(what).key(names.key.as_bytes())
 }
@@ -402,7 +383,6 @@ pub(super) fn held(value: &Value) -> Option<Option<Held>> {
     }
 }
 
-/// One holder in such an answer.
 pub(super) fn holder(parts: &[Value]) -> Option<Held> {
     match parts {
         [

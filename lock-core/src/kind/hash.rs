@@ -23,7 +23,6 @@ static EXTEND_COUNTED: Script = script!("extend_counted", "counted");
 pub(crate) struct Hash {
     /// An equal owner may hold several times.
     reentrant: bool,
-    /// A release speaks on the channel.
     speaks: bool,
 }
 
@@ -115,7 +114,6 @@ fn acquire_by(script: What, ask: &Ask<'_>) -> Request {
         .arg(ask.names.all().count().to_string().as_bytes())
 }
 
-/// Gives them back.
 pub(super) fn release_all(ask: &Ask<'_>) -> Request {
     release_by(RELEASE_ALL.of(ask), ask)
 }

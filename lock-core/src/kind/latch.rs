@@ -31,7 +31,6 @@ pub(crate) fn count_down(names: &Names, publish: &'static str, id: u128) -> Once
     })
 }
 
-/// Asks for what is left.
 pub(crate) fn count(names: &Names) -> Request {
     of_lock(What::Command("GET"), names)
 }

@@ -133,7 +133,6 @@ impl Kind {
         Kind::Redlock,
     ];
 
-    /// Its name, what it is, and its format.
     fn row(self) -> (&'static str, &'static str, &'static dyn Form) {
         match self {
             Kind::Plain => (

@@ -128,7 +128,6 @@ pub(crate) fn give(names: &Names, permits: &[PermitId], publish: &'static str, i
     })
 }
 
-/// Gives one permit a lease from now on.
 pub(crate) fn lease(
     names: &Names,
     permit: PermitId,
@@ -167,7 +166,6 @@ pub(crate) fn list(names: &Names) -> Request {
         .arg(names.channel.as_bytes())
 }
 
-/// The key of the held permits.
 fn held_key(names: &Names) -> String {
     names.suffixed("timeout")
 }

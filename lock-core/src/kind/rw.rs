@@ -21,7 +21,6 @@ static EXTEND: Counting = counting!("extend_rw", "rw");
 static LOOK: Script = script!("look_rw", "rw");
 static FORCE_RELEASE: Script = script!("force_release_rw", "speak", "rw");
 
-/// One side of RReadWriteLock.
 #[derive(Debug)]
 pub(crate) enum Side {
     /// Shared among readers.

@@ -111,12 +111,10 @@ fn acquire_record(ask: &Ask<'_>) -> Vec<u8> {
     record_of_acquire(ask.names, ask.id.unwrap_or_default())
 }
 
-/// The key that remembers one acquire.
 pub(crate) fn record_of_acquire(names: &Names, id: u128) -> Vec<u8> {
     names.record("redisson_acquire_latch", id)
 }
 
-/// Where there is no semaphore to add to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Absent {
     /// One begins, without an end.

@@ -21,7 +21,6 @@ pub(crate) const MAX_CLIENTS: &str = "MAXCLIENTS";
 /// The code of another: the client was closed.
 pub(crate) const CLOSED: &str = "CLOSED";
 
-/// What one attempt came to.
 pub(crate) enum Answer {
     Done {
         value: Value,
@@ -57,7 +56,6 @@ pub(crate) struct Before {
     pub(crate) load: bool,
 }
 
-/// In which words a request is said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Words {
     /// Its own.

@@ -30,7 +30,6 @@ pub(crate) struct Conn {
     grants_from: OnceLock<Instant>,
 }
 
-/// What carries the bytes.
 enum Carrier {
     /// Requests and their replies.
     Wire(Arc<Wire>),
@@ -39,13 +38,11 @@ enum Carrier {
 }
 
 impl Conn {
-    /// A connection for requests.
     pub(super) fn over(socket: Socket, dialer: Arc<Dialer>) -> Arc<Self> {
         let (wire, driver) = Wire::new(socket, dialer.splits_bursts);
         Self::start(Carrier::Wire(wire), driver, dialer)
     }
 
-    /// A connection for subscriptions.
     pub(super) fn for_pushes(
         mux: MultiplexedConnection,
         driver: impl Future<Output = ()> + Send + 'static,
@@ -206,7 +203,6 @@ impl Conn {
     }
 }
 
-/// The error of a connection that is no more.
 fn closed(why: &str) -> RedisError {
     std::io::Error::new(std::io::ErrorKind::ConnectionReset, why).into()
 }

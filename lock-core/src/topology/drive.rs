@@ -219,7 +219,6 @@ fn traced(
     said.into_iter().map(event).collect()
 }
 
-/// What is left of the time.
 fn time_left(deadline: Instant, now: Instant) -> Duration {
     deadline.saturating_duration_since(now)
 }

@@ -118,7 +118,6 @@ pub(crate) trait Route: std::fmt::Debug + Send + Sync {
     }
     fn dialer(&self) -> &Dialer;
     fn channels(&self) -> &Channels;
-    /// The masters that are known now.
     fn masters(&self) -> Vec<Arc<Node>>;
     /// Closes all but the channels.
     fn close_nodes(&self);
@@ -156,7 +155,6 @@ pub(crate) trait Route: std::fmt::Debug + Send + Sync {
     }
 }
 
-/// What to listen to.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Tune<'a> {
     Channel(&'a str),
@@ -167,7 +165,6 @@ pub(crate) enum Tune<'a> {
 /// Takes a message, or says that it is there no more.
 pub(crate) type Reader = Box<dyn Fn(&Message) -> bool + Send + Sync>;
 
-/// A message.
 #[derive(Debug)]
 pub(crate) struct Message {
     pub(crate) channel: String,

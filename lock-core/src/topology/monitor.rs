@@ -14,7 +14,6 @@ use super::{
 };
 use crate::diagnostics::Monitored;
 
-/// Who gets each command.
 pub(crate) type Tell = Arc<dyn Fn(Monitored) + Send + Sync>;
 
 /// Listens to a node on a connection of its own until the handle is aborted or the connection ends. Fails for who may not.
@@ -35,7 +34,6 @@ fn late(time: Duration) -> DialError {
     DialError::new(format!("no answer to MONITOR within {time:?}"))
 }
 
-/// A stream of any sort.
 trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
 

@@ -23,7 +23,6 @@ pub(crate) enum CompareAndDelete {
 }
 
 impl CompareAndDelete {
-    /// The command's name.
     pub(super) fn name(self) -> &'static str {
         match self {
             CompareAndDelete::Delex => "DELEX",
@@ -83,7 +82,6 @@ impl Commands {
         Commands(AtomicU8::new(UNKNOWN))
     }
 
-    /// Its compare-and-delete, as far as is known.
     pub(super) fn compare_and_delete(&self) -> Option<CompareAndDelete> {
         match self.0.load(Ordering::Relaxed) {
             DELEX => Some(CompareAndDelete::Delex),
@@ -101,7 +99,6 @@ impl Commands {
                 .is_ok()
     }
 
-    /// The question.
     pub(super) fn question() -> redis::Cmd {
         redis::cmd("COMMAND")
             .arg("INFO")

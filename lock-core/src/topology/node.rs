@@ -27,7 +27,6 @@ const WAIT_LINES: usize = 4;
 /// First and longest pause before a node that could not be reached is dialled again.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(200));
 
-/// What a connection of a node is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Command,
@@ -66,13 +65,11 @@ impl Node {
         })
     }
 
-    /// The connection that exists now, if there is one.
     pub(crate) fn current(&self, purpose: Purpose) -> Option<Lease<'_>> {
         let line = self.line(purpose).1;
         line.alive().map(|conn| line.share().lease(conn))
     }
 
-    /// Whether the connection for commands is there.
     pub(crate) fn is_connected(&self) -> bool {
         self.command.alive().is_some()
     }
@@ -212,7 +209,6 @@ impl fmt::Debug for Node {
     }
 }
 
-/// A place for one connection.
 struct Lane {
     conn: RwLock<Option<Arc<Conn>>>,
     flight: Flight<Result<Arc<Conn>, DialError>>,

@@ -41,7 +41,6 @@ impl Sightings {
         fresh.then(|| self.most())
     }
 
-    /// Keeps what the master lists.
     pub(super) fn list(&mut self, count: u32) {
         self.listed_at = Some(Instant::now());
         self.listed = self.listed.max(count);

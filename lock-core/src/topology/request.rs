@@ -11,7 +11,6 @@ pub(crate) enum What {
 }
 
 impl What {
-    /// For messages.
     pub(super) fn name(self) -> &'static str {
         match self {
             What::Script(script) => script.name,
@@ -50,7 +49,6 @@ pub(crate) struct WaitFor {
     pub(crate) timeout: Duration,
 }
 
-/// See [`WaitFor`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Replicas {
     AtLeast(u32),
@@ -118,7 +116,6 @@ impl Request {
         self
     }
 
-    /// Adds an argument.
     pub(crate) fn arg(mut self, argument: &[u8]) -> Self {
         self.part(argument);
         self
@@ -228,7 +225,6 @@ impl Request {
         })
     }
 
-    /// Writes it for a server.
     pub(super) fn write_to(&self, out: &mut Vec<u8>) {
         let mut digits = Digits::new();
         out.reserve(self.body.len() + 96);

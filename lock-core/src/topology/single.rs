@@ -56,7 +56,6 @@ impl Route for Single {
     }
 }
 
-/// Every channel lives on the one node.
 #[derive(Debug)]
 struct OneNode(Arc<Node>);
 

@@ -1,6 +1,5 @@
 //! The cluster slot of a key.
 
-/// The number of slots of a cluster.
 pub(crate) const SLOTS: u16 = 16_384;
 
 /// CRC-16/XMODEM, one entry per byte: polynomial 0x1021, start 0, nothing reflected.

@@ -17,7 +17,6 @@ pub(crate) async fn ask_connected(node: &Node, deadline: Instant) -> Option<Serv
     report.silence.is_none().then_some(report)
 }
 
-/// Asks a server, connecting where need be.
 pub(crate) async fn ask_any(node: &Arc<Node>, deadline: Instant) -> ServerReport {
     match node.dialled(Purpose::Command, deadline).await {
         Ok(lease) => ask(node, &lease, deadline).await,
@@ -56,7 +55,6 @@ fn silent(node: &Node, why: String) -> ServerReport {
     }
 }
 
-/// The answer to INFO, if it was answered.
 fn info(answers: &[Value]) -> Option<Cow<'_, str>> {
     match answers.first() {
         Some(Value::BulkString(info)) => Some(String::from_utf8_lossy(info)),

@@ -13,16 +13,13 @@ use crate::{
     waiting::line::{self, Lines},
 };
 
-/// Every line of a client.
 #[derive(Debug)]
 pub(crate) struct Gates {
     lines: Lines<Key, GateFront>,
 }
 
-/// What is waited for.
 pub(crate) type Key = (&'static str, String);
 
-/// A place in a line.
 pub(crate) type Position<'a> = line::Position<'a, Key, GateFront>;
 
 /// What the first in the line has, and leaves to the next.
@@ -51,7 +48,6 @@ impl Default for Gates {
 }
 
 impl Gates {
-    /// Whether somebody waits for the lock.
     pub(crate) fn is_waited_for(&self, lock: &LockInner) -> bool {
         self.served(lock).is_some()
     }
@@ -67,7 +63,6 @@ impl Gates {
         self.lines.call(&key(lock), served);
     }
 
-    /// Joins the line.
     pub(crate) fn enter(&self, lock: &LockInner) -> Position<'_> {
         self.lines.enter(key(lock), || GateFront {
             subscriptions: None,
@@ -112,7 +107,6 @@ impl Subscriptions {
         Subscriptions::on(lock.servers.routes(), &lock.names.key, &channels)
     }
 
-    /// Listens to channels where the key lives.
     pub(crate) fn on(routes: &[Arc<dyn Route>], key: &str, channels: &[&str]) -> Self {
         let mut subscriptions = Vec::new();
         for channel in channels {

@@ -55,7 +55,6 @@ impl Handoff {
         }
     }
 
-    /// What the release says of them.
     pub(crate) fn said(&self) -> &[Successor] {
         &self.said
     }

@@ -8,7 +8,6 @@ use tokio::sync::{Notify, OwnedMutexGuard};
 
 use crate::sync::{AtomicUsize, Mutex, Ordering};
 
-/// A line.
 #[derive(Debug)]
 struct Line<S> {
     /// tokio's mutex hands it on in the order of arrival.

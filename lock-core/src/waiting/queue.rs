@@ -107,10 +107,8 @@ impl Stamp {
     }
 }
 
-/// The owners that a heartbeat was for, and its answer.
 type HeartbeatAnswer = (Vec<String>, Result<Sent, NodeError>);
 
-/// What a waiter is notified of.
 #[derive(Debug)]
 pub(crate) enum WaiterEvent {
     /// It was given the lock for so long, from a moment on that is surely not after the server's; none if nobody knows when.
@@ -173,7 +171,6 @@ impl WaitQueues {
         }
     }
 
-    /// The queue at which this client waits for a lock.
     pub(crate) fn queue(&self, lock: &LockInner) -> Option<Arc<WaitQueue>> {
         self.lock().get(&key(lock)).cloned()
     }

@@ -11,7 +11,6 @@ use super::{Chunk, FaultBehaviour, Treatment};
 #[derive(Debug)]
 pub(super) struct Bandwidth {
     bytes_per_s: u64,
-    /// Whether each connection has a pipe of its own.
     per_connection: bool,
     /// When each pipe has nothing more to carry.
     idle_from: Mutex<BTreeMap<u64, Instant>>,

@@ -119,7 +119,6 @@ pub(super) enum Treatment {
     Noted,
 }
 
-/// How a chunk is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Slices {
     /// Bytes per piece on average, at least 1.
@@ -144,7 +143,6 @@ pub(super) struct Chunk<'a> {
 
 #[cfg(test)]
 impl<'a> Chunk<'a> {
-    /// Bytes read now.
     pub(super) fn of(bytes: &'a mut [u8], connection: u64) -> Chunk<'a> {
         Chunk {
             bytes,
@@ -164,7 +162,6 @@ impl<'a> Chunk<'a> {
     }
 }
 
-/// How a fault ends a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ending {
     /// Closed in order: what arrived is read, then end of stream.

@@ -86,7 +86,6 @@ impl Values<'_> {
 /// A year; longer waits would overflow the clock.
 const LONGEST_MS: u64 = 365 * 24 * 3600 * 1000;
 
-/// What a toxic does to the connections that it hits.
 #[derive(Debug)]
 pub(crate) struct ToxicFault(pub(in crate::proxy) Box<dyn FaultBehaviour>);
 

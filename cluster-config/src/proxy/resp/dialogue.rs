@@ -67,7 +67,6 @@ enum Silence {
 pub(crate) struct Dialogue {
     waiting: VecDeque<Waiting>,
     silence: Silence,
-    /// Marks of commands queued in a transaction.
     queued: Option<Marks>,
     /// What is subscribed to: kind (`s`, `p` or nothing) and channel.
     subscribed: BTreeSet<(Vec<u8>, Vec<u8>)>,
@@ -264,136 +263,97 @@ mod tests {
         words
     }
 
-    /// Commands, each marked by its place from 1.
-    fn after(commands: &[&str]) -> Dialogue {
+    /// Sends commands, each marked by its place from 1, and says what each reply is: the marks that it answers, `.` for one of several
+    /// answers to come, `>` for what answers nothing.
+    fn said(commands: &[&str], replies: &[&str]) -> (String, Dialogue) {
         let mut dialogue = Dialogue::default();
         for (mark, command) in (1..).zip(commands) {
             dialogue.command(&words(command), vec![mark]);
         }
-        dialogue
-    }
-
-    fn answers(dialogue: &mut Dialogue, replies: &[(char, &str)]) -> Vec<Said> {
-        replies
-            .iter()
-            .map(|(first, reply)| dialogue.reply(*first as u8, &words(reply)))
-            .collect()
-    }
-
-    fn to(marks: &[u64]) -> Said {
-        Said::Answer(marks.to_vec())
+        let said = replies.iter().map(|reply| {
+            let (first, reply) = reply.split_at(1);
+            match dialogue.reply(first.as_bytes()[0], &words(reply)) {
+                Said::Answer(marks) => format!("{marks:?}"),
+                Said::NotYet => ".".to_owned(),
+                Said::Push => ">".to_owned(),
+            }
+        });
+        (said.collect::<Vec<_>>().join(" "), dialogue)
     }
 
     #[test]
-    fn replies_answer_in_order_and_pushes_answer_nothing() {
-        let mut dialogue = after(&["PING", "GET k", ""]);
-        let said = answers(
-            &mut dialogue,
-            &[
-                ('+', "PONG"),
-                ('>', "invalidate k"),
-                ('$', "v"),
-                ('-', "ERR bye"),
-            ],
-        );
-        assert_eq!(said, [to(&[1]), Said::Push, to(&[2]), Said::Push]);
-    }
-
-    #[test]
-    fn subscribing_is_answered_once_per_channel_and_messages_come_between() {
-        let mut dialogue = after(&[
-            "SUBSCRIBE a b",
-            "PSUBSCRIBE x*",
-            "PING",
-            "UNSUBSCRIBE",
-            "PING",
-        ]);
-        let said = answers(
-            &mut dialogue,
-            &[
-                ('*', "subscribe a 1"),
-                ('*', "message a hello"),
-                ('*', "subscribe b 2"),
-                ('*', "psubscribe x* 3"),
-                ('*', "pmessage x* xy hello"),
-                ('*', "pong"),
-                ('*', "unsubscribe a 2"),
-                ('*', "unsubscribe b 1"),
-                ('*', "pong"),
-            ],
-        );
-        let (wait, push) = (Said::NotYet, Said::Push);
-        assert_eq!(
-            said,
-            [
-                wait.clone(),
-                push.clone(),
-                to(&[1]),
-                to(&[2]),
-                push,
-                to(&[3]),
-                wait,
-                to(&[4]),
-                to(&[5])
-            ]
-        );
-    }
-
-    #[test]
-    fn in_the_new_protocol_an_array_is_an_answer_whatever_it_holds() {
-        let mut dialogue = after(&["HELLO 3", "SUBSCRIBE a", "LRANGE l 0 -1"]);
-        let said = answers(
-            &mut dialogue,
-            &[
-                ('%', "server redis"),
-                ('>', "subscribe a 1"),
-                ('>', "message a x"),
-                ('*', "message a x"),
-            ],
-        );
-        assert_eq!(said, [to(&[1]), to(&[2]), Said::Push, to(&[3])]);
-    }
-
-    #[test]
-    fn a_transaction_answers_its_commands_when_it_runs() {
-        let mut dialogue = after(&["MULTI", "EVALSHA a", "BAD", "EXEC", "GET k"]);
-        let said = answers(
-            &mut dialogue,
-            &[
-                ('+', "OK"),
-                ('+', "QUEUED"),
-                ('-', "ERR"),
-                ('*', "1"),
-                ('+', "QUEUED"),
-            ],
-        );
-        assert_eq!(
-            said,
-            [to(&[1]), Said::NotYet, to(&[3]), to(&[2, 4]), to(&[5])]
-        );
-    }
-
-    #[test]
-    fn silence_that_was_asked_for_is_not_waited_out() {
-        let mut dialogue = after(&[
-            "CLIENT REPLY SKIP",
-            "GET a",
-            "GET b",
-            "CLIENT REPLY OFF",
-            "GET c",
-            "CLIENT REPLY ON",
-            "GET d",
-        ]);
-        let said = answers(&mut dialogue, &[('$', "b"), ('+', "OK"), ('$', "d")]);
-        assert_eq!(said, [to(&[3]), to(&[6]), to(&[7])]);
+    fn each_reply_leads_to_its_command() {
+        let cases: [(&[&str], &[&str], &str); 5] = [
+            // In order, and pushes answer nothing.
+            (
+                &["PING", "GET k", ""],
+                &["+PONG", ">invalidate k", "$v", "-ERR bye"],
+                "[1] > [2] >",
+            ),
+            // Once per channel, and messages come between.
+            (
+                &[
+                    "SUBSCRIBE a b",
+                    "PSUBSCRIBE x*",
+                    "PING",
+                    "UNSUBSCRIBE",
+                    "PING",
+                ],
+                &[
+                    "*subscribe a 1",
+                    "*message a hello",
+                    "*subscribe b 2",
+                    "*psubscribe x* 3",
+                    "*pmessage x* xy hello",
+                    "*pong",
+                    "*unsubscribe a 2",
+                    "*unsubscribe b 1",
+                    "*pong",
+                ],
+                ". > [1] [2] > [3] . [4] [5]",
+            ),
+            // In the new protocol an array is an answer, whatever it holds.
+            (
+                &["HELLO 3", "SUBSCRIBE a", "LRANGE l 0 -1"],
+                &[
+                    "%server redis",
+                    ">subscribe a 1",
+                    ">message a x",
+                    "*message a x",
+                ],
+                "[1] [2] > [3]",
+            ),
+            // A transaction answers its commands when it runs.
+            (
+                &["MULTI", "EVALSHA a", "BAD", "EXEC", "GET k"],
+                &["+OK", "+QUEUED", "-ERR", "*1", "+QUEUED"],
+                "[1] . [3] [2, 4] [5]",
+            ),
+            // Silence that was asked for is not waited out.
+            (
+                &[
+                    "CLIENT REPLY SKIP",
+                    "GET a",
+                    "GET b",
+                    "CLIENT REPLY OFF",
+                    "GET c",
+                    "CLIENT REPLY ON",
+                    "GET d",
+                ],
+                &["$b", "+OK", "$d"],
+                "[3] [6] [7]",
+            ),
+        ];
+        for (commands, replies, expected) in cases {
+            assert_eq!(said(commands, replies).0, expected, "{commands:?}");
+        }
     }
 
     #[test]
     fn a_replica_is_sent_writes_and_not_answers() {
-        let mut dialogue = after(&["PING", "PSYNC ? -1", "REPLCONF ACK 0"]);
-        let said = answers(&mut dialogue, &[('+', "PONG"), ('+', "FULLRESYNC")]);
-        assert_eq!(said, [to(&[1]), to(&[2])]);
-        assert_eq!(dialogue.stage, Stage::Snapshot);
+        let commands = ["PING", "PSYNC ? -1", "REPLCONF ACK 0"];
+        let (said, mut dialogue) = said(&commands, &["+PONG", "+FULLRESYNC"]);
+        assert_eq!((&*said, dialogue.stage), ("[1] [2]", Stage::Snapshot));
         dialogue.stage = Stage::Writes;
         assert_eq!(dialogue.reply(b'*', &words("SET k v")), Said::Push);
     }

@@ -82,7 +82,6 @@ impl Words {
     }
 }
 
-/// Which side of a conversation is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
     /// Arrays of bulk strings, or a line of words.
@@ -91,7 +90,6 @@ pub(crate) enum Side {
     Replies,
 }
 
-/// What the framer found next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Found {
     /// All bytes are consumed and the message goes on, or none has begun.
@@ -339,11 +337,8 @@ mod tests {
             said('I', &["INCR", "k"]),
         ];
         for piece in 1..stream.len() {
-            assert_eq!(
-                messages(Side::Commands, stream, piece),
-                expected,
-                "pieces of {piece}"
-            );
+            let found = messages(Side::Commands, stream, piece);
+            assert_eq!(found, expected, "pieces of {piece}");
         }
     }
 
@@ -359,11 +354,8 @@ mod tests {
         let expected = messages(Side::Replies, stream, stream.len());
         assert_eq!(expected[14], said('>', &["message", "c", "x"]));
         for piece in 1..stream.len() {
-            assert_eq!(
-                messages(Side::Replies, stream, piece),
-                expected,
-                "pieces of {piece}"
-            );
+            let found = messages(Side::Replies, stream, piece);
+            assert_eq!(found, expected, "pieces of {piece}");
         }
     }
 

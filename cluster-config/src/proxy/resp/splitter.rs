@@ -17,7 +17,6 @@ pub(crate) enum Piece {
     Raw,
 }
 
-/// One direction of a connection.
 #[derive(Debug)]
 pub(crate) struct Splitter {
     framer: Framer,

@@ -52,7 +52,6 @@ impl Members {
     }
 }
 
-/// What one node believes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct View {
     pub(super) shards: Vec<Shard>,

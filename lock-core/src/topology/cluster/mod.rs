@@ -21,7 +21,6 @@ use crate::{
     target::Endpoint,
 };
 
-/// A cluster.
 #[derive(Debug)]
 pub(crate) struct Cluster {
     state: Arc<State>,

@@ -31,7 +31,6 @@ const HOLD_OFF: Duration = Duration::from_millis(50);
 const GRACE: Duration = Duration::from_millis(30);
 /// How many nodes are asked at once.
 const WITNESSES: usize = 8;
-/// A slot that nobody serves.
 const NOBODY: u16 = u16::MAX;
 
 /// The nodes of a cluster and the map of its slots.

@@ -13,15 +13,12 @@ use crate::{
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Heard {
     pub(crate) messages: u64,
-    /// When the last one came.
     pub(crate) at: Option<Instant>,
 }
 
-/// A channel and its waiters.
 #[derive(Debug)]
 pub(super) struct Channel {
     pub(super) name: String,
-    /// The name is a pattern.
     pub(super) pattern: bool,
     pub(super) slot: u16,
     /// The feed that has the channel; changed and compared under the lock of `acknowledged`.
@@ -31,7 +28,6 @@ pub(super) struct Channel {
     hints: watch::Sender<u64>,
     heard: Mutex<Heard>,
     acknowledged: watch::Sender<bool>,
-    /// Who reads the messages, if anybody does.
     reader: Mutex<Option<Read>>,
 }
 
@@ -64,7 +60,6 @@ impl Channel {
         }
     }
 
-    /// The server has acknowledged the subscription.
     pub(super) fn acknowledged(&self, feed: u64) {
         self.set(feed, true);
     }
@@ -82,7 +77,6 @@ impl Channel {
         self.hint();
     }
 
-    /// A message has come.
     pub(super) fn message(&self, message: &Message) {
         let mut reader = self.reader.lock();
         if let Some(Read(read)) = &*reader {
@@ -101,7 +95,6 @@ impl Channel {
         self.hint();
     }
 
-    /// What has come so far.
     pub(super) fn heard(&self) -> Heard {
         *self.heard.lock()
     }
@@ -116,7 +109,6 @@ impl Channel {
     }
 }
 
-/// A reader of the messages.
 struct Read(Reader);
 
 impl fmt::Debug for Read {
@@ -125,7 +117,6 @@ impl fmt::Debug for Read {
     }
 }
 
-/// One waiter.
 #[derive(Debug)]
 pub(crate) struct Waiter {
     channel: Arc<Channel>,

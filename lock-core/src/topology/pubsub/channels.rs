@@ -7,7 +7,6 @@ use crate::{
     topology::{Heard, Reader, Tune},
 };
 
-/// The subscriptions of one route.
 #[derive(Debug)]
 pub(crate) enum Channels {
     /// In one way.
@@ -55,13 +54,11 @@ impl Channels {
         }
     }
 
-    /// Whether the route was closed.
     pub(crate) fn is_closed(&self) -> bool {
         let (Channels::One(hub) | Channels::Both { plain: hub, .. }) = self;
         hub.closed.get().is_some()
     }
 
-    /// Ends every subscription.
     pub(crate) fn close(&self) {
         match self {
             Channels::One(hub) => hub.close(),
@@ -82,7 +79,6 @@ pub(crate) struct Subscription {
 }
 
 impl Subscription {
-    /// To one channel.
     pub(crate) fn to(waiter: Waiter) -> Self {
         Subscription {
             waiter,

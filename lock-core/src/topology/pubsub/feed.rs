@@ -17,7 +17,6 @@ const QUIET: Duration = Duration::from_secs(2);
 /// First and longest pause before the node is dialled again.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(500));
 
-/// What the board asks of a feed.
 #[derive(Debug)]
 pub(super) enum FeedOrder {
     Add(Arc<Channel>),
@@ -43,7 +42,6 @@ pub(super) struct Feed {
     members: HashMap<String, Member>,
 }
 
-/// A connection and what is open on it.
 struct Live {
     conn: Arc<Conn>,
     replies: FuturesUnordered<BoxFuture<'static, RedisResult<Value>>>,

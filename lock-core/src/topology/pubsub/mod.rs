@@ -24,7 +24,6 @@ use self::{
 use super::{Tune, node::Node, slot};
 use crate::sync::Mutex;
 
-/// Where channels live.
 pub(crate) trait Places: fmt::Debug + Send + Sync {
     /// The node to subscribe at, as far as known.
     fn place(&self, slot: u16) -> Option<Arc<Node>>;
@@ -36,7 +35,6 @@ pub(crate) trait Places: fmt::Debug + Send + Sync {
     }
 }
 
-/// What the board has to do.
 #[derive(Debug)]
 enum Order {
     /// A channel has its first waiter.
@@ -49,7 +47,6 @@ enum Order {
 
 type Registry = Arc<Mutex<HashMap<String, Arc<Channel>>>>;
 
-/// The subscriptions of one route.
 pub(crate) struct Hub {
     places: Arc<dyn Places>,
     sharded: bool,
@@ -87,7 +84,6 @@ impl Hub {
         Waiter::join(channel)
     }
 
-    /// What was heard on a channel, if it is listened to.
     pub(crate) fn heard(&self, name: &str) -> Option<Heard> {
         let registry = self.registry.lock();
         registry.get(name).map(|channel| channel.heard())

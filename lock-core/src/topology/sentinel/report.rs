@@ -5,7 +5,6 @@ use redis::Value;
 
 use crate::target::Endpoint;
 
-/// What one sentinel says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Report {
     pub(super) master: Endpoint,

@@ -4,7 +4,6 @@ use redis::Value;
 /// Arrays in arrays, at most: no command that is sent here is answered with more.
 const DEPTH: u32 = 16;
 
-/// Bytes that are no reply.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Malformed;
 

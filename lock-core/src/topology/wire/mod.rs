@@ -34,7 +34,6 @@ const SPLIT_TO: u32 = 128;
 /// In so many.
 const PARTS: u32 = 4;
 
-/// Why there is no reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum NoReply {
     /// None came in time.
@@ -50,7 +49,6 @@ pub(super) struct Wire {
     queue: Mutex<Queue>,
 }
 
-/// What is asked and not answered.
 #[derive(Default)]
 struct Queue {
     /// Bytes that nobody has begun to write.
@@ -75,7 +73,6 @@ struct Queue {
     end: Option<Arc<str>>,
 }
 
-/// One request.
 struct Slot {
     fate: Fate,
     /// Replies still to come.

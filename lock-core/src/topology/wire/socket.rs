@@ -14,7 +14,6 @@ use tokio_rustls::client::TlsStream;
 
 use super::session::Session;
 
-/// A connected stream.
 #[derive(Debug)]
 pub(in crate::topology) enum Socket {
     Tcp(TcpStream),
