@@ -40,8 +40,7 @@ pub(crate) async fn acquire_for(
         Lease::Fixed(lease) => lease,
     };
     if let Some(why) = bad_lease(lease) {
-        let name = &lock.names.key;
-        return Err(LockError::local(ErrorKind::Invalid, ACTION, name, why));
+        return Err(LockError::invalid(ACTION, &lock.names.key, why));
     }
     let background = &lock.client.background;
     if background.has_no_runtime() {
@@ -50,8 +49,7 @@ pub(crate) async fn acquire_for(
     let durability = how.durability.unwrap_or(options.durability);
     let mistaken = durability.mistake().map(str::to_owned);
     if let Some(why) = mistaken.or_else(|| how.owner.and_then(Owner::mistake)) {
-        let name = &lock.names.key;
-        return Err(LockError::local(ErrorKind::Invalid, ACTION, name, why));
+        return Err(LockError::invalid(ACTION, &lock.names.key, why));
     }
     let began = Instant::now();
     let (once, end) = match how.wait {

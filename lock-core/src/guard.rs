@@ -216,9 +216,9 @@ impl Guard {
         if let Some(why) = bad_extension(lease) {
             return Err(LockError::invalid(ACTION, name, why));
         }
+        let not_held = |why: String| LockError::local(ErrorKind::NotHeld, ACTION, name, why);
         if let Some(reason) = hold.lost() {
-            let why = reason.to_string();
-            return Err(LockError::local(ErrorKind::NotHeld, ACTION, name, why));
+            return Err(not_held(reason.to_string()));
         }
         let timeout = hold.client().options.request_timeout(hold.durability);
         let bound = (clock::Instant::now() + timeout * ANSWERS).min(hold.valid_until());
@@ -229,13 +229,11 @@ impl Guard {
         match asked.await.map(|(answer, _)| answer) {
             Ok(ExtendOutcome::Held { sent_at }) if hold.extend(sent_at, lease, false) => Ok(()),
             Ok(ExtendOutcome::Held { .. }) => {
-                let why = "it was lost before the answer came";
-                Err(LockError::local(ErrorKind::NotHeld, ACTION, name, why))
+                Err(not_held("it was lost before the answer came".to_owned()))
             }
             Ok(ExtendOutcome::Missing) => {
-                hold.lose(crate::LostReason::Missing);
-                let why = LostReason::Missing.to_string();
-                Err(LockError::local(ErrorKind::NotHeld, ACTION, name, why))
+                hold.lose(LostReason::Missing);
+                Err(not_held(LostReason::Missing.to_string()))
             }
             Ok(ExtendOutcome::Thin { acked, demanded }) => {
                 let why = hold.durability.shortage(acked, demanded);
@@ -254,13 +252,6 @@ impl Guard {
     pub async fn release(mut self) -> Result<Released, LockError> {
         self.released = true;
         release::release(&self.hold).await
-    }
-}
-
-impl Guard {
-    /// What tells this acquire from others, if it was sent only once and nobody will ask for it again.
-    pub(crate) fn settled_id(&self) -> Option<u128> {
-        self.hold.settled_id()
     }
 
     /// What is held stays so, and nobody renews it any more.

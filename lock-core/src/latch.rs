@@ -100,7 +100,7 @@ impl Latch {
             return Err(LockError::invalid(ACTION, self.name(), why));
         }
         let publish = self.inner.client.publish_command();
-        let request = form::set(&self.inner.names, count, publish, rand::random());
+        let request = form::set(&self.inner.names, count, publish);
         self.inner.subject().ask(ACTION, request, yes).await
     }
 
@@ -110,7 +110,7 @@ impl Latch {
     /// goes on in the background for an hour.
     pub async fn count_down(&self) -> Result<u64, LockError> {
         let publish = self.inner.client.publish_command();
-        let request = form::count_down(&self.inner.names, publish, rand::random());
+        let request = form::count_down(&self.inner.names, publish);
         let subject = self.inner.subject();
         let left = subject.ask_surely("count down", request, number).await?;
         Ok(u64::try_from(left).unwrap_or(0))

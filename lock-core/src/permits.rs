@@ -147,7 +147,7 @@ impl Permits {
     /// Once, whatever becomes of the answers.
     async fn change(&self, action: &'static str, change: Change) -> Result<bool, LockError> {
         let publish = self.inner.publish();
-        let request = form::change(&self.inner.names, change, publish, rand::random());
+        let request = form::change(&self.inner.names, change, publish);
         self.inner.subject().ask(action, request, yes).await
     }
 
@@ -227,7 +227,7 @@ impl Permits {
             return Ok(Vec::new());
         }
         let publish = self.inner.publish();
-        let request = form::give(&self.inner.names, ids, publish, rand::random());
+        let request = form::give(&self.inner.names, ids, publish);
         let subject = self.inner.subject();
         let each = subject.ask_surely("release", request, text).await?;
         let unknown = ids.iter().zip(each).filter(|(_, given)| *given == b'0');

@@ -101,7 +101,7 @@ impl Semaphore {
             return Err(LockError::invalid(ACTION, self.name(), why));
         }
         let (names, publish) = (&self.inner.names, self.inner.publish());
-        let once = form::set(names, permits, life, publish, rand::random());
+        let once = form::set(names, permits, life, publish);
         self.inner.subject().ask(ACTION, once, yes).await
     }
 
@@ -155,7 +155,7 @@ impl Semaphore {
     async fn take(&self, permits: u32, wait: Wait) -> Result<(), LockError> {
         let how = Acquire::default().wait(wait).lease(Lease::Fixed(ENDLESS));
         let guard = acquire_for(&self.inner, Who::Count(permits), how).await?;
-        if let Some(id) = guard.settled_id() {
+        if let Some(id) = guard.hold().settled_id() {
             let client = &self.inner.client;
             let record = form::record_of_acquire(&self.inner.names, id);
             client.spent.add(client, record);
@@ -167,7 +167,7 @@ impl Semaphore {
 
     fn giving(&self, permits: i64, absent: Absent) -> Once {
         let (names, publish) = (&self.inner.names, self.inner.publish());
-        form::add(names, permits, absent, publish, rand::random())
+        form::add(names, permits, absent, publish)
     }
 
     /// Gives so many permits, taken by any client, and begins a semaphore where there is none, as RSemaphore does. None at all
@@ -206,7 +206,7 @@ impl Semaphore {
     /// Errors as [`add_permits`](Semaphore::add_permits): after `Unknown`, and when the future is dropped, nobody knows how
     /// many were taken.
     pub async fn drain(&self) -> Result<u64, LockError> {
-        let once = form::drain(&self.inner.names, rand::random());
+        let once = form::drain(&self.inner.names);
         let drained = self.inner.subject().ask("drain", once, number).await?;
         Ok(u64::try_from(drained).unwrap_or(0))
     }

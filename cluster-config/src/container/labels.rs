@@ -5,6 +5,7 @@ use std::fs;
 
 use testcontainers::bollard::Docker;
 use testcontainers::bollard::errors::Error;
+use testcontainers::bollard::models::ContainerSummary;
 use testcontainers::bollard::query_parameters::{
     ListContainersOptionsBuilder, RemoveContainerOptionsBuilder,
 };
@@ -47,7 +48,7 @@ pub(crate) fn remove_all(id: &str) -> Result<u32, ClusterError> {
         let docker = engine::connect().await?.docker;
         let mut removed = 0;
         for container in list(&docker, &label, true).await? {
-            remove(&docker, &container.id).await?;
+            remove(&docker, &container.id.unwrap_or_default()).await?;
             removed += 1;
         }
         Ok(removed)
@@ -68,7 +69,8 @@ pub(crate) fn any_running(id: &str) -> Result<bool, ClusterError> {
 pub(crate) async fn sweep(docker: &Docker) -> Result<(), ClusterError> {
     let here = space();
     for container in list(docker, OWNER, true).await? {
-        let label = |key| container.labels.get(key).map(String::as_str);
+        let labels = container.labels.unwrap_or_default();
+        let label = |key| labels.get(key).map(String::as_str);
         let same_space = label(SPACE) == Some(&here);
         let detached = label(DETACHED) == Some("true");
         if same_space
@@ -77,7 +79,7 @@ pub(crate) async fn sweep(docker: &Docker) -> Result<(), ClusterError> {
                 .and_then(owner)
                 .is_some_and(|it| !it.is_alive())
         {
-            remove(docker, &container.id).await?;
+            remove(docker, &container.id.unwrap_or_default()).await?;
         }
     }
     Ok(())
@@ -91,30 +93,18 @@ fn owner(label: &str) -> Option<ProcessId> {
     })
 }
 
-struct Found {
-    id: String,
-    labels: HashMap<String, String>,
-}
-
-async fn list(docker: &Docker, label: &str, all: bool) -> Result<Vec<Found>, ClusterError> {
+async fn list(
+    docker: &Docker,
+    label: &str,
+    all: bool,
+) -> Result<Vec<ContainerSummary>, ClusterError> {
     let filters = HashMap::from([("label", vec![label])]);
     let options = ListContainersOptionsBuilder::new()
         .all(all)
         .filters(&filters)
         .build();
-    let found = docker
-        .list_containers(Some(options))
-        .await
-        .map_err(|error| failed!("cannot list containers: {error}"))?;
-    Ok(found
-        .into_iter()
-        .filter_map(|container| {
-            Some(Found {
-                id: container.id?,
-                labels: container.labels.unwrap_or_default(),
-            })
-        })
-        .collect())
+    let found = docker.list_containers(Some(options)).await;
+    found.map_err(|error| failed!("cannot list containers: {error}"))
 }
 
 /// Ends and removes one container by name or id, with its anonymous volumes; one that is gone, or that somebody else is

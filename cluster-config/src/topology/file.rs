@@ -52,7 +52,8 @@ pub struct TopologyTable {
     server: Option<String>,
     /// redis.conf lines for every node.
     #[schemars(with = "Option<BTreeMap<String, Scalar>>")]
-    config: Lines,
+    #[serde(deserialize_with = "lines")]
+    config: BTreeMap<String, String>,
     /// What a server writes to its disk. Default: what `config` says, and nothing.
     persistence: Option<Persistence>,
     /// A master refuses writes with fewer replicas in sight.
@@ -65,8 +66,8 @@ pub struct TopologyTable {
     #[schemars(with = "Option<Vec<UserTable>>")]
     users: Vec<UserTable>,
     /// What is special about single nodes: the first with a role describes the first node of that role, and so on.
-    #[schemars(with = "Option<Vec<NodeTable>>")]
-    nodes: Vec<NodeTable>,
+    #[schemars(with = "Option<Vec<NodeSpec>>")]
+    nodes: Vec<NodeSpec>,
     /// What servers run in. Default process.
     provisioner: Option<ProvisionerKind>,
     /// The image of containers, for example `redis:7.4`. Default: `redis:8` or `valkey/valkey:8` where a registry answers, else one
@@ -90,20 +91,6 @@ struct UserTable {
     rules: Option<String>,
 }
 
-/// A node that differs from the others of its role.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[schemars(rename = "Node", transform = without_defaults)]
-#[serde(default, deny_unknown_fields)]
-struct NodeTable {
-    /// Its job at start. Default master.
-    role: Option<Role>,
-    /// Its name in commands, scenarios and logs. Default: by place, n1 or s1.
-    name: Option<String>,
-    /// Its own redis.conf lines; they win over those of every node.
-    #[schemars(with = "Option<BTreeMap<String, Scalar>>")]
-    config: Lines,
-}
-
 /// A number of nodes.
 #[derive(Debug, Clone, Copy, JsonSchema)]
 #[schemars(inline)]
@@ -117,8 +104,6 @@ impl<'de> Deserialize<'de> for Few {
         }
     }
 }
-
-type Lines = BTreeMap<String, Line>;
 
 /// The rest of a line of redis.conf: a word, a number, or yes and no.
 #[derive(Debug)]
@@ -237,7 +222,7 @@ impl TopologyTable {
             .map(|(table, section)| table.user(*section))
             .collect();
         let mut topology = Topology::of(self.kind?);
-        topology.nodes = self.nodes.iter().map(NodeTable::node).collect();
+        topology.nodes.clone_from(&self.nodes);
         self.counts(section, &mut topology);
         if self.acl == Some(false) && !users.is_empty() {
             section.complain(
@@ -246,7 +231,7 @@ impl TopologyTable {
             );
         }
         let topology = Topology {
-            config: lines(&self.config),
+            config: self.config,
             persistence: self.persistence,
             min_replicas_to_write: self.min_replicas_to_write.map_or(0, |few| few.0),
             tls: self.tls.unwrap_or(false),
@@ -324,21 +309,13 @@ impl UserTable {
     }
 }
 
-impl NodeTable {
-    fn node(&self) -> NodeSpec {
-        NodeSpec {
-            role: self.role.unwrap_or(Role::Master),
-            name: self.name.clone(),
-            config: lines(&self.config),
-        }
-    }
-}
-
-fn lines(lines: &Lines) -> BTreeMap<String, String> {
-    let lines = lines.iter();
-    lines
-        .map(|(directive, Line(rest))| (directive.clone(), rest.clone()))
-        .collect()
+/// Lines of redis.conf by their directives.
+pub(super) fn lines<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<BTreeMap<String, String>, D::Error> {
+    let lines = BTreeMap::<String, Line>::deserialize(deserializer)?;
+    let lines = lines.into_iter();
+    Ok(lines.map(|(name, Line(rest))| (name, rest)).collect())
 }
 
 /// Where in the file a complaint of the topology belongs.

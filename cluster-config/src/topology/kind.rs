@@ -31,38 +31,18 @@ pub(super) struct Count {
 impl TopologyKind {
     /// The numbers that it lets choose; another has no meaning for it.
     pub(super) fn counts(self) -> &'static [Count] {
-        const MASTERS: RangeInclusive<u32> = 1..=9;
-        const REPLICAS: Count = Count {
-            key: "replicas",
-            role: Role::Replica,
-            allowed: 0..=5,
-        };
+        const fn count(key: &'static str, role: Role, allowed: RangeInclusive<u32>) -> Count {
+            Count { key, role, allowed }
+        }
+        const MASTERS: Count = count("masters", Role::Master, 1..=9);
+        const SHARDS: Count = count("shards", Role::Master, 1..=9);
+        const REPLICAS: Count = count("replicas", Role::Replica, 0..=5);
+        const SENTINELS: Count = count("sentinels", Role::Sentinel, 1..=7);
         match self {
             TopologyKind::Single => &[],
-            TopologyKind::Sentinel => &[
-                REPLICAS,
-                Count {
-                    key: "sentinels",
-                    role: Role::Sentinel,
-                    allowed: 1..=7,
-                },
-            ],
-            TopologyKind::Cluster => &[
-                Count {
-                    key: "shards",
-                    role: Role::Master,
-                    allowed: MASTERS,
-                },
-                REPLICAS,
-            ],
-            TopologyKind::Masters => &[
-                Count {
-                    key: "masters",
-                    role: Role::Master,
-                    allowed: MASTERS,
-                },
-                REPLICAS,
-            ],
+            TopologyKind::Sentinel => &[REPLICAS, SENTINELS],
+            TopologyKind::Cluster => &[SHARDS, REPLICAS],
+            TopologyKind::Masters => &[MASTERS, REPLICAS],
         }
     }
 

@@ -2,19 +2,36 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::Role;
+use crate::input::{Scalar, without_defaults};
 
 /// A node that differs from the others of its role.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Node", transform = without_defaults)]
+#[serde(deny_unknown_fields)]
 pub struct NodeSpec {
-    /// Its job at start.
+    /// Its job at start. Default master.
+    #[schemars(with = "Option<Role>")]
+    #[serde(default = "master")]
     pub role: Role,
-    /// Its name in commands, scenarios, logs and directories; `None`: by place, `n1` or `s1`.
+    /// Its name in commands, scenarios and logs. Default: by place, n1 or s1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Its own configuration lines; they come after those of every node and win.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    /// Its own redis.conf lines; they win over those of every node.
+    #[schemars(with = "Option<BTreeMap<String, Scalar>>")]
+    #[serde(
+        default,
+        deserialize_with = "super::file::lines",
+        skip_serializing_if = "BTreeMap::is_empty"
+    )]
     pub config: BTreeMap<String, String>,
+}
+
+fn master() -> Role {
+    Role::Master
 }
 
 impl NodeSpec {

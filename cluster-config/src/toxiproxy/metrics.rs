@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::proxy::Proxy;
-use super::toxic::Stream;
+use crate::proxy::Traffic;
 
 /// Bytes received and sent, per proxy and direction. The original counts a connection when it ends, this one as it goes.
 pub(super) fn page<'p>(proxies: impl Iterator<Item = &'p Proxy>) -> String {
@@ -12,22 +12,17 @@ pub(super) fn page<'p>(proxies: impl Iterator<Item = &'p Proxy>) -> String {
     for (name, which) in [("received", 0), ("sent", 1)] {
         let metric = format!("toxiproxy_proxy_{name}_bytes_total");
         let _ = writeln!(page, "# HELP {metric} \n# TYPE {metric} counter");
-        for (direction, stream) in [
-            ("downstream", Stream::Downstream),
-            ("upstream", Stream::Upstream),
-        ] {
+        let directions: [(_, fn(&Traffic) -> [u64; 2]); 2] =
+            [("downstream", Traffic::back), ("upstream", Traffic::out)];
+        for (direction, counts) in directions {
             for proxy in &proxies {
-                let counts = match stream {
-                    Stream::Upstream => proxy.traffic.out(),
-                    Stream::Downstream => proxy.traffic.back(),
-                };
                 let _ = writeln!(
                     page,
                     "{metric}{{direction=\"{direction}\",listener={},proxy={},upstream={}}} {}",
                     label(&proxy.listen),
                     label(&proxy.name),
                     label(&proxy.upstream),
-                    counts[which]
+                    counts(&proxy.traffic)[which]
                 );
             }
         }

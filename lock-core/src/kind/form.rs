@@ -406,13 +406,18 @@ pub(super) const ANSWER_LIFE: Duration = Duration::from_secs(86_400);
 /// For how long a server keeps out an acquire that was undone. It takes nothing later than a few seconds after somebody waited for it.
 pub(super) const UNDONE_LIFE: Duration = Duration::from_secs(60);
 
-/// A request with a record of its own: the key that remembers the answer to it.
-pub(super) fn with_record(names: &Names, id: u128, request: impl FnOnce(&[u8]) -> Request) -> Once {
-    let record = names.record("locklab_answer_latch", id);
+/// A request with a record of its own: the key that remembers the answer to it. It is done once, however often it is sent.
+pub(super) fn with_record(names: &Names, request: impl FnOnce(&[u8]) -> Request) -> Once {
+    let record = names.record("locklab_answer_latch", rand::random());
     Once {
         request: request(&record),
         record: Some(record),
     }
+}
+
+/// A script about one lock and a record.
+pub(super) fn of_record(script: &'static Script, names: &Names, record: &[u8]) -> Request {
+    of_lock(What::Script(script), names).key(record)
 }
 
 static EXTEND: Script = script!("extend");

@@ -1,6 +1,6 @@
 //! The RCountDownLatch format: a number that is gone when it is nothing. Requests alone: nobody holds a latch.
 
-use super::form::{ANSWER_LIFE, delete as delete_any, of_lock, script, with_record};
+use super::form::{ANSWER_LIFE, delete as delete_any, of_lock, of_record, script, with_record};
 use crate::{
     asked::Once,
     names::Names,
@@ -10,10 +10,10 @@ use crate::{
 static SET: Script = script!("set_latch", "speak");
 static COUNT_DOWN: Script = script!("count_down", "speak");
 
-/// Closes an open latch once, however often it is sent with this id.
-pub(crate) fn set(names: &Names, count: u32, publish: &'static str, id: u128) -> Once {
-    with_record(names, id, |record| {
-        with_keys(&SET, names, record)
+/// Closes an open latch.
+pub(crate) fn set(names: &Names, count: u32, publish: &'static str) -> Once {
+    with_record(names, |record| {
+        of_record(&SET, names, record)
             .arg(count.to_string().as_bytes())
             .arg(publish.as_bytes())
             .arg(names.channel.as_bytes())
@@ -21,10 +21,10 @@ pub(crate) fn set(names: &Names, count: u32, publish: &'static str, id: u128) ->
     })
 }
 
-/// Counts down once, however often it is sent with this id.
-pub(crate) fn count_down(names: &Names, publish: &'static str, id: u128) -> Once {
-    with_record(names, id, |record| {
-        with_keys(&COUNT_DOWN, names, record)
+/// Counts down.
+pub(crate) fn count_down(names: &Names, publish: &'static str) -> Once {
+    with_record(names, |record| {
+        of_record(&COUNT_DOWN, names, record)
             .arg(publish.as_bytes())
             .arg(names.channel.as_bytes())
             .arg_ms(ANSWER_LIFE)
@@ -38,8 +38,4 @@ pub(crate) fn count(names: &Names) -> Request {
 /// Opens it by taking it away.
 pub(crate) fn delete(names: &Names, publish: &'static str) -> Request {
     delete_any(names, None, publish)
-}
-
-fn with_keys(script: &'static Script, names: &Names, record: &[u8]) -> Request {
-    of_lock(What::Script(script), names).key(record)
 }

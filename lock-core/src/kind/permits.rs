@@ -115,10 +115,10 @@ impl Form for Permits {
     }
 }
 
-/// Gives permits back by their ids, once, however often it is sent with this `id`.
-pub(crate) fn give(names: &Names, permits: &[PermitId], publish: &'static str, id: u128) -> Once {
+/// Gives permits back by their ids,.
+pub(crate) fn give(names: &Names, permits: &[PermitId], publish: &'static str) -> Once {
     let ids: Vec<u8> = permits.iter().flat_map(|permit| permit.0).collect();
-    with_record(names, id, |record| {
+    with_record(names, |record| {
         with_keys(&RELEASE, names)
             .key(record)
             .arg(publish.as_bytes())
@@ -141,14 +141,14 @@ pub(crate) fn lease(
         .arg(names.channel.as_bytes())
 }
 
-/// Changes the number of permits once, however often it is sent with this `id`.
-pub(crate) fn change(names: &Names, change: Change, publish: &'static str, id: u128) -> Once {
+/// Changes the number of permits.
+pub(crate) fn change(names: &Names, change: Change, publish: &'static str) -> Once {
     let (how, number) = match change {
         Change::Begin(number) => ("begin", i64::from(number)),
         Change::Set(number) => ("set", i64::from(number)),
         Change::Add(number) => ("add", i64::from(number)),
     };
-    with_record(names, id, |record| {
+    with_record(names, |record| {
         with_keys(&SET, names)
             .key(record)
             .arg(publish.as_bytes())

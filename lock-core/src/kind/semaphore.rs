@@ -5,7 +5,8 @@ use std::time::Duration;
 use redis::Value;
 
 use super::form::{
-    ANSWER_LIFE, Ask, Extended, Form, Given, Held, Reply, UNDONE_LIFE, of_lock, script, with_record,
+    ANSWER_LIFE, Ask, Extended, Form, Given, Held, Reply, UNDONE_LIFE, of_lock, of_record, script,
+    with_record,
 };
 use crate::{
     asked::Once,
@@ -33,7 +34,7 @@ pub(crate) struct Semaphore;
 
 impl Form for Semaphore {
     fn acquire(&self, ask: &Ask<'_>) -> Request {
-        let request = with_record_key(&ACQUIRE, ask.names, &acquire_record(ask))
+        let request = of_record(&ACQUIRE, ask.names, &acquire_record(ask))
             .arg(ask.count.to_string().as_bytes())
             .arg_ms(ANSWER_LIFE)
             .arg(ask.not_after.unwrap_or(0).to_string().as_bytes());
@@ -63,7 +64,7 @@ impl Form for Semaphore {
 
     /// Gives back what one acquire took. Permits that are given by number have no acquire of their own: see `add`.
     fn release(&self, ask: &Ask<'_>) -> Request {
-        with_record_key(&UNDO, ask.names, &acquire_record(ask))
+        of_record(&UNDO, ask.names, &acquire_record(ask))
             .arg(ask.count.to_string().as_bytes())
             .arg(ask.publish.as_bytes())
             .arg(ask.names.channel.as_bytes())
@@ -123,16 +124,10 @@ pub(crate) enum Absent {
     Stays,
 }
 
-/// Adds so many permits once, however often it is sent with this id.
-pub(crate) fn add(
-    names: &Names,
-    count: i64,
-    absent: Absent,
-    publish: &'static str,
-    id: u128,
-) -> Once {
-    with_record(names, id, |record| {
-        let request = with_record_key(&ADD, names, record)
+/// Adds so many permits.
+pub(crate) fn add(names: &Names, count: i64, absent: Absent, publish: &'static str) -> Once {
+    with_record(names, |record| {
+        let request = of_record(&ADD, names, record)
             .arg(count.to_string().as_bytes())
             .arg(publish.as_bytes())
             .arg(names.channel.as_bytes())
@@ -144,16 +139,15 @@ pub(crate) fn add(
     })
 }
 
-/// Begins a semaphore once, however often it is sent with this id.
+/// Begins a semaphore.
 pub(crate) fn set(
     names: &Names,
     count: u32,
     life: Option<Duration>,
     publish: &'static str,
-    id: u128,
 ) -> Once {
-    with_record(names, id, |record| {
-        let request = with_record_key(&SET, names, record)
+    with_record(names, |record| {
+        let request = of_record(&SET, names, record)
             .arg(count.to_string().as_bytes())
             .arg(publish.as_bytes())
             .arg(names.channel.as_bytes())
@@ -165,13 +159,9 @@ pub(crate) fn set(
     })
 }
 
-/// Takes what there is once, however often it is sent with this id.
-pub(crate) fn drain(names: &Names, id: u128) -> Once {
-    with_record(names, id, |record| {
-        with_record_key(&DRAIN, names, record).arg_ms(ANSWER_LIFE)
+/// Takes what there is.
+pub(crate) fn drain(names: &Names) -> Once {
+    with_record(names, |record| {
+        of_record(&DRAIN, names, record).arg_ms(ANSWER_LIFE)
     })
-}
-
-fn with_record_key(script: &'static Script, names: &Names, record: &[u8]) -> Request {
-    of_lock(What::Script(script), names).key(record)
 }

@@ -7,66 +7,53 @@ use crate::{
     topology::{Heard, Reader, Tune},
 };
 
+/// The subscriptions of one route.
 #[derive(Debug)]
-pub(crate) enum Channels {
-    /// In one way.
-    One(Hub),
-    /// In both, each over a connection of its own.
-    Both { plain: Hub, sharded: Hub },
+pub(crate) struct Channels {
+    hub: Hub,
+    /// Of the sharded channels, where `hub` has the plain ones: each over a connection of its own.
+    sharded: Option<Hub>,
 }
 
 impl Channels {
     /// `Auto` is plain here: where more was known, it was decided before.
     pub(crate) fn new(places: Arc<dyn Places>, way: PubSub) -> Self {
-        match way {
-            PubSub::Auto | PubSub::Plain => Channels::One(Hub::new(places, false)),
-            PubSub::Sharded => Channels::One(Hub::new(places, true)),
-            PubSub::Both => Channels::Both {
-                plain: Hub::new(Arc::clone(&places), false),
-                sharded: Hub::new(places, true),
-            },
+        let both = way == PubSub::Both;
+        Channels {
+            hub: Hub::new(Arc::clone(&places), way == PubSub::Sharded),
+            sharded: both.then(|| Hub::new(places, true)),
         }
     }
 
     /// Joins the waiters of a channel; must be called within a runtime.
     pub(crate) fn subscribe(&self, key: &[u8], tune: Tune<'_>) -> Subscription {
-        match self {
-            Channels::One(hub) => Subscription::to(hub.join(key, tune)),
-            Channels::Both { plain, sharded } => Subscription {
-                waiter: plain.join(key, tune),
-                sharded: Some(sharded.join(key, tune)),
-            },
+        Subscription {
+            waiter: self.hub.join(key, tune),
+            sharded: self.sharded.as_ref().map(|hub| hub.join(key, tune)),
         }
     }
 
     /// What was heard on a channel, if it is listened to; of both ways the plain one, since a message comes in both.
     pub(crate) fn heard(&self, channel: &str) -> Option<Heard> {
-        let (Channels::One(hub) | Channels::Both { plain: hub, .. }) = self;
-        hub.heard(channel)
+        self.hub.heard(channel)
     }
 
     /// The word by which scripts know how to announce.
     pub(crate) fn publish_command(&self) -> &'static str {
-        match self {
-            Channels::One(hub) if hub.sharded => "SPUBLISH",
-            Channels::One(_) => "PUBLISH",
-            Channels::Both { .. } => "BOTH",
+        match (&self.sharded, self.hub.sharded) {
+            (Some(_), _) => "BOTH",
+            (None, true) => "SPUBLISH",
+            (None, false) => "PUBLISH",
         }
     }
 
     pub(crate) fn is_closed(&self) -> bool {
-        let (Channels::One(hub) | Channels::Both { plain: hub, .. }) = self;
-        hub.closed.get().is_some()
+        self.hub.closed.get().is_some()
     }
 
     pub(crate) fn close(&self) {
-        match self {
-            Channels::One(hub) => hub.close(),
-            Channels::Both { plain, sharded } => {
-                plain.close();
-                sharded.close();
-            }
-        }
+        self.hub.close();
+        self.sharded.iter().for_each(Hub::close);
     }
 }
 
@@ -79,13 +66,6 @@ pub(crate) struct Subscription {
 }
 
 impl Subscription {
-    pub(crate) fn to(waiter: Waiter) -> Self {
-        Subscription {
-            waiter,
-            sharded: None,
-        }
-    }
-
     /// Completes when the server has acknowledged the subscription (or at once if it had already). Hints that came
     /// before are forgotten: look at the lock now. Cancel-safe.
     pub(crate) async fn ready(&mut self) {
