@@ -84,6 +84,31 @@ fn several_clients_are_processes_of_their_own() {
 }
 
 #[test]
+fn a_lock_that_runs_the_loop_itself_is_taken_at_its_word_and_not_judged() {
+    let server = Server::start();
+    let own = ["--own-loop", "--subject", "lock-core:plain,lock-core:fair"];
+    let load = ["--tasks", "4", "--workload", "contended", "--rounds", "2"];
+    let dir = tempfile::tempdir().unwrap();
+    let url = server.url();
+    let measured = ["--target", &url, "--warmup", "200ms", "--duration", "300ms"];
+    let all = [&["bench", "--json"][..], &measured, &own, &load].concat();
+    let output = run(dir.path(), &all);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let json: Value = serde_json::from_str(&stdout(&output)).expect("a run");
+    for row in json["rows"].as_array().expect("rows") {
+        assert_eq!(row["measures"]["load"]["own_loop"], true, "{row}");
+        assert_eq!(row["safety"]["state"], "unknown");
+        assert!(row["handoff_ns"]["p50"].as_u64().unwrap() > 0, "{row}");
+        assert!(row["server_cpu_us_per_cycle"].as_f64().unwrap() > 0.0);
+        // What only a history says is absent, and never nought.
+        assert!(row["measures"]["passing"].is_null(), "{row}");
+    }
+    let (code, _, errors) = bench(&server, &["--own-loop", "--workload", "zipf"]);
+    assert_eq!(code, 64, "{errors}");
+    assert!(errors.contains("contended or chain"), "{errors}");
+}
+
+#[test]
 fn a_sweep_is_a_curve_by_level() {
     let server = Server::start();
     let (code, json, errors) = bench(
