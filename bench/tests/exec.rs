@@ -5,7 +5,7 @@ mod support;
 use std::time::{Duration, Instant};
 
 use bench::subject::{AcquireEnd, ClientEvent, Connected, ReleaseEnd, Subject};
-use support::{alive, ask, driver, held, to, until};
+use support::{alive, ask, driver, to, until};
 
 const NOWHERE: &str = "redis://127.0.0.1:1";
 
@@ -247,60 +247,4 @@ async fn a_client_that_is_dropped_takes_its_process_with_it() {
     let pid = connected.client.pid().unwrap();
     drop(connected);
     until("the driver has ended", async || !alive(pid)).await;
-}
-
-/// A lease that is over before anybody looks, and one that outlives the test.
-const SHORT: Duration = Duration::from_millis(30);
-const LONG: Duration = Duration::from_secs(60);
-
-/// A library that cannot tell a release that found nothing answers `ok` to one that came too late, and nobody knows what it did.
-#[tokio::test]
-async fn a_blind_release_counts_only_while_the_lock_must_be_held() {
-    let mut connected = start("blind").await;
-    let client = connected.client.as_ref();
-    for (lock, lease, extended, counts) in [
-        ("in-time", Some(LONG), None, true),
-        ("late", Some(SHORT), None, false),
-        ("extended", Some(SHORT), Some(LONG), true),
-        ("extended-and-late", Some(LONG), Some(SHORT), false),
-        ("renewed", None, None, true),
-        ("gone", None, None, false),
-    ] {
-        let grant = held(client, ask(lock, "t0", Duration::ZERO, lease)).await;
-        if let Some(lease) = extended {
-            assert_eq!(client.extend(&grant, lease).await, ReleaseEnd::Ok);
-        }
-        if lock == "gone" {
-            let event = connected.events.recv().await;
-            assert!(matches!(event, Some(ClientEvent::Lost { .. })), "{event:?}");
-        }
-        tokio::time::sleep(2 * SHORT).await;
-        let end = client.release(&grant).await;
-        let certain = end == ReleaseEnd::Ok;
-        assert_eq!(certain, counts, "{lock}: {end:?}");
-        assert!(
-            certain || matches!(end, ReleaseEnd::Unknown(_)),
-            "{lock}: {end:?}"
-        );
-    }
-}
-
-/// Where such a library renews, its last renewal that was seen counts, and without one the lease that it began with.
-#[tokio::test]
-async fn a_blind_release_of_a_renewed_lock_counts_while_a_renewal_was_seen() {
-    let mut connected = start("blind-renewing").await;
-    let client = connected.client.as_ref();
-    for (lock, counts) in [("unseen", false), ("seen", true)] {
-        let grant = held(client, ask(lock, "t0", Duration::ZERO, None)).await;
-        if counts {
-            let event = connected.events.recv().await;
-            assert!(
-                matches!(event, Some(ClientEvent::Extended { .. })),
-                "{event:?}"
-            );
-        }
-        tokio::time::sleep(2 * SHORT).await;
-        let end = client.release(&grant).await;
-        assert_eq!(end == ReleaseEnd::Ok, counts, "{lock}: {end:?}");
-    }
 }

@@ -50,6 +50,8 @@ pub(crate) struct Finished {
     pub(crate) incomplete: Vec<String>,
     /// Requests without an answer, which are unknown and nothing worse.
     pub(crate) unanswered: Vec<String>,
+    /// Events that are not in the history.
+    pub(crate) strays: Vec<String>,
 }
 
 #[derive(Default)]
@@ -134,6 +136,7 @@ impl Clients {
             // What a fault killed was to end; any other end leaves out what the client would have done.
             finished.incomplete.extend(end.ended.filter(|_| !killed));
             finished.unanswered.extend(end.unanswered);
+            finished.strays.extend(end.strays);
         }
         finished
     }
@@ -162,6 +165,7 @@ impl Clients {
                 .client
                 .watchdog()
                 .map(|lease| u64::try_from(lease.as_millis()).unwrap_or(u64::MAX)),
+            features: connected.client.abilities().features.unwrap_or_default(),
         }));
         let mut state = lock(&slot.state);
         let running =

@@ -235,6 +235,9 @@ pub enum Event {
         /// The lease that the library renews by itself, in milliseconds; `None` where it did not say.
         #[serde(skip_serializing_if = "Option::is_none")]
         watchdog_ms: Option<u64>,
+        /// What its driver's hello lists beside the least: of `release_blind` an `ok` to a release proves no hold, of `renewals` each is on record.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        features: Vec<String>,
     },
     /// A line of a kind that this version does not know; kept as it was.
     #[serde(skip)]
@@ -271,6 +274,7 @@ impl History {
             if let Entry::Event(Event::Client {
                 client,
                 watchdog_ms: Some(lease_ms),
+                ..
             }) = &line.entry
             {
                 watchdog_ms.insert(client.clone(), *lease_ms);

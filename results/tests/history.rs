@@ -347,10 +347,16 @@ fn entry() -> impl Strategy<Value = Entry> {
             }),
         text().prop_map(|client| Event::Crash { client }),
         (text(), any::<bool>()).prop_map(|(lock, ok)| Event::Probe { lock, ok }),
-        (text(), any::<Option<u64>>()).prop_map(|(client, watchdog_ms)| Event::Client {
-            client,
-            watchdog_ms
-        }),
+        (
+            text(),
+            any::<Option<u64>>(),
+            proptest::collection::vec(text(), 0..3)
+        )
+            .prop_map(|(client, watchdog_ms, features)| Event::Client {
+                client,
+                watchdog_ms,
+                features
+            }),
     ];
     prop_oneof![
         (any::<u64>(), call).prop_map(|(id, call)| Entry::Call { id, call }),

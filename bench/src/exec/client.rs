@@ -1,7 +1,7 @@
 //! The client of a driver: each call is a request line, and waits for its answer.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::BTreeMap,
     path::PathBuf,
     sync::{
         Arc, Mutex,
@@ -89,10 +89,6 @@ pub(super) struct Shared {
     paused: AtomicBool,
     /// How many requests were given up unanswered, and what is to be said of the first.
     unanswered: Mutex<Option<(u64, String)>>,
-    /// Grants that the driver has said are lost, until they are released.
-    lost: Mutex<HashSet<String>>,
-    /// When the lease of each grant is over for certain, of a library whose releases have to be looked at so.
-    leased_until: Mutex<HashMap<String, Instant>>,
     /// Lines for the writer's task: a request is never torn by a caller that goes away.
     requests: mpsc::UnboundedSender<String>,
 }
@@ -122,20 +118,6 @@ impl Shared {
         );
         for pending in before.unwrap_or_default().into_values() {
             let _ = pending.answer.send(Err(report.to_owned()));
-        }
-    }
-
-    pub(super) fn lost(&self, grant: &str) {
-        let mut lost = self.lost.lock().expect("no panic while held");
-        lost.insert(grant.to_owned());
-    }
-
-    /// The driver has said when it renewed a lease; counted where leases are.
-    pub(super) fn extended(&self, grant: &str, lease: Duration, sent_at: Option<Instant>) {
-        let until = sent_at.and_then(|sent_at| sent_at.checked_add(lease));
-        let mut leased_until = self.leased_until.lock().expect("no panic while held");
-        if let (Some(known), Some(until)) = (leased_until.get_mut(grant), until) {
-            *known = until;
         }
     }
 
@@ -244,8 +226,6 @@ pub(super) async fn start(
         next_id: AtomicU64::new(0),
         paused: AtomicBool::new(false),
         unanswered: Mutex::default(),
-        lost: Mutex::default(),
-        leased_until: Mutex::default(),
         requests,
     });
     tokio::spawn(write(stdin, lines));
@@ -337,11 +317,6 @@ impl ExecClient {
         features.into_iter().any(|has| has == feature)
     }
 
-    /// Whether the library cannot tell a release that found nothing.
-    fn is_blind(&self) -> bool {
-        self.has("release_blind")
-    }
-
     /// One request and its answer. `Err(Ok(_))`: nothing was sent; `Err(Err(_))`: nobody knows.
     async fn call(
         &self,
@@ -353,39 +328,11 @@ impl ExecClient {
         self.shared.answer(receiver, within).await.map_err(Err)
     }
 
-    /// Counts the lease of a grant from its call, where a release has to look at it.
-    fn leased(&self, grant: &str, called: Instant, lease: Option<Duration>) {
-        if self.is_blind()
-            && let Some(until) = lease.and_then(|lease| called.checked_add(lease))
-        {
-            let mut leased_until = self
-                .shared
-                .leased_until
-                .lock()
-                .expect("no panic while held");
-            leased_until.insert(grant.to_owned(), until);
-        }
-    }
-
-    /// Forgets a grant that was given back: whether it may have been over by the time of the answer.
-    fn was_over(&self, grant: &str, answered: Instant) -> bool {
-        let mut leased_until = self
-            .shared
-            .leased_until
-            .lock()
-            .expect("no panic while held");
-        let expired = leased_until
-            .remove(grant)
-            .is_some_and(|until| until < answered);
-        let mut lost = self.shared.lost.lock().expect("no panic while held");
-        lost.remove(grant) || expired
-    }
-
-    /// A release or an extend; what its `ok` says depends on when it was answered.
-    async fn give(&self, request: Request, ok: impl FnOnce(Instant) -> ReleaseEnd) -> ReleaseEnd {
+    /// A release or an extend.
+    async fn give(&self, request: Request) -> ReleaseEnd {
         match self.call(Op::Release, request, Some(ANSWER_SLACK)).await {
             Ok(answer) => match answer.ending.as_str() {
-                "ok" => ok(answer.at),
+                "ok" => ReleaseEnd::Ok,
                 "not_held" => ReleaseEnd::NotHeld,
                 "failed" => ReleaseEnd::Failed(error_text(&answer.body)),
                 _ => ReleaseEnd::Unknown(error_text(&answer.body)),
@@ -464,8 +411,6 @@ impl LockClient for ExecClient {
                 let said: Granted =
                     serde_json::from_value(answer.body).expect("the reader lets no other ok pass");
                 let lease = said.lease_ms.map(Duration::from_millis);
-                let leased = lease.or(request.lease).or(self.watchdog());
-                self.leased(&said.grant, called, leased);
                 AcquireEnd::Ok {
                     grant: said.grant,
                     token: said.token,
@@ -484,28 +429,15 @@ impl LockClient for ExecClient {
     }
 
     async fn release(&self, grant: &str) -> ReleaseEnd {
-        self.give(Request::about("release", grant), |answered| {
-            match self.is_blind() && self.was_over(grant, answered) {
-                true => ReleaseEnd::Unknown(
-                    "ok after the lease or after `lost`, from a library that cannot tell a release that found nothing".into(),
-                ),
-                false => ReleaseEnd::Ok,
-            }
-        })
-        .await
+        self.give(Request::about("release", grant)).await
     }
 
     async fn extend(&self, grant: &str, lease: Duration) -> ReleaseEnd {
-        let called = Instant::now();
         let request = Request {
             lease_ms: Some(whole_ms(lease)),
             ..Request::about("extend", grant)
         };
-        self.give(request, |_| {
-            self.leased(grant, called, Some(lease));
-            ReleaseEnd::Ok
-        })
-        .await
+        self.give(request).await
     }
 
     async fn held(&self, grant: &str) -> Option<bool> {

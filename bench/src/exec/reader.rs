@@ -93,17 +93,7 @@ fn take_line(shared: &Arc<Shared>, line: &Stamped) -> Result<(), String> {
             if matches!(event["event"].as_str(), Some("lost" | "extended")) {
                 let event = serde_json::from_value(event.into())
                     .map_err(|_| wrong("printed an event that lacks a field"))?;
-                let event = happened(event, at);
-                match &event {
-                    ClientEvent::Lost { grant, .. } => shared.lost(grant),
-                    ClientEvent::Extended {
-                        grant,
-                        lease,
-                        sent_at,
-                    } => shared.extended(grant, *lease, *sent_at),
-                    ClientEvent::Exited { .. } => {}
-                }
-                let _ = shared.events.send(event);
+                let _ = shared.events.send(happened(event, at));
             }
             return Ok(());
         }

@@ -1,14 +1,14 @@
 //! A connected client as running tasks, a gate that stops them all, and a pump for what the library reports unasked.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use results::history::{Call, Entry, Event};
+use results::history::{Entry, Event};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::Record;
-use super::history::{ClientHistory, ms, ok};
+use super::history::ClientHistory;
 use crate::load::{self, Gate, Pacer, SharedClient, Task};
 use crate::subject::{ClientEvent, Connected};
 
@@ -33,6 +33,8 @@ pub struct Finished {
     pub ended: Option<String>,
     /// Requests that it never answered.
     pub unanswered: Option<String>,
+    /// Events of grants that it never gave.
+    pub strays: Option<String>,
 }
 
 pub(super) fn start(
@@ -130,6 +132,7 @@ impl RunningClient {
         let _ = self.pump.await;
         let name = self.history.name.clone();
         self.history.way.all_arrived().await;
+        let strays = self.history.strays();
         let finished = Finished {
             late: (late > 0).then(|| {
                 format!(
@@ -139,6 +142,9 @@ impl RunningClient {
             }),
             ended: self.client.ended(),
             unanswered: self.client.unanswered(),
+            strays: (strays > 0).then(|| {
+                format!("{strays} events of {name} are about grants that it never gave, and are not on record")
+            }),
         };
         if let Some(client) = Arc::into_inner(self.client) {
             client.close().await;
@@ -153,41 +159,13 @@ async fn pump(
     gate: Arc<Gate>,
     mut events: mpsc::UnboundedReceiver<ClientEvent>,
 ) {
-    let sink = history.record.sink.clone();
     while let Some(event) = events.recv().await {
-        match event {
-            ClientEvent::Lost { grant, reason, at } => {
-                sink.record(Entry::Event(Event::Lost {
-                    grant: history.grant(&grant),
-                    reason: Some(reason),
-                    // Lines are in order of time, so what was said earlier is dated in the line.
-                    at_ns: Some(sink.ns(at)),
-                }));
-                // On record first: only then may a task act on it.
-                history.lost(&grant);
-            }
-            // Without the time of its sending a renewal does not extend the contract, so it says nothing.
-            ClientEvent::Extended { sent_at: None, .. } => {}
-            ClientEvent::Extended {
-                grant,
-                lease,
-                sent_at: Some(sent_at),
-            } => {
-                // A history is in order of time, so the call cannot be written into the past: the lease is shortened instead.
-                let age = Instant::now().saturating_duration_since(sent_at);
-                let id = history.call(Call::Extend {
-                    grant: history.grant(&grant),
-                    lease_ms: ms(lease.saturating_sub(age)),
-                    by: Some("watchdog".to_owned()),
-                });
-                history.end(id, ok());
-            }
-            ClientEvent::Exited { .. } => {
-                let client = history.name.clone();
-                sink.record(Entry::Event(Event::Crash { client }));
-                gate.set_dead();
-                return;
-            }
+        if let ClientEvent::Exited { .. } = event {
+            let client = history.name.clone();
+            let sink = &history.record.sink;
+            sink.record(Entry::Event(Event::Crash { client }));
+            return gate.set_dead();
         }
+        history.happened(event);
     }
 }

@@ -5,21 +5,34 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use results::history::{Acquire, Call, End, Entry};
+use results::history::{Acquire, Call, End, Entry, Event};
 
 use super::way::Way;
 use super::{Protects, Record};
 use crate::load::{Asked, Held, Sink, Task};
-use crate::subject::{AcquireEnd, ReleaseEnd, is_shared};
+use crate::subject::{AcquireEnd, ClientEvent, ReleaseEnd, is_shared};
+
+/// So many events of grants that are not on record are kept; what comes beyond is counted.
+const EARLY_MAX: usize = 1000;
 
 /// What one client writes down.
 pub(super) struct ClientHistory {
     pub(super) record: Arc<Record>,
     pub(super) name: String,
     pub(super) incarnation: u32,
-    /// Grants that are held, and whether the library has said that they are lost.
-    held: Mutex<HashMap<String, bool>>,
+    grants: Mutex<Grants>,
     pub(super) way: Way,
+}
+
+/// The grants of one client.
+#[derive(Default)]
+struct Grants {
+    /// Those on record, and whether the library has said that they are lost. What is said of one after its release is about it too.
+    lost: HashMap<String, bool>,
+    /// What was said of grants that are not on record yet: the `ok` of a grant is written by another task than what is said of it.
+    early: Vec<ClientEvent>,
+    /// What was not kept for that.
+    beyond: usize,
 }
 
 impl ClientHistory {
@@ -28,40 +41,85 @@ impl ClientHistory {
             record: Arc::clone(record),
             name: name.to_owned(),
             incarnation,
-            held: Mutex::default(),
+            grants: Mutex::default(),
             way: Way::default(),
         }
     }
 
     /// The name of a grant in the history: the subject's own is unique only within one process.
-    pub(super) fn grant(&self, own: &str) -> String {
+    fn grant(&self, own: &str) -> String {
         match self.incarnation {
             0 => format!("{}/{own}", self.name),
             again => format!("{}.{again}/{own}", self.name),
         }
     }
 
-    /// From now on the tasks know that this grant is lost.
-    pub(super) fn lost(&self, own: &str) {
-        self.held().insert(own.to_owned(), true);
+    fn grants(&self) -> MutexGuard<'_, Grants> {
+        self.grants.lock().expect("no panic")
     }
 
-    fn forget(&self, own: &str) {
-        self.held().remove(own);
+    /// Writes down what the library says of a grant, once the grant is on record.
+    pub(super) fn happened(&self, event: ClientEvent) {
+        let mut grants = self.grants();
+        if of(&event).is_some_and(|grant| grants.lost.contains_key(grant)) {
+            self.write(&mut grants, event);
+        } else if grants.early.len() < EARLY_MAX {
+            grants.early.push(event);
+        } else {
+            grants.beyond += 1;
+        }
     }
 
-    fn held(&self) -> MutexGuard<'_, HashMap<String, bool>> {
-        self.held.lock().expect("no panic")
+    /// How many events were about grants that never came.
+    pub(super) fn strays(&self) -> usize {
+        let grants = self.grants();
+        grants.early.len() + grants.beyond
+    }
+
+    fn write(&self, grants: &mut Grants, event: ClientEvent) {
+        let sink = &self.record.sink;
+        match event {
+            ClientEvent::Lost { grant, reason, at } => {
+                sink.record(Entry::Event(Event::Lost {
+                    grant: self.grant(&grant),
+                    reason: Some(reason),
+                    // Lines are in order of time, so what was said earlier is dated in the line.
+                    at_ns: Some(sink.ns(at)),
+                }));
+                // On record first: only then may a task act on it.
+                grants.lost.insert(grant, true);
+            }
+            ClientEvent::Extended {
+                grant,
+                lease,
+                sent_at: Some(sent_at),
+            } => {
+                // A history is in order of time, so the call cannot be written into the past: the lease is shortened instead. Of one that is
+                // over by now nothing is left to write: it would last until now, where nobody promised it.
+                let age = Instant::now().saturating_duration_since(sent_at);
+                let lease_ms = ms(lease.saturating_sub(age));
+                if lease_ms > 0 {
+                    let id = self.call(Call::Extend {
+                        grant: self.grant(&grant),
+                        lease_ms,
+                        by: Some("watchdog".to_owned()),
+                    });
+                    self.end(id, ok());
+                }
+            }
+            // Without the time of its sending a renewal does not extend the contract, so it says nothing.
+            ClientEvent::Extended { sent_at: None, .. } | ClientEvent::Exited { .. } => {}
+        }
     }
 
     /// Writes down a call: its number.
-    pub(super) fn call(&self, call: Call) -> u64 {
+    fn call(&self, call: Call) -> u64 {
         let id = self.record.next_id.fetch_add(1, Ordering::Relaxed);
         self.record.sink.record(Entry::Call { id, call });
         id
     }
 
-    pub(super) fn end(&self, id: u64, end: End) {
+    fn end(&self, id: u64, end: End) {
         self.record.sink.record(Entry::End { id, end });
     }
 }
@@ -88,8 +146,6 @@ impl Sink for ClientHistory {
     }
 
     fn acquired(&self, _task: &Task, call: u64, held: &Held) {
-        // The library may have said already that it is lost.
-        self.held().entry(held.grant.clone()).or_default();
         let sink = &self.record.sink;
         let end = End::Ok {
             grant: Some(self.grant(&held.grant)),
@@ -98,6 +154,15 @@ impl Sink for ClientHistory {
             lease_ms: held.lease.map(ms),
         };
         self.end(call, end);
+        let mut grants = self.grants();
+        grants.lost.insert(held.grant.clone(), false);
+        let early = std::mem::take(&mut grants.early).into_iter();
+        let (now, later) = early.partition(|event| of(event) == Some(&held.grant));
+        grants.early = later;
+        let now: Vec<ClientEvent> = now;
+        now.into_iter()
+            .for_each(|event| self.write(&mut grants, event));
+        drop(grants);
         let granted_ns = sink.ns(held.granted);
         self.record.callers().answer(call, granted_ns, true);
         self.record.grants.send_modify(|grants| *grants += 1);
@@ -128,14 +193,11 @@ impl Sink for ClientHistory {
         self.call(Call::Release { grant })
     }
 
-    fn released(&self, _task: &Task, call: u64, held: &Held, _sent: Instant, end: ReleaseEnd) {
+    fn released(&self, _task: &Task, call: u64, _held: &Held, _sent: Instant, end: ReleaseEnd) {
         self.end(call, ended(end));
-        self.forget(&held.grant);
     }
 
-    fn abandoned(&self, _task: &Task, held: &Held, _at: Instant) {
-        self.forget(&held.grant);
-    }
+    fn abandoned(&self, _task: &Task, _held: &Held, _at: Instant) {}
 
     fn names_owners(&self) -> bool {
         true
@@ -151,13 +213,13 @@ impl Sink for ClientHistory {
 
     fn extended(&self, _task: &Task, call: u64, held: &Held, end: ReleaseEnd) {
         if end == ReleaseEnd::NotHeld {
-            self.lost(&held.grant);
+            self.grants().lost.insert(held.grant.clone(), true);
         }
         self.end(call, ended(end));
     }
 
     fn is_lost(&self, held: &Held) -> bool {
-        self.held().get(&held.grant).copied().unwrap_or(false)
+        self.grants().lost.get(&held.grant) == Some(&true)
     }
 
     /// The counters as they were read when the hold began, in the order of the locks.
@@ -201,6 +263,14 @@ impl Sink for ClientHistory {
     }
 }
 
+/// The grant that an event is about.
+fn of(event: &ClientEvent) -> Option<&String> {
+    match event {
+        ClientEvent::Lost { grant, .. } | ClientEvent::Extended { grant, .. } => Some(grant),
+        ClientEvent::Exited { .. } => None,
+    }
+}
+
 fn unknown(error: String) -> End {
     End::Unknown {
         error: Some(error),
@@ -218,7 +288,7 @@ fn ended(end: ReleaseEnd) -> End {
 }
 
 /// An `ok` that carries nothing.
-pub(super) fn ok() -> End {
+fn ok() -> End {
     End::Ok {
         grant: None,
         token: None,
@@ -227,6 +297,6 @@ pub(super) fn ok() -> End {
     }
 }
 
-pub(super) fn ms(duration: Duration) -> u64 {
+fn ms(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -41,14 +41,6 @@ fn misbehave(mode: &str) -> Result<ExitCode, Box<dyn std::error::Error>> {
                 json!({"id": id, "ok": {"protocol": 1, "kinds": ["plain"], "features": ["open_busy"]}})
                     .to_string(),
             )?,
-            ("hello", "blind") => say(
-                json!({"id": id, "ok": {"protocol": 1, "kinds": ["plain"], "features": ["release_blind"]}})
-                    .to_string(),
-            )?,
-            ("hello", "blind-renewing") => say(
-                json!({"id": id, "ok": {"protocol": 1, "kinds": ["plain"], "features": ["release_blind"], "watchdog_ms": 30}})
-                    .to_string(),
-            )?,
             ("hello", _) => say(
                 json!({"id": id, "ok": {"protocol": 1, "kinds": ["plain"], "watchdog_ms": 1234}}).to_string(),
             )?,
@@ -70,21 +62,6 @@ fn misbehave(mode: &str) -> Result<ExitCode, Box<dyn std::error::Error>> {
                 say(json!({"event": "later-version", "grant": "g1"}).to_string())?;
                 say(json!({"event": "lost", "grant": "g1", "reason": "gone", "age_ms": 20}).to_string())?;
             }
-            // Of a library that sends a release and hears nothing of what it found: each lock is its own grant, `gone` is lost at once, and
-            // `seen` renewed for a minute.
-            ("acquire", "blind" | "blind-renewing") => {
-                let lock = &request["lock"];
-                say(json!({"id": id, "ok": {"grant": lock}}).to_string())?;
-                if lock == "gone" {
-                    say(json!({"event": "lost", "grant": lock}).to_string())?;
-                }
-                if lock == "seen" {
-                    // A renewal comes long after its grant.
-                    std::thread::sleep(std::time::Duration::from_millis(10));
-                    say(json!({"event": "extended", "grant": lock, "lease_ms": 60_000, "age_ms": 0}).to_string())?;
-                }
-            }
-            ("extend" | "release", "blind" | "blind-renewing") => say(json!({"id": id, "ok": {}}).to_string())?,
             // The pipe takes its time: the age was right when the line was made.
             ("acquire", "slow-pipe") => {
                 let sent = std::time::Duration::from(clock_gettime(ClockId::CLOCK_MONOTONIC)?);

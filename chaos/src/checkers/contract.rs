@@ -5,7 +5,8 @@
 //!    the attempt that succeeded was sent, where that is known, else at its call.
 //! 3. Nested grants of one owner are one hold: a re-entry that starts before the deadline renews it too.
 //! 4. A renewed lease whose renewals are visible is a series of extends, and begins with what the library says it renews
-//!    (30 s if it does not). Where they are not visible there is no deadline: the library promised to keep it or say lost.
+//!    (30 s if it does not). They are visible where there is one, or where the library is said to report each. Where they are
+//!    not there is no deadline: the library promised to keep it or say lost.
 //! 5. A grant with a fixed lease is late, by itself, if it returned after call + wait + lease (sending + lease, where that is
 //!    known) and no pause of its client lies between. Other empty intervals are not judged.
 
@@ -61,7 +62,9 @@ struct Starts<'a> {
 
 impl<'a> Starts<'a> {
     fn of(record: &'a Record) -> Self {
-        let mut visible = vec![false; record.clients.len()];
+        let clients = 0..record.clients.len() as u32;
+        let reports = clients.map(|client| record.reporting.contains(&client));
+        let mut visible: Vec<bool> = reports.collect();
         for grant in &record.grants {
             let mut steps = record.steps(grant);
             if steps.any(|step| step.kind == StepKind::Renewal) {

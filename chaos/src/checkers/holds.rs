@@ -9,7 +9,7 @@
 //! 5. A name of a grant means its latest grant. A line about a name that was never given, and a name given twice while
 //!    the first is alive, make the history doubtful.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use results::history::History;
 
@@ -188,6 +188,10 @@ pub struct Record {
     pub probes: BTreeMap<u32, Vec<(u64, bool)>>,
     /// The lease of renewed locks per client, where the library said it, in nanoseconds.
     pub watchdog_ns: BTreeMap<u32, u64>,
+    /// Clients whose library cannot tell a release that found nothing.
+    pub blind: BTreeSet<u32>,
+    /// Clients whose library's every renewal is on record.
+    pub reporting: BTreeSet<u32>,
     /// Endings per operation.
     pub operations: BTreeMap<String, BTreeMap<String, u64>>,
     /// The stamp of the first line.

@@ -370,8 +370,16 @@ impl Reader {
             Event::Client {
                 client,
                 watchdog_ms,
+                features,
             } => {
                 let client = self.client(client);
+                let has = |feature: &str| features.iter().any(|has| has == feature);
+                if has("release_blind") {
+                    self.record.blind.insert(client);
+                }
+                if has("renewals") {
+                    self.record.reporting.insert(client);
+                }
                 if let Some(lease_ms) = watchdog_ms {
                     self.record.watchdog_ns.insert(client, ns(*lease_ms));
                 }

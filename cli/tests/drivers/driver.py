@@ -18,6 +18,7 @@ It needs nothing but Python's standard library. Modes:
   blind-silent    the same, and does not say so
   fenced          as right, of the kind fenced: with tokens, and the holder is not let in again
   fenced-reentrant the same, and claims by its features to be re-entrant
+  eager           says of each grant that it was extended: before its answer, at once after it and after its release; and of one that it never gives
   single-only     as right, and works on a single server only, by its hello
   garbage         prints a line that is no JSON at its third grant
   moody           as right, but ends at once when it is asked for a lease of 777 ms, and answers none of 888 ms
@@ -127,7 +128,12 @@ def acquire(server, request):
                 print("a reason of its own", file=sys.stderr, flush=True)
             age_ms = (time.monotonic() - sent) * 1000
             token = {"token": server.command("INCR", request["lock"] + ":token")} if KIND == "fenced" else {}
-            return reply(request, "ok", grant=grant, age_ms=age_ms, **token)
+            extended = {"event": "extended", "grant": grant, "lease_ms": lease_ms, "age_ms": 0}
+            eager = [extended] if MODE == "eager" else []
+            [say(event) for event in eager * 2 + [dict(extended, grant="nobody's")] * (given == 1 and len(eager))]
+            reply(request, "ok", grant=grant, age_ms=age_ms, **token)
+            [say(event) for event in eager]
+            return None
         if end is not None and time.monotonic() >= end:
             return reply(request, "busy")
         left = 0.01 if end is None else min(0.01, end - time.monotonic())
@@ -154,6 +160,8 @@ def of_grant(server, request):
         done = server.command("EVAL", EXPIRE, 1, key, value, request["lease_ms"])
     blind = MODE.startswith("blind") and request["op"] == "release"
     reply(request, "ok" if done or blind else "not_held")
+    if MODE == "eager":
+        say({"event": "extended", "grant": request["grant"], "lease_ms": 99, "age_ms": 0})
 
 
 def handle(server, request):
