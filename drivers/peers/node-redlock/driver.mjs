@@ -11,17 +11,35 @@ import { connect } from '../ioredis.mjs'
 const RETRY_DELAY_MS = 200
 const WATCHDOG_MS = 5000
 
-/** Says which extensions worked: `using` keeps that to itself. */
+/** Says what the library keeps to itself: when the attempt began that succeeded, and which of the extensions of `using` worked. */
 class Seen extends Redlock {
+  #begun = new Map()
+
   constructor(clients, call) {
     super(clients)
     this.call = call
   }
 
+  async _attemptOperation(script, keys, args) {
+    this.#begun.set(args[0], now())
+    return super._attemptOperation(script, keys, args)
+  }
+
+  /** `attempts` goes on into the lock. */
+  async _execute(script, keys, args, settings) {
+    try {
+      const done = await super._execute(script, keys, args, settings)
+      done.attempts.sentNs = this.#begun.get(args[0])
+      return done
+    } finally {
+      this.#begun.delete(args[0])
+    }
+  }
+
   async extend(lock, leaseMs, settings) {
     const sentNs = now()
     const extended = await super.extend(lock, leaseMs, settings)
-    this.call.extended(leaseMs, sentNs)
+    this.call?.extended(leaseMs, sentNs)
     return extended
   }
 }
@@ -33,7 +51,7 @@ class Lock {
 
   async connect(hello) {
     Object.assign(this, await connect(ioredis, hello))
-    this.redlock = new Redlock(this.clients)
+    this.redlock = new Seen(this.clients)
   }
 
   async acquire(call) {
@@ -41,10 +59,10 @@ class Lock {
     const retryCount = call.waitMs === null ? -1 : call.waitMs === 0 ? 0 : Math.ceil(call.waitMs / RETRY_DELAY_MS) + 1
     try {
       if (call.leaseMs === null) return await this.renewed(call, { retryCount })
-      const started = Date.now()
       const lock = await this.redlock.acquire(call.locks, call.leaseMs, { retryCount })
-      // What the clocks may differ by is not promised.
-      return new Granted({ lock }, { leaseMs: Math.min(call.leaseMs, lock.expiration - started) })
+      call.sent(lock.attempts.sentNs)
+      // What the clocks may differ by is not promised: the library's own figures. Its `expiration` counts from the call, whatever the wait was.
+      return new Granted({ lock }, { leaseMs: call.leaseMs - Math.round(0.01 * call.leaseMs) - 2 })
     } catch (error) {
       if (this.broken() === broken && (await refusals(error)) === 'all') throw new Busy()
       throw new Unknown(String(error), { cause: error })
@@ -104,8 +122,9 @@ const pinned = JSON.parse(readFileSync(new URL('package.json', import.meta.url))
 run(Lock, {
   name: 'node-redlock',
   version: pinned.redlock,
-  kinds: ['plain', 'redlock', 'multi'],
+  // Of a cluster it sends one script with every name, which have to be in one slot.
+  kinds: (hello) => (hello.topology === 'cluster' ? ['plain', 'redlock'] : ['plain', 'redlock', 'multi']),
   topologies: ['single', 'sentinel', 'cluster', 'masters'],
   watchdogMs: (hello) => hello.watchdogMs ?? WATCHDOG_MS,
-  features: ['redlock'],
+  features: ['redlock', 'renewals'],
 })

@@ -139,9 +139,9 @@ export class Call {
     return Math.max(0, this.#until - performance.now())
   }
 
-  /** An attempt is sent now: the lease of a grant counts from the last one. Where it is never called, nobody knows. */
-  sent() {
-    this.#sentNs = now()
+  /** An attempt is sent, now or at this `now()`: the lease of a grant counts from the last one. Where it is never called, nobody knows. */
+  sent(sentNs = now()) {
+    this.#sentNs = sentNs
   }
 
   /** The library has notified its caller that the lock is gone. */
@@ -181,7 +181,7 @@ export function now() {
 /**
  * Speaks the protocol until `bye` or the end of the input, then ends the process. `watchdogMs` is the lease that the library renews by itself;
  * without it an acquire without a lease fails. `features` are those that only the author knows: `open_busy`, `release_blind`, `reentrant`,
- * `redlock`, and `cancel` where `acquire` heeds `call.signal`. Either may be a function of the `Hello`.
+ * `redlock`, and `cancel` where `acquire` heeds `call.signal`. These two and `kinds` may be functions of the `Hello`.
  */
 export function run(Lock, { name, version, kinds, topologies, watchdogMs, features = [], language = 'javascript' }) {
   const said = { protocol: PROTOCOL, name, version, language, kinds, topologies }
@@ -263,6 +263,7 @@ class Driver {
       }
       const valueOf = (value) => (typeof value === 'function' ? value(hello) : value)
       const has = ['extend', 'held'].filter((method) => method in lock)
+      this.said.kinds = valueOf(this.said.kinds)
       this.watchdogMs = valueOf(this.#ofHello.watchdogMs) ?? null
       this.said.features = [...new Set([...has, 'load', 'prefix', 'overlap', 'mono', ...valueOf(this.#ofHello.features)])]
       this.hello = hello
