@@ -17,18 +17,63 @@ pub struct Abilities {
     pub renews: bool,
 }
 
+/// The features that scenarios ask for, but for `redlock`, which the kinds say too.
+const FEATURES: [&str; 6] = [
+    "lost",
+    "durability",
+    "extend",
+    "reentrant",
+    "renewals",
+    "cancel",
+];
+
 impl Abilities {
+    /// Of a lock of which only the kinds are known before it is asked: everything else is taken as given.
+    pub fn assumed(kinds: Vec<String>) -> Self {
+        Self {
+            kinds,
+            features: Some(FEATURES.map(str::to_owned).into()),
+            renews: true,
+            ..Self::default()
+        }
+    }
+
+    /// What both have.
+    fn common(mut self, other: Self) -> Self {
+        let keep = |all: &mut Vec<String>, has: &[String]| all.retain(|one| has.contains(one));
+        keep(&mut self.kinds, &other.kinds);
+        match (&mut self.topologies, &other.topologies) {
+            (Some(all), Some(has)) => keep(all, has),
+            (all, has) => *all = all.take().or_else(|| has.clone()),
+        }
+        match (&mut self.features, &other.features) {
+            (Some(all), Some(has)) => keep(all, has),
+            (all, _) => *all = None,
+        }
+        self.library = format!("{} and {}", self.library, other.library);
+        self.renews &= other.renews;
+        self
+    }
+
     /// Whether it lists a feature.
     pub fn has(&self, feature: &str) -> bool {
         let mut features = self.features.iter().flatten();
         features.any(|has| has == feature)
     }
 
-    /// Connects one client of `subject` and lets it go again.
+    /// Connects one client of `subject`, or of each of its parts, and lets it go again.
     ///
     /// # Errors
     /// As of [`Subject::connect`].
     pub async fn of(subject: &dyn Subject, to: &ConnectTo) -> Result<Self, SubjectError> {
+        let mut parts = subject.parts().iter();
+        if let Some(first) = parts.next() {
+            let mut all = Box::pin(Self::of(first.as_ref(), to)).await?;
+            for part in parts {
+                all = all.common(Box::pin(Self::of(part.as_ref(), to)).await?);
+            }
+            return Ok(all);
+        }
         let client = subject.connect(to).await?.client;
         let abilities = client.abilities();
         client.close().await;

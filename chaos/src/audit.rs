@@ -27,6 +27,9 @@ const EXCLUSIVE: [&str; 9] = [
 /// Those of [`EXCLUSIVE`] that promise no more than to be so.
 const ANY_EXCLUSIVE: [&str; 4] = ["plain", "reentrant", "non-reentrant", "spin"];
 
+/// A client with less of an even share did not go on where the others did.
+const STARVED: f64 = 0.3;
+
 /// How a reason begins that says so of a fault.
 const NO_EFFECT: &str = "no evidence that the fault took effect";
 
@@ -49,10 +52,17 @@ pub fn fitted(scenario: &Scenario, subject: &str, has: &Abilities) -> Result<Sce
     }
     let waits = !matches!(lock.durability.as_str(), "" | "none");
     let needs = scenario.audit.needs.iter().map(String::as_str);
-    let extends = scenario.load.extend.is_some() && has.features.is_some();
+    let says = has.features.is_some();
+    let extends = scenario.load.extend.is_some() && says;
+    // Of other kinds the name says whether their owner may enter again, and those of ours do.
+    let by_feature = matches!(kind.as_str(), "plain" | "fenced");
+    let enters = scenario.load.reenter > 0.0 && by_feature && says;
+    let cancels = scenario.load.cancel > 0.0 && says;
     let needs = needs
+        .chain(cancels.then_some("cancel"))
         .chain(waits.then_some("durability"))
-        .chain(extends.then_some("extend"));
+        .chain(extends.then_some("extend"))
+        .chain(enters.then_some("reentrant"));
     for feature in needs {
         if !has.has(feature) {
             return Err(format!("{name} {}", lacking(feature, &lock.durability)));
@@ -67,6 +77,7 @@ pub fn fitted(scenario: &Scenario, subject: &str, has: &Abilities) -> Result<Sce
 fn lacking(feature: &str, durability: &str) -> String {
     let says = match feature {
         "lost" => "is not said to notify its holder when the lock is lost".to_owned(),
+        "renewals" => "is not said to report when it renews".to_owned(),
         "durability" => {
             format!("is not said to let a grant wait for replicas, as durability {durability} asks")
         }
@@ -76,7 +87,10 @@ fn lacking(feature: &str, durability: &str) -> String {
 }
 
 /// Whether it works on servers of this shape.
-fn place(topology: TopologyKind, name: &str, has: &Abilities) -> Result<(), String> {
+///
+/// # Errors
+/// That it does not, in a sentence.
+pub fn place(topology: TopologyKind, name: &str, has: &Abilities) -> Result<(), String> {
     let shape = topology.name();
     if let Some(listed) = &has.topologies {
         return match listed.iter().any(|listed| listed == shape) {
@@ -89,14 +103,14 @@ fn place(topology: TopologyKind, name: &str, has: &Abilities) -> Result<(), Stri
     }
     let quorum = |kind: &String| kind == "redlock";
     let masters = topology == TopologyKind::Masters;
-    if masters && !has.has("redlock") && !has.kinds.iter().any(quorum) {
+    if masters && !has.kinds.is_empty() && !has.has("redlock") && !has.kinds.iter().any(quorum) {
         return Err(format!(
-            "{name} is a lock on one deployment, and `{shape}` are several independent ones"
+            "{name} is a lock on one deployment, and `{shape}` are several independent ones: they take lock-core:redlock or a lock like it"
         ));
     }
     if !masters && !has.kinds.is_empty() && has.kinds.iter().all(quorum) {
         return Err(format!(
-            "{name} takes several independent masters, and `{shape}` is one deployment"
+            "{name} takes several independent masters (kind = \"masters\"), and `{shape}` is one deployment"
         ));
     }
     Ok(())
@@ -118,11 +132,15 @@ fn kind(scenario: &Scenario, name: &str, has: &Abilities) -> Result<String, Stri
     let downgrades = scenario.load.downgrade.map(|_| "read".to_owned());
     if let Some(lacking) = mixed
         .chain(&downgrades)
-        .find(|kind| !has.kinds.contains(kind))
+        .find(|kind| !has.kinds.is_empty() && !has.kinds.contains(kind))
     {
         return Err(format!("{name} has no kind `{lacking}`; it has {lists}"));
     }
-    let any = ANY_EXCLUSIVE.contains(&wanted.as_str()) || masters;
+    // A driver that says its kinds only when it is connected.
+    if has.kinds.is_empty() || has.kinds.contains(&scenario.lock.kind) {
+        return Ok(scenario.lock.kind.clone());
+    }
+    let any = wanted.is_empty() || ANY_EXCLUSIVE.contains(&wanted.as_str()) || masters;
     let suits = |kind: &str| match any {
         true => EXCLUSIVE.contains(&kind) && (masters || kind != "redlock"),
         false => kind == wanted,
@@ -215,7 +233,12 @@ pub fn judged(scenario: &Scenario, result: &ScenarioResult) -> Judged {
         (AuditOutcome::Inherent, why)
     } else {
         let classes: Vec<&str> = judged_of(result).map(|(class, _)| class).collect();
-        let why = format!("{} clean {}", classes.join(", "), over(result));
+        let all = classes.join(", ");
+        let why = format!(
+            "{all} clean {}{}",
+            over(result),
+            against_odds(scenario, result)
+        );
         (AuditOutcome::Kept, why)
     };
     let verdicts = judged_of(result).map(|(class, verdict)| (class.to_owned(), verdict.state));
@@ -319,6 +342,28 @@ fn met_nothing(
     }
 }
 
+/// What is to be known of a lock that kept what its scenario says that none can.
+fn against_odds(scenario: &Scenario, result: &ScenarioResult) -> String {
+    if scenario.audit.inherent.is_empty() {
+        return String::new();
+    }
+    let last = result.faults.iter().max_by_key(|fault| fault.injected_ns);
+    let before = last.and_then(|fault| Some((fault, fault.recovery?.last_grant_before_ns)));
+    if let Some((fault, None)) = before {
+        return format!(
+            ", none of them before {}: it granted nothing that could be lost",
+            fault.fault
+        );
+    }
+    let share = result.over_time.as_ref().and_then(|over| over.share_min);
+    let share = share.filter(|share| *share < STARVED);
+    let starved = |share| {
+        let share = units::figure(share);
+        format!(", while one of its clients got {share} of an even share of the grants")
+    };
+    share.map_or(String::new(), starved)
+}
+
 /// How much happened.
 fn over(result: &ScenarioResult) -> String {
     let endings = result.operations.get("acquire");
@@ -368,6 +413,8 @@ fn doubts(result: &ScenarioResult) -> String {
 mod tests {
     use super::*;
     use crate::builtin;
+    use results::over_time::OverTime;
+    use results::run::{FaultRecovery, FaultSpan};
     use results::verdict::Verdicts;
 
     fn scenario(name: &str) -> Scenario {
@@ -474,6 +521,40 @@ mod tests {
     }
 
     #[test]
+    fn a_lock_that_grants_nothing_keeps_what_none_can_and_says_so() {
+        let asked = scenario("failover-async");
+        let fault = |name: &str, injected_ns, last_grant_before_ns| FaultSpan {
+            fault: name.to_owned(),
+            injected_ns,
+            recovery: Some(FaultRecovery {
+                last_grant_before_ns,
+                ..Default::default()
+            }),
+            ..Default::default()
+        };
+        let mut kept = result(&asked, &[]);
+        let mut why = |before| {
+            kept.faults = vec![fault("delay", 0, None), fault("kill", 500, before)];
+            judged(&asked, &kept)
+        };
+        let nothing = why(None);
+        assert_eq!(nothing.outcome, AuditOutcome::Kept);
+        assert!(
+            nothing.why.contains("none of them before kill"),
+            "{}",
+            nothing.why
+        );
+        let some = why(Some(30)).why;
+        assert!(!some.contains("before"), "{some}");
+        kept.over_time = Some(OverTime {
+            share_min: Some(0.2),
+            ..OverTime::default()
+        });
+        let starved = judged(&asked, &kept).why;
+        assert!(starved.contains("0.2 of an even share"), "{starved}");
+    }
+
+    #[test]
     fn a_suspicion_needs_a_sound_lock_that_kept_the_same() {
         let asked = scenario("client-pause");
         let found = result(&asked, &["belief", "contract"]);
@@ -518,7 +599,7 @@ mod tests {
         let asked = scenario("script-flush");
         let with = |bit: bool| {
             let mut result = result(&asked, &[]);
-            result.faults = vec![results::run::FaultSpan {
+            result.faults = vec![FaultSpan {
                 fault: "script-flush".to_owned(),
                 bit,
                 ..Default::default()

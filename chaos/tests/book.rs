@@ -24,7 +24,9 @@ fn published() -> Vec<(String, Run)> {
         .filter_map(|entry| {
             let path = entry.expect("an entry").path();
             let name = path.file_name()?.to_string_lossy().into_owned();
-            path.is_dir()
+            // Of an audit only its document is kept.
+            path.join("run.json")
+                .is_file()
                 .then(|| (name, store::load_dir(&path).expect("a published run")))
         })
         .collect();

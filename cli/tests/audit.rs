@@ -50,6 +50,8 @@ fn a_sound_lock_keeps_what_its_broken_twin_breaks_and_neither_what_no_lock_can()
         "run",
         "--junit",
         "audit.xml",
+        "--shrink",
+        "1ms",
     ];
     let (code, json, said) = audit(dir.path(), &subjects, &more);
     assert_eq!(code, 1, "{said}");
@@ -100,6 +102,18 @@ fn a_sound_lock_keeps_what_its_broken_twin_breaks_and_neither_what_no_lock_can()
         page.len()
     );
     assert!(read("run/report.md").contains("locklab replay run/"));
+    // Of a search without time the whole plan is left, as a file that convicts.
+    let small = &broken["smallest"];
+    assert_eq!(
+        (&small["violates"], &small["done"]),
+        (&"contract".into(), &false.into())
+    );
+    let file = format!("run/{}", small["file"].as_str().unwrap_or_default());
+    assert_eq!(read(&file), small["text"].as_str().unwrap_or_default());
+    assert!(page.contains("The smallest scenario found that violates contract"));
+    assert!(page.contains("<dt>Servers</dt><dd>redis "), "{page}");
+    let again = run(dir.path(), &["chaos", &file, "--out", "again"]);
+    assert_eq!(support::code(&again), 1, "{}", stderr(&again));
     let junit = read("audit.xml");
     assert!(
         junit.contains("failures=\"1\"") && junit.contains("<skipped"),
@@ -149,6 +163,47 @@ fn a_driver_that_dies_or_does_not_answer_costs_its_own_scenario_only() {
     assert_eq!(of(&json, 0, "calm")["outcome"], "kept", "{said}");
     assert_eq!(json["subjects"][0]["conform"]["conforms"], true, "{said}");
     assert_eq!(json["subjects"][0]["library"], "set-nx-px 1.0 (python)");
+}
+
+#[test]
+fn what_is_said_of_a_grant_beside_its_answer_is_no_hole_in_the_history() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    scenario(dir.path(), "calm", "2s");
+    let subject = driver("eager");
+    let args = ["--json", "chaos", "calm.toml", "--subject", &subject];
+    let output = run(dir.path(), &[&args[..], &["--out", "run"]].concat());
+    let said = format!("{}{}", stdout(&output), stderr(&output));
+    assert_eq!(code(&output), 0, "{said}");
+    // One that it never gave, by each of two clients.
+    assert_eq!(
+        said.matches("are about grants that it never gave").count(),
+        2,
+        "{said}"
+    );
+    let history = std::fs::read_to_string(dir.path().join("run/history.jsonl"));
+    let history = history.expect("a history");
+    let lines = history
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let (mut known, mut late, mut extends) = (std::collections::BTreeMap::new(), 0, 0);
+    for line in lines {
+        let grant = line["grant"].as_str().unwrap_or_default().to_owned();
+        match (line["end"].as_str(), line["op"].as_str()) {
+            (Some("ok"), _) if !grant.is_empty() => drop(known.insert(grant, false)),
+            (_, Some("release")) => drop(known.insert(grant, true)),
+            (_, Some("extend")) => {
+                extends += 1;
+                late += u32::from(known[&grant]);
+            }
+            _ => {}
+        }
+    }
+    assert!(known.len() > 10, "{}", known.len());
+    let grants = known.len() as u32;
+    assert!(
+        extends + 8 >= 4 * grants && late + 8 >= grants,
+        "{extends} {late} {grants}"
+    );
 }
 
 #[test]

@@ -111,7 +111,7 @@ fn what_a_lock_cannot_be_asked_for_is_said_by_its_hello_its_kinds_or_itself() {
     assert_eq!(run["scenarios"][0]["name"], "here", "{said}");
     for why in [
         "its hello has no `watchdog_ms`",
-        "does not have `durability`",
+        "does not list the feature `durability`",
         "has no kind `fair`",
     ] {
         assert!(said.contains(why), "{said}");
@@ -120,7 +120,10 @@ fn what_a_lock_cannot_be_asked_for_is_said_by_its_hello_its_kinds_or_itself() {
     let (code, run, said) = with_subject(dir.path(), "baseline:set-nx-px", &names);
     assert_eq!(code, 0, "{said}");
     assert_eq!(run["scenarios"][0]["name"], "here", "{said}");
-    for why in ["does not wait for replicas", "has no kind `fair`"] {
+    for why in [
+        "for replicas, as durability wait:1 asks",
+        "has no kind `fair`",
+    ] {
         assert!(said.contains(why), "{said}");
     }
 }

@@ -177,7 +177,7 @@ async fn hello(
         }})
     })?;
     let kinds = subject.kinds();
-    let mut features = ["extend", "held", "load", "cancel"]
+    let mut features = ["extend", "held", "load", "cancel", "renewals"]
         .map(str::to_owned)
         .to_vec();
     if kinds.iter().any(|k| k == "redlock") {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bench::recorded::{Load, LoadRun};
 use bench::sink::{HistorySink, Sink};
-use bench::subject::{Connected, SubjectError};
+use bench::subject::SubjectError;
 use cluster_config::{Deployment, isolation};
 use results::history_writer::HistoryWriter;
 use results::open_loop::Wait;
@@ -87,10 +87,6 @@ pub(super) async fn record(
         });
     };
 
-    if let Some(why) = connected.first().and_then(|first| lacks(plan, first)) {
-        return Err(RunError::NotApplicable(why));
-    }
-
     let mut notes = Vec::new();
     if let (true, Some(first)) = (options.subject.program().is_some(), connected.first()) {
         let own = format!(
@@ -170,6 +166,7 @@ pub(super) async fn record(
     let _ = probe.await;
     notes.extend(finished.unanswered.iter().cloned());
     notes.extend(stalls.finish());
+    notes.extend(finished.strays);
     let mut incomplete = finished.incomplete;
     if let Err(why) = tracker.finish() {
         incomplete.push(why);
@@ -232,43 +229,4 @@ fn load(plan: &Plan) -> Load {
         pace: plan.load.pace(),
         seed: plan.seed,
     }
-}
-
-/// Why a driver has nothing to try this plan with, by what its hello lists. What it says nothing about is tried.
-fn lacks(plan: &Plan, connected: &Connected) -> Option<String> {
-    let client = &connected.client;
-    let (subject, does, has) = (&plan.lock.subject, &plan.load.does, client.kinds());
-    let mut wanted = does.mix.keys().filter(|kind| !kind.is_empty());
-    if let Some(lacking) = wanted.find(|kind| !has.is_empty() && !has.contains(kind)) {
-        let has = has.join(", ");
-        return Some(format!(
-            "{subject} has no kind `{lacking}`; its hello lists {has}"
-        ));
-    }
-    if plan.lock.lease.is_none() && client.watchdog().is_none() {
-        return Some(format!(
-            "{subject} renews no lease: its hello has no `watchdog_ms`"
-        ));
-    }
-    let kind = does
-        .mix
-        .keys()
-        .find(|kind| !kind.is_empty())
-        .or(has.first());
-    // Of other kinds the name says whether their owner may enter again.
-    let by_feature = kind.is_some_and(|kind| matches!(kind.as_str(), "plain" | "fenced"));
-    let needed = [
-        ("extend", does.extend.is_some()),
-        ("reentrant", does.reenter > 0.0 && by_feature),
-        ("cancel", does.cancel > 0.0),
-        ("durability", plan.lock.durability != "none"),
-    ];
-    let features = client.features().filter(|listed| !listed.is_empty())?;
-    let lists = |feature: &str| features.iter().any(|has| has == feature);
-    let mut lacking = needed.iter().filter(|(feature, is)| *is && !lists(feature));
-    let (feature, _) = lacking.next()?;
-    Some(format!(
-        "{subject} does not have `{feature}`; the features of its hello are {}",
-        features.join(", ")
-    ))
 }

@@ -38,46 +38,6 @@ pub(crate) fn default_subject(kind: Option<TopologyKind>) -> &'static str {
     }
 }
 
-/// Why a lock has nothing to lock on servers of this shape, if so: independent masters are for the kind `redlock` alone, and it for them.
-/// Of a driver of which no kind is known nothing is said.
-pub fn misplaced(subject: &str, kind: Option<&str>, topology: TopologyKind) -> Option<String> {
-    let kinds = match kind {
-        Some(kind) => vec![kind.to_owned()],
-        None => bench::subjects::find(subject).ok()?.kinds(),
-    };
-    let masters = topology == TopologyKind::Masters;
-    if kinds.is_empty() || kinds.iter().any(|kind| (kind == "redlock") == masters) {
-        return None;
-    }
-    Some(if masters {
-        format!(
-            "`{subject}` is a lock on one deployment, and `masters` are several; take lock-core:redlock there, or another topology"
-        )
-    } else {
-        format!(
-            "`{subject}` takes several independent masters, and `{topology}` is one deployment; take kind = \"masters\", or another lock"
-        )
-    })
-}
-
-/// Why a lock whose kinds are known beforehand has nothing to try a scenario with: it is not for servers of this shape, or lacks a kind that the
-/// scenario is about.
-pub fn not_applicable(scenario: &Scenario, subject: &str) -> Option<String> {
-    if let Some(why) = misplaced(subject, None, scenario.topology.kind) {
-        return Some(why);
-    }
-    let has = bench::subjects::find(subject).ok()?.kinds();
-    let asked = scenario.clone().with_subject(subject);
-    let mut wanted = std::iter::once(&asked.lock.kind).chain(asked.load.mix.keys());
-    let lacking = wanted.find(|kind| !kind.is_empty() && !has.contains(kind))?;
-    (!has.is_empty()).then(|| {
-        format!(
-            "`{subject}` has no kind `{lacking}`; it has {}",
-            has.join(", ")
-        )
-    })
-}
-
 /// What a scenario file asks for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scenario {

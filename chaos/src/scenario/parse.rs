@@ -2,14 +2,17 @@
 
 use std::time::Duration;
 
+use bench::abilities::Abilities;
 use bench::recorded::Protects;
 use cluster_config::Topology;
 use cluster_config::input::{Problems, Section, one_of, read_table};
 use toml::de::DeTable;
 
+use crate::audit::place;
+
 use super::file::{Audit, ExpectTable, File, Load, Lock};
 use super::values::{self, DURATION, Length};
-use super::{Scenario, ScenarioErrors, default_subject, faults, misplaced, random};
+use super::{Scenario, ScenarioErrors, default_subject, faults, random};
 
 /// Kinds of lock, one list for every subject.
 const KINDS: [&str; 14] = [
@@ -159,8 +162,14 @@ fn lock(section: Section<'_>, lock: &mut Lock, topology: Option<&Topology>) {
         require(section, "kind", false, allowed);
         lock.kind.clear();
     }
-    let own = Some(lock.kind.as_str()).filter(|kind| !kind.is_empty());
-    if let Some(problem) = kind.and_then(|kind| misplaced(&lock.subject, own, kind)) {
+    let kinds = match (lock.kind.as_str(), bench::subjects::find(&lock.subject)) {
+        ("", Ok(found)) => found.kinds(),
+        ("", Err(_)) => Vec::new(),
+        (kind, _) => vec![kind.to_owned()],
+    };
+    let has = Abilities::assumed(kinds);
+    let placed = kind.map_or(Ok(()), |kind| place(kind, &lock.subject, &has));
+    if let Err(problem) = placed {
         let mut keys = ["subject", "kind"].into_iter();
         let key = keys.find(|key| section.get(key).is_some());
         section

@@ -17,7 +17,7 @@ use futures_util::StreamExt as _;
 use results::audit::{Audit, AuditOutcome, AuditedSubject};
 use results::report;
 
-use self::meet::{Met, meet};
+use self::meet::{Met, SHAPES, meet};
 use self::tries::Tries;
 use super::bench::{keep_server, measure, subjects};
 use super::chaos::{How, Source, check_allowed, source};
@@ -70,6 +70,9 @@ pub(crate) struct Options {
     /// Also write a JUnit file
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
+    /// Look so long for the smallest scenario of each conviction [default: 60s with --suite full, else 0s]
+    #[arg(long, value_parser = crate::args::duration, value_name = "DURATION")]
+    shrink: Option<Duration>,
     /// Measure nothing at the end
     #[arg(long)]
     no_bench: bool,
@@ -77,6 +80,9 @@ pub(crate) struct Options {
 
 /// Scenarios spend their time waiting for elections and leases, so a few share two cores without disturbing one another.
 const JOBS: usize = 4;
+
+/// How long the smallest scenario of a conviction is looked for.
+const SHRINK: Duration = Duration::from_secs(60);
 
 /// Concurrent tasks of each measured row.
 const TASKS: u32 = 16;
@@ -297,10 +303,19 @@ impl Work<'_> {
         if self.cancel.is_wanted() {
             return Ok(());
         }
+        if let Some(version) = met.iter().find_map(|met| met.server.as_ref()) {
+            keep_server(keeper, &Topology::of(TopologyKind::Single), version);
+        }
         let mut tries = Tries::new(self, &met);
         tries.run(keeper).await?;
         tries.settle(keeper).await?;
         let measures = self.slice.is_none_or(Slice::is_first) && !self.options.no_bench;
+        let full = self.options.suite == "full" && self.options.scenarios.is_empty();
+        let usual = if full { SHRINK } else { Duration::ZERO };
+        let within = self.options.shrink.unwrap_or(usual);
+        if !within.is_zero() && self.external.is_none() {
+            tries.shrink(within, keeper).await?;
+        }
         if measures && !self.cancel.is_wanted() {
             self.bench(&met, keeper).await?;
         }
@@ -319,9 +334,14 @@ impl Work<'_> {
                 .join(format!("subject-{}", index + 1));
             let prefix = format!("{}meet-{}:", keeper.key_prefix(), index + 1);
             let target = self.options.own.target.as_deref();
+            let asked = |shape: &TopologyKind| {
+                let mut scenarios = self.scenarios.iter();
+                scenarios.any(|asked| asked.scenario.topology.kind == *shape)
+            };
+            let shapes: Vec<_> = SHAPES.into_iter().filter(asked).collect();
             let bar = &bar;
             async move {
-                let met = meet(name, target, &prefix, &logs).await;
+                let met = meet(name, &shapes, target, &prefix, &logs).await;
                 bar.inc(1);
                 met
             }

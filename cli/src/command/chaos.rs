@@ -1,22 +1,26 @@
 //! Runs scenarios side by side, planned first, and keeps each as soon as it is done.
 
+use std::collections::BTreeMap;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use bench::abilities::Abilities;
 use bench::exec::ExecSubject;
-use bench::subject::Subject;
+use bench::subject::{Subject, SubjectError};
 use bench::subjects::Mixed;
+use chaos::audit::{fitted, place};
 use chaos::builtin::{self, BUILTINS, Builtin};
 use chaos::plan::Plan;
 use chaos::run::{RunError, RunOptions, ScenarioRun, run_scenario};
-use chaos::scenario::{self, Scenario, misplaced};
+use chaos::scenario::Scenario;
 use clap::Args;
-use cluster_config::{External, Provisioner};
+use cluster_config::{External, Provisioner, TopologyKind};
 use futures_util::{Stream, StreamExt as _};
 use results::run::{NotApplicable, ScenarioResult};
 use results::verdict::State;
 
+use super::abilities::ask;
 use super::part::PartArgs;
 use super::provisioner::{self, ProvisionerArgs};
 use super::run::Keeper;
@@ -107,7 +111,7 @@ pub(crate) async fn run(
         servers = Some(Servers::of(external));
     }
     let (mut planned, mut not_applicable) =
-        plans(&options, sources, servers.as_ref(), seed, terminal)?;
+        plans(&options, sources, servers.as_ref(), seed, terminal).await?;
     let mut part = None;
     if let Some(slice) = slice {
         let all = planned
@@ -231,14 +235,17 @@ pub(crate) fn check_allowed(
 }
 
 /// Everything is planned before anything starts; all that is wrong is said together.
-fn plans(
+async fn plans(
     options: &Options,
     sources: Vec<Source>,
     servers: Option<&Servers>,
     seed: u64,
     terminal: &Terminal,
 ) -> anyhow::Result<(Vec<Planned>, Vec<NotApplicable>)> {
-    let subject = options.subject.as_deref();
+    let mut asked = Asked {
+        options,
+        known: BTreeMap::new(),
+    };
     let mut planned = Vec::new();
     let mut not_applicable = Vec::new();
     let mut wrong = Vec::new();
@@ -257,33 +264,25 @@ fn plans(
             None => Ok(scenario),
             Some(_) => super::target::over_toxiproxy(source, scenario),
         });
-        if let (Ok(scenario), Some(subject)) = (&fitting, subject)
-            && let Some(why) = not_applicable_to(scenario, subject, options.all)
-        {
-            let skipped = NotApplicable {
-                name: scenario.name.clone(),
-                topology: scenario.topology.kind.to_string(),
-                subject: subject.to_owned(),
-                why,
-            };
-            terminal.note(&skipped.to_string());
-            not_applicable.push(skipped);
-            continue;
-        }
         match fitting {
             // The suite goes on with what such a server can do.
             Err(why) if options.all && options.toxiproxy.is_some() => {
                 terminal.warn(&format!("left out: {why}"));
             }
-            Ok(mut scenario) => {
-                if servers.is_none() {
-                    options.provisioner.apply(&mut scenario.topology);
+            Ok(scenario) => match asked.fitting(scenario).await? {
+                Ok(mut scenario) => {
+                    if servers.is_none() {
+                        options.provisioner.apply(&mut scenario.topology);
+                    }
+                    for offset in 0..u64::from(options.repeat) {
+                        planned.push(planned_one(&scenario, seed.wrapping_add(offset))?);
+                    }
                 }
-                for offset in 0..u64::from(options.repeat) {
-                    let seed = seed.wrapping_add(offset);
-                    planned.push(planned_one(&scenario, subject, seed)?);
+                Err(skipped) => {
+                    terminal.note(&skipped.to_string());
+                    not_applicable.push(skipped);
                 }
-            }
+            },
             Err(errors) => wrong.push(errors),
         }
     }
@@ -293,19 +292,74 @@ fn plans(
     }
 }
 
-/// Why a scenario is not for this lock, as far as that is known before the lock is asked. Servers of another shape are wrong usage where the scenario
-/// was named, and the suite goes on with those that fit.
-fn not_applicable_to(scenario: &Scenario, subject: &str, all: bool) -> Option<String> {
-    let control = builtin::find(&scenario.name).is_some_and(|builtin| builtin.control);
-    if all && control && scenario.lock.subject != subject {
-        return Some(format!(
-            "it is a control, which shows that `{}` is convicted",
-            scenario.lock.subject
-        ));
+/// What locks said of themselves, on servers of each shape.
+struct Asked<'a> {
+    options: &'a Options,
+    known: BTreeMap<(String, String), Result<Abilities, SubjectError>>,
+}
+
+impl Asked<'_> {
+    /// The scenario with the lock in it that is asked for, or why it is not for that lock. Servers of another shape are wrong usage where the
+    /// scenario was named, and the suite goes on with those that fit.
+    async fn fitting(
+        &mut self,
+        scenario: Scenario,
+    ) -> anyhow::Result<Result<Scenario, NotApplicable>> {
+        let all = self.options.all;
+        let given = self.options.subject.as_deref();
+        let name = given.unwrap_or(&scenario.lock.subject).to_owned();
+        let found = bench::subjects::find(&name).map_err(exit::usage)?;
+        let not = |why: String| NotApplicable {
+            name: scenario.name.clone(),
+            topology: scenario.topology.kind.to_string(),
+            subject: name.clone(),
+            why,
+        };
+        let control = builtin::find(&scenario.name).is_some_and(|builtin| builtin.control);
+        if all && control && scenario.lock.subject != name {
+            return Ok(Err(not(format!(
+                "it is a control, which shows that `{}` is convicted",
+                scenario.lock.subject
+            ))));
+        }
+        // What a file says of a lock of ours was looked at when it was read.
+        if given.is_none() && found.program().is_none() && found.parts().is_empty() {
+            return Ok(Ok(scenario));
+        }
+        let assumed = Abilities::assumed(found.kinds());
+        if let (Err(why), false) = (place(scenario.topology.kind, &name, &assumed), all) {
+            return Err(exit::usage(format!("{}: {why}", scenario.name)));
+        }
+        let has = match self.options.dry_run {
+            true => Ok(assumed),
+            false => self.ask(&name, found, scenario.topology.kind).await?,
+        };
+        Ok(match has {
+            Ok(has) => fitted(&scenario, &name, &has).map_err(not),
+            Err(SubjectError::NotApplicable(why)) => Err(not(why)),
+            // The run says what is wrong, and goes on with the next.
+            Err(_) => Ok(scenario.clone().with_subject(&name)),
+        })
     }
-    let placed = all || misplaced(subject, None, scenario.topology.kind).is_none();
-    let why = placed.then(|| scenario::not_applicable(scenario, subject));
-    why.flatten()
+
+    async fn ask(
+        &mut self,
+        name: &str,
+        found: Arc<dyn Subject>,
+        shape: TopologyKind,
+    ) -> anyhow::Result<Result<Abilities, SubjectError>> {
+        let key = (name.to_owned(), shape.to_string());
+        if let Some(known) = self.known.get(&key) {
+            return Ok(known.clone());
+        }
+        let subject = in_processes(found)?;
+        let logs = tempfile::tempdir()?;
+        let (log, target) = (logs.path().join("hello.log"), &self.options.own.target);
+        let answer = async |answer, _: &str| answer;
+        let (has, _) = ask(subject.as_ref(), shape, target.as_deref(), log, answer).await?;
+        self.known.insert(key, has.clone());
+        Ok(has)
+    }
 }
 
 /// Where a Toxiproxy server's API is.
@@ -321,43 +375,13 @@ fn toxiproxy(text: &str) -> Result<SocketAddr, String> {
         })
 }
 
-/// Plans one scenario for one seed, with another lock in its place if asked for.
-pub(crate) fn planned_one(
-    scenario: &Scenario,
-    subject: Option<&str>,
-    seed: u64,
-) -> anyhow::Result<Planned> {
-    let scenario = match subject {
-        Some(subject) => scenario.clone().with_subject(subject),
-        None => scenario.clone(),
-    };
-    let plan = Plan::new(&scenario, seed);
-    let found = bench::subjects::find(&plan.lock.subject).map_err(|error| {
-        if subject.is_some() {
-            exit::usage(error)
-        } else {
-            exit::input(format!("{}: {error}", scenario.name))
-        }
-    })?;
-    let kind = Some(plan.lock.kind.as_str()).filter(|kind| !kind.is_empty());
-    if let Some(why) = misplaced(found.name(), kind, plan.topology.kind) {
-        let why = format!("{}: {why}", scenario.name);
-        return Err(if subject.is_some() {
-            exit::usage(why)
-        } else {
-            exit::input(why)
-        });
-    }
-    let kinds = found.kinds();
-    if !plan.lock.kind.is_empty() && !kinds.is_empty() && !kinds.contains(&plan.lock.kind) {
-        return Err(exit::input(format!(
-            "{}: {} has no kind `{}`; it has {}",
-            scenario.name,
-            found.name(),
-            plan.lock.kind,
-            kinds.join(", ")
-        )));
-    }
+/// Plans one scenario for one seed, for its own lock.
+pub(crate) fn planned_one(scenario: &Scenario, seed: u64) -> anyhow::Result<Planned> {
+    let plan = Plan::new(scenario, seed);
+    let wrong = |why: String| exit::input(format!("{}: {why}", scenario.name));
+    let name = &plan.lock.subject;
+    let found = bench::subjects::find(name).map_err(|error| wrong(error.to_string()))?;
+    fitted(scenario, name, &Abilities::assumed(found.kinds())).map_err(wrong)?;
     Ok(Planned {
         subject: in_processes(found)?,
         plan,

@@ -1,5 +1,6 @@
 //! One command per file; this file is the table of contents and what several of them share.
 
+mod abilities;
 pub(crate) mod audit;
 pub(crate) mod bench;
 mod bench_place;

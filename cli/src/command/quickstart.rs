@@ -94,7 +94,7 @@ async fn work(
             let builtin =
                 builtin::find(name).with_context(|| format!("no built-in scenario {name}"))?;
             let scenario = Scenario::parse(builtin.path, builtin.text).map_err(exit::input)?;
-            planned_one(&scenario, None, seed)
+            planned_one(&scenario, seed)
         })
         .collect::<anyhow::Result<Vec<_>>>()?;
 

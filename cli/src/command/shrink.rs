@@ -1,6 +1,7 @@
 //! `locklab shrink`: finds the smallest plan that still convicts, runs each candidate, and writes it as a scenario file.
 
 use std::path::Path;
+use std::time::Instant;
 
 use chaos::plan::Plan;
 use chaos::run::{RunOptions, run_scenario};
@@ -17,7 +18,8 @@ use crate::exit;
 use crate::terminal::Terminal;
 
 /// The gravest first: what a plan is shrunk for, if nothing else is said.
-const GRAVEST_FIRST: [&str; 5] = ["contract", "confirmed", "effect", "liveness", "belief"];
+pub(super) const GRAVEST_FIRST: [&str; 5] =
+    ["contract", "confirmed", "effect", "liveness", "belief"];
 
 /// Flags of `shrink`.
 #[derive(Debug, Args)]
@@ -44,20 +46,18 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     }
     let (kept, class) = chosen(&options)?;
     let cancel = Cancel::listen()?;
-    let mut runner = Runner {
-        work: tempfile::tempdir()?,
-        class: &class,
-        reruns: options.reruns,
-        runs: 0,
-        cancel: &cancel,
-    };
+    let mut runner = Runner::new(&class, options.reruns, &cancel)?;
     terminal.note(&format!(
         "{} (seed {}): looking for the smallest plan that violates {class}, in at most {} runs",
         kept.plan.name,
         kept.plan.seed,
         options.tries * options.reruns
     ));
-    if !runner.convicts(&kept.plan).await? {
+    let tell = |line: &str| terminal.note(line);
+    let found = runner
+        .smallest(&kept.plan, options.tries, None, tell)
+        .await?;
+    let Some(shrinker) = found else {
         if cancel.is_wanted() {
             return Ok(exit::INTERRUPTED);
         }
@@ -65,25 +65,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
             "the plan did not violate {class} this time; --reruns K runs each plan up to K times"
         ));
         return Ok(exit::UNKNOWN);
-    }
-    let mut shrinker = Shrinker::new(kept.plan.clone(), options.tries);
-    while let Some(reduction) = shrinker.next() {
-        let convicts = runner.convicts(&reduction.plan).await?;
-        if cancel.is_wanted() {
-            break;
-        }
-        let word = if convicts {
-            "convicts"
-        } else {
-            "does not convict"
-        };
-        terminal.note(&format!(
-            "  {:>3}  {}: {word}",
-            shrinker.tries(),
-            reduction.what
-        ));
-        shrinker.tell(convicts);
-    }
+    };
     let dir = terminal.common.out.clone().unwrap_or_else(|| ".".into());
     let (scenario, plan) = write(&dir, shrinker.smallest())?;
     let done = shrinker.is_done() && !cancel.is_wanted();
@@ -142,7 +124,8 @@ fn chosen(options: &Options) -> anyhow::Result<(KeptPlan, String)> {
     })
 }
 
-struct Runner<'a> {
+/// Runs smaller and smaller plans.
+pub(super) struct Runner<'a> {
     work: tempfile::TempDir,
     class: &'a str,
     reruns: u32,
@@ -150,7 +133,49 @@ struct Runner<'a> {
     cancel: &'a Cancel,
 }
 
-impl Runner<'_> {
+impl<'a> Runner<'a> {
+    /// For plans that violate `class` in one of `reruns` runs.
+    pub(super) fn new(class: &'a str, reruns: u32, cancel: &'a Cancel) -> anyhow::Result<Self> {
+        Ok(Self {
+            work: tempfile::tempdir()?,
+            class,
+            reruns,
+            runs: 0,
+            cancel,
+        })
+    }
+
+    /// The smallest plan found by so many tries, or until then; `None`: the plan itself did not convict this time.
+    pub(super) async fn smallest(
+        &mut self,
+        plan: &Plan,
+        tries: u32,
+        until: Option<Instant>,
+        mut tell: impl FnMut(&str),
+    ) -> anyhow::Result<Option<Shrinker>> {
+        if !self.convicts(plan).await? {
+            return Ok(None);
+        }
+        let mut shrinker = Shrinker::new(plan.clone(), tries);
+        while until.is_none_or(|until| Instant::now() < until)
+            && let Some(reduction) = shrinker.next()
+        {
+            let convicts = self.convicts(&reduction.plan).await?;
+            if self.cancel.is_wanted() {
+                break;
+            }
+            let word = if convicts {
+                "convicts"
+            } else {
+                "does not convict"
+            };
+            let (number, what) = (shrinker.tries(), &reduction.what);
+            tell(&format!("  {number:>3}  {what}: {word}"));
+            shrinker.tell(convicts);
+        }
+        Ok(Some(shrinker))
+    }
+
     /// Whether one of the reruns of a plan violates the class.
     async fn convicts(&mut self, plan: &Plan) -> anyhow::Result<bool> {
         for _ in 0..self.reruns {

@@ -119,7 +119,7 @@ fn plans(
         })
         .map(|one: anyhow::Result<(&Scenario, u64)>| {
             let (scenario, seed) = one?;
-            planned_one(scenario, None, seed)
+            planned_one(scenario, seed)
         })
         .collect()
 }

@@ -89,9 +89,25 @@ pub struct AuditedScenario {
     /// The command that makes the first run again from the scenario's file; empty where only its kept plan does.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub again: String,
+    /// The smallest scenario found that still convicts; `None` where none was looked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub smallest: Option<Smallest>,
     /// Its runs, by rising seed; empty where nothing was tried.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub runs: Vec<AuditedRun>,
+}
+
+/// The smallest scenario that was found to convict.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Smallest {
+    /// Its file, below the run's directory.
+    pub file: String,
+    /// What the file says.
+    pub text: String,
+    /// The checker that it violates.
+    pub violates: String,
+    /// No smaller step convicts; else the time of the search was over.
+    pub done: bool,
 }
 
 /// One run of a scenario, and of a sound lock where it was needed.
@@ -153,6 +169,20 @@ impl AuditedScenario {
     }
 }
 
+impl Smallest {
+    /// What it is, in a line.
+    pub fn title(&self) -> String {
+        let how = match self.done {
+            true => "no smaller step convicts",
+            false => "the time for the search was over",
+        };
+        format!(
+            "The smallest scenario found that violates {} ({how})",
+            self.violates
+        )
+    }
+}
+
 impl AuditedScenario {
     /// The run that decided the outcome; `None` where nothing was tried.
     pub fn decisive(&self) -> Option<&AuditedRun> {
@@ -168,7 +198,11 @@ impl AuditedScenario {
             crate::report::command_line(&words)
         });
         let again = Some(self.again.clone()).filter(|line| !line.is_empty());
-        kept.into_iter().chain(again).collect()
+        let small = self.smallest.as_ref().map(|small| {
+            let file = format!("{root}/{}", small.file);
+            crate::report::command_line(&["locklab", "chaos", &file].map(str::to_owned))
+        });
+        kept.into_iter().chain(again).chain(small).collect()
     }
 }
 
@@ -259,6 +293,11 @@ pub struct AuditDocument<'a> {
     run: &'a str,
     seed: u64,
     partial: bool,
+    started_at: &'a str,
+    locklab: String,
+    command: String,
+    servers: String,
+    machine: String,
     #[serde(flatten)]
     audit: &'a Audit,
     rows: &'a [BenchRow],
@@ -273,6 +312,11 @@ impl<'a> AuditDocument<'a> {
             run: &run.run,
             seed: run.meta.seed,
             partial: run.partial,
+            started_at: &run.meta.started_at,
+            locklab: format!("{} {}", run.meta.version, run.meta.commit),
+            command: crate::report::again(run),
+            servers: run.meta.environment.server_versions(),
+            machine: crate::report::machine(&run.meta.environment),
             audit: run.audit.as_deref()?,
             rows: &run.rows,
             warnings: &run.warnings,

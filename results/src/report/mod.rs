@@ -12,7 +12,7 @@ mod recovery;
 mod table;
 pub mod text;
 
-pub(crate) use cells::{behind, is_void};
+pub(crate) use cells::{again, behind, is_void, machine};
 pub use cells::{rates, shell_line as command_line};
 
 use crate::answer::answer;

@@ -6,17 +6,18 @@ use std::time::Duration;
 
 use bench::abilities::Abilities;
 use bench::exec::conform::{ConformOptions, Outcome, Step, conform};
-use bench::subject::{ConnectTo, Subject, SubjectError};
-use chaos::scenario::misplaced;
-use cluster_config::{Process, Provisioner as _, Topology, TopologyKind, UpOptions};
+use bench::subject::{Subject, SubjectError};
+use chaos::audit::place;
+use cluster_config::TopologyKind;
 use results::audit::{AuditOutcome, AuditedSubject, Conformance, Finding};
 
+use super::super::abilities::ask;
 use super::super::chaos::in_processes;
 use super::super::conform::paragraph;
 use crate::exit;
 
 /// Where a lock is met: the shapes by what they cost.
-const SHAPES: [TopologyKind; 4] = [
+pub(super) const SHAPES: [TopologyKind; 4] = [
     TopologyKind::Single,
     TopologyKind::Masters,
     TopologyKind::Sentinel,
@@ -28,107 +29,103 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// How long all steps of `conform` may take: a driver that hangs in each is not waited for.
 const CONFORM_WITHIN: Duration = Duration::from_secs(120);
 
+type Has = Result<Abilities, (AuditOutcome, String)>;
+
 /// A lock that was met.
 pub(super) struct Met {
     /// What the scorecard says of it before any scenario.
     pub(super) audited: AuditedSubject,
-    /// The driver program of somebody else's lock.
-    program: Option<Vec<String>>,
     /// The lock, each of its clients a process.
     pub(super) subject: Arc<dyn Subject>,
-    /// What it has, or what that makes of every scenario: it did not say hello, or has nothing to lock with anywhere.
-    pub(super) abilities: Result<Abilities, (AuditOutcome, String)>,
-    /// The servers on which it said hello.
+    /// What it has on servers of each shape, or what that makes of every scenario there: it did not say hello, or has nothing to lock with.
+    abilities: Vec<(TopologyKind, Has)>,
+    /// The version of the servers that were started for it.
+    pub(super) server: Option<String>,
+    /// The first servers on which it said hello.
     pub(super) met_on: Option<TopologyKind>,
 }
 
 impl Met {
+    /// What it has on servers of this shape.
+    pub(super) fn on(&self, shape: TopologyKind) -> Result<&Abilities, (AuditOutcome, String)> {
+        let not_asked = || (AuditOutcome::Unknown, "it was not asked".to_owned());
+        let mut all = self.abilities.iter();
+        let (_, has) = all.find(|(on, _)| *on == shape).ok_or_else(not_asked)?;
+        has.as_ref().map_err(Clone::clone)
+    }
+
     /// Whether the workloads of the short bench are about a lock of this kind.
     pub(super) fn is_measurable(&self) -> bool {
         let shared = ["read", "semaphore", "permits", "latch"];
-        let kinds = self.abilities.as_ref().map(|has| has.kinds.as_slice());
-        let first = kinds.unwrap_or_default().first();
+        let has = self.met_on.and_then(|shape| self.on(shape).ok());
+        let first = has.and_then(|has| has.kinds.first());
         first.is_some_and(|kind| !shared.contains(&kind.as_str()) && kind != "multi")
     }
 }
 
-/// Meets a lock on the target, or on the first kind of servers that it works on.
+/// Meets a lock on servers of each shape, or on the target, where `conform` is tried on the first.
 pub(super) async fn meet(
     name: &str,
+    shapes: &[TopologyKind],
     target: Option<&str>,
     prefix: &str,
     logs: &Path,
 ) -> anyhow::Result<Met> {
     let found = bench::subjects::find(name).map_err(exit::usage)?;
     let program = found.program().map(<[String]>::to_vec);
+    let assumed = Abilities::assumed(found.kinds());
     let subject = in_processes(found)?;
     let mut met = Met {
-        program,
         audited: AuditedSubject {
             name: name.to_owned(),
             ..AuditedSubject::default()
         },
         subject,
-        abilities: Err((AuditOutcome::Unknown, "it was not asked".to_owned())),
+        abilities: Vec::new(),
         met_on: None,
+        server: None,
     };
     std::fs::create_dir_all(logs)?;
-    // Of a driver no kind is known yet, and nothing is misplaced.
-    let fits = |shape: &TopologyKind| target.is_some() || misplaced(name, None, *shape).is_none();
-    for shape in SHAPES.into_iter().filter(fits) {
-        let work = tempfile::tempdir()?;
-        let mut up = UpOptions::new(work.path());
-        up.in_memory = true;
-        let deployment = match target {
-            Some(_) => None,
-            None => {
-                let up = Process.up(&Topology::of(shape), &up).await;
-                Some(up.map_err(exit::missing)?)
+    for shape in shapes.iter().copied() {
+        let last = met.abilities.last().map(|(_, has)| has.clone());
+        let has = match last {
+            // One that does not answer is not asked again, nor where it says that it does not work.
+            Some(Err((AuditOutcome::Unknown, _))) => last,
+            Some(Ok(_)) if target.is_some() => last,
+            Some(Ok(has)) if place(shape, name, &has).is_err() && has.topologies.is_some() => {
+                Some(Ok(has))
             }
+            _ => match place(shape, name, &assumed) {
+                Err(why) if target.is_none() => Some(Err((AuditOutcome::NotApplicable, why))),
+                _ => None,
+            },
         };
-        let own = deployment.as_ref().map(|deployment| deployment.url());
-        let url = own.as_deref().or(target).unwrap_or_default();
-        let works = met.on(url, prefix, logs, deployment.is_some()).await;
-        if let Some(deployment) = deployment {
-            deployment.down().await?;
+        if let Some(has) = has {
+            met.abilities.push((shape, has));
+            continue;
         }
-        if works {
-            met.met_on = met.abilities.is_ok().then_some(shape);
-            break;
-        }
-        if target.is_some() {
-            break;
-        }
+        let subject = met.subject.clone();
+        let (log, audited) = (logs.join(format!("hello-{shape}.log")), &mut met.audited);
+        let then = async |answer: Result<Abilities, SubjectError>, url: &str| -> Has {
+            let has = answer.map_err(|error| match error {
+                SubjectError::NotApplicable(why) => (AuditOutcome::NotApplicable, why),
+                other => (AuditOutcome::Unknown, other.to_string()),
+            });
+            let not = matches!(has, Err((AuditOutcome::NotApplicable, _)));
+            if let (Some(command), None, false) = (program.clone(), &audited.conform, not) {
+                let library = has.as_ref().map(|has| has.library.clone());
+                audited.library = library.unwrap_or_default();
+                let ours = target.is_none();
+                audited.conform = Some(conformance(command, url, prefix, logs, ours).await);
+            }
+            has
+        };
+        let (has, version) = ask(subject.as_ref(), shape, target, log, then).await?;
+        met.server = version;
+        met.met_on = met.met_on.or(has.is_ok().then_some(shape));
+        met.abilities.push((shape, has));
     }
     Ok(met)
-}
-
-impl Met {
-    /// Says hello on these servers, and tries a driver on them; false if it has nothing to lock with there.
-    async fn on(&mut self, url: &str, prefix: &str, logs: &Path, ours: bool) -> bool {
-        let log = logs.join("hello.log");
-        let to = ConnectTo {
-            target: url.to_owned(),
-            client: "c1".to_owned(),
-            seed: 7,
-            durability: "none".to_owned(),
-            watchdog: None,
-            log: Some(log),
-            env: Vec::new(),
-        };
-        let answer = Abilities::of(self.subject.as_ref(), &to).await;
-        if let Err(SubjectError::NotApplicable(why)) = answer {
-            self.abilities = Err((AuditOutcome::NotApplicable, why));
-            return false;
-        }
-        self.abilities = answer.map_err(|error| (AuditOutcome::Unknown, error.to_string()));
-        if let Some(command) = self.program.clone() {
-            let library = self.abilities.as_ref().map(|has| has.library.clone());
-            self.audited.library = library.unwrap_or_default();
-            self.audited.conform = Some(conformance(command, url, prefix, logs, ours).await);
-        }
-        true
-    }
 }
 
 /// What `conform` finds, in so far as it ended in time.

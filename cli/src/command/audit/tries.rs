@@ -6,13 +6,18 @@ use std::time::{Duration, Instant};
 use chaos::audit::{Doubt, beside, doubt, fitted};
 use chaos::plan::Plan;
 use chaos::run::{RunError, ScenarioRun};
+use chaos::scenario::scenario_text;
 use futures_util::StreamExt as _;
-use results::audit::{AuditOutcome, AuditedRun, AuditedScenario, AuditedSubject, Judged, Twin};
+use results::audit::{
+    AuditOutcome, AuditedRun, AuditedScenario, AuditedSubject, Judged, Smallest, Twin,
+};
 use results::report::command_line;
 use results::run::ScenarioResult;
+use results::verdict::State;
 
 use super::super::chaos::{Ended, Planned, planned_one, run_each};
 use super::super::run::Keeper;
+use super::super::shrink::{GRAVEST_FIRST, Runner};
 use super::meet::Met;
 use super::{Asked, Work};
 use crate::terminal::Terminal;
@@ -29,6 +34,7 @@ struct Cell {
     asked: usize,
     plans: Result<Vec<Plan>, Nothing>,
     runs: Vec<Tried>,
+    smallest: Option<Smallest>,
 }
 
 /// One run of a cell.
@@ -84,6 +90,7 @@ impl<'a> Tries<'a> {
                         asked,
                         plans,
                         runs: Vec::new(),
+                        smallest: None,
                     });
                 }
             }
@@ -128,7 +135,8 @@ impl<'a> Tries<'a> {
                 let is_twin = twin(asked) == self.met[cell.subject].audited.name;
                 if doubt != Doubt::None && !is_twin {
                     let key = (cell.asked, tried.ran.seed);
-                    twins.insert(key, planned_one(&asked.scenario, Some(twin(asked)), key.1)?);
+                    let scenario = asked.scenario.clone().with_subject(twin(asked));
+                    twins.insert(key, planned_one(&scenario, key.1)?);
                 }
                 if doubt == Doubt::LivenessAlone {
                     let plans = cell.plans.iter().flatten();
@@ -162,6 +170,63 @@ impl<'a> Tries<'a> {
             }
         })
         .await
+    }
+
+    /// Looks for the smallest scenario of each conviction, for so long each.
+    pub(super) async fn shrink(
+        &mut self,
+        within: Duration,
+        keeper: &mut Keeper,
+    ) -> anyhow::Result<()> {
+        let work = self.work;
+        let root = keeper.path();
+        let searches = self.cells.iter().enumerate().filter_map(|(place, cell)| {
+            let audited = self.scenario(cell);
+            let run = audited
+                .decisive()
+                .filter(|run| run.judged.outcome == AuditOutcome::Broken)?;
+            let violated = |class: &&str| run.judged.verdicts.get(*class) == Some(&State::Violated);
+            let class = GRAVEST_FIRST.into_iter().find(violated)?;
+            let plan = cell
+                .plans
+                .iter()
+                .flatten()
+                .find(|plan| plan.seed == run.seed)?;
+            let (plan, file, root) = (plan.clone(), format!("{}/small.toml", run.dir), &root);
+            Some(async move {
+                let mut runner = Runner::new(class, 1, work.cancel)?;
+                let until = Some(Instant::now() + within);
+                let found = runner.smallest(&plan, u32::MAX, until, |_| {}).await?;
+                let Some(found) = found else {
+                    return anyhow::Ok((place, None));
+                };
+                let text = scenario_text(found.smallest());
+                results::store::write_whole(&root.join(&file), text.as_bytes())?;
+                let smallest = Smallest {
+                    file,
+                    text,
+                    violates: class.to_owned(),
+                    done: found.is_done(),
+                };
+                Ok((place, Some(smallest)))
+            })
+        });
+        let searches: Vec<_> = searches.collect();
+        let bar = work
+            .terminal
+            .bar(searches.len().max(1) as u64, "smallest scenarios");
+        let found = futures_util::stream::iter(searches).buffer_unordered(work.jobs);
+        let found: Vec<_> = found.inspect(|_| bar.inc(1)).collect().await;
+        bar.finish_and_clear();
+        for found in found {
+            match found {
+                Ok((place, smallest)) => self.cells[place].smallest = smallest,
+                Err(error) => work
+                    .terminal
+                    .detail(&format!("no smaller scenario: {error:#}")),
+            }
+        }
+        self.keep(keeper)
     }
 
     /// Runs plans side by side; each is kept as it ends.
@@ -228,6 +293,7 @@ impl<'a> Tries<'a> {
             outcome: AuditOutcome::Unknown,
             why: "it was not run: the audit ended early".to_owned(),
             again: self.again(cell),
+            smallest: cell.smallest.clone(),
             ..AuditedScenario::default()
         };
         if let Err((outcome, why)) = &cell.plans {
@@ -239,22 +305,15 @@ impl<'a> Tries<'a> {
         audited
     }
 
-    /// The command that makes a cell again from the scenario's file, where it chooses the same kind.
+    /// The command that makes a cell again from the scenario's file.
     fn again(&self, cell: &Cell) -> String {
         let asked = &self.work.scenarios[cell.asked];
         let met = &self.met[cell.subject];
-        let (Ok(plans), Ok(has)) = (&cell.plans, &met.abilities) else {
-            return String::new();
-        };
-        let Some(plan) = plans.first() else {
+        let plan = cell.plans.as_ref().ok().and_then(|plans| plans.first());
+        let (Some(plan), None) = (plan, self.work.external) else {
             return String::new();
         };
         let name = &met.audited.name;
-        let by_chaos = asked.scenario.clone().with_subject(name).lock.kind;
-        let same = match by_chaos.as_str() {
-            "" => has.kinds.first() == Some(&plan.lock.kind),
-            kind => kind == plan.lock.kind,
-        };
         let scenario = match chaos::builtin::find(&plan.name) {
             Some(builtin) if builtin.path == asked.file => builtin.name,
             _ => asked.file.as_str(),
@@ -262,16 +321,13 @@ impl<'a> Tries<'a> {
         let words = ["locklab", "chaos", scenario, "--subject", name, "--seed"];
         let mut words: Vec<String> = words.map(str::to_owned).into();
         words.push(plan.seed.to_string());
-        match same && self.work.external.is_none() {
-            true => command_line(&words),
-            false => String::new(),
-        }
+        command_line(&words)
     }
 }
 
 /// What is to be run of a scenario with a lock, or why nothing is.
 fn plans(work: &Work<'_>, asked: &Asked, met: &Met) -> Result<Vec<Plan>, Nothing> {
-    let has = met.abilities.as_ref().map_err(Clone::clone)?;
+    let has = met.on(asked.scenario.topology.kind)?;
     let lacking = |why: String| (AuditOutcome::NotApplicable, why);
     if let Some(why) = &asked.refused {
         return Err(lacking(format!(

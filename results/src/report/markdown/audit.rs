@@ -60,6 +60,10 @@ pub(super) fn scorecard(out: &mut String, run: &Run, audit: &Audit) {
                     let lines = printable_lines(&commands);
                     out.push_str(&format!("\n```sh\n{lines}\n```\n"));
                 }
+                if let Some(small) = &scenario.smallest {
+                    let (about, text) = (cell(&small.title()), small.text.replace("```", "` ` `"));
+                    out.push_str(&format!("\n{about}:\n\n```toml\n{text}```\n"));
+                }
                 let sequence = run.decisive(scenario).and_then(Sequence::of);
                 if let Some(sequence) =
                     sequence.filter(|_| drawn < DRAWN_MAX && outcome == AuditOutcome::Broken)

@@ -1,0 +1,46 @@
+//! Asks a lock what it has, on small servers of the shape that is asked about, or on somebody's own.
+
+use std::path::PathBuf;
+
+use bench::abilities::Abilities;
+use bench::subject::{ConnectTo, Subject, SubjectError};
+use cluster_config::{Process, Provisioner as _, Topology, TopologyKind, UpOptions};
+
+use crate::exit;
+
+/// Says hello as one client of `subject`, and does `then` with the answer while the servers are there. Gives the version of ours too.
+pub(super) async fn ask<T>(
+    subject: &dyn Subject,
+    shape: TopologyKind,
+    target: Option<&str>,
+    log: PathBuf,
+    then: impl AsyncFnOnce(Result<Abilities, SubjectError>, &str) -> T,
+) -> anyhow::Result<(T, Option<String>)> {
+    let work = tempfile::tempdir()?;
+    let mut up = UpOptions::new(work.path());
+    up.in_memory = true;
+    let ours = match target {
+        Some(_) => None,
+        None => {
+            let up = Process.up(&Topology::of(shape), &up).await;
+            Some(up.map_err(exit::missing)?)
+        }
+    };
+    let own = ours.as_ref().map(|deployment| deployment.url());
+    let url = own.as_deref().or(target).unwrap_or_default();
+    let to = ConnectTo {
+        target: url.to_owned(),
+        client: "c1".to_owned(),
+        seed: 7,
+        durability: "none".to_owned(),
+        watchdog: None,
+        log: Some(log),
+        env: Vec::new(),
+    };
+    let done = then(Abilities::of(subject, &to).await, url).await;
+    let version = ours.as_ref().map(|ours| ours.server_version().to_owned());
+    if let Some(deployment) = ours {
+        deployment.down().await?;
+    }
+    Ok((done, version))
+}
