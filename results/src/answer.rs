@@ -393,57 +393,14 @@ fn fastest(run: &Run, safe: impl Fn(&BenchRow) -> bool) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::{Estimate, FaultSpan, Meta, Safety};
-
-    fn scenario(name: &str, topology: &str, contract: State) -> ScenarioResult {
-        let mut result = ScenarioResult {
-            name: name.to_owned(),
-            topology: topology.to_owned(),
-            subject: "lock-core:reentrant".to_owned(),
-            faults: vec![FaultSpan {
-                fault: "kill".to_owned(),
-                bit: true,
-                ..FaultSpan::default()
-            }],
-            ..ScenarioResult::default()
-        };
-        for class in crate::verdict::CLASSES {
-            let verdict = result.verdicts.get_mut(class).expect("a class");
-            verdict.state = State::Clean;
-        }
-        result.verdicts.contract.state = contract;
-        if contract == State::Violated {
-            result.verdicts.contract.count = 3;
-            result.verdicts.contract.worst_ns = 3_500_000_000;
-        }
-        result
-    }
+    use crate::samples::{around, scenario};
 
     fn row(subject: &str, topology: &str, median: f64) -> BenchRow {
-        BenchRow {
-            subject: subject.to_owned(),
-            topology: topology.to_owned(),
-            workload: "uncontended".to_owned(),
-            tasks: 16,
-            cycles_per_s: Estimate {
-                median,
-                low: Some(median * 0.95),
-                high: Some(median * 1.05),
-            },
-            safety: Safety {
-                state: State::Clean,
-            },
-            valid: true,
-            ..BenchRow::default()
-        }
+        crate::samples::row(subject, topology, around(median, 0.05))
     }
 
     fn run(scenarios: Vec<ScenarioResult>, rows: Vec<BenchRow>) -> Run {
-        Run {
-            scenarios,
-            rows,
-            ..Run::new("runs/x", "chaos", Meta::default())
-        }
+        crate::samples::run("runs/x", rows, scenarios)
     }
 
     #[test]

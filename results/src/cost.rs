@@ -96,20 +96,13 @@ pub(crate) fn all(run: &Run) -> Vec<Cost<'_>> {
 mod tests {
     use super::*;
     use crate::report;
-    use crate::run::{Meta, Safety};
+    use crate::samples;
     use crate::verdict::State;
 
     fn row(topology: &str, us_per_cycle: f64) -> BenchRow {
-        let mut row = BenchRow {
-            subject: "lock-core:plain".into(),
-            topology: topology.into(),
-            workload: "uncontended".into(),
-            tasks: 16,
-            server_cpu_us_per_cycle: Some(us_per_cycle),
-            commands_per_cycle: Some(2.0),
-            valid: true,
-            ..BenchRow::default()
-        };
+        let mut row = samples::row("lock-core:plain", topology, Estimate::default());
+        row.server_cpu_us_per_cycle = Some(us_per_cycle);
+        row.commands_per_cycle = Some(2.0);
         row.measures.certainty.server_cpu_us_per_cycle = Some(Interval {
             low: us_per_cycle * 0.8,
             high: us_per_cycle * 1.25,
@@ -125,8 +118,7 @@ mod tests {
     }
 
     fn table(rows: Vec<BenchRow>) -> Vec<serde_json::Value> {
-        let mut run = Run::new("runs/x", "bench", Meta::default());
-        run.rows = rows;
+        let run = samples::run("runs/x", rows, Vec::new());
         let table = serde_json::to_value(all(&run)).expect("costs serialise");
         table.as_array().expect("a list").clone()
     }
@@ -217,11 +209,8 @@ mod tests {
     #[test]
     fn every_format_has_the_table_and_says_that_it_is_derived() {
         let mut void = row("masters", 1.0);
-        void.safety = Safety {
-            state: State::Violated,
-        };
-        let mut run = Run::new("runs/x", "bench", Meta::default());
-        run.rows = vec![row("single", 8.1), void];
+        void.safety.state = State::Violated;
+        let mut run = samples::run("runs/x", vec![row("single", 8.1), void], Vec::new());
         // 1e6 / 8.1 µs; the void row would be at 1,000,000.
         for format in ["text", "markdown", "html", "json"] {
             let format = report::by_name(format).expect("a format");

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use crate::figure::more_is_better;
-use crate::run::{Comparison, Ratio};
+use crate::run::Comparison;
 
 /// Within this share of 1 a ratio's whole interval counts as no difference.
 pub const EQUIVALENCE: f64 = 0.02;
@@ -35,7 +35,7 @@ fn verdict(comparison: &Comparison) -> &'static str {
     let beyond_noise = comparison
         .same_again
         .as_ref()
-        .is_none_or(|same| ratio.point.ln().abs() > floor(same));
+        .is_none_or(|same| ratio.point.ln().abs() > same.point.ln().abs());
     if !significant || !beyond_noise || (low <= 1.0 && high >= 1.0) {
         return "not-shown";
     }
@@ -44,11 +44,6 @@ fn verdict(comparison: &Comparison) -> &'static str {
     } else {
         "worse"
     }
-}
-
-/// How far the base was from itself, as a logarithm.
-fn floor(same: &Ratio) -> f64 {
-    same.point.ln().abs()
 }
 
 /// Holm's step-down correction: the smallest of m p-values times m, the next times m − 1, and so on, never falling.
@@ -71,6 +66,7 @@ fn holm(ps: &[Option<f64>]) -> Vec<Option<f64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::run::Ratio;
 
     fn comparison(metric: &str, low: f64, high: f64, p: f64) -> Comparison {
         Comparison {
@@ -129,18 +125,13 @@ mod tests {
     #[test]
     fn an_effect_below_the_noise_of_equal_arms_is_not_shown() {
         let mut c = comparison("cycles_per_s", 1.03, 1.07, 0.001);
-        c.same_again = Some(Ratio {
-            point: 0.93,
-            low: None,
-            high: None,
-        });
-        assert_eq!(verdicts(vec![c.clone()]), ["not-shown"]);
-        c.same_again = Some(Ratio {
-            point: 0.99,
-            low: None,
-            high: None,
-        });
-        assert_eq!(verdicts(vec![c]), ["better"]);
+        for (point, verdict) in [(0.93, "not-shown"), (0.99, "better")] {
+            c.same_again = Some(Ratio {
+                point,
+                ..Ratio::default()
+            });
+            assert_eq!(verdicts(vec![c.clone()]), [verdict]);
+        }
     }
 
     #[test]

@@ -59,7 +59,11 @@ impl HistoryWriter {
             .append(true)
             .create_new(true)
             .open(path)?;
-        Ok(Self {
+        Ok(Self::over(path, file))
+    }
+
+    fn over(path: &Path, file: File) -> Self {
+        Self {
             path: path.to_owned(),
             inner: Mutex::new(Inner {
                 file,
@@ -68,7 +72,7 @@ impl HistoryWriter {
                 last_ns: 0,
                 broken: None,
             }),
-        })
+        }
     }
 
     /// Appends `entry`, stamped by `now_ns` (nanoseconds since the run began, on one monotonic clock), and returns the stamp.
@@ -203,19 +207,9 @@ mod tests {
 
     #[test]
     fn after_a_failure_nothing_follows() {
-        let writer = HistoryWriter {
-            path: PathBuf::from("/dev/full"),
-            inner: Mutex::new(Inner {
-                file: OpenOptions::new()
-                    .append(true)
-                    .open("/dev/full")
-                    .expect("/dev/full"),
-                length: 0,
-                lines: 0,
-                last_ns: 0,
-                broken: None,
-            }),
-        };
+        let full = Path::new("/dev/full");
+        let file = OpenOptions::new().append(true).open(full);
+        let writer = HistoryWriter::over(full, file.expect("/dev/full"));
         let first = writer.append_with(|| 1, crash("c1".to_owned()));
         assert!(
             matches!(first, Err(HistoryWriteError::Io { .. })),

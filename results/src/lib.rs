@@ -56,6 +56,8 @@ pub mod pattern;
 pub mod proof;
 pub mod report;
 pub mod run;
+#[cfg(test)]
+mod samples;
 pub mod secrets;
 pub mod sequence;
 pub mod store;

@@ -120,18 +120,13 @@ pub fn merge(runs: Vec<Run>, run: &str) -> Result<Run, MergeError> {
             .differences
             .extend(differences(&whole, &part, &[], &[]));
         name_parts(&mut part, &name, &origin);
-        let (one, two) = (&whole.meta, &part.meta);
-        let alike = (&one.version, &one.commit) == (&two.version, &two.commit)
-            && (
-                &one.environment.host,
-                &one.environment.cpu,
-                one.environment.cores,
-            ) == (
-                &two.environment.host,
-                &two.environment.cpu,
-                two.environment.cores,
-            )
-            && one.environment.servers == two.environment.servers;
+        let made = |run: &Run| {
+            let (meta, machine) = (&run.meta, &run.meta.environment);
+            let program = (meta.version.clone(), meta.commit.clone());
+            let machine_is = (machine.host.clone(), machine.cpu.clone(), machine.cores);
+            (program, machine_is, machine.servers.clone())
+        };
+        let alike = made(&whole) == made(&part);
         if !alike {
             whole.warnings.push(format!(
                 "{name} was made on another machine, with other servers or another version: do not compare its figures with the others"
@@ -219,15 +214,15 @@ fn name_parts(run: &mut Run, name: &str, origin: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::{BenchRow, Meta};
+    use crate::run::BenchRow;
+    use crate::samples;
 
     fn part(name: &str, as_expected: Option<bool>) -> Run {
-        let mut run = Run::new(name, "chaos", Meta::default());
-        run.rows.push(BenchRow::default());
-        run.scenarios.push(ScenarioResult {
+        let scenario = ScenarioResult {
             dir: "s".to_owned(),
             ..ScenarioResult::default()
-        });
+        };
+        let mut run = samples::run(name, vec![BenchRow::default()], vec![scenario]);
         run.warnings.push("w".to_owned());
         run.as_expected = as_expected;
         run
@@ -238,11 +233,7 @@ mod tests {
         let whole = merge(vec![part("a", Some(true)), part("b", None)], "both").expect("two runs");
         assert_eq!(whole.run, "both");
         assert_eq!(whole.rows.len(), 2);
-        let dirs: Vec<&str> = whole
-            .scenarios
-            .iter()
-            .map(|result| result.dir.as_str())
-            .collect();
+        let dirs: Vec<&str> = whole.scenarios.iter().map(|one| one.dir.as_str()).collect();
         assert_eq!(dirs, ["a/s", "b/s"]);
         assert_eq!(whole.warnings, ["a: w", "b: w"]);
         assert_eq!(whole.as_expected, Some(true));
@@ -262,12 +253,8 @@ mod tests {
         let mut other = part("b", None);
         other.meta.environment.cores = 64;
         let whole = merge(vec![part("a", None), other], "both").expect("two runs");
-        assert!(
-            whole
-                .warnings
-                .iter()
-                .any(|warning| warning.starts_with("b was made on another machine"))
-        );
+        let mut warnings = whole.warnings.iter();
+        assert!(warnings.any(|warning| warning.starts_with("b was made on another machine")));
     }
 
     #[test]

@@ -129,24 +129,16 @@ impl Waits {
         let enough = (1.0 - SHARE) * seen.len() as f64 >= 1.0 - 1e-9;
         let place = ((SHARE * seen.len() as f64 - 1e-9).ceil() as usize).saturating_sub(1);
         // Among those without a grant the true p99 is unknown; it is not below that of the waits as far as they were seen.
-        let p99 = granted.get(place).map_or_else(
-            || Length {
-                ns: seen[place],
-                more: true,
-            },
-            |ns| Length {
-                ns: *ns,
-                more: false,
-            },
-        );
+        let length = |ns, more| Length { ns, more };
+        let p99 = match granted.get(place) {
+            Some(ns) => length(*ns, false),
+            None => length(seen[place], true),
+        };
         Some(Self {
             calls: seen.len() as u64,
             without_grant: (seen.len() - granted.len()) as u64,
             p99: enough.then_some(p99),
-            longest: Length {
-                ns: longest_ns,
-                more: granted.last() != Some(&longest_ns),
-            },
+            longest: length(longest_ns, granted.last() != Some(&longest_ns)),
         })
     }
 }
@@ -181,18 +173,17 @@ mod tests {
         OpenLoop::of(100.0, 1_000 * MS, &callers(waits), faults).expect("callers")
     }
 
+    fn length(ms: u64, more: bool) -> Length {
+        let ns = ms * MS;
+        Length { ns, more }
+    }
+
     fn exactly(ms: u64) -> Length {
-        Length {
-            ns: ms * MS,
-            more: false,
-        }
+        length(ms, false)
     }
 
     fn more_than(ms: u64) -> Length {
-        Length {
-            ns: ms * MS,
-            more: true,
-        }
+        length(ms, true)
     }
 
     #[test]

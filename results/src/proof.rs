@@ -76,28 +76,20 @@ fn drawn(data: &TimelineData) -> String {
     for (client, owner) in owners.iter().take(MOST) {
         let mut lane = Lane::new(data);
         let own = |c: &str, o: &str| c == *client && o == *owner;
-        for op in data
-            .operations
-            .iter()
+        let own_operations = data.operations.iter();
+        let (asks, others): (Vec<_>, Vec<_>) = own_operations
             .filter(|op| own(&op.client, &op.owner))
-        {
-            if op.op == "acquire" {
-                lane.fill(op.from_ns, op.to_ns, '·');
-            }
+            .partition(|op| op.op == "acquire");
+        for op in asks {
+            lane.fill(op.from_ns, op.to_ns, '·');
         }
         let mut grants = Vec::new();
         for hold in data.holds.iter().filter(|h| own(&h.client, &h.owner)) {
             lane.fill(hold.from_ns, hold.to_ns, '█');
             grants.push(hold.grant.as_str());
         }
-        for op in data
-            .operations
-            .iter()
-            .filter(|op| own(&op.client, &op.owner))
-        {
-            if op.op != "acquire" {
-                lane.fill(op.from_ns, Some(op.from_ns), '▾');
-            }
+        for op in others {
+            lane.fill(op.from_ns, Some(op.from_ns), '▾');
         }
         let named = match grants.as_slice() {
             [] => String::new(),

@@ -2,7 +2,7 @@
 //!
 //! Only what was recorded becomes a step. Which node a command went to is not recorded, so callers talk to one column for all servers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::history::{Call, End, Entry, Event, Line};
 use crate::run::ScenarioResult;
@@ -284,8 +284,8 @@ impl Drawn {
             .sort_by_key(|(t_ns, _, kind, _)| (*t_ns, *kind == StepKind::Violation));
         let omitted = self.steps.len().saturating_sub(STEPS_MAX);
         self.steps.truncate(STEPS_MAX);
-        let mut columns: Vec<String> = Vec::new();
         let places = || self.steps.iter().flat_map(|(_, places, _, _)| places);
+        let mut columns: Vec<String> = Vec::new();
         for place in places() {
             if let Place::Caller(name) = place
                 && !columns.contains(name)
@@ -293,38 +293,27 @@ impl Drawn {
                 columns.push(name.clone());
             }
         }
-        let servers = columns.len();
-        columns.push(self.servers.clone());
         // A fault names a client, which may have several callers here, or a node.
-        let callers = columns.clone();
         let of_client =
             |name: &str, column: &String| column == name || column.split('/').next() == Some(name);
-        let mut nodes: Vec<String> = Vec::new();
-        for place in places() {
-            if let Place::Node(name) = place
-                && !callers[..servers]
-                    .iter()
-                    .any(|column| of_client(name, column))
-                && !nodes.contains(name)
-            {
-                nodes.push(name.clone());
-            }
-        }
-        nodes.sort();
+        let nodes = places().filter_map(|place| match place {
+            Place::Node(name) => Some(name.clone()),
+            _ => None,
+        });
+        let mut nodes: BTreeSet<String> = nodes.collect();
+        nodes.retain(|name| !columns.iter().any(|column| of_client(name, column)));
+        let servers = columns.len();
+        columns.push(self.servers.clone());
         columns.extend(nodes);
         let spread = |place: &Place| -> Vec<usize> {
+            let is = |at: usize, column: &String| match place {
+                Place::Servers => at == servers,
+                Place::Caller(name) => column == name,
+                Place::Node(name) => at != servers && of_client(name, column),
+            };
             let all = columns.iter().enumerate();
-            match place {
-                Place::Servers => vec![servers],
-                Place::Caller(name) => all
-                    .filter(|(_, column)| *column == name)
-                    .map(|(at, _)| at)
-                    .collect(),
-                Place::Node(name) => all
-                    .filter(|(at, column)| *at != servers && of_client(name, column))
-                    .map(|(at, _)| at)
-                    .collect(),
-            }
+            let here = all.filter(|(at, column)| is(*at, column));
+            here.map(|(at, _)| at).collect()
         };
         let steps = self.steps.iter().map(|(t_ns, places, kind, words)| {
             let at: Vec<usize> = places.iter().flat_map(spread).collect();

@@ -164,23 +164,19 @@ impl RunStore {
     /// file's name become `-`.
     pub fn create(&self, date: &str, host: &str, name: &str) -> Result<RunDir, StoreError> {
         fs::create_dir_all(&self.root).map_err(StoreError::io("create", &self.root))?;
-        let base = [date, host, name]
-            .map(plain)
-            .into_iter()
+        let parts = [date, host, name].map(plain);
+        let parts: Vec<&str> = (parts.iter().map(String::as_str))
             .filter(|part| !part.is_empty())
-            .collect::<Vec<_>>()
-            .join("-");
-        let base = if base.is_empty() {
-            "run".to_owned()
-        } else {
-            base
+            .collect();
+        let base = match parts.is_empty() {
+            true => "run".to_owned(),
+            false => parts.join("-"),
         };
         let mut number = 1_u32;
         loop {
-            let name = if number == 1 {
-                base.clone()
-            } else {
-                format!("{base}-{number}")
+            let name = match number {
+                1 => base.clone(),
+                _ => format!("{base}-{number}"),
             };
             let path = self.root.join(name);
             // The creation itself is the test, so that two runs that start together cannot both have the name.

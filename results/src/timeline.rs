@@ -131,29 +131,6 @@ impl TimelineData {
         }
     }
 
-    /// The same around `span` alone, a quarter of its length on either side; `None` where the window is not at least twice as long as
-    /// that, so that nothing would be seen better.
-    pub fn zoomed(&self, span: Span) -> Option<Self> {
-        let length_ns = span.to_ns.saturating_sub(span.from_ns);
-        let margin_ns = (length_ns / 4).max(500_000);
-        let from_ns = span.from_ns.saturating_sub(margin_ns).max(self.from_ns);
-        let to_ns = span.to_ns.saturating_add(margin_ns).min(self.to_ns);
-        let near_ns = to_ns.saturating_sub(from_ns);
-        if near_ns == 0 || self.to_ns.saturating_sub(self.from_ns) / 2 < near_ns {
-            return None;
-        }
-        let window = Span { from_ns, to_ns };
-        let mut near = self.clone();
-        (near.from_ns, near.to_ns) = (from_ns, to_ns);
-        near.holds.retain(|hold| hold.reaches(window));
-        near.operations
-            .retain(|operation| operation.reaches(window));
-        near.overlaps
-            .retain(|overlap| window.meets(overlap.from_ns, Some(overlap.to_ns)));
-        near.faults.retain(|fault| fault.reaches(window));
-        Some(near)
-    }
-
     /// Client and caller of everything drawn: a lane each, in order.
     pub fn owners(&self) -> BTreeSet<(&str, &str)> {
         let holds = self.holds.iter().map(|hold| (&hold.client, &hold.owner));
@@ -244,6 +221,10 @@ fn distance(at_ns: u64, from_ns: u64, to_ns: Option<u64>) -> u64 {
 mod tests {
     use super::*;
 
+    fn span(from_ns: u64, to_ns: u64) -> Span {
+        Span { from_ns, to_ns }
+    }
+
     fn hold(n: u64) -> HoldBar {
         HoldBar {
             grant: format!("g{n}"),
@@ -256,10 +237,7 @@ mod tests {
     #[test]
     fn far_holds_go_and_near_holds_stay() {
         let holds: Vec<HoldBar> = (0..1_000).map(hold).collect();
-        let anomaly = Span {
-            from_ns: 500_000_000,
-            to_ns: 501_000_000,
-        };
+        let anomaly = span(500_000_000, 501_000_000);
         let data = TimelineData::around("orders", "belief", anomaly, &holds, &[anomaly], &[]);
         assert_eq!(
             data.holds.len(),
@@ -278,10 +256,7 @@ mod tests {
     #[test]
     fn never_more_than_the_cap_and_the_rest_is_counted() {
         let holds: Vec<HoldBar> = (0..1_000).map(hold).collect();
-        let anomaly = Span {
-            from_ns: 0,
-            to_ns: 900_000_000,
-        };
+        let anomaly = span(0, 900_000_000);
         let data = TimelineData::around("orders", "belief", anomaly, &holds, &[], &[]);
         assert_eq!(data.holds.len(), MAX_BARS);
         assert_eq!(data.omitted, 800);
@@ -297,28 +272,8 @@ mod tests {
             to_ns: None,
             ..hold(1)
         };
-        let anomaly = Span {
-            from_ns: 900_000_000_000,
-            to_ns: 900_000_000_001,
-        };
+        let anomaly = span(900_000_000_000, 900_000_000_001);
         let data = TimelineData::around("orders", "belief", anomaly, &[endless], &[], &[]);
         assert_eq!(data.holds.len(), 1);
-    }
-
-    #[test]
-    fn a_zoom_shows_one_violation_or_nothing_new() {
-        let holds: Vec<HoldBar> = (0..1_000).map(hold).collect();
-        let overlap = Span {
-            from_ns: 500_000_000,
-            to_ns: 501_000_000,
-        };
-        let data = TimelineData::around("orders", "belief", overlap, &holds, &[overlap], &[]);
-        let near = data.zoomed(overlap).expect("a hundredth of the window");
-        assert!(near.holds.len() < 5 && near.from_ns < overlap.from_ns);
-        let whole = Span {
-            from_ns: data.from_ns,
-            to_ns: data.to_ns,
-        };
-        assert_eq!(data.zoomed(whole), None);
     }
 }

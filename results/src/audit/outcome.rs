@@ -67,6 +67,11 @@ impl AuditOutcome {
         }
     }
 
+    /// Both together: `✓ kept`.
+    pub fn mark(self) -> String {
+        format!("{} {}", self.glyph(), self.word())
+    }
+
     /// What it means, for a legend.
     pub fn meaning(self) -> &'static str {
         match self {

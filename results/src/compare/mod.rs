@@ -13,13 +13,13 @@ use serde::{Deserialize, Serialize};
 
 pub use self::metrics::{compare_rows, verdict};
 pub(crate) use self::settings::differences;
+use self::settings::unlike;
 pub(crate) use self::settings::{load as row_load, pairs, row_key, scenario_key};
-use self::settings::{other_load, other_question};
 use crate::run::{Comparison, Run, SCHEMA, ScenarioResult};
 use crate::verdict::State;
 
 /// What `compare --json` prints.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct RunComparison {
     /// The form's version.
     pub schema: u32,
@@ -136,12 +136,7 @@ pub fn compare(runs: &[Run], force: bool) -> Result<RunComparison, CompareError>
     let mut result = RunComparison {
         schema: SCHEMA,
         base: base.run.clone(),
-        answers: Vec::new(),
-        comparisons: Vec::new(),
-        scenarios: Vec::new(),
-        scenarios_in_common: 0,
-        differences: Vec::new(),
-        left_out: Vec::new(),
+        ..RunComparison::default()
     };
     for other in others {
         let rows = pairs(&base.rows, &other.rows, row_key);
@@ -154,8 +149,15 @@ pub fn compare(runs: &[Run], force: bool) -> Result<RunComparison, CompareError>
         }
         if !force {
             let mut reasons: Vec<String> = Vec::new();
-            reasons.extend(rows.iter().flat_map(|(a, b)| other_load(a, b)));
-            reasons.extend(scenarios.iter().flat_map(|(a, b)| other_question(a, b)));
+            reasons.extend(
+                rows.iter()
+                    .flat_map(|pair| unlike(pair, row_key, settings::load)),
+            );
+            reasons.extend(
+                scenarios
+                    .iter()
+                    .flat_map(|pair| unlike(pair, scenario_key, settings::asked)),
+            );
             if !reasons.is_empty() {
                 return Err(CompareError::OtherQuestion { reasons });
             }
@@ -214,33 +216,26 @@ fn changes(run: &str, a: &ScenarioResult, b: &ScenarioResult, out: &mut Vec<Verd
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::{BenchRow, Estimate, Meta, Ratio, Safety};
+    use crate::figure::point;
+    use crate::run::{BenchRow, Ratio};
+    use crate::samples::around;
 
     fn row(subject: &str, median: f64, spread: Option<f64>) -> BenchRow {
-        BenchRow {
-            subject: subject.to_owned(),
-            topology: "single".to_owned(),
-            workload: "uncontended".to_owned(),
-            tasks: 64,
-            cycles_per_s: Estimate {
-                median,
-                low: spread.map(|spread| median * (1.0 - spread)),
-                high: spread.map(|spread| median * (1.0 + spread)),
-            },
-            valid: true,
-            ..BenchRow::default()
-        }
+        let cycles = spread.map_or(point(median), |spread| around(median, spread));
+        crate::samples::row(subject, "single", cycles)
     }
 
     fn run(name: &str, rows: Vec<BenchRow>) -> Run {
-        Run {
-            rows,
-            ..Run::new(name, "bench", Meta::default())
-        }
+        crate::samples::run(name, rows, Vec::new())
+    }
+
+    /// Two runs of one row each.
+    fn two(a: BenchRow, b: BenchRow) -> [Run; 2] {
+        [run("a", vec![a]), run("b", vec![b])]
     }
 
     fn cycles(a: BenchRow, b: BenchRow) -> String {
-        let result = compare(&[run("a", vec![a]), run("b", vec![b])], false).expect("a common row");
+        let result = compare(&two(a, b), false).expect("a common row");
         result.comparisons[0].comparison.verdict.clone()
     }
 
@@ -277,37 +272,24 @@ mod tests {
             ..row("s", 900.0, Some(0.01))
         };
         assert_eq!(cycles(row("s", 100.0, Some(0.01)), invalid), "not-shown");
-        let unsafe_row = BenchRow {
-            safety: Safety {
-                state: State::Violated,
-            },
-            ..row("s", 900.0, Some(0.01))
-        };
-        let runs = [
-            run("a", vec![row("s", 100.0, None)]),
-            run("b", vec![unsafe_row]),
-        ];
+        let mut unsafe_row = row("s", 900.0, Some(0.01));
+        unsafe_row.safety.state = State::Violated;
+        let runs = two(row("s", 100.0, None), unsafe_row);
         let result = compare(&runs, false).expect("a common row");
         assert!(result.comparisons.is_empty());
         assert_eq!(
             result.left_out,
-            ["b: s on single/uncontended/64: void, the lock was not safe"]
+            ["b: s on single/uncontended/16: void, the lock was not safe"]
         );
     }
 
     #[test]
     fn nothing_in_common_is_an_error_and_not_an_empty_answer() {
-        let runs = [
-            run("a", vec![row("s", 1.0, None)]),
-            run("b", vec![row("t", 1.0, None)]),
-        ];
-        let message = compare(&runs, false)
-            .expect_err("nothing in common")
-            .to_string();
-        assert!(
-            message.starts_with("b and a have nothing in common"),
-            "{message}"
-        );
+        let runs = two(row("s", 1.0, None), row("t", 1.0, None));
+        let error = compare(&runs, false).expect_err("nothing in common");
+        let message = error.to_string();
+        let expected = "b and a have nothing in common";
+        assert!(message.starts_with(expected), "{message}");
         assert_eq!(compare(&runs[..1], false), Err(CompareError::TooFew(1)));
         assert_eq!(compare(&[], false), Err(CompareError::TooFew(0)));
     }
@@ -336,53 +318,36 @@ mod tests {
             (change.class.as_str(), change.a.as_str(), change.b.as_str()),
             ("contract", "clean", "violated")
         );
-        let fields: Vec<&str> = result
-            .differences
-            .iter()
-            .map(|difference| difference.field.as_str())
-            .collect();
+        let fields = result.differences.iter().map(|one| one.field.as_str());
+        let fields: Vec<&str> = fields.collect();
         assert_eq!(fields, ["environment.cores", "failover on  with : seed"]);
         assert_eq!(result.scenarios_in_common, 1);
     }
 
     #[test]
     fn twins_are_matched_in_order() {
-        let a = run("a", vec![row("s", 100.0, None), row("s", 200.0, None)]);
-        let b = run("b", vec![row("s", 100.0, None), row("s", 200.0, None)]);
-        let result = compare(&[a, b], false).expect("common rows");
-        assert_eq!(result.comparisons.len(), 2);
-        assert!(
-            result
-                .comparisons
-                .iter()
-                .all(|against| against.comparison.ratio.point == 1.0)
-        );
+        let rows = vec![row("s", 100.0, None), row("s", 200.0, None)];
+        let result = compare(&[run("a", rows.clone()), run("b", rows)], false).expect("common");
+        let points = result.comparisons.iter();
+        let points: Vec<f64> = points.map(|one| one.comparison.ratio.point).collect();
+        assert_eq!(points, [1.0, 1.0]);
     }
 
     #[test]
     fn the_json_has_the_promised_fields() {
-        let runs = [
-            run("a", vec![row("s", 1.0, None)]),
-            run("b", vec![row("s", 2.0, None)]),
-        ];
-        let value =
-            serde_json::to_value(compare(&runs, false).expect("a common row")).expect("json");
-        assert_eq!(value["schema"], 1);
-        assert_eq!(value["base"], "a");
-        let first = &value["comparisons"][0];
-        for (field, expected) in [
-            ("a", "s"),
-            ("b", "s"),
-            ("metric", "cycles_per_s"),
-            ("where", "single/uncontended/64"),
-            ("verdict", "not-shown"),
-            ("run", "b"),
-        ] {
-            assert_eq!(first[field], expected, "{field}");
-        }
-        assert_eq!(first["ratio"]["point"], 2.0);
-        assert!(first["ratio"]["low"].is_null());
+        let runs = two(row("s", 1.0, None), row("s", 2.0, None));
+        let result = compare(&runs, false).expect("a common row");
+        let mut value = serde_json::to_value(result).expect("json");
+        let first = value["comparisons"][0].take();
+        assert_eq!((&value["schema"], &value["base"]), (&1.into(), &"a".into()));
         assert!(value["differences"].is_array());
+        assert_eq!(
+            first,
+            serde_json::json!({
+                "run": "b", "a": "s", "b": "s", "metric": "cycles_per_s", "where": "single/uncontended/16",
+                "ratio": {"point": 2.0, "low": null, "high": null}, "verdict": "not-shown",
+            })
+        );
     }
 
     #[test]
@@ -394,19 +359,12 @@ mod tests {
             run(name, vec![row])
         };
         let runs = [with("a", Some(3_000_000_000)), with("b", None)];
-        let message = compare(&runs, false)
-            .expect_err("another lease")
-            .to_string();
-        assert!(
-            message.contains("lease is 3 s in the base and renewed here"),
-            "{message}"
-        );
+        let error = compare(&runs, false).expect_err("another lease");
+        let message = error.to_string();
+        let expected = "lease is 3 s in the base and renewed here";
+        assert!(message.contains(expected), "{message}");
         let forced = compare(&runs, true).expect("forced");
-        assert!(
-            forced
-                .differences
-                .iter()
-                .any(|difference| difference.field.ends_with(": lease"))
-        );
+        let mut fields = forced.differences.iter().map(|one| &one.field);
+        assert!(fields.any(|field| field.ends_with(": lease")));
     }
 }

@@ -428,38 +428,28 @@ fn geomean(lines: &[PivotLine], column: usize) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::Meta;
+    use crate::figure::point;
+    use crate::samples::row;
 
     fn run(name: &str, rows: &[(&str, &str, f64)]) -> Run {
-        let mut run = Run::new(name, "bench", Meta::default());
-        run.rows = rows
-            .iter()
-            .map(|(subject, topology, cycles)| BenchRow {
-                subject: (*subject).to_owned(),
-                topology: (*topology).to_owned(),
-                workload: "uncontended".to_owned(),
-                tasks: 16,
-                valid: true,
-                cycles_per_s: crate::figure::point(*cycles),
-                ..BenchRow::default()
-            })
-            .collect();
-        run
+        let rows = rows.iter();
+        let rows = rows.map(|(subject, topology, cycles)| row(subject, topology, point(*cycles)));
+        crate::samples::run(name, rows.collect(), Vec::new())
     }
+
+    fn by(rows: &[&str], cols: &[&str], runs: &[Run]) -> Pivot {
+        let grouping = Grouping::new(rows, cols).expect("known fields");
+        pivot(runs, &grouping).expect("rows")
+    }
+
+    const PLAIN: (&str, &str, f64) = ("plain", "single", 100.0);
+    const FAIR: (&str, &str, f64) = ("fair", "single", 50.0);
 
     #[test]
     fn subjects_stand_beside_each_other_and_topologies_below() {
-        let runs = [run(
-            "a",
-            &[
-                ("plain", "single", 100.0),
-                ("fair", "single", 50.0),
-                ("plain", "cluster", 80.0),
-                ("fair", "cluster", 20.0),
-            ],
-        )];
-        let grouping = Grouping::new(&["topology"], &["subject"]).expect("two fields");
-        let pivot = pivot(&runs, &grouping).expect("rows");
+        let cluster = [("plain", "cluster", 80.0), ("fair", "cluster", 20.0)];
+        let runs = [run("a", &[PLAIN, FAIR, cluster[0], cluster[1]])];
+        let pivot = by(&["topology"], &["subject"], &runs);
         let table = &pivot.tables[0];
         assert_eq!(table.metric, "cycles_per_s");
         assert_eq!(table.columns, ["plain", "fair"]);
@@ -475,60 +465,42 @@ mod tests {
         assert_eq!(table.geomean[0], None);
         let first = &pivot.comparisons[0].comparison;
         assert_eq!(
-            (first.a.as_str(), first.b.as_str(), first.r#where.as_str()),
-            ("plain", "fair", "single")
+            [&first.a, &first.b, &first.r#where],
+            ["plain", "fair", "single"]
         );
     }
 
     #[test]
     fn runs_that_are_in_neither_get_tables_of_their_own() {
-        let rows = [("plain", "single", 100.0), ("fair", "single", 50.0)];
-        let runs = [run("a", &rows), run("b", &rows)];
-        let grouping = Grouping::new(&["topology"], &["subject"]).expect("two fields");
-        let pivot = pivot(&runs, &grouping).expect("rows");
-        let commons: Vec<&str> = pivot
-            .tables
-            .iter()
-            .map(|table| table.common.as_str())
-            .collect();
+        let runs = ["a", "b"].map(|name| run(name, &[PLAIN, FAIR]));
+        let tables = by(&["topology"], &["subject"], &runs).tables;
+        let commons: Vec<&str> = tables.iter().map(|table| table.common.as_str()).collect();
         assert_eq!(commons, ["run a", "run b"]);
     }
 
     #[test]
     fn what_follows_from_the_columns_is_said_and_splits_nothing() {
-        let mut one = run("a", &[("plain", "single", 100.0), ("fair", "single", 50.0)]);
+        let mut one = run("a", &[PLAIN, FAIR]);
         one.rows[1].measures.load.hold_ns = 1_000_000;
-        let grouping = Grouping::new(&["topology"], &["subject"]).expect("two fields");
-        let pivot = pivot(&[one], &grouping).expect("rows");
+        let pivot = by(&["topology"], &["subject"], &[one]);
         assert_eq!(pivot.tables[0].columns, ["plain", "fair"]);
         assert_eq!(pivot.also_differs, ["hold"]);
     }
 
     #[test]
     fn columns_alone_leave_everything_else_to_the_lines() {
-        let runs = [
-            run(
-                "a",
-                &[("plain", "single", 100.0), ("plain", "cluster", 80.0)],
-            ),
-            run("b", &[("plain", "single", 110.0)]),
-        ];
-        let grouping = Grouping::new::<&str>(&[], &[]).expect("nothing is something");
-        let pivot = pivot(&runs, &grouping).expect("rows");
+        let one = run("a", &[PLAIN, ("plain", "cluster", 80.0)]);
+        let pivot = by(&[], &[], &[one, run("b", &[PLAIN])]);
         let table = &pivot.tables[0];
         assert_eq!(table.columns, ["a", "b"]);
         assert_eq!(table.lines.len(), 2);
-        assert!(
-            table.lines[1].cells[1].is_none(),
-            "b measured no cluster, and nothing stands there"
-        );
+        assert!(table.lines[1].cells[1].is_none(), "b measured no cluster");
     }
 
     #[test]
     fn an_unknown_field_is_named_with_its_neighbour() {
-        let message = Grouping::new(&["topolgy"], &[])
-            .expect_err("misspelt")
-            .to_string();
+        let error = Grouping::new(&["topolgy"], &[]).expect_err("misspelt");
+        let message = error.to_string();
         assert!(message.contains("did you mean `topology`?"), "{message}");
         assert_eq!(
             Grouping::new(&["run"], &["run"]).expect_err("twice"),

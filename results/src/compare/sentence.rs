@@ -133,40 +133,22 @@ fn safety(base: &Run, other: &Run) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::{BenchRow, Meta, ScenarioResult};
+    use crate::samples::{around, row, scenario};
 
     fn run(name: &str, medians: &[f64], lost: &[Option<u64>]) -> Run {
-        let mut run = Run::new(name, "bench", Meta::default());
-        run.rows = (medians.iter().enumerate())
-            .map(|(index, median)| BenchRow {
-                subject: format!("s{index}"),
-                topology: "single".to_owned(),
-                cycles_per_s: Estimate {
-                    median: *median,
-                    low: Some(median * 0.99),
-                    high: Some(median * 1.01),
-                },
-                valid: true,
-                ..BenchRow::default()
-            })
-            .collect();
-        run.scenarios = (lost.iter().enumerate())
-            .map(|(index, lost)| {
-                let mut result = ScenarioResult {
-                    name: format!("f{index}"),
-                    ..ScenarioResult::default()
-                };
-                let contract = &mut result.verdicts.contract;
-                contract.count = lost.unwrap_or(0);
-                contract.state = match lost {
-                    None => State::Unknown,
-                    Some(0) => State::Clean,
-                    Some(_) => State::Violated,
-                };
-                result
-            })
-            .collect();
-        run
+        let rows = medians.iter().enumerate();
+        let rows = rows.map(|(at, median)| row(&format!("s{at}"), "single", around(*median, 0.01)));
+        let scenarios = lost.iter().enumerate().map(|(index, lost)| {
+            let state = match lost {
+                None => State::Unknown,
+                Some(0) => State::Clean,
+                Some(_) => State::Violated,
+            };
+            let mut result = scenario(&format!("f{index}"), "single", state);
+            result.verdicts.contract.count = lost.unwrap_or(0);
+            result
+        });
+        crate::samples::run(name, rows.collect(), scenarios.collect())
     }
 
     fn said(a: (&[f64], &[Option<u64>]), b: (&[f64], &[Option<u64>])) -> String {

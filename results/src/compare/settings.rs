@@ -79,38 +79,28 @@ pub(crate) fn load(row: &BenchRow) -> Vec<(&'static str, String)> {
 }
 
 /// What a scenario asked of its lock beside its seed.
-fn asked(result: &ScenarioResult) -> [(&'static str, String); 2] {
-    [
+pub(super) fn asked(result: &ScenarioResult) -> Vec<(&'static str, String)> {
+    vec![
         ("kind", result.kind.clone()),
         ("durability", result.durability.clone()),
     ]
 }
 
-/// Why a pair of rows cannot be compared, setting by setting; empty if it can.
-pub(super) fn other_load(a: &BenchRow, b: &BenchRow) -> Vec<String> {
-    let known: BTreeMap<_, _> = load(a).into_iter().collect();
-    unlike(&row_key(b), load(b), |name| known.get(name).cloned())
-}
-
-/// Why two results of a scenario cannot be compared; empty if they can.
-pub(super) fn other_question(a: &ScenarioResult, b: &ScenarioResult) -> Vec<String> {
-    let known: BTreeMap<_, _> = asked(a).into_iter().collect();
-    unlike(&scenario_key(b), asked(b), |name| known.get(name).cloned())
-}
-
-fn unlike(
-    key: &str,
-    settings: impl IntoIterator<Item = (&'static str, String)>,
-    base: impl Fn(&str) -> Option<String>,
+/// Why a pair cannot be compared, setting by setting; empty if it can.
+pub(super) fn unlike<T>(
+    (a, b): &(&T, &T),
+    key: fn(&T) -> String,
+    settings: fn(&T) -> Vec<(&'static str, String)>,
 ) -> Vec<String> {
-    settings
-        .into_iter()
-        .filter_map(|(name, value)| {
-            let before = base(name)?;
-            (before != value)
-                .then(|| format!("{key}: {name} is {before} in the base and {value} here"))
-        })
-        .collect()
+    let known: BTreeMap<_, _> = settings(a).into_iter().collect();
+    let reasons = settings(b).into_iter().filter_map(|(name, value)| {
+        let before = known.get(name).filter(|before| **before != value)?;
+        let key = key(b);
+        Some(format!(
+            "{key}: {name} is {before} in the base and {value} here"
+        ))
+    });
+    reasons.collect()
 }
 
 /// Everything that was set otherwise in `other`: of the run, and of what it has in common with the base.

@@ -1,38 +1,27 @@
 //! Conditions over small runs: what passes, what fails, what is unknown, and what is wrong with a condition.
 
 use super::*;
-use crate::run::{Meta, Quantiles, Safety};
+use crate::samples::{self, around};
 
 fn row(subject: &str, cycles: f64, p99_ms: Option<u64>) -> BenchRow {
-    BenchRow {
-        subject: subject.to_owned(),
-        topology: "single".to_owned(),
-        workload: "uncontended".to_owned(),
-        tasks: 16,
-        cycles_per_s: Estimate {
-            median: cycles,
-            low: Some(cycles * 0.9),
-            high: Some(cycles * 1.1),
-        },
-        acquire_ns: Quantiles {
-            p99: p99_ms.map(|ms| ms * 1_000_000),
-            n: 500,
-            ..Quantiles::default()
-        },
-        safety: Safety {
-            state: State::Clean,
-        },
-        valid: true,
-        ..BenchRow::default()
-    }
+    let mut row = samples::row(subject, "single", around(cycles, 0.1));
+    row.acquire_ns.p99 = p99_ms.map(|ms| ms * 1_000_000);
+    row.acquire_ns.n = 500;
+    row
 }
 
 fn run(rows: Vec<BenchRow>) -> Run {
-    Run {
-        rows,
-        ..Run::new("r", "bench", Meta::default())
+    samples::run("r", rows, Vec::new())
+}
+
+/// Judges conditions one by one.
+fn all(run: &Run, base: Option<&Run>, expected: &[(&str, Outcome)]) {
+    for (condition, outcome) in expected {
+        assert_eq!(self::outcome(run, base, condition), *outcome, "{condition}");
     }
 }
+
+use Outcome::{Failed, Passed, Unknown};
 
 fn outcome(run: &Run, base: Option<&Run>, condition: &str) -> Outcome {
     let condition = parse(condition).expect("a good condition");
@@ -42,105 +31,85 @@ fn outcome(run: &Run, base: Option<&Run>, condition: &str) -> Outcome {
 #[test]
 fn every_row_must_keep_it() {
     let run = run(vec![row("a", 100.0, Some(3)), row("b", 200.0, Some(7))]);
-    let of = |condition| outcome(&run, None, condition);
-    assert_eq!(of("p99(acquire) < 10ms"), Outcome::Passed);
-    assert_eq!(of("p99(acquire) < 5 ms"), Outcome::Failed);
-    assert_eq!(of("p99(acquire) < 5ms where subject == a"), Outcome::Passed);
-    assert_eq!(of("cycles >= 100/s"), Outcome::Passed);
-    assert_eq!(
-        of("cycles >= 12000/min where subject == b*"),
-        Outcome::Passed
-    );
-    assert_eq!(of("cycles >= 150 where subject != b"), Outcome::Failed);
+    let expected = [
+        ("p99(acquire) < 10ms", Passed),
+        ("p99(acquire) < 5 ms", Failed),
+        ("p99(acquire) < 5ms where subject == a", Passed),
+        ("cycles >= 100/s", Passed),
+        ("cycles >= 12000/min where subject == b*", Passed),
+        ("cycles >= 150 where subject != b", Failed),
+    ];
+    all(&run, None, &expected);
 }
 
 #[test]
 fn a_share_of_the_base_is_a_bound() {
     let before = run(vec![row("a", 100.0, None), row("b", 100.0, None)]);
     let after = run(vec![row("a", 96.0, None), row("b", 94.0, None)]);
-    let of = |condition| outcome(&after, Some(&before), condition);
-    assert_eq!(
-        of("cycles >= 0.95 * base where subject == a"),
-        Outcome::Passed
-    );
-    assert_eq!(of("cycles >= 95% * base"), Outcome::Failed);
-    assert_eq!(of("cycles >= base * 0.9"), Outcome::Passed);
-    assert_eq!(of("cycles > base"), Outcome::Failed);
+    let expected = [
+        ("cycles >= 0.95 * base where subject == a", Passed),
+        ("cycles >= 95% * base", Failed),
+        ("cycles >= base * 0.9", Passed),
+        ("cycles > base", Failed),
+    ];
+    all(&after, Some(&before), &expected);
+    // A base that never measured these rows.
     let other = run(vec![row("c", 100.0, None)]);
-    assert_eq!(
-        outcome(&after, Some(&other), "cycles >= 0.95 * base"),
-        Outcome::Unknown,
-        "the base never measured these rows"
-    );
+    all(&after, Some(&other), &[("cycles >= 0.95 * base", Unknown)]);
 }
 
 #[test]
 fn what_is_not_known_does_not_pass() {
     let mut run = run(vec![row("a", 100.0, None)]);
-    let of = |run: &Run, condition| outcome(run, None, condition);
-    assert_eq!(of(&run, "p99(acquire) < 5ms"), Outcome::Unknown);
-    assert_eq!(of(&run, "p50(handoff) < 5ms"), Outcome::Unknown);
-    assert_eq!(of(&run, "recovery < 5s"), Outcome::Unknown);
-    assert_eq!(
-        of(&run, "cycles > 1 where subject == nobody"),
-        Outcome::Unknown
-    );
+    let expected = [
+        ("p99(acquire) < 5ms", Unknown),
+        ("p50(handoff) < 5ms", Unknown),
+        ("recovery < 5s", Unknown),
+        ("cycles > 1 where subject == nobody", Unknown),
+    ];
+    all(&run, None, &expected);
     run.partial = true;
-    assert_eq!(of(&run, "cycles > 1"), Outcome::Unknown);
-    assert_eq!(of(&run, "cycles > 1000"), Outcome::Failed);
+    let expected = [("cycles > 1", Unknown), ("cycles > 1000", Failed)];
+    all(&run, None, &expected);
     run.partial = false;
     run.rows[0].valid = false;
-    assert_eq!(of(&run, "cycles > 1"), Outcome::Unknown);
-    assert_eq!(decide(&run, None, &[]).outcome, Outcome::Unknown);
+    all(&run, None, &[("cycles > 1", Unknown)]);
+    assert_eq!(decide(&run, None, &[]).outcome, Unknown);
 }
 
 #[test]
 fn figures_of_an_unsafe_lock_are_void() {
     let mut run = run(vec![row("a", 100.0, Some(1))]);
     run.rows[0].safety.state = State::Violated;
-    assert_eq!(outcome(&run, None, "cycles > 1"), Outcome::Failed);
-    assert_eq!(outcome(&run, None, "safety == clean"), Outcome::Failed);
-    assert_eq!(outcome(&run, None, "contract == clean"), Outcome::Failed);
+    for condition in ["cycles > 1", "safety == clean", "contract == clean"] {
+        all(&run, None, &[(condition, Failed)]);
+    }
 }
 
 #[test]
 fn verdicts_are_words_and_numbers() {
-    let mut run = run(vec![]);
-    let mut result = ScenarioResult {
-        name: "failover".to_owned(),
-        load_ns: 30_000_000_000,
-        as_expected: true,
-        ..ScenarioResult::default()
-    };
-    result.verdicts.contract.state = State::Violated;
-    result.verdicts.contract.count = 3;
+    let mut result = samples::scenario("failover", "single", State::Violated);
+    result.load_ns = 30_000_000_000;
     result.verdicts.contract.worst_ns = 2_000_000;
-    result.verdicts.liveness.state = State::Clean;
-    run.scenarios.push(result);
-    let of = |condition| outcome(&run, None, condition);
-    assert_eq!(of("contract == clean"), Outcome::Failed);
-    assert_eq!(of("contract == violated"), Outcome::Passed);
-    assert_eq!(of("contract != clean"), Outcome::Passed);
-    assert_eq!(of("liveness == clean"), Outcome::Passed);
-    assert_eq!(of("belief == clean"), Outcome::Unknown);
-    assert_eq!(of("belief != violated"), Outcome::Unknown);
-    assert_eq!(of("count(contract) <= 3"), Outcome::Passed);
-    assert_eq!(of("per_minute(contract) <= 5"), Outcome::Failed);
-    assert_eq!(of("worst(contract) < 3ms"), Outcome::Passed);
-    assert_eq!(
-        of("contract == clean where scenario == fail*over"),
-        Outcome::Failed
-    );
-}
-
-#[test]
-fn a_lock_that_never_came_back_has_no_good_recovery() {
-    let mut run = run(vec![]);
-    run.scenarios.push(ScenarioResult {
-        faults: vec![crate::run::FaultSpan::default()],
-        ..ScenarioResult::default()
-    });
-    assert_eq!(outcome(&run, None, "recovery < 5s"), Outcome::Failed);
+    result.verdicts.belief.state = State::Unknown;
+    let mut run = samples::run("r", Vec::new(), vec![result]);
+    let expected = [
+        ("contract == clean", Failed),
+        ("contract == violated", Passed),
+        ("contract != clean", Passed),
+        ("liveness == clean", Passed),
+        ("belief == clean", Unknown),
+        ("belief != violated", Unknown),
+        ("count(contract) <= 3", Passed),
+        ("per_minute(contract) <= 5", Failed),
+        ("worst(contract) < 3ms", Passed),
+        ("contract == clean where scenario == fail*over", Failed),
+    ];
+    all(&run, None, &expected);
+    // Its lock never came back from the fault.
+    all(&run, None, &[("recovery < 5s", Failed)]);
+    run.scenarios[0].faults.clear();
+    all(&run, None, &[("recovery < 5s", Unknown)]);
 }
 
 #[test]
@@ -179,11 +148,8 @@ fn every_error_has_its_place_and_a_remedy() {
 #[test]
 fn a_budget_file_gives_all_its_errors_with_their_lines() {
     let good = parse_budget("# CI\n\np99(acquire) < 5ms  # fast\ncontract == clean\n");
-    let texts: Vec<String> = good
-        .expect("two conditions")
-        .into_iter()
-        .map(|condition| condition.text)
-        .collect();
+    let good = good.expect("two conditions");
+    let texts: Vec<&str> = good.iter().map(|one| one.text.as_str()).collect();
     assert_eq!(texts, ["p99(acquire) < 5ms", "contract == clean"]);
     let bad = parse_budget("cycles\n\ncontract == clean\nspeed > 1\n").expect_err("two errors");
     let lines: Vec<usize> = bad.iter().map(|(line, _)| *line).collect();

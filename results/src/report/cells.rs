@@ -162,18 +162,16 @@ pub(crate) fn machine(environment: &Environment) -> String {
 
 /// A command line that a shell reads back as the same words.
 pub fn shell_line(words: &[String]) -> String {
-    let quoted: Vec<String> = words
-        .iter()
-        .map(|word| {
-            let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=,@%+".contains(c);
-            if !word.is_empty() && word.chars().all(plain) {
-                word.clone()
-            } else {
-                format!("'{}'", word.replace('\'', "'\\''"))
-            }
-        })
-        .collect();
-    quoted.join(" ")
+    // By hand, since shell-words quotes `=` too, and a line full of quotation marks is hard to read.
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=,@%+".contains(c);
+    let quoted = words.iter().map(|word| {
+        if !word.is_empty() && word.chars().all(plain) {
+            word.clone()
+        } else {
+            format!("'{}'", word.replace('\'', "'\\''"))
+        }
+    });
+    quoted.collect::<Vec<_>>().join(" ")
 }
 
 /// The line that makes a run again, somewhere else: with the seed that was drawn, and without the directory that is taken now.

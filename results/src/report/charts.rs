@@ -1,13 +1,11 @@
 //! The charts of a run: which figures each of them shows.
 
 use super::cells;
-use crate::figure::{CLIENT_CPU, SERVER_CPU};
+use crate::figure::{CLIENT_CPU, SERVER_CPU, point};
 use crate::intervals::Intervals;
 use crate::measures::Sweep;
-use crate::run::{BenchRow, FaultSpan, Run, ScenarioResult, with_origin};
-use crate::svg::{
-    self, Bar, Chart, Counted, DotRow, Lines, PricePoint, Series, Shade, Stack, lines,
-};
+use crate::run::{BenchRow, Estimate, FaultSpan, Run, ScenarioResult, with_origin};
+use crate::svg::{self, Chart, Counted, Lines, Pieces, PricePoint, Row, Series, Shade, lines};
 use crate::units;
 use crate::verdict::State;
 
@@ -112,30 +110,27 @@ pub(super) fn throughput(run: &Run) -> Vec<Chart> {
 const CHARTS_MAX: usize = 6;
 
 fn throughput_of<'a>(rows: impl Iterator<Item = &'a BenchRow>, title: &str) -> Chart {
-    let rows: Vec<Bar> = rows
-        .map(|row| Bar {
-            label: row.subject.clone(),
-            detail: detail(row),
-            value: (!cells::is_void(row)).then_some(row.cycles_per_s.median),
-            interval: row.cycles_per_s.low.zip(row.cycles_per_s.high),
-            note: VOID.to_owned(),
-        })
+    let finite = |figure: &Estimate| figure.median.is_finite();
+    let rows: Vec<_> = rows
+        .map(|row| of(row, Some(row.cycles_per_s).filter(finite)))
         .collect();
     svg::bars(title, "acquire and release pairs per second", &rows)
 }
 
 pub(super) fn latency(run: &Run) -> Chart {
-    let rows: Vec<DotRow> = run
-        .rows
-        .iter()
-        .map(|row| DotRow {
-            label: row.subject.clone(),
-            detail: detail(row),
-            quantiles: (!cells::is_void(row)).then_some(row.acquire_ns),
-            note: VOID.to_owned(),
-        })
-        .collect();
+    let rows = run.rows.iter();
+    let rows: Vec<_> = rows.map(|row| of(row, Some(row.acquire_ns))).collect();
     svg::dots(LATENCY, &rows)
+}
+
+/// A row with its figure, if that is not void.
+fn of<T>(row: &BenchRow, figure: Option<T>) -> Row<T> {
+    Row {
+        label: row.subject.clone(),
+        detail: detail(row),
+        of: figure.filter(|_| !cells::is_void(row)),
+        note: VOID.to_owned(),
+    }
 }
 
 const VOID: &str = "void: not safe while it was measured";
@@ -289,7 +284,7 @@ fn over_intervals(intervals: &Intervals, share: f64, label: &str) -> Option<Seri
 
 /// What a cycle costs: CPU on both sides, with the number of commands.
 pub(super) fn cost(run: &Run) -> Option<Chart> {
-    let stacks: Vec<Stack> = run
+    let stacks = run
         .rows
         .iter()
         .filter(|row| !cells::is_void(row))
@@ -300,20 +295,13 @@ pub(super) fn cost(run: &Run) -> Option<Chart> {
             let commands = row.commands_per_cycle.map_or(String::new(), |commands| {
                 format!("{} commands", units::figure(commands))
             });
-            Some(Stack {
-                label: row.subject.clone(),
-                detail: detail(row),
-                pieces,
+            Some(Row {
                 note: commands,
+                ..of(row, Some(pieces))
             })
-        })
-        .collect();
-    svg::stacked(
-        "Cost per cycle",
-        "microseconds of CPU per acquire and release",
-        false,
-        &stacks,
-    )
+        });
+    let unit = "microseconds of CPU per acquire and release";
+    svg::stacked("Cost per cycle", unit, false, stacks.collect())
 }
 
 /// A sweep as a curve, with the law that was fitted to it.
@@ -396,54 +384,47 @@ pub(super) fn recovery(run: &Run) -> Option<Chart> {
     let judged =
         |fault: &&FaultSpan| fault.recovery.is_some() || fault.first_grant_after_ns.is_some();
     let bars = run.scenarios.iter().flat_map(|result| {
-        result.faults.iter().filter(judged).map(|fault| Bar {
+        result.faults.iter().filter(judged).map(|fault| Row {
             label: fault.label(),
             detail: result.name.clone(),
-            value: fault.first_grant_after_ns.map(|ns| ns as f64 / 1e9),
+            of: fault.first_grant_after_ns.map(|ns| point(ns as f64 / 1e9)),
             note: "no grant after it".to_owned(),
-            ..Bar::default()
         })
     });
-    let bars: Vec<Bar> = bars.collect();
+    let bars: Vec<_> = bars.collect();
     let unit = "seconds from the injection to the next grant";
     (!bars.is_empty()).then(|| svg::bars("Recovery", unit, &bars))
 }
 
 /// Who got the lock, as shares of all grants.
 pub(super) fn fairness(run: &Run) -> Option<Chart> {
-    let stacks: Vec<Stack> = run
-        .scenarios
-        .iter()
-        .filter_map(|result| {
-            let over = result.over_time.as_ref()?;
-            let empty = over.owners.values().filter(|count| **count == 0).count();
-            let jain = over
-                .jain()
-                .map(|jain| format!("Jain {}", units::figure(jain)));
-            let mut note = jain.unwrap_or_default();
-            if let Some(least) = over.share_min {
-                note += &format!(", least {}", units::figure(least));
-            }
-            if empty > 0 {
-                note += &format!(", {empty} got none");
-            }
-            let owners = over.owners.iter();
-            Some(Stack {
-                label: result.name.clone(),
-                detail: result.place(),
-                pieces: owners
-                    .map(|(owner, count)| (owner.clone(), f64::from(*count)))
-                    .collect(),
-                note,
-            })
+    let stacks = run.scenarios.iter().filter_map(|result| {
+        let over = result.over_time.as_ref()?;
+        let empty = over.owners.values().filter(|count| **count == 0).count();
+        let jain = over
+            .jain()
+            .map(|jain| format!("Jain {}", units::figure(jain)));
+        let mut note = jain.unwrap_or_default();
+        if let Some(least) = over.share_min {
+            note += &format!(", least {}", units::figure(least));
+        }
+        if empty > 0 {
+            note += &format!(", {empty} got none");
+        }
+        let owners = over.owners.iter();
+        let pieces: Pieces = owners
+            .map(|(owner, count)| (owner.clone(), f64::from(*count)))
+            .collect();
+        Some(Row {
+            label: result.name.clone(),
+            detail: result.place(),
+            of: Some(pieces),
+            note,
         })
-        .collect();
-    svg::stacked(
-        "Who got the lock",
-        "percent of all grants, a piece per owner; least: the client that got least, 1 is even",
-        true,
-        &stacks,
-    )
+    });
+    let unit =
+        "percent of all grants, a piece per owner; least: the client that got least, 1 is even";
+    svg::stacked("Who got the lock", unit, true, stacks.collect())
 }
 
 /// All charts as one SVG picture.

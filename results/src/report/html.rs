@@ -9,19 +9,19 @@ mod scenario;
 
 use askama::Template;
 
-use self::bench::{NamedChart, named};
+use self::bench::named;
 use self::scenario::ScenarioView;
 use super::cells;
 use super::charts;
 use super::measures;
 use super::open_loop;
 use super::recovery;
-use super::table::{self, Table};
+use super::table;
 use crate::answer;
 use crate::run::{Outcome, Run};
 use crate::svg;
 use crate::units;
-use crate::verdict::{CLASSES, meaning};
+use crate::verdict::CLASSES;
 
 /// The document.
 pub(super) fn render(run: &Run) -> Result<String, String> {
@@ -29,9 +29,11 @@ pub(super) fn render(run: &Run) -> Result<String, String> {
         return audit::render(run, audit);
     }
     let raw = serde_json::to_string(run).map_err(|error| error.to_string())?;
-    let page = Page::new(run, &raw).render();
-    Ok(page.map_err(|error| error.to_string())? + "\n")
+    super::rendered(&Page::new(run, &raw))
 }
+
+const CSS: &str = include_str!("../../templates/report.css");
+const JS: &str = include_str!("../../templates/report.js");
 
 type Fact = (&'static str, String);
 
@@ -40,15 +42,8 @@ type Fact = (&'static str, String);
 struct Page<'a> {
     run: &'a Run,
     title: &'a str,
-    css: &'static str,
-    js: &'static str,
     warnings: Vec<String>,
-    classes: Vec<(&'static str, &'static str)>,
     scenarios: Vec<ScenarioView<'a>>,
-    recovery: Option<NamedChart>,
-    fairness: Option<NamedChart>,
-    bench_tables: Vec<Table>,
-    comparisons: Vec<[String; 5]>,
     raw: String,
 }
 
@@ -61,31 +56,9 @@ impl<'a> Page<'a> {
                 "" => &run.command,
                 name => name,
             },
-            css: include_str!("../../templates/report.css"),
-            js: include_str!("../../templates/report.js"),
             warnings: warnings(run),
-            classes: CLASSES.map(|class| (class, meaning(class))).to_vec(),
             scenarios: scenarios
                 .map(|(index, result)| ScenarioView::new(index, result))
-                .collect(),
-            recovery: charts::recovery(run).map(|chart| named(&chart, "recovery")),
-            fairness: charts::fairness(run).map(|chart| named(&chart, "fairness")),
-            bench_tables: table::costs(run)
-                .into_iter()
-                .chain(table::groups(run))
-                .collect(),
-            comparisons: run
-                .comparisons
-                .iter()
-                .map(|comparison| {
-                    [
-                        format!("{} against {}", comparison.b, comparison.a),
-                        comparison.r#where.clone(),
-                        comparison.metric.clone(),
-                        cells::ratio(&comparison.ratio),
-                        comparison.verdict.clone(),
-                    ]
-                })
                 .collect(),
             raw: inert(raw),
         }

@@ -45,14 +45,8 @@ pub(super) fn render(run: &Run) -> Result<String, String> {
         suite.add_test_case(case);
     }
     for skipped in &run.not_applicable {
-        let mut status = TestCaseStatus::skipped();
-        status.set_message(printable(&skipped.why));
-        let mut case = TestCase::new(printable(&skipped.name), status);
-        case.set_classname(printable(&format!(
-            "locklab.{}.{}",
-            skipped.topology, skipped.subject
-        )));
-        suite.add_test_case(case);
+        let place = format!("{}.{}", skipped.topology, skipped.subject);
+        suite.add_test_case(test_case(&skipped.name, &place, untried(&skipped.why)));
     }
     // Without this a run that died before its first scenario would show as an empty, green suite.
     if run.partial {
@@ -92,16 +86,10 @@ pub fn document(
     for case in cases {
         let status = match (case.failure, case.skipped) {
             (Some(why), _) => problem(NonSuccessKind::Failure, &why, "broken"),
-            (None, Some(why)) => {
-                let mut status = TestCaseStatus::skipped();
-                status.set_message(printable(&why));
-                status
-            }
+            (None, Some(why)) => untried(&why),
             (None, None) => TestCaseStatus::success(),
         };
-        let mut case = TestCase::new(printable(&case.name), status);
-        case.set_classname(printable(&format!("locklab.{suite}.{class}")));
-        listed.add_test_case(case);
+        listed.add_test_case(test_case(&case.name, &format!("{suite}.{class}"), status));
     }
     let mut report = Report::new("locklab");
     report.add_test_suite(listed);
@@ -119,15 +107,10 @@ fn scorecard(subject: &AuditedSubject) -> impl Iterator<Item = TestCase> {
             AuditOutcome::Kept | AuditOutcome::Inherent => TestCaseStatus::success(),
             AuditOutcome::Broken => problem(NonSuccessKind::Failure, &why, "broken"),
             AuditOutcome::Unknown => problem(NonSuccessKind::Error, &why, "unknown"),
-            AuditOutcome::NotApplicable => {
-                let mut status = TestCaseStatus::skipped();
-                status.set_message(&why);
-                status
-            }
+            AuditOutcome::NotApplicable => untried(&why),
         };
-        let mut case = TestCase::new(printable(&scenario.name), status);
-        let place = format!("locklab.audit.{}.{}", scenario.topology, subject.name);
-        case.set_classname(printable(&place));
+        let place = format!("audit.{}.{}", scenario.topology, subject.name);
+        let mut case = test_case(&scenario.name, &place, status);
         case.set_system_out(why);
         case
     })
@@ -146,14 +129,24 @@ fn case(result: &ScenarioResult) -> TestCase {
         // Unknown never passes, and is not a conviction either.
         Outcome::Unknown => problem(NonSuccessKind::Error, &message(result), "unknown"),
     };
-    let mut case = TestCase::new(printable(&result.name), status);
-    case.set_classname(printable(&format!(
-        "locklab.{}.{}",
-        result.topology, result.subject
-    )));
+    let place = format!("{}.{}", result.topology, result.subject);
+    let mut case = test_case(&result.name, &place, status);
     case.set_time(Duration::from_nanos(result.load_ns));
     case.set_system_out(details(result));
     case
+}
+
+/// A case of a suite, in the class of a place.
+fn test_case(name: &str, place: &str, status: TestCaseStatus) -> TestCase {
+    let mut case = TestCase::new(printable(name), status);
+    case.set_classname(printable(&format!("locklab.{place}")));
+    case
+}
+
+fn untried(why: &str) -> TestCaseStatus {
+    let mut status = TestCaseStatus::skipped();
+    status.set_message(printable(why));
+    status
 }
 
 fn problem(kind: NonSuccessKind, message: &str, r#type: &str) -> TestCaseStatus {

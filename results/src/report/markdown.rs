@@ -1,131 +1,124 @@
-//! Markdown, as for the summary of a CI job or a comment on a change.
+//! Markdown, as for the summary of a CI job or a comment on a change. The layout is `templates/report.md`; here is what its tables hold.
 
-mod audit;
+use std::fmt::{self, Write};
+
+use askama::Template;
+use askama::filters::Escaper;
 
 use super::cells::{self, printable};
-use super::measures;
-use super::open_loop;
 use super::table::{self as tables, Table, bench as bench_cells};
-use crate::answer::answer;
+use super::{measures, open_loop};
+use crate::answer;
+use crate::audit::{Audit, AuditOutcome, AuditedScenario};
 use crate::figure::BENCH;
 use crate::run::{Outcome, Run};
 use crate::sequence::Sequence;
 use crate::units;
 use crate::verdict::CLASSES;
 
+#[derive(Template)]
+#[template(path = "report.md")]
+struct Page<'a> {
+    run: &'a Run,
+}
+
 /// The document.
 pub(super) fn render(run: &Run) -> Result<String, String> {
-    let mut out = format!(
-        "# {}\n\n**{}**\n\n<sub>{}</sub>\n",
-        cell(&run.run),
-        cell(&answer(run)),
-        cell(&cells::small(run))
-    );
-    if run.partial {
-        out.push_str("\n> The run was cut short: what follows was measured until then.\n");
-    }
-    for warning in &run.warnings {
-        out.push_str(&format!("\n> {}\n", cell(warning)));
-    }
-    if !run.not_applicable.is_empty() {
-        out.push('\n');
-    }
-    for skipped in &run.not_applicable {
-        out.push_str(&format!("- {}\n", cell(&skipped.to_string())));
-    }
-    if let Some(audit) = &run.audit {
-        audit::scorecard(&mut out, run, audit);
-    } else {
-        scenarios(&mut out, run);
-        open_loops(&mut out, run);
-    }
-    rows(&mut out, run);
-    for cost in tables::costs(run) {
-        cost_table(&mut out, &cost);
-    }
-    more(&mut out, run);
-    sweeps(&mut out, run);
-    comparisons(&mut out, run);
-    reproduce(&mut out, run);
-    Ok(out)
+    super::rendered(&Page { run })
 }
 
-fn scenarios(out: &mut String, run: &Run) {
-    if run.scenarios.is_empty() {
-        return;
-    }
-    out.push_str("\n## Verdicts\n\n");
-    let mut head = vec!["scenario", "topology", "subject", "faults"];
-    head.extend(CLASSES);
-    head.extend(["recovery", "expected", ""]);
-    table(
-        out,
-        &head,
-        run.scenarios.iter().map(|result| {
-            let mut row = vec![
-                result.name.clone(),
-                result.topology.clone(),
-                result.subject.clone(),
-                cells::faults(&result.faults),
-            ];
-            row.extend(
-                result
-                    .verdicts
-                    .iter()
-                    .map(|(_, verdict)| cells::verdict(verdict)),
-            );
-            row.extend([
-                cells::recovery(result),
-                cells::expected(result),
-                result.outcome().glyph().to_string(),
-            ]);
-            row
-        }),
-    );
-    for result in &run.scenarios {
-        let proofs = result.reasons();
-        if !proofs.is_empty() {
-            // What is wrong is shown at once; what came as expected is one click away.
-            let open = if result.outcome() >= Outcome::Unknown {
-                " open"
-            } else {
-                ""
-            };
-            out.push_str(&format!(
-                "\n<details{open}><summary>{} {}</summary>\n\n",
-                result.outcome().glyph(),
-                cell(&result.name)
-            ));
-            for proof in proofs {
-                out.push_str(&format!("- {}\n", cell(&proof)));
-            }
-            if let Some(sequence) = Sequence::of(result) {
-                out.push_str(&format!("\n```mermaid\n{}```\n", sequence.mermaid()));
-            }
-            out.push_str("\n</details>\n");
+/// Headings and lines.
+type Rows = (Vec<String>, Vec<Vec<String>>);
+
+fn owned(heads: &[&str]) -> Vec<String> {
+    heads.iter().map(|head| (*head).to_owned()).collect()
+}
+
+/// A column per lock; of a single one also why.
+fn scorecard(audit: &Audit) -> Rows {
+    let alone = audit.subjects.len() == 1;
+    let mut heads = owned(&["scenario"]);
+    heads.extend(audit.subjects.iter().map(|subject| subject.name.clone()));
+    heads.extend(alone.then(|| "why".to_owned()));
+    let rows = audit.rows().into_iter().map(|row| {
+        let first = row.iter().flatten().next();
+        let mut words = vec![first.map_or(String::new(), |one| one.name.clone())];
+        words.extend(
+            row.iter()
+                .map(|one| one.map_or(String::new(), |one| one.outcome.mark())),
+        );
+        words.extend(first.filter(|_| alone).map(|one| one.why.clone()));
+        words
+    });
+    (heads, rows.collect())
+}
+
+/// So many convictions are drawn; of the others the lines that show them are given.
+const DRAWN_MAX: usize = 20;
+
+/// What a lock broke, or what is unknown of it.
+struct Conviction<'a> {
+    subject: &'a str,
+    scenario: &'a AuditedScenario,
+    diagram: Option<String>,
+}
+
+fn convictions<'a>(run: &Run, audit: &'a Audit) -> Vec<Conviction<'a>> {
+    let mut left = DRAWN_MAX;
+    let mut all = Vec::new();
+    for subject in &audit.subjects {
+        for scenario in [AuditOutcome::Broken, AuditOutcome::Unknown]
+            .into_iter()
+            .flat_map(|outcome| subject.of(outcome))
+        {
+            let broken = left > 0 && scenario.outcome == AuditOutcome::Broken;
+            let drawn = run
+                .decisive(scenario)
+                .filter(|_| broken)
+                .and_then(Sequence::of);
+            left -= usize::from(drawn.is_some());
+            all.push(Conviction {
+                subject: &subject.name,
+                scenario,
+                diagram: drawn.map(|sequence| sequence.mermaid()),
+            });
         }
     }
+    all
 }
 
-fn open_loops(out: &mut String, run: &Run) {
-    let rows = open_loop::rows(run);
-    if rows.is_empty() {
-        return;
-    }
-    out.push_str("\n## How long callers waited\n\n");
-    table(out, &open_loop::HEADS, rows.into_iter().map(Vec::from));
-    out.push_str(&format!("\n{}\n", cell(open_loop::NOTE)));
+fn verdicts(run: &Run) -> Rows {
+    let mut heads = owned(&["scenario", "topology", "subject", "faults"]);
+    heads.extend(owned(&CLASSES));
+    heads.extend(owned(&["recovery", "expected", ""]));
+    let rows = run.scenarios.iter().map(|result| {
+        let mut row = vec![
+            result.name.clone(),
+            result.topology.clone(),
+            result.subject.clone(),
+            cells::faults(&result.faults),
+        ];
+        row.extend(
+            result
+                .verdicts
+                .iter()
+                .map(|(_, verdict)| cells::verdict(verdict)),
+        );
+        row.extend([
+            cells::recovery(result),
+            cells::expected(result),
+            result.outcome().glyph().to_string(),
+        ]);
+        row
+    });
+    (heads, rows.collect())
 }
 
-fn rows(out: &mut String, run: &Run) {
-    if run.rows.is_empty() {
-        return;
-    }
-    out.push_str("\n## Benchmarks\n\n");
-    let mut head = vec!["subject", "topology", "workload", "tasks"];
-    head.extend(BENCH.iter().map(|figure| figure.head));
-    head.insert(5, "range");
-    head.extend(["safety", "validity"]);
+fn rows(run: &Run) -> Rows {
+    let mut heads = owned(&["subject", "topology", "workload", "tasks"]);
+    heads.extend(BENCH.iter().map(|figure| figure.head.to_owned()));
+    heads.insert(5, "range".to_owned());
+    heads.extend(owned(&["safety", "validity"]));
     let rows = run.rows.iter().map(|row| {
         let mut cells = bench_cells(row);
         let range = std::mem::take(&mut cells[0].small);
@@ -138,23 +131,20 @@ fn rows(out: &mut String, run: &Run) {
         words.extend(cells.into_iter().map(|cell| cell.words));
         words.insert(5, range);
         words.push(cells::safety(row));
-        words.push(if row.valid {
-            "✓ valid".to_owned()
-        } else if row.why_invalid.is_empty() {
-            "✗ invalid".to_owned()
-        } else {
-            format!("✗ {}", row.why_invalid.join("; "))
+        words.push(match (row.valid, row.why_invalid.is_empty()) {
+            (true, _) => "✓ valid".to_owned(),
+            (false, true) => "✗ invalid".to_owned(),
+            (false, false) => format!("✗ {}", row.why_invalid.join("; ")),
         });
         words
     });
-    table(out, &head, rows);
+    (heads, rows.collect())
 }
 
 /// What one core of a server carries.
-fn cost_table(out: &mut String, cost: &Table) {
-    out.push_str(&format!("\n### {}\n\n{}\n\n", cost.title, cell(cost.note)));
-    let mut head: Vec<&str> = cost.heads.iter().map(|head| head.name.as_str()).collect();
-    head.insert(1, "where");
+fn cost(cost: &Table) -> Rows {
+    let mut heads: Vec<String> = cost.heads.iter().map(|head| head.name.clone()).collect();
+    heads.insert(1, "where".to_owned());
     let rows = cost.rows.iter().map(|line| {
         let invalid = if line.dim { " ✗ invalid" } else { "" };
         let mut words = vec![line.name.clone(), format!("{}{invalid}", line.small)];
@@ -164,79 +154,12 @@ fn cost_table(out: &mut String, cost: &Table) {
         }));
         words
     });
-    table(out, &head, rows);
+    (heads, rows.collect())
 }
 
-/// What each row says beyond the table, folded away.
-fn more(out: &mut String, run: &Run) {
-    // A sweep has many rows of one kind: its curve says what matters.
-    if !run.sweeps.is_empty() {
-        return;
-    }
-    for row in &run.rows {
-        let lines = measures::lines(row);
-        if lines.is_empty() {
-            continue;
-        }
-        out.push_str(&format!(
-            "\n<details><summary>{}</summary>\n\n",
-            cell(&row.title())
-        ));
-        for line in lines {
-            out.push_str(&format!("- {}\n", cell(&line)));
-        }
-        out.push_str("\n</details>\n");
-    }
-}
-
-fn sweeps(out: &mut String, run: &Run) {
-    for sweep in &run.sweeps {
-        out.push_str(&format!(
-            "\n## {} raised: {} on {}, {}\n\n",
-            cell(&sweep.over),
-            cell(&sweep.subject),
-            cell(&sweep.topology),
-            cell(&sweep.workload)
-        ));
-        let (heads, rows) = tables::sweep(sweep).plain();
-        let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
-        table(out, &heads, rows.into_iter());
-        for line in measures::conclusions(sweep) {
-            out.push_str(&format!("\n{}\n", cell(&line)));
-        }
-    }
-}
-
-fn comparisons(out: &mut String, run: &Run) {
-    if run.comparisons.is_empty() {
-        return;
-    }
-    out.push_str("\n## Comparisons\n\n");
-    table(
-        out,
-        &["b", "against a", "where", "metric", "ratio", "verdict"],
-        run.comparisons.iter().map(|comparison| {
-            vec![
-                comparison.b.clone(),
-                comparison.a.clone(),
-                comparison.r#where.clone(),
-                comparison.metric.clone(),
-                cells::ratio(&comparison.ratio),
-                comparison.verdict.clone(),
-            ]
-        }),
-    );
-}
-
-fn reproduce(out: &mut String, run: &Run) {
-    let meta = &run.meta;
-    let environment = &meta.environment;
-    out.push_str("\n## How to make this again\n\n");
-    out.push_str(&format!(
-        "```sh\n{}\n```\n\n",
-        printable(&cells::again(run)).replace("```", "` ` `")
-    ));
-    let facts = format!(
+fn made(run: &Run) -> String {
+    let (meta, environment) = (&run.meta, &run.meta.environment);
+    format!(
         "seed {}, locklab {} {}, {}, {}, started {}, took {}",
         meta.seed,
         meta.version,
@@ -245,36 +168,35 @@ fn reproduce(out: &mut String, run: &Run) {
         cells::machine(environment),
         meta.started_at,
         units::duration(meta.elapsed_ns)
-    );
-    out.push_str(&cell(&facts));
-    out.push('\n');
+    )
 }
 
-fn table(out: &mut String, head: &[&str], rows: impl Iterator<Item = Vec<String>>) {
-    out.push_str(&format!("| {} |\n", head.join(" | ")));
-    out.push_str(&format!("|{}\n", " --- |".repeat(head.len())));
-    for row in rows {
-        let words: Vec<String> = row.iter().map(|word| cell(word)).collect();
-        out.push_str(&format!("| {} |\n", words.join(" | ")));
-    }
+/// Lines to be copied.
+fn code(text: String, language: &str) -> String {
+    let lines: Vec<String> = text
+        .lines()
+        .map(|line| printable(line).replace("```", "` ` `"))
+        .collect();
+    format!("```{language}\n{}\n```\n", lines.join("\n"))
 }
 
-/// Text that is neither markup nor the end of a cell.
-fn cell(text: &str) -> String {
-    let mut out = String::new();
-    for c in printable(text).chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '|' | '*' | '_' | '`' | '[' | ']' | '\\' | '#' | '~' => {
-                out.push('\\');
-                out.push(c);
+/// Makes text neither markup nor the end of a cell.
+#[derive(Clone, Copy)]
+pub(crate) struct Escape;
+
+impl Escaper for Escape {
+    fn write_escaped_str<W: Write>(&self, mut out: W, text: &str) -> fmt::Result {
+        for c in printable(text).chars() {
+            match c {
+                '&' => out.write_str("&amp;")?,
+                '<' => out.write_str("&lt;")?,
+                '>' => out.write_str("&gt;")?,
+                '|' | '*' | '_' | '`' | '[' | ']' | '\\' | '#' | '~' => write!(out, "\\{c}")?,
+                c => out.write_char(c)?,
             }
-            c => out.push(c),
         }
+        Ok(())
     }
-    out
 }
 
 #[cfg(test)]
@@ -283,9 +205,9 @@ mod tests {
 
     #[test]
     fn text_from_outside_cannot_end_a_cell_or_begin_markup() {
-        assert_eq!(
-            cell("a|b <script> [x](y) `c`\nd"),
-            "a\\|b &lt;script&gt; \\[x\\](y) \\`c\\` d"
-        );
+        let mut out = String::new();
+        let text = "a|b <script> [x](y) `c`\nd";
+        Escape.write_escaped_str(&mut out, text).expect("memory");
+        assert_eq!(out, "a\\|b &lt;script&gt; \\[x\\](y) \\`c\\` d");
     }
 }

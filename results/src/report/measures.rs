@@ -1,7 +1,6 @@
 //! What a benchmark row says beyond its rate and latencies, and what follows from a sweep, in sentences.
 
 use super::cells::{is_void, printable};
-use super::table;
 use crate::figure::{LATENCIES, OF_ROWS};
 use crate::measures::{Interval, LoadShape, Sweep, WaitTail};
 use crate::run::{BenchRow, Quantiles};
@@ -256,40 +255,6 @@ fn middle_and_tail(quantiles: &Quantiles) -> String {
     }
 }
 
-/// A sweep: its curve as a table by level, and what follows from it.
-pub(super) fn sweep(sweep: &Sweep) -> String {
-    let mut out = sweep.title() + "\n";
-    let (heads, rows) = table::sweep(sweep).plain();
-    out.push_str(&aligned(heads, rows));
-    for line in conclusions(sweep) {
-        out.push_str(&format!("    {line}\n"));
-    }
-    printable_lines(&out)
-}
-
-/// Lines of cells, each as wide as the widest of its column.
-fn aligned(heads: Vec<String>, mut rows: Vec<Vec<String>>) -> String {
-    rows.insert(0, heads);
-    let length = |cell: &String| cell.chars().count();
-    let columns = 0..rows[0].len();
-    let widths: Vec<usize> = columns
-        .map(|column| {
-            rows.iter()
-                .map(|row| length(&row[column]))
-                .max()
-                .unwrap_or(0)
-        })
-        .collect();
-    let lines = rows.iter().map(|row| {
-        let cells = row.iter().zip(&widths);
-        let cells: Vec<String> = cells
-            .map(|(cell, width)| format!("{cell:>width$}"))
-            .collect();
-        format!("    {}", cells.join("   ")).trim_end().to_owned() + "\n"
-    });
-    lines.collect()
-}
-
 /// What follows from a sweep: its law, its knee.
 pub(super) fn conclusions(sweep: &Sweep) -> Vec<String> {
     let mut lines = Vec::new();
@@ -328,12 +293,6 @@ pub(super) fn conclusions(sweep: &Sweep) -> Vec<String> {
         ));
     }
     lines
-}
-
-fn printable_lines(text: &str) -> String {
-    text.lines()
-        .map(|line| format!("{}\n", printable(line)))
-        .collect()
 }
 
 #[cfg(test)]

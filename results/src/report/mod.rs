@@ -12,6 +12,8 @@ mod recovery;
 mod table;
 pub mod text;
 
+use askama::Template;
+
 pub(crate) use cells::{again, behind, is_void, machine};
 pub use cells::{rates, shell_line as command_line};
 
@@ -138,6 +140,12 @@ fn json(run: &Run) -> Result<String, String> {
         None => serde_json::to_string_pretty(&Answered::new(run)),
     };
     Ok(text.map_err(|error| error.to_string())? + "\n")
+}
+
+/// What a template makes, with a newline at its end.
+fn rendered(page: &impl Template) -> Result<String, String> {
+    let text = page.render().map_err(|error| error.to_string())?;
+    Ok(text + "\n")
 }
 
 /// The format of a name; `None` if there is none.

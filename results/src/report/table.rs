@@ -3,7 +3,7 @@
 use super::cells;
 use crate::figure::{BENCH, COSTS, Figure, GROUPS, Group, OF_SWEEPS, Unit};
 use crate::measures::Sweep;
-use crate::run::{BenchRow, Run};
+use crate::run::{BenchRow, Comparison, Run};
 use crate::units;
 
 /// A table.
@@ -48,16 +48,18 @@ impl Head {
         }
     }
 
-    /// The name as the beginning of a line: in capitals but for `p99` and its sisters.
     pub(super) fn title(&self) -> String {
-        let mut letters = self.name.chars();
-        match letters.next() {
-            Some('p') if letters.as_str().starts_with(|c: char| c.is_ascii_digit()) => {
-                self.name.clone()
-            }
-            Some(first) => first.to_uppercase().chain(letters).collect(),
-            None => String::new(),
-        }
+        title(&self.name)
+    }
+}
+
+/// A heading as the beginning of a line: in capitals but for `p99` and its sisters.
+pub(super) fn title(name: &str) -> String {
+    let mut letters = name.chars();
+    match letters.next() {
+        Some('p') if letters.as_str().starts_with(|c: char| c.is_ascii_digit()) => name.to_owned(),
+        Some(first) => first.to_uppercase().chain(letters).collect(),
+        None => String::new(),
     }
 }
 
@@ -178,6 +180,37 @@ pub(super) fn sweep(sweep: &Sweep) -> Table {
             .collect(),
         rows: rows.collect(),
     }
+}
+
+/// The headings of [`comparisons`].
+pub(super) const COMPARISON: [&str; 7] = [
+    "B AGAINST A",
+    "where",
+    "metric",
+    "ratio",
+    "A again",
+    "shown from",
+    "verdict",
+];
+
+/// A line per comparison.
+pub(super) fn comparisons(run: &Run) -> Vec<[String; 7]> {
+    let line = |one: &Comparison| {
+        let again = one.same_again.as_ref();
+        let least = one
+            .detectable
+            .map(|ratio| format!("×{}", units::figure(ratio)));
+        [
+            format!("{} against {}", one.b, one.a),
+            one.r#where.clone(),
+            one.metric.clone(),
+            cells::ratio(&one.ratio),
+            again.map_or("–".to_owned(), cells::ratio),
+            least.unwrap_or("–".to_owned()),
+            one.verdict.clone(),
+        ]
+    };
+    run.comparisons.iter().map(line).collect()
 }
 
 impl Table {

@@ -2,7 +2,6 @@
 
 use super::axis::Axis;
 use super::canvas::{self, CHARACTER, Canvas};
-use super::rows::sentence;
 use super::series::{color, end_labels, label_room, line_class};
 use super::{Chart, WIDTH};
 use crate::units;
@@ -196,9 +195,9 @@ fn described(data: &Lines) -> String {
             units::figure(most)
         )
     });
-    let of_series = sentence(of_series);
-    let shades = data.shades.iter().map(|shade| shade.label.clone());
-    let shades = sentence(shades);
+    let of_series = of_series.collect::<Vec<_>>().join("; ");
+    let shades: Vec<&str> = data.shades.iter().map(|one| one.label.as_str()).collect();
+    let shades = shades.join("; ");
     let shaded = if shades.is_empty() {
         String::new()
     } else {

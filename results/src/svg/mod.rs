@@ -5,26 +5,21 @@
 
 mod axis;
 mod badge;
-mod bars;
 mod canvas;
-mod dots;
 mod lines;
 mod percentiles;
 mod price;
 mod rows;
 mod sequence;
 mod series;
-mod stacked;
 mod timeline;
 
 pub use badge::badge;
-pub use bars::{Bar, bars};
-pub use dots::{DotRow, dots};
 pub use lines::{Lines, Series, Shade, lines};
 pub use percentiles::{Counted, percentiles};
 pub use price::{PricePoint, price};
+pub use rows::{Pieces, Row, bars, dots, stacked};
 pub use sequence::sequence;
-pub use stacked::{Stack, stacked};
 pub use timeline::timeline;
 
 /// The style of charts, for a page that holds some inline.

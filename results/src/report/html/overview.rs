@@ -1,6 +1,8 @@
 //! The grid of what was broken (faults) on what (topology and durability), and the configuration of rows: what they share and where they
 //! differ.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use crate::compare::pivot::FIELDS;
 use crate::report::cells;
 use crate::run::{Run, ScenarioResult};
@@ -8,17 +10,11 @@ use crate::verdict::State;
 
 /// The grid of contract verdicts.
 pub(super) struct Grid {
-    pub(super) columns: Vec<String>,
-    pub(super) lines: Vec<GridLine>,
+    pub(super) columns: BTreeSet<String>,
+    /// By topology and configuration: per column the scenarios in it.
+    pub(super) lines: BTreeMap<(String, String), Vec<Vec<GridLink>>>,
     /// Locks known to be broken, which stand apart.
     pub(super) controls: Vec<(String, GridLink)>,
-}
-
-pub(super) struct GridLine {
-    pub(super) name: String,
-    pub(super) small: String,
-    /// Per column the scenarios in it.
-    pub(super) cells: Vec<Vec<GridLink>>,
 }
 
 pub(super) struct GridLink {
@@ -37,29 +33,17 @@ pub(super) fn grid(run: &Run) -> Option<Grid> {
     // A lock known to be broken says nothing of a configuration.
     let tried = || run.scenarios.iter().enumerate();
     let tried = || tried().filter(|(_, result)| !result.is_control());
-    let mut columns: Vec<String> = tried().map(|(_, result)| faults(result)).collect();
-    columns.sort();
-    columns.dedup();
-    let mut lines: Vec<GridLine> = Vec::new();
+    let columns: BTreeSet<String> = tried().map(|(_, result)| faults(result)).collect();
+    let mut lines: BTreeMap<(String, String), Vec<Vec<GridLink>>> = BTreeMap::new();
     for (index, result) in tried() {
-        let durability = configured(result);
-        let found = lines
-            .iter()
-            .position(|line| line.name == result.topology && line.small == durability);
-        let at = found.unwrap_or_else(|| {
-            lines.push(GridLine {
-                name: result.topology.clone(),
-                small: durability.clone(),
-                cells: columns.iter().map(|_| Vec::new()).collect(),
-            });
-            lines.len() - 1
-        });
-        let column = columns.iter().position(|name| *name == faults(result));
-        if let Some(cell) = column.and_then(|column| lines[at].cells.get_mut(column)) {
+        let line = lines.entry((result.topology.clone(), configured(result)));
+        let cells = line.or_insert_with(|| columns.iter().map(|_| Vec::new()).collect());
+        let here = faults(result);
+        let mut of_columns = columns.iter().zip(cells);
+        if let Some((_, cell)) = of_columns.find(|(column, _)| **column == here) {
             cell.push(link(index, result));
         }
     }
-    lines.sort_by(|a, b| (&a.name, &a.small).cmp(&(&b.name, &b.small)));
     let controls = run.scenarios.iter().enumerate();
     let controls = controls
         .filter(|(_, result)| result.is_control())
@@ -134,32 +118,28 @@ fn durability(result: &ScenarioResult) -> String {
 }
 
 /// What all rows were configured with, and in what they differ: name and value, or name and values.
+#[derive(Default)]
 pub(super) struct Configuration {
     pub(super) shared: Vec<(&'static str, String)>,
     pub(super) differing: Vec<(&'static str, String)>,
 }
 
 pub(super) fn configuration(run: &Run) -> Configuration {
-    let mut configuration = Configuration {
-        shared: Vec::new(),
-        differing: Vec::new(),
-    };
+    let mut configuration = Configuration::default();
     // What the run itself is stands on top of the page.
     for field in FIELDS.iter().filter(|field| field.of_rows()) {
         let mut values: Vec<String> = Vec::new();
-        for row in &run.rows {
-            let value = field.value(run, row);
+        for value in run.rows.iter().map(|row| field.value(run, row)) {
             if !value.is_empty() && !values.contains(&value) {
                 values.push(value);
             }
         }
-        match values.as_slice() {
-            [] => {}
-            [one] => configuration.shared.push((field.name, one.clone())),
-            several => configuration
-                .differing
-                .push((field.name, several.join(", "))),
-        }
+        let of = match values.len() {
+            0 => continue,
+            1 => &mut configuration.shared,
+            _ => &mut configuration.differing,
+        };
+        of.push((field.name, values.join(", ")));
     }
     configuration
 }
@@ -189,7 +169,7 @@ mod tests {
         };
         let grid = grid(&run).expect("several scenarios");
         let lines: Vec<(&str, usize)> = (grid.lines.iter())
-            .map(|line| (line.small.as_str(), line.cells[0].len()))
+            .map(|((_, small), cells)| (small.as_str(), cells[0].len()))
             .collect();
         assert_eq!(
             lines,

@@ -1,16 +1,13 @@
 //! One scenario on the page: its row of the matrix and its section.
 
-use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use super::bench::{NamedChart, named};
 use super::{Fact, length, present};
-use crate::proof::Proof;
 use crate::report::{cells, charts};
 use crate::run::ScenarioResult;
 use crate::sequence::Sequence;
 use crate::svg;
-use crate::timeline::TimelineData;
 use crate::units;
 use crate::verdict::{Anomaly, State, Verdict};
 
@@ -19,16 +16,11 @@ pub(super) struct ScenarioView<'a> {
     /// What needs no other words than its own.
     pub(super) result: &'a ScenarioResult,
     pub(super) verdicts: Vec<VerdictView<'a>>,
-    /// What to sort by; empty where there is none, which sorts last.
-    pub(super) recovery_key: String,
     pub(super) sequence: Option<NamedChart>,
     pub(super) over_time: Vec<NamedChart>,
     pub(super) endings: Vec<String>,
     pub(super) operations: Vec<(String, Vec<String>)>,
 }
-
-/// So many violations of a scenario can be looked at from near.
-const ZOOMS_MAX: usize = 3;
 
 pub(super) struct VerdictView<'a> {
     pub(super) id: String,
@@ -40,10 +32,8 @@ pub(super) struct VerdictView<'a> {
     pub(super) worst: String,
     pub(super) long: String,
     pub(super) expected_word: String,
-    pub(super) expectation: String,
     pub(super) surprising: bool,
     pub(super) more: String,
-    pub(super) slice: String,
 }
 
 impl<'a> ScenarioView<'a> {
@@ -62,11 +52,6 @@ impl<'a> ScenarioView<'a> {
                 .iter()
                 .map(|(class, verdict)| VerdictView::new(&id, class, verdict, result))
                 .collect(),
-            recovery_key: result
-                .recovery
-                .first_grant_after_fault_ns
-                .map(|ns| ns.to_string())
-                .unwrap_or_default(),
             sequence: Sequence::of(result)
                 .map(|data| named(&svg::sequence(&data), &format!("{id}sequence"))),
             over_time: [
@@ -92,33 +77,6 @@ impl<'a> ScenarioView<'a> {
             id,
         }
     }
-}
-
-/// The longest violations of a timeline, each in a window of its own, where that shows more than the whole does.
-pub(super) fn zooms(data: &TimelineData, id: &str) -> Vec<NamedChart> {
-    let mut overlaps = data.overlaps.clone();
-    overlaps.sort_by_key(|span| {
-        (
-            Reverse(span.to_ns.saturating_sub(span.from_ns)),
-            span.from_ns,
-        )
-    });
-    overlaps
-        .iter()
-        .take(ZOOMS_MAX)
-        .enumerate()
-        .filter_map(|(index, span)| {
-            let near = data.zoomed(*span)?;
-            Some(NamedChart {
-                title: format!(
-                    "{} at {}",
-                    units::duration(span.to_ns.saturating_sub(span.from_ns)),
-                    units::instant(span.from_ns)
-                ),
-                svg: svg::timeline(&near).inline(&format!("{id}zoom{index}")),
-            })
-        })
-        .collect()
 }
 
 pub(super) fn facts(result: &ScenarioResult) -> Vec<Fact> {
@@ -150,7 +108,8 @@ impl<'a> VerdictView<'a> {
     ) -> Self {
         let expected = result.expected.get(class);
         let met = expected.map(|expected| verdict.meets(expected, result.load_ns));
-        let violated = verdict.state == State::Violated;
+        let words = cells::verdict(verdict);
+        let (short, worst) = words.split_once(", ").unwrap_or((&words, ""));
         let shown = verdict.anomalies.len() as u64;
         Self {
             id: format!("{scenario}-{class}"),
@@ -161,29 +120,17 @@ impl<'a> VerdictView<'a> {
                 State::Violated => verdict.count.max(1).saturating_add(1),
             },
             class,
-            short: if violated {
-                format!("{} {}×", verdict.state.glyph(), units::count(verdict.count))
-            } else {
-                format!("{} {}", verdict.state.glyph(), verdict.state.word())
-            },
-            worst: if violated && verdict.worst_ns > 0 {
-                format!("worst {}", units::duration(verdict.worst_ns))
-            } else {
-                String::new()
-            },
+            short: short.to_owned(),
+            worst: worst.to_owned(),
             long: match cells::rates(verdict) {
                 Some(rates) => format!("{} {rates}", verdict.state.glyph()),
-                None => cells::verdict(verdict),
+                None => words.clone(),
             },
-            slice: verdict.proof.as_ref().map(Proof::text).unwrap_or_default(),
             expected_word: match (met, expected) {
                 (Some(Some(true)), _) => "as expected".to_owned(),
                 (Some(_), Some(expected)) => format!("expected {expected}"),
                 _ => String::new(),
             },
-            expectation: expected
-                .map(|expected| format!("The scenario expects: {expected}."))
-                .unwrap_or_default(),
             surprising: met.is_some_and(|met| met != Some(true)),
             more: if verdict.count > shown && shown > 0 {
                 format!("{} of {} are shown.", shown, units::count(verdict.count))

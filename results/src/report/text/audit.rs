@@ -35,34 +35,21 @@ fn color(outcome: AuditOutcome) -> char {
 }
 
 fn mark(outcome: AuditOutcome) -> String {
-    paint(
-        color(outcome),
-        &format!("{} {}", outcome.glyph(), outcome.word()),
-    )
+    paint(color(outcome), &outcome.mark())
 }
 
 fn matrix(audit: &Audit, width: u16) -> String {
-    let names = audit
-        .subjects
-        .iter()
-        .map(|subject| printable(&subject.name));
-    let header: Vec<String> = std::iter::once("SCENARIO".to_owned())
-        .chain(names)
-        .collect();
-    let header: Vec<&str> = header.iter().map(String::as_str).collect();
-    let mut table = table(width, &header, usize::MAX);
-    for row in audit.rows() {
-        let name = row
-            .iter()
-            .flatten()
-            .next()
-            .map_or("", |one| one.name.as_str());
-        let cells = row
-            .iter()
-            .map(|one| one.map_or(String::new(), |one| mark(one.outcome)));
-        table.add_row(std::iter::once(printable(name)).chain(cells));
-    }
-    table.to_string()
+    let names = audit.subjects.iter();
+    let names = names.map(|subject| printable(&subject.name));
+    let header = std::iter::once("SCENARIO".to_owned()).chain(names);
+    let rows = audit.rows().into_iter().map(|row| {
+        let first = row.iter().flatten().next();
+        let name = first.map_or(String::new(), |one| printable(&one.name));
+        let cells = row.into_iter();
+        let cells = cells.map(|one| one.map_or(String::new(), |one| mark(one.outcome)));
+        std::iter::once(name).chain(cells)
+    });
+    table(width, header, usize::MAX, rows)
 }
 
 /// What is wrong and unknown first; what is kept in full only where nothing else has to be read.

@@ -2,25 +2,24 @@
 
 use super::paper;
 use crate::figure::BENCH;
+use crate::measures::Sweep;
 use crate::report::cells::{self, printable};
 use crate::report::measures;
-use crate::report::table::{Cell, Table, bench};
+use crate::report::table::{self, COMPARISON, Cell, Table, bench, comparisons};
 use crate::run::Run;
-use crate::units;
 
 pub(super) fn bench_table(run: &Run, width: u16) -> String {
-    let mut header = vec!["SUBJECT"];
-    header.extend(BENCH.iter().map(|figure| figure.head));
-    header.push("safety");
-    let mut table = paper::table(width, &header, 1);
-    for row in &run.rows {
+    let figures = BENCH.iter().map(|figure| figure.head);
+    let header = ["SUBJECT"].into_iter().chain(figures).chain(["safety"]);
+    let rows = run.rows.iter().map(|row| {
         let place = unbroken(&printable(&row.place()), row.tasks);
         let mut words = vec![format!("{}\n{place}", printable(&row.subject))];
         words.extend(bench(row).iter().map(figure));
         let invalid = if row.valid { "" } else { "\n✗ invalid" };
         words.push(cells::safety(row).replace(' ', "\u{a0}") + invalid);
-        table.add_row(words);
-    }
+        words
+    });
+    let table = paper::table(width, header, 1, rows);
     format!(
         "{table}\n\ncycles/s: median and range over rounds; commands: sent by clients per cycle; server µs: CPU of all servers per cycle"
     )
@@ -28,17 +27,33 @@ pub(super) fn bench_table(run: &Run, width: u16) -> String {
 
 /// What one core of a server carries.
 pub(super) fn cost_table(cost: &Table, width: u16) -> String {
-    let header: Vec<&str> = cost.heads.iter().map(|head| head.name.as_str()).collect();
-    let mut table = paper::table(width, &header, 1);
-    for line in &cost.rows {
+    let rows = cost.rows.iter().map(|line| {
         let invalid = if line.dim { "\n✗ invalid" } else { "" };
         let place = printable(&line.small);
         let mut words = vec![format!("{}\n{place}{invalid}", printable(&line.name))];
         words.extend(line.cells.iter().map(figure));
-        table.add_row(words);
-    }
+        words
+    });
+    let header = cost.heads.iter().map(|head| head.name.as_str());
+    let table = paper::table(width, header, 1, rows);
     let note = wrapped(cost.note, usize::from(width.max(60)));
     format!("{}\n\n{table}\n\n{note}", cost.title)
+}
+
+/// A sweep: its curve as a table by level, and what follows from it.
+pub(super) fn sweep(sweep: &Sweep, width: u16) -> String {
+    let (heads, rows) = table::sweep(sweep).plain();
+    let rows = rows
+        .iter()
+        .map(|row| row.iter().map(|word| printable(word)));
+    let table = paper::table(width, heads, 0, rows);
+    let said = measures::conclusions(sweep);
+    let said: Vec<String> = said.iter().map(|line| printable(line)).collect();
+    format!(
+        "{}\n\n{table}\n\n{}",
+        printable(&sweep.title()),
+        said.join("\n")
+    )
 }
 
 /// A figure, and its interval below it.
@@ -109,35 +124,9 @@ pub(super) fn invalid(run: &Run) -> String {
 }
 
 pub(super) fn comparison_table(run: &Run, width: u16) -> String {
-    let mut table = paper::table(
-        width,
-        &[
-            "B AGAINST A",
-            "where",
-            "metric",
-            "ratio",
-            "A again",
-            "shown from",
-            "verdict",
-        ],
-        usize::MAX,
-    );
-    for comparison in &run.comparisons {
-        table.add_row([
-            printable(&format!("{} against {}", comparison.b, comparison.a)),
-            printable(&comparison.r#where),
-            printable(&comparison.metric),
-            cells::ratio(&comparison.ratio),
-            comparison
-                .same_again
-                .as_ref()
-                .map_or("–".to_owned(), cells::ratio),
-            comparison.detectable.map_or("–".to_owned(), |ratio| {
-                format!("×{}", units::figure(ratio))
-            }),
-            printable(&comparison.verdict),
-        ]);
-    }
+    let rows = comparisons(run).into_iter();
+    let rows = rows.map(|line| line.map(|word| printable(&word)));
+    let table = paper::table(width, COMPARISON, usize::MAX, rows);
     format!(
         "{table}\n\nratio: B over A with its 95 % interval; A again: A over itself, measured beside it; shown from: the smallest ratio that four \
          of five such runs would show"

@@ -5,7 +5,6 @@ use super::paper::{GREEN, PLAIN, RED, finish, paint, section, table, warning};
 use crate::compare::pivot::{Pivot, PivotCell, PivotTable};
 use crate::compare::{Difference, RunComparison};
 use crate::report::cells::{self, printable};
-use crate::run::Estimate;
 use crate::units;
 
 /// The comparison of runs, for a terminal.
@@ -42,23 +41,20 @@ pub fn comparison(result: &RunComparison, options: TextOptions) -> String {
         section(&mut out, &body);
     }
     if !result.comparisons.is_empty() {
-        let mut table = table(
-            options.width,
-            &["SUBJECT", "where", "metric", "ratio", "verdict", "run"],
-            usize::MAX,
-        );
-        for against in &result.comparisons {
+        let rows = result.comparisons.iter().map(|against| {
             let comparison = &against.comparison;
-            table.add_row([
+            [
                 printable(&comparison.b),
                 printable(&comparison.r#where),
                 printable(&comparison.metric),
                 cells::ratio(&comparison.ratio),
                 verdict(&comparison.verdict),
                 printable(&against.run),
-            ]);
-        }
-        section(&mut out, &table.to_string());
+            ]
+        });
+        let header = ["SUBJECT", "where", "metric", "ratio", "verdict", "run"];
+        let table = table(options.width, header, usize::MAX, rows);
+        section(&mut out, &table);
     }
     section(&mut out, &left_out(&result.left_out));
     finish(&out, options.color)
@@ -88,46 +84,43 @@ fn pivot_table(data: &PivotTable, columns: &[&'static str], options: TextOptions
     } else {
         format!("{} · {}", data.metric, data.common)
     };
-    let heads: Vec<String> = std::iter::once(columns.join("/"))
-        .chain(data.columns.iter().map(|column| printable(column)))
-        .collect();
-    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
-    let mut table = table(options.width, &heads, 1);
-    for line in &data.lines {
+    let heads = std::iter::once(columns.join("/"));
+    let heads = heads.chain(data.columns.iter().map(|column| printable(column)));
+    let rows = data.lines.iter().map(|line| {
         let cells = line.cells.iter().map(|cell| match cell {
             Some(cell) => pivot_cell(cell, data.unit),
             None => "–".to_owned(),
         });
-        table.add_row(std::iter::once(printable(&line.name)).chain(cells));
+        std::iter::once(printable(&line.name))
+            .chain(cells)
+            .collect()
+    });
+    let mut rows: Vec<Vec<String>> = rows.collect();
+    if rows.len() > 1 && data.geomean.iter().any(Option::is_some) {
+        let words = |mean: f64| format!("×{}", units::figure(mean));
+        let means = data.geomean.iter();
+        let means = means.map(|mean| mean.map_or(String::new(), words));
+        rows.push(
+            std::iter::once("geometric mean".to_owned())
+                .chain(means)
+                .collect(),
+        );
     }
-    if data.lines.len() > 1 && data.geomean.iter().any(Option::is_some) {
-        let means = data
-            .geomean
-            .iter()
-            .map(|mean| mean.map_or(String::new(), |mean| format!("×{}", units::figure(mean))));
-        table.add_row(std::iter::once("geometric mean".to_owned()).chain(means));
-    }
+    let table = table(options.width, heads, 1, rows);
     format!("{}\n{table}", printable(&title))
 }
 
 fn pivot_cell(cell: &PivotCell, unit: &str) -> String {
-    let figure = figure(&cell.figure, unit);
-    match &cell.ratio {
-        None => figure,
-        Some(ratio) => format!(
-            "{figure}\n×{} {}",
-            cells::ratio(ratio).replace(' ', "\u{a0}"),
-            verdict(cell.verdict)
-        ),
-    }
-}
-
-fn figure(figure: &Estimate, unit: &str) -> String {
-    let words = |value: f64| match unit {
-        "ns" => units::duration(value.round() as u64).replace(' ', "\u{a0}"),
-        _ => units::figure(value),
+    let median = cell.figure.median;
+    let figure = match unit {
+        "ns" => units::duration(median.round() as u64).replace(' ', "\u{a0}"),
+        _ => units::figure(median),
     };
-    words(figure.median)
+    let Some(ratio) = &cell.ratio else {
+        return figure;
+    };
+    let ratio = cells::ratio(ratio).replace(' ', "\u{a0}");
+    format!("{figure}\n×{ratio} {}", verdict(cell.verdict))
 }
 
 fn verdict(word: &str) -> String {

@@ -12,7 +12,6 @@ pub use self::gate::decision;
 use self::paper::{finish, outcome_color, paint, section};
 pub use self::scenarios::{faults, proofs};
 use super::cells::{self, printable};
-use super::measures;
 use super::table;
 use crate::answer::answer;
 use crate::run::{Outcome, Run};
@@ -74,7 +73,7 @@ pub fn summary(run: &Run, options: TextOptions) -> String {
         }
     }
     for sweep in &run.sweeps {
-        section(&mut out, &measures::sweep(sweep));
+        section(&mut out, &bench::sweep(sweep, options.width));
     }
     if !run.comparisons.is_empty() {
         section(&mut out, &bench::comparison_table(run, options.width));

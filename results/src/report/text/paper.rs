@@ -1,7 +1,7 @@
 //! What text on a terminal is made of: tables that fit its width, colours that mean something, sections apart.
 
 use comfy_table::presets::NOTHING;
-use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table};
+use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table};
 
 use crate::report::cells::printable;
 use crate::run::Outcome;
@@ -19,7 +19,12 @@ pub(super) fn section(out: &mut String, body: &str) {
 }
 
 /// A table without lines around it; columns from `right_from` on hold figures.
-pub(super) fn table(width: u16, header: &[&str], right_from: usize) -> Table {
+pub(super) fn table<H: Into<Cell>, C: Into<Cell>>(
+    width: u16,
+    header: impl IntoIterator<Item = H>,
+    right_from: usize,
+    rows: impl IntoIterator<Item = impl IntoIterator<Item = C>>,
+) -> String {
     let mut table = Table::new();
     table
         .load_style(
@@ -29,14 +34,15 @@ pub(super) fn table(width: u16, header: &[&str], right_from: usize) -> Table {
         )
         .set_content_arrangement(ContentArrangement::Dynamic)
         .set_width(width.max(60))
-        .set_header(header.iter().copied());
+        .set_header(header)
+        .add_rows(rows);
     for (index, column) in table.column_iter_mut().enumerate() {
         column.set_padding((0, 2));
         if index >= right_from {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
-    table
+    table.to_string()
 }
 
 // Colours travel through the table as invisible characters of no width, so that it measures its cells right; text from

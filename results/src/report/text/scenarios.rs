@@ -11,13 +11,7 @@ use crate::units;
 use crate::verdict::{CLASSES, State, Verdict};
 
 pub(super) fn verdict_table(run: &Run, width: u16) -> String {
-    let header: Vec<&str> = ["SCENARIO"]
-        .into_iter()
-        .chain(CLASSES)
-        .chain(["recovery", "expected"])
-        .collect();
-    let mut table = table(width, &header, usize::MAX);
-    for scenario in &run.scenarios {
+    let rows = run.scenarios.iter().map(|scenario| {
         let mut row = vec![format!(
             "{}\n{}\n{}",
             printable(&scenario.name),
@@ -27,63 +21,48 @@ pub(super) fn verdict_table(run: &Run, width: u16) -> String {
         if let Some(least) = scenario.over_time.as_ref().and_then(|over| over.share_min) {
             row[0] += &format!("\nleast client {}", units::figure(least));
         }
-        row.extend(
-            scenario
-                .verdicts
-                .iter()
-                .map(|(_, verdict)| verdict_cell(verdict)),
-        );
+        let verdicts = scenario.verdicts.iter();
+        row.extend(verdicts.map(|(_, verdict)| verdict_cell(verdict)));
         row.push(cells::recovery(scenario));
         row.push(expected_cell(scenario));
-        table.add_row(row);
-    }
-    table.to_string()
+        row
+    });
+    let header = ["SCENARIO"].into_iter().chain(CLASSES);
+    let header = header.chain(["recovery", "expected"]);
+    table(width, header, usize::MAX, rows)
 }
 
 /// Of scenarios that ran several times: how many of the repeats convict, and by which verdicts.
 pub(super) fn repeats(run: &Run) -> String {
-    let mut groups: BTreeMap<(&str, &str, &str), Vec<&ScenarioResult>> = BTreeMap::new();
+    let mut groups: BTreeMap<_, Vec<&ScenarioResult>> = BTreeMap::new();
     for result in &run.scenarios {
-        let key = (
-            result.name.as_str(),
-            result.topology.as_str(),
-            result.subject.as_str(),
-        );
+        let key = (&result.name, &result.topology, &result.subject);
         groups.entry(key).or_default().push(result);
     }
+    let is_violated = |verdict: &Verdict| verdict.state == State::Violated;
     let mut out = String::new();
-    for ((name, topology, subject), results) in groups.into_iter().filter(|(_, all)| all.len() > 1)
-    {
-        let violated = |class: &str| {
-            let of_class = results
-                .iter()
-                .filter_map(|result| result.verdicts.get(class));
-            of_class
-                .filter(|verdict| verdict.state == State::Violated)
-                .count()
-        };
-        let convict = results.iter().filter(|result| {
-            result
-                .verdicts
-                .iter()
-                .any(|(_, verdict)| verdict.state == State::Violated)
+    for ((name, topology, subject), all) in groups.into_iter().filter(|(_, all)| all.len() > 1) {
+        let by = CLASSES.into_iter().filter_map(|class| {
+            let of_class = all.iter().filter_map(|result| result.verdicts.get(class));
+            let violated = of_class.filter(|verdict| is_violated(verdict)).count();
+            (violated > 0).then(|| format!("{class} {violated}"))
         });
-        let by: Vec<String> = CLASSES
-            .into_iter()
-            .filter(|class| violated(class) > 0)
-            .map(|class| format!("{class} {}", violated(class)))
-            .collect();
-        let expected = results.iter().filter(|result| result.as_expected).count();
+        let by: Vec<String> = by.collect();
+        let convict = all.iter().filter(|result| {
+            let mut verdicts = result.verdicts.iter();
+            verdicts.any(|(_, verdict)| is_violated(verdict))
+        });
         out.push_str(&format!(
-            "{}: {} of {} repeats convict{}; {expected} as expected\n",
+            "{}: {} of {} repeats convict{}; {} as expected\n",
             printable(&format!("{name} on {topology} with {subject}")),
             convict.count(),
-            results.len(),
+            all.len(),
             if by.is_empty() {
                 String::new()
             } else {
                 format!(" ({})", by.join(", "))
-            }
+            },
+            all.iter().filter(|result| result.as_expected).count()
         ));
     }
     out
@@ -104,10 +83,7 @@ pub fn faults(run: &Run, width: u16) -> String {
     if rows.is_empty() {
         return String::new();
     }
-    let mut table = table(width, &recovery::heads(), 1);
-    for row in rows {
-        table.add_row(row);
-    }
+    let table = table(width, recovery::heads(), 1, rows);
     format!(
         "{table}\n\nbefore, after: from the fault; errors, hangs: share of the operations between the fault and its heal or the next grant; herd: \
          acquires in the second after the heal\n"
@@ -120,30 +96,14 @@ pub(super) fn open_loops(run: &Run, width: u16) -> String {
     if rows.is_empty() {
         return String::new();
     }
-    let mut table = table(width, &open_loop::HEADS, 1);
-    for row in rows {
-        table.add_row(row);
-    }
+    let table = table(width, open_loop::HEADS, 1, rows);
     format!("{table}\n\n{}\n", open_loop::NOTE)
 }
 
 /// State and count on one line, the worst below it: so the five columns stay narrow.
 fn verdict_cell(verdict: &Verdict) -> String {
-    match verdict.state {
-        State::Violated => {
-            let count = format!("{} {}×", verdict.state.glyph(), units::count(verdict.count));
-            if verdict.worst_ns == 0 {
-                return count;
-            }
-            format!(
-                "{count}\n  {}",
-                units::duration(verdict.worst_ns).replace(' ', "\u{a0}")
-            )
-        }
-        State::Clean | State::Unknown => {
-            format!("{}\u{a0}{}", verdict.state.glyph(), verdict.state.word())
-        }
-    }
+    let words = cells::verdict(verdict).replace(' ', "\u{a0}");
+    words.replace(",\u{a0}worst\u{a0}", "\n  ")
 }
 
 fn expected_cell(scenario: &ScenarioResult) -> String {

@@ -1,0 +1,62 @@
+//! Small runs, rows and scenarios that unit tests start from.
+
+use crate::run::{BenchRow, Estimate, FaultSpan, Meta, Run, Safety, ScenarioResult};
+use crate::verdict::{CLASSES, State};
+
+/// A median with an interval that reaches this share of it to either side.
+pub(crate) fn around(median: f64, share: f64) -> Estimate {
+    Estimate {
+        median,
+        low: Some(median * (1.0 - share)),
+        high: Some(median * (1.0 + share)),
+    }
+}
+
+/// A valid row of a safe lock.
+pub(crate) fn row(subject: &str, topology: &str, cycles_per_s: Estimate) -> BenchRow {
+    BenchRow {
+        subject: subject.to_owned(),
+        topology: topology.to_owned(),
+        workload: "uncontended".to_owned(),
+        tasks: 16,
+        cycles_per_s,
+        safety: Safety {
+            state: State::Clean,
+        },
+        valid: true,
+        ..BenchRow::default()
+    }
+}
+
+/// A scenario with one fault that took effect, clean but for the contract.
+pub(crate) fn scenario(name: &str, topology: &str, contract: State) -> ScenarioResult {
+    let mut result = ScenarioResult {
+        name: name.to_owned(),
+        topology: topology.to_owned(),
+        subject: "lock-core:reentrant".to_owned(),
+        faults: vec![FaultSpan {
+            fault: "kill".to_owned(),
+            bit: true,
+            ..FaultSpan::default()
+        }],
+        ..ScenarioResult::default()
+    };
+    for class in CLASSES {
+        result.verdicts.get_mut(class).expect("a class").state = State::Clean;
+    }
+    result.verdicts.contract.state = contract;
+    if contract == State::Violated {
+        result.verdicts.contract.count = 3;
+        result.verdicts.contract.worst_ns = 3_500_000_000;
+    }
+    result
+}
+
+/// A run of these.
+pub(crate) fn run(name: &str, rows: Vec<BenchRow>, scenarios: Vec<ScenarioResult>) -> Run {
+    Run {
+        rows,
+        scenarios,
+        ..Run::new(name, "bench", Meta::default())
+    }
+}
