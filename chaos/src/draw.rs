@@ -2,11 +2,15 @@
 
 use cluster_config::Topology;
 use rand::RngExt as _;
+use rand::SeedableRng as _;
 use rand::seq::SliceRandom as _;
 use rand_chacha::ChaCha8Rng;
 
 use crate::faults::find;
-use crate::scenario::{FaultSpec, On, OnMessage, RandomSpec, Range, When, Who, data_nodes, quorum};
+use crate::scenario::{
+    DrawnOperation, FaultSpec, Length, On, OnMessage, RandomSpec, Range, Scenario, When, Who,
+    data_nodes, quorum,
+};
 
 /// The same `on` with every party that is left to chance drawn. A `minority` and a `majority` in one expression have nobody in common.
 pub(crate) fn drawn(on: &On, topology: &Topology, clients: u32, rng: &mut ChaCha8Rng) -> On {
@@ -80,6 +84,53 @@ struct Slot {
     on: On,
 }
 
+/// The same scenario with what it leaves to chance of its operations drawn, from a generator of their own: its faults are those that the
+/// seed gave before there was any.
+pub(crate) fn operations(scenario: &Scenario, spec: &RandomSpec, seed: u64) -> Scenario {
+    const APART: u64 = 0x6f70_6572_6174_696f;
+    let mut rng = ChaCha8Rng::seed_from_u64(seed ^ APART);
+    let mut drawn = scenario.clone();
+    let mut one_of = |count: usize| rng.random_range(0..count);
+    // In one order, whatever that of the file: the kind decides what the others may be.
+    let asked = |operation| spec.operations.contains(&operation);
+    if asked(DrawnOperation::Kind) {
+        let found = bench::subjects::find(&scenario.lock.subject);
+        let mut kinds = found.map(|found| found.kinds()).unwrap_or_default();
+        kinds.retain(|kind| {
+            [
+                "plain",
+                "reentrant",
+                "non-reentrant",
+                "fair",
+                "queued",
+                "spin",
+                "fenced",
+            ]
+            .contains(&&**kind)
+        });
+        if !kinds.is_empty() {
+            drawn.lock.kind = kinds.swap_remove(one_of(kinds.len()));
+        }
+    }
+    if let (true, Some(lease)) = (asked(DrawnOperation::Lease), scenario.lock.lease) {
+        drawn.lock.lease = Some(Length([lease.0 / 3, lease.0, lease.0 * 2][one_of(3)]));
+    }
+    if asked(DrawnOperation::Reenter) {
+        let share = [0.0, 0.2, 0.5][one_of(3)];
+        let again = ["", "reentrant", "fair", "spin"].contains(&&*drawn.lock.kind);
+        drawn.load.reenter = if again { share } else { 0.0 };
+    }
+    if asked(DrawnOperation::Extend) {
+        let part = [None, Some(4), Some(8)][one_of(3)];
+        let lease = drawn.lock.lease.filter(|_| drawn.load.downgrade.is_none());
+        drawn.load.extend = part.zip(lease).map(|(part, lease)| Length(lease.0 / part));
+    }
+    if asked(DrawnOperation::Cancel) {
+        drawn.load.cancel = [0.0, 0.2, 0.5][one_of(3)];
+    }
+    drawn
+}
+
 /// Draws faults until the load's end: never more than allowed at a time, and never two on one process at the same time.
 pub(crate) fn random(
     spec: &RandomSpec,
@@ -93,6 +144,9 @@ pub(crate) fn random(
     let mut faults = Vec::new();
     let mut active: Vec<Slot> = Vec::new();
     let mut at_ns = 0;
+    if spec.faults.is_empty() {
+        return faults;
+    }
     loop {
         at_ns += between(spec.every, rng);
         let lasts_ns = between(spec.lasts, rng);
@@ -175,10 +229,8 @@ fn same(a: &Who, b: &Who) -> bool {
 #[cfg(test)]
 mod tests {
     use cluster_config::TopologyKind;
-    use rand::SeedableRng as _;
 
     use super::*;
-    use crate::scenario::Scenario;
 
     fn planned(at_once: u32, seed: u64) -> Vec<FaultSpec> {
         let text = format!(
@@ -239,6 +291,32 @@ mod tests {
         let count = |name: &str| faults.iter().filter(|fault| fault.fault == name).count();
         assert!(count("pause") > count("delay") && count("delay") > count("kill"));
         assert!(count("kill") > 0);
+    }
+
+    #[test]
+    fn operations_are_drawn_and_the_same_seed_draws_the_same() {
+        let text = "name = \"x\"\n[topology]\nkind = \"single\"\n[random]\n\
+                    operations = [\"kind\", \"lease\", \"reenter\", \"extend\", \"cancel\"]\n";
+        let scenario = Scenario::parse("x.toml", text).unwrap_or_else(|errors| panic!("{errors}"));
+        let plan = |seed| crate::plan::Plan::new(&scenario, seed);
+        let plans: Vec<_> = (0..40).map(plan).collect();
+        let some = |has: &dyn Fn(&crate::plan::Plan) -> bool| {
+            let those = plans.iter().filter(|plan| has(plan)).count();
+            assert!((1..40).contains(&those), "{those}");
+        };
+        some(&|plan| plan.lock.kind == "fair" && plan.load.does.mix.contains_key("fair"));
+        some(&|plan| plan.lock.lease == scenario.lock.lease);
+        some(&|plan| plan.load.does.reenter > 0.0);
+        some(&|plan| plan.load.does.extend.is_some());
+        some(&|plan| plan.load.does.cancel > 0.0);
+        assert!(plans.iter().all(|plan| plan.faults.is_empty()));
+        assert_eq!(plan(7), plan(7));
+        let kinds =
+            |plan: &crate::plan::Plan| plan.lock.kind == "plain" && plan.load.does.reenter > 0.0;
+        assert!(
+            !plans.iter().any(kinds),
+            "a plain lock is not entered again"
+        );
     }
 
     #[test]

@@ -39,5 +39,6 @@ pub mod run;
 pub mod scenario;
 pub mod shim;
 pub mod shrink;
+mod sizes;
 pub mod toxiproxy;
 mod tracker;

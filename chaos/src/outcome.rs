@@ -85,6 +85,23 @@ mod tests {
     }
 
     #[test]
+    fn a_bound_is_met_by_the_figure_that_was_measured() {
+        let verdicts = verdicts(State::Clean, State::Clean);
+        let of = |found: Option<f64>, expected: &str| {
+            let mut result = result(&verdicts, &[("fairness", expected)]);
+            result.figures = found
+                .map(|found| ("fairness".to_owned(), found))
+                .into_iter()
+                .collect();
+            judge(&result)
+        };
+        assert_eq!(of(Some(0.6), "> 0.5"), AS_EXPECTED);
+        assert_eq!(of(Some(0.5), "> 0.5"), NOT_AS_EXPECTED);
+        assert_eq!(of(Some(0.4), "< 0.5"), AS_EXPECTED);
+        assert_eq!(of(None, "< 0.5"), UNKNOWN, "not measured");
+    }
+
+    #[test]
     fn a_verdict_left_out_is_not_judged() {
         let verdicts = verdicts(State::Violated, State::Clean);
         assert_eq!(code(&verdicts, &[("contract", "clean")]), AS_EXPECTED);

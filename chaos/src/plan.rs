@@ -14,7 +14,7 @@ use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::draw::{drawn, random, when};
+use crate::draw::{drawn, operations, random, when};
 use crate::hooks::Hooks;
 use crate::scenario::{FaultSpec, Load, Lock, Range, Scenario, When, as_in_a_file, data_nodes};
 
@@ -93,6 +93,9 @@ pub struct PlanError(String);
 impl Plan {
     /// Draws everything random in `scenario` from `seed`. The same two give the same plan, byte for byte.
     pub fn new(scenario: &Scenario, seed: u64) -> Self {
+        let random_operations = scenario.random.as_ref();
+        let chosen = random_operations.map(|spec| operations(scenario, spec, seed));
+        let scenario = chosen.as_ref().unwrap_or(scenario);
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let load = &scenario.load;
         let silent = Load::default();

@@ -183,6 +183,14 @@ pub fn reductions(plan: &Plan) -> Vec<Reduction> {
             });
         }
     }
+    for kind in plan.load.does.mix.keys() {
+        let others = plan.load.does.mix.len() > 1;
+        add(&format!("without {kind}"), &|smaller| {
+            if others {
+                smaller.load.does.mix.remove(kind);
+            }
+        });
+    }
     add("without extends", &|plan| plan.load.does.extend = None);
     add("without re-entries", &|plan| plan.load.does.reenter = 0.0);
     add("without cancels", &|plan| plan.load.does.cancel = 0.0);

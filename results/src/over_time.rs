@@ -83,15 +83,19 @@ impl OverTime {
 
     /// Jain's index over owners: 1 is even, 1/n is one for all; `None` without owners.
     pub fn jain(&self) -> Option<f64> {
-        let counts: Vec<f64> = self
-            .owners
-            .values()
-            .map(|count| f64::from(*count))
-            .collect();
-        let sum: f64 = counts.iter().sum();
-        let squares: f64 = counts.iter().map(|count| count * count).sum();
-        (squares > 0.0).then(|| sum * sum / (counts.len() as f64 * squares))
+        jain(self.owners.values().map(|count| f64::from(*count)))
     }
+}
+
+/// Jain's index of some counts: 1 is even, one over their number is one for all; `None` where all are 0.
+pub fn jain(counts: impl Iterator<Item = f64>) -> Option<f64> {
+    let (mut many, mut sum, mut squares) = (0.0, 0.0, 0.0);
+    for count in counts {
+        many += 1.0;
+        sum += count;
+        squares += count * count;
+    }
+    (squares > 0.0).then(|| sum * sum / (many * squares))
 }
 
 /// Of clients with so many grants and so many that asked for them, the least grants per asker over the mean of all: 1 is even, 0 is a client

@@ -319,6 +319,9 @@ pub struct ScenarioResult {
     pub as_expected: bool,
     /// 0 as expected, 1 not, 2 unknown.
     pub exit_code: u8,
+    /// What was measured of its clients, by the names of [`BOUNDS`].
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub figures: BTreeMap<String, f64>,
     /// Grants per second of load, over the whole scenario.
     #[serde(default, deserialize_with = "null_is_nan")]
     #[schemars(with = "Option<f64>")]
@@ -422,6 +425,23 @@ pub struct Recovery {
 
 /// What is expected of recovery stands beside the classes under this name: `< 3s` from each fault to the next grant.
 pub const RECOVERY: &str = "recovery";
+
+/// Figures of which a bound can be expected beside the classes, `< 20` or `> 0.5`, and what each is.
+pub const BOUNDS: [(&str, &str); 4] = [
+    (
+        "fairness",
+        "Jain's index over the clients' grants since the last fault was over, of clients that lived: 1 is even, one over their number is one for all",
+    ),
+    ("connections", "the most connections of one client"),
+    (
+        "subscriptions",
+        "the most subscriptions of all clients together",
+    ),
+    (
+        "memory_mb",
+        "the most resident memory of one client's process, in MB",
+    ),
+];
 
 impl Run {
     /// An empty run of `command` (`quickstart`, `bench`, `chaos`), of the form that this build writes.
@@ -617,8 +637,17 @@ impl ScenarioResult {
         }
     }
 
-    /// Whether an expectation is met: of a class by its verdict, of `recovery` by the faults. `None`: nothing can be said.
+    /// Whether an expectation is met: of a class by its verdict, of `recovery` by the faults, of a bound by its figure. `None`: nothing can be said.
     pub fn meets(&self, class: &str, expected: &str) -> Option<bool> {
+        if let Some((bound, _)) = BOUNDS.iter().find(|(name, _)| *name == class) {
+            let found = *self.figures.get(*bound)?;
+            let number = |word: &str| word.trim().parse::<f64>().ok();
+            return match expected.split_at_checked(1)? {
+                ("<", limit) => Some(found < number(limit)?),
+                (">", limit) => Some(found > number(limit)?),
+                _ => None,
+            };
+        }
         if class != RECOVERY {
             return self.verdicts.get(class)?.meets(expected, self.load_ns);
         }

@@ -302,7 +302,10 @@ impl LockClient for NaiveClient {
         let sent = match asked {
             Ok(Some(sent)) => sent,
             Ok(None) => return AcquireEnd::Busy,
-            Err(trouble) => return trouble.into(),
+            Err(trouble) => {
+                self.steps.failed();
+                return trouble.into();
+            }
         };
         let token = match self.token(key, number).await {
             Ok(token) => token,

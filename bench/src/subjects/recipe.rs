@@ -64,7 +64,7 @@ pub(super) enum Renewal {
     Thirds,
     /// As `Thirds`, by the wall clock.
     ThirdsByWallClock,
-    /// As `Thirds`, until the first error of any renewal of this client: then nothing of it is renewed any more, and nobody is notified.
+    /// As `Thirds`, until the first error of any command of this client: then nothing of it is renewed any more, and nobody is notified.
     UntilFirstError,
     /// As `Thirds`, and tries again for ever where it cannot, without a word to the holder.
     NeverSaysLost,

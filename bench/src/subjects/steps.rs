@@ -57,7 +57,7 @@ pub(super) struct Steps {
     hash_extend: Script,
     /// Locks whose token is known to have been made.
     made: Mutex<BTreeSet<String>>,
-    /// A renewal has failed, in a recipe that renews nothing from then on.
+    /// A command has failed, in a recipe that renews nothing from then on.
     renewer_ended: AtomicBool,
 }
 
@@ -312,14 +312,20 @@ impl Steps {
                     });
                 }
                 Ok(Err(_)) if self.recipe.renewal == Renewal::UntilFirstError => {
-                    self.renewer_ended.store(true, Ordering::Relaxed);
-                    return;
+                    return self.failed();
                 }
                 _ if self.recipe.renewal == Renewal::NeverSaysLost => sure_until += lease,
                 Ok(Ok(false)) => return lost("the server has it no more"),
                 Ok(Err(_)) if Instant::now() < sure_until => {}
                 Ok(Err(_)) | Err(_) => return lost("it could not be renewed before its end"),
             }
+        }
+    }
+
+    /// A command has failed: that ends the renewer of a recipe whose renewer does not survive it.
+    pub(super) fn failed(&self) {
+        if self.recipe.renewal == Renewal::UntilFirstError {
+            self.renewer_ended.store(true, Ordering::Relaxed);
         }
     }
 

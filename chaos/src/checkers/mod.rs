@@ -14,6 +14,7 @@ pub mod confirmed;
 pub mod contract;
 pub mod effect;
 mod exclusion;
+mod fairness;
 mod faults;
 pub mod floors;
 pub mod holds;
@@ -140,6 +141,8 @@ pub struct CheckReport {
     pub faults: Vec<FaultRecovery>,
     /// Acquires that were answered ok.
     pub grants: u64,
+    /// How evenly clients were granted since the last fault was over; `None` with one client, or without a grant.
+    pub fairness: Option<f64>,
     /// Waiting, lock by lock.
     pub figures: BTreeMap<String, Figures>,
     /// What the verdicts were made of: grants, faults and writes, for a timeline.
@@ -190,6 +193,7 @@ pub fn judge(record: Record, options: &CheckOptions<'_>) -> CheckReport {
         },
         grants: record.grants.iter().filter(|grant| !grant.unknown).count() as u64,
         faults: recovery::rows(&record, &locks),
+        fairness: fairness::of(&record),
         figures: liveness::figures(&record),
         notes: liveness::notes(&record),
         locks,

@@ -7,7 +7,7 @@ use results::history_file::{self, HistoryFileError};
 use results::intervals::Intervals;
 use results::open_loop::{OpenLoop, Wait};
 use results::over_time::OverTime;
-use results::run::ScenarioResult;
+use results::run::{BOUNDS, ScenarioResult};
 use results::store::HISTORY_FILE;
 
 use super::hand_offs;
@@ -132,7 +132,10 @@ pub(super) fn judged(
     let mut doubts = recorded.incomplete;
     if plan.load.does.cancel > 0.0 {
         match recorded.given_up {
-            0 => doubts.push("no caller gave up an acquire, though some were to".to_owned()),
+            // Where nothing else is tried, a run in which nobody gave up shows nothing.
+            0 if plan.faults.is_empty() => {
+                doubts.push("no caller gave up an acquire, though some were to".to_owned())
+            }
             count => result.notes.push(format!(
                 "callers gave up {count} acquires before the answer"
             )),
@@ -196,6 +199,15 @@ pub(super) fn judged(
     });
     result.verdicts = report.verdicts;
     result.operations = report.operations;
+    result.figures = recorded.figures;
+    if let Some(fairness) = report.fairness {
+        result.figures.insert("fairness".to_owned(), fairness);
+    }
+    for (name, about) in BOUNDS {
+        if let (true, Some(found)) = (plan.expect.contains_key(name), result.figures.get(name)) {
+            result.notes.push(format!("{name} {found:.2}: {about}"));
+        }
+    }
     result.recovery = report.recovery;
     result.notes.extend(report.notes);
     (result.notes).extend(hand_offs::notes(&report.record, options.subject.as_ref()));

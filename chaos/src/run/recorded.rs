@@ -1,5 +1,6 @@
 //! The running part of a run: clients are connected, the load and the faults go on side by side, and everything is recorded.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,6 +24,7 @@ use crate::plan::Plan;
 use crate::probe;
 use crate::scenario::{self, Length};
 use crate::shim::Shims;
+use crate::sizes;
 use crate::tracker::Tracker;
 
 /// After the heal, servers have so long to take writes again before the run goes on without them.
@@ -39,6 +41,8 @@ pub(super) struct Recorded {
     pub(super) unanswered: Vec<String>,
     /// How long callers waited from the moment at which they were due, where cycles begin on a schedule.
     pub(super) waits: Vec<Wait>,
+    /// What was measured of the clients, where bounds of it are expected.
+    pub(super) figures: BTreeMap<String, f64>,
     /// How many acquires their callers gave up.
     pub(super) given_up: u64,
     /// Why the history may be incomplete.
@@ -137,6 +141,14 @@ pub(super) async fn record(
     let stalls = Stalls::watch();
     clients.start(connected);
     nemesis.start(began);
+    let sizes_end = watch::Sender::new(false);
+    let measured = sizes::NAMES
+        .iter()
+        .any(|name| plan.expect.contains_key(*name));
+    let sizes = measured.then(|| {
+        let (deployment, end) = (deployment.clone(), sizes_end.subscribe());
+        tokio::spawn(sizes::watch(deployment, clients.clone(), end))
+    });
     let partial = tokio::select! {
         () = tokio::time::sleep_until(began + duration) => false,
         () = enough(plan, over.subscribe(), load.grants()) => false,
@@ -144,6 +156,13 @@ pub(super) async fn record(
     };
     let lasted = began.elapsed();
 
+    let figures = match sizes {
+        Some(sizes) => {
+            sizes_end.send_replace(true);
+            sizes.await.unwrap_or_default()
+        }
+        None => BTreeMap::new(),
+    };
     (options.progress)(Progress::Ending);
     load.stop();
     end.send_replace(true);
@@ -179,6 +198,7 @@ pub(super) async fn record(
         unanswered: finished.unanswered,
         waits: load.waits(),
         given_up: load.given_up(),
+        figures,
         incomplete,
         partial,
     })

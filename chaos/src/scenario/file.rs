@@ -284,6 +284,8 @@ pub(super) struct RandomTable {
     #[schemars(with = "RandomFaults")]
     #[serde(deserialize_with = "weights")]
     pub(super) faults: Weights,
+    /// What is drawn of the load and the lock, for the whole run: `kind`, `lease`, `reenter`, `extend`, `cancel`. Default: nothing.
+    pub(super) operations: Vec<DrawnOperation>,
     /// On what, each fault on one that it can act on; default: `any`.
     pub(super) on: OneOrMore,
     /// From one injection to the next: a duration or a range. Default 1s..2s.
@@ -304,6 +306,7 @@ impl Default for RandomTable {
         let ms = Duration::from_millis;
         Self {
             faults: BTreeMap::new(),
+            operations: Vec::new(),
             on: OneOrMore::One("any".to_owned()),
             every: Range::new(ms(1000), ms(2000)),
             r#for: Range::new(ms(300), ms(800)),
@@ -311,6 +314,22 @@ impl Default for RandomTable {
             _with: IgnoredAny,
         }
     }
+}
+
+/// Something of the operations of a run that is drawn from its seed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum DrawnOperation {
+    /// One of the lock's kinds that one holder has alone.
+    Kind,
+    /// The lease: a third, all or twice of what the file says.
+    Lease,
+    /// The share of holds that take the lock once more, where the kind allows it by its name.
+    Reenter,
+    /// Whether holders extend a lease that is not renewed, and how often.
+    Extend,
+    /// The share of acquires that their callers give up.
+    Cancel,
 }
 
 /// Faults, evenly or by weight.
@@ -416,6 +435,18 @@ pub(super) struct ExpectTable {
     /// The longest time from a fault to the next grant, such as `< 3s`; it holds for each fault.
     #[serde(deserialize_with = "values::recovery")]
     recovery: Option<String>,
+    /// How evenly clients are granted since the last fault was over, such as `> 0.5`: Jain's index, 1 is even.
+    #[serde(deserialize_with = "values::bound")]
+    fairness: Option<String>,
+    /// The most connections of one client, such as `< 8`.
+    #[serde(deserialize_with = "values::bound")]
+    connections: Option<String>,
+    /// The most subscriptions of all clients together, such as `< 500`.
+    #[serde(deserialize_with = "values::bound")]
+    subscriptions: Option<String>,
+    /// The most resident memory of one client's process in MB, such as `< 300`.
+    #[serde(deserialize_with = "values::bound")]
+    memory_mb: Option<String>,
 }
 
 impl ExpectTable {
@@ -441,6 +472,10 @@ impl ExpectTable {
             ("effect", self.effect),
             ("liveness", self.liveness),
             (RECOVERY, self.recovery.map(Expectation)),
+            ("fairness", self.fairness.map(Expectation)),
+            ("connections", self.connections.map(Expectation)),
+            ("subscriptions", self.subscriptions.map(Expectation)),
+            ("memory_mb", self.memory_mb.map(Expectation)),
         ];
         all.into_iter()
             .filter_map(|(class, expected)| Some((class.to_owned(), expected?.0)))

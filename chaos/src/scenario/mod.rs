@@ -19,7 +19,7 @@ use crate::hooks::Hooks;
 
 pub use cluster_config::input::{FileErrors as ScenarioErrors, Problem};
 pub use faults::{FaultSpec, Setting, Settings, When};
-pub use file::{Audit, Load, Lock, Suite, json_schema};
+pub use file::{Audit, DrawnOperation, Load, Lock, Suite, json_schema};
 pub use message::OnMessage;
 pub use random::{Candidate, RandomSpec};
 pub(crate) use target::parse as parse_on;

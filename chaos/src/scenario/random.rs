@@ -4,7 +4,7 @@ use cluster_config::Topology;
 use cluster_config::input::{Section, nearest, one_of};
 
 use super::faults::{self, Settings};
-use super::file::{Load, OneOrMore, RandomTable};
+use super::file::{DrawnOperation, Load, OneOrMore, RandomTable};
 use super::parse::require;
 use super::target::{self, On};
 use super::values::Range;
@@ -13,8 +13,11 @@ use crate::faults::{FaultKind, names};
 /// What may be drawn.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RandomSpec {
-    /// Every fault with its weight, its settings, and on what it may be put; none of the three is empty.
+    /// Every fault with its weight, its settings, and on what it may be put; of each of these there is one at least. Empty where only
+    /// operations are drawn.
     pub faults: Vec<Candidate>,
+    /// What is drawn of the load and the lock.
+    pub operations: Vec<DrawnOperation>,
     /// From one injection to the next.
     pub every: Range,
     /// How long each lasts.
@@ -43,6 +46,15 @@ pub(super) fn check(
     topology: &Topology,
     load: &Load,
 ) -> Option<RandomSpec> {
+    if section.get("faults").is_none() && !table.operations.is_empty() {
+        return Some(RandomSpec {
+            faults: Vec::new(),
+            operations: table.operations.clone(),
+            every: table.every,
+            lasts: table.r#for,
+            at_once: table.at_once,
+        });
+    }
     if section.get("faults").is_none() {
         section.problems.add(
             section.start..section.start,
@@ -85,6 +97,7 @@ pub(super) fn check(
         .collect();
     Some(RandomSpec {
         faults: candidates,
+        operations: table.operations.clone(),
         every: table.every,
         lasts: table.r#for,
         at_once: table.at_once,

@@ -232,6 +232,19 @@ pub(super) fn recovery<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Stri
     })
 }
 
+/// `< 20` or `> 0.5`.
+pub(super) fn bound<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    const ALLOWED: &str = "`<` or `>` and a number such as `> 0.5`";
+    word(from, ALLOWED, |word| {
+        let limit = word.strip_prefix(['<', '>']).map(str::trim);
+        let limit = limit.and_then(|limit| limit.parse::<f64>().ok());
+        match limit.filter(|limit| limit.is_finite() && *limit >= 0.0) {
+            Some(limit) => Ok(Some(format!("{} {limit}", &word[..1]))),
+            None => Err(ALLOWED),
+        }
+    })
+}
+
 pub(super) const EXPECTATION: &str = "`clean`, `violated` or `at-most N/min`";
 
 /// `clean`, `violated` or `at-most N/min`; given back as it is.

@@ -7,7 +7,7 @@ use quick_junit::{NonSuccessKind, Property, Report, TestCase, TestCaseStatus, Te
 use super::ReportError;
 use super::cells::{self, printable};
 use crate::audit::{AuditOutcome, AuditedSubject};
-use crate::run::{Outcome, RECOVERY, Run, ScenarioResult};
+use crate::run::{BOUNDS, Outcome, RECOVERY, Run, ScenarioResult};
 use crate::verdict::State;
 
 /// The document.
@@ -183,6 +183,15 @@ fn message(result: &ScenarioResult) -> String {
         && result.meets(RECOVERY, expected) != Some(true)
     {
         lines.push(format!("recovery: {}", cells::recovery(result)));
+    }
+    for (bound, _) in BOUNDS {
+        if let Some(expected) = result.expected.get(bound)
+            && result.meets(bound, expected) != Some(true)
+        {
+            let found = result.figures.get(bound).map(|found| format!("{found:.2}"));
+            let found = found.unwrap_or_else(|| "not measured".to_owned());
+            lines.push(format!("{bound}: {found}, expected {expected}"));
+        }
     }
     lines.extend(result.without_effect());
     printable_lines(&lines)
