@@ -23,7 +23,7 @@ PY
 mkdir -p "$out"
 rm -f "$out"/repeats-*.json
 while read -r subject scenarios; do
-    locklab --seed 101 audit "$subject" --scenario "$scenarios" --repeat 3 --no-bench --out "$work/again" >/dev/null || [ $? -le 2 ]
+    locklab --seed 101 audit "$subject" --scenario "$scenarios" --repeat 3 --no-bench --out "$work/again" </dev/null >/dev/null || [ $? -le 2 ]
     mv "$work/again/audit.json" "$out/repeats-$(echo "$subject" | tr -c 'a-z0-9\n' -).json"
     rm -rf "$work/again"
 done <"$work/broken"
