@@ -115,7 +115,8 @@ pub(super) async fn meet(
             if let (Some(command), None, false) = (program.clone(), &audited.conform, not) {
                 let library = has.as_ref().map(|has| has.library.clone());
                 audited.library = library.unwrap_or_default();
-                let ours = target.is_none();
+                // Its keys can be deleted on one deployment only.
+                let ours = target.is_none() && shape != TopologyKind::Masters;
                 audited.conform = Some(conformance(command, url, prefix, logs, ours).await);
             }
             has
