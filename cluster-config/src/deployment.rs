@@ -12,7 +12,7 @@ use crate::process::fleet::{Fleet, lose_data};
 use crate::process::ready::Start;
 use crate::proxy::Proxies;
 use crate::{
-    ClusterError, Data, LinkFault, LinkFaultGuard, LinkTable, Node, Party, Role, Topology,
+    ClusterError, Data, LinkFault, LinkFaultGuard, LinkTable, Node, Party, Role, Server, Topology,
     registry, wire,
 };
 
@@ -144,6 +144,20 @@ impl Deployment {
         self.fleet.spawn(node).await?;
         let start = Start::new(&self.fleet, RESTART_TIMEOUT);
         start.ready(planned).await
+    }
+
+    /// The node runs this binary from its next start on, with its data and configuration.
+    ///
+    /// # Errors
+    /// It is a container, or somebody else's server.
+    pub fn upgrade(&self, node: &str, server: &Server) -> Result<(), ClusterError> {
+        self.fleet.run_from_now_on(node, server.path.clone())
+    }
+
+    /// What a node says that it is, by its INFO: `redis-7.0.15`, `valkey-9.1.2`, `dragonfly-1.25.0`.
+    pub async fn serves(&self, node: &str) -> Result<String, ClusterError> {
+        let info = self.command(node, &["INFO", "server"]).await?;
+        wire::server_name(&info).ok_or_else(|| failed!("{node} does not say which server it is"))
     }
 
     /// SIGSTOP; returns when the process has stopped. An error if it was not running.

@@ -77,7 +77,7 @@ pub use proxy::{
 };
 pub use registry::{Running, RunningNode, Swept, down_by_id, own_dir, running, sweep};
 pub use relay::LinkFaultGuard;
-pub use server::Server;
+pub use server::{Offered, Server, offered, servers_dir};
 pub use slot::slot_of;
 pub use state_dir::state_dir;
 pub use topology::{

@@ -1,6 +1,7 @@
 //! The seam between a deployment and what its servers run in: processes of this machine, containers of an engine.
 
 use std::fmt::Debug;
+use std::path::PathBuf;
 
 use async_trait::async_trait;
 use nix::sys::signal::Signal;
@@ -13,6 +14,13 @@ use crate::{ClusterError, ProcessId};
 pub(crate) trait Runner: Debug + Send + Sync {
     /// Starts the server of a node that is not running; returns its process where this machine can see it.
     async fn start(&self, node: &PlannedNode) -> Result<Option<ProcessId>, ClusterError>;
+
+    /// Another program for a node, from its next start on.
+    fn run_from_now_on(&self, node: &str, _program: PathBuf) -> Result<(), ClusterError> {
+        Err(failed!(
+            "{node} is a container, which runs what its image has; only servers that are processes of this machine can change"
+        ))
+    }
 
     /// How the server of a node ended, by itself or by a signal; `None` while it runs, and before it was started.
     fn ended(&self, node: &str) -> Option<String>;

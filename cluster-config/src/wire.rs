@@ -185,9 +185,34 @@ pub(crate) fn server_version(info: &str) -> Option<&str> {
     field(info, "valkey_version").or_else(|| field(info, "redis_version"))
 }
 
+/// Which server INFO is of, as `redis-7.0.15`. Other servers give Redis' version too, for the clients' sake, and their own beside it.
+pub(crate) fn server_name(info: &str) -> Option<String> {
+    let others = ["valkey", "dragonfly", "kvrocks", "garnet", "redis"];
+    others.into_iter().find_map(|flavour| {
+        let version = field(info, &format!("{flavour}_version"))?;
+        Some(format!(
+            "{flavour}-{}",
+            version.trim_start_matches(['v', 'd', 'f', '-'])
+        ))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_that_also_calls_itself_a_redis_has_its_own_name() {
+        let valkey = "redis_version:7.2.4\r\nvalkey_version:9.1.2\r\n";
+        assert_eq!(server_name(valkey).as_deref(), Some("valkey-9.1.2"));
+        let dragonfly = "redis_version:7.4.0\r\ndragonfly_version:df-v1.25.0\r\n";
+        assert_eq!(server_name(dragonfly).as_deref(), Some("dragonfly-1.25.0"));
+        assert_eq!(
+            server_name("redis_version:8.6.3\n").as_deref(),
+            Some("redis-8.6.3")
+        );
+        assert_eq!(server_name("role:master\n"), None);
+    }
 
     #[test]
     fn a_field_is_found_by_its_whole_name() {

@@ -1,7 +1,7 @@
 //! The plain lock's release on servers that have a compare-and-delete of their own (Redis 8.4, Valkey 9.0):
 //! what is said, who is woken, what a lost answer, a full server and a user without the command change.
 //!
-//! `scripts/newer-servers.sh` fetches such servers; without one every test here says that it was skipped.
+//! `scripts/servers.sh` gets such servers; without one every test here says that it was skipped.
 
 mod lock_support;
 mod support;

@@ -350,6 +350,9 @@ pub struct ScenarioResult {
     /// What the servers were configured with beside their defaults, e.g. `appendonly` is `yes`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub server_config: BTreeMap<String, String>,
+    /// The server that it ran on, by its own word: `redis-7.0.15`, `valkey-9.1.2`; empty where it was not asked.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub server: String,
     /// How callers used the lock: `clients`, `tasks`, `locks`, `hold`, `think`, …, in words with units; empty in runs of earlier builds.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub load: BTreeMap<String, String>,
@@ -620,8 +623,12 @@ impl ScenarioResult {
 
     /// Where it ran and with what: topology, subject, and the machine where several were put together.
     pub fn place(&self) -> String {
+        let server = match self.server.as_str() {
+            "" => String::new(),
+            server => format!(" · {server}"),
+        };
         with_origin(
-            format!("{} · {}", self.topology, self.subject),
+            format!("{} · {}{server}", self.topology, self.subject),
             &self.origin,
         )
     }

@@ -55,10 +55,10 @@ const MIGRATE_MS: &str = "2000";
 const EPOCHS_WITHIN: Duration = Duration::from_secs(3);
 const EVERY: Duration = Duration::from_millis(20);
 
-fn allowed(topology: &Topology, on: &On, with: &Settings) -> Result<(), String> {
+pub(super) fn allowed(topology: &Topology, on: &On, with: &Settings) -> Result<(), String> {
     if topology.kind != TopologyKind::Cluster || topology.shards < 2 {
         return Err(format!(
-            "`migrate-slot` needs a cluster of at least two masters, and this is a `{}` topology",
+            "slots move in a cluster of at least two masters, and this is a `{}` topology",
             topology.kind
         ));
     }
@@ -109,7 +109,7 @@ impl OnEach for MigrateSlot {
 }
 
 /// The live master that follows `from` in the order of names, round again after the last.
-async fn next_master(deployment: &Deployment, from: &str) -> Result<String, FaultError> {
+pub(super) async fn next_master(deployment: &Deployment, from: &str) -> Result<String, FaultError> {
     let mut masters: Vec<String> = members::known_to(deployment, from)
         .await?
         .iter()
@@ -123,6 +123,29 @@ async fn next_master(deployment: &Deployment, from: &str) -> Result<String, Faul
         .filter(|name| name.as_str() != from)
         .cloned()
         .ok_or_else(|| FaultError(format!("there is no master beside {from}")))
+}
+
+/// So many slots of `from`, those of the locks first, and what `from` knows of itself. `target` is to get them.
+pub(super) async fn chosen(
+    world: &World,
+    from: &str,
+    (target, to): (&Member, &str),
+    count: usize,
+) -> Result<(Member, Vec<u16>), FaultError> {
+    let source = members::itself(&world.deployment, from).await?;
+    if !target.is_live_master() {
+        return Err(FaultError(format!("{to} is no master")));
+    }
+    let mut slots: Vec<u16> = world.locks.iter().map(|lock| slot_of(lock)).collect();
+    slots.extend(source.slots());
+    let mut seen = std::collections::BTreeSet::new();
+    slots.retain(|slot| source.owns(*slot) && seen.insert(*slot));
+    slots.truncate(count);
+    if slots.len() < count {
+        let there = slots.len();
+        return Err(FaultError(format!("{from} has {there} slots, not {count}")));
+    }
+    Ok((source, slots))
 }
 
 /// A row of slots on its way.
@@ -140,23 +163,8 @@ impl Move<'_> {
 
     async fn slots(&self, count: usize) -> Result<Proof, FaultError> {
         let world = self.world;
-        let source = members::itself(&world.deployment, &self.from).await?;
         let target = members::itself(&world.deployment, &self.to).await?;
-        if !target.is_live_master() {
-            return Err(FaultError(format!("{} is no master", self.to)));
-        }
-        let mut slots: Vec<u16> = world.locks.iter().map(|lock| slot_of(lock)).collect();
-        slots.extend(source.slots());
-        let mut seen = std::collections::BTreeSet::new();
-        slots.retain(|slot| source.owns(*slot) && seen.insert(*slot));
-        slots.truncate(count);
-        if slots.len() < count {
-            return Err(FaultError(format!(
-                "{} has {} slots, not {count}",
-                self.from,
-                slots.len()
-            )));
-        }
+        let (source, slots) = chosen(world, &self.from, (&target, &self.to), count).await?;
         let redirections = |word: &'static str| error_count(world, &self.from, word);
         let (asked, moved) = (redirections("ASK").await?, redirections("MOVED").await?);
         let mut keys = 0;

@@ -23,6 +23,7 @@ pub(crate) mod link;
 mod loss;
 mod maxmemory;
 pub(crate) mod message;
+mod migrate_atomic;
 mod migrate_slot;
 mod network_disconnect;
 mod packets;
@@ -34,6 +35,7 @@ mod restart;
 mod script_flush;
 mod settings;
 mod takeover;
+pub(crate) mod upgrade;
 mod world;
 
 use std::fmt;
@@ -74,6 +76,8 @@ pub struct FaultKind {
     pub shows: Shows,
     /// Whether processes must have been started with the shim ([`crate::shim`]).
     pub needs_shim: bool,
+    /// Words of CLUSTER HELP of which a server has one that can do it; empty: every server can. And which servers those are.
+    pub needs_words: (&'static [&'static str], &'static str),
     /// Whether a scenario may ask for it: what the forms of its settings cannot say, such as a topology without replicas. Else what is in the
     /// way, and what would be allowed.
     pub allowed: fn(&Topology, &On, &Settings) -> Result<(), String>,
@@ -107,6 +111,7 @@ impl FaultKind {
             blocks: Blocks::Nothing,
             shows: Shows::Nothing,
             needs_shim: false,
+            needs_words: (&[], ""),
             allowed: |_, _, _| Ok(()),
             colour: "",
             fault,
@@ -247,9 +252,10 @@ pub enum SettingKind {
 }
 
 /// Every fault of this build, in the order of the docs.
-pub static FAULTS: [FaultKind; 33] = [
+pub static FAULTS: [FaultKind; 35] = [
     kill::KIND,
     restart::KIND,
+    upgrade::KIND,
     pause::KIND,
     power_cut::KIND,
     disk::KIND,
@@ -271,6 +277,7 @@ pub static FAULTS: [FaultKind; 33] = [
     takeover::KIND,
     promote::KIND,
     migrate_slot::KIND,
+    migrate_atomic::KIND,
     script_flush::KIND,
     flushall::KIND,
     client_pause::KIND,

@@ -105,6 +105,7 @@ pub(super) fn judged(
     let path = options.dir.join(HISTORY_FILE);
     let mut result = empty(plan);
     result.faults = recorded.faults;
+    result.server = recorded.server;
     result.load_ns = scenario::nanoseconds(recorded.load);
     result.notes = recorded.notes;
     let history = match history_file::read(&path) {

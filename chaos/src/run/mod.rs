@@ -13,15 +13,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bench::subject::Subject;
-use cluster_config::{ClusterError, Links, Provisioner, UpOptions, isolation};
+use cluster_config::{
+    ClusterError, Deployment, Links, Provisioner, ProvisionerKind, Server, Topology, UpOptions,
+    isolation,
+};
 use results::history_file;
 use results::run::ScenarioResult;
 use tokio::sync::watch;
 
 use crate::checkers::CheckOptions;
-use crate::faults;
+use crate::faults::{self, upgrade};
 use crate::plan::Plan;
-use crate::scenario::{self, On, When, Who};
+use crate::scenario::{self, FaultSpec, On, When, Who};
 use crate::shim::Shims;
 use judged::{judged, nothing};
 use knee::settled;
@@ -161,6 +164,9 @@ pub async fn run_scenario(plan: &Plan, options: &RunOptions) -> Result<ScenarioR
         .map_err(|error| RunError::io("write", &plan_path, &error))?;
     let mut cancel = options.cancel.clone();
 
+    if let Some(why) = server_missing(upgrade::servers(&plan.faults)) {
+        return Err(RunError::Missing(why));
+    }
     (options.progress)(Progress::Starting);
     let mut up = UpOptions::new(dir);
     up.in_memory = true;
@@ -183,7 +189,13 @@ pub async fn run_scenario(plan: &Plan, options: &RunOptions) -> Result<ScenarioR
         })?,
     };
     let deployment = Arc::new(deployment);
+    let first = deployment.nodes().first().map(|node| node.name.as_str());
+    let served = deployment.serves(first.unwrap_or_default()).await;
+    let served = served.unwrap_or_default();
     let running = async {
+        if let Some(why) = server_lacks(plan, &deployment).await {
+            return Err(RunError::NotApplicable(why));
+        }
         let settled = settled(plan, options, &deployment, &mut cancel).await?;
         let recorded = record(&settled.plan, options, &deployment, shims, &mut cancel).await?;
         Ok((settled, recorded))
@@ -195,6 +207,7 @@ pub async fn run_scenario(plan: &Plan, options: &RunOptions) -> Result<ScenarioR
         None => Err("the servers were still in use at the end".to_owned()),
     };
     let (settled, mut recorded) = ended?;
+    recorded.server = served;
     recorded.notes.extend(settled.note);
     recorded.incomplete.extend(settled.failed);
     if let Err(why) = stopped {
@@ -204,6 +217,47 @@ pub async fn run_scenario(plan: &Plan, options: &RunOptions) -> Result<ScenarioR
     }
     (options.progress)(Progress::Judging);
     judged(&settled.plan, options, recorded)
+}
+
+/// Which server of those that a scenario names is not on this machine, and how to get it: its own, and what its nodes are upgraded to.
+/// That there is any server at all is not asked.
+pub fn missing_server(topology: &Topology, faults: &[FaultSpec]) -> Option<String> {
+    let named = topology.server != Topology::of(topology.kind).server;
+    let own = named && topology.provisioner == ProvisionerKind::Process;
+    let own = own.then_some(topology.server.as_str());
+    server_missing(own.into_iter().chain(upgrade::servers(faults)))
+}
+
+fn server_missing<'a>(names: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    let mut errors = names
+        .into_iter()
+        .filter_map(|name| Server::find(name).err());
+    errors.next().map(|error| error.to_string())
+}
+
+/// Which fault of a plan these servers have no command for.
+async fn server_lacks(plan: &Plan, deployment: &Deployment) -> Option<String> {
+    let mut kinds = plan
+        .faults
+        .iter()
+        .filter_map(|fault| faults::find(&fault.fault));
+    let kind = kinds.find(|kind| !kind.needs_words.0.is_empty())?;
+    let (words, servers) = kind.needs_words;
+    let first = &deployment.nodes().first()?.name;
+    let help = deployment.command(first, &["CLUSTER", "HELP"]).await.ok()?;
+    let has = |word: &str| {
+        help.lines()
+            .any(|line| line.split(' ').next() == Some(word))
+    };
+    if words.iter().any(|word| has(word)) {
+        return None;
+    }
+    let here = deployment.serves(first).await.unwrap_or_default();
+    Some(format!(
+        "{here} has no CLUSTER {}, which `{}` needs; {servers} have (--server, `locklab list servers`)",
+        words.join(" or "),
+        kind.name
+    ))
 }
 
 /// Whether every harm to links is a cut between servers, in a network of its own: then no proxy is needed.

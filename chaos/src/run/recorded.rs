@@ -35,6 +35,8 @@ const SETTLE_WITHIN: Duration = Duration::from_secs(5);
 pub(super) struct Recorded {
     pub(super) faults: Vec<FaultSpan>,
     pub(super) load: Duration,
+    /// Which server it was, by its own word; empty where it says nothing.
+    pub(super) server: String,
     /// How many acquires were granted.
     pub(super) grants: u64,
     pub(super) notes: Vec<String>,
@@ -191,6 +193,7 @@ pub(super) async fn record(
         incomplete.push(why);
     }
     Ok(Recorded {
+        server: String::new(),
         faults,
         load: lasted,
         grants: *load.grants().borrow(),

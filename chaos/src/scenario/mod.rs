@@ -74,6 +74,19 @@ impl Scenario {
         parse::parse(file, text)
     }
 
+    /// Whether it asks what a lock is by what servers do, so that it is to be tried on each of them: it judges more than liveness, offers no
+    /// rate of its own, and names no server.
+    pub fn is_for_any_server(&self) -> bool {
+        let safety = |class: &String| class != "liveness" && class != results::run::RECOVERY;
+        let own = &self.topology.server;
+        self.expect.keys().any(safety)
+            && self.load.rate.is_none()
+            && *own == Topology::of(self.topology.kind).server
+            && crate::faults::upgrade::servers(&self.faults)
+                .next()
+                .is_none()
+    }
+
     /// The same scenario with another lock in it. A kind that the file asks for is kept where the new subject has it, and where the scenario is
     /// about that kind: an order, readers or permits are not tried with a plain lock.
     pub fn with_subject(mut self, subject: &str) -> Self {

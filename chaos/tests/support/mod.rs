@@ -27,6 +27,18 @@ pub(crate) fn driver() -> PathBuf {
     driver
 }
 
+/// Whether a server of that name is here; what a test leaves out without it is said straight to the stream.
+pub(crate) fn has_server(name: &str) -> bool {
+    let found = cluster_config::Server::find(name);
+    if let Err(why) = &found {
+        use std::io::Write as _;
+        let test = std::thread::current();
+        let test = test.name().unwrap_or("a test");
+        let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {why}");
+    }
+    found.is_ok()
+}
+
 /// A subject whose clients are processes.
 pub(crate) fn subject(name: &str) -> Arc<ExecSubject> {
     let inner = bench::subjects::find(name).expect("a known subject");

@@ -34,6 +34,7 @@ Examples:
   locklab audit lock-core:reentrant baseline:set-nx-px       several locks in one matrix
   locklab audit 'exec:python3 driver.py' --suite quick       the shortest suite, under three minutes
   locklab audit 'exec:python3 driver.py' --scenario lost-reply-release --repeat 3
+  locklab audit 'exec:python3 driver.py' --server redis-8,valkey-9     what fits, on each of these servers
   locklab audit 'exec:python3 driver.py' --against base.json --junit audit.xml";
 
 /// Flags of `audit`.
@@ -243,10 +244,12 @@ fn suite(options: &Options) -> anyhow::Result<(String, Vec<Source>)> {
     Ok((options.suite.clone(), all.filter(within).collect()))
 }
 
-/// A scenario, by which words it is found, and why it cannot be carried out on the target, if so.
+/// A scenario, by which words it is found, on which server of a matrix, and why it cannot be carried out on the target, if so.
 struct Asked {
     file: String,
     scenario: Scenario,
+    /// Empty where no server was named.
+    server: String,
     refused: Option<String>,
 }
 
@@ -256,7 +259,9 @@ fn scenarios(
     external: Option<&External>,
 ) -> anyhow::Result<Vec<Asked>> {
     let servers = external.map(Servers::of);
-    let asked = sources.into_iter().map(|source| {
+    let matrix = options.own.matrix()?;
+    let mut all = Vec::new();
+    for source in sources {
         let scenario = source.scenario.map_err(exit::input)?;
         let (scenario, refused) = match &servers {
             None => (scenario, None),
@@ -268,13 +273,26 @@ fn scenarios(
                 }
             }
         };
-        Ok(Asked {
-            file: source.file,
-            scenario,
-            refused,
-        })
-    });
-    asked.collect()
+        // One about a server of its own stays on it.
+        let anywhere = scenario.is_for_any_server();
+        for server in &matrix {
+            let mut asked = Asked {
+                file: source.file.clone(),
+                scenario: scenario.clone(),
+                server: String::new(),
+                refused: refused.clone(),
+            };
+            if let (Some(server), true) = (server, anywhere) {
+                asked.scenario.topology.server.clone_from(&server.asked);
+                asked.server.clone_from(&server.name);
+            }
+            all.push(asked);
+            if !anywhere {
+                break;
+            }
+        }
+    }
+    Ok(all)
 }
 
 /// An audit that is being made.

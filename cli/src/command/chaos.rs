@@ -12,7 +12,7 @@ use bench::subjects::Mixed;
 use chaos::audit::{fitted, place};
 use chaos::builtin::{self, BUILTINS, Builtin};
 use chaos::plan::Plan;
-use chaos::run::{RunError, RunOptions, ScenarioRun, run_scenario};
+use chaos::run::{RunError, RunOptions, ScenarioRun, missing_server, run_scenario};
 use chaos::scenario::Scenario;
 use clap::Args;
 use cluster_config::{External, Provisioner, TopologyKind};
@@ -92,7 +92,7 @@ pub(crate) async fn run(
     }
     let seed = options.part.seed(common)?;
     let slice = options.part.slice()?;
-    let sources = sources(&options)?;
+    let sources = sources(&options, terminal)?;
     // What can be said without the servers is said before they are asked.
     let mut servers = match &options.own.target {
         Some(url) => Some(Servers::unasked(url, options.own.yes_this_is_mine)?),
@@ -209,11 +209,26 @@ pub(crate) fn source(name: &str) -> anyhow::Result<Source> {
 }
 
 /// The files and built-in scenarios that were asked for.
-fn sources(options: &Options) -> anyhow::Result<Vec<Source>> {
-    match options.all {
-        true => Ok(BUILTINS.iter().map(Source::of).collect()),
-        false => options.scenarios.iter().map(|name| source(name)).collect(),
+fn sources(options: &Options, terminal: &Terminal) -> anyhow::Result<Vec<Source>> {
+    if !options.all {
+        return options.scenarios.iter().map(|name| source(name)).collect();
     }
+    if !options.own.names_servers() {
+        return Ok(BUILTINS.iter().map(Source::of).collect());
+    }
+    // A control says nothing of a server.
+    let all = BUILTINS.iter().filter(|one| !one.control).map(Source::of);
+    let mut all: Vec<Source> = all.collect();
+    all.retain(|source| {
+        let scenario = source.scenario.as_ref();
+        scenario.map_or(true, Scenario::is_for_any_server)
+    });
+    terminal.note(&format!(
+        "on each server the {} of {} scenarios that judge safety and are about no server of their own",
+        all.len(),
+        BUILTINS.len()
+    ));
+    Ok(all)
 }
 
 /// Faults on servers beyond this machine need their owner's word, whatever the servers are.
@@ -249,6 +264,7 @@ async fn plans(
     let mut planned = Vec::new();
     let mut not_applicable = Vec::new();
     let mut wrong = Vec::new();
+    let matrix = options.own.matrix()?;
     for Source {
         file,
         text,
@@ -264,6 +280,20 @@ async fn plans(
             None => Ok(scenario),
             Some(_) => super::target::over_toxiproxy(source, scenario),
         });
+        if let (Ok(scenario), None, true) = (&fitting, servers, options.all)
+            && let Some(why) = missing_server(&scenario.topology, &scenario.faults)
+        {
+            let subject = options.subject.as_deref();
+            let skipped = NotApplicable {
+                name: scenario.name.clone(),
+                topology: scenario.topology.kind.to_string(),
+                subject: subject.unwrap_or(&scenario.lock.subject).to_owned(),
+                why,
+            };
+            terminal.note(&skipped.to_string());
+            not_applicable.push(skipped);
+            continue;
+        }
         match fitting {
             // The suite goes on with what such a server can do.
             Err(why) if options.all && options.toxiproxy.is_some() => {
@@ -274,8 +304,13 @@ async fn plans(
                     if servers.is_none() {
                         options.provisioner.apply(&mut scenario.topology);
                     }
-                    for offset in 0..u64::from(options.repeat) {
-                        planned.push(planned_one(&scenario, seed.wrapping_add(offset))?);
+                    for server in &matrix {
+                        if let Some(server) = server {
+                            scenario.topology.server.clone_from(&server.asked);
+                        }
+                        for offset in 0..u64::from(options.repeat) {
+                            planned.push(planned_one(&scenario, seed.wrapping_add(offset))?);
+                        }
                     }
                 }
                 Err(skipped) => {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use chaos::scenario::Scenario;
 use clap::{Args, ValueEnum};
+use cluster_config::{Offered, Server};
 use results::pattern::matches;
 use serde::Serialize;
 
@@ -82,6 +83,7 @@ enum Kind {
     Topologies,
     Scenarios,
     Checkers,
+    Servers,
 }
 
 /// One row.
@@ -89,9 +91,12 @@ enum Kind {
 struct Item {
     name: String,
     about: String,
-    /// What is to be built before it can be used, and how.
+    /// What is to be built or fetched before it can be used, and how.
     #[serde(skip_serializing_if = "Option::is_none")]
     missing: Option<String>,
+    /// Of a server that is here its path, make and version.
+    #[serde(flatten)]
+    server: Option<Server>,
 }
 
 fn item(name: impl Into<String>, about: impl Into<String>) -> Item {
@@ -99,6 +104,21 @@ fn item(name: impl Into<String>, about: impl Into<String>) -> Item {
         name: name.into(),
         about: about.into(),
         missing: None,
+        server: None,
+    }
+}
+
+/// A server of the matrix: which it is, where it is, and where it is from or how to get it.
+fn offered(offered: Offered) -> Item {
+    let about = offered.server.as_ref().map(|server| {
+        let path = server.path.display();
+        format!("{} at {path}, from {}", server.name(), offered.from)
+    });
+    let missing = about.is_none();
+    Item {
+        missing: missing.then(|| format!("not on this machine: {}", offered.from)),
+        server: offered.server,
+        ..item(offered.name, about.unwrap_or_default())
     }
 }
 
@@ -145,6 +165,7 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
             .iter()
             .map(|checker| item(checker.name, checker.about))
             .collect(),
+        Kind::Servers => cluster_config::offered().into_iter().map(offered).collect(),
     };
     items.retain(|item| is_like(&item.name, options.pattern.as_deref()));
     terminal.answer(&serde_json::json!({"schema": 1, "items": items}), || {
@@ -152,11 +173,12 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
         let lines = items.iter();
         lines
             .map(|item| {
-                let built = item
-                    .missing
-                    .as_ref()
-                    .map_or("", |_| " [not built: `make peers`]");
-                format!("{:<width$}  {}{built}\n", item.name, item.about)
+                let missing = match (&item.missing, options.kind) {
+                    (None, _) => "",
+                    (Some(why), Kind::Servers) => why,
+                    (Some(_), _) => " [not built: `make peers`]",
+                };
+                format!("{:<width$}  {}{missing}\n", item.name, item.about)
             })
             .collect()
     })?;

@@ -11,8 +11,8 @@ use chaos::faults::FAULTS;
 use chaos::scenario::Scenario;
 use chaos::toxiproxy::beyond_toxiproxy;
 use cluster_config::{
-    ClusterError, External, ExternalTarget, Handshake, Secret, SecureStream, Secured, Topology,
-    TopologyKind, resolve_host,
+    ClusterError, External, ExternalTarget, Handshake, Secret, SecureStream, Secured, Server,
+    Topology, TopologyKind, resolve_host,
 };
 use lock_core::{Endpoint, Target, diagnostics::TlsHandshake};
 use tokio::net::TcpStream;
@@ -30,12 +30,52 @@ pub(crate) struct OwnServers {
     /// Somebody's own servers by URL: nothing there is started or ended but by the scenario's hooks; keys lie under locklab:RUN: and are removed at the end
     #[arg(long, value_name = "URL")]
     pub(crate) target: Option<String>,
+    /// Servers to run everything on, one after the other, by the names of `locklab list servers`; with --all the scenarios that judge safety
+    #[arg(
+        long,
+        value_delimiter = ',',
+        conflicts_with = "target",
+        value_name = "SERVER[,SERVER]"
+    )]
+    server: Vec<String>,
     /// The target is not on this machine and may be loaded all the same
     #[arg(long, requires = "target")]
     pub(crate) yes_this_is_mine: bool,
     /// A fault that the target's owner allows where it is not on this machine
     #[arg(long, value_delimiter = ',', requires = "target", value_name = "FAULT[,FAULT]", value_parser = allowable)]
     pub(crate) allow: Vec<String>,
+}
+
+/// A server of `--server`.
+#[derive(Debug, Clone)]
+pub(crate) struct OnServer {
+    /// As it was asked for.
+    pub(crate) asked: String,
+    /// Flavour and version.
+    pub(crate) name: String,
+}
+
+impl OwnServers {
+    /// Whether servers were named to run everything on.
+    pub(crate) fn names_servers(&self) -> bool {
+        !self.server.is_empty()
+    }
+
+    /// What everything is to be run on: each server once; `None` alone: on what each scenario says.
+    pub(crate) fn matrix(&self) -> anyhow::Result<Vec<Option<OnServer>>> {
+        let mut all: Vec<Option<OnServer>> = Vec::new();
+        for asked in &self.server {
+            let name = Server::find(asked).map_err(exit::missing)?.name();
+            if !all.iter().flatten().any(|other| other.name == name) {
+                let asked = asked.clone();
+                all.push(Some(OnServer { asked, name }));
+            }
+        }
+        if all.is_empty() {
+            all.push(None);
+        }
+        Ok(all)
+    }
 }
 
 /// A fault that `--allow` may name.

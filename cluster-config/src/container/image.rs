@@ -67,7 +67,7 @@ pub(crate) async fn choose(
 /// The image of `redis`, `valkey`, or a version such as `redis-7.2`, and the variable that names a binary instead; `None` for
 /// everything else.
 fn registry_name(server: &str) -> Option<(String, &'static str)> {
-    let (flavour, version) = server.split_once('-').unwrap_or((server, "8"));
+    let (flavour, version) = server.split_once(['-', '@']).unwrap_or((server, "8"));
     if !version.split('.').all(|part| part.parse::<u32>().is_ok()) {
         return None;
     }

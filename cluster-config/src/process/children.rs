@@ -20,6 +20,8 @@ use crate::{ClusterError, ProcessId, Role};
 #[derive(Debug)]
 pub(crate) struct Children {
     program: PathBuf,
+    /// What nodes run in its place since they were upgraded.
+    others: Mutex<BTreeMap<String, PathBuf>>,
     /// More of a node's environment, by its name.
     env: BTreeMap<String, Vec<(String, String)>>,
     marks: Vec<(&'static str, String)>,
@@ -36,6 +38,7 @@ impl Children {
     ) -> Children {
         Children {
             program,
+            others: Mutex::default(),
             env,
             marks: registry::marks(record),
             detach: record.detached,
@@ -51,8 +54,9 @@ impl Runner for Children {
         if node.role == Role::Sentinel {
             args.push("--sentinel".into());
         }
+        let other = self.others.lock().unwrap().get(&node.name).cloned();
         let launch = Launch {
-            program: self.program.clone(),
+            program: other.unwrap_or_else(|| self.program.clone()),
             args,
             marks: self.marks.clone(),
             env: self.env.get(&node.name).cloned().unwrap_or_default(),
@@ -72,6 +76,11 @@ impl Runner for Children {
             .unwrap()
             .insert(node.name.clone(), child);
         Ok(process)
+    }
+
+    fn run_from_now_on(&self, node: &str, program: PathBuf) -> Result<(), ClusterError> {
+        self.others.lock().unwrap().insert(node.to_owned(), program);
+        Ok(())
     }
 
     fn ended(&self, node: &str) -> Option<String> {

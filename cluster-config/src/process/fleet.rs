@@ -99,6 +99,11 @@ impl Fleet {
         })
     }
 
+    /// Another program for a node, from its next start on.
+    pub(crate) fn run_from_now_on(&self, node: &str, program: PathBuf) -> Result<(), ClusterError> {
+        self.runner(node)?.run_from_now_on(node, program)
+    }
+
     /// Whether the server of a node has ended by itself or by a signal; `None` while it runs.
     pub(crate) fn ended(&self, node: &str) -> Option<String> {
         self.own.as_ref()?.runner.ended(node)

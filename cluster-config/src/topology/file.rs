@@ -48,7 +48,7 @@ pub struct TopologyTable {
     shards: Option<Few>,
     /// Sentinels (sentinel).
     sentinels: Option<Few>,
-    /// `redis`, `valkey`, a version such as `redis-7.2`, or the path of a server binary.
+    /// `redis`, `valkey`, a version such as `redis-7.2` or `valkey-9` (the newest of that line), or the path of a server binary.
     server: Option<String>,
     /// redis.conf lines for every node.
     #[schemars(with = "Option<BTreeMap<String, Scalar>>")]

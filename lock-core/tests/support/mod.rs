@@ -300,7 +300,7 @@ pub fn newer_servers(command: &str, since: &str) -> Vec<String> {
         // Straight to the stream: what is printed the usual way is not shown for a test that passes.
         let _ = writeln!(
             std::io::stderr(),
-            "SKIPPED {test}: no server here knows {command} ({since} or newer); scripts/newer-servers.sh fetches some"
+            "SKIPPED {test}: no server here knows {command} ({since} or newer); `make servers` gets some"
         );
     }
     knowing

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use chaos::audit::{Doubt, beside, doubt, fitted};
 use chaos::plan::Plan;
-use chaos::run::{RunError, ScenarioRun};
+use chaos::run::{RunError, ScenarioRun, missing_server};
 use chaos::scenario::scenario_text;
 use futures_util::StreamExt as _;
 use results::audit::{
@@ -286,7 +286,11 @@ impl<'a> Tries<'a> {
         let asked = &self.work.scenarios[cell.asked];
         let scenario = &asked.scenario;
         let mut audited = AuditedScenario {
-            name: scenario.name.clone(),
+            // Of several servers each is a row of its own.
+            name: match asked.server.as_str() {
+                "" => scenario.name.clone(),
+                server => format!("{} on {server}", scenario.name),
+            },
             topology: scenario.topology.kind.to_string(),
             about: scenario.about.clone(),
             claim: scenario.claim.clone(),
@@ -321,6 +325,9 @@ impl<'a> Tries<'a> {
         let words = ["locklab", "chaos", scenario, "--subject", name, "--seed"];
         let mut words: Vec<String> = words.map(str::to_owned).into();
         words.push(plan.seed.to_string());
+        if !asked.server.is_empty() {
+            words.extend(["--server".to_owned(), asked.server.clone()]);
+        }
         command_line(&words)
     }
 }
@@ -333,6 +340,10 @@ fn plans(work: &Work<'_>, asked: &Asked, met: &Met) -> Result<Vec<Plan>, Nothing
         return Err(lacking(format!(
             "these servers cannot be used for it: {why}"
         )));
+    }
+    let (topology, faults) = (&asked.scenario.topology, &asked.scenario.faults);
+    if let (None, Some(why)) = (work.external, missing_server(topology, faults)) {
+        return Err(lacking(why));
     }
     let fitting = fitted(&asked.scenario, &met.audited.name, has).map_err(lacking)?;
     let seeds = super::seeds(work.seed, work.options.repeat).filter(|seed| work.has(asked, *seed));

@@ -1,0 +1,171 @@
+//! Slots move to another master of a cluster in one piece, by the servers' own command: Redis' CLUSTER MIGRATION IMPORT, which the new owner
+//! is told, or Valkey's CLUSTER MIGRATESLOTS, which the old one is told.
+//!
+//! The new owner copies the slots like a replica and takes them over when it has caught up, so a client meets MOVED and never ASK. It goes on
+//! beside the load, and other faults may come into the middle of it. A failover may break it off: the slots stay then where they were,
+//! which is as much an effect as their move.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+
+use super::each::{Evidence, OnEach};
+use super::migrate_slot::{allowed, chosen, next_master};
+use super::{
+    FaultError, FaultKind, Hits, Injection, Proof, SettingKind, SettingSpec, Target, World,
+    error_count, settings,
+};
+use crate::members;
+
+pub(super) const KIND: FaultKind = FaultKind {
+    name: "migrate-atomic",
+    about: "slots with their keys move to another master in one piece, the locks' own first, by CLUSTER MIGRATION or MIGRATESLOTS",
+    hits: Hits::NODE,
+    settings: &[
+        SettingSpec::optional(
+            "slots",
+            SettingKind::Count(1, 16_384),
+            "how many; default 1",
+        ),
+        SettingSpec::optional(
+            "to",
+            SettingKind::Text,
+            "the master that gets them, such as n2; default: the next one",
+        ),
+    ],
+    colour: "#239b56",
+    by_command: true,
+    needs_words: (&[MIGRATION, MIGRATESLOTS], "Redis 8.4 and Valkey 9"),
+    allowed,
+    ..FaultKind::of(&MigrateAtomic)
+};
+
+const MIGRATION: &str = "MIGRATION";
+const MIGRATESLOTS: &str = "MIGRATESLOTS";
+const EVERY: Duration = Duration::from_millis(20);
+/// A move of so few keys takes milliseconds; one that has a failover in it is tried again for some seconds.
+const LONGEST: Duration = Duration::from_secs(4);
+
+/// A move that was begun.
+struct Moving {
+    from: String,
+    to: String,
+    slots: Vec<u16>,
+    /// Who was told, and is asked in these words.
+    told: String,
+    status: &'static [&'static str],
+    moved_before: u64,
+    proof: Proof,
+}
+
+impl Evidence for Moving {
+    fn proof(&self, _world: &World, _target: &Target) -> Proof {
+        self.proof.clone()
+    }
+}
+
+struct MigrateAtomic;
+
+#[async_trait]
+impl OnEach for MigrateAtomic {
+    type Kept = Moving;
+
+    async fn harm(
+        world: &Arc<World>,
+        target: &Target,
+        injection: &Injection,
+    ) -> Result<Moving, FaultError> {
+        let from = target.node()?.to_owned();
+        let deployment = &world.deployment;
+        let to = match settings::text(&injection.with, "to") {
+            Some(to) => to.to_owned(),
+            None => next_master(deployment, &from).await?,
+        };
+        let count = settings::count(&injection.with, "slots").unwrap_or(1) as usize;
+        let owner = members::itself(deployment, &to).await?;
+        let (_, slots) = chosen(world, &from, (&owner, &to), count).await?;
+        let ranges: Vec<String> = slots
+            .iter()
+            .flat_map(|slot| [slot.to_string(), slot.to_string()])
+            .collect();
+        let ranges: Vec<&str> = ranges.iter().map(String::as_str).collect();
+        let moved_before = error_count(world, &from, "MOVED").await?;
+        let import = [&["CLUSTER", MIGRATION, "IMPORT"], &ranges[..]].concat();
+        let export = [
+            &["CLUSTER", MIGRATESLOTS, "SLOTSRANGE"],
+            &ranges[..],
+            &["NODE", &owner.id],
+        ];
+        let help = deployment.command(&from, &["CLUSTER", "HELP"]).await?;
+        let (told, order, status): (_, _, &[&str]) =
+            match help.lines().any(|line| line.starts_with(MIGRATION)) {
+                true => (&to, import, &["CLUSTER", MIGRATION, "STATUS", "ALL"]),
+                false => (&from, export.concat(), &["CLUSTER", "GETSLOTMIGRATIONS"]),
+            };
+        deployment.command(told, &order).await?;
+        Ok(Moving {
+            told: told.clone(),
+            proof: Proof::of(
+                false,
+                format!("{to} has begun to take {count} slots of {from}"),
+            ),
+            from,
+            to,
+            slots,
+            status,
+            moved_before,
+        })
+    }
+
+    async fn undo(world: &World, _: &Target, moving: &mut Moving) -> Result<(), FaultError> {
+        let until = Instant::now() + LONGEST;
+        let mut said = moving.state(world).await;
+        while !is_over(&said) && Instant::now() < until {
+            tokio::time::sleep(EVERY).await;
+            said = moving.state(world).await;
+        }
+        let Moving {
+            from, to, slots, ..
+        } = &*moving;
+        let owner = members::itself(&world.deployment, to).await?;
+        let arrived = slots.iter().filter(|slot| owner.owns(**slot)).count();
+        let moved = error_count(world, from, "MOVED").await.unwrap_or(0);
+        moving.proof = Proof::of(
+            arrived == slots.len() || is_over(&said),
+            format!(
+                "{to} owns {arrived} of {} slots that were {from}'s; the migration: {said}; {from} answered {} MOVED so far",
+                slots.len(),
+                moved.saturating_sub(moving.moved_before)
+            ),
+        );
+        Ok(())
+    }
+}
+
+impl Moving {
+    /// What the server that was told says of its migration: its state, why it failed, how often it was tried again.
+    async fn state(&self, world: &World) -> String {
+        let answer = world.command(&self.told, self.status).await;
+        let answer = answer.unwrap_or_default();
+        // Names and values in turn.
+        let lines: Vec<&str> = answer.lines().map(str::trim).collect();
+        let field = |name: &str| {
+            let found = lines.chunks_exact(2).find(|pair| pair[0] == name);
+            found
+                .map(|pair| pair[1])
+                .filter(|value| !value.is_empty() && *value != "0")
+        };
+        let why = field("last_error").or(field("message"));
+        let mut said = field("state").unwrap_or("unknown").to_owned();
+        said.extend(why.map(|why| format!(" ({why})")));
+        said.extend(field("retries").map(|count| format!(", tried again {count}×")));
+        said
+    }
+}
+
+fn is_over(state: &str) -> bool {
+    ["completed", "success", "failed", "cancel"]
+        .iter()
+        .any(|word| state.starts_with(word))
+}

@@ -1,0 +1,88 @@
+//! A server is shut down in order and started again as another binary, with its data: an upgrade, or a change to another make.
+//!
+//! SHUTDOWN lets replicas catch up and writes what the configuration keeps. What it does not keep is gone, as with any restart.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use cluster_config::{Data, ProvisionerKind, Server, Topology};
+
+use super::each::OnEach;
+use super::{
+    FaultError, FaultKind, Hits, Injection, Proof, SettingKind, SettingSpec, Shows, Target, World,
+    settings,
+};
+use crate::scenario::{FaultSpec, On, Settings};
+
+/// Its name in scenario files.
+const NAME: &str = "upgrade";
+
+pub(super) const KIND: FaultKind = FaultKind {
+    name: NAME,
+    about: "SHUTDOWN and start again as another server, with the same data, once",
+    hits: Hits::NODE,
+    settings: &[SettingSpec::required(
+        "server",
+        SettingKind::Text,
+        "what it becomes: a name of `locklab list servers`, or the path of a server binary",
+    )],
+    one_shot: true,
+    colour: "#a93226",
+    shows: Shows::Gone,
+    recovers: true,
+    allowed,
+    ..FaultKind::of(&Upgrade)
+};
+
+/// A server waits up to ten seconds for replicas that lag; one that is slower is killed.
+const DOWN_WITHIN: Duration = Duration::from_secs(11);
+
+fn allowed(topology: &Topology, _: &On, _: &Settings) -> Result<(), String> {
+    match topology.provisioner {
+        ProvisionerKind::Process => Ok(()),
+        ProvisionerKind::Container => Err(
+            "`upgrade` needs servers that are processes of this machine: a container runs what its image has".to_owned(),
+        ),
+    }
+}
+
+/// The servers that upgrades of these faults lead to.
+pub(crate) fn servers(faults: &[FaultSpec]) -> impl Iterator<Item = &str> {
+    let upgrades = faults.iter().filter(|fault| fault.fault == NAME);
+    upgrades.filter_map(|fault| settings::text(&fault.with, "server"))
+}
+
+struct Upgrade;
+
+#[async_trait]
+impl OnEach for Upgrade {
+    type Kept = Proof;
+
+    async fn harm(
+        world: &Arc<World>,
+        target: &Target,
+        injection: &Injection,
+    ) -> Result<Proof, FaultError> {
+        let (name, deployment) = (target.node()?, &world.deployment);
+        let wanted = settings::text(&injection.with, "server").unwrap_or_default();
+        let server = Server::find(wanted)?;
+        let before = deployment.serves(name).await?;
+        deployment.upgrade(name, &server)?;
+        // Its answer is the end of the connection, if it obeys.
+        let _ = deployment.command(name, &["SHUTDOWN"]).await;
+        let until = Instant::now() + DOWN_WITHIN;
+        while deployment.pid(name).is_some() && Instant::now() < until {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        if deployment.pid(name).is_some() {
+            deployment.kill(name).await?;
+        }
+        deployment.start(name, Data::Keep).await?;
+        let after = deployment.serves(name).await?;
+        Ok(Proof::of(
+            before != after,
+            format!("{name}: {before} became {after}"),
+        ))
+    }
+}
