@@ -159,7 +159,9 @@ async fn one_owner_enters_again_and_releases_pair_up() {
 #[tokio::test]
 async fn a_caller_that_gives_up_is_answered_and_leaves_nothing() {
     let lab = lab_of(TopologyKind::Single).await;
-    let one = driver("lock-core:reentrant").connect(&to(lab.url())).await;
+    let one = driver("serve lock-core:reentrant")
+        .connect(&to(lab.url()))
+        .await;
     let one = one.unwrap().client;
     let ask_as = |owner| ask("cancelled", owner, PATIENCE, LEASE);
     let first = held(one.as_ref(), ask_as("t1")).await;

@@ -142,7 +142,6 @@ pub static BUILTINS: &[Builtin] = &builtin![
     "wins-after-failover"
     "ten-thousand-held"
     "ten-thousand-by-a-hundred"
-    "ten-thousand-waiters"
     "unlock-before-commit"
     "unlock-before-commit-fenced"
     ;

@@ -294,32 +294,6 @@ mod tests {
     }
 
     #[test]
-    fn operations_are_drawn_and_the_same_seed_draws_the_same() {
-        let text = "name = \"x\"\n[topology]\nkind = \"single\"\n[random]\n\
-                    operations = [\"kind\", \"lease\", \"reenter\", \"extend\", \"cancel\"]\n";
-        let scenario = Scenario::parse("x.toml", text).unwrap_or_else(|errors| panic!("{errors}"));
-        let plan = |seed| crate::plan::Plan::new(&scenario, seed);
-        let plans: Vec<_> = (0..40).map(plan).collect();
-        let some = |has: &dyn Fn(&crate::plan::Plan) -> bool| {
-            let those = plans.iter().filter(|plan| has(plan)).count();
-            assert!((1..40).contains(&those), "{those}");
-        };
-        some(&|plan| plan.lock.kind == "fair" && plan.load.does.mix.contains_key("fair"));
-        some(&|plan| plan.lock.lease == scenario.lock.lease);
-        some(&|plan| plan.load.does.reenter > 0.0);
-        some(&|plan| plan.load.does.extend.is_some());
-        some(&|plan| plan.load.does.cancel > 0.0);
-        assert!(plans.iter().all(|plan| plan.faults.is_empty()));
-        assert_eq!(plan(7), plan(7));
-        let kinds =
-            |plan: &crate::plan::Plan| plan.lock.kind == "plain" && plan.load.does.reenter > 0.0;
-        assert!(
-            !plans.iter().any(kinds),
-            "a plain lock is not entered again"
-        );
-    }
-
-    #[test]
     fn a_minority_and_a_majority_of_one_expression_share_nobody() {
         let topology = Topology::of(TopologyKind::Masters);
         let on = On::Groups(vec![vec![Who::Minority], vec![Who::Majority]]);

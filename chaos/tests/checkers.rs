@@ -387,3 +387,35 @@ fn nobody_is_asked_of_who_reaches_no_majority() {
     let verdict = liveness_over(5, &starved(each, ["unknown"; 3]));
     assert_eq!(verdict.state, State::Clean, "{verdict:?}");
 }
+
+/// How evenly these clients were granted, one after the other, with a fault on a node after so many of them.
+fn fairness(clients: &str, fault_after: usize) -> Option<f64> {
+    let mut lines = String::new();
+    for (n, client) in clients.chars().enumerate() {
+        let (id, at_ns) = (n + 1, (n + 1) * 1_000_000);
+        if n == fault_after {
+            lines += &format!(
+                "{{\"t_ns\":{},\"event\":\"fault\",\"fault\":\"pause\",\"targets\":[\"n1\"],\"span\":1,\"phase\":\"inject\"}}\n",
+                at_ns - 2
+            );
+        }
+        lines += &format!(
+            "{{\"t_ns\":{at_ns},\"id\":{id},\"client\":\"c{client}\",\"owner\":\"t0\",\"op\":\"acquire\",\"kind\":\"plain\",\"lease_ms\":1,\"wait_ms\":0,\"lock\":\"a\"}}\n"
+        );
+        lines += &format!(
+            "{{\"t_ns\":{},\"id\":{id},\"end\":\"ok\",\"grant\":\"g{n}\"}}\n",
+            at_ns + 1
+        );
+    }
+    let history = History::parse(&lines).expect("lines of a history");
+    check(&history, &CheckOptions::default()).fairness
+}
+
+#[test]
+fn fairness_counts_only_what_came_after_the_last_fault() {
+    assert_eq!(fairness("1212", 99), Some(1.0));
+    // c2 got all that was granted before, and of six afterwards one.
+    let uneven = fairness("22222112111", 5).expect("two clients");
+    assert!((uneven - 36.0 / 52.0).abs() < 1e-9, "{uneven}");
+    assert_eq!(fairness("1111", 99), None);
+}

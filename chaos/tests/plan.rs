@@ -3,6 +3,7 @@
 mod support;
 
 use chaos::plan::Plan;
+use chaos::scenario::Scenario;
 use support::plan;
 
 const TEXT: &str = r#"
@@ -77,4 +78,29 @@ fn a_plan_with_a_foreign_fault_or_form_is_refused() {
     assert!(Plan::from_json(&foreign).is_err_and(|error| error.to_string().contains("`flood`")));
     let later = json.replacen("\"schema\": 1", "\"schema\": 9", 1);
     assert!(Plan::from_json(&later).is_err_and(|error| error.to_string().contains("form 9")));
+}
+
+#[test]
+fn operations_are_drawn_and_the_same_seed_draws_the_same() {
+    let text = "name = \"x\"\n[topology]\nkind = \"single\"\n[random]\n\
+                operations = [\"kind\", \"lease\", \"reenter\", \"extend\", \"cancel\"]\n";
+    let scenario = Scenario::parse("x.toml", text).unwrap_or_else(|errors| panic!("{errors}"));
+    let plan = |seed| Plan::new(&scenario, seed);
+    let plans: Vec<_> = (0..40).map(plan).collect();
+    let some = |has: &dyn Fn(&Plan) -> bool| {
+        let those = plans.iter().filter(|plan| has(plan)).count();
+        assert!((1..40).contains(&those), "{those}");
+    };
+    some(&|plan| plan.lock.kind == "fair" && plan.load.does.mix.contains_key("fair"));
+    some(&|plan| plan.lock.lease == scenario.lock.lease);
+    some(&|plan| plan.load.does.reenter > 0.0);
+    some(&|plan| plan.load.does.extend.is_some());
+    some(&|plan| plan.load.does.cancel > 0.0);
+    assert!(plans.iter().all(|plan| plan.faults.is_empty()));
+    assert_eq!(plan(7), plan(7));
+    let kinds = |plan: &Plan| plan.lock.kind == "plain" && plan.load.does.reenter > 0.0;
+    assert!(
+        !plans.iter().any(kinds),
+        "a plain lock is not entered again"
+    );
 }
