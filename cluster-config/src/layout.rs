@@ -5,7 +5,7 @@
 //! `127.0.1.0/24`, same port, where its fault proxy listens; the source address of a connection then tells its link.
 
 use std::fmt::{self, Write as _};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
@@ -109,27 +109,41 @@ impl Layout {
         access: &Access,
     ) -> Layout {
         let masters = topology.count(Role::Master) as usize;
-        let site = Site {
-            links,
-            port,
-            dir,
-            data,
-            access,
-        };
         let places = topology.places();
-        let nodes: Vec<PlannedNode> = places
-            .iter()
-            .enumerate()
-            .map(|(index, place)| PlannedNode {
+        let planned = |(index, place): (usize, &Place<'_>)| {
+            let name = place.name();
+            let base = match place.role {
+                Role::Sentinel => SENTINEL_OCTET,
+                Role::Master | Role::Replica => DATA_OCTET,
+            };
+            // A valid topology has fewer nodes than an octet has values.
+            let octet = base + place.number as u8;
+            let at = |third: u8| SocketAddr::from(([127, 0, third, octet], port));
+            let own_dir = data.join(&name);
+            let node = Node {
+                role: place.role,
+                address: at(0),
+                announced: match links {
+                    Links::Direct => at(0),
+                    Links::Proxied => at(1),
+                },
+                dial: access.dial(place.role, at(0), &own_dir),
+                log: dir.join("logs").join(format!("{name}.log")),
+                name,
+            };
+            PlannedNode {
                 master: match place.role {
                     Role::Master => None,
                     Role::Replica => Some((index - masters) % masters),
                     Role::Sentinel => Some(0),
                 },
                 bus_port: (topology.kind == TopologyKind::Cluster).then_some(port + 1),
-                ..site.place(place)
-            })
-            .collect();
+                conf_path: own_dir.join("redis.conf"),
+                dir: own_dir,
+                ..PlannedNode::new(node)
+            }
+        };
+        let nodes = places.iter().enumerate().map(planned).collect();
         Layout::of(topology, nodes, data, access)
     }
 
@@ -142,30 +156,25 @@ impl Layout {
     ) -> Layout {
         let places = topology.places();
         let tls = access.tls.then(|| TlsFiles::below(data));
-        let texts: Vec<String> = (0..nodes.len())
-            .map(|index| {
-                conf(
-                    topology,
-                    &nodes,
-                    index,
-                    &places[index],
-                    access,
-                    tls.as_ref(),
-                )
-            })
-            .collect();
+        let text = |index| {
+            conf(
+                topology,
+                &nodes,
+                index,
+                &places[index],
+                access,
+                tls.as_ref(),
+            )
+        };
+        let texts: Vec<String> = (0..nodes.len()).map(text).collect();
         for (node, text) in nodes.iter_mut().zip(texts) {
             node.conf = text;
         }
         let password = access.password.as_ref();
+        let url = |password| url(topology.kind, &nodes, password, tls.as_ref());
         Layout {
-            url: url(
-                topology.kind,
-                &nodes,
-                password.map(Secret::reveal),
-                tls.as_ref(),
-            ),
-            shown_url: url(topology.kind, &nodes, password.map(|_| "***"), tls.as_ref()),
+            url: url(password.map(Secret::reveal)),
+            shown_url: url(password.map(|_| "***")),
             nodes,
             tls,
         }
@@ -187,46 +196,6 @@ impl Layout {
             }
         }
         all
-    }
-}
-
-/// What the places of all nodes have in common.
-struct Site<'a> {
-    links: Links,
-    port: u16,
-    dir: &'a Path,
-    data: &'a Path,
-    access: &'a Access,
-}
-
-impl Site<'_> {
-    fn place(&self, place: &Place<'_>) -> PlannedNode {
-        let name = place.name();
-        let base = match place.role {
-            Role::Sentinel => SENTINEL_OCTET,
-            Role::Master | Role::Replica => DATA_OCTET,
-        };
-        // A valid topology has fewer nodes than an octet has values.
-        let octet = base + place.number as u8;
-        let at =
-            |third: u8| SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 0, third, octet)), self.port);
-        let own_dir = self.data.join(&name);
-        let node = Node {
-            role: place.role,
-            address: at(0),
-            announced: match self.links {
-                Links::Direct => at(0),
-                Links::Proxied => at(1),
-            },
-            dial: self.access.dial(place.role, at(0), &own_dir),
-            log: self.dir.join("logs").join(format!("{name}.log")),
-            name,
-        };
-        PlannedNode {
-            conf_path: own_dir.join("redis.conf"),
-            dir: own_dir,
-            ..PlannedNode::new(node)
-        }
     }
 }
 

@@ -343,13 +343,9 @@ mod tests {
             (usual.flavour.clone(), usual.version.clone())
         );
         let error = Server::find("redis-7.999").unwrap_err();
-        assert!(
-            matches!(error, ClusterError::Missing(_))
-                && error
-                    .to_string()
-                    .contains(&format!("redis-{}", usual.version)),
-            "{error}"
-        );
+        assert!(matches!(error, ClusterError::Missing(_)), "{error}");
+        let there = format!("redis-{}", usual.version);
+        assert!(error.to_string().contains(&there), "{error}");
     }
 
     #[test]
@@ -377,18 +373,11 @@ mod tests {
     }
 
     #[test]
-    fn an_absent_server_names_the_remedy_and_counts_as_missing() {
-        let error = Server::find("/nowhere/redis-server").unwrap_err();
-        assert!(matches!(error, ClusterError::Missing(_)));
-        assert!(
-            error.to_string().contains("/nowhere/redis-server"),
-            "{error}"
-        );
-    }
-
-    #[test]
-    fn a_program_that_is_no_server_counts_as_missing() {
-        let error = Server::find("/bin/true").unwrap_err();
-        assert!(matches!(error, ClusterError::Missing(_)), "{error}");
+    fn what_is_no_server_counts_as_missing_and_is_named() {
+        for path in ["/nowhere/redis-server", "/bin/true"] {
+            let error = Server::find(path).unwrap_err();
+            assert!(matches!(error, ClusterError::Missing(_)), "{error}");
+            assert!(error.to_string().contains(path), "{error}");
+        }
     }
 }

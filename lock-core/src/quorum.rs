@@ -33,13 +33,14 @@ pub(crate) fn majority(n: usize) -> usize {
     n / 2 + 1
 }
 
-fn ask_all<T, F, A>(routes: &Routes, ask: F) -> Answers<T>
+fn ask_all<T, F, A>(routes: &Routes, request: Request, ask: F) -> Answers<T>
 where
-    F: Fn(Arc<dyn Route>) -> A,
+    F: Fn(Arc<dyn Route>, Arc<Request>) -> A,
     A: Future<Output = Result<T, NodeError>> + Send + 'static,
 {
+    let request = Arc::new(request);
     let each = routes.iter().enumerate().map(|(index, route)| {
-        let asked = ask(Arc::clone(route));
+        let asked = ask(Arc::clone(route), Arc::clone(&request));
         Box::pin(async move { (index, asked.await) }) as Pin<Box<_>>
     });
     each.collect()
@@ -134,9 +135,8 @@ pub(crate) async fn acquire(
     let first_sent_at = Instant::now();
     let node_timeout = hold.client().options.quorum_node_timeout(hold.lease);
     let node_deadline = deadline.min(first_sent_at + node_timeout);
-    let request = Arc::new(request);
-    let mut answers = ask_all(routes, |route| {
-        let (hold, request) = (Arc::clone(hold), Arc::clone(&request));
+    let mut answers = ask_all(routes, request, |route, request| {
+        let hold = Arc::clone(hold);
         async move { acquire_at(&*route, &hold, &request, node_deadline).await }
     });
     let mut tally = Tally::default();
@@ -249,9 +249,8 @@ pub(crate) async fn extend(
 ) -> Result<ExtendOutcome, NodeError> {
     let (n, majority) = (routes.len(), majority(routes.len()));
     let first_sent_at = Instant::now();
-    let request = Arc::new(request);
-    let mut answers = ask_all(routes, |route| {
-        let (hold, request) = (Arc::clone(hold), Arc::clone(&request));
+    let mut answers = ask_all(routes, request, |route, request| {
+        let hold = Arc::clone(hold);
         async move { extend_at(&*route, &hold, &request, deadline).await }
     });
     let (mut held, mut missing, mut thin) = (0, 0, None);
@@ -292,9 +291,8 @@ pub(crate) async fn release(
     how: GiveBack,
 ) -> Result<Given, NodeError> {
     let (n, majority) = (routes.len(), majority(routes.len()));
-    let request = Arc::new(request);
-    let mut answers = ask_all(routes, |route| {
-        let (hold, request) = (Arc::clone(hold), Arc::clone(&request));
+    let mut answers = ask_all(routes, request, |route, request| {
+        let hold = Arc::clone(hold);
         async move {
             let given = release_at(&*route, &hold, &request, how).await;
             given.map(|(given, _)| given)
@@ -376,10 +374,8 @@ pub(crate) async fn yes_or_no(
     deadline: Instant,
 ) -> Result<bool, NodeError> {
     let (n, majority) = (routes.len(), majority(routes.len()));
-    let request = Arc::new(request);
-    let mut answers = ask_all(routes, |route| {
-        let request = Arc::clone(&request);
-        async move { yes_at(&*route, &request, deadline).await }
+    let mut answers = ask_all(routes, request, |route, request| async move {
+        yes_at(&*route, &request, deadline).await
     });
     let (mut yes, mut no) = (0, 0);
     let mut errors = Vec::new();
@@ -407,10 +403,8 @@ pub(crate) async fn holder(
     deadline: Instant,
 ) -> Result<Option<Held>, NodeError> {
     let (n, majority) = (routes.len(), majority(routes.len()));
-    let request = Arc::new(request);
-    let mut answers = ask_all(routes, |route| {
-        let request = Arc::clone(&request);
-        async move { holder_at(&*route, form, &request, deadline).await }
+    let mut answers = ask_all(routes, request, |route, request| async move {
+        holder_at(&*route, form, &request, deadline).await
     });
     let (mut heard, mut errors) = (0, Vec::new());
     let mut named: BTreeMap<String, Vec<Held>> = BTreeMap::new();

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::process::Child;
+use std::process::{Child, Command};
 use std::sync::Mutex;
 
 use async_trait::async_trait;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::spawn::{Launch, spawn};
+use super::spawn::spawn;
 use crate::layout::PlannedNode;
 use crate::proc_fs::process_state;
 use crate::registry::{self, Record};
@@ -50,26 +50,19 @@ impl Children {
 #[async_trait]
 impl Runner for Children {
     async fn start(&self, node: &PlannedNode) -> Result<Option<ProcessId>, ClusterError> {
-        let mut args = vec![node.conf_path.to_string_lossy().into_owned()];
-        if node.role == Role::Sentinel {
-            args.push("--sentinel".into());
-        }
         let other = self.others.lock().unwrap().get(&node.name).cloned();
-        let launch = Launch {
-            program: other.unwrap_or_else(|| self.program.clone()),
-            args,
-            marks: self.marks.clone(),
-            env: self.env.get(&node.name).cloned().unwrap_or_default(),
-            log: node.log.clone(),
-            detach: self.detach,
-        };
-        let child = spawn(launch).await.map_err(|error| {
-            failed!(
-                "cannot start {} ({}): {error}",
-                node.name,
-                self.program.display()
-            )
-        })?;
+        let mut command = Command::new(other.as_ref().unwrap_or(&self.program));
+        command.arg(&node.conf_path);
+        if node.role == Role::Sentinel {
+            command.arg("--sentinel");
+        }
+        let own = self.env.get(&node.name).into_iter().flatten();
+        command.envs(own.map(|(name, value)| (name, value)));
+        command.envs(self.marks.iter().map(|(name, value)| (*name, value)));
+        let started = spawn(command, &node.log, self.detach).await;
+        let program = self.program.display();
+        let child =
+            started.map_err(|error| failed!("cannot start {} ({program}): {error}", node.name))?;
         let process = ProcessId::of(child.id());
         self.children
             .lock()

@@ -3,7 +3,7 @@
 use std::fs::OpenOptions;
 use std::io;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::mpsc;
@@ -11,31 +11,16 @@ use std::sync::mpsc;
 use nix::unistd::{Pid, getpid, getppid, setsid};
 use tokio::sync::oneshot;
 
-/// A server about to be started.
-#[derive(Debug)]
-pub(crate) struct Launch {
-    pub(crate) program: PathBuf,
-    pub(crate) args: Vec<String>,
-    /// Marks in its environment, by which leftovers are recognised.
-    pub(crate) marks: Vec<(&'static str, String)>,
-    /// More of its environment, as asked for.
-    pub(crate) env: Vec<(String, String)>,
-    /// Gets everything it prints, appended.
-    pub(crate) log: PathBuf,
-    pub(crate) detach: bool,
-}
+type Request = (Command, oneshot::Sender<io::Result<Child>>);
 
-type Request = (Launch, oneshot::Sender<io::Result<Child>>);
-
-/// Starts a process; returns once it runs its own program.
-pub(crate) async fn spawn(launch: Launch) -> io::Result<Child> {
+/// Starts a process; returns once it runs its own program. `log` gets everything it prints, appended; one that is detached outlives
+/// this process.
+pub(crate) async fn spawn(command: Command, log: &Path, detach: bool) -> io::Result<Child> {
+    let ended = || io::Error::other("the spawning thread has ended");
     let (reply, answer) = oneshot::channel();
-    spawner()
-        .send((launch, reply))
-        .map_err(|_| io::Error::other("the spawning thread has ended"))?;
-    answer
-        .await
-        .map_err(|_| io::Error::other("the spawning thread has ended"))?
+    let request = (prepared(command, log, detach)?, reply);
+    spawner().send(request).map_err(|_| ended())?;
+    answer.await.map_err(|_| ended())?
 }
 
 /// The thread that forks every server. The kernel sends the parent-death signal when the forking *thread* ends, so it
@@ -47,9 +32,9 @@ fn spawner() -> &'static mpsc::Sender<Request> {
         std::thread::Builder::new()
             .name("server-spawner".into())
             .spawn(move || {
-                for (launch, reply) in requests {
+                for (mut command, reply) in requests {
                     // Nobody waits any more if the start was called off meanwhile: then the server must not stay.
-                    if let Err(Ok(mut unwanted)) = reply.send(fork(&launch)) {
+                    if let Err(Ok(mut unwanted)) = reply.send(command.spawn()) {
                         let _ = unwanted.kill();
                         let _ = unwanted.wait();
                     }
@@ -60,20 +45,13 @@ fn spawner() -> &'static mpsc::Sender<Request> {
     })
 }
 
-fn fork(launch: &Launch) -> io::Result<Child> {
-    let log = OpenOptions::new()
-        .create(true)
-        .append(true)
-        .open(&launch.log)?;
-    let mut command = Command::new(&launch.program);
+fn prepared(mut command: Command, log: &Path, detach: bool) -> io::Result<Command> {
+    let log = OpenOptions::new().create(true).append(true).open(log)?;
     command
-        .args(&launch.args)
-        .envs(launch.env.iter().map(|(name, value)| (name, value)))
-        .envs(launch.marks.iter().map(|(name, value)| (*name, value)))
         .stdin(Stdio::null())
         .stdout(log.try_clone()?)
         .stderr(log);
-    if launch.detach {
+    if detach {
         // SAFETY: setsid is async-signal-safe and touches no memory of this process.
         unsafe {
             command.pre_exec(|| Ok(setsid().map(drop)?));
@@ -87,7 +65,7 @@ fn fork(launch: &Launch) -> io::Result<Child> {
             command.pre_exec(move || die_with(parent));
         }
     }
-    command.spawn()
+    Ok(command)
 }
 
 /// Asks the kernel for SIGKILL when the parent dies; fails if it is dead already, since then no signal would come.

@@ -12,7 +12,8 @@ pub(super) fn page<'p>(proxies: impl Iterator<Item = &'p Proxy>) -> String {
     for (name, which) in [("received", 0), ("sent", 1)] {
         let metric = format!("toxiproxy_proxy_{name}_bytes_total");
         let _ = writeln!(page, "# HELP {metric} \n# TYPE {metric} counter");
-        let directions: [(_, fn(&Traffic) -> [u64; 2]); 2] =
+        type Counts = fn(&Traffic) -> [u64; 2];
+        let directions: [(_, Counts); 2] =
             [("downstream", Traffic::back), ("upstream", Traffic::out)];
         for (direction, counts) in directions {
             for proxy in &proxies {

@@ -81,9 +81,9 @@ impl Splitter {
                     line.push(byte);
                     if byte == b'\n' {
                         match header(line.trim_ascii()) {
-                            Header::None => line.clear(),
-                            Header::Is(known) => *snapshot = known,
-                            Header::Garbage => {
+                            Some(Snapshot::Header(empty)) => *line = empty,
+                            Some(known) => *snapshot = known,
+                            None => {
                                 dialogue.lost = true;
                                 *bytes = &[];
                                 return Piece::Raw;
@@ -130,25 +130,17 @@ impl Splitter {
     }
 }
 
-enum Header {
-    None,
-    Is(Snapshot),
-    Garbage,
-}
-
-fn header(line: &[u8]) -> Header {
+/// What follows a line before a snapshot, which may be empty; `None` if it is none.
+fn header(line: &[u8]) -> Option<Snapshot> {
     if line.is_empty() {
-        return Header::None;
+        return Some(Snapshot::Header(Vec::new()));
     }
-    let known = || {
-        let length = line.strip_prefix(b"$")?;
-        if let Some(mark) = length.strip_prefix(b"EOF:") {
-            return (mark.len() == MARK).then(|| Snapshot::Until(mark.to_vec(), Vec::new()));
-        }
-        let length = std::str::from_utf8(length).ok()?.parse().ok()?;
-        Some(Snapshot::Counted(length))
-    };
-    known().map_or(Header::Garbage, Header::Is)
+    let length = line.strip_prefix(b"$")?;
+    if let Some(mark) = length.strip_prefix(b"EOF:") {
+        return (mark.len() == MARK).then(|| Snapshot::Until(mark.to_vec(), Vec::new()));
+    }
+    let length = std::str::from_utf8(length).ok()?.parse().ok()?;
+    Some(Snapshot::Counted(length))
 }
 
 #[cfg(test)]
