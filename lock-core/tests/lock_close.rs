@@ -130,7 +130,10 @@ async fn every_wait_ends_with_its_client_and_gives_its_place_back() {
         let error = error.expect("no panic").expect("it is another's");
         assert!(error.to_string().contains("closed"), "{what}: {error}");
         // Those who ask again and again may have done so at this very moment.
-        let asks = [Kind::Spin.name(), "several"].contains(&what.as_str());
+        // So may one in a server's line: on a machine under load, its sign of
+        // life comes late, its place is gone and it asks for another.
+        let asks = [Kind::Spin, Kind::Fair, Kind::Queued].map(Kind::name);
+        let asks = asks.contains(&what.as_str()) || what == "several";
         assert!(error.is_definite() || asks, "{what}: {error}");
     }
     // A caller that comes later hears the same, and one that releases too.
