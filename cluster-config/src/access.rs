@@ -117,26 +117,21 @@ impl TlsFiles {
     /// Makes an authority for this run alone, and one certificate for all these addresses. The authority's key is not kept.
     pub(crate) fn make(&self, addresses: &[IpAddr]) -> Result<(), ClusterError> {
         let failed = |what: &dyn std::fmt::Display| failed!("cannot make certificates: {what}");
-        let made = certificates(addresses).map_err(|error| failed(&error))?;
+        let [ca, cert, key] = certificates(addresses).map_err(|error| failed(&error))?;
         let dir = self.ca.parent().unwrap_or(Path::new("."));
         fs::DirBuilder::new()
             .mode(0o700)
             .recursive(true)
             .create(dir)
-            .and_then(|()| write_private(&self.ca, &made.ca))
-            .and_then(|()| write_private(&self.cert, &made.cert))
-            .and_then(|()| write_private(&self.key, &made.key))
+            .and_then(|()| write_private(&self.ca, &ca))
+            .and_then(|()| write_private(&self.cert, &cert))
+            .and_then(|()| write_private(&self.key, &key))
             .map_err(|error| failed(&format!("{}: {error}", dir.display())))
     }
 }
 
-struct Made {
-    ca: String,
-    cert: String,
-    key: String,
-}
-
-fn certificates(addresses: &[IpAddr]) -> Result<Made, rcgen::Error> {
+/// The authority's certificate, the nodes' and its key.
+fn certificates(addresses: &[IpAddr]) -> Result<[String; 3], rcgen::Error> {
     let mut authority = CertificateParams::default();
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     authority
@@ -149,11 +144,7 @@ fn certificates(addresses: &[IpAddr]) -> Result<Made, rcgen::Error> {
         .extend(addresses.iter().map(|ip| SanType::IpAddress(*ip)));
     let key = KeyPair::generate()?;
     let cert = node.signed_by(&key, &Issuer::new(authority, authority_key))?;
-    Ok(Made {
-        ca: ca.pem(),
-        cert: cert.pem(),
-        key: key.serialize_pem(),
-    })
+    Ok([ca.pem(), cert.pem(), key.serialize_pem()])
 }
 
 /// Writes a file that nobody else can read.

@@ -2,44 +2,27 @@
 
 use std::fmt;
 
+use crate::named::named;
 use crate::topology::{CLOSED, MAX_CLIENTS, NodeError, RESTARTED, UNREPLICATED};
 
-/// The class of a [`LockError`]. Its [name](ErrorKind::name) stays what it is over all versions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum ErrorKind {
-    /// Not acquired within the wait: certainly not held.
-    Busy,
-    /// Release or extend of a lock that this hold does not have (any more).
-    NotHeld,
-    /// The server refused, or could not be reached at all: certainly not done.
-    Failed,
-    /// The answer was lost: it may or may not have been done.
-    Unknown,
-    /// Fewer replicas acknowledged than asked for, or all were asked for and none is known. What was taken has been given
-    /// back, and that was acknowledged: the lock is certainly not held.
-    NotDurable,
-    /// A name, option or URL that cannot work.
-    Invalid,
-}
-
-impl ErrorKind {
-    /// `busy`, `not-held`, `failed`, `unknown`, `not-durable` or `invalid`.
-    pub fn name(self) -> &'static str {
-        match self {
-            ErrorKind::Busy => "busy",
-            ErrorKind::NotHeld => "not-held",
-            ErrorKind::Failed => "failed",
-            ErrorKind::Unknown => "unknown",
-            ErrorKind::NotDurable => "not-durable",
-            ErrorKind::Invalid => "invalid",
-        }
-    }
-}
-
-impl fmt::Display for ErrorKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+named! {
+    /// The class of a [`LockError`]. Its [name](ErrorKind::name) stays what it is over all versions.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    #[non_exhaustive]
+    pub enum ErrorKind {
+        /// Not acquired within the wait: certainly not held.
+        Busy = "busy",
+        /// Release or extend of a lock that this hold does not have (any more).
+        NotHeld = "not-held",
+        /// The server refused, or could not be reached at all: certainly not done.
+        Failed = "failed",
+        /// The answer was lost: it may or may not have been done.
+        Unknown = "unknown",
+        /// Fewer replicas acknowledged than asked for, or all were asked for and none is known. What was taken has been given
+        /// back, and that was acknowledged: the lock is certainly not held.
+        NotDurable = "not-durable",
+        /// A name, option or URL that cannot work.
+        Invalid = "invalid",
     }
 }
 

@@ -189,10 +189,9 @@ impl Hold {
 
     /// The same question by a new identity, so that nothing that was sent for the old one can touch it.
     pub(crate) fn anew(&self) -> Arc<Self> {
-        let lease = if self.renewed {
-            Lease::Renewed
-        } else {
-            Lease::Fixed(self.lease)
+        let lease = match self.renewed {
+            true => Lease::Renewed,
+            false => Lease::Fixed(self.lease),
         };
         Hold::new(
             &self.lock,

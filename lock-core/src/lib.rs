@@ -126,6 +126,7 @@ mod latch;
 mod lock;
 mod multi;
 mod multi_guard;
+mod named;
 mod names;
 mod options;
 mod parameters;

@@ -1,14 +1,13 @@
 //! How a client behaves, with a setter for each setting.
 
-use std::{
-    collections::HashMap, fmt, net::SocketAddr, path::PathBuf, str::FromStr, time::Duration,
-};
+use std::{collections::HashMap, net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
 
 use crate::{
     diagnostics::Tracer,
     durability::Durability,
     hold::{ENDLESS, SHORTEST_LEASE},
     kind::RECORD_LIFE,
+    named::named,
     release::ANSWERS,
 };
 
@@ -88,38 +87,22 @@ impl TlsOptions {
     }
 }
 
-/// How releases are announced to waiters, and how waiters hear of them. All clients of a lock must agree; those that
-/// do not still get in, by looking at the lock again, but later.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub enum PubSub {
-    /// As Redisson chooses: sharded on a cluster whose servers know it (Redis 7.0), plain anywhere else. What the
-    /// target's URL says comes before that.
-    #[default]
-    Auto,
-    /// PUBLISH and SUBSCRIBE: reaches every client; a cluster carries each message to all its nodes.
-    Plain,
-    /// SPUBLISH and SSUBSCRIBE: a message stays at the shard of its lock.
-    Sharded,
-    /// Announces and listens in both ways: for a fleet in which some clients do one and some the other.
-    Both,
-}
-
-impl PubSub {
-    /// Its name, as in URLs.
-    pub fn name(self) -> &'static str {
-        match self {
-            PubSub::Auto => "auto",
-            PubSub::Plain => "plain",
-            PubSub::Sharded => "sharded",
-            PubSub::Both => "both",
-        }
-    }
-}
-
-impl fmt::Display for PubSub {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+named! {
+    /// How releases are announced to waiters, and how waiters hear of them. All clients of a lock must agree; those that
+    /// do not still get in, by looking at the lock again, but later.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    #[non_exhaustive]
+    pub enum PubSub {
+        /// As Redisson chooses: sharded on a cluster whose servers know it (Redis 7.0), plain anywhere else. What the
+        /// target's URL says comes before that.
+        #[default]
+        Auto = "auto",
+        /// PUBLISH and SUBSCRIBE: reaches every client; a cluster carries each message to all its nodes.
+        Plain = "plain",
+        /// SPUBLISH and SSUBSCRIBE: a message stays at the shard of its lock.
+        Sharded = "sharded",
+        /// Announces and listens in both ways: for a fleet in which some clients do one and some the other.
+        Both = "both",
     }
 }
 

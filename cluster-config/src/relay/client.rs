@@ -22,7 +22,7 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// The answer to a request; null if it is empty.
+    /// The answer to a request; null if it is empty. What is to be removed and is not there is removed.
     pub(super) async fn ask(
         &self,
         method: Method,
@@ -30,14 +30,23 @@ impl Client {
         body: Option<Value>,
     ) -> Result<Value, ClusterError> {
         let asked = format!("{method} {path}");
-        let (status, text) = self.answer(method, path, body).await?;
-        if !status.is_success() {
-            return Err(self.refused(&asked, status, &text));
-        }
-        if text.trim().is_empty() {
+        let removes = method == Method::DELETE;
+        let answer = tokio::time::timeout(ANSWER, self.exchange(method, path, body)).await;
+        let (status, text) = answer
+            .map_err(|_| self.absent(&format!("no answer within {ANSWER:?}")))?
+            .map_err(|why| self.absent(&why.to_string()))?;
+        let text = text.trim();
+        let gone = removes && status == StatusCode::NOT_FOUND;
+        if gone || (status.is_success() && text.is_empty()) {
             return Ok(Value::Null);
         }
-        serde_json::from_str(&text).map_err(|error| {
+        if !status.is_success() {
+            return Err(failed!(
+                "Toxiproxy at {} answers {asked} with {status}: {text}",
+                self.address
+            ));
+        }
+        serde_json::from_str(text).map_err(|error| {
             failed!(
                 "what answers at {} is no Toxiproxy: {asked}: {error}",
                 self.address
@@ -45,33 +54,8 @@ impl Client {
         })
     }
 
-    /// Removes something; what is not there is removed.
     pub(super) async fn remove(&self, path: &str) -> Result<(), ClusterError> {
-        let (status, text) = self.answer(Method::DELETE, path, None).await?;
-        if status.is_success() || status == StatusCode::NOT_FOUND {
-            return Ok(());
-        }
-        Err(self.refused(&format!("DELETE {path}"), status, &text))
-    }
-
-    async fn answer(
-        &self,
-        method: Method,
-        path: &str,
-        body: Option<Value>,
-    ) -> Result<(StatusCode, String), ClusterError> {
-        let answer = tokio::time::timeout(ANSWER, self.exchange(method, path, body)).await;
-        answer
-            .map_err(|_| self.absent(&format!("no answer within {ANSWER:?}")))?
-            .map_err(|why| self.absent(&why.to_string()))
-    }
-
-    fn refused(&self, asked: &str, status: StatusCode, text: &str) -> ClusterError {
-        failed!(
-            "Toxiproxy at {} answers {asked} with {status}: {}",
-            self.address,
-            text.trim()
-        )
+        self.ask(Method::DELETE, path, None).await.map(drop)
     }
 
     fn absent(&self, why: &str) -> ClusterError {

@@ -47,7 +47,13 @@ impl Exit {
                 upstream: Party::Node(String::new()),
                 traffic: Arc::clone(&counted.lock().unwrap()),
             };
-            carry(passage, stream, peer, node)
+            async move {
+                let local = stream.local_addr()?;
+                match TcpStream::connect(node).await {
+                    Ok(server) => passage.carry(stream, server, peer, local).await,
+                    Err(_) => stream.set_zero_linger(),
+                }
+            }
         });
         let accepting = tokio::spawn(serving).abort_handle();
         Ok(Exit {
@@ -66,18 +72,5 @@ impl Exit {
 impl Drop for Exit {
     fn drop(&mut self) {
         self.accepting.abort();
-    }
-}
-
-async fn carry(
-    passage: Passage,
-    stream: TcpStream,
-    peer: SocketAddr,
-    node: SocketAddr,
-) -> io::Result<()> {
-    let local = stream.local_addr()?;
-    match TcpStream::connect(node).await {
-        Ok(server) => passage.carry(stream, server, peer, local).await,
-        Err(_) => stream.set_zero_linger(),
     }
 }

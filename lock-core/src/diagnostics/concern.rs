@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use crate::Durability;
+use crate::{Durability, named::named};
 
 /// How much a [`Concern`] matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -14,47 +14,31 @@ pub enum Severity {
     Danger,
 }
 
-/// What a [`Concern`] is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-#[non_exhaustive]
-pub enum ConcernKind {
-    /// A full server throws lock keys away.
-    Eviction,
-    /// A restart forgets every lock.
-    Forgets,
-    /// A crash forgets the latest locks.
-    ForgetsLatest,
-    /// A failover may forget a grant that no replica had.
-    UnguardedFailover,
-    /// Every write is refused for want of replicas.
-    TooFewReplicas,
-    /// How many replicas every grant waits for is not given but was seen, or is given and something else was seen.
-    Acknowledgements,
-    /// The address belongs to a replica.
-    Replica,
-    /// The loss of one shard stops the locks of all.
-    FullCoverage,
-    /// A setting could not be read.
-    Unread,
-    /// The server did not answer.
-    Silent,
-}
-
-impl ConcernKind {
-    /// Its name, as in JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            ConcernKind::Eviction => "eviction",
-            ConcernKind::Forgets => "forgets",
-            ConcernKind::ForgetsLatest => "forgets-latest",
-            ConcernKind::UnguardedFailover => "unguarded-failover",
-            ConcernKind::TooFewReplicas => "too-few-replicas",
-            ConcernKind::Acknowledgements => "acknowledgements",
-            ConcernKind::Replica => "replica",
-            ConcernKind::FullCoverage => "full-coverage",
-            ConcernKind::Unread => "unread",
-            ConcernKind::Silent => "silent",
-        }
+named! {
+    /// What a [`Concern`] is about.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    #[non_exhaustive]
+    pub enum ConcernKind {
+        /// A full server throws lock keys away.
+        Eviction = "eviction",
+        /// A restart forgets every lock.
+        Forgets = "forgets",
+        /// A crash forgets the latest locks.
+        ForgetsLatest = "forgets-latest",
+        /// A failover may forget a grant that no replica had.
+        UnguardedFailover = "unguarded-failover",
+        /// Every write is refused for want of replicas.
+        TooFewReplicas = "too-few-replicas",
+        /// How many replicas every grant waits for is not given but was seen, or is given and something else was seen.
+        Acknowledgements = "acknowledgements",
+        /// The address belongs to a replica.
+        Replica = "replica",
+        /// The loss of one shard stops the locks of all.
+        FullCoverage = "full-coverage",
+        /// A setting could not be read.
+        Unread = "unread",
+        /// The server did not answer.
+        Silent = "silent",
     }
 }
 

@@ -19,7 +19,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::{attempt::MAX_CLIENTS, conn::Conn, secure::Secure, wire::Socket};
+use super::{attempt::MAX_CLIENTS, conn::Conn, info_field, secure::Secure, wire::Socket};
 use crate::{
     AddressMap, ClientOptions,
     clock::Instant,
@@ -330,12 +330,8 @@ fn io_error(error: io::Error) -> DialError {
 fn age(info: Option<&Value>) -> Result<Duration, DialError> {
     let said = match info {
         Some(Value::BulkString(text)) => {
-            let text = String::from_utf8_lossy(text);
-            let mut lines = text.lines();
-            lines.find_map(|line| {
-                let seconds = line.strip_prefix("uptime_in_seconds:")?;
-                seconds.trim().parse::<u64>().ok()
-            })
+            info_field(&String::from_utf8_lossy(text), "uptime_in_seconds")
+                .and_then(|seconds| seconds.parse::<u64>().ok())
         }
         _ => None,
     };

@@ -53,6 +53,12 @@ pub(crate) struct Sent {
     pub(crate) attempt: u32,
 }
 
+/// A field of INFO's answer.
+fn info_field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
+    let mut lines = info.lines();
+    lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':').map(str::trim))
+}
+
 /// A request that got no usable answer.
 #[derive(Debug, Clone)]
 pub(crate) struct NodeError {

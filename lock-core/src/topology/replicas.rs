@@ -7,6 +7,7 @@ use redis::Value;
 use super::{
     WaitFor,
     attempt::{Answer, probed},
+    info_field,
     node::{Lease, Node},
 };
 use crate::clock::Instant;
@@ -64,8 +65,7 @@ impl Sightings {
 /// How many replicas INFO lists. A replica that came back stands there twice until its old connection times out, and what takes
 /// a copy without being a replica has no port.
 pub(super) fn listed(info: &str) -> Option<u32> {
-    let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name));
-    let count = field("connected_slaves:")?.trim().parse().ok()?;
+    let count = info_field(info, "connected_slaves")?.parse().ok()?;
     let mut addresses = BTreeSet::new();
     let mut described = false;
     for line in info.lines() {

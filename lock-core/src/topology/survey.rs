@@ -4,6 +4,7 @@ use std::{borrow::Cow, sync::Arc};
 use redis::Value;
 
 use super::{
+    info_field,
     node::{Lease, Node, Purpose},
     replicas,
 };
@@ -68,14 +69,7 @@ fn read(node: &Node, answers: &[Value]) -> ServerReport {
         ..ServerReport::default()
     };
     if let Some(info) = info(answers) {
-        let field = |name: &str| {
-            let mut lines = info.lines();
-            lines.find_map(|line| {
-                line.strip_prefix(name)?
-                    .strip_prefix(':')
-                    .map(str::to_owned)
-            })
-        };
+        let field = |name: &str| info_field(&info, name).map(str::to_owned);
         report.version = match field("valkey_version") {
             Some(version) => Some(format!("valkey {version}")),
             None => field("redis_version").map(|version| format!("redis {version}")),

@@ -3,7 +3,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use redis::Value;
 
-use crate::{target::Endpoint, topology::slot::SLOTS};
+use crate::target::Endpoint;
+use crate::topology::{info_field, slot::SLOTS};
 
 /// One master, its slots and the ids of all its servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -121,13 +122,8 @@ impl View {
             return None;
         };
         let info = String::from_utf8_lossy(info);
-        let field = |name: &str| {
-            info.lines()
-                .find_map(|line| line.strip_prefix(name))
-                .map(str::trim)
-        };
-        let epoch = field("cluster_current_epoch:")?.parse().ok()?;
-        let serves = field("cluster_state:") == Some("ok");
+        let epoch = info_field(&info, "cluster_current_epoch")?.parse().ok()?;
+        let serves = info_field(&info, "cluster_state") == Some("ok");
         (covered > 0).then_some(View {
             shards,
             serves,
