@@ -58,7 +58,7 @@ const EVERY: Duration = Duration::from_millis(20);
 pub(super) fn allowed(topology: &Topology, on: &On, with: &Settings) -> Result<(), String> {
     if topology.kind != TopologyKind::Cluster || topology.shards < 2 {
         return Err(format!(
-            "slots move in a cluster of at least two masters, and this is a `{}` topology",
+            "moving slots needs a cluster of at least two masters, and this is a `{}` topology",
             topology.kind
         ));
     }
