@@ -223,14 +223,44 @@ mod tests {
         Cli::command().debug_assert();
     }
 
+    /// What each text is read as, and what is refused.
+    fn reads<T: PartialEq + std::fmt::Debug>(
+        read: fn(&str) -> Result<T, String>,
+        good: impl IntoIterator<Item = (&'static str, T)>,
+        bad: &[&str],
+    ) {
+        for (text, value) in good {
+            assert_eq!(read(text), Ok(value), "{text}");
+        }
+        for text in bad {
+            assert!(read(text).is_err(), "{text}");
+        }
+    }
+
     #[test]
-    fn durations_are_as_documented() {
-        assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
-        assert_eq!(duration("10s"), Ok(Duration::from_secs(10)));
-        assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
-        assert_eq!(duration("0"), Ok(Duration::ZERO));
-        assert!(duration("soon").is_err());
-        assert!(duration("10").is_err());
+    fn values_are_as_documented() {
+        let ms = Duration::from_millis;
+        let times = [("250ms", ms(250)), ("10s", ms(10_000)), ("2m", ms(120_000))];
+        reads(duration, times, &["soon", "10"]);
+        reads(duration, [("0", Duration::ZERO)], &[]);
+        let rates = [("5000/s", 5_000.0), ("30/m", 0.5), ("250", 250.0)];
+        let bad = ["", "fast", "5/week", "0/s", "-1/s", "inf/s", "NaN"];
+        reads(rate, rates, &bad);
+        let sizes = [("0", 0), ("17B", 17), ("600kB", 600_000)];
+        reads(
+            bytes,
+            sizes,
+            &["", "MB", "1.5", "-1", "1TB", "99999999999GB"],
+        );
+        reads(bytes, [("32 MB", 32_000_000)], &[]);
+        let shares = [("10%", 0.1), ("0.25", 0.25), ("100%", 1.0)];
+        reads(share, shares, &["", "%", "101%", "-1%", "2", "NaN", "few"]);
+        let hows = ["none", "wait:2", "wait:all"];
+        reads(
+            durability,
+            hows.map(|how| (how, how.to_owned())),
+            &["wait:0", "wait"],
+        );
     }
 
     #[test]
@@ -246,45 +276,5 @@ mod tests {
             assert!(said.contains("%2F"), "{said}");
         }
         assert!(refused("redis://h:x").contains("redis://h:x"));
-    }
-
-    #[test]
-    fn rates_are_as_documented() {
-        assert_eq!(rate("5000/s"), Ok(5_000.0));
-        assert_eq!(rate("30/m"), Ok(0.5));
-        assert_eq!(rate("250"), Ok(250.0));
-        for bad in ["", "fast", "5/week", "0/s", "-1/s", "inf/s", "NaN"] {
-            assert!(rate(bad).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn sizes_are_as_documented() {
-        assert_eq!(bytes("0"), Ok(0));
-        assert_eq!(bytes("17B"), Ok(17));
-        assert_eq!(bytes("600kB"), Ok(600_000));
-        assert_eq!(bytes("32 MB"), Ok(32_000_000));
-        for bad in ["", "MB", "1.5", "-1", "1TB", "99999999999GB"] {
-            assert!(bytes(bad).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn shares_are_percent_or_parts_of_one() {
-        assert_eq!(share("10%"), Ok(0.1));
-        assert_eq!(share("0.25"), Ok(0.25));
-        assert_eq!(share("100%"), Ok(1.0));
-        for bad in ["", "%", "101%", "-1%", "2", "NaN", "few"] {
-            assert!(share(bad).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn durabilities_are_as_documented() {
-        assert!(durability("none").is_ok());
-        assert!(durability("wait:2").is_ok());
-        assert!(durability("wait:all").is_ok());
-        assert!(durability("wait:0").is_err());
-        assert!(durability("wait").is_err());
     }
 }

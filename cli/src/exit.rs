@@ -25,6 +25,14 @@ pub(crate) const NOT_FOUND: u8 = 127;
 /// Interrupted by the user.
 pub(crate) const INTERRUPTED: u8 = 130;
 
+/// What came out where nothing can be unknown.
+pub(crate) fn of(as_expected: bool) -> u8 {
+    match as_expected {
+        true => AS_EXPECTED,
+        false => NOT_AS_EXPECTED,
+    }
+}
+
 /// The worse of two outcomes: 1 before 2 before 0; anything higher is the tool's own and comes first.
 pub(crate) fn worse(a: u8, b: u8) -> u8 {
     let rank = |code: u8| match code {

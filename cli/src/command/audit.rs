@@ -7,7 +7,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bench::driver::BenchPlan;
 use chaos::builtin::BUILTINS;
 use chaos::scenario::{Scenario, Suite};
 use clap::Args;
@@ -19,7 +18,7 @@ use results::report;
 
 use self::meet::{Met, SHAPES, meet};
 use self::tries::Tries;
-use super::bench::{keep_server, measure, subjects};
+use super::bench::{keep_server, measure, short_plan, subjects};
 use super::chaos::{How, Source, check_allowed, source};
 use super::part::{PartArgs, Slice};
 use super::run::Keeper;
@@ -84,9 +83,6 @@ const JOBS: usize = 4;
 
 /// How long the smallest scenario of a conviction is looked for.
 const SHRINK: Duration = Duration::from_secs(60);
-
-/// Concurrent tasks of each measured row.
-const TASKS: u32 = 16;
 
 pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     let jobs = jobs(&options)?;
@@ -426,16 +422,7 @@ impl Work<'_> {
         names: &[String],
         keeper: &mut Keeper,
     ) -> anyhow::Result<()> {
-        let mut plan = BenchPlan::new(url);
-        plan.topology = topology.to_owned();
-        plan.subjects = names.to_vec();
-        plan.workloads = vec!["uncontended".to_owned(), "contended".to_owned()];
-        plan.tasks = vec![TASKS];
-        plan.warmup = Duration::from_millis(200);
-        plan.duration = Duration::from_millis(700);
-        plan.rounds = 3;
-        plan.seed = self.seed;
-        plan.key_prefix = keeper.key_prefix();
+        let plan = short_plan(url, topology, names, self.seed, keeper);
         let before = keeper.run.rows.len();
         let together = measure(&plan, keeper, self.cancel, self.terminal).await;
         let why = match together {

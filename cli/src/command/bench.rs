@@ -444,6 +444,27 @@ pub(super) fn plan(
     plan
 }
 
+/// A bench for the order of magnitude, beside scenarios: few rounds, free and contended.
+pub(crate) fn short_plan(
+    url: &str,
+    topology: &str,
+    subjects: &[String],
+    seed: u64,
+    keeper: &Keeper,
+) -> BenchPlan {
+    let mut plan = BenchPlan::new(url);
+    plan.topology = topology.to_owned();
+    plan.subjects = subjects.to_vec();
+    plan.workloads = vec!["uncontended".to_owned(), "contended".to_owned()];
+    plan.tasks = vec![16];
+    plan.warmup = Duration::from_millis(200);
+    plan.duration = Duration::from_millis(700);
+    plan.rounds = 3;
+    plan.seed = seed;
+    plan.key_prefix = keeper.key_prefix();
+    plan
+}
+
 /// The locks that show a workload. [`check`] has seen to it that all workloads of a run are shown by the same ones.
 fn usual_subjects(url: &str, workloads: &[String]) -> Vec<String> {
     let usual: &[&str] = if url.starts_with("redlock") {

@@ -139,7 +139,6 @@ impl Lab<'_> {
             return self.knees(&base).await;
         }
         let most = self.options.tasks.iter().max().copied();
-        let mut begin = self.keeper.run.rows.len();
         let plans: Vec<(u32, BenchPlan)> = match over {
             Over::Tasks => levels(most.unwrap_or(256))
                 .into_iter()
@@ -167,16 +166,26 @@ impl Lab<'_> {
         let mut ended = None;
         let mut done = Vec::new();
         for (level, plan) in plans {
-            ended = measure(&plan, self.keeper, self.cancel, self.terminal).await?;
-            for row in &self.keeper.run.rows[begin..] {
-                done.push((f64::from(level), row.clone()));
-            }
-            begin = self.keeper.run.rows.len();
+            ended = self.level(f64::from(level), &plan, &mut done).await?;
             if ended.is_some() {
                 break;
             }
         }
         self.keep(over, done);
+        Ok(ended)
+    }
+
+    /// Measures a plan, and puts its rows with their level behind the others.
+    async fn level(
+        &mut self,
+        level: f64,
+        plan: &BenchPlan,
+        done: &mut Vec<(f64, BenchRow)>,
+    ) -> anyhow::Result<Option<Ended>> {
+        let begin = self.keeper.run.rows.len();
+        let ended = measure(plan, self.keeper, self.cancel, self.terminal).await?;
+        let rows = self.keeper.run.rows[begin..].iter().cloned();
+        done.extend(rows.map(|row| (level, row)));
         Ok(ended)
     }
 
@@ -217,7 +226,6 @@ impl Lab<'_> {
         let mut done = Vec::new();
         let mut ended = None;
         for (level, topology, durability) in shapes {
-            let begin = self.keeper.run.rows.len();
             let kind = topology.kind.to_string();
             let deployment = started(self.options, topology, Some(level), self.keeper).await?;
             let mut plan = plan(
@@ -232,12 +240,9 @@ impl Lab<'_> {
                 // Only our locks can be asked to wait for replicas.
                 plan.subjects.retain(|name| name.starts_with("lock-core:"));
             }
-            let measured = measure(&plan, self.keeper, self.cancel, self.terminal).await;
+            let measured = self.level(f64::from(level), &plan, &mut done).await;
             deployment.down().await?;
             ended = measured?;
-            for row in &self.keeper.run.rows[begin..] {
-                done.push((f64::from(level), row.clone()));
-            }
             if ended.is_some() {
                 break;
             }
@@ -252,23 +257,13 @@ impl Lab<'_> {
         subjects.sort_unstable();
         subjects.dedup();
         for subject in subjects {
-            let rows: Vec<&(f64, BenchRow)> = done
-                .iter()
-                .filter(|(_, row)| row.subject == subject)
-                .collect();
-            let Some((_, first)) = rows.first() else {
-                continue;
-            };
+            let rows = done.iter().filter(|(_, row)| row.subject == subject);
+            let rows: Vec<&(f64, BenchRow)> = rows.collect();
             let sweep = Sweep {
-                over: name(over),
-                subject: subject.to_owned(),
-                topology: first.topology.clone(),
-                workload: first.workload.clone(),
-                points: rows.iter().map(|(level, row)| point(*level, row)).collect(),
                 scalability: (over == Over::Tasks)
                     .then(|| law(&rows, self.seed))
                     .flatten(),
-                knee: None,
+                ..curve(over, &rows)
             };
             self.keeper.run.sweeps.push(sweep);
         }
@@ -295,32 +290,25 @@ impl Lab<'_> {
                     // Room enough that the lock, not the number of tasks, is what gives way.
                     plan.tasks = vec![self.options.tasks.first().copied().unwrap_or(256)];
                 });
-                let begin = self.keeper.run.rows.len();
-                let ended = measure(&plan, self.keeper, self.cancel, self.terminal).await?;
-                let rows = self.keeper.run.rows[begin..].to_vec();
+                let before = done.len();
+                let ended = self.level(rate_per_s, &plan, &mut done).await?;
                 if ended.is_some() {
                     return Ok(ended);
                 }
-                let kept = rows.iter().all(|row| row.valid);
-                search.record(kept);
-                done.extend(rows.into_iter().map(|row| (rate_per_s, row)));
+                search.record(done[before..].iter().all(|(_, row)| row.valid));
             };
             done.sort_by(|a, b| a.0.total_cmp(&b.0));
-            let Some((_, first)) = done.first() else {
+            let rows: Vec<&(f64, BenchRow)> = done.iter().collect();
+            if rows.is_empty() {
                 continue;
-            };
+            }
             self.keeper.run.sweeps.push(Sweep {
-                over: name(Over::Rate),
-                subject,
-                topology: first.topology.clone(),
-                workload: first.workload.clone(),
-                points: done.iter().map(|(rate, row)| point(*rate, row)).collect(),
-                scalability: None,
                 knee: Some(KneeAt {
                     good_per_s: knee.good_per_s,
                     bad_per_s: knee.bad_per_s,
                     rule: KEPT.to_owned(),
                 }),
+                ..curve(Over::Rate, &rows)
             });
         }
         Ok(None)
@@ -330,6 +318,19 @@ impl Lab<'_> {
 fn name(over: Over) -> String {
     over.to_possible_value()
         .map_or(String::new(), |value| value.get_name().to_owned())
+}
+
+/// The rows of one subject, level by level.
+fn curve(over: Over, rows: &[&(f64, BenchRow)]) -> Sweep {
+    let first = rows.first().map(|(_, row)| row.clone()).unwrap_or_default();
+    Sweep {
+        over: name(over),
+        subject: first.subject,
+        topology: first.topology,
+        workload: first.workload,
+        points: rows.iter().map(|(level, row)| point(*level, row)).collect(),
+        ..Sweep::default()
+    }
 }
 
 /// The plan with one change.

@@ -11,7 +11,7 @@ use results::history::History;
 use results::history_file;
 use results::run::{FaultSpan, ScenarioResult};
 use results::store::{HISTORY_FILE, RUN_FILE};
-use results::verdict::{State, Verdict, Verdicts};
+use results::verdict::{CLASSES, State, Verdict, Verdicts};
 
 use super::plans::PLAN_FILE;
 use super::run::dir_of;
@@ -92,27 +92,22 @@ fn join(mut all: Vec<Verdicts>) -> Verdicts {
     if all.len() == 1 {
         return all.remove(0);
     }
-    let one = |class: fn(&Verdicts) -> &Verdict| {
-        let mut joined = Verdict {
-            state: checkers::worst(all.iter().map(|verdicts| class(verdicts).state)),
-            ..Verdict::default()
+    let mut joined = Verdicts::default();
+    for class in CLASSES {
+        let Some(one) = joined.get_mut(class) else {
+            continue;
         };
-        for verdict in all.iter().map(class) {
-            joined.count += verdict.count;
-            joined.worst_ns = joined.worst_ns.max(verdict.worst_ns);
-            joined.why.extend(verdict.why.iter().cloned());
-            joined.anomalies.extend(verdict.anomalies.iter().cloned());
-            joined.proof = joined.proof.or_else(|| verdict.proof.clone());
+        let of_class = || all.iter().filter_map(|verdicts| verdicts.get(class));
+        one.state = checkers::worst(of_class().map(|verdict| verdict.state));
+        for verdict in of_class() {
+            one.count += verdict.count;
+            one.worst_ns = one.worst_ns.max(verdict.worst_ns);
+            one.why.extend(verdict.why.iter().cloned());
+            one.anomalies.extend(verdict.anomalies.iter().cloned());
+            one.proof = one.proof.take().or_else(|| verdict.proof.clone());
         }
-        joined
-    };
-    Verdicts {
-        belief: one(|verdicts| &verdicts.belief),
-        contract: one(|verdicts| &verdicts.contract),
-        confirmed: one(|verdicts| &verdicts.confirmed),
-        effect: one(|verdicts| &verdicts.effect),
-        liveness: one(|verdicts| &verdicts.liveness),
     }
+    joined
 }
 
 fn judge(judged: &Judged, options: &Options, terminal: &Terminal) -> anyhow::Result<CheckReport> {
@@ -193,10 +188,9 @@ fn histories(run: &str) -> anyhow::Result<Vec<Judged>> {
         .scenarios
         .into_iter()
         .map(|scenario| Judged {
-            prefix: if several {
-                format!("{}@{}/", scenario.name, scenario.seed)
-            } else {
-                String::new()
+            prefix: match several {
+                true => format!("{}@{}/", scenario.name, scenario.seed),
+                false => String::new(),
             },
             history: history_of(&dir.join(&scenario.dir)),
             masters: masters(&dir.join(&scenario.dir)),

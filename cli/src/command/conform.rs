@@ -99,11 +99,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     terminal.answer(&json(&options.driver, &found), || {
         text(&options.driver, &found)
     })?;
-    Ok(if found.conforms() {
-        exit::AS_EXPECTED
-    } else {
-        exit::NOT_AS_EXPECTED
-    })
+    Ok(exit::of(found.conforms()))
 }
 
 /// The words of the driver's line; the subject's own rules for them.
@@ -136,33 +132,21 @@ fn line(step: &Step) -> String {
     format!("  {:<8} {}{found}", word(step.outcome), step.name)
 }
 
-fn count(found: &Conformity, outcome: Outcome) -> usize {
-    found
-        .steps
-        .iter()
-        .filter(|step| step.outcome == outcome)
-        .count()
+/// The steps that ended so.
+fn of(found: &Conformity, outcome: Outcome) -> impl Iterator<Item = &Step> {
+    let steps = found.steps.iter();
+    steps.filter(move |step| step.outcome == outcome)
 }
 
 fn summary(found: &Conformity) -> String {
-    format!(
-        "{}: {} steps kept, {} broken, {} skipped",
-        if found.conforms() {
-            "conforms"
-        } else {
-            "does not conform"
-        },
-        count(found, Outcome::Kept),
-        count(found, Outcome::Broken),
-        count(found, Outcome::Skipped)
-    )
-}
-
-fn broken(found: &Conformity) -> impl Iterator<Item = &Step> {
-    found
-        .steps
-        .iter()
-        .filter(|step| step.outcome == Outcome::Broken)
+    let not = if found.conforms() {
+        "conforms"
+    } else {
+        "does not conform"
+    };
+    let [kept, broken, skipped] = [Outcome::Kept, Outcome::Broken, Outcome::Skipped]
+        .map(|outcome| of(found, outcome).count());
+    format!("{not}: {kept} steps kept, {broken} broken, {skipped} skipped")
 }
 
 /// Where the protocol says what a step asks for.
@@ -176,7 +160,7 @@ fn text(driver: &str, found: &Conformity) -> String {
         out.push_str(&line(step));
         out.push('\n');
     }
-    for step in broken(found) {
+    for step in of(found, Outcome::Broken) {
         out.push_str(&format!(
             "\n{}\n  rule    {}\n  found   {}\n  remedy  {}\n  see     {}\n",
             step.name,
@@ -201,14 +185,10 @@ fn markdown(driver: &str, found: &Conformity) -> String {
     }
     out.push_str("\n\n| step | outcome | found |\n|---|---|---|\n");
     for step in &found.steps {
-        out.push_str(&format!(
-            "| {} | {} | {} |\n",
-            step.name,
-            word(step.outcome),
-            cell(&step.found)
-        ));
+        let (name, word, found) = (step.name, word(step.outcome), cell(&step.found));
+        out.push_str(&format!("| {name} | {word} | {found} |\n"));
     }
-    for step in broken(found) {
+    for step in of(found, Outcome::Broken) {
         out.push_str(&format!(
             "\n## {}\n\nRule: {}\n\nFound: {}\n\nRemedy: {}\n\nSee: {}\n",
             step.name,

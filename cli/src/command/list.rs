@@ -1,10 +1,16 @@
 //! `locklab list`: what there is of a kind, by name, with a sentence each.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
+use bench::subject::Subject;
+use bench::workload::WORKLOADS;
+use chaos::builtin::{BUILTINS, Builtin};
+use chaos::checkers::CHECKERS;
+use chaos::faults::FAULTS;
 use chaos::scenario::Scenario;
 use clap::{Args, ValueEnum};
-use cluster_config::{Offered, Server};
+use cluster_config::{Offered, Server, TopologyKind};
 use results::pattern::matches;
 use serde::Serialize;
 
@@ -58,19 +64,10 @@ impl Options {
 /// The beginning of an RFC 3339 time: compared as text, since that is how such times are ordered.
 fn date(text: &str) -> Result<String, String> {
     let day = text.get(..10).unwrap_or(text);
-    let good = day.parse::<jiff::civil::Date>().is_ok()
-        && text
-            .chars()
-            .all(|c| c.is_ascii_digit() || "-:TZ.".contains(c));
-    if good {
-        Ok(text.to_owned())
-    } else {
-        Err(crate::args::invalid(
-            "date",
-            text,
-            "2026-11-21 or 2026-11-21T10:00",
-        ))
-    }
+    let letters = |c: char| c.is_ascii_digit() || "-:TZ.".contains(c);
+    let good = day.parse::<jiff::civil::Date>().is_ok() && text.chars().all(letters);
+    let bad = || crate::args::invalid("date", text, "2026-11-21 or 2026-11-21T10:00");
+    good.then(|| text.to_owned()).ok_or_else(bad)
 }
 
 /// What can be listed.
@@ -122,6 +119,10 @@ fn offered(offered: Offered) -> Item {
     }
 }
 
+fn items<T>(all: &[T], item: impl Fn(&T) -> Item) -> Vec<Item> {
+    all.iter().map(item).collect()
+}
+
 pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     if options.kind == Kind::Runs {
         return runs(&options, terminal);
@@ -133,38 +134,20 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     }
     let mut items: Vec<Item> = match options.kind {
         Kind::Runs => Vec::new(),
-        Kind::Subjects => bench::subjects::all()
-            .iter()
-            .map(|subject| Item {
+        Kind::Subjects => {
+            let built = |subject: &Arc<dyn Subject>| Item {
                 missing: subject.missing().map(str::to_owned),
                 ..item(subject.name(), subject.about())
-            })
-            .collect(),
-        Kind::Workloads => bench::workload::WORKLOADS
-            .iter()
-            .map(|workload| item(workload.name, workload.about))
-            .collect(),
-        Kind::Faults => chaos::faults::FAULTS
-            .iter()
-            .map(|fault| {
-                item(
-                    fault.name,
-                    format!("on {}: {}", fault.hits.words(), fault.about),
-                )
-            })
-            .collect(),
-        Kind::Topologies => cluster_config::TopologyKind::ALL
-            .iter()
-            .map(|kind| item(kind.name(), kind.about()))
-            .collect(),
-        Kind::Scenarios => chaos::builtin::BUILTINS
-            .iter()
-            .map(|builtin| item(builtin.name, about(builtin)))
-            .collect(),
-        Kind::Checkers => chaos::checkers::CHECKERS
-            .iter()
-            .map(|checker| item(checker.name, checker.about))
-            .collect(),
+            };
+            bench::subjects::all().iter().map(built).collect()
+        }
+        Kind::Workloads => items(&WORKLOADS[..], |one| item(one.name, one.about)),
+        Kind::Faults => items(&FAULTS[..], |one| {
+            item(one.name, format!("on {}: {}", one.hits.words(), one.about))
+        }),
+        Kind::Topologies => items(&TopologyKind::ALL[..], |one| item(one.name(), one.about())),
+        Kind::Scenarios => items(&BUILTINS[..], |one| item(one.name, about(one))),
+        Kind::Checkers => items(&CHECKERS[..], |one| item(one.name, one.about)),
         Kind::Servers => cluster_config::offered().into_iter().map(offered).collect(),
     };
     items.retain(|item| is_like(&item.name, options.pattern.as_deref()));
@@ -218,19 +201,15 @@ fn runs(options: &Options, terminal: &Terminal) -> anyhow::Result<u8> {
                 wanted.as_ref().is_none_or(|wanted| matches(wanted, value))
             };
             let any = |wanted: &Option<String>, values: &BTreeSet<String>| {
-                wanted
-                    .as_ref()
-                    .is_none_or(|wanted| values.iter().any(|value| matches(wanted, value)))
+                wanted.is_none() || values.iter().any(|value| one(wanted, value))
             };
+            let since = options.since.as_deref().unwrap_or_default();
             is_like(&listing.name, options.pattern.as_deref())
                 && one(&options.command, &listing.command)
                 && one(&options.host, &listing.host)
                 && any(&options.subject, &listing.subjects)
                 && any(&options.topology, &listing.topologies)
-                && options
-                    .since
-                    .as_ref()
-                    .is_none_or(|since| listing.started_at >= *since)
+                && listing.started_at.as_str() >= since
         })
         .map(|listing| {
             let (outcome, about) = match listing.outcome {
@@ -252,10 +231,8 @@ fn runs(options: &Options, terminal: &Terminal) -> anyhow::Result<u8> {
             }
         })
         .filter(|item| {
-            options
-                .outcome
-                .as_ref()
-                .is_none_or(|outcome| item.outcome == *outcome)
+            let wanted = options.outcome.as_ref();
+            wanted.is_none_or(|outcome| item.outcome == *outcome)
         })
         .collect();
     items.truncate(options.newest.unwrap_or(usize::MAX));
@@ -272,33 +249,37 @@ fn runs_text(items: &[RunItem]) -> String {
     };
     let names = width(|item| &item.name, "RUN");
     let commands = width(|item| &item.command, "command");
-    let mut text = match items.is_empty() {
-        true => String::new(),
-        false => format!(
-            "{:<names$}  {:<20}  {:<commands$}  {:>4}  {:>9}  outcome\n",
-            "RUN", "started", "command", "rows", "scenarios"
-        ),
+    let line = |words: [&str; 6]| {
+        let [run, started, command, rows, scenarios, outcome] = words;
+        format!(
+            "{run:<names$}  {started:<20}  {command:<commands$}  {rows:>4}  {scenarios:>9}  {outcome}\n"
+        )
     };
-    for item in items {
-        let outcome = if item.outcome == "damaged" {
-            item.about.trim().to_owned()
-        } else {
-            item.outcome.replace('-', " ")
-        };
-        text.push_str(&format!(
-            "{:<names$}  {:<20}  {:<commands$}  {:>4}  {:>9}  {outcome}\n",
-            item.name,
-            item.started_at.get(..19).unwrap_or(&item.started_at),
-            item.command,
-            item.rows,
-            item.scenarios
-        ));
+    if items.is_empty() {
+        return String::new();
     }
-    text
+    let heads = ["RUN", "started", "command", "rows", "scenarios", "outcome"];
+    let lines = items.iter().map(|item| {
+        let outcome = match item.outcome.as_str() {
+            "damaged" => item.about.trim().to_owned(),
+            outcome => outcome.replace('-', " "),
+        };
+        let started = item.started_at.get(..19).unwrap_or(&item.started_at);
+        let (rows, scenarios) = (item.rows.to_string(), item.scenarios.to_string());
+        line([
+            &item.name,
+            started,
+            &item.command,
+            &rows,
+            &scenarios,
+            &outcome,
+        ])
+    });
+    line(heads) + &lines.collect::<String>()
 }
 
 /// What a built-in scenario says of itself.
-fn about(builtin: &chaos::builtin::Builtin) -> String {
+fn about(builtin: &Builtin) -> String {
     Scenario::parse(builtin.path, builtin.text)
         .map_or_else(|errors| errors.to_string(), |scenario| scenario.about)
 }

@@ -124,12 +124,8 @@ fn same_plan_files(runs: &[Run], dirs: &[PathBuf]) -> Result<(), String> {
         let bytes = std::fs::read(dir.join(of).join(PLAN_FILE)).ok()?;
         serde_json::from_slice(&bytes).ok()
     };
-    let (Some((base, others)), Some((base_dir, other_dirs))) =
-        (runs.split_first(), dirs.split_first())
-    else {
-        return Ok(());
-    };
-    for (other, dir) in others.iter().zip(other_dirs) {
+    let (base, base_dir) = (&runs[0], &dirs[0]);
+    for (other, dir) in runs.iter().zip(dirs).skip(1) {
         for result in &other.scenarios {
             let twin = base.scenarios.iter().find(|twin| {
                 (&twin.name, twin.seed, &twin.subject)

@@ -1,7 +1,5 @@
 //! `locklab quickstart`: four topologies, a load and a failover on each, a lock that is known to be broken; a report.
 
-use std::time::Duration;
-
 use anyhow::Context as _;
 use bench::driver::BenchPlan;
 use chaos::builtin;
@@ -9,7 +7,7 @@ use chaos::scenario::Scenario;
 use cluster_config::{Deployment, Process, Provisioner as _, Topology, TopologyKind, UpOptions};
 use futures_util::future::join_all;
 
-use super::bench::{keep_server, measure};
+use super::bench::{keep_server, measure, short_plan};
 use super::chaos::{How, planned_one, run_all};
 use super::run::{Keeper, seed};
 use crate::cancel::Cancel;
@@ -30,9 +28,6 @@ const SCENARIOS: &[&str] = &[
 
 /// Scenarios spend their time waiting for elections and leases, so a few share two cores without disturbing one another.
 const JOBS: usize = 4;
-
-/// Concurrent tasks of each measured row.
-const TASKS: u32 = 16;
 
 pub(crate) async fn run(terminal: &Terminal) -> anyhow::Result<u8> {
     let seed = seed(&terminal.common);
@@ -155,18 +150,15 @@ async fn measure_all(
 
 fn plan(deployment: &Deployment, seed: u64, keeper: &Keeper) -> BenchPlan {
     let kind = deployment.topology().kind;
-    let mut plan = BenchPlan::new(deployment.url());
-    plan.topology = kind.to_string();
-    plan.subjects = vec![match kind {
-        TopologyKind::Masters => "lock-core:redlock".to_owned(),
-        _ => "lock-core:reentrant".to_owned(),
-    }];
-    plan.workloads = vec!["uncontended".to_owned(), "contended".to_owned()];
-    plan.tasks = vec![TASKS];
-    plan.warmup = Duration::from_millis(200);
-    plan.duration = Duration::from_millis(700);
-    plan.rounds = 3;
-    plan.seed = seed;
-    plan.key_prefix = keeper.key_prefix();
-    plan
+    let subject = match kind {
+        TopologyKind::Masters => "lock-core:redlock",
+        _ => "lock-core:reentrant",
+    };
+    short_plan(
+        &deployment.url(),
+        &kind.to_string(),
+        &[subject.to_owned()],
+        seed,
+        keeper,
+    )
 }

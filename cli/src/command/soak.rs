@@ -160,11 +160,9 @@ async fn one(planned: Planned, dir: PathBuf, cancel: &Cancel) -> Option<Done> {
 }
 
 fn verdicts(result: &ScenarioResult) -> BTreeMap<String, String> {
-    let word = |state| format!("{state:?}").to_lowercase();
-    result
-        .verdicts
-        .iter()
-        .map(|(class, verdict)| (class.to_owned(), word(verdict.state)))
+    let verdicts = result.verdicts.iter();
+    verdicts
+        .map(|(class, verdict)| (class.to_owned(), verdict.state.word().to_owned()))
         .collect()
 }
 
@@ -223,22 +221,14 @@ fn open(path: &Path) -> anyhow::Result<File> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder).map_err(problem)?;
     }
-    let torn = std::fs::read(path).is_ok_and(|text| text.last().is_some_and(|end| *end != b'\n'));
-    let mut file = OpenOptions::new()
-        .create(true)
-        .append(true)
-        .open(path)
+    // A torn line is no line: cut it off, so that the next one can be read.
+    let text = std::fs::read(path).unwrap_or_default();
+    let end = text.iter().rposition(|byte| *byte == b'\n');
+    let mut options = OpenOptions::new();
+    let file = options.create(true).append(true).open(path);
+    let file = file.map_err(problem)?;
+    file.set_len(end.map_or(0, |at| at as u64 + 1))
         .map_err(problem)?;
-    if torn {
-        // A torn line is no line: cut it off, so that the next one can be read.
-        let text = std::fs::read(path).map_err(problem)?;
-        let whole = text
-            .iter()
-            .rposition(|byte| *byte == b'\n')
-            .map_or(0, |at| at + 1);
-        file.set_len(whole as u64).map_err(problem)?;
-    }
-    file.flush().map_err(problem)?;
     Ok(file)
 }
 

@@ -44,11 +44,7 @@ pub(crate) async fn run(target: &str, terminal: &Terminal) -> anyhow::Result<u8>
             .collect();
         texts.join("\n")
     })?;
-    Ok(if well {
-        exit::AS_EXPECTED
-    } else {
-        exit::NOT_AS_EXPECTED
-    })
+    Ok(exit::of(well))
 }
 
 /// `good`, `caution` or `danger`.

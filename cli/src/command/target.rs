@@ -256,34 +256,28 @@ pub(crate) fn on_target(
     for_servers(scenario, &allowed).map_err(|wrong| complaints(source, wrong))
 }
 
-fn complaints((file, text): (&str, &str), wrong: Vec<(usize, String)>) -> String {
-    let complaints: Vec<String> = wrong
-        .into_iter()
-        .map(|(index, why)| format!("{file}:{}:1: {why}", line_of(text, "[[faults]]", index)))
-        .collect();
-    complaints.join("\n")
+/// What is wrong with faults, with their lines; without a number with all that are drawn.
+fn complaints(
+    (file, text): (&str, &str),
+    wrong: impl IntoIterator<Item = (impl Into<Option<usize>>, String)>,
+) -> String {
+    let complaints = wrong.into_iter().map(|(index, why)| {
+        let line = match index.into() {
+            Some(index) => line_of(text, "[[faults]]", index),
+            None => line_of(text, "[random]", 0),
+        };
+        format!("{file}:{line}:1: {why}")
+    });
+    complaints.collect::<Vec<_>>().join("\n")
 }
 
 /// The scenario as it is, or everything in it that a Toxiproxy server cannot do, with the lines of the faults.
-pub(crate) fn over_toxiproxy(
-    (file, text): (&str, &str),
-    scenario: Scenario,
-) -> Result<Scenario, String> {
+pub(crate) fn over_toxiproxy(source: (&str, &str), scenario: Scenario) -> Result<Scenario, String> {
     let wrong = beyond_toxiproxy(&scenario);
-    if wrong.is_empty() {
-        return Ok(scenario);
+    match wrong.is_empty() {
+        true => Ok(scenario),
+        false => Err(complaints(source, wrong)),
     }
-    let complaints: Vec<String> = wrong
-        .into_iter()
-        .map(|(index, why)| {
-            let line = index.map_or_else(
-                || line_of(text, "[random]", 0),
-                |index| line_of(text, "[[faults]]", index),
-            );
-            format!("{file}:{line}:1: {why}")
-        })
-        .collect();
-    Err(complaints.join("\n"))
 }
 
 /// The line, from 1, at which the table of this heading and index begins.
