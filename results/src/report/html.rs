@@ -16,6 +16,7 @@ use super::charts;
 use super::measures;
 use super::open_loop;
 use super::recovery;
+use super::servers;
 use super::table;
 use crate::answer;
 use crate::run::{Outcome, Run};

@@ -7,7 +7,7 @@ use askama::filters::Escaper;
 
 use super::cells::{self, printable};
 use super::table::{self as tables, Table, bench as bench_cells};
-use super::{measures, open_loop};
+use super::{measures, open_loop, servers};
 use crate::answer;
 use crate::audit::{Audit, AuditOutcome, AuditedScenario};
 use crate::figure::BENCH;

@@ -9,6 +9,7 @@ mod markdown;
 mod measures;
 mod open_loop;
 mod recovery;
+mod servers;
 mod table;
 pub mod text;
 

@@ -55,6 +55,7 @@ pub fn summary(run: &Run, options: TextOptions) -> String {
         section(&mut out, &card);
     }
     if !run.scenarios.is_empty() && run.audit.is_none() {
+        section(&mut out, &scenarios::servers(run, options.width));
         section(&mut out, &scenarios::verdict_table(run, options.width));
         section(&mut out, &scenarios::reasons(run));
         section(&mut out, &scenarios::recovery_table(run, options.width));

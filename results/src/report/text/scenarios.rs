@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::paper::{outcome_color, paint, table};
 use crate::proof::Proof;
 use crate::report::cells::{self, printable};
-use crate::report::{open_loop, recovery};
+use crate::report::{open_loop, recovery, servers};
 use crate::run::{Outcome, Run, ScenarioResult};
 use crate::units;
 use crate::verdict::{CLASSES, State, Verdict};
@@ -30,6 +30,15 @@ pub(super) fn verdict_table(run: &Run, width: u16) -> String {
     let header = ["SCENARIO"].into_iter().chain(CLASSES);
     let header = header.chain(["recovery", "expected"]);
     table(width, header, usize::MAX, rows)
+}
+
+/// What each scenario came out as on each of several servers.
+pub(super) fn servers(run: &Run, width: u16) -> String {
+    let Some((heads, rows)) = servers::matrix(run) else {
+        return String::new();
+    };
+    let heads = heads.iter().map(String::as_str);
+    table(width, heads, usize::MAX, rows)
 }
 
 /// Of scenarios that ran several times: how many of the repeats convict, and by which verdicts.

@@ -1,0 +1,96 @@
+//! What each scenario came out as on each server, of a run that tried several.
+
+use super::cells;
+use crate::run::{Outcome, Run, ScenarioResult};
+
+/// The headings and the lines of the matrix, the scenario first. `None` where no scenario was tried on two servers.
+pub(super) fn matrix(run: &Run) -> Option<(Vec<String>, Vec<Vec<String>>)> {
+    let mut servers: Vec<&str> = Vec::new();
+    let mut tried: Vec<(&str, &str)> = Vec::new();
+    for result in &run.scenarios {
+        let of = (result.name.as_str(), result.subject.as_str());
+        if !result.server.is_empty() && !servers.contains(&result.server.as_str()) {
+            servers.push(&result.server);
+        }
+        if !tried.contains(&of) {
+            tried.push(of);
+        }
+    }
+    let on = |of: (&str, &str), server: &str| -> Vec<&ScenarioResult> {
+        let fits =
+            |one: &&ScenarioResult| one.name == of.0 && one.subject == of.1 && one.server == server;
+        run.scenarios.iter().filter(fits).collect()
+    };
+    // What names its own server says nothing of another.
+    tried.retain(|of| {
+        servers
+            .iter()
+            .filter(|server| !on(*of, server).is_empty())
+            .count()
+            > 1
+    });
+    let several = tried.iter().any(|of| of.1 != tried[0].1);
+    let rows = tried.iter().map(|of| {
+        let title = match several {
+            true => format!("{} by {}", of.0, of.1),
+            false => of.0.to_owned(),
+        };
+        let cells = servers.iter().map(|server| cell(&on(*of, server)));
+        std::iter::once(title).chain(cells).collect()
+    });
+    let heads = std::iter::once("scenario").chain(servers.iter().copied());
+    let heads = heads.map(str::to_owned).collect();
+    (!tried.is_empty()).then(|| (heads, rows.collect()))
+}
+
+/// How the worst of the repeats came out, and how many came out as expected; empty where there was none.
+fn cell(repeats: &[&ScenarioResult]) -> String {
+    let Some(worst) = repeats.iter().map(|one| one.outcome()).max() else {
+        return String::new();
+    };
+    let words = format!("{} {}", worst.glyph(), cells::outcome(worst));
+    let good = repeats
+        .iter()
+        .filter(|one| one.outcome() <= Outcome::AsExpected);
+    match repeats.len() {
+        1 => words,
+        all => format!("{words}, {} of {all} as expected", good.count()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn result(name: &str, server: &str, exit_code: u8) -> ScenarioResult {
+        ScenarioResult {
+            name: name.to_owned(),
+            server: server.to_owned(),
+            as_expected: exit_code == 0,
+            exit_code,
+            ..ScenarioResult::default()
+        }
+    }
+
+    #[test]
+    fn a_scenario_has_a_line_and_each_server_a_column_with_the_worst_of_the_repeats() {
+        let mut run = Run::default();
+        run.scenarios = vec![
+            result("a", "redis-7.0", 0),
+            result("a", "redis-8", 0),
+            result("a", "redis-8", 1),
+            result("upgrade", "redis-7.0", 0),
+        ];
+        let (heads, rows) = matrix(&run).expect("two servers");
+        assert_eq!(heads, ["scenario", "redis-7.0", "redis-8"]);
+        assert_eq!(
+            rows.len(),
+            1,
+            "one on a server of its own compares nothing: {rows:?}"
+        );
+        assert_eq!(rows[0][0], "a");
+        assert!(rows[0][2].ends_with("1 of 2 as expected"), "{rows:?}");
+        run.scenarios.truncate(1);
+        assert_eq!(matrix(&run), None);
+    }
+}
