@@ -68,7 +68,8 @@ pub fn fitted(scenario: &Scenario, subject: &str, has: &Abilities) -> Result<Sce
             return Err(format!("{name} {}", lacking(feature, &lock.durability)));
         }
     }
-    let mut fitting = scenario.clone().with_subject(subject);
+    let mut fitting = scenario.clone();
+    fitting.lock.subject = subject.to_owned();
     fitting.lock.kind = kind;
     Ok(fitting)
 }
@@ -136,11 +137,18 @@ fn kind(scenario: &Scenario, name: &str, has: &Abilities) -> Result<String, Stri
     {
         return Err(format!("{name} has no kind `{lacking}`; it has {lists}"));
     }
-    // A driver that says its kinds only when it is connected.
-    if has.kinds.is_empty() || has.kinds.contains(&scenario.lock.kind) {
-        return Ok(scenario.lock.kind.clone());
+    if has.kinds.contains(&scenario.lock.kind) {
+        return Ok(wanted);
     }
     let any = wanted.is_empty() || ANY_EXCLUSIVE.contains(&wanted.as_str()) || masters;
+    // A driver that says its kinds only when it is connected: its first, but for what the scenario is about.
+    if has.kinds.is_empty() {
+        return Ok(if any {
+            scenario.lock.kind.clone()
+        } else {
+            wanted
+        });
+    }
     let suits = |kind: &str| match any {
         true => EXCLUSIVE.contains(&kind) && (masters || kind != "redlock"),
         false => kind == wanted,

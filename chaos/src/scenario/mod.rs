@@ -86,27 +86,4 @@ impl Scenario {
                 .next()
                 .is_none()
     }
-
-    /// The same scenario with another lock in it. A kind that the file asks for is kept where the new subject has it, and where the scenario is
-    /// about that kind: an order, readers or permits are not tried with a plain lock.
-    pub fn with_subject(mut self, subject: &str) -> Self {
-        const EVERYDAY: [&str; 6] = ["", "plain", "reentrant", "non-reentrant", "spin", "redlock"];
-        let kinds = |subject: &str| {
-            let found = bench::subjects::find(subject);
-            found.map(|found| found.kinds()).unwrap_or_default()
-        };
-        let everyday = |kind: &String| EVERYDAY.contains(&kind.as_str());
-        let offered = kinds(subject);
-        if self.lock.kind.is_empty() {
-            let own = kinds(&self.lock.subject).into_iter().next();
-            self.lock.kind = own.filter(|own| !everyday(own)).unwrap_or_default();
-        } else if everyday(&self.lock.kind)
-            && !offered.is_empty()
-            && !offered.contains(&self.lock.kind)
-        {
-            self.lock.kind.clear();
-        }
-        self.lock.subject = subject.to_owned();
-        self
-    }
 }

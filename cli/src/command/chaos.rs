@@ -366,15 +366,15 @@ impl Asked<'_> {
             return Err(exit::usage(format!("{}: {why}", scenario.name)));
         }
         let has = match self.options.dry_run {
-            true => Ok(assumed),
-            false => self.ask(&name, found, scenario.topology.kind).await?,
+            true => assumed,
+            false => match self.ask(&name, found, scenario.topology.kind).await? {
+                Ok(has) => has,
+                Err(SubjectError::NotApplicable(why)) => return Ok(Err(not(why))),
+                // The run says what is wrong, and goes on with the next.
+                Err(_) => assumed,
+            },
         };
-        Ok(match has {
-            Ok(has) => fitted(&scenario, &name, &has).map_err(not),
-            Err(SubjectError::NotApplicable(why)) => Err(not(why)),
-            // The run says what is wrong, and goes on with the next.
-            Err(_) => Ok(scenario.clone().with_subject(&name)),
-        })
+        Ok(fitted(&scenario, &name, &has).map_err(not))
     }
 
     async fn ask(
@@ -412,14 +412,13 @@ fn toxiproxy(text: &str) -> Result<SocketAddr, String> {
 
 /// Plans one scenario for one seed, for its own lock.
 pub(crate) fn planned_one(scenario: &Scenario, seed: u64) -> anyhow::Result<Planned> {
-    let plan = Plan::new(scenario, seed);
     let wrong = |why: String| exit::input(format!("{}: {why}", scenario.name));
-    let name = &plan.lock.subject;
+    let name = &scenario.lock.subject;
     let found = bench::subjects::find(name).map_err(|error| wrong(error.to_string()))?;
-    fitted(scenario, name, &Abilities::assumed(found.kinds())).map_err(wrong)?;
+    let fitting = fitted(scenario, name, &Abilities::assumed(found.kinds())).map_err(wrong)?;
     Ok(Planned {
         subject: in_processes(found)?,
-        plan,
+        plan: Plan::new(&fitting, seed),
     })
 }
 

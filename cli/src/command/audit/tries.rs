@@ -135,7 +135,8 @@ impl<'a> Tries<'a> {
                 let is_twin = twin(asked) == self.met[cell.subject].audited.name;
                 if doubt != Doubt::None && !is_twin {
                     let key = (cell.asked, tried.ran.seed);
-                    let scenario = asked.scenario.clone().with_subject(twin(asked));
+                    let mut scenario = asked.scenario.clone();
+                    scenario.lock.subject = twin(asked).to_owned();
                     twins.insert(key, planned_one(&scenario, key.1)?);
                 }
                 if doubt == Doubt::LivenessAlone {
