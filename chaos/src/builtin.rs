@@ -137,6 +137,7 @@ pub static BUILTINS: &[Builtin] = &builtin![
     "commands-refused-to-clients"
     "command-unknown-publish"
     "durability-out-of-reach"
+    "fsync-out-of-reach"
     "credentials-rotated"
     "cancelled"
     "wins-after-failover"
