@@ -97,6 +97,10 @@ pub trait LockClient: Send + Sync {
     fn watchdog(&self) -> Option<Duration> {
         None
     }
+    /// Whether what its library renews by itself is among its events, each time.
+    fn reports_renewals(&self) -> bool {
+        true
+    }
     /// The kinds that it has, where it says so; an empty [`AcquireRequest::kind`] means the first.
     fn kinds(&self) -> &[String] {
         &[]

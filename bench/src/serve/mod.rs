@@ -177,9 +177,12 @@ async fn hello(
         }})
     })?;
     let kinds = subject.kinds();
-    let mut features = ["extend", "held", "load", "cancel", "renewals"]
+    let mut features = ["extend", "held", "load", "cancel"]
         .map(str::to_owned)
         .to_vec();
+    if connected.client.reports_renewals() {
+        features.push("renewals".to_owned());
+    }
     if kinds.iter().any(|k| k == "redlock") {
         features.push("redlock".to_owned());
     }

@@ -386,6 +386,11 @@ impl LockClient for NaiveClient {
         Some(self.watchdog)
     }
 
+    /// One that never renews is held to what it was asked for: to keep the lock, or to say that it is lost.
+    fn reports_renewals(&self) -> bool {
+        self.recipe().renewal != Renewal::Never
+    }
+
     async fn commands(&self) -> Option<u64> {
         Some(self.steps.links.commands())
     }
