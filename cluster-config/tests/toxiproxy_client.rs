@@ -35,7 +35,10 @@ fn build() -> Result<String, String> {
     };
     let fetched = cargo("fetch")?;
     if !fetched.status.success() {
-        return Err(format!("the registry of crates cannot be reached: {}", said(&fetched)));
+        return Err(format!(
+            "the registry of crates cannot be reached: {}",
+            said(&fetched)
+        ));
     }
     let built = cargo("build")?;
     assert!(built.status.success(), "{}", said(&built));
