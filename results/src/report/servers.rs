@@ -74,13 +74,16 @@ mod tests {
 
     #[test]
     fn a_scenario_has_a_line_and_each_server_a_column_with_the_worst_of_the_repeats() {
-        let mut run = Run::default();
-        run.scenarios = vec![
+        let scenarios = vec![
             result("a", "redis-7.0", 0),
             result("a", "redis-8", 0),
             result("a", "redis-8", 1),
             result("upgrade", "redis-7.0", 0),
         ];
+        let mut run = Run {
+            scenarios,
+            ..Run::default()
+        };
         let (heads, rows) = matrix(&run).expect("two servers");
         assert_eq!(heads, ["scenario", "redis-7.0", "redis-8"]);
         assert_eq!(
