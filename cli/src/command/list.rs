@@ -141,13 +141,13 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
             };
             bench::subjects::all().iter().map(built).collect()
         }
-        Kind::Workloads => items(&WORKLOADS[..], |one| item(one.name, one.about)),
+        Kind::Workloads => items(WORKLOADS, |one| item(one.name, one.about)),
         Kind::Faults => items(&FAULTS[..], |one| {
             item(one.name, format!("on {}: {}", one.hits.words(), one.about))
         }),
         Kind::Topologies => items(&TopologyKind::ALL[..], |one| item(one.name(), one.about())),
-        Kind::Scenarios => items(&BUILTINS[..], |one| item(one.name, about(one))),
-        Kind::Checkers => items(&CHECKERS[..], |one| item(one.name, one.about)),
+        Kind::Scenarios => items(BUILTINS, |one| item(one.name, about(one))),
+        Kind::Checkers => items(CHECKERS, |one| item(one.name, one.about)),
         Kind::Servers => cluster_config::offered().into_iter().map(offered).collect(),
     };
     items.retain(|item| is_like(&item.name, options.pattern.as_deref()));
