@@ -107,21 +107,15 @@ fn plans(
         .iter()
         .map(|builtin| Scenario::parse(builtin.path, builtin.text))
         .collect::<Result<_, _>>()?;
-    seeds
-        .filter(|seed| !done.iter().any(|done| done.seed == *seed))
-        .map(|seed| {
-            let turn = usize::try_from(seed % scenarios.len() as u64)?;
-            Ok((&scenarios[turn], seed))
-        })
-        .filter(|one| match (one, slice) {
-            (Ok((scenario, seed)), Some(slice)) => slice.has(&scenario.name, *seed),
-            _ => true,
-        })
-        .map(|one: anyhow::Result<(&Scenario, u64)>| {
-            let (scenario, seed) = one?;
-            planned_one(scenario, seed)
-        })
-        .collect()
+    let mut planned = Vec::new();
+    for seed in seeds {
+        let scenario = &scenarios[usize::try_from(seed % scenarios.len() as u64)?];
+        let mine = slice.is_none_or(|slice| slice.has(&scenario.name, seed));
+        if mine && !done.iter().any(|done| done.seed == seed) {
+            planned.push(planned_one(scenario, seed)?);
+        }
+    }
+    Ok(planned)
 }
 
 /// Runs one seed. `None`: it was interrupted, and is to be run again.
@@ -221,14 +215,16 @@ fn open(path: &Path) -> anyhow::Result<File> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder).map_err(problem)?;
     }
-    // A torn line is no line: cut it off, so that the next one can be read.
-    let text = std::fs::read(path).unwrap_or_default();
-    let end = text.iter().rposition(|byte| *byte == b'\n');
     let mut options = OpenOptions::new();
     let file = options.create(true).append(true).open(path);
     let file = file.map_err(problem)?;
-    file.set_len(end.map_or(0, |at| at as u64 + 1))
-        .map_err(problem)?;
+    let text = std::fs::read(path).map_err(problem)?;
+    // A torn line is no line: cut it off, so that the next one can be read. A whole file is left alone, since another process may be adding to it.
+    if text.last().is_some_and(|last| *last != b'\n') {
+        let end = text.iter().rposition(|byte| *byte == b'\n');
+        file.set_len(end.map_or(0, |at| at as u64 + 1))
+            .map_err(problem)?;
+    }
     Ok(file)
 }
 
