@@ -2,7 +2,7 @@
 //!
 //! 1. The window begins with the latest heal or injection of all faults; without a fault, with the history.
 //! 2. Counted are the clients that asked in the window and had not died for good by its end.
-//! 3. Whoever asked and got nothing counts with 0.
+//! 3. A client that asked and got nothing counts with 0.
 
 use std::collections::BTreeMap;
 

@@ -11,29 +11,15 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 
 use super::each::{Evidence, OnEach};
-use super::migrate_slot::{allowed, chosen, next_master};
-use super::{
-    FaultError, FaultKind, Hits, Injection, Proof, SettingKind, SettingSpec, Target, World,
-    error_count, settings,
-};
+use super::migrate_slot::{SLOTS, TO, allowed, asked, chosen};
+use super::{FaultError, FaultKind, Hits, Injection, Proof, Target, World, error_count};
 use crate::members;
 
 pub(super) const KIND: FaultKind = FaultKind {
     name: "migrate-atomic",
     about: "slots with their keys move to another master in one piece, the locks' own first, by CLUSTER MIGRATION or MIGRATESLOTS",
     hits: Hits::NODE,
-    settings: &[
-        SettingSpec::optional(
-            "slots",
-            SettingKind::Count(1, 16_384),
-            "how many; default 1",
-        ),
-        SettingSpec::optional(
-            "to",
-            SettingKind::Text,
-            "the master that gets them, such as n2; default: the next one",
-        ),
-    ],
+    settings: &[SLOTS, TO],
     colour: "#239b56",
     by_command: true,
     needs_words: (&[MIGRATION, MIGRATESLOTS], "Redis 8.4 and Valkey 9"),
@@ -78,11 +64,7 @@ impl OnEach for MigrateAtomic {
     ) -> Result<Moving, FaultError> {
         let from = target.node()?.to_owned();
         let deployment = &world.deployment;
-        let to = match settings::text(&injection.with, "to") {
-            Some(to) => to.to_owned(),
-            None => next_master(deployment, &from).await?,
-        };
-        let count = settings::count(&injection.with, "slots").unwrap_or(1) as usize;
+        let (count, to) = asked(deployment, &from, &injection.with).await?;
         let owner = members::itself(deployment, &to).await?;
         let (_, slots) = chosen(world, &from, (&owner, &to), count).await?;
         let ranges: Vec<String> = slots

@@ -17,21 +17,26 @@ use super::{
 use crate::members::{self, Member};
 use crate::scenario::{On, Setting, Settings, Who};
 
+/// How many slots move.
+pub(super) const SLOTS: SettingSpec = SettingSpec::optional(
+    "slots",
+    SettingKind::Count(1, 16_384),
+    "how many; default 1",
+);
+/// Where they go.
+pub(super) const TO: SettingSpec = SettingSpec::optional(
+    "to",
+    SettingKind::Text,
+    "the master that gets them, such as n2; default: the next one",
+);
+
 pub(super) const KIND: FaultKind = FaultKind {
     name: "migrate-slot",
     about: "slots with their keys move to another master of the cluster while clients use them, the lock's own first, once",
     hits: Hits::NODE,
     settings: &[
-        SettingSpec::optional(
-            "slots",
-            SettingKind::Count(1, 16_384),
-            "how many; default 1",
-        ),
-        SettingSpec::optional(
-            "to",
-            SettingKind::Text,
-            "the master that gets them, such as n2; default: the next one",
-        ),
+        SLOTS,
+        TO,
         SettingSpec::optional(
             "pause",
             SettingKind::Duration,
@@ -92,11 +97,7 @@ impl OnEach for MigrateSlot {
         injection: &Injection,
     ) -> Result<Proof, FaultError> {
         let from = target.node()?.to_owned();
-        let count = settings::count(&injection.with, "slots").unwrap_or(1) as usize;
-        let to = match settings::text(&injection.with, "to") {
-            Some(to) => to.to_owned(),
-            None => next_master(&world.deployment, &from).await?,
-        };
+        let (count, to) = asked(&world.deployment, &from, &injection.with).await?;
         let pause = settings::time(&injection.with, "pause").unwrap_or(PAUSE);
         let path = Move {
             world,
@@ -108,8 +109,22 @@ impl OnEach for MigrateSlot {
     }
 }
 
+/// How many slots of `from` are to move, and to which master.
+pub(super) async fn asked(
+    deployment: &Deployment,
+    from: &str,
+    with: &Settings,
+) -> Result<(usize, String), FaultError> {
+    let count = settings::count(with, "slots").unwrap_or(1) as usize;
+    let to = match settings::text(with, "to") {
+        Some(to) => to.to_owned(),
+        None => next_master(deployment, from).await?,
+    };
+    Ok((count, to))
+}
+
 /// The live master that follows `from` in the order of names, round again after the last.
-pub(super) async fn next_master(deployment: &Deployment, from: &str) -> Result<String, FaultError> {
+async fn next_master(deployment: &Deployment, from: &str) -> Result<String, FaultError> {
     let mut masters: Vec<String> = members::known_to(deployment, from)
         .await?
         .iter()
