@@ -14,7 +14,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use results::history::{Entry, Event};
 
-use crate::faults::{ClientControl, FaultError};
+use crate::faults::{ClientControl, FaultError, failed};
 use crate::plan::{ClientPlan, Plan};
 use crate::shim::Shims;
 use crate::tracker::Tracker;
@@ -179,7 +179,7 @@ impl Clients {
         (client as usize)
             .checked_sub(1)
             .and_then(|index| self.slots.get(index))
-            .ok_or_else(|| FaultError(format!("there is no client {client}")))
+            .ok_or_else(|| failed!("there is no client {client}"))
     }
 
     fn running(&self, client: u32) -> Result<(Arc<RunningClient>, Pid), FaultError> {
@@ -190,7 +190,7 @@ impl Clients {
                 let pid = i32::try_from(running.pid()?).ok()?;
                 Some((running, Pid::from_raw(pid)))
             })
-            .ok_or_else(|| FaultError(format!("client {client} has no process")))
+            .ok_or_else(|| failed!("client {client} has no process"))
     }
 }
 
@@ -199,7 +199,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 fn send(pid: Pid, signal: Signal, client: u32) -> Result<(), FaultError> {
-    kill(pid, signal).map_err(|error| FaultError(format!("{signal} to client {client}: {error}")))
+    kill(pid, signal).map_err(|error| failed!("{signal} to client {client}: {error}"))
 }
 
 #[async_trait]
@@ -230,9 +230,9 @@ impl ClientControl for Clients {
             .await
             .is_err()
         {
-            return Err(FaultError(format!(
+            return Err(failed!(
                 "client {client} is still there {DEATH_WITHIN:?} after SIGKILL"
-            )));
+            ));
         }
         drop(running);
         if let Some(running) = lock(&self.slot(client)?.state).running.take() {

@@ -2,7 +2,7 @@
 
 use cluster_config::{Deployment, Node};
 
-use crate::faults::FaultError;
+use crate::faults::{FaultError, failed};
 
 /// One member, in the eyes of one node.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,7 +89,7 @@ pub(crate) async fn itself(deployment: &Deployment, node: &str) -> Result<Member
         .await?
         .into_iter()
         .find(Member::is_myself)
-        .ok_or_else(|| FaultError(format!("{node} does not know itself")))
+        .ok_or_else(|| failed!("{node} does not know itself"))
 }
 
 /// The server that is announced, or listens, at an address.

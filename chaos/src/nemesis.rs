@@ -13,9 +13,7 @@ use tokio::time::Instant;
 
 use crate::faults::Fault as _;
 use crate::faults::hooked::Hooked;
-use crate::faults::{
-    FaultError, FaultGuard, FaultKind, Healed, Injection, Proof, Target, World, find,
-};
+use crate::faults::{FaultGuard, FaultKind, Healed, Injection, Proof, Target, World, failed, find};
 use crate::hooks::{HEAL, Hooks};
 use crate::resolve::{self, resolve};
 use crate::run::Progress;
@@ -280,9 +278,7 @@ async fn inject(fault: &FaultSpec, scene: &Scene) -> Injected {
     };
     let carried_out = tokio::select! {
         carried_out = carry_out => carried_out,
-        () = overdue(scene.end.clone()) => Err(FaultError(
-            "the load ended while it was being injected".to_owned(),
-        )),
+        () = overdue(scene.end.clone()) => Err(failed!("the load ended while it was being injected")),
     };
     match carried_out {
         Ok(guard) => Injected {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use cluster_config::{Deployment, Party, Role, TopologyKind, slot_of};
 
-use crate::faults::{FaultError, Target, World, link::between};
+use crate::faults::{FaultError, Target, World, failed, link::between};
 use crate::members;
 use crate::partition;
 use crate::scenario::{On, Who};
@@ -43,7 +43,7 @@ pub(crate) async fn resolve(on: &On, world: &World, lock: &str) -> Result<Vec<Ta
     targets.sort();
     targets.dedup();
     if targets.is_empty() {
-        return Err(FaultError(format!("`{on}` is nobody at this moment")));
+        return Err(failed!("`{on}` is nobody at this moment"));
     }
     Ok(targets)
 }
@@ -68,7 +68,7 @@ async fn list(parties: &[Who], world: &World, lock: &str) -> Result<Vec<Party>, 
             Who::Masters => all.extend(with_role(deployment, Role::Master).await),
             Who::Replicas => all.extend(with_role(deployment, Role::Replica).await),
             Who::Minority | Who::Majority | Who::Any | Who::AnyClient => {
-                return Err(FaultError(format!("the plan has not drawn `{who}`")));
+                return Err(failed!("the plan has not drawn `{who}`"));
             }
         }
     }
@@ -80,9 +80,7 @@ pub(crate) async fn one(who: &Who, world: &World, lock: &str) -> Result<Party, F
     let mut found = list(std::slice::from_ref(who), world, lock).await?;
     match (found.pop(), found.is_empty()) {
         (Some(party), true) => Ok(party),
-        _ => Err(FaultError(format!(
-            "`{who}` is not one party at this moment"
-        ))),
+        _ => Err(failed!("`{who}` is not one party at this moment")),
     }
 }
 
@@ -135,9 +133,7 @@ async fn holder(world: &World) -> Result<u32, FaultError> {
             return Ok(client);
         }
         if Instant::now() >= deadline {
-            return Err(FaultError(format!(
-                "nobody held a lock for {HOLDER_WITHIN:?}"
-            )));
+            return Err(failed!("nobody held a lock for {HOLDER_WITHIN:?}"));
         }
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
@@ -161,7 +157,7 @@ async fn master(deployment: &Deployment, lock: &str) -> Result<String, FaultErro
         .into_iter()
         .find(|(_, role)| *role == Role::Master)
         .map(|(name, _)| name)
-        .ok_or_else(|| FaultError("no server says that it is master".to_owned()))
+        .ok_or_else(|| failed!("no server says that it is master"))
 }
 
 /// What the first sentinel that answers says.

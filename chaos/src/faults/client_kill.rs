@@ -1,16 +1,11 @@
 //! Servers drop the connections of all their clients, or of one client.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use async_trait::async_trait;
 use cluster_config::{LinkFault, LinkTable, Party, Role, local_addresses};
 
-use super::each::OnEach;
-use super::{
-    FaultError, FaultKind, Hits, Injection, Proof, SettingKind, SettingSpec, Target, World,
-    settings,
-};
+use super::each::{At, OnEach};
+use super::{FaultError, FaultKind, Hits, Proof, SettingKind, SettingSpec, Target, World};
 
 pub(super) const KIND: FaultKind = FaultKind {
     name: "client-kill",
@@ -22,7 +17,6 @@ pub(super) const KIND: FaultKind = FaultKind {
         "on a node, which connections: `normal`, `pubsub`, `replica` or `master`; default normal and pubsub",
     )],
     one_shot: true,
-    colour: "#a04000",
     by_command: true,
     ..FaultKind::of(&ClientKill)
 };
@@ -35,27 +29,22 @@ const CONNECTED_WITHIN: Duration = Duration::from_secs(1);
 
 struct ClientKill;
 
-#[async_trait]
 impl OnEach for ClientKill {
     type Kept = Proof;
 
-    async fn harm(
-        world: &Arc<World>,
-        target: &Target,
-        injection: &Injection,
-    ) -> Result<Proof, FaultError> {
-        let types = match settings::text(&injection.with, "type") {
+    async fn harm(at: At<'_>) -> Result<Proof, FaultError> {
+        let types = match at.text("type") {
             Some(one) => vec![one],
             None => vec!["normal", "pubsub"],
         };
-        match target {
-            Target::Node(name) => all_of(world, name, &types).await,
-            Target::Client(number) => match world.deployment.links() {
+        match at.target {
+            Target::Node(name) => all_of(at.world, name, &types).await,
+            Target::Client(number) => match at.deployment().links() {
                 // A server behind a proxy sees the proxy's address: the proxy closes instead.
-                Ok(table) => Ok(by_proxies(world, table, *number).await),
-                Err(_) => by_servers(world, *number).await,
+                Ok(table) => Ok(by_proxies(at.world, table, *number).await),
+                Err(_) => by_servers(at.world, *number).await,
             },
-            Target::Link(..) => Err(FaultError("a link is no client".to_owned())),
+            Target::Link(..) => Err(failed!("a link is no client")),
         }
     }
 }
@@ -73,10 +62,7 @@ async fn all_of(world: &World, name: &str, types: &[&str]) -> Result<Proof, Faul
         // Right after a restart nobody is back yet.
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    Ok(Proof::of(
-        dropped > 0,
-        format!("{name} dropped {dropped} connections"),
-    ))
+    Ok(proof!(dropped > 0, "{name} dropped {dropped} connections"))
 }
 
 /// How many connections a server dropped by a filter of `CLIENT KILL`.
@@ -91,7 +77,7 @@ async fn by_servers(world: &World, client: u32) -> Result<Proof, FaultError> {
     let pid = world
         .clients
         .pid(client)
-        .ok_or_else(|| FaultError(format!("client {client} has no process")))?;
+        .ok_or_else(|| failed!("client {client} has no process"))?;
     let addresses = local_addresses(pid);
     let mut dropped = 0;
     for node in world.deployment.nodes() {
@@ -103,9 +89,9 @@ async fn by_servers(world: &World, client: u32) -> Result<Proof, FaultError> {
             dropped += kill(world, &node.name, &["ADDR", &address.to_string()]).await?;
         }
     }
-    Ok(Proof::of(
+    Ok(proof!(
         dropped > 0,
-        format!("the servers dropped {dropped} connections of c{client}"),
+        "the servers dropped {dropped} connections of c{client}"
     ))
 }
 
@@ -124,8 +110,8 @@ async fn by_proxies(world: &World, table: &LinkTable, client: u32) -> Proof {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     let closed = closed();
-    Proof::of(
+    proof!(
         closed > 0,
-        format!("the proxies dropped {closed} connections of c{client}"),
+        "the proxies dropped {closed} connections of c{client}"
     )
 }

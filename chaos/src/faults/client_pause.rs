@@ -1,15 +1,9 @@
 //! A server keeps its clients' commands waiting, by its own command.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use async_trait::async_trait;
-
-use super::each::OnEach;
-use super::{
-    FaultError, FaultKind, Hits, Injection, Proof, SettingKind, SettingSpec, Target, World,
-    settings,
-};
+use super::each::{At, OnEach};
+use super::{FaultError, FaultKind, Hits, Proof, SettingKind, SettingSpec, World};
 
 pub(super) const KIND: FaultKind = FaultKind {
     name: "client-pause",
@@ -20,7 +14,6 @@ pub(super) const KIND: FaultKind = FaultKind {
         SettingKind::Duration,
         "how long the server waits at most; default `for`, else 10s",
     )],
-    colour: "#b7950b",
     by_command: true,
     ..FaultKind::of(&ClientPause)
 };
@@ -30,30 +23,22 @@ const LONGEST: Duration = Duration::from_secs(10);
 
 struct ClientPause;
 
-#[async_trait]
 impl OnEach for ClientPause {
     type Kept = Proof;
 
-    async fn harm(
-        world: &Arc<World>,
-        target: &Target,
-        injection: &Injection,
-    ) -> Result<Proof, FaultError> {
-        let name = target.node()?;
-        let time = settings::time(&injection.with, "time")
-            .or(injection.lasts)
-            .unwrap_or(LONGEST);
+    async fn harm(at: At<'_>) -> Result<Proof, FaultError> {
+        let name = at.node()?;
+        let time = at.time("time").or(at.injection.lasts).unwrap_or(LONGEST);
         let time_ms = time.as_millis().max(1).to_string();
         // Writes only: a pause of all commands would keep its own end waiting.
-        world
-            .command(name, &["CLIENT", "PAUSE", &time_ms, "WRITE"])
-            .await?;
-        Ok(waits(world, name).await)
+        let pause = ["CLIENT", "PAUSE", &time_ms, "WRITE"];
+        at.world.command(name, &pause).await?;
+        Ok(waits(at.world, name).await)
     }
 
-    async fn undo(world: &World, target: &Target, _: &mut Proof) -> Result<(), FaultError> {
+    async fn undo(at: At<'_>, _: &mut Proof) -> Result<(), FaultError> {
         let end = ["CLIENT", "UNPAUSE"];
-        world.deployment.command(target.node()?, &end).await?;
+        at.deployment().command(at.node()?, &end).await?;
         Ok(())
     }
 }
@@ -70,10 +55,7 @@ async fn waits(world: &World, name: &str) -> Proof {
         )
         .await;
     match answer {
-        Ok(_) => Proof::of(
-            false,
-            format!("{name} answered after {:?}", asked.elapsed()),
-        ),
-        Err(_) => Proof::of(true, format!("{name} kept a command waiting for 100 ms")),
+        Ok(_) => proof!(false, "{name} answered after {:?}", asked.elapsed()),
+        Err(_) => proof!(true, "{name} kept a command waiting for 100 ms"),
     }
 }

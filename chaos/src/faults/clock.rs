@@ -1,17 +1,13 @@
 //! The wall clock of a server or a client is wrong: it jumps, or runs too fast or too slow. The monotonic clock stays right, and so does
 //! the record, which is stamped with it.
 
-use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use async_trait::async_trait;
 use cluster_config::Topology;
 
-use super::each::{Evidence, OnEach};
-use super::world::unwritable;
+use super::each::{At, Evidence, OnEach};
 use super::{
-    FaultError, FaultKind, Hits, Injection, Proof, SettingKind, SettingSpec, Target, World,
-    settings,
+    FaultError, FaultKind, Hits, Proof, SettingKind, SettingSpec, Target, World, settings,
 };
 use crate::scenario::{On, Settings};
 use crate::shim::{Page, Skew};
@@ -32,7 +28,6 @@ pub(super) const KIND: FaultKind = FaultKind {
             "how much too fast, such as `2%` or `-0.5%`",
         ),
     ],
-    colour: "#b7950b",
     needs_shim: true,
     allowed,
     ..FaultKind::of(&Clock)
@@ -61,57 +56,49 @@ struct Wrong {
     seen: Option<Proof>,
 }
 
-#[async_trait]
 impl OnEach for Clock {
     type Kept = Wrong;
 
-    async fn harm(
-        world: &Arc<World>,
-        target: &Target,
-        injection: &Injection,
-    ) -> Result<Wrong, FaultError> {
+    async fn harm(at: At<'_>) -> Result<Wrong, FaultError> {
         let skew = Skew {
-            offset_ns: settings::shift_ns(&injection.with, "jump").unwrap_or(0),
-            drift_ppb: settings::percent_ppb(&injection.with, "drift").unwrap_or(0),
+            offset_ns: settings::shift_ns(&at.injection.with, "jump").unwrap_or(0),
+            drift_ppb: settings::percent_ppb(&at.injection.with, "drift").unwrap_or(0),
         };
-        let page = world.page(target)?;
-        let reads = page.skewed_reads();
-        let reads = reads.map_err(|error| unwritable(target, &error))?;
+        let page = at.world.page(at.target)?;
         let mut wrong = Wrong {
             skew,
             since: Instant::now(),
-            reads,
-            shimmed: has_shim(world, target, page),
+            reads: at.on_page(Page::skewed_reads)?,
+            shimmed: has_shim(at.world, at.target, page),
             seen: None,
         };
-        page.set_skew(skew)
-            .map_err(|error| unwritable(target, &error))?;
+        at.on_page(|page| page.set_skew(skew))?;
         if skew.offset_ns != 0 {
-            wrong.seen = seen(world, target, skew, wrong.since).await;
+            wrong.seen = seen(at.world, at.target, skew, wrong.since).await;
         }
         Ok(wrong)
     }
 
-    async fn undo(world: &World, target: &Target, kept: &mut Wrong) -> Result<(), FaultError> {
+    async fn undo(at: At<'_>, kept: &mut Wrong) -> Result<(), FaultError> {
         if kept.skew.offset_ns == 0 {
             // A drift shows only after a while.
-            kept.seen = seen(world, target, kept.skew, kept.since).await;
+            kept.seen = seen(at.world, at.target, kept.skew, kept.since).await;
         }
-        Self::undo_now(world, target, kept)
+        Self::undo_now(at, kept)
     }
 
-    fn undo_now(world: &World, target: &Target, _: &Wrong) -> Result<(), FaultError> {
+    fn undo_now(at: At<'_>, _: &Wrong) -> Result<(), FaultError> {
         // A process that has gone has no clock any more.
-        let page = world.page(target).ok();
-        let set = page.map_or(Ok(()), |page| page.set_skew(Skew::default()));
-        set.map_err(|error| unwritable(target, &error))
+        match at.world.page(at.target) {
+            Ok(_) => at.on_page(|page| page.set_skew(Skew::default())),
+            Err(_) => Ok(()),
+        }
     }
 }
 
 impl Evidence for Wrong {
-    fn proof(&self, world: &World, target: &Target) -> Proof {
-        let page = world.page(target).ok();
-        let reads = page.and_then(|page| page.skewed_reads().ok());
+    fn proof(&self, at: At<'_>) -> Proof {
+        let (target, reads) = (at.target, at.on_page(Page::skewed_reads));
         let reads = reads.map_or(0, |now| now.saturating_sub(self.reads));
         // A server reads the clock all the time. A lock that never does is a good one, and its clock was wrong all the same.
         let bit = reads > 0 || self.shimmed;
@@ -121,10 +108,7 @@ impl Evidence for Wrong {
                 ", and the shim is not in its process: its program is linked statically, or its environment was changed"
             }
         };
-        let read = Proof::of(
-            bit,
-            format!("{target}: the wrong clock was read {reads} times{why}"),
-        );
+        let read = proof!(bit, "{target}: the wrong clock was read {reads} times{why}");
         Proof::all(self.seen.iter().cloned().chain([read]))
     }
 }
@@ -155,13 +139,10 @@ async fn seen(world: &World, target: &Target, skew: Skew, since: Instant) -> Opt
             let off_ns = us * 1000 - i128::try_from(now.as_nanos()).unwrap_or(i128::MAX);
             // Asking takes a while, and on a busy machine a long one; a jump that was not made is further off than that.
             let bit = (off_ns - wanted_ns).abs() < wanted_ns.abs() / 2;
-            Proof::of(
-                bit,
-                format!("{name}: its clock is {} ms off", off_ns / 1_000_000),
-            )
+            proof!(bit, "{name}: its clock is {} ms off", off_ns / 1_000_000)
         }
-        Ok(None) => Proof::of(false, format!("{name} does not say what time it is")),
-        Err(error) => Proof::of(false, format!("{name} was not asked for the time: {error}")),
+        Ok(None) => proof!(false, "{name} does not say what time it is"),
+        Err(error) => proof!(false, "{name} was not asked for the time: {error}"),
     })
 }
 

@@ -1,14 +1,7 @@
 //! Any command to a server, once.
 
-use std::sync::Arc;
-
-use async_trait::async_trait;
-
-use super::each::OnEach;
-use super::{
-    FaultError, FaultKind, Hits, Injection, Proof, SettingKind, SettingSpec, Target, World,
-    settings,
-};
+use super::each::{At, OnEach};
+use super::{FaultError, FaultKind, Hits, Proof, SettingKind, SettingSpec};
 
 pub(super) const KIND: FaultKind = FaultKind {
     name: "command",
@@ -20,28 +13,21 @@ pub(super) const KIND: FaultKind = FaultKind {
         "the command and its arguments, such as [\"DEL\", \"orders-1\"]",
     )],
     one_shot: true,
-    colour: "#616a6b",
     by_command: true,
     ..FaultKind::of(&Command)
 };
 
 struct Command;
 
-#[async_trait]
 impl OnEach for Command {
     type Kept = Proof;
 
-    async fn harm(
-        world: &Arc<World>,
-        target: &Target,
-        injection: &Injection,
-    ) -> Result<Proof, FaultError> {
-        let name = target.node()?;
-        let args = settings::words(&injection.with, "args");
+    async fn harm(at: At<'_>) -> Result<Proof, FaultError> {
+        let name = at.node()?;
+        let args = at.words("args");
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
-        let answer = world.command(name, &args).await?;
-        let words = format!("{name} answered {:?}", shortened(&answer));
-        Ok(Proof::of(true, words))
+        let answer = at.world.command(name, &args).await?;
+        Ok(proof!(true, "{name} answered {:?}", shortened(&answer)))
     }
 }
 

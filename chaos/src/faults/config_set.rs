@@ -1,14 +1,7 @@
 //! A server's configuration is changed while it runs, and set back when the fault ends.
 
-use std::sync::Arc;
-
-use async_trait::async_trait;
-
-use super::each::{Evidence, OnEach};
-use super::{
-    FaultError, FaultKind, Hits, Injection, Proof, SettingKind, SettingSpec, Target, World,
-    settings,
-};
+use super::each::{At, Evidence, OnEach};
+use super::{FaultError, FaultKind, Hits, Proof, SettingKind, SettingSpec, World};
 
 pub(super) const KIND: FaultKind = FaultKind {
     name: "config-set",
@@ -18,31 +11,25 @@ pub(super) const KIND: FaultKind = FaultKind {
         SettingSpec::required("key", SettingKind::Text, "the directive"),
         SettingSpec::required("value", SettingKind::Text, "its new value"),
     ],
-    colour: "#117864",
     by_command: true,
     ..FaultKind::of(&ConfigSet)
 };
 
 struct ConfigSet;
 
-#[async_trait]
 impl OnEach for ConfigSet {
     type Kept = Changed;
 
-    async fn harm(
-        world: &Arc<World>,
-        target: &Target,
-        injection: &Injection,
-    ) -> Result<Changed, FaultError> {
-        let key = settings::text(&injection.with, "key").unwrap_or_default();
-        let value = settings::text(&injection.with, "value").unwrap_or_default();
+    async fn harm(at: At<'_>) -> Result<Changed, FaultError> {
+        let key = at.text("key").unwrap_or_default();
+        let value = at.text("value").unwrap_or_default();
         let mut changed = Changed::default();
-        changed.set(world, target, key, value).await?;
+        changed.set(at, key, value).await?;
         Ok(changed)
     }
 
-    async fn undo(world: &World, target: &Target, kept: &mut Changed) -> Result<(), FaultError> {
-        kept.back(world, target).await
+    async fn undo(at: At<'_>, kept: &mut Changed) -> Result<(), FaultError> {
+        kept.back(at).await
     }
 }
 
@@ -56,31 +43,28 @@ pub(super) struct Changed {
 impl Changed {
     pub(super) async fn set(
         &mut self,
-        world: &World,
-        target: &Target,
+        at: At<'_>,
         key: &str,
         value: &str,
     ) -> Result<(), FaultError> {
-        let name = target.node()?;
+        let (world, name) = (at.world, at.node()?);
         let before = get(world, name, key).await?;
         world.command(name, &["CONFIG", "SET", key, value]).await?;
         let after = get(world, name, key).await?;
         // The server may write a value in another way (1mb, 1048576): what counts is that it is no longer the old one.
         let bit = after != before || after == value;
-        self.proofs.push(Proof::of(
-            bit,
-            format!("{name}: {key} was {before:?} and is {after:?}"),
-        ));
+        self.proofs
+            .push(proof!(bit, "{name}: {key} was {before:?} and is {after:?}"));
         self.old.push((key.to_owned(), before));
         Ok(())
     }
 
     /// Sets everything back, the last first; what could not be set back is listed.
-    pub(super) async fn back(&mut self, world: &World, target: &Target) -> Result<(), FaultError> {
+    pub(super) async fn back(&mut self, at: At<'_>) -> Result<(), FaultError> {
         let mut failed = Vec::new();
         while let Some((key, value)) = self.old.pop() {
             let set = ["CONFIG", "SET", &key, &value];
-            if let Err(error) = world.deployment.command(target.node()?, &set).await {
+            if let Err(error) = at.deployment().command(at.node()?, &set).await {
                 failed.push(error.to_string());
             }
         }
@@ -95,12 +79,12 @@ async fn get(world: &World, name: &str, key: &str) -> Result<String, FaultError>
     let answer = world.command(name, &["CONFIG", "GET", key]).await?;
     match answer.split_once('\n') {
         Some((_, value)) => Ok(value.trim_end().to_owned()),
-        None => Err(FaultError(format!("{name} has no directive `{key}`"))),
+        None => Err(failed!("{name} has no directive `{key}`")),
     }
 }
 
 impl Evidence for Changed {
-    fn proof(&self, _world: &World, _target: &Target) -> Proof {
+    fn proof(&self, _: At<'_>) -> Proof {
         Proof::all(self.proofs.clone())
     }
 }

@@ -1,16 +1,10 @@
 //! Every sync of a server's files is late, as on a disk that is slow or busy.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
-
-use super::each::{Evidence, OnEach};
-use super::world::unwritable;
-use super::{
-    FaultError, FaultKind, Hits, Injection, Proof, SettingKind, SettingSpec, Target, World,
-    settings,
-};
+use super::each::{At, Evidence, OnEach};
+use super::{FaultError, FaultKind, Hits, Proof, SettingKind, SettingSpec};
+use crate::shim::Page;
 
 pub(super) const KIND: FaultKind = FaultKind {
     name: "disk",
@@ -21,7 +15,6 @@ pub(super) const KIND: FaultKind = FaultKind {
         SettingKind::Duration,
         "how much longer, such as 200ms",
     )],
-    colour: "#935116",
     needs_shim: true,
     ..FaultKind::of(&Disk)
 };
@@ -31,38 +24,30 @@ struct Disk;
 /// How many syncs of a server had been late before.
 struct LateBefore(u64);
 
-#[async_trait]
 impl OnEach for Disk {
     type Kept = LateBefore;
 
-    async fn harm(
-        world: &Arc<World>,
-        target: &Target,
-        injection: &Injection,
-    ) -> Result<LateBefore, FaultError> {
-        let delay = settings::time(&injection.with, "fsync").unwrap_or_default();
-        let page = world.page(target)?;
-        let before = page.late_syncs();
-        let before = before.map_err(|error| unwritable(target, &error))?;
-        page.set_sync_delay(delay)
-            .map_err(|error| unwritable(target, &error))?;
+    async fn harm(at: At<'_>) -> Result<LateBefore, FaultError> {
+        let delay = at.time("fsync").unwrap_or_default();
+        let before = at.on_page(Page::late_syncs)?;
+        at.on_page(|page| page.set_sync_delay(delay))?;
         Ok(LateBefore(before))
     }
 
-    fn undo_now(world: &World, target: &Target, _: &LateBefore) -> Result<(), FaultError> {
+    fn undo_now(at: At<'_>, _: &LateBefore) -> Result<(), FaultError> {
         // A process that has gone has no delay any more.
-        let page = world.page(target).ok();
-        let set = page.map_or(Ok(()), |page| page.set_sync_delay(Duration::ZERO));
-        set.map_err(|error| unwritable(target, &error))
+        match at.world.page(at.target) {
+            Ok(_) => at.on_page(|page| page.set_sync_delay(Duration::ZERO)),
+            Err(_) => Ok(()),
+        }
     }
 }
 
 impl Evidence for LateBefore {
-    fn proof(&self, world: &World, target: &Target) -> Proof {
-        let page = world.page(target).ok();
-        let late = page.and_then(|page| page.late_syncs().ok());
+    fn proof(&self, at: At<'_>) -> Proof {
+        let (target, late) = (at.target, at.on_page(Page::late_syncs));
         let late = late.map_or(0, |now| now.saturating_sub(self.0));
-        Proof::of(late > 0, format!("{target}: {late} syncs were late"))
+        proof!(late > 0, "{target}: {late} syncs were late")
     }
 
     fn comes_late(&self) -> bool {

@@ -1,33 +1,82 @@
 //! The common form of faults that act on their targets one by one: each target is harmed, shows evidence, and is set right again.
 
+use std::future::Future;
+use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
+use cluster_config::Deployment;
 use futures_util::future::join_all;
 
-use super::{Fault, FaultError, FaultGuard, Healed, Injected, Injection, Proof, Target, World};
+use super::world::unwritable;
+use super::{
+    Fault, FaultError, FaultGuard, Healed, Injected, Injection, Proof, Target, World, settings,
+};
+use crate::shim::Page;
+
+/// A target of an injection.
+#[derive(Clone, Copy)]
+pub(super) struct At<'a> {
+    pub(super) world: &'a World,
+    pub(super) target: &'a Target,
+    pub(super) injection: &'a Injection,
+}
+
+impl<'a> At<'a> {
+    /// The server that is meant.
+    pub(super) fn node(self) -> Result<&'a str, FaultError> {
+        self.target.node()
+    }
+
+    pub(super) fn deployment(self) -> &'a Deployment {
+        &self.world.deployment
+    }
+
+    /// What is done on its control page, where it is a process with the shim in it.
+    pub(super) fn on_page<T>(
+        self,
+        act: impl FnOnce(&Page) -> io::Result<T>,
+    ) -> Result<T, FaultError> {
+        let done = act(self.world.page(self.target)?);
+        done.map_err(|error| unwritable(self.target, &error))
+    }
+
+    /// A word among the settings.
+    pub(super) fn text(self, setting: &str) -> Option<&'a str> {
+        settings::text(&self.injection.with, setting)
+    }
+
+    /// A length of time among the settings.
+    pub(super) fn time(self, setting: &str) -> Option<Duration> {
+        settings::time(&self.injection.with, setting)
+    }
+
+    /// A list of words among the settings.
+    pub(super) fn words(self, setting: &str) -> Vec<String> {
+        settings::words(&self.injection.with, setting)
+    }
+}
 
 /// A fault that does the same to each of its targets. What fails on one leaves the fault without proof, and the others are harmed all
 /// the same.
-#[async_trait]
 pub(super) trait OnEach: Send + Sync + 'static {
     /// What is kept of a target while it is harmed. A fault that is over at once keeps its proof.
     type Kept: Evidence + 'static;
 
     /// Harms one target.
-    async fn harm(
-        world: &Arc<World>,
-        target: &Target,
-        injection: &Injection,
-    ) -> Result<Self::Kept, FaultError>;
+    fn harm(at: At<'_>) -> impl Future<Output = Result<Self::Kept, FaultError>> + Send;
 
     /// Sets one target right, after a last look at it where evidence comes late.
-    async fn undo(world: &World, target: &Target, kept: &mut Self::Kept) -> Result<(), FaultError> {
-        Self::undo_now(world, target, kept)
+    fn undo(
+        at: At<'_>,
+        kept: &mut Self::Kept,
+    ) -> impl Future<Output = Result<(), FaultError>> + Send {
+        async move { Self::undo_now(at, kept) }
     }
 
     /// As much of it as can be done without waiting: the safety net of a run that ends in the middle.
-    fn undo_now(_world: &World, _target: &Target, _kept: &Self::Kept) -> Result<(), FaultError> {
+    fn undo_now(_at: At<'_>, _kept: &Self::Kept) -> Result<(), FaultError> {
         Ok(())
     }
 }
@@ -35,7 +84,7 @@ pub(super) trait OnEach: Send + Sync + 'static {
 /// What shows that a target was harmed.
 pub(super) trait Evidence: Send + Sync {
     /// As far as it shows by now.
-    fn proof(&self, world: &World, target: &Target) -> Proof;
+    fn proof(&self, at: At<'_>) -> Proof;
 
     /// Whether somebody must meet the fault before anything shows.
     fn comes_late(&self) -> bool {
@@ -44,7 +93,7 @@ pub(super) trait Evidence: Send + Sync {
 }
 
 impl Evidence for Proof {
-    fn proof(&self, _world: &World, _target: &Target) -> Proof {
+    fn proof(&self, _at: At<'_>) -> Proof {
         self.clone()
     }
 }
@@ -52,7 +101,23 @@ impl Evidence for Proof {
 /// The targets of a fault, harmed or not.
 struct Harmed<F: OnEach> {
     world: Arc<World>,
-    targets: Vec<(Target, Result<F::Kept, FaultError>)>,
+    injection: Injection,
+    /// In the order of the injection's targets.
+    kept: Vec<Result<F::Kept, FaultError>>,
+}
+
+impl<F: OnEach> Harmed<F> {
+    fn all(&self) -> impl Iterator<Item = (At<'_>, &Result<F::Kept, FaultError>)> {
+        targets(&self.world, &self.injection).zip(&self.kept)
+    }
+}
+
+fn targets<'a>(world: &'a World, injection: &'a Injection) -> impl Iterator<Item = At<'a>> {
+    injection.targets.iter().map(move |target| At {
+        world,
+        target,
+        injection,
+    })
 }
 
 #[async_trait]
@@ -60,11 +125,11 @@ impl<F: OnEach> Fault for F {
     async fn inject(&self, world: &Arc<World>, injection: &Injection) -> Injected {
         let mut harmed = Harmed::<F> {
             world: world.clone(),
-            targets: Vec::new(),
+            injection: injection.clone(),
+            kept: Vec::new(),
         };
-        for target in &injection.targets {
-            let kept = F::harm(world, target, injection).await;
-            harmed.targets.push((target.clone(), kept));
+        for at in targets(world, injection) {
+            harmed.kept.push(F::harm(at).await);
         }
         Ok(Box::new(harmed))
     }
@@ -73,40 +138,37 @@ impl<F: OnEach> Fault for F {
 #[async_trait]
 impl<F: OnEach> FaultGuard for Harmed<F> {
     fn proof(&self) -> Proof {
-        Proof::all(self.targets.iter().map(|(target, kept)| match kept {
-            Ok(kept) => kept.proof(&self.world, target),
-            Err(error) => Proof::of(false, format!("{target}: {error}")),
+        Proof::all(self.all().map(|(at, kept)| match kept {
+            Ok(kept) => kept.proof(at),
+            Err(error) => proof!(false, "{}: {error}", at.target),
         }))
     }
 
     fn awaits_evidence(&self) -> bool {
-        let mut kept = self
-            .targets
-            .iter()
-            .filter_map(|(_, kept)| kept.as_ref().ok());
+        let mut kept = self.kept.iter().flatten();
         kept.any(Evidence::comes_late) && !self.proof().bit
     }
 
     async fn heal(mut self: Box<Self>) -> Healed {
-        let world = self.world.clone();
-        let undone = self
-            .targets
-            .iter_mut()
-            .map(async |(target, kept)| F::undo(&world, target, kept.as_mut().ok()?).await.err());
+        let harmed = &mut *self;
+        let targets = targets(&harmed.world, &harmed.injection);
+        let undone = targets
+            .zip(&mut harmed.kept)
+            .map(async |(at, kept)| F::undo(at, kept.as_mut().ok()?).await.err());
         let failed = join_all(undone).await.into_iter().flatten();
         let failed: Vec<String> = failed.map(|error| error.to_string()).collect();
         let healed = Healed::with(self.proof(), &failed);
-        self.targets.clear();
+        self.kept.clear();
         healed
     }
 }
 
 impl<F: OnEach> Drop for Harmed<F> {
     fn drop(&mut self) {
-        for (target, kept) in &self.targets {
+        for (at, kept) in self.all() {
             if let Ok(kept) = kept {
                 // Nobody is left to report an error to.
-                let _ = F::undo_now(&self.world, target, kept);
+                let _ = F::undo_now(at, kept);
             }
         }
     }

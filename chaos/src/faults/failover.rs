@@ -1,13 +1,11 @@
 //! A master is replaced by the servers' own, orderly command.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use async_trait::async_trait;
 use cluster_config::{Role, Topology, TopologyKind};
 
-use super::each::OnEach;
-use super::{FaultError, FaultKind, Hits, Injection, Proof, Target, World, promote};
+use super::each::{At, OnEach};
+use super::{FaultError, FaultKind, Hits, Proof, World, promote};
 use crate::scenario::{On, Settings};
 
 pub(super) const KIND: FaultKind = FaultKind {
@@ -15,7 +13,6 @@ pub(super) const KIND: FaultKind = FaultKind {
     about: "a replica takes over from the master, by SENTINEL FAILOVER or CLUSTER FAILOVER, once",
     hits: Hits::NODE,
     one_shot: true,
-    colour: "#1e8449",
     by_command: true,
     recovers: true,
     allowed,
@@ -39,14 +36,13 @@ fn allowed(topology: &Topology, _: &On, _: &Settings) -> Result<(), String> {
 
 struct Failover;
 
-#[async_trait]
 impl OnEach for Failover {
     type Kept = Proof;
 
-    async fn harm(world: &Arc<World>, target: &Target, _: &Injection) -> Result<Proof, FaultError> {
-        let name = target.node()?;
-        order(world, name).await?;
-        replaced(world, name).await
+    async fn harm(at: At<'_>) -> Result<Proof, FaultError> {
+        let name = at.node()?;
+        order(at.world, name).await?;
+        replaced(at.world, name).await
     }
 }
 
@@ -58,7 +54,7 @@ async fn order(world: &World, name: &str) -> Result<(), FaultError> {
                 .nodes()
                 .iter()
                 .find(|node| node.role == Role::Sentinel)
-                .ok_or_else(|| FaultError("there is no sentinel".to_owned()))?;
+                .ok_or_else(|| failed!("there is no sentinel"))?;
             let masters = deployment
                 .command(&sentinel.name, &["SENTINEL", "MASTERS"])
                 .await?;
@@ -75,9 +71,7 @@ async fn order(world: &World, name: &str) -> Result<(), FaultError> {
                 .await?;
         }
         kind => {
-            return Err(FaultError(format!(
-                "a `{kind}` topology has nobody to take over"
-            )));
+            return Err(failed!("a `{kind}` topology has nobody to take over"));
         }
     }
     Ok(())
@@ -96,17 +90,15 @@ async fn replaced(world: &World, name: &str) -> Result<Proof, FaultError> {
                 .filter(|(_, role)| **role == Role::Master)
                 .map(|(name, _)| name.as_str())
                 .collect();
-            return Ok(Proof::of(
+            return Ok(proof!(
                 true,
-                format!("{name} is a replica, and master is {}", masters.join(", ")),
+                "{name} is a replica, and master is {}",
+                masters.join(", ")
             ));
         }
         let now = Instant::now();
         if now >= deadline {
-            return Ok(Proof::of(
-                false,
-                format!("{name} is still a master after {LONGEST:?}"),
-            ));
+            return Ok(proof!(false, "{name} is still a master after {LONGEST:?}"));
         }
         if now >= again {
             again = now + AGAIN;

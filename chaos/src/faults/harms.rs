@@ -12,6 +12,7 @@ const SLICE: u32 = 16;
 /// A slow path, and not a stalled one.
 const SLICE_DELAY: Duration = Duration::from_millis(1);
 const BYTES_MOST: u32 = 1_000_000_000;
+const BURST_LONGEST: u32 = 1_000_000;
 
 pub(super) const BANDWIDTH: FaultKind = FaultKind {
     name: "bandwidth",
@@ -22,7 +23,6 @@ pub(super) const BANDWIDTH: FaultKind = FaultKind {
         SettingKind::Rate,
         "bytes per second, such as `64kB/s`",
     )],
-    colour: "#ca6f1e",
     ..FaultKind::of(&OnLinks(|with| LinkFault::Bandwidth {
         bytes_per_s: settings::rate(with, "rate").unwrap_or(1),
     }))
@@ -32,7 +32,6 @@ pub(super) const REFUSE: FaultKind = FaultKind {
     name: "refuse",
     about: "connections over the link are closed, and new ones as soon as they are made",
     hits: Hits::LINK,
-    colour: "#7d6608",
     blocks: Blocks::BothWays,
     ..FaultKind::of(&OnLinks(|_| LinkFault::Refuse))
 };
@@ -41,7 +40,6 @@ pub(super) const RESET: FaultKind = FaultKind {
     name: "reset",
     about: "connections over the link end with a TCP reset, and new ones as soon as they are made",
     hits: Hits::LINK,
-    colour: "#9a7d0a",
     blocks: Blocks::BothWays,
     ..FaultKind::of(&OnLinks(|_| LinkFault::Reset))
 };
@@ -55,7 +53,6 @@ pub(super) const CLOSE_AFTER: FaultKind = FaultKind {
         SettingKind::Count(0, BYTES_MOST),
         "bytes that still pass, per connection",
     )],
-    colour: "#b9770e",
     ..FaultKind::of(&OnLinks(|with| LinkFault::CloseAfter {
         bytes: u64::from(settings::count(with, "bytes").unwrap_or(0)),
     }))
@@ -77,7 +74,6 @@ pub(super) const SLICED: FaultKind = FaultKind {
             "pause after each piece; default 1ms",
         ),
     ],
-    colour: "#af601a",
     ..FaultKind::of(&OnLinks(|with| LinkFault::Slice {
         size: settings::count(with, "size").unwrap_or(SLICE) as usize,
         delay: settings::time(with, "delay").unwrap_or(SLICE_DELAY),
@@ -93,8 +89,29 @@ pub(super) const CORRUPT: FaultKind = FaultKind {
         SettingKind::Share,
         "share of the bytes, more than 0.0 and at most 1.0",
     )],
-    colour: "#6e2c00",
     ..FaultKind::of(&OnLinks(|with| LinkFault::Corrupt {
         rate: settings::share(with, "rate").unwrap_or(0.0),
+    }))
+};
+
+pub(super) const LOSS: FaultKind = FaultKind {
+    name: "loss",
+    about: "packets are lost and sent again, as TCP does: what is lost arrives 200 ms later, or 600 ms, 1.4 s and so on, and what follows it waits",
+    hits: Hits::LINK,
+    settings: &[
+        SettingSpec::required(
+            "rate",
+            SettingKind::Share,
+            "share of the packets, more than 0.0 and at most 1.0",
+        ),
+        SettingSpec::optional(
+            "burst",
+            SettingKind::Count(1, BURST_LONGEST),
+            "so many in a row are lost on average; default 1",
+        ),
+    ],
+    ..FaultKind::of(&OnLinks(|with| LinkFault::Loss {
+        rate: settings::share(with, "rate").unwrap_or(0.0),
+        burst: settings::count(with, "burst").unwrap_or(1),
     }))
 };

@@ -41,7 +41,7 @@ impl Fault for Hooked {
             let before = run_id(world, name).await;
             let proof = match run(&self.harm, &node).await {
                 Ok(()) => shown(world, &node, self.shows, before.as_deref()).await,
-                Err(why) => Proof::of(false, format!("{name}: {why}")),
+                Err(why) => proof!(false, "{name}: {why}"),
             };
             // A command that failed may have done its work all the same: it is undone like the others.
             guard.harmed.push(node);
@@ -55,16 +55,16 @@ impl Fault for Hooked {
 async fn shown(world: &World, node: &Node, shows: Shows, before: Option<&str>) -> Proof {
     let name = &node.name;
     if shows == Shows::Nothing {
-        return Proof::of(true, format!("{name}: the command succeeded"));
+        return proof!(true, "{name}: the command succeeded");
     }
     let deadline = Instant::now() + SHOWS_WITHIN;
     loop {
         let now = run_id(world, name).await;
         let replaced = before.is_some() && now.is_some() && now.as_deref() != before;
         if shows == Shows::Silent && now.is_none() {
-            return Proof::of(
+            return proof!(
                 true,
-                format!("{name}: the command succeeded, and the server is silent"),
+                "{name}: the command succeeded, and the server is silent"
             );
         }
         if shows == Shows::Gone && (replaced || now.is_none()) {
@@ -73,7 +73,7 @@ async fn shown(world: &World, node: &Node, shows: Shows, before: Option<&str>) -
             } else {
                 "the server is gone"
             };
-            return Proof::of(true, format!("{name}: the command succeeded, and {how}"));
+            return proof!(true, "{name}: the command succeeded, and {how}");
         }
         if Instant::now() >= deadline {
             let why = format!(

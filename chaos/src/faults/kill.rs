@@ -1,21 +1,18 @@
 //! SIGKILL to servers or clients; they come back when the fault ends, with the data that their configuration saved.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use cluster_config::Data;
 use tokio::net::TcpStream;
 
-use super::each::OnEach;
-use super::{FaultError, FaultKind, Hits, Injection, Proof, Shows, Target, World};
+use super::each::{At, OnEach};
+use super::{FaultError, FaultKind, Hits, Proof, Shows, Target, World};
 
 pub(super) const KIND: FaultKind = FaultKind {
     name: "kill",
     about: "SIGKILL; comes back when `for` ends, with the data that its configuration saved",
     hits: Hits::PROCESS,
-    colour: "#c0392b",
     stays_down: true,
     shows: Shows::Gone,
     recovers: true,
@@ -24,19 +21,18 @@ pub(super) const KIND: FaultKind = FaultKind {
 
 struct Kill;
 
-#[async_trait]
 impl OnEach for Kill {
     type Kept = Proof;
 
-    async fn harm(world: &Arc<World>, target: &Target, _: &Injection) -> Result<Proof, FaultError> {
+    async fn harm(at: At<'_>) -> Result<Proof, FaultError> {
         let process =
             |pid: Option<u32>| pid.map_or("its process".to_owned(), |pid| format!("process {pid}"));
-        match target {
+        match at.target {
             Target::Node(name) => {
-                let pid = process(world.deployment.pid(name));
-                let address = world.deployment.node(name)?.address;
-                world.deployment.kill(name).await?;
-                let gone = world.deployment.pid(name).is_none();
+                let pid = process(at.deployment().pid(name));
+                let address = at.deployment().node(name)?.address;
+                at.deployment().kill(name).await?;
+                let gone = at.deployment().pid(name).is_none();
                 let refused = refuses(address).await;
                 let is = if gone { "gone" } else { "still there" };
                 let does = if refused {
@@ -44,23 +40,23 @@ impl OnEach for Kill {
                 } else {
                     "does not refuse"
                 };
-                Ok(Proof::of(
+                Ok(proof!(
                     gone && refused,
-                    format!("{name}: {pid} is {is}, and {address} {does} connections"),
+                    "{name}: {pid} is {is}, and {address} {does} connections"
                 ))
             }
             Target::Client(number) => {
-                let pid = process(world.clients.pid(*number));
-                world.clients.kill(*number).await?;
-                let gone = world.clients.pid(*number).is_none();
-                Ok(Proof::of(gone, format!("{target}: {pid} is gone")))
+                let pid = process(at.world.clients.pid(*number));
+                at.world.clients.kill(*number).await?;
+                let gone = at.world.clients.pid(*number).is_none();
+                Ok(proof!(gone, "c{number}: {pid} is gone"))
             }
-            Target::Link(..) => Err(FaultError("a link has no process".to_owned())),
+            Target::Link(..) => Err(failed!("a link has no process")),
         }
     }
 
-    async fn undo(world: &World, target: &Target, _: &mut Proof) -> Result<(), FaultError> {
-        start_again(world, target).await
+    async fn undo(at: At<'_>, _: &mut Proof) -> Result<(), FaultError> {
+        start_again(at.world, at.target).await
     }
 }
 

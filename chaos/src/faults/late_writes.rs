@@ -2,16 +2,10 @@
 //!
 //! The resource is in the harness's memory, so no proxy lies before it: the way from each client to it is told to take longer.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
-
-use super::each::{Evidence, OnEach};
-use super::{
-    FaultError, FaultKind, Hits, Injection, Proof, SettingKind, SettingSpec, Target, World,
-    settings,
-};
+use super::each::{At, Evidence, OnEach};
+use super::{FaultError, FaultKind, Hits, Proof, SettingKind, SettingSpec, Target};
 
 pub(super) const KIND: FaultKind = FaultKind {
     name: "late-writes",
@@ -22,7 +16,6 @@ pub(super) const KIND: FaultKind = FaultKind {
         SettingKind::Duration,
         "how much later",
     )],
-    colour: "#ca6f1e",
     ..FaultKind::of(&LateWrites)
 };
 
@@ -34,39 +27,34 @@ struct Slowed {
     late_before: u64,
 }
 
-#[async_trait]
 impl OnEach for LateWrites {
     type Kept = Slowed;
 
-    async fn harm(
-        world: &Arc<World>,
-        target: &Target,
-        injection: &Injection,
-    ) -> Result<Slowed, FaultError> {
-        let latency = settings::time(&injection.with, "latency").unwrap_or_default();
-        let Target::Client(client) = *target else {
-            return Err(FaultError(format!("{target} writes to no resource")));
+    async fn harm(at: At<'_>) -> Result<Slowed, FaultError> {
+        let latency = at.time("latency").unwrap_or_default();
+        let Target::Client(client) = *at.target else {
+            return Err(failed!("{} writes to no resource", at.target));
         };
-        let late_before = world.clients.late_writes(client);
-        world.clients.delay_writes(client, latency)?;
+        let late_before = at.world.clients.late_writes(client);
+        at.world.clients.delay_writes(client, latency)?;
         Ok(Slowed {
             client,
             late_before,
         })
     }
 
-    fn undo_now(world: &World, _: &Target, kept: &Slowed) -> Result<(), FaultError> {
+    fn undo_now(at: At<'_>, kept: &Slowed) -> Result<(), FaultError> {
         // One that died writes no more.
-        let _ = world.clients.delay_writes(kept.client, Duration::ZERO);
+        let _ = at.world.clients.delay_writes(kept.client, Duration::ZERO);
         Ok(())
     }
 }
 
 impl Evidence for Slowed {
-    fn proof(&self, world: &World, target: &Target) -> Proof {
-        let late = world.clients.late_writes(self.client);
+    fn proof(&self, at: At<'_>) -> Proof {
+        let late = at.world.clients.late_writes(self.client);
         let late = late.saturating_sub(self.late_before);
-        Proof::of(late > 0, format!("{late} writes of {target} arrived late"))
+        proof!(late > 0, "{late} writes of c{} arrived late", self.client)
     }
 
     fn comes_late(&self) -> bool {

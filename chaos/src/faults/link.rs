@@ -8,8 +8,8 @@ use futures_util::future::join_all;
 
 use super::packets;
 use super::{
-    Blocks, Fault, FaultError, FaultGuard, FaultKind, Healed, Hits, Injected, Injection, Proof,
-    SettingKind, SettingSpec, Target, World, settings,
+    Blocks, Fault, FaultGuard, FaultKind, Healed, Hits, Injected, Injection, Proof, SettingKind,
+    SettingSpec, Target, World, settings,
 };
 use crate::scenario::Settings;
 
@@ -29,7 +29,6 @@ pub(super) const DELAY: FaultKind = FaultKind {
             "at most so much more or less, drawn uniformly; default 0s",
         ),
     ],
-    colour: "#d68910",
     ..FaultKind::of(&OnLinks(|with| LinkFault::Delay {
         latency: settings::time(with, "latency").unwrap_or_default(),
         jitter: settings::time(with, "jitter").unwrap_or_default(),
@@ -40,7 +39,6 @@ pub(super) const CUT: FaultKind = FaultKind {
     name: "cut",
     about: "bytes are held and nothing is closed, as when packets are dropped; they arrive when `for` ends",
     hits: Hits::LINK,
-    colour: "#2471a3",
     by_packets: true,
     blocks: Blocks::OneWay,
     ..FaultKind::of(&packets::Cut)
@@ -50,7 +48,6 @@ pub(super) const PARTITION: FaultKind = FaultKind {
     name: "partition",
     about: "`cut` between groups, both ways; who is in no group reaches all",
     hits: Hits::GROUPS,
-    colour: "#1a5276",
     by_packets: true,
     blocks: Blocks::OneWay,
     ..FaultKind::of(&packets::Cut)
@@ -97,9 +94,7 @@ impl Fault for OnLinks {
             })
             .collect();
         if links.is_empty() {
-            return Err(FaultError(
-                "it names no link between two parties".to_owned(),
-            ));
+            return Err(failed!("it names no link between two parties"));
         }
         let fault = (self.0)(&injection.with);
         let guards = world.deployment.apply(&links, &fault).await?;
@@ -141,14 +136,16 @@ impl FaultGuard for Linked {
                 0 => String::new(),
                 _ => format!(" in {chunks} pieces"),
             };
-            Proof::of(
+            proof!(
                 true,
-                format!("{bytes} bytes{pieces} harmed on {}", touched.join(", ")),
+                "{bytes} bytes{pieces} harmed on {}",
+                touched.join(", ")
             )
         } else if connections > 0 {
-            Proof::of(
+            proof!(
                 true,
-                format!("{connections} connections harmed on {}", touched.join(", ")),
+                "{connections} connections harmed on {}",
+                touched.join(", ")
             )
         } else {
             let unclear = self.world.clients.unclear();

@@ -1,14 +1,10 @@
 //! A server gets a memory limit, so that it refuses writes or evicts keys until the fault ends.
 
-use std::sync::Arc;
-
-use async_trait::async_trait;
-
 use super::config_set::Changed;
-use super::each::{Evidence, OnEach};
+use super::each::{At, Evidence, OnEach};
 use super::{
-    FaultError, FaultKind, Hits, Injection, Proof, SettingKind, SettingSpec, Target, World,
-    command_figure, error_count, settings,
+    FaultError, FaultKind, Hits, Proof, SettingKind, SettingSpec, World, command_figure,
+    error_count,
 };
 
 pub(super) const KIND: FaultKind = FaultKind {
@@ -32,7 +28,6 @@ pub(super) const KIND: FaultKind = FaultKind {
             "maxmemory-policy; default: the configured one",
         ),
     ],
-    colour: "#6c3483",
     by_command: true,
     ..FaultKind::of(&Maxmemory)
 };
@@ -47,48 +42,40 @@ struct Limited {
     proof: Proof,
 }
 
-#[async_trait]
 impl OnEach for Maxmemory {
     type Kept = Limited;
 
-    async fn harm(
-        world: &Arc<World>,
-        target: &Target,
-        injection: &Injection,
-    ) -> Result<Limited, FaultError> {
-        let limit = settings::text(&injection.with, "limit").unwrap_or_default();
-        let before = refusals(world, target.node()?).await?;
+    async fn harm(at: At<'_>) -> Result<Limited, FaultError> {
+        let limit = at.text("limit").unwrap_or_default();
+        let before = refusals(at.world, at.node()?).await?;
         let mut changed = Changed::default();
-        if let Some(policy) = settings::text(&injection.with, "policy") {
-            let key = "maxmemory-policy";
-            changed.set(world, target, key, policy).await?;
+        if let Some(policy) = at.text("policy") {
+            changed.set(at, "maxmemory-policy", policy).await?;
         }
-        changed.set(world, target, "maxmemory", limit).await?;
+        changed.set(at, "maxmemory", limit).await?;
         Ok(Limited {
             changed,
             before,
-            proof: Proof::of(
+            proof: proof!(
                 false,
-                "the limit was not lifted, so its harm was not counted",
+                "the limit was not lifted, so its harm was not counted"
             ),
         })
     }
 
-    async fn undo(world: &World, target: &Target, kept: &mut Limited) -> Result<(), FaultError> {
-        let name = target.node()?;
-        let limit = command_figure(world, name, "memory", "maxmemory").await;
-        let used = command_figure(world, name, "memory", "used_memory").await;
-        kept.proof = match (refusals(world, name).await, limit, used) {
-            (Ok(after), Ok(limit), Ok(used)) => Proof::of(
+    async fn undo(at: At<'_>, kept: &mut Limited) -> Result<(), FaultError> {
+        let name = at.node()?;
+        let limit = command_figure(at.world, name, "memory", "maxmemory").await;
+        let used = command_figure(at.world, name, "memory", "used_memory").await;
+        kept.proof = match (refusals(at.world, name).await, limit, used) {
+            (Ok(after), Ok(limit), Ok(used)) => proof!(
                 after > kept.before || used > limit,
-                format!(
-                    "{name}: {} keys evicted or writes refused, {used} bytes used of {limit}",
-                    after.saturating_sub(kept.before)
-                ),
+                "{name}: {} keys evicted or writes refused, {used} bytes used of {limit}",
+                after.saturating_sub(kept.before)
             ),
-            _ => Proof::of(false, format!("{name} did not say what it did")),
+            _ => proof!(false, "{name} did not say what it did"),
         };
-        kept.changed.back(world, target).await
+        kept.changed.back(at).await
     }
 }
 
@@ -99,7 +86,7 @@ async fn refusals(world: &World, name: &str) -> Result<u64, FaultError> {
 }
 
 impl Evidence for Limited {
-    fn proof(&self, _world: &World, _target: &Target) -> Proof {
+    fn proof(&self, _: At<'_>) -> Proof {
         self.proof.clone()
     }
 }

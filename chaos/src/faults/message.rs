@@ -1,14 +1,15 @@
-//! Reads the settings that choose messages on a link: which, from which one on, and how many.
+//! Faults on chosen messages of a link, held until the heal or lost; and the settings that choose them: which, from which one on, how many.
 
-use cluster_config::Pattern;
+use cluster_config::{LinkFault, Pattern};
 
-use super::{SettingKind, SettingSpec, settings};
+use super::link::OnLinks;
+use super::{FaultKind, Hits, SettingKind, SettingSpec, settings};
 use crate::roles::ROLES;
 use crate::scenario::Settings;
 
 const MOST: u32 = 1_000_000_000;
 
-pub(super) const SETTINGS: &[SettingSpec] = &[
+const SETTINGS: &[SettingSpec] = &[
     SettingSpec::optional(
         "match",
         SettingKind::Text,
@@ -31,8 +32,38 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
     ),
 ];
 
+pub(super) const HOLD: FaultKind = FaultKind {
+    name: "hold",
+    about: "commands or replies that match are held, and what follows them on their connections; they arrive when `for` ends",
+    hits: Hits::LINK,
+    settings: SETTINGS,
+    ..FaultKind::of(&OnLinks(|with| {
+        let (pattern, nth, count) = chosen(with);
+        LinkFault::Hold {
+            pattern,
+            nth,
+            count,
+        }
+    }))
+};
+
+pub(super) const DROP: FaultKind = FaultKind {
+    name: "drop",
+    about: "commands or replies that match are lost; the connection stays silent, and is reset before another message could take a lost one's place",
+    hits: Hits::LINK,
+    settings: SETTINGS,
+    ..FaultKind::of(&OnLinks(|with| {
+        let (pattern, nth, count) = chosen(with);
+        LinkFault::Drop {
+            pattern,
+            nth,
+            count,
+        }
+    }))
+};
+
 /// Which messages, the first and how many.
-pub(super) fn chosen(with: &Settings) -> (Pattern, u64, u64) {
+fn chosen(with: &Settings) -> (Pattern, u64, u64) {
     let words = settings::text(with, "match").unwrap_or_default();
     let count = |name| u64::from(settings::count(with, name).unwrap_or(1));
     let role = settings::text(with, "during").and_then(role);

@@ -5,14 +5,11 @@
 //! beside the load, and other faults may come into the middle of it. A failover may break it off: the slots stay then where they were,
 //! which is as much an effect as their move.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use async_trait::async_trait;
-
-use super::each::{Evidence, OnEach};
+use super::each::{At, Evidence, OnEach};
 use super::migrate_slot::{SLOTS, TO, allowed, asked, chosen};
-use super::{FaultError, FaultKind, Hits, Injection, Proof, Target, World, error_count};
+use super::{FaultError, FaultKind, Hits, Proof, World, error_count};
 use crate::members;
 
 pub(super) const KIND: FaultKind = FaultKind {
@@ -20,7 +17,6 @@ pub(super) const KIND: FaultKind = FaultKind {
     about: "slots with their keys move to another master in one piece, the locks' own first, by CLUSTER MIGRATION or MIGRATESLOTS",
     hits: Hits::NODE,
     settings: &[SLOTS, TO],
-    colour: "#239b56",
     by_command: true,
     needs_words: (&[MIGRATION, MIGRATESLOTS], "Redis 8.4 and Valkey 9"),
     allowed,
@@ -46,33 +42,28 @@ struct Moving {
 }
 
 impl Evidence for Moving {
-    fn proof(&self, _world: &World, _target: &Target) -> Proof {
+    fn proof(&self, _: At<'_>) -> Proof {
         self.proof.clone()
     }
 }
 
 struct MigrateAtomic;
 
-#[async_trait]
 impl OnEach for MigrateAtomic {
     type Kept = Moving;
 
-    async fn harm(
-        world: &Arc<World>,
-        target: &Target,
-        injection: &Injection,
-    ) -> Result<Moving, FaultError> {
-        let from = target.node()?.to_owned();
-        let deployment = &world.deployment;
-        let (count, to) = asked(deployment, &from, &injection.with).await?;
+    async fn harm(at: At<'_>) -> Result<Moving, FaultError> {
+        let from = at.node()?.to_owned();
+        let deployment = &at.deployment();
+        let (count, to) = asked(deployment, &from, &at.injection.with).await?;
         let owner = members::itself(deployment, &to).await?;
-        let (_, slots) = chosen(world, &from, (&owner, &to), count).await?;
+        let (_, slots) = chosen(at.world, &from, (&owner, &to), count).await?;
         let ranges: Vec<String> = slots
             .iter()
             .flat_map(|slot| [slot.to_string(), slot.to_string()])
             .collect();
         let ranges: Vec<&str> = ranges.iter().map(String::as_str).collect();
-        let moved_before = error_count(world, &from, "MOVED").await?;
+        let moved_before = error_count(at.world, &from, "MOVED").await?;
         let import = [&["CLUSTER", MIGRATION, "IMPORT"], &ranges[..]].concat();
         let export = [
             &["CLUSTER", MIGRATESLOTS, "SLOTSRANGE"],
@@ -88,10 +79,7 @@ impl OnEach for MigrateAtomic {
         deployment.command(told, &order).await?;
         Ok(Moving {
             told: told.clone(),
-            proof: Proof::of(
-                false,
-                format!("{to} has begun to take {count} slots of {from}"),
-            ),
+            proof: proof!(false, "{to} has begun to take {count} slots of {from}"),
             from,
             to,
             slots,
@@ -100,26 +88,24 @@ impl OnEach for MigrateAtomic {
         })
     }
 
-    async fn undo(world: &World, _: &Target, moving: &mut Moving) -> Result<(), FaultError> {
+    async fn undo(at: At<'_>, moving: &mut Moving) -> Result<(), FaultError> {
         let until = Instant::now() + LONGEST;
-        let mut said = moving.state(world).await;
+        let mut said = moving.state(at.world).await;
         while !is_over(&said) && Instant::now() < until {
             tokio::time::sleep(EVERY).await;
-            said = moving.state(world).await;
+            said = moving.state(at.world).await;
         }
         let Moving {
             from, to, slots, ..
         } = &*moving;
-        let owner = members::itself(&world.deployment, to).await?;
+        let owner = members::itself(at.deployment(), to).await?;
         let arrived = slots.iter().filter(|slot| owner.owns(**slot)).count();
-        let moved = error_count(world, from, "MOVED").await.unwrap_or(0);
-        moving.proof = Proof::of(
+        let moved = error_count(at.world, from, "MOVED").await.unwrap_or(0);
+        moving.proof = proof!(
             arrived == slots.len() || is_over(&said),
-            format!(
-                "{to} owns {arrived} of {} slots that were {from}'s; the migration: {said}; {from} answered {} MOVED so far",
-                slots.len(),
-                moved.saturating_sub(moving.moved_before)
-            ),
+            "{to} owns {arrived} of {} slots that were {from}'s; the migration: {said}; {from} answered {} MOVED so far",
+            slots.len(),
+            moved.saturating_sub(moving.moved_before)
         );
         Ok(())
     }

@@ -3,16 +3,13 @@
 //! In the order of the Redis documentation: the target is told to import and the source to migrate, keys move by MIGRATE, and the new owner
 //! is announced, once it knows the configuration epochs of the other masters. Between the steps there is a pause, so that clients meet each phase: ASK for keys that are gone already, then MOVED.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use async_trait::async_trait;
 use cluster_config::{Deployment, Topology, TopologyKind, slot_of};
 
-use super::each::OnEach;
+use super::each::{At, OnEach};
 use super::{
-    FaultError, FaultKind, Hits, Injection, Proof, SettingKind, SettingSpec, Target, World,
-    error_count, settings,
+    FaultError, FaultKind, Hits, Proof, SettingKind, SettingSpec, World, error_count, settings,
 };
 use crate::members::{self, Member};
 use crate::scenario::{On, Setting, Settings, Who};
@@ -44,7 +41,6 @@ pub(super) const KIND: FaultKind = FaultKind {
         ),
     ],
     one_shot: true,
-    colour: "#196f3d",
     by_command: true,
     allowed,
     ..FaultKind::of(&MigrateSlot)
@@ -87,20 +83,15 @@ pub(super) fn allowed(topology: &Topology, on: &On, with: &Settings) -> Result<(
 
 struct MigrateSlot;
 
-#[async_trait]
 impl OnEach for MigrateSlot {
     type Kept = Proof;
 
-    async fn harm(
-        world: &Arc<World>,
-        target: &Target,
-        injection: &Injection,
-    ) -> Result<Proof, FaultError> {
-        let from = target.node()?.to_owned();
-        let (count, to) = asked(&world.deployment, &from, &injection.with).await?;
-        let pause = settings::time(&injection.with, "pause").unwrap_or(PAUSE);
+    async fn harm(at: At<'_>) -> Result<Proof, FaultError> {
+        let from = at.node()?.to_owned();
+        let (count, to) = asked(at.deployment(), &from, &at.injection.with).await?;
+        let pause = at.time("pause").unwrap_or(PAUSE);
         let path = Move {
-            world,
+            world: at.world,
             from,
             to,
             pause,
@@ -137,7 +128,7 @@ async fn next_master(deployment: &Deployment, from: &str) -> Result<String, Faul
         .or(masters.first())
         .filter(|name| name.as_str() != from)
         .cloned()
-        .ok_or_else(|| FaultError(format!("there is no master beside {from}")))
+        .ok_or_else(|| failed!("there is no master beside {from}"))
 }
 
 /// So many slots of `from`, those of the locks first, and what `from` knows of itself. `target` is to get them.
@@ -149,7 +140,7 @@ pub(super) async fn chosen(
 ) -> Result<(Member, Vec<u16>), FaultError> {
     let source = members::itself(&world.deployment, from).await?;
     if !target.is_live_master() {
-        return Err(FaultError(format!("{to} is no master")));
+        return Err(failed!("{to} is no master"));
     }
     let mut slots: Vec<u16> = world.locks.iter().map(|lock| slot_of(lock)).collect();
     slots.extend(source.slots());
@@ -158,7 +149,7 @@ pub(super) async fn chosen(
     slots.truncate(count);
     if slots.len() < count {
         let there = slots.len();
-        return Err(FaultError(format!("{from} has {there} slots, not {count}")));
+        return Err(failed!("{from} has {there} slots, not {count}"));
     }
     Ok((source, slots))
 }
@@ -188,17 +179,15 @@ impl Move<'_> {
         }
         let owner = members::itself(&world.deployment, &self.to).await?;
         let arrived = slots.iter().filter(|slot| owner.owns(**slot)).count();
-        Ok(Proof::of(
+        Ok(proof!(
             arrived == slots.len(),
-            format!(
-                "{} owns {arrived} of {} slots that were {}'s, {keys} keys moved with them; {} answered {} ASK and {} MOVED so far",
-                self.to,
-                slots.len(),
-                self.from,
-                self.from,
-                redirections("ASK").await?.saturating_sub(asked),
-                redirections("MOVED").await?.saturating_sub(moved),
-            ),
+            "{} owns {arrived} of {} slots that were {}'s, {keys} keys moved with them; {} answered {} ASK and {} MOVED so far",
+            self.to,
+            slots.len(),
+            self.from,
+            self.from,
+            redirections("ASK").await?.saturating_sub(asked),
+            redirections("MOVED").await?.saturating_sub(moved)
         ))
     }
 

@@ -1,7 +1,18 @@
 //! The faults: each can be injected and undone, and gives evidence that it took effect.
 //!
-//! One file per fault, one row per fault in [`FAULTS`]. A fault without proof makes the verdicts unknown, so each shows by
+//! A file per fault, or per family of link faults, and one row per fault in [`FAULTS`]. A fault without proof makes the verdicts unknown, so each shows by
 //! its own means that it did what it says: a process is gone and its port refuses, `/proc` says stopped, bytes were held.
+
+/// Why a fault could not be injected or undone, in the words of `format!`.
+macro_rules! failed {
+    ($($words:tt)*) => { $crate::faults::FaultError(format!($($words)*)) };
+}
+pub(crate) use failed;
+
+/// Whether a fault took effect, and what shows it, in the words of `format!`.
+macro_rules! proof {
+    ($bit:expr, $($words:tt)*) => { $crate::faults::Proof::of($bit, format!($($words)*)) };
+}
 
 mod change_password;
 mod client_kill;
@@ -10,17 +21,14 @@ mod clock;
 mod command;
 mod config_set;
 mod disk;
-mod drop;
 mod each;
 mod failover;
 mod flushall;
 mod harms;
-mod hold;
 pub(crate) mod hooked;
 mod kill;
 mod late_writes;
 pub(crate) mod link;
-mod loss;
 mod maxmemory;
 pub(crate) mod message;
 mod migrate_atomic;
@@ -81,8 +89,6 @@ pub struct FaultKind {
     /// Whether a scenario may ask for it: what the forms of its settings cannot say, such as a topology without replicas. Else what is in the
     /// way, and what would be allowed.
     pub allowed: fn(&Topology, &On, &Settings) -> Result<(), String>,
-    /// Colour of its span in pictures, `#rrggbb`.
-    pub colour: &'static str,
     /// What carries it out.
     pub fault: &'static dyn Fault,
 }
@@ -113,7 +119,6 @@ impl FaultKind {
             needs_shim: false,
             needs_words: (&[], ""),
             allowed: |_, _, _| Ok(()),
-            colour: "",
             fault,
         }
     }
@@ -269,10 +274,10 @@ pub static FAULTS: [FaultKind; 35] = [
     harms::CLOSE_AFTER,
     harms::SLICED,
     harms::CORRUPT,
-    loss::KIND,
+    harms::LOSS,
     network_disconnect::KIND,
-    hold::KIND,
-    drop::KIND,
+    message::HOLD,
+    message::DROP,
     failover::KIND,
     takeover::KIND,
     promote::KIND,
@@ -316,7 +321,7 @@ impl Target {
     fn node(&self) -> Result<&str, FaultError> {
         match self {
             Self::Node(name) => Ok(name),
-            other => Err(FaultError(format!("{other} is no server"))),
+            other => Err(failed!("{other} is no server")),
         }
     }
 }
@@ -493,22 +498,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_colours_are_told_apart() {
-        let mut names = names();
-        names.sort_unstable();
-        names.dedup();
+    fn names_are_told_apart() {
+        let names: std::collections::BTreeSet<_> = names().into_iter().collect();
         assert_eq!(names.len(), FAULTS.len());
-        assert!(
-            FAULTS
-                .iter()
-                .all(|fault| fault.colour.len() == 7 && fault.colour.starts_with('#'))
-        );
     }
 
     #[test]
     fn one_part_without_proof_leaves_the_whole_without() {
-        let bit = Proof::of(true, "a");
-        let not = Proof::of(false, "b");
+        let bit = proof!(true, "a");
+        let not = proof!(false, "b");
         assert!(!Proof::all([bit.clone(), not]).bit);
         assert!(Proof::all([bit]).bit);
         assert!(!Proof::all([]).bit);

@@ -1,13 +1,11 @@
 //! Takes a container off its network and plugs it in again: to its clients it looks like a crash, while the server lives on.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use async_trait::async_trait;
 use cluster_config::{ContainerNetwork, ProvisionerKind, Topology, TopologyKind};
 
-use super::each::OnEach;
-use super::{FaultError, FaultKind, Hits, Injection, Proof, Target, World};
+use super::each::{At, OnEach};
+use super::{FaultError, FaultKind, Hits, Proof, World};
 use crate::scenario::{On, Settings};
 
 /// The engine sets ports up again within a tenth of a second; a busy machine may need more.
@@ -18,7 +16,6 @@ pub(super) const KIND: FaultKind = FaultKind {
     about: "the engine takes a container with published ports off its network until `for` ends: connections break, new ones are \
             refused, and the server lives on",
     hits: Hits::NODE,
-    colour: "#1f618d",
     recovers: true,
     allowed,
     ..FaultKind::of(&NetworkDisconnect)
@@ -46,25 +43,24 @@ fn allowed(topology: &Topology, _: &On, _: &Settings) -> Result<(), String> {
 
 struct NetworkDisconnect;
 
-#[async_trait]
 impl OnEach for NetworkDisconnect {
     type Kept = Proof;
 
-    async fn harm(world: &Arc<World>, target: &Target, _: &Injection) -> Result<Proof, FaultError> {
-        let node = target.node()?;
-        world.deployment.unplug(node).await?;
-        Ok(gone(world, node).await)
+    async fn harm(at: At<'_>) -> Result<Proof, FaultError> {
+        let node = at.node()?;
+        at.deployment().unplug(node).await?;
+        Ok(gone(at.world, node).await)
     }
 
-    async fn undo(world: &World, target: &Target, _: &mut Proof) -> Result<(), FaultError> {
-        let (node, deployment) = (target.node()?, &world.deployment);
+    async fn undo(at: At<'_>, _: &mut Proof) -> Result<(), FaultError> {
+        let (node, deployment) = (at.node()?, at.deployment());
         deployment.plug_in(node).await?;
         let deadline = Instant::now() + BACK_WITHIN;
         while deployment.command(node, &["PING"]).await.is_err() {
             if Instant::now() >= deadline {
-                return Err(FaultError(format!(
+                return Err(failed!(
                     "{node} does not answer {BACK_WITHIN:?} after it was plugged in"
-                )));
+                ));
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
@@ -72,9 +68,9 @@ impl OnEach for NetworkDisconnect {
     }
 
     /// Without a runtime there is no engine to be asked, and the container goes with the deployment anyway.
-    fn undo_now(world: &World, target: &Target, _: &Proof) -> Result<(), FaultError> {
+    fn undo_now(at: At<'_>, _: &Proof) -> Result<(), FaultError> {
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            let (node, deployment) = (target.node()?.to_owned(), world.deployment.clone());
+            let (node, deployment) = (at.node()?.to_owned(), at.world.deployment.clone());
             runtime.spawn(async move { deployment.plug_in(&node).await });
         }
         Ok(())
@@ -85,12 +81,12 @@ impl OnEach for NetworkDisconnect {
 async fn gone(world: &World, node: &str) -> Proof {
     let answer = world.deployment.command(node, &["PING"]).await;
     match (answer, world.deployment.pid(node)) {
-        (Err(_), Some(pid)) => Proof::of(
+        (Err(_), Some(pid)) => proof!(
             true,
-            format!("{node}: its port gives no answer, and its process {pid} lives"),
+            "{node}: its port gives no answer, and its process {pid} lives"
         ),
-        (Ok(_), _) => Proof::of(false, format!("{node} still answers")),
-        (_, None) => Proof::of(false, format!("{node} is dead")),
+        (Ok(_), _) => proof!(false, "{node} still answers"),
+        (_, None) => proof!(false, "{node} is dead"),
     }
 }
 

@@ -67,24 +67,20 @@ impl CutLinks {
             }
         }
         Some(match packets {
-            0 => Proof::of(false, "no packet was on these links while it lasted"),
-            _ => Proof::of(
-                true,
-                format!("{packets} packets dropped on {}", touched.join(", ")),
-            ),
+            0 => proof!(false, "no packet was on these links while it lasted"),
+            _ => proof!(true, "{packets} packets dropped on {}", touched.join(", ")),
         })
     }
 
     /// One of the links is enough, as with proxies alone: quiet links prove nothing and disprove nothing.
     fn either(dropped: Option<Proof>, held: Option<Proof>) -> Proof {
         match (dropped, held) {
-            (Some(dropped), Some(held)) => Proof::of(
-                dropped.bit || held.bit,
-                format!("{}; {}", dropped.words, held.words),
-            ),
+            (Some(dropped), Some(held)) => {
+                proof!(dropped.bit || held.bit, "{}; {}", dropped.words, held.words)
+            }
             (one, other) => one
                 .or(other)
-                .unwrap_or_else(|| Proof::of(false, "it names no link")),
+                .unwrap_or_else(|| proof!(false, "it names no link")),
         }
     }
 }

@@ -5,14 +5,12 @@
 //! and not its own master for its last writes. Among independent masters nobody votes: the replica is made a master by its own command and
 //! takes over the address of the one it copied, which must be dead, as a floating address or a name does.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use async_trait::async_trait;
 use cluster_config::{Deployment, Node, Role, Topology, TopologyKind};
 
-use super::each::OnEach;
-use super::{FaultError, FaultKind, Hits, Injection, Proof, Target, World};
+use super::each::{At, OnEach};
+use super::{FaultError, FaultKind, Hits, Proof, World};
 use crate::members;
 use crate::scenario::{On, Settings};
 
@@ -21,7 +19,6 @@ pub(super) const KIND: FaultKind = FaultKind {
     about: "this replica, and no better one, becomes master, once; on a master: the last of its replicas does",
     hits: Hits::NODE,
     one_shot: true,
-    colour: "#117a65",
     by_command: true,
     recovers: true,
     allowed,
@@ -50,17 +47,16 @@ fn allowed(topology: &Topology, _: &On, _: &Settings) -> Result<(), String> {
 
 struct Promote;
 
-#[async_trait]
 impl OnEach for Promote {
     type Kept = Proof;
 
-    async fn harm(world: &Arc<World>, target: &Target, _: &Injection) -> Result<Proof, FaultError> {
-        let (name, deployment) = (target.node()?, &world.deployment);
+    async fn harm(at: At<'_>) -> Result<Proof, FaultError> {
+        let (name, deployment) = (at.node()?, &at.deployment());
         let kind = deployment.topology().kind;
         if kind == TopologyKind::Masters {
             return take_over(deployment, name).await;
         }
-        let chosen = successor(world, name).await?;
+        let chosen = successor(at.world, name).await?;
         if kind == TopologyKind::Sentinel {
             by_sentinels(deployment, &chosen).await?;
         } else {
@@ -82,13 +78,13 @@ async fn take_over(deployment: &Deployment, name: &str) -> Result<Proof, FaultEr
         .filter(|(replica, master)| replica.name == name || master.name == name)
         .last();
     let Some((replica, master)) = pair else {
-        return Err(FaultError(format!("{name} has no replica")));
+        return Err(failed!("{name} has no replica"));
     };
     if deployment.pid(&master.name).is_some() {
-        return Err(FaultError(format!(
+        return Err(failed!(
             "{} lives, and its address is its own: kill it first",
             master.name
-        )));
+        ));
     }
     let both = format!("{} {}", replica.address.ip(), master.address.ip());
     let order = ["REPLICAOF", "NO", "ONE"];
@@ -99,9 +95,10 @@ async fn take_over(deployment: &Deployment, name: &str) -> Result<Proof, FaultEr
         .command(&master.name, &["CONFIG", "GET", "bind"])
         .await?;
     let Proof { bit, words } = promoted(deployment, &replica.name).await;
-    Ok(Proof::of(
+    Ok(proof!(
         bit && there.contains(&both),
-        format!("{words}, and answers where {} was", master.name),
+        "{words}, and answers where {} was",
+        master.name
     ))
 }
 
@@ -119,7 +116,7 @@ pub(super) async fn successor(world: &World, name: &str) -> Result<String, Fault
         return match (roles.get(name), last) {
             (Some(Role::Replica), _) => Ok(name.to_owned()),
             (_, Some((last, _))) => Ok(last.clone()),
-            (_, None) => Err(FaultError("no replica answers".to_owned())),
+            (_, None) => Err(failed!("no replica answers")),
         };
     }
     let mut last = None;
@@ -142,7 +139,7 @@ pub(super) async fn successor(world: &World, name: &str) -> Result<String, Fault
             last = Some(node.name.clone());
         }
     }
-    last.ok_or_else(|| FaultError(format!("no replica of {name} answers")))
+    last.ok_or_else(|| failed!("no replica of {name} answers"))
 }
 
 /// Bars every other replica, waits until all sentinels have read it, and tells one to fail over.
@@ -193,9 +190,7 @@ async fn barred_then_told(
     for sentinel in &sentinels {
         while !all_barred(deployment, sentinel, others).await {
             if Instant::now() >= deadline {
-                return Err(FaultError(format!(
-                    "{sentinel} does not see the new priorities"
-                )));
+                return Err(failed!("{sentinel} does not see the new priorities"));
             }
             tokio::time::sleep(EVERY).await;
         }
@@ -213,7 +208,7 @@ async fn barred_then_told(
             }
         }
         if Instant::now() >= deadline {
-            return Err(FaultError("no sentinel would fail over".to_owned()));
+            return Err(failed!("no sentinel would fail over"));
         }
         tokio::time::sleep(EVERY).await;
     }
@@ -249,10 +244,10 @@ async fn promoted(deployment: &Deployment, name: &str) -> Proof {
     let deadline = Instant::now() + LONGEST;
     loop {
         if deployment.roles().await.get(name) == Some(&Role::Master) {
-            return Proof::of(true, format!("{name} says that it is master"));
+            return proof!(true, "{name} says that it is master");
         }
         if Instant::now() >= deadline {
-            return Proof::of(false, format!("{name} is no master after {LONGEST:?}"));
+            return proof!(false, "{name} is no master after {LONGEST:?}");
         }
         tokio::time::sleep(EVERY).await;
     }

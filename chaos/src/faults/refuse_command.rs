@@ -1,14 +1,7 @@
 //! Servers refuse certain commands to everybody, as an access list or a managed service does, until the fault ends.
 
-use std::sync::Arc;
-
-use async_trait::async_trait;
-
-use super::each::{Evidence, OnEach};
-use super::{
-    FaultError, FaultKind, Hits, Injection, Proof, SettingKind, SettingSpec, Target, World,
-    settings,
-};
+use super::each::{At, Evidence, OnEach};
+use super::{FaultError, FaultKind, Hits, Proof, SettingKind, SettingSpec, World};
 
 pub(super) const KIND: FaultKind = FaultKind {
     name: "refuse-command",
@@ -19,7 +12,6 @@ pub(super) const KIND: FaultKind = FaultKind {
         SettingKind::Words,
         "which, such as [\"EVALSHA\", \"PUBLISH\"]",
     )],
-    colour: "#7b7d7d",
     by_command: true,
     ..FaultKind::of(&RefuseCommand)
 };
@@ -48,29 +40,24 @@ async fn allow(
     world.command(node, &words).await.map(drop)
 }
 
-#[async_trait]
 impl OnEach for RefuseCommand {
     type Kept = Refusing;
 
-    async fn harm(
-        world: &Arc<World>,
-        target: &Target,
-        injection: &Injection,
-    ) -> Result<Refusing, FaultError> {
-        let node = target.node()?;
-        let commands = settings::words(&injection.with, "commands");
-        world.command(node, &["ACL", "LOG", "RESET"]).await?;
-        allow(world, node, '-', &commands).await?;
+    async fn harm(at: At<'_>) -> Result<Refusing, FaultError> {
+        let node = at.node()?;
+        let commands = at.words("commands");
+        at.world.command(node, &["ACL", "LOG", "RESET"]).await?;
+        allow(at.world, node, '-', &commands).await?;
         Ok(Refusing {
             commands,
-            proof: Proof::of(false, format!("{node} was not asked what it refused")),
+            proof: proof!(false, "{node} was not asked what it refused"),
         })
     }
 
-    async fn undo(world: &World, target: &Target, kept: &mut Refusing) -> Result<(), FaultError> {
-        let node = target.node()?;
-        let log = world.command(node, &["ACL", "LOG"]).await;
-        let allowed = allow(world, node, '+', &kept.commands).await;
+    async fn undo(at: At<'_>, kept: &mut Refusing) -> Result<(), FaultError> {
+        let node = at.node()?;
+        let log = at.world.command(node, &["ACL", "LOG"]).await;
+        let allowed = allow(at.world, node, '+', &kept.commands).await;
         let log = log?.to_lowercase();
         // Each entry names what was refused; a subcommand stands behind a bar.
         let refused: Vec<&str> = kept
@@ -84,18 +71,15 @@ impl OnEach for RefuseCommand {
             })
             .collect();
         kept.proof = match refused.is_empty() {
-            true => Proof::of(
-                false,
-                format!("nobody sent {node} {}", kept.commands.join(" or ")),
-            ),
-            false => Proof::of(true, format!("{node} refused {}", refused.join(", "))),
+            true => proof!(false, "nobody sent {node} {}", kept.commands.join(" or ")),
+            false => proof!(true, "{node} refused {}", refused.join(", ")),
         };
         allowed
     }
 }
 
 impl Evidence for Refusing {
-    fn proof(&self, _world: &World, _target: &Target) -> Proof {
+    fn proof(&self, _: At<'_>) -> Proof {
         self.proof.clone()
     }
 }

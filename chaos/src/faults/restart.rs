@@ -27,7 +27,6 @@ pub(super) const KIND: FaultKind = FaultKind {
         ),
     ],
     one_shot: true,
-    colour: "#cb4335",
     shows: Shows::Gone,
     recovers: true,
     ..FaultKind::of(&Restart)
@@ -55,13 +54,11 @@ impl Fault for Restart {
             tokio::time::sleep(away).await;
             deployment.start(name, data).await?;
             let after = deployment.pid(name);
-            Ok::<_, FaultError>(Proof::of(
+            Ok::<_, FaultError>(proof!(
                 before.is_some() && after.is_some() && before != after,
-                format!(
-                    "{name}: process {} became {}",
-                    number(before),
-                    number(after)
-                ),
+                "{name}: process {} became {}",
+                number(before),
+                number(after)
             ))
         });
         let proofs: Result<Vec<Proof>, FaultError> = futures_util::future::join_all(restarts)

@@ -1,12 +1,9 @@
 //! A replica makes itself master of a cluster shard without asking anybody: CLUSTER FAILOVER TAKEOVER.
 
-use std::sync::Arc;
-
-use async_trait::async_trait;
 use cluster_config::{Topology, TopologyKind};
 
-use super::each::OnEach;
-use super::{FaultError, FaultKind, Hits, Injection, Proof, Target, World, promote};
+use super::each::{At, OnEach};
+use super::{FaultError, FaultKind, Hits, Proof, promote};
 use crate::members;
 use crate::scenario::{On, Settings};
 
@@ -15,7 +12,6 @@ pub(super) const KIND: FaultKind = FaultKind {
     about: "a replica makes itself master without a vote and without its master's word: CLUSTER FAILOVER TAKEOVER, once",
     hits: Hits::NODE,
     one_shot: true,
-    colour: "#148f77",
     by_command: true,
     recovers: true,
     allowed,
@@ -38,20 +34,19 @@ fn allowed(topology: &Topology, _: &On, _: &Settings) -> Result<(), String> {
 
 struct Takeover;
 
-#[async_trait]
 impl OnEach for Takeover {
     type Kept = Proof;
 
-    async fn harm(world: &Arc<World>, target: &Target, _: &Injection) -> Result<Proof, FaultError> {
-        let successor = promote::successor(world, target.node()?).await?;
+    async fn harm(at: At<'_>) -> Result<Proof, FaultError> {
+        let successor = promote::successor(at.world, at.node()?).await?;
         let order = ["CLUSTER", "FAILOVER", "TAKEOVER"];
-        world.deployment.command(&successor, &order).await?;
+        at.deployment().command(&successor, &order).await?;
         // It is done when the answer comes: there is nobody to wait for.
-        let member = members::itself(&world.deployment, &successor).await?;
+        let member = members::itself(at.deployment(), &successor).await?;
         let slots = member.slots().count();
-        Ok(Proof::of(
+        Ok(proof!(
             member.is_live_master() && slots > 0,
-            format!("{successor} calls itself master of {slots} slots"),
+            "{successor} calls itself master of {slots} slots"
         ))
     }
 }

@@ -2,17 +2,12 @@
 //!
 //! SHUTDOWN lets replicas catch up and writes what the configuration keeps. What it does not keep is gone, as with any restart.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use async_trait::async_trait;
 use cluster_config::{Data, ProvisionerKind, Server, Topology};
 
-use super::each::OnEach;
-use super::{
-    FaultError, FaultKind, Hits, Injection, Proof, SettingKind, SettingSpec, Shows, Target, World,
-    settings,
-};
+use super::each::{At, OnEach};
+use super::{FaultError, FaultKind, Hits, Proof, SettingKind, SettingSpec, Shows, settings};
 use crate::scenario::{FaultSpec, On, Settings};
 
 /// Its name in scenario files.
@@ -28,7 +23,6 @@ pub(super) const KIND: FaultKind = FaultKind {
         "what it becomes: a name of `locklab list servers`, or the path of a server binary",
     )],
     one_shot: true,
-    colour: "#a93226",
     shows: Shows::Gone,
     recovers: true,
     allowed,
@@ -55,17 +49,12 @@ pub(crate) fn servers(faults: &[FaultSpec]) -> impl Iterator<Item = &str> {
 
 struct Upgrade;
 
-#[async_trait]
 impl OnEach for Upgrade {
     type Kept = Proof;
 
-    async fn harm(
-        world: &Arc<World>,
-        target: &Target,
-        injection: &Injection,
-    ) -> Result<Proof, FaultError> {
-        let (name, deployment) = (target.node()?, &world.deployment);
-        let wanted = settings::text(&injection.with, "server").unwrap_or_default();
+    async fn harm(at: At<'_>) -> Result<Proof, FaultError> {
+        let (name, deployment) = (at.node()?, &at.deployment());
+        let wanted = at.text("server").unwrap_or_default();
         let server = Server::find(wanted)?;
         let before = deployment.serves(name).await?;
         deployment.upgrade(name, &server)?;
@@ -80,9 +69,6 @@ impl OnEach for Upgrade {
         }
         deployment.start(name, Data::Keep).await?;
         let after = deployment.serves(name).await?;
-        Ok(Proof::of(
-            before != after,
-            format!("{name}: {before} became {after}"),
-        ))
+        Ok(proof!(before != after, "{name}: {before} became {after}"))
     }
 }

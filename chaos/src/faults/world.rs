@@ -91,11 +91,11 @@ impl World {
             .shims
             .as_ref()
             .and_then(|shims| shims.page(&target.to_string()))
-            .ok_or_else(|| FaultError(format!("{target} was started without the shim")))?;
+            .ok_or_else(|| failed!("{target} was started without the shim"))?;
         match page.attached() {
-            Ok(0) => Err(FaultError(format!(
+            Ok(0) => Err(failed!(
                 "{target} has not loaded the shim: its program is linked statically, or the system forbids preloading"
-            ))),
+            )),
             Ok(_) => Ok(page),
             Err(error) => Err(unwritable(target, &error)),
         }
@@ -104,5 +104,5 @@ impl World {
 
 /// A control page that cannot be used.
 pub(super) fn unwritable(target: &Target, error: &std::io::Error) -> FaultError {
-    FaultError(format!("the control page of {target}: {error}"))
+    failed!("the control page of {target}: {error}")
 }
