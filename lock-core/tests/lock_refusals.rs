@@ -392,6 +392,39 @@ async fn a_user_without_channels_can_lock_and_release() {
     }
 }
 
+/// A proxy without CLIENT or EVALSHA, or a user without them: names are for people, and a script goes by its text.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_without_names_and_digests_is_locked_all_the_same() {
+    let renamed = [
+        "--rename-command",
+        "CLIENT",
+        "",
+        "--rename-command",
+        "EVALSHA",
+        "",
+    ];
+    let unknown = Server::start(&renamed);
+    let refusing = Server::start(&[]);
+    let rules = ["on", ">secret", "~*", "&*", "+@all", "-client", "-evalsha"];
+    refusing.ok(&[&["ACL", "SETUSER", "app"], &rules[..]].concat());
+    for url in [
+        unknown.url(),
+        format!("redis://app:secret@127.0.0.1:{}", refusing.port),
+    ] {
+        for &kind in Kind::ALL {
+            let others = lock(&url, rival(kind)).await;
+            let lock = lock(&url, kind).await;
+            let guard = lock.acquire_with(minute()).await.expect("free");
+            let waiting = tokio::spawn(async move { others.acquire_with(minute()).await });
+            tokio::time::sleep(50 * MS).await;
+            let released = guard.release().await;
+            assert_eq!(released.expect("held"), Released::Freed, "{kind}");
+            let next = waiting.await.expect("no panic").expect("it waits");
+            next.release().await.expect("held");
+        }
+    }
+}
+
 /// Sends one command over a connection of its own and waits for the first byte of the answer.
 fn redis_call(address: std::net::SocketAddr) -> impl FnMut(&[&str]) {
     use std::io::{Read, Write};

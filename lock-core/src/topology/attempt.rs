@@ -54,12 +54,16 @@ pub(crate) struct Before {
     pub(crate) asking: bool,
     /// SCRIPT LOAD: the node has said that it does not know the script.
     pub(crate) load: bool,
+    /// Not before it but in its place, EVAL: the node has no EVALSHA, or keeps it from this user.
+    pub(crate) text: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Words {
     /// Its own.
     Own,
+    /// Its own, a script by its text.
+    Text,
     /// Its own, behind the question which commands the server has.
     OwnBehindQuestion,
     /// The server's command for it.
@@ -69,6 +73,9 @@ pub(crate) enum Words {
 impl Words {
     /// The best that are known for this request there. What goes before a request has nothing to do with a native command.
     pub(crate) fn for_request(request: &Request, node: &Node, before: Before) -> Self {
+        if before.text {
+            return Words::Text;
+        }
         if !request.has_native() || before.load {
             return Words::Own;
         }
@@ -103,7 +110,8 @@ pub(crate) async fn attempt(
         let why = format!("{label} was restarted, and grants nothing for {left_ms} ms more");
         return Answer::refused(RESTARTED, why);
     }
-    let alone = !before.asking && !before.load && words != Words::OwnBehindQuestion;
+    let alone =
+        !before.asking && !before.load && !matches!(words, Words::OwnBehindQuestion | Words::Text);
     if request.wait.is_some() || !alone {
         // Boxed, so that the common case does not carry its size around.
         return Box::pin(pipelined(request, node, lease, before, words, deadline)).await;
@@ -153,7 +161,7 @@ async fn pipelined(
         position += 1;
         bytes.extend(redis::cmd("ASKING").get_packed_command());
     }
-    request.write_to(&mut bytes);
+    request.write_script(words == Words::Text, &mut bytes);
     let mut count = position + 1;
     let mut blocked = Duration::ZERO;
     if let Some((wait, wanted)) = wait {

@@ -248,6 +248,7 @@ impl Dialer {
     ) -> Result<Arc<Conn>, DialError> {
         let conn = Conn::over(socket, self.clone());
         let mut greeting = self.greeting();
+        let named = self.client_name.as_ref().map(|_| greeting.len() - 1);
         if self.restart_delay.is_some() {
             greeting.cmd("INFO").arg("server");
         }
@@ -258,7 +259,9 @@ impl Dialer {
         });
         let answers = conn.pipeline(&greeting, greeting.len()).await?;
         for (position, answer) in answers.iter().enumerate() {
+            // The name is for people who look at the server: one that knows no CLIENT, or lets this user have none of it, serves all the same.
             if let Value::ServerError(error) = answer
+                && Some(position) != named
                 && (error.code() != "LOADING" || position + 1 < answers.len())
             {
                 let mut error = DialError::from(RedisError::from(error.clone()));
@@ -310,12 +313,11 @@ impl Dialer {
             greeting.cmd("CLIENT").arg("SETNAME").arg(name);
         }
         greeting.cmd("PING");
-        for answer in conn.pipeline(&greeting, greeting.len()).await? {
-            if let Value::ServerError(error) = answer
-                && error.code() != "LOADING"
-            {
-                return Err(RedisError::from(error).into());
-            }
+        let mut answers = conn.pipeline(&greeting, greeting.len()).await?;
+        if let Some(Value::ServerError(error)) = answers.pop()
+            && error.code() != "LOADING"
+        {
+            return Err(RedisError::from(error).into());
         }
         Ok(conn)
     }

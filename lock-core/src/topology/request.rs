@@ -226,6 +226,11 @@ impl Request {
     }
 
     pub(super) fn write_to(&self, out: &mut Vec<u8>) {
+        self.write_script(false, out);
+    }
+
+    /// The same, a script by its text where that is asked for.
+    pub(super) fn write_script(&self, by_text: bool, out: &mut Vec<u8>) {
         let mut digits = Digits::new();
         out.reserve(self.body.len() + 96);
         out.push(b'*');
@@ -236,8 +241,13 @@ impl Request {
         match self.what {
             What::Script(script) => {
                 out.extend_from_slice(digits.of(u64::from(parts) + 3));
-                out.extend_from_slice(b"\r\n$7\r\nEVALSHA\r\n");
-                bulk(out, script.digest().as_bytes());
+                let (word, script) = match by_text {
+                    true => ("EVAL", script.text),
+                    false => ("EVALSHA", script.digest()),
+                };
+                out.extend_from_slice(b"\r\n");
+                bulk(out, word.as_bytes());
+                bulk(out, script.as_bytes());
                 bulk(out, digits.of(u64::from(self.keys)));
                 if self.tells_by_rule {
                     let [key, owner, ..] = self.written();
