@@ -133,6 +133,25 @@ async fn a_fault_waits_until_its_target_has_recovered_from_another() {
     assert_bit(&run);
 }
 
+/// What the default user might not do before a fault, it may not do after it; a selector in its rules is set again too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_access_list_is_set_back_as_it_was() {
+    let acl = |at: &str, args: &str| {
+        format!(
+            "[[faults]]\nat = \"{at}\"\nfault = \"command\"\nwith = {{ args = [\"ACL\", {args}] }}\n"
+        )
+    };
+    let before = acl("100ms", r#""SETUSER", "default", "-hset", "(~a* +get)""#);
+    let after = acl("1900ms", r#""DRYRUN", "default", "HSET", "k", "f", "v""#);
+    let refused = "fault = \"refuse-command\"\nwith = { commands = [\"HSET\", \"SET\"] }";
+    let text = format!("{}\n{before}{after}", single(refused));
+    let text = text.replace("[load]", "[lock]\nsubject = \"lock-core:plain\"\n[load]");
+    let (run, _dir) = run(&text, 7).await;
+    assert_bit(&run);
+    let proof = &run.result.faults.last().expect("three").proof;
+    assert!(proof.contains("no permissions"), "{proof}");
+}
+
 /// Of three masters with a replica each, n2 is copied by n5.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_replica_takes_the_address_of_its_dead_master_where_nobody_votes() {

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::each::{At, OnEach};
+use super::each::{At, Evidence, OnEach};
+use super::refuse_command::{rules, set};
 use super::{FaultError, FaultKind, Hits, Proof};
 
 pub(super) const KIND: FaultKind = FaultKind {
@@ -19,11 +20,24 @@ const WITHIN: Duration = Duration::from_secs(3);
 
 struct ChangePassword;
 
-impl OnEach for ChangePassword {
-    type Kept = Proof;
+/// A server with another password, and what its clients may do without the fault.
+struct Changed {
+    before: Vec<String>,
+    proof: Proof,
+}
 
-    async fn harm(at: At<'_>) -> Result<Proof, FaultError> {
+impl Evidence for Changed {
+    fn proof(&self, _at: At<'_>) -> Proof {
+        self.proof.clone()
+    }
+}
+
+impl OnEach for ChangePassword {
+    type Kept = Changed;
+
+    async fn harm(at: At<'_>) -> Result<Changed, FaultError> {
         let node = at.node()?;
+        let before = rules(at, node).await?;
         let rule = format!(">{PASSWORD}");
         // All on one connection, which stays what it was: the next one would be refused.
         let kill = |class| ["CLIENT", "KILL", "TYPE", class, "SKIPME", "yes"];
@@ -36,22 +50,18 @@ impl OnEach for ChangePassword {
         let counts = answers.iter().map(|answer| answer.trim().parse::<u64>());
         let dropped: u64 = counts.filter_map(Result::ok).sum();
         // A stranger must be refused by now.
-        let refused = match at.deployment().command(node, &["PING"]).await {
-            Ok(_) => return Ok(proof!(false, "{node} asks for no password")),
-            Err(error) => error.to_string(),
+        let proof = match at.deployment().command(node, &["PING"]).await {
+            Ok(_) => proof!(false, "{node} asks for no password"),
+            Err(error) => proof!(
+                dropped > 0,
+                "{node} dropped {dropped} connections and refuses new ones ({error})"
+            ),
         };
-        let bit = dropped > 0;
-        Ok(proof!(
-            bit,
-            "{node} dropped {dropped} connections and refuses new ones ({refused})"
-        ))
+        Ok(Changed { before, proof })
     }
 
-    async fn undo(at: At<'_>, _kept: &mut Proof) -> Result<(), FaultError> {
-        let commands: [&[&str]; 2] = [
-            &["AUTH", PASSWORD],
-            &["ACL", "SETUSER", "default", "nopass"],
-        ];
+    async fn undo(at: At<'_>, kept: &mut Changed) -> Result<(), FaultError> {
+        let commands: [&[&str]; 2] = [&["AUTH", PASSWORD], &set(&kept.before)];
         let node = at.node()?;
         let done = at.deployment().commands(node, &commands, WITHIN).await;
         Ok(done.map(drop)?)

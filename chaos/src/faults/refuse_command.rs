@@ -1,7 +1,7 @@
 //! Servers refuse certain commands to everybody, as an access list or a managed service does, until the fault ends.
 
 use super::each::{At, Evidence, OnEach};
-use super::{FaultError, FaultKind, Hits, Proof, SettingKind, SettingSpec, World};
+use super::{FaultError, FaultKind, Hits, Proof, SettingKind, SettingSpec};
 
 pub(super) const KIND: FaultKind = FaultKind {
     name: "refuse-command",
@@ -18,26 +18,37 @@ pub(super) const KIND: FaultKind = FaultKind {
 
 struct RefuseCommand;
 
-/// A server that refuses, and what it refused.
+/// A server that refuses, what it refused, and what its clients may do without the fault.
 struct Refusing {
     commands: Vec<String>,
+    before: Vec<String>,
     proof: Proof,
 }
 
-/// Allows or forbids commands to clients that name no user.
-async fn allow(
-    world: &World,
-    node: &str,
-    sign: char,
-    commands: &[String],
-) -> Result<(), FaultError> {
-    let rules: Vec<String> = commands
-        .iter()
-        .map(|command| format!("{sign}{}", command.to_lowercase()))
-        .collect();
-    let mut words = vec!["ACL", "SETUSER", "default"];
-    words.extend(rules.iter().map(String::as_str));
-    world.command(node, &words).await.map(drop)
+/// What clients that name no user may do, as rules that set exactly that.
+pub(super) async fn rules(at: At<'_>, node: &str) -> Result<Vec<String>, FaultError> {
+    let users = at.world.command(node, &["ACL", "LIST"]).await?;
+    let found = users
+        .lines()
+        .find_map(|line| line.strip_prefix("user default "));
+    let found = found.ok_or_else(|| FaultError(format!("{node} lists no user `default`")))?;
+    let mut rules = vec!["reset".to_owned()];
+    for word in found.split(' ') {
+        match rules.last_mut() {
+            // A selector is one rule with blanks in it.
+            Some(open) if open.starts_with('(') && !open.ends_with(')') => {
+                *open = format!("{open} {word}");
+            }
+            _ => rules.push(word.to_owned()),
+        }
+    }
+    Ok(rules)
+}
+
+/// The command that gives these rules to clients that name no user.
+pub(super) fn set(rules: &[String]) -> Vec<&str> {
+    let words = ["ACL", "SETUSER", "default"].into_iter();
+    words.chain(rules.iter().map(String::as_str)).collect()
 }
 
 impl OnEach for RefuseCommand {
@@ -46,10 +57,16 @@ impl OnEach for RefuseCommand {
     async fn harm(at: At<'_>) -> Result<Refusing, FaultError> {
         let node = at.node()?;
         let commands = at.words("commands");
+        let before = rules(at, node).await?;
         at.world.command(node, &["ACL", "LOG", "RESET"]).await?;
-        allow(at.world, node, '-', &commands).await?;
+        let without = commands
+            .iter()
+            .map(|command| format!("-{}", command.to_lowercase()));
+        let without: Vec<String> = without.collect();
+        at.world.command(node, &set(&without)).await?;
         Ok(Refusing {
             commands,
+            before,
             proof: proof!(false, "{node} was not asked what it refused"),
         })
     }
@@ -57,7 +74,7 @@ impl OnEach for RefuseCommand {
     async fn undo(at: At<'_>, kept: &mut Refusing) -> Result<(), FaultError> {
         let node = at.node()?;
         let log = at.world.command(node, &["ACL", "LOG"]).await;
-        let allowed = allow(at.world, node, '+', &kept.commands).await;
+        let allowed = at.world.command(node, &set(&kept.before)).await;
         let log = log?.to_lowercase();
         // Each entry names what was refused; a subcommand stands behind a bar.
         let refused: Vec<&str> = kept
@@ -74,7 +91,7 @@ impl OnEach for RefuseCommand {
             true => proof!(false, "nobody sent {node} {}", kept.commands.join(" or ")),
             false => proof!(true, "{node} refused {}", refused.join(", ")),
         };
-        allowed
+        allowed.map(drop)
     }
 }
 
