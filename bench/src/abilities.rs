@@ -18,13 +18,14 @@ pub struct Abilities {
 }
 
 /// The features that scenarios ask for, but for `redlock`, which the kinds say too.
-const FEATURES: [&str; 6] = [
+const FEATURES: [&str; 7] = [
     "lost",
     "durability",
     "extend",
     "reentrant",
     "renewals",
     "cancel",
+    "owner_moves",
 ];
 
 impl Abilities {

@@ -56,7 +56,7 @@ pub(crate) struct Request {
     /// One of those in hello.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) kind: Option<String>,
-    /// `acquire`: the caller inside the client; absent: somebody new.
+    /// `acquire`: the caller inside the client; absent: somebody new. `release`, `extend`: who does it; absent: who acquired.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) owner: Option<String>,
     /// `acquire`: the longest wait; 0: one try; absent: no bound.

@@ -89,6 +89,14 @@ pub trait LockClient: Send + Sync {
     async fn extend(&self, _grant: &str, _lease: Duration) -> ReleaseEnd {
         ReleaseEnd::Failed("this lock cannot be extended".to_owned())
     }
+    /// Gives a grant back as another of its callers than the one that acquired it. A library whose holds belong to no caller does as always.
+    async fn release_as(&self, grant: &str, _owner: &str) -> ReleaseEnd {
+        self.release(grant).await
+    }
+    /// Extends as another of its callers than the one that acquired.
+    async fn extend_as(&self, grant: &str, lease: Duration, _owner: &str) -> ReleaseEnd {
+        self.extend(grant, lease).await
+    }
     /// The process that is this client; `None` if it lives in ours.
     fn pid(&self) -> Option<u32> {
         None

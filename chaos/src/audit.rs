@@ -58,8 +58,10 @@ pub fn fitted(scenario: &Scenario, subject: &str, has: &Abilities) -> Result<Sce
     let by_feature = matches!(kind.as_str(), "plain" | "fenced");
     let enters = scenario.load.reenter > 0.0 && by_feature && says;
     let cancels = scenario.load.cancel > 0.0 && says;
+    let moves = scenario.load.owner_moves > 0.0 && says;
     let needs = needs
         .chain(cancels.then_some("cancel"))
+        .chain(moves.then_some("owner_moves"))
         .chain(waits.then_some("durability"))
         .chain(extends.then_some("extend"))
         .chain(enters.then_some("reentrant"));

@@ -194,6 +194,9 @@ pub fn reductions(plan: &Plan) -> Vec<Reduction> {
     add("without extends", &|plan| plan.load.does.extend = None);
     add("without re-entries", &|plan| plan.load.does.reenter = 0.0);
     add("without cancels", &|plan| plan.load.does.cancel = 0.0);
+    add("without moves of owners", &|plan| {
+        plan.load.does.owner_moves = 0.0;
+    });
     add("without downgrades", &|plan| {
         plan.load.does.downgrade = None;
     });

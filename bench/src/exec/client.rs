@@ -357,6 +357,21 @@ impl ExecClient {
     }
 }
 
+fn extend(grant: &str, lease: Duration) -> Request {
+    Request {
+        lease_ms: Some(whole_ms(lease)),
+        ..Request::about("extend", grant)
+    }
+}
+
+/// The request of another of the client's callers than the one that acquired.
+fn by(request: Request, owner: &str) -> Request {
+    Request {
+        owner: Some(owner.to_owned()),
+        ..request
+    }
+}
+
 #[async_trait]
 impl LockClient for ExecClient {
     async fn acquire(&self, request: AcquireRequest<'_>) -> AcquireEnd {
@@ -433,11 +448,16 @@ impl LockClient for ExecClient {
     }
 
     async fn extend(&self, grant: &str, lease: Duration) -> ReleaseEnd {
-        let request = Request {
-            lease_ms: Some(whole_ms(lease)),
-            ..Request::about("extend", grant)
-        };
-        self.give(request).await
+        self.give(extend(grant, lease)).await
+    }
+
+    async fn release_as(&self, grant: &str, owner: &str) -> ReleaseEnd {
+        let request = Request::about("release", grant);
+        self.give(by(request, owner)).await
+    }
+
+    async fn extend_as(&self, grant: &str, lease: Duration, owner: &str) -> ReleaseEnd {
+        self.give(by(extend(grant, lease), owner)).await
     }
 
     async fn held(&self, grant: &str) -> Option<bool> {

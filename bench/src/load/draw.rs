@@ -25,6 +25,8 @@ pub(crate) struct Asked {
     pub(crate) again: bool,
     /// When its caller gives up, counted from the call; what is granted until then is given back at that moment.
     pub(crate) cancel: Option<Duration>,
+    /// The owner that extends and releases, where that is not the one that acquires.
+    pub(crate) moves_to: Option<Arc<str>>,
 }
 
 impl Asked {
@@ -63,6 +65,7 @@ impl Asked {
                 let longest = load.wait.unwrap_or(CANCEL_WITHIN);
                 between(random, (Duration::ZERO, longest))
             }),
+            moves_to: None,
         }
     }
 

@@ -65,6 +65,8 @@ pub struct Load {
     /// Share of acquires whose caller gives up in the middle, 0 to 1, and for how long from the beginning on; what is left of them shows
     /// afterwards.
     pub cancel: (f64, Duration),
+    /// Share of holds that another owner of the same client extends and releases, 0 to 1.
+    pub owner_moves: f64,
     /// How long a writer writes before it becomes a reader, without anybody in between; `None`: never.
     pub downgrade: Option<Duration>,
     /// What the holder works on; only a recorded load has it.
@@ -103,6 +105,7 @@ impl Default for Load {
             extend: None,
             reenter: 0.0,
             cancel: (0.0, Duration::ZERO),
+            owner_moves: 0.0,
             downgrade: None,
             protects: Protects::None,
         }

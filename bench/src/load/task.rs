@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rand::SeedableRng;
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::{
@@ -134,7 +134,12 @@ impl Task {
         self.cycles += 1;
         let lock = |random: &mut ChaCha8Rng| shared.keys.next(number, cycle, random);
         let cancels = self.began.elapsed() < shared.load.cancel.1;
-        Asked::draw(&shared.load, &self.mix, lock, cancels, &mut self.random)
+        let mut asked = Asked::draw(&shared.load, &self.mix, lock, cancels, &mut self.random);
+        let share = shared.load.owner_moves.clamp(0.0, 1.0);
+        if share > 0.0 && self.random.random_bool(share) {
+            asked.moves_to = Some(neighbour(&self.owner));
+        }
+        asked
     }
 
     /// Acquires; `due` is when it should have begun, in an open loop. `None`: not acquired, and the sink knows why.
@@ -222,7 +227,10 @@ impl Task {
             return false;
         }
         let call = self.sink.releases(self, &held, sent);
-        let end = client.release(&held.grant).await;
+        let end = match &held.asked.moves_to {
+            Some(owner) => client.release_as(&held.grant, owner).await,
+            None => client.release(&held.grant).await,
+        };
         let done = end == ReleaseEnd::Ok;
         self.sink.released(self, call, &held, sent, end);
         done
@@ -248,7 +256,13 @@ impl Task {
         }
         let seen = self.sink.begins_work(self, &held);
         let nested = match held.asked.again {
-            true => self.acquire(held.asked.clone(), None).await,
+            true => {
+                let inner = Asked {
+                    moves_to: None,
+                    ..held.asked.clone()
+                };
+                self.acquire(inner, None).await
+            }
             false => None,
         };
         self.keep_until(&held, until).await;
@@ -314,9 +328,20 @@ impl Task {
     /// Extends; false once the library says that the lock is not held: then it is not asked again.
     async fn extend(&self, held: &Held, lease: Duration) -> bool {
         let call = self.sink.extends(self, held, lease);
-        let end = self.client.extend(&held.grant, lease).await;
+        let end = match &held.asked.moves_to {
+            Some(owner) => self.client.extend_as(&held.grant, lease, owner).await,
+            None => self.client.extend(&held.grant, lease).await,
+        };
         let kept = end != ReleaseEnd::NotHeld;
         self.sink.extended(self, call, held, end);
         kept
     }
+}
+
+/// The owner beside this one, of the same client: t1 of t0, and t0 of t1.
+fn neighbour(owner: &str) -> Arc<str> {
+    let number = owner
+        .strip_prefix('t')
+        .and_then(|number| number.parse().ok());
+    format!("t{}", number.unwrap_or(0_u32) ^ 1).into()
 }

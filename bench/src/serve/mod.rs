@@ -177,7 +177,7 @@ async fn hello(
         }})
     })?;
     let kinds = subject.kinds();
-    let mut features = ["extend", "held", "load", "cancel"]
+    let mut features = ["extend", "held", "load", "cancel", "owner_moves"]
         .map(str::to_owned)
         .to_vec();
     if connected.client.reports_renewals() {
@@ -233,11 +233,19 @@ async fn answer(client: &dyn LockClient, request: Request) -> Value {
             let Some(grant) = request.grant else {
                 return failed(id, &format!("{op} without a grant"));
             };
-            match (op, ms(request.lease_ms)) {
-                ("release", _) => release_reply(id, client.release(&grant).await),
-                ("extend", Some(lease)) => release_reply(id, client.extend(&grant, lease).await),
-                ("extend", None) => failed(id, "extend without lease_ms"),
-                (_, _) => match client.held(&grant).await {
+            match (op, ms(request.lease_ms), &request.owner) {
+                ("release", _, None) => release_reply(id, client.release(&grant).await),
+                ("release", _, Some(owner)) => {
+                    release_reply(id, client.release_as(&grant, owner).await)
+                }
+                ("extend", Some(lease), None) => {
+                    release_reply(id, client.extend(&grant, lease).await)
+                }
+                ("extend", Some(lease), Some(owner)) => {
+                    release_reply(id, client.extend_as(&grant, lease, owner).await)
+                }
+                ("extend", None, _) => failed(id, "extend without lease_ms"),
+                _ => match client.held(&grant).await {
                     Some(held) => ok(id, json!({"held": held})),
                     None => failed(id, "this lock cannot be asked what it believes"),
                 },

@@ -204,6 +204,13 @@ pub(super) static BROKEN: &[Recipe] = &[
         given_up: GivenUp::GoesOn,
         ..SET_NX_PX
     },
+    // The hold is kept in a variable of its thread: another thread finds none there, has nothing to do, and the renewal goes on.
+    Recipe {
+        name: "broken:bound-to-its-thread",
+        about: "keeps a hold for the thread that acquired it: a release by another thread says yes, sends nothing, and the renewal goes on",
+        bound: true,
+        ..SET_NX_PX
+    },
     Recipe {
         name: "broken:error-is-granted",
         about: "takes any error of its server for a grant",

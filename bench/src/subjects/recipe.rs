@@ -162,6 +162,8 @@ pub(super) struct Recipe {
     pub(super) tokens: Tokens,
     pub(super) silence: Silence,
     pub(super) given_up: GivenUp,
+    /// A release by another caller than the one that acquired finds nothing that is that caller's, and says that it is done.
+    pub(super) bound: bool,
 }
 
 /// The usual correct recipe; the others differ from it in what they name.
@@ -179,6 +181,7 @@ pub(super) const SET_NX_PX: Recipe = Recipe {
     tokens: Tokens::None,
     silence: Silence::Unknown,
     given_up: GivenUp::Ends,
+    bound: false,
 };
 
 /// Locks that people write by hand.

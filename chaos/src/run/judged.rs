@@ -76,6 +76,10 @@ fn used(plan: &Plan) -> BTreeMap<String, String> {
             "cancel",
             (does.cancel > 0.0).then(|| does.cancel.to_string()),
         ),
+        (
+            "owner moves",
+            (does.owner_moves > 0.0).then(|| does.owner_moves.to_string()),
+        ),
         ("ends after", does.enough.map(|n| format!("{n} grants"))),
         ("duration", Some(length(does.duration))),
     ];

@@ -243,6 +243,7 @@ fn load(plan: &Plan) -> Load {
         extend: length(does.extend),
         reenter: does.reenter,
         cancel: (does.cancel, does.duration.0 / 2),
+        owner_moves: does.owner_moves,
         downgrade: length(does.downgrade),
         protects: does.protects,
         permits: plan.lock.permits,

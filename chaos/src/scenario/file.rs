@@ -186,6 +186,9 @@ pub struct Load {
     /// granted until then is given back at that moment. Only in the first half of the load: the second shows what is left of them. Default 0.
     #[serde(skip_serializing_if = "is_zero")]
     pub cancel: f64,
+    /// Share of holds that another owner (thread, task) of the same client extends and releases than the one that acquired, 0.0 to 1.0. Default 0.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub owner_moves: f64,
     /// How long a writer writes before it becomes a reader, without anybody in between. Default: never.
     #[serde(
         rename(serialize = "downgrade_ns"),
@@ -237,6 +240,7 @@ impl Default for Load {
             extend: None,
             reenter: 0.0,
             cancel: 0.0,
+            owner_moves: 0.0,
             downgrade: None,
             protects: Protects::default(),
         }

@@ -217,7 +217,11 @@ fn load(section: Section<'_>, load: &mut Load) {
     at_least(section, "duration", Some(load.duration), NOT_ZERO);
     at_least(section, "extend", load.extend, NOT_ZERO);
     at_least(section, "downgrade", load.downgrade, NOT_ZERO);
-    for (key, share) in [("reenter", load.reenter), ("cancel", load.cancel)] {
+    for (key, share) in [
+        ("reenter", load.reenter),
+        ("cancel", load.cancel),
+        ("owner_moves", load.owner_moves),
+    ] {
         let is_share = (0.0..=1.0).contains(&share);
         require(section, key, is_share, "a share from 0.0 to 1.0");
     }

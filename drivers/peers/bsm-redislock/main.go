@@ -13,7 +13,7 @@ import (
 
 func main() {
 	locklab.Serve(&locklab.Lock{Name: "bsm/redislock", Version: "0.9.4, go-redis 9.23.0", Kinds: []string{"plain"},
-		Topologies: []string{"single", "sentinel", "cluster"}, Features: []string{"extend"}, Connect: connect})
+		Topologies: []string{"single", "sentinel", "cluster"}, Features: []string{"extend", "owner_moves"}, Connect: connect})
 }
 
 func connect(ctx context.Context, hello locklab.Hello) (locklab.Acquire, error) {

@@ -126,5 +126,5 @@ run(Lock, {
   kinds: (hello) => (hello.topology === 'cluster' ? ['plain', 'redlock'] : ['plain', 'redlock', 'multi']),
   topologies: ['single', 'sentinel', 'cluster', 'masters'],
   watchdogMs: (hello) => hello.watchdogMs ?? WATCHDOG_MS,
-  features: ['redlock', 'renewals'],
+  features: ['redlock', 'renewals', 'owner_moves'],
 })

@@ -89,7 +89,7 @@ class Lock:
 
 def features(hello):
     # The cluster's client does not show its retries.
-    return ["open_busy"] if hello.topology == "cluster" else []
+    return ["owner_moves"] + ["open_busy"] * (hello.topology == "cluster")
 
 
 run(

@@ -77,5 +77,5 @@ run(Lock, {
   kinds: ['plain', 'redlock', 'semaphore'],
   topologies: ['single', 'sentinel', 'cluster', 'masters'],
   watchdogMs: (hello) => hello.watchdogMs ?? WATCHDOG_MS,
-  features: ['cancel', 'redlock', 'release_blind', 'renewals'],
+  features: ['cancel', 'redlock', 'release_blind', 'renewals', 'owner_moves'],
 })

@@ -21,7 +21,7 @@ import (
 
 func main() {
 	locklab.Serve(&locklab.Lock{Name: "redsync", Version: "4.18.1, go-redis 9.23.0", Kinds: []string{"plain", "redlock"},
-		Topologies: []string{"single", "sentinel", "cluster", "masters"}, Features: []string{"extend", "redlock"}, Connect: connect})
+		Topologies: []string{"single", "sentinel", "cluster", "masters"}, Features: []string{"extend", "redlock", "owner_moves"}, Connect: connect})
 }
 
 func connect(ctx context.Context, hello locklab.Hello) (locklab.Acquire, error) {

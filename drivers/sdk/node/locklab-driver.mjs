@@ -121,7 +121,7 @@ export class Call {
     this.locks = request.locks ?? [request.lock]
     this.lock = this.locks[0]
     this.kind = request.kind
-    // Somebody new where nobody is named.
+    // Somebody new where nobody is named. At a release or an extend: who does it, which another owner may with the feature `owner_moves`.
     this.owner = request.owner ?? `somebody-${driver.number()}`
     // null: no bound; 0: one try.
     this.waitMs = request.wait_ms ?? null
@@ -329,9 +329,10 @@ class Driver {
     if ((leaseMs ?? null) === null && this.watchdogMs === null) throw new Failed('this library does not renew: a lease is needed')
   }
 
-  #grant({ grant }) {
+  #grant({ grant, owner }) {
     const known = this.#grants.get(grant)
     if (!known) throw new NotHeld()
+    known.call.owner = owner ?? known.call.owner
     return known
   }
 }

@@ -130,7 +130,7 @@ class Call:
         self.locks = request.get("locks") or [request["lock"]]
         self.lock = self.locks[0]
         self.kind = request["kind"]
-        # Somebody new where nobody is named.
+        # Somebody new where nobody is named. At a release or an extend: who does it, which another owner may with the feature `owner_moves`.
         self.owner = request.get("owner") or f"somebody-{next(driver.numbers)}"
         # None: no bound; 0: one try.
         self.wait_ms = request.get("wait_ms")
@@ -294,7 +294,9 @@ class _Driver:
     def granted(self, request):
         if request["grant"] not in self.grants:
             raise NotHeld()
-        return self.grants[request["grant"]]
+        call, held = self.grants[request["grant"]]
+        call.owner = request.get("owner") or call.owner
+        return call, held
 
     async def on_release(self, request):
         call, held = self.granted(request)

@@ -18,7 +18,7 @@ async fn main() {
         version: "0.10.0, redis 1.8.1",
         kinds: &["plain", "redlock"],
         topologies: &["single", "cluster", "masters"],
-        features: &["extend", "redlock", "open_busy", "release_blind"],
+        features: &["extend", "redlock", "open_busy", "release_blind", "owner_moves"],
     };
     locklab::serve(about, connect).await;
 }

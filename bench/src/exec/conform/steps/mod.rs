@@ -104,7 +104,8 @@ impl<'a> Trial<'a> {
         }
         steps!(
             HELD held, BUSY busy, WAIT wait, EXTEND extend, RELEASE release, UNKNOWN_GRANT unknown_grant,
-            UNKNOWN_KIND unknown_kind, OWNERS owners, CONCURRENCY concurrency, MANY many, CANCEL cancel, EXPIRY expiry,
+            UNKNOWN_KIND unknown_kind, OWNERS owners, CONCURRENCY concurrency, MANY many, CANCEL cancel,
+            OWNER_MOVES owner_moves, EXPIRY expiry,
             LATE_EXTEND late_extend, LATE_RELEASE late_release, LOSS loss, KILL kill, LOAD load,
             MALFORMED malformed, BYE bye, END_OF_INPUT end_of_input
         );

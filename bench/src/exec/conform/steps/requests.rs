@@ -108,6 +108,20 @@ impl Trial<'_> {
         Ok(String::new())
     }
 
+    pub(super) async fn owner_moves(&mut self) -> MaybeFound {
+        if !self.lists("owner_moves") {
+            return not_asked("the feature owner_moves is not listed");
+        }
+        let (lock, grant) = self.granted(LONG_MS).await?;
+        let request = json!({"op": "release", "grant": grant, "owner": "t1"});
+        let reply = self.ask(A, request).await?;
+        expect(&reply, &["ok"], "the release by another owner was")?;
+        let reply = self.ask_for(B, &lock, "t0", 0, Some(LONG_MS)).await?;
+        let next = granted(&reply, "after its release by another owner the lock")?;
+        self.release_of(B, &next).await?;
+        Ok(String::new())
+    }
+
     pub(super) async fn cancel(&mut self) -> MaybeFound {
         if !self.lists("cancel") {
             return not_asked("the feature cancel is not listed");

@@ -19,6 +19,7 @@ pub const STEPS: &[Rule] = &[
     CONCURRENCY,
     MANY,
     CANCEL,
+    OWNER_MOVES,
     EXPIRY,
     LATE_EXTEND,
     LATE_RELEASE,
@@ -115,6 +116,12 @@ pub(super) const CANCEL: Rule = (
     "gives up a request that waits for a lock when its caller cancels it, and answers both",
     "end the call as your language does it (a task, a signal, a context, an interrupt), answer the cancel with `ok`, and the request with what became of it",
     "cancel",
+);
+pub(super) const OWNER_MOVES: Rule = (
+    "owner moves",
+    "frees the lock when another owner of the same client releases the grant",
+    "let the grant be released by whom `owner` of the release names, or take `owner_moves` out of the features",
+    "release",
 );
 pub(super) const EXPIRY: Rule = (
     "expiry",
