@@ -1,6 +1,6 @@
 # The commands that people and CI call. Each works on a fresh Debian or Ubuntu machine with a Rust toolchain, make and git.
 .DEFAULT_GOAL := help
-.PHONY: help setup quickstart test check bench instructions chaos soak servers peers book package
+.PHONY: help setup setup-baselines quickstart test check bench instructions chaos soak servers peers book package
 
 CARGO ?= cargo
 # Scenarios at a time: they wait more than they work.
@@ -10,10 +10,13 @@ SEEDS ?= 1000
 LOCKLAB = $(or $(CARGO_TARGET_DIR),./target)/release/locklab
 
 help: ## Lists the targets
-	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## Installs what is missing (redis-server 7 or newer, a linker), or says how to
 	@sh scripts/setup.sh
+
+setup-baselines: ## Installs etcd, MariaDB, PostgreSQL and ZooKeeper, which `locklab up etcd` and the like start, or says how to
+	@sh scripts/baselines.sh
 
 # Without the client of container engines, which is a quarter of the crates; `cargo build --release -p cli` has it.
 quickstart: setup ## The main job: four topologies started, loaded, broken, judged; a report; about 40 s after the build

@@ -104,6 +104,26 @@ pub fn place(topology: TopologyKind, name: &str, has: &Abilities) -> Result<(), 
             )),
         };
     }
+    // Whatever somebody else's driver works on.
+    let family = name.split_once(':').map_or("exec", |(family, _)| family);
+    let of_redis = || {
+        !TopologyKind::ALL
+            .iter()
+            .any(|kind| kind.system_name() == Some(family))
+    };
+    match topology.system_name() {
+        Some(system) if system != family && family != "exec" => {
+            return Err(format!(
+                "{name} is no lock of {system}, whose servers `{shape}` has"
+            ));
+        }
+        None if !of_redis() => {
+            return Err(format!(
+                "{name} is a lock of {family}, and `{shape}` is Redis"
+            ));
+        }
+        _ => {}
+    }
     let quorum = |kind: &String| kind == "redlock";
     let masters = topology == TopologyKind::Masters;
     if masters && !has.kinds.is_empty() && !has.has("redlock") && !has.kinds.iter().any(quorum) {

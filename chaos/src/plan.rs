@@ -188,9 +188,9 @@ impl Plan {
 
     /// The servers of which a client needs a majority, where none takes the place of another; else empty.
     pub fn masters(&self) -> Vec<String> {
-        match self.topology.kind {
-            TopologyKind::Single | TopologyKind::Masters => data_nodes(&self.topology),
-            TopologyKind::Sentinel | TopologyKind::Cluster => Vec::new(),
+        match self.topology.kind.has_fixed_roles() {
+            true => data_nodes(&self.topology),
+            false => Vec::new(),
         }
     }
 

@@ -87,10 +87,7 @@ pub(crate) async fn one(who: &Who, world: &World, lock: &str) -> Result<Party, F
 /// Who has a role now. A server that runs is asked until it has answered: on a busy machine one that was left out for being slow would
 /// go unharmed, and nobody would notice.
 async fn with_role(deployment: &Deployment, wanted: Role) -> Vec<Party> {
-    let fixed = matches!(
-        deployment.topology().kind,
-        TopologyKind::Single | TopologyKind::Masters
-    );
+    let fixed = deployment.topology().kind.has_fixed_roles();
     let parties = |roles: BTreeMap<String, Role>| {
         roles
             .into_iter()
@@ -142,11 +139,10 @@ async fn holder(world: &World) -> Result<u32, FaultError> {
 /// The master that clients of `lock` are sent to.
 async fn master(deployment: &Deployment, lock: &str) -> Result<String, FaultError> {
     let named = match deployment.topology().kind {
-        TopologyKind::Single | TopologyKind::Masters => {
-            deployment.nodes().first().map(|node| node.name.clone())
-        }
         TopologyKind::Sentinel => by_sentinels(deployment).await,
         TopologyKind::Cluster => by_slot(deployment, slot_of(lock)).await,
+        TopologyKind::Etcd3 | TopologyKind::ZooKeeper3 => by_election(deployment).await,
+        _ => deployment.nodes().first().map(|node| node.name.clone()),
     };
     if let Some(name) = named {
         return Ok(name);
@@ -158,6 +154,19 @@ async fn master(deployment: &Deployment, lock: &str) -> Result<String, FaultErro
         .find(|(_, role)| *role == Role::Master)
         .map(|(name, _)| name)
         .ok_or_else(|| failed!("no server says that it is master"))
+}
+
+/// The leader of an ensemble, once it has one.
+async fn by_election(deployment: &Deployment) -> Option<String> {
+    let deadline = Instant::now() + ROLES_WITHIN;
+    loop {
+        let mut roles = deployment.roles().await.into_iter();
+        let leader = roles.find(|(_, role)| *role == Role::Master);
+        if leader.is_some() || Instant::now() >= deadline {
+            return leader.map(|(name, _)| name);
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
 }
 
 /// What the first sentinel that answers says.

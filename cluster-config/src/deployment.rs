@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::baseline;
 use crate::isolate::{PacketGuard, isolation};
 use crate::ports::PortLock;
 use crate::probe::{self, Prober};
@@ -81,9 +82,12 @@ impl Deployment {
         &self.server_version
     }
 
-    /// Asks every data node for ROLE on its real address; nodes that do not answer within 500 ms are absent.
+    /// Asks every data node on its real address what it is: Redis by ROLE, a member of an ensemble whether it leads; nodes that do not answer within 500 ms are absent.
     pub async fn roles(&self) -> BTreeMap<String, Role> {
-        probe::roles(&self.nodes, ROLE_TIMEOUT).await
+        match self.topology.kind.system() {
+            Some(system) => baseline::roles(system, &self.nodes, ROLE_TIMEOUT).await,
+            None => probe::roles(&self.nodes, ROLE_TIMEOUT).await,
+        }
     }
 
     /// Sends one command to a node's real address, past any proxy, on a connection of its own; waits 2 s at most.
@@ -106,6 +110,9 @@ impl Deployment {
         timeout: Duration,
     ) -> Result<Vec<String>, ClusterError> {
         let node = self.node(node)?;
+        if self.topology.kind.system().is_some() {
+            bail!("{} is no Redis server: it takes no commands", node.name);
+        }
         let answers = wire::ask_all(&node.dial, commands, timeout).await;
         match answers {
             Ok(values) => Ok(values.iter().map(wire::text).collect()),
@@ -124,6 +131,9 @@ impl Deployment {
     /// It writes where clients would be sent now: the slot's owner, the master that most sentinels name, a majority of
     /// independent masters. Connections are kept, so that asking often is cheap.
     pub async fn probe(&self, lock: &str, timeout: Duration) -> bool {
+        if let Some(system) = self.topology.kind.system() {
+            return system.writes(&self.nodes, timeout).await;
+        }
         self.prober
             .probe(self.topology.kind, &self.nodes, lock, timeout)
             .await
@@ -134,7 +144,8 @@ impl Deployment {
         self.fleet.kill(node).await
     }
 
-    /// Starts a killed node again on its address; returns when it answers PING (not before it has loaded).
+    /// Starts a killed node again on its address; returns when it can be used (not before it has loaded). A member of an ensemble of
+    /// which most is away needs only listen.
     pub async fn start(&self, node: &str, data: Data) -> Result<(), ClusterError> {
         let planned = self.fleet.planned(node)?;
         if data == Data::Lose && self.fleet.pid(node).is_none() {
@@ -156,6 +167,13 @@ impl Deployment {
 
     /// What a node says that it is, by its INFO: `redis-7.0.15`, `valkey-9.1.2`, `dragonfly-1.25.0`.
     pub async fn serves(&self, node: &str) -> Result<String, ClusterError> {
+        if self.topology.kind.system().is_some() {
+            return Ok(format!(
+                "{}-{}",
+                self.topology.kind.server(),
+                self.server_version
+            ));
+        }
         let info = self.command(node, &["INFO", "server"]).await?;
         wire::server_name(&info).ok_or_else(|| failed!("{node} does not say which server it is"))
     }

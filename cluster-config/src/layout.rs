@@ -58,8 +58,8 @@ impl fmt::Debug for Layout {
 pub struct PlannedNode {
     /// What it is once it runs.
     pub node: Node,
-    /// Port of the cluster bus, on the same addresses.
-    pub bus_port: Option<u16>,
+    /// Ports on which nodes talk to each other, on the same addresses: a cluster's bus, what members of an ensemble use.
+    pub bus_ports: Vec<u16>,
     /// Index of the master that a replica copies.
     pub master: Option<usize>,
     /// Its own directory: data and configuration.
@@ -68,6 +68,10 @@ pub struct PlannedNode {
     pub conf_path: PathBuf,
     /// What that file says at first.
     pub conf: String,
+    /// What its program is started with.
+    pub args: Vec<String>,
+    /// More files that say who it is, and their texts.
+    pub files: Vec<(PathBuf, String)>,
 }
 
 impl PlannedNode {
@@ -75,11 +79,13 @@ impl PlannedNode {
     pub(crate) fn new(node: Node) -> PlannedNode {
         PlannedNode {
             node,
-            bus_port: None,
+            bus_ports: Vec::new(),
             master: None,
             dir: PathBuf::new(),
             conf_path: PathBuf::new(),
             conf: String::new(),
+            args: Vec::new(),
+            files: Vec::new(),
         }
     }
 }
@@ -137,14 +143,28 @@ impl Layout {
                     Role::Replica => Some((index - masters) % masters),
                     Role::Sentinel => Some(0),
                 },
-                bus_port: (topology.kind == TopologyKind::Cluster).then_some(port + 1),
+                bus_ports: Vec::from_iter(
+                    (topology.kind == TopologyKind::Cluster).then_some(port + 1),
+                ),
                 conf_path: own_dir.join("redis.conf"),
                 dir: own_dir,
                 ..PlannedNode::new(node)
             }
         };
-        let nodes = places.iter().enumerate().map(planned).collect();
-        Layout::of(topology, nodes, data, access)
+        let mut nodes: Vec<PlannedNode> = places.iter().enumerate().map(planned).collect();
+        match topology.kind.system() {
+            None => Layout::of(topology, nodes, data, access),
+            Some(system) => {
+                system.plan(topology, &mut nodes);
+                let url = system.url(&addresses(&nodes, |_| true));
+                Layout {
+                    shown_url: url.clone(),
+                    url,
+                    nodes,
+                    tls: None,
+                }
+            }
+        }
     }
 
     /// What follows from where the nodes are: their configuration and the URL.
@@ -169,6 +189,10 @@ impl Layout {
         let texts: Vec<String> = (0..nodes.len()).map(text).collect();
         for (node, text) in nodes.iter_mut().zip(texts) {
             node.conf = text;
+            node.args = vec![node.conf_path.to_string_lossy().into_owned()];
+            if node.role == Role::Sentinel {
+                node.args.push("--sentinel".to_owned());
+            }
         }
         let password = access.password.as_ref();
         let url = |password| url(topology.kind, &nodes, password, tls.as_ref());
@@ -185,9 +209,8 @@ impl Layout {
         let mut all = Vec::new();
         for node in &self.nodes {
             for address in [node.address, node.announced] {
-                let bus = node
-                    .bus_port
-                    .map(|port| SocketAddr::new(address.ip(), port));
+                let bus = node.bus_ports.iter();
+                let bus = bus.map(|port| SocketAddr::new(address.ip(), *port));
                 for candidate in std::iter::once(address).chain(bus) {
                     if !all.contains(&candidate) {
                         all.push(candidate);
@@ -216,7 +239,14 @@ fn conf(
         ("address", node.address.ip().to_string()),
         ("port", node.address.port().to_string()),
         ("announced", node.announced.ip().to_string()),
-        ("bus_port", node.bus_port.unwrap_or_default().to_string()),
+        (
+            "bus_port",
+            node.bus_ports
+                .first()
+                .copied()
+                .unwrap_or_default()
+                .to_string(),
+        ),
         ("dir", quoted(&node.dir)),
         ("master_name", MASTER_NAME.to_owned()),
         ("master_announced", master.ip().to_string()),
@@ -324,39 +354,39 @@ fn quoted(path: &Path) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
+/// Where clients find the nodes of some roles, with commas between them.
+fn addresses(nodes: &[PlannedNode], wanted: fn(Role) -> bool) -> String {
+    let nodes = nodes.iter().filter(|node| wanted(node.role));
+    let addresses: Vec<String> = nodes.map(|node| node.announced.to_string()).collect();
+    addresses.join(",")
+}
+
 fn url(
     kind: TopologyKind,
     nodes: &[PlannedNode],
     password: Option<&str>,
     tls: Option<&TlsFiles>,
 ) -> String {
-    let announced = |wanted: fn(Role) -> bool| {
-        let addresses: Vec<String> = nodes
-            .iter()
-            .filter(|node| wanted(node.role))
-            .map(|node| node.announced.to_string())
-            .collect();
-        addresses.join(",")
-    };
+    let announced = |wanted| addresses(nodes, wanted);
     let scheme = match (kind, tls.is_some()) {
-        (TopologyKind::Single, false) => "redis",
-        (TopologyKind::Single, true) => "rediss",
         (TopologyKind::Sentinel, false) => "redis-sentinel",
         (TopologyKind::Sentinel, true) => "rediss-sentinel",
         (TopologyKind::Cluster, false) => "redis-cluster",
         (TopologyKind::Cluster, true) => "rediss-cluster",
         (TopologyKind::Masters, false) => "redlock",
         (TopologyKind::Masters, true) => "redlocks",
+        (_, false) => "redis",
+        (_, true) => "rediss",
     };
     let user = password.map_or(String::new(), |password| format!("{OWN_USER}:{password}@"));
     let (addresses, path) = match kind {
-        TopologyKind::Single => (announced(|_| true), "/0".to_owned()),
         TopologyKind::Sentinel => (
             announced(|role| role == Role::Sentinel),
             format!("/{MASTER_NAME}"),
         ),
         TopologyKind::Cluster => (announced(|_| true), String::new()),
         TopologyKind::Masters => (announced(|role| role == Role::Master), String::new()),
+        _ => (announced(|_| true), "/0".to_owned()),
     };
     let query = tls.map_or(String::new(), |tls| {
         let ca = tls.ca.to_string_lossy();
@@ -498,7 +528,7 @@ mod tests {
 
     #[test]
     fn no_word_stays_unfilled_and_with_tls_nothing_listens_in_the_clear() {
-        for (kind, tls) in TopologyKind::ALL
+        for (kind, tls) in TopologyKind::REDIS
             .into_iter()
             .flat_map(|kind| [(kind, false), (kind, true)])
         {

@@ -47,10 +47,10 @@ impl Prober {
         let key = probe_key(&self.prefix, lock);
         let attempt = async {
             match kind {
-                TopologyKind::Single => self.write(&nodes[0], &key, timeout).await.is_ok(),
                 TopologyKind::Masters => self.majority(nodes, &key, timeout).await,
                 TopologyKind::Sentinel => self.sentinels_master(nodes, &key, timeout).await,
                 TopologyKind::Cluster => self.slot_owner(nodes, &key, timeout).await,
+                _ => self.write(&nodes[0], &key, timeout).await.is_ok(),
             }
         };
         tokio::time::timeout(timeout, attempt)

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::ClusterError;
+use crate::{ClusterError, Topology};
 
 /// A server binary that exists and is new enough.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -61,6 +61,17 @@ impl Server {
             ));
         }
         Ok(found)
+    }
+
+    /// The one that a topology runs: of Redis as [`Server::find`] finds it, of another system the one that is installed, or the program or
+    /// folder that `server` names.
+    ///
+    /// The error says what is missing and how to get it.
+    pub fn of(topology: &Topology) -> Result<Server, ClusterError> {
+        match topology.kind.system() {
+            Some(system) => system.find(&topology.server),
+            None => Server::find(&topology.server),
+        }
     }
 
     /// Flavour and version, a name by which it is found again: `valkey-9.1.2`.
@@ -275,7 +286,7 @@ fn named_or_in_path(flavour: &str) -> Option<PathBuf> {
     }
 }
 
-fn in_path(name: &str) -> Option<PathBuf> {
+pub(crate) fn in_path(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&std::env::var_os("PATH")?)
         .map(|folder| folder.join(name))
         .find(|path| path.is_file())

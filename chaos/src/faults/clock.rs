@@ -113,7 +113,7 @@ impl Evidence for Wrong {
     }
 }
 
-/// Whether the process that is a client was seen with the shim in it. A server is asked for the time instead.
+/// Whether the process that is a client was seen with the shim in it. A server is asked for the time, or has to read it.
 fn has_shim(world: &World, target: &Target, page: &Page) -> bool {
     match target {
         Target::Client(number) => world
@@ -124,11 +124,14 @@ fn has_shim(world: &World, target: &Target, page: &Page) -> bool {
     }
 }
 
-/// Asks a server what time it is. A client cannot be asked: that its process has loaded the shim must do.
+/// Asks a server of Redis what time it is. Others have no command for it, and a client cannot be asked: that its process has loaded the shim must do.
 async fn seen(world: &World, target: &Target, skew: Skew, since: Instant) -> Option<Proof> {
     let Target::Node(name) = target else {
         return None;
     };
+    if !world.deployment.topology().kind.is_redis() {
+        return None;
+    }
     let wanted_ns = wanted_ns(skew, since);
     let answer = world.deployment.command(name, &["TIME"]).await;
     let now = SystemTime::now()

@@ -52,7 +52,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use cluster_config::{LinkFault, Party, Topology};
 
-use crate::scenario::{On, Settings};
+use crate::scenario::{On, Settings, Who};
 
 pub use world::{ClientControl, World};
 
@@ -300,6 +300,53 @@ pub fn find(name: &str) -> Option<&'static FaultKind> {
     FAULTS.iter().find(|fault| fault.name == name)
 }
 
+/// Whether a scenario may ask for a fault: what it needs beyond the forms of its settings, or what is in the way.
+pub(crate) fn allowed(
+    kind: &FaultKind,
+    topology: &Topology,
+    on: &On,
+    with: &Settings,
+) -> Result<(), String> {
+    let (name, shape) = (kind.name, topology.kind);
+    let Some(system) = shape.system_name() else {
+        return (kind.allowed)(topology, on, with);
+    };
+    if with.contains_key("during") || !ANY_SYSTEM.contains(&name) {
+        return Err(format!(
+            "`{name}` is for Redis alone, and `{shape}` is {system}; allowed are {}",
+            ANY_SYSTEM.join(", ")
+        ));
+    }
+    // The shim stands between a program and the C library.
+    let on_clients = matches!(on, On::Parties(parties) if parties.iter().all(Who::is_client));
+    if kind.needs_shim && system == "etcd" && !on_clients {
+        return Err(format!(
+            "`{name}` cannot be put on etcd: a program in Go asks the kernel for time and syncs without the C library"
+        ));
+    }
+    (kind.allowed)(topology, on, with)
+}
+
+/// Faults that need no word of a server, of whatever system it is.
+const ANY_SYSTEM: [&str; 16] = [
+    "kill",
+    "restart",
+    "pause",
+    "power-cut",
+    "disk",
+    "clock",
+    "delay",
+    "cut",
+    "partition",
+    "bandwidth",
+    "refuse",
+    "reset",
+    "close-after",
+    "slice",
+    "corrupt",
+    "loss",
+];
+
 /// The names of all faults.
 pub fn names() -> Vec<&'static str> {
     FAULTS.iter().map(|fault| fault.name).collect()
@@ -501,6 +548,13 @@ mod tests {
     fn names_are_told_apart() {
         let names: std::collections::BTreeSet<_> = names().into_iter().collect();
         assert_eq!(names.len(), FAULTS.len());
+    }
+
+    #[test]
+    fn faults_of_any_system_are_faults() {
+        for name in ANY_SYSTEM {
+            assert!(find(name).is_some_and(|kind| !kind.by_command), "{name}");
+        }
     }
 
     #[test]

@@ -33,7 +33,7 @@ fn allowed(topology: &Topology, _: &On, _: &Settings) -> Result<(), String> {
     }
     match topology.kind {
         TopologyKind::Single | TopologyKind::Masters => Ok(()),
-        TopologyKind::Sentinel | TopologyKind::Cluster => Err(format!(
+        _ => Err(format!(
             "containers of a `{}` topology with published ports share one network, from which no single one can be taken; take \
              `single` or `masters`, or container-network = \"host\" and `partition`",
             topology.kind

@@ -220,8 +220,11 @@ pub async fn run_scenario(plan: &Plan, options: &RunOptions) -> Result<ScenarioR
 }
 
 /// Which server of those that a scenario names is not on this machine, and how to get it: its own, and what its nodes are upgraded to.
-/// That there is any server at all is not asked.
+/// That there is any server of Redis at all is not asked.
 pub fn missing_server(topology: &Topology, faults: &[FaultSpec]) -> Option<String> {
+    if !topology.kind.is_redis() {
+        return Server::of(topology).err().map(|error| error.to_string());
+    }
     let named = topology.server != Topology::of(topology.kind).server;
     let own = named && topology.provisioner == ProvisionerKind::Process;
     let own = own.then_some(topology.server.as_str());

@@ -101,7 +101,7 @@ pub(super) fn check(
     }
     let with = with?;
     if let Some(topology) = topology
-        && let Err(problem) = (kind.allowed)(topology, &on, &with)
+        && let Err(problem) = crate::faults::allowed(kind, topology, &on, &with)
     {
         section.problems.add(section.span("fault"), problem);
         return None;
@@ -137,6 +137,14 @@ fn when(
     }
     if let Some(text) = &table.when {
         let (topology, clients) = (topology?, load.clients);
+        if !topology.kind.is_redis() {
+            let problem = format!(
+                "`when` waits for commands and replies of Redis, which `{}` has not",
+                topology.kind
+            );
+            section.problems.add(section.span("when"), problem);
+            return None;
+        }
         return section.word("when", |_| {
             message::parse(text, topology, clients).map(When::OnMessage)
         });

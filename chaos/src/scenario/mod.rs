@@ -34,6 +34,10 @@ pub use write::scenario_text;
 pub(crate) fn default_subject(kind: Option<TopologyKind>) -> &'static str {
     match kind {
         Some(TopologyKind::Masters) => "lock-core:redlock",
+        Some(TopologyKind::Etcd | TopologyKind::Etcd3) => "etcd:lock",
+        Some(TopologyKind::ZooKeeper | TopologyKind::ZooKeeper3) => "zookeeper:ephemeral",
+        Some(TopologyKind::Mysql) => "mysql:row",
+        Some(TopologyKind::Postgres) => "postgres:row",
         _ => "lock-core:reentrant",
     }
 }

@@ -153,7 +153,7 @@ fn candidate(
         )),
         Some(_) => on
             .iter()
-            .try_for_each(|on| (kind.allowed)(topology, on, &settings)),
+            .try_for_each(|on| crate::faults::allowed(kind, topology, on, &settings)),
     };
     match refused {
         Ok(()) => Some(Candidate {

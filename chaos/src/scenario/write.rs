@@ -81,10 +81,10 @@ fn topology(plan: &Plan) -> Map<String, Value> {
     let mut fields = object(topology);
     // A file may not give a count that its kind does not use.
     let counts: &[&str] = match topology.kind {
-        TopologyKind::Single => &[],
         TopologyKind::Sentinel => &["replicas", "sentinels"],
         TopologyKind::Cluster => &["shards", "replicas"],
         TopologyKind::Masters => &["masters", "replicas"],
+        _ => &[],
     };
     for count in ["replicas", "masters", "shards", "sentinels"] {
         if !counts.contains(&count) {

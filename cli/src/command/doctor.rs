@@ -4,6 +4,7 @@ use std::net::TcpListener;
 use std::process::Command;
 
 use clap::Args;
+use cluster_config::{Topology, TopologyKind};
 use serde::Serialize;
 
 use crate::command::survey;
@@ -41,6 +42,10 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
             "valkey-server",
             "`server = \"valkey\"` in a topology needs it",
         ),
+        baseline(TopologyKind::Etcd),
+        baseline(TopologyKind::ZooKeeper),
+        baseline(TopologyKind::Mysql),
+        baseline(TopologyKind::Postgres),
         engine().await,
         optional(
             "iptables",
@@ -100,6 +105,19 @@ fn server() -> Finding {
         }
         Err(error) => Finding::new(WHAT, "missing", error.to_string())
             .remedy("`make setup` installs it, or: apt-get install redis-server"),
+    }
+}
+
+/// The server of a system that locks are compared with.
+fn baseline(kind: TopologyKind) -> Finding {
+    let what = kind.name();
+    match cluster_config::Server::of(&Topology::of(kind)) {
+        Ok(server) => {
+            let (name, path) = (server.name(), server.path.display());
+            Finding::ok(what, format!("{name} at {path}"))
+        }
+        Err(error) => Finding::new(what, "optional", "not here")
+            .remedy(format!("optional: topologies of {what} need it: {error}")),
     }
 }
 

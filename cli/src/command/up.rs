@@ -18,7 +18,7 @@ const LOOK: Duration = Duration::from_millis(500);
 /// Flags of `up`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// single, sentinel, cluster or masters; or a TOML file with a topology table, such as a scenario
+    /// single, sentinel, cluster or masters; etcd, etcd-3, zookeeper, zookeeper-3, mysql or postgres; or a TOML file with a topology table, such as a scenario
     topology: String,
     /// Leave the servers running; `locklab down` stops them
     #[arg(long)]
@@ -35,10 +35,10 @@ pub(crate) struct Options {
     /// Sentinels (sentinel)
     #[arg(long, value_name = "N")]
     sentinels: Option<u32>,
-    /// redis, valkey, a version such as redis-7.2, or a path
+    /// redis, valkey, a version such as redis-7.2, or a path; of another system a path
     #[arg(long, value_name = "SERVER")]
     server: Option<String>,
-    /// A redis.conf line for every node, e.g. appendonly=yes
+    /// A redis.conf line for every node, e.g. appendonly=yes; of another system a setting of its server
     #[arg(long, value_name = "KEY=VALUE", value_parser = config_line)]
     config: Vec<(String, String)>,
     /// What servers write to their disks: none, aof-everysec, aof-always or rdb [default: none]

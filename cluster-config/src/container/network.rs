@@ -43,7 +43,9 @@ fn published(
     let mut nodes = Layout::plan(topology, links, port, dir, data, access).nodes;
     for (index, planned) in nodes.iter_mut().enumerate() {
         let own = port + index as u16;
-        planned.bus_port = planned.bus_port.map(|_| own + BUS_OFFSET);
+        for port in &mut planned.bus_ports {
+            *port = own + BUS_OFFSET;
+        }
         let node = &mut planned.node;
         node.address = SocketAddr::from((Ipv4Addr::LOCALHOST, own));
         node.announced = node.address;

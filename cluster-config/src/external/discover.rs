@@ -28,9 +28,9 @@ pub(crate) async fn discover(
     target: &ExternalTarget,
 ) -> Result<(Topology, Vec<Found>), ClusterError> {
     let found = match target.kind {
-        TopologyKind::Single | TopologyKind::Masters => masters(target).await?,
         TopologyKind::Sentinel => sentinels(target).await?,
         TopologyKind::Cluster => cluster(target).await?,
+        _ => masters(target).await?,
     };
     let count = |role| {
         let of_role = found.iter().filter(|found| found.role == role).count();
@@ -38,7 +38,6 @@ pub(crate) async fn discover(
     };
     let mut topology = Topology::of(target.kind);
     match target.kind {
-        TopologyKind::Single => {}
         TopologyKind::Masters => topology.masters = count(Role::Master),
         TopologyKind::Sentinel => {
             topology.replicas = count(Role::Replica);
@@ -48,6 +47,7 @@ pub(crate) async fn discover(
             topology.shards = count(Role::Master);
             topology.replicas = count(Role::Replica).div_ceil(topology.shards.max(1));
         }
+        _ => {}
     }
     Ok((topology, found))
 }

@@ -4,22 +4,27 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::{Child, Command};
 use std::sync::Mutex;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+use super::fleet::log_end;
 use super::spawn::spawn;
+use crate::baseline::System;
 use crate::layout::PlannedNode;
-use crate::proc_fs::process_state;
+use crate::proc_fs::{children, process_state};
 use crate::registry::{self, Record};
 use crate::runner::Runner;
-use crate::{ClusterError, ProcessId, Role};
+use crate::{ClusterError, ProcessId};
 
 /// The child processes of one deployment, by node.
 #[derive(Debug)]
 pub(crate) struct Children {
     program: PathBuf,
+    /// What the servers are, if not Redis.
+    system: Option<&'static dyn System>,
     /// What nodes run in its place since they were upgraded.
     others: Mutex<BTreeMap<String, PathBuf>>,
     /// More of a node's environment, by its name.
@@ -38,6 +43,7 @@ impl Children {
     ) -> Children {
         Children {
             program,
+            system: record.topology.system(),
             others: Mutex::default(),
             env,
             marks: registry::marks(record),
@@ -47,15 +53,41 @@ impl Children {
     }
 }
 
+impl Children {
+    /// Runs what a node's server needs before it can start, to its end; it ends with this process.
+    async fn run(&self, mut command: Command, node: &PlannedNode) -> Result<(), ClusterError> {
+        command.envs(self.marks.iter().map(|(name, value)| (*name, value)));
+        let failed = |error| failed!("cannot prepare {}: {error}", node.name);
+        let mut child = spawn(command, &node.log, false).await.map_err(failed)?;
+        loop {
+            match child.try_wait().map_err(failed)? {
+                None => tokio::time::sleep(Duration::from_millis(5)).await,
+                Some(status) if status.success() => return Ok(()),
+                Some(status) => bail!(
+                    "cannot prepare {}: {status}; {}",
+                    node.name,
+                    log_end(&node.log)
+                ),
+            }
+        }
+    }
+}
+
 #[async_trait]
 impl Runner for Children {
     async fn start(&self, node: &PlannedNode) -> Result<Option<ProcessId>, ClusterError> {
         let other = self.others.lock().unwrap().get(&node.name).cloned();
-        let mut command = Command::new(other.as_ref().unwrap_or(&self.program));
-        command.arg(&node.conf_path);
-        if node.role == Role::Sentinel {
-            command.arg("--sentinel");
-        }
+        let program = other.as_ref().unwrap_or(&self.program);
+        let mut command = match self.system {
+            Some(system) => {
+                if let Some(first) = system.bootstrap(program, node) {
+                    self.run(first, node).await?;
+                }
+                system.program(program)
+            }
+            None => Command::new(program),
+        };
+        command.args(&node.args);
         let own = self.env.get(&node.name).into_iter().flatten();
         command.envs(own.map(|(name, value)| (name, value)));
         command.envs(self.marks.iter().map(|(name, value)| (*name, value)));
@@ -99,8 +131,15 @@ impl Runner for Children {
         let pid = self
             .pid(node)
             .ok_or_else(|| failed!("{node} is not running"))?;
+        // A server may be several processes, as PostgreSQL is. Those of Redis are copies that save its data, and live and die by themselves.
+        let others = self.system.map_or(Vec::new(), |_| children(pid));
         kill(Pid::from_raw(pid as i32), signal)
-            .map_err(|error| failed!("cannot send {signal} to {node}: {error}"))
+            .map_err(|error| failed!("cannot send {signal} to {node}: {error}"))?;
+        for other in others {
+            // Fails only if it is gone by now.
+            let _ = kill(Pid::from_raw(other as i32), signal);
+        }
+        Ok(())
     }
 
     async fn kill(&self, node: &str) -> Result<(), ClusterError> {

@@ -2,17 +2,18 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
-use crate::ClusterError;
 use crate::access::write_private;
+use crate::baseline::System;
 use crate::layout::PlannedNode;
 use crate::registry::{self, Record};
 use crate::runner::Runner;
+use crate::{ClusterError, LinkTable, Party};
 
 /// Longest wait for a process that was sent SIGKILL or SIGSTOP; the kernel needs milliseconds.
 const SIGNAL_PATIENCE: Duration = Duration::from_secs(10);
@@ -23,6 +24,10 @@ pub(crate) struct Fleet {
     nodes: Vec<PlannedNode>,
     /// `None`: somebody else runs them. There is nothing to end then, and nothing can be started.
     own: Option<Own>,
+    /// What its servers are, if not Redis.
+    system: Option<&'static dyn System>,
+    /// Where the processes of its nodes are named, since their addresses do not tell who dials.
+    links: OnceLock<LinkTable>,
     let_go: AtomicBool,
 }
 
@@ -45,16 +50,24 @@ impl Fleet {
             registry::forget(&record);
             return Err(error);
         }
+        let system = record.topology.system();
         let record = Mutex::new(record);
         let fleet = Fleet {
             nodes,
             own: Some(Own { runner, record }),
+            system,
+            links: OnceLock::new(),
             let_go: AtomicBool::new(false),
         };
         for node in &fleet.nodes {
             let made = fs::create_dir_all(&node.dir)
                 .and_then(|()| fs::create_dir_all(node.log.parent().unwrap_or(Path::new("."))))
-                .and_then(|()| write_private(&node.conf_path, &node.conf));
+                .and_then(|()| {
+                    let conf = (node.conf_path.clone(), node.conf.clone());
+                    let conf = Some(conf).filter(|_| node.conf_path != PathBuf::new());
+                    let mut files = node.files.iter().chain(&conf);
+                    files.try_for_each(|(path, text)| write_private(path, text))
+                });
             made.map_err(|error| failed!("cannot write below {}: {error}", node.dir.display()))?;
         }
         Ok(fleet)
@@ -65,6 +78,8 @@ impl Fleet {
         Fleet {
             nodes,
             own: None,
+            system: None,
+            links: OnceLock::new(),
             let_go: AtomicBool::new(false),
         }
     }
@@ -79,6 +94,16 @@ impl Fleet {
             })
     }
 
+    pub(crate) fn system(&self) -> Option<&'static dyn System> {
+        self.system
+    }
+
+    /// From now on the processes of nodes are named there.
+    pub(crate) fn name_processes_to(&self, links: LinkTable) {
+        // An error means that there is one already.
+        let _ = self.links.set(links);
+    }
+
     pub(crate) fn nodes(&self) -> &[PlannedNode] {
         &self.nodes
     }
@@ -90,6 +115,9 @@ impl Fleet {
             bail!("{node} is running already");
         }
         let process = self.runner(node)?.start(planned).await?;
+        if let (Some(links), Some(process)) = (self.links.get(), process) {
+            links.name_process(Party::Node(node.to_owned()), process.pid);
+        }
         self.update_record(|record| {
             for listed in &mut record.nodes {
                 if listed.name == node {
@@ -216,7 +244,8 @@ impl Drop for Fleet {
 pub(crate) fn lose_data(node: &PlannedNode) -> std::io::Result<()> {
     for entry in fs::read_dir(&node.dir)? {
         let entry = entry?;
-        if entry.path() == node.conf_path || entry.file_name() == "nodes.conf" {
+        let is_own = node.files.iter().any(|(path, _)| *path == entry.path());
+        if is_own || entry.path() == node.conf_path || entry.file_name() == "nodes.conf" {
             continue;
         }
         if entry.file_type()?.is_dir() {

@@ -52,7 +52,7 @@ impl Provisioner for Process {
             );
         }
         sweep()?;
-        let server = Server::find(&topology.server)?;
+        let server = Server::of(topology)?;
         if topology.tls && !server.has_tls() {
             return Err(missing!(
                 "{} was built without TLS; give another server, or build it with BUILD_TLS=yes",
@@ -67,7 +67,7 @@ impl Provisioner for Process {
             version: None,
             image: None,
             layout: Layout::plan,
-            ports: 2,
+            ports: 3,
             runner: Box::new(|record| Ok(Box::new(Children::new(program, env, record)))),
         };
         bring_up(topology, options, way).await
@@ -138,7 +138,7 @@ pub(crate) async fn bring_up(
     };
     let proxies = match options.links {
         Links::Direct => None,
-        Links::Proxied => Some(Proxies::open(&layout.nodes)?),
+        Links::Proxied => Some(Proxies::open(&layout.nodes, topology.kind)?),
     };
     if let (Some(proxies), Some(toxiproxy)) = (&proxies, options.toxiproxy) {
         proxies.lead_through(toxiproxy).await?;
@@ -146,6 +146,9 @@ pub(crate) async fn bring_up(
     let runner = (way.runner)(&record)?;
     // From here on the fleet ends its servers when an error or a dropped call leaves this function.
     let fleet = Fleet::new(runner, layout.nodes.clone(), record)?;
+    if let (Some(proxies), Some(_)) = (&proxies, fleet.system()) {
+        fleet.name_processes_to(proxies.table().clone());
+    }
     if let Some(tls) = &layout.tls {
         let addresses = layout.listens();
         let addresses: BTreeSet<IpAddr> = addresses.iter().map(SocketAddr::ip).collect();
@@ -157,7 +160,10 @@ pub(crate) async fn bring_up(
         Some(version) => version,
         None => start.version().await?,
     };
-    let modules = ready::modules(&fleet.nodes()[0]).await;
+    let modules = match fleet.system() {
+        Some(_) => Vec::new(),
+        None => ready::modules(&fleet.nodes()[0]).await,
+    };
     fleet.update_record(|record| {
         record.server_version = version.clone();
         record.modules = modules;
@@ -207,7 +213,13 @@ async fn start_all(
     start: Start<'_>,
 ) -> Result<(), ClusterError> {
     let of_role = |role| fleet.nodes().iter().filter(move |node| node.role == role);
-    if topology.kind == crate::TopologyKind::Cluster {
+    if fleet.system().is_some() {
+        // None of them serves before a majority is there.
+        for node in fleet.nodes() {
+            fleet.spawn(&node.name).await?;
+        }
+        try_join_all(fleet.nodes().iter().map(|node| start.ready(node))).await?;
+    } else if topology.kind == crate::TopologyKind::Cluster {
         try_join_all(fleet.nodes().iter().map(|node| start.server(node))).await?;
     } else {
         for role in [Role::Master, Role::Replica] {

@@ -6,14 +6,13 @@ use futures_util::future::try_join_all;
 use redis::Value;
 
 use super::fleet::{Fleet, log_end};
+use crate::baseline::{ANSWER, System, listens};
 use crate::layout::{MASTER_NAME, PlannedNode, slot_range};
 use crate::wire::{ask, ask_all, entry, field, items, server_version, text};
 use crate::{ClusterError, Role, Topology, TopologyKind};
 
 /// Pause between two questions: short against the milliseconds in which servers start.
 const POLL: Duration = Duration::from_millis(5);
-/// Longest wait for one answer; a server that is busy starting is asked again.
-const ANSWER: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Start<'f> {
@@ -76,11 +75,33 @@ impl Start<'_> {
 
     /// Waits until a server that was started can be used.
     pub(crate) async fn ready(self, node: &PlannedNode) -> Result<(), ClusterError> {
+        if let Some(system) = self.fleet.system() {
+            return self.serves(system, node).await;
+        }
         self.answers(node).await?;
         match node.role {
             Role::Sentinel => self.hurry_sentinel(node).await,
             Role::Master | Role::Replica => Ok(()),
         }
+    }
+
+    /// The node serves. One whose ensemble cannot have a leader, since most of it is away, has done its part when it listens.
+    async fn serves(self, system: &dyn System, node: &PlannedNode) -> Result<(), ClusterError> {
+        self.until(node, || async {
+            let why = match system.role(node.address).await {
+                Ok(_) => return Ok(()),
+                Err(why) => why,
+            };
+            let all = self.fleet.nodes();
+            let there = all
+                .iter()
+                .filter(|node| self.fleet.pid(&node.name).is_some());
+            match there.count() <= all.len() / 2 && listens(node.address).await {
+                true => Ok(()),
+                false => Err(why),
+            }
+        })
+        .await
     }
 
     /// The node answers PING, which it refuses while it loads its data.
@@ -221,7 +242,12 @@ impl Start<'_> {
         for other in &nodes[1..] {
             let ip = other.announced.ip().to_string();
             let port = other.announced.port().to_string();
-            let bus = other.bus_port.unwrap_or_default().to_string();
+            let bus = other
+                .bus_ports
+                .first()
+                .copied()
+                .unwrap_or_default()
+                .to_string();
             self.accepts(&nodes[0], &["CLUSTER", "MEET", &ip, &port, &bus])
                 .await?;
         }
@@ -280,7 +306,6 @@ impl Start<'_> {
     /// Whatever a topology owes beyond servers that answer.
     pub(crate) async fn settle(self, topology: &Topology) -> Result<(), ClusterError> {
         match topology.kind {
-            TopologyKind::Single | TopologyKind::Masters => Ok(()),
             TopologyKind::Sentinel => {
                 self.sentinels_agree(topology).await?;
                 self.counts_replicas(&self.fleet.nodes()[0], topology.replicas)
@@ -290,6 +315,7 @@ impl Start<'_> {
                 self.form_cluster(topology).await?;
                 self.cluster_agrees(topology).await
             }
+            _ => Ok(()),
         }
     }
 }

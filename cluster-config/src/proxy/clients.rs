@@ -1,14 +1,19 @@
-//! Finds the client process that owns the far end of a local TCP connection.
+//! Finds the process that owns the far end of a local TCP connection.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
+use crate::Party;
 use crate::proc_fs::{TcpSocket, parents, socket_inodes, tcp_sockets};
 use crate::sock_diag;
 
-/// The client (number to process number in `pids`) whose process, or a descendant of it, holds the socket that is bound
+/// The party (with its process number in `pids`) whose process, or a descendant of it, holds the socket that is bound
 /// to `peer` and connected to `local`.
-pub(super) fn owner(peer: SocketAddr, local: SocketAddr, pids: &BTreeMap<u32, u32>) -> Option<u32> {
+pub(super) fn owner(
+    peer: SocketAddr,
+    local: SocketAddr,
+    pids: &BTreeMap<Party, u32>,
+) -> Option<Party> {
     if pids.is_empty() {
         return None;
     }
@@ -21,8 +26,8 @@ pub(super) fn owner(peer: SocketAddr, local: SocketAddr, pids: &BTreeMap<u32, u3
         found.inode
     };
     let holds = |pid: u32| socket_inodes(pid).contains(&inode);
-    if let Some((client, _)) = pids.iter().find(|(_, pid)| holds(**pid)) {
-        return Some(*client);
+    if let Some((party, _)) = pids.iter().find(|(_, pid)| holds(**pid)) {
+        return Some(party.clone());
     }
     // A driver may be a script that starts the real program.
     let parents = parents();
@@ -31,8 +36,8 @@ pub(super) fn owner(peer: SocketAddr, local: SocketAddr, pids: &BTreeMap<u32, u3
             && holds(*pid)
     })?;
     ancestors(holder, &parents).find_map(|ancestor| {
-        let client = pids.iter().find(|(_, pid)| **pid == ancestor)?;
-        Some(*client.0)
+        let (party, _) = pids.iter().find(|(_, pid)| **pid == ancestor)?;
+        Some(party.clone())
     })
 }
 
@@ -54,11 +59,17 @@ mod tests {
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (peer, local) = (stream.local_addr().unwrap(), stream.peer_addr().unwrap());
         let own = std::process::id();
-        assert_eq!(owner(peer, local, &BTreeMap::from([(3, own)])), Some(3));
+        let third = Party::Client(3);
+        let named = BTreeMap::from([(third.clone(), own)]);
+        assert_eq!(owner(peer, local, &named), Some(third));
         assert_eq!(owner(peer, local, &BTreeMap::new()), None);
         // Nothing descends from a process that does not exist.
         assert_eq!(
-            owner(peer, local, &BTreeMap::from([(1, u32::MAX - 1)])),
+            owner(
+                peer,
+                local,
+                &BTreeMap::from([(Party::Client(1), u32::MAX - 1)])
+            ),
             None
         );
     }

@@ -1,8 +1,8 @@
 //! The fault proxies of a deployment: they listen where its nodes are announced and can fault each directed link.
 //!
 //! A node's proxy listens where the node is announced and forwards to where it really listens, client port and cluster
-//! bus alike. Nodes dial from addresses of their own, so the source of a connection names its link; every other source
-//! is a client, told apart by the process that owns the socket.
+//! bus alike. Nodes of Redis dial from addresses of their own, so the source of a connection names its link; every other source
+//! is a client, or a node of another system, told apart by the process that owns the socket.
 
 mod clients;
 mod cutter;
@@ -27,7 +27,7 @@ use tokio::runtime::Runtime;
 
 use crate::layout::PlannedNode;
 use crate::relay::Relay;
-use crate::{ClusterError, Party};
+use crate::{ClusterError, Party, TopologyKind};
 use fault::Ending;
 pub use fault::LinkFault;
 pub(crate) use fault::{TOXICS, ToxicFault, ToxicKind};
@@ -51,22 +51,23 @@ pub(crate) struct Proxies {
 
 impl Proxies {
     /// Listens on every announced address; forwards from then on, whether or not the servers run.
-    pub(crate) fn open(nodes: &[PlannedNode]) -> Result<Proxies, ClusterError> {
+    pub(crate) fn open(nodes: &[PlannedNode], kind: TopologyKind) -> Result<Proxies, ClusterError> {
         let sources = nodes
             .iter()
             .map(|node| (node.address.ip(), node.name.clone()))
             .collect();
-        Proxies::listening(nodes, sources)
+        Proxies::listening(nodes, sources, kind.is_redis())
     }
 
     /// The same before servers that do not know of it and do not dial through it: whoever dials is a client.
     pub(crate) fn before(nodes: &[PlannedNode]) -> Result<Proxies, ClusterError> {
-        Proxies::listening(nodes, BTreeMap::new())
+        Proxies::listening(nodes, BTreeMap::new(), true)
     }
 
     fn listening(
         nodes: &[PlannedNode],
         sources: BTreeMap<IpAddr, String>,
+        is_redis: bool,
     ) -> Result<Proxies, ClusterError> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
@@ -83,7 +84,7 @@ impl Proxies {
         for node in nodes {
             let ports = (node.announced.port(), node.address.port());
             for (announced, real) in
-                std::iter::once(ports).chain(node.bus_port.map(|bus| (bus, bus)))
+                std::iter::once(ports).chain(node.bus_ports.iter().map(|bus| (*bus, *bus)))
             {
                 let proxy = Proxy {
                     table: proxies.table.clone(),
@@ -91,9 +92,9 @@ impl Proxies {
                     node: Party::Node(node.name.clone()),
                     real: SocketAddr::new(node.address.ip(), real),
                     sources: Arc::clone(&sources),
-                    // The cluster's bus speaks a language of its own.
+                    // The cluster's bus speaks a language of its own, and so do other systems.
                     manners: Manners {
-                        listens: real == node.address.port(),
+                        listens: is_redis && real == node.address.port(),
                         half_open: true,
                         traffic: Arc::default(),
                     },

@@ -30,7 +30,8 @@ struct Shared {
     /// Every fault in force. One value for all links: changes are rare, and each connection picks what concerns it.
     faults: watch::Sender<Vec<Arc<Active>>>,
     next_id: AtomicU64,
-    clients: Mutex<Arc<BTreeMap<u32, u32>>>,
+    /// The processes of parties whose addresses do not tell who they are.
+    processes: Mutex<Arc<BTreeMap<Party, u32>>>,
     connections: Mutex<BTreeMap<u64, Weak<Ends>>>,
     labels: Arc<OnceLock<Arc<dyn Labels>>>,
 }
@@ -112,10 +113,10 @@ impl Ends {
         &self.manners.traffic
     }
 
-    /// Looks up which client dialled: 0 if the socket belongs to no process that was named.
-    fn name_client(&self, pids: &BTreeMap<u32, u32>) {
-        let client = clients::owner(self.peer, self.local, pids).unwrap_or(0);
-        *self.dialler.lock().unwrap() = Party::Client(client);
+    /// Looks up who dialled: client 0 if the socket belongs to no process that was named.
+    fn name_dialler(&self, pids: &BTreeMap<Party, u32>) {
+        let dialler = clients::owner(self.peer, self.local, pids);
+        *self.dialler.lock().unwrap() = dialler.unwrap_or(Party::Client(0));
     }
 }
 
@@ -196,7 +197,22 @@ impl LinkTable {
     }
 
     pub(crate) fn set_clients(&self, pids: BTreeMap<u32, u32>) {
-        *self.shared.clients.lock().unwrap() = Arc::new(pids);
+        self.name_processes(|named| {
+            named.retain(|party, _| matches!(party, Party::Node(_)));
+            let clients = pids.into_iter();
+            named.extend(clients.map(|(client, pid)| (Party::Client(client), pid)));
+        });
+    }
+
+    /// Says which process a party is that dials from an address which others have too.
+    pub(crate) fn name_process(&self, party: Party, pid: u32) {
+        self.name_processes(|named| {
+            named.insert(party, pid);
+        });
+    }
+
+    fn name_processes(&self, change: impl FnOnce(&mut BTreeMap<Party, u32>)) {
+        change(Arc::make_mut(&mut self.shared.processes.lock().unwrap()));
         for ends in self.ends() {
             self.name(&ends);
         }
@@ -234,16 +250,16 @@ impl LinkTable {
         ends
     }
 
-    /// Says which client dialled, if it was one. The look-up is slow when the kernel's table is long, so it is made without the lock, which
-    /// every new connection needs; and it is made again if clients were named anew meanwhile.
+    /// Says who dialled, if its address did not. The look-up is slow when the kernel's table is long, so it is made without the lock, which
+    /// every new connection needs; and it is made again if processes were named anew meanwhile.
     fn name(&self, ends: &Ends) {
         if matches!(*ends.dialler.lock().unwrap(), Party::Node(_)) {
             return;
         }
         loop {
-            let pids = Arc::clone(&self.shared.clients.lock().unwrap());
-            ends.name_client(&pids);
-            if Arc::ptr_eq(&pids, &self.shared.clients.lock().unwrap()) {
+            let pids = Arc::clone(&self.shared.processes.lock().unwrap());
+            ends.name_dialler(&pids);
+            if Arc::ptr_eq(&pids, &self.shared.processes.lock().unwrap()) {
                 return;
             }
         }

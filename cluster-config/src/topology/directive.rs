@@ -46,21 +46,27 @@ const RESERVED: [&str; 40] = [
 
 /// What is wrong with a line, in words that begin with the key it stands under; `None`: nothing.
 pub(super) fn complaint(directive: &str, value: &str) -> Option<String> {
-    let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-    if directive.is_empty() || !directive.chars().all(plain) {
-        return Some(format!(
-            "config: {directive:?} is no directive of redis.conf: letters, digits and - are allowed"
-        ));
+    let form = form_complaint(directive, value);
+    if form.is_some() {
+        return form;
     }
     if RESERVED.contains(&directive.to_ascii_lowercase().as_str()) {
         return Some(format!(
             "config: {directive} is chosen by the harness, since addresses, directories and passwords follow from it; leave it out"
         ));
     }
-    if value.contains(['\n', '\r', '\0']) {
+    None
+}
+
+/// What is wrong with the form of a setting, whatever server it is for.
+pub(super) fn form_complaint(name: &str, value: &str) -> Option<String> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if name.is_empty() || !name.chars().all(plain) {
         return Some(format!(
-            "config: the value of {directive} spans several lines; one directive is one line"
+            "config: {name:?} is no name of a setting: letters, digits, -, _ and . are allowed"
         ));
     }
-    None
+    value.contains(['\n', '\r', '\0']).then(|| {
+        format!("config: the value of {name} spans several lines; one directive is one line")
+    })
 }

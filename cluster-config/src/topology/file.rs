@@ -48,9 +48,10 @@ pub struct TopologyTable {
     shards: Option<Few>,
     /// Sentinels (sentinel).
     sentinels: Option<Few>,
-    /// `redis`, `valkey`, a version such as `redis-7.2` or `valkey-9` (the newest of that line), or the path of a server binary.
+    /// `redis`, `valkey`, a version such as `redis-7.2` or `valkey-9` (the newest of that line), or the path of a server binary. Of another
+    /// system: the path of its program, or of the folder of ZooKeeper's jars.
     server: Option<String>,
-    /// redis.conf lines for every node.
+    /// redis.conf lines for every node; of another system its own settings, as `heartbeat-interval = 50` of etcd.
     #[schemars(with = "Option<BTreeMap<String, Scalar>>")]
     #[serde(deserialize_with = "lines")]
     config: BTreeMap<String, String>,

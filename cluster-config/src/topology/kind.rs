@@ -16,6 +16,18 @@ words! {
         Cluster = "cluster",
         /// Independent masters.
         Masters = "masters",
+        /// One member of etcd.
+        Etcd = "etcd",
+        /// Three members of etcd.
+        Etcd3 = "etcd-3",
+        /// One server of ZooKeeper.
+        ZooKeeper = "zookeeper",
+        /// An ensemble of three servers of ZooKeeper.
+        ZooKeeper3 = "zookeeper-3",
+        /// One server of MariaDB.
+        Mysql = "mysql",
+        /// One server of PostgreSQL.
+        Postgres = "postgres",
     }
 }
 
@@ -29,6 +41,51 @@ pub(super) struct Count {
 }
 
 impl TopologyKind {
+    /// Those of Redis: where locks of ours run.
+    pub const REDIS: [TopologyKind; 4] = [
+        TopologyKind::Single,
+        TopologyKind::Sentinel,
+        TopologyKind::Cluster,
+        TopologyKind::Masters,
+    ];
+
+    /// Whether its servers are Redis, or what speaks as Redis does.
+    pub fn is_redis(self) -> bool {
+        TopologyKind::REDIS.contains(&self)
+    }
+
+    /// Whether no node takes another's place: who is master is known before anybody is asked.
+    pub fn has_fixed_roles(self) -> bool {
+        !matches!(
+            self,
+            TopologyKind::Sentinel
+                | TopologyKind::Cluster
+                | TopologyKind::Etcd3
+                | TopologyKind::ZooKeeper3
+        )
+    }
+
+    /// The system that it runs, which is what the names of its locks begin with; `None`: Redis.
+    pub fn system_name(self) -> Option<&'static str> {
+        match self {
+            TopologyKind::Etcd3 => Some("etcd"),
+            TopologyKind::ZooKeeper3 => Some("zookeeper"),
+            kind if kind.is_redis() => None,
+            kind => Some(kind.name()),
+        }
+    }
+
+    /// What `server` is where nobody says: a name under which the usual server is found.
+    pub fn server(self) -> &'static str {
+        match self {
+            TopologyKind::Etcd | TopologyKind::Etcd3 => "etcd",
+            TopologyKind::ZooKeeper | TopologyKind::ZooKeeper3 => "zookeeper",
+            TopologyKind::Mysql => "mariadb",
+            TopologyKind::Postgres => "postgres",
+            _ => "redis",
+        }
+    }
+
     /// The numbers that it lets choose; another has no meaning for it.
     pub(super) fn counts(self) -> &'static [Count] {
         const fn count(key: &'static str, role: Role, allowed: RangeInclusive<u32>) -> Count {
@@ -39,7 +96,13 @@ impl TopologyKind {
         const REPLICAS: Count = count("replicas", Role::Replica, 0..=5);
         const SENTINELS: Count = count("sentinels", Role::Sentinel, 1..=7);
         match self {
-            TopologyKind::Single => &[],
+            TopologyKind::Single
+            | TopologyKind::Etcd
+            | TopologyKind::Etcd3
+            | TopologyKind::ZooKeeper
+            | TopologyKind::ZooKeeper3
+            | TopologyKind::Mysql
+            | TopologyKind::Postgres => &[],
             TopologyKind::Sentinel => &[REPLICAS, SENTINELS],
             TopologyKind::Cluster => &[SHARDS, REPLICAS],
             TopologyKind::Masters => &[MASTERS, REPLICAS],
@@ -57,6 +120,12 @@ impl TopologyKind {
             TopologyKind::Masters => {
                 "independent masters, as Redlock wants them: without replicas unless they are asked for"
             }
+            TopologyKind::Etcd => "one member of etcd",
+            TopologyKind::Etcd3 => "three members of etcd, of which a majority decides",
+            TopologyKind::ZooKeeper => "one server of ZooKeeper",
+            TopologyKind::ZooKeeper3 => "three servers of ZooKeeper, of which a majority decides",
+            TopologyKind::Mysql => "one server of MariaDB, for locks on MySQL",
+            TopologyKind::Postgres => "one server of PostgreSQL",
         }
     }
 }

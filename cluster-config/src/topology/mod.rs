@@ -35,9 +35,9 @@ pub struct Topology {
     pub shards: u32,
     /// Sentinels, 1 to 7 (sentinel). One or two cannot outvote the loss of one.
     pub sentinels: u32,
-    /// `redis`, `valkey`, a version such as `redis-7.2`, or a path to a server binary.
+    /// `redis`, `valkey`, a version such as `redis-7.2`, or a path to a server binary. Of another system: its name or a path.
     pub server: String,
-    /// redis.conf lines for every data node: directive, then its value as it would stand in the file.
+    /// redis.conf lines for every data node: directive, then its value as it would stand in the file. Of another system: its settings.
     pub config: BTreeMap<String, String>,
     /// What a server writes to its disk; `None`: what `config` says, and nothing by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -104,7 +104,13 @@ impl Topology {
     /// The usual one of a kind: sentinel 1+2+3, cluster 3+3, 5 masters. Counts that the kind does not use are 0.
     pub fn of(kind: TopologyKind) -> Self {
         let (replicas, masters, shards, sentinels) = match kind {
-            TopologyKind::Single => (0, 0, 0, 0),
+            TopologyKind::Single
+            | TopologyKind::Etcd
+            | TopologyKind::Etcd3
+            | TopologyKind::ZooKeeper
+            | TopologyKind::ZooKeeper3
+            | TopologyKind::Mysql
+            | TopologyKind::Postgres => (0, 0, 0, 0),
             TopologyKind::Sentinel => (2, 0, 0, 3),
             TopologyKind::Cluster => (1, 0, 3, 0),
             TopologyKind::Masters => (0, 5, 0, 0),
@@ -115,7 +121,7 @@ impl Topology {
             masters,
             shards,
             sentinels,
-            server: "redis".into(),
+            server: kind.server().into(),
             config: BTreeMap::new(),
             persistence: None,
             min_replicas_to_write: 0,
@@ -150,7 +156,12 @@ impl Topology {
     /// Data nodes: everything but sentinels.
     pub fn data_nodes(&self) -> u32 {
         match self.kind {
-            TopologyKind::Single => 1,
+            TopologyKind::Single
+            | TopologyKind::Etcd
+            | TopologyKind::ZooKeeper
+            | TopologyKind::Mysql
+            | TopologyKind::Postgres => 1,
+            TopologyKind::Etcd3 | TopologyKind::ZooKeeper3 => 3,
             TopologyKind::Sentinel => 1 + self.replicas,
             TopologyKind::Cluster => self.shards * (1 + self.replicas),
             TopologyKind::Masters => self.masters * (1 + self.replicas),
@@ -160,9 +171,9 @@ impl Topology {
     /// How many nodes begin with this role.
     pub fn count(&self, role: Role) -> u32 {
         let masters = match self.kind {
-            TopologyKind::Single | TopologyKind::Sentinel => 1,
             TopologyKind::Cluster => self.shards,
             TopologyKind::Masters => self.masters,
+            _ => 1,
         };
         match (role, self.kind) {
             (Role::Master, _) => masters,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::kind::Count;
-use super::{Persistence, Topology, TopologyKind, directive, node, user};
+use super::{Persistence, ProvisionerKind, Topology, TopologyKind, directive, node, user};
 use crate::{ClusterError, Role};
 
 /// Where in a topology something is wrong, as a file names it.
@@ -40,10 +40,33 @@ impl Topology {
             let words = "server is empty: say redis, valkey, a version such as redis-7.2, or the path of a server binary";
             wrong.push((At::Key("server"), words.to_owned()));
         }
+        self.of_redis_alone(&mut wrong);
         self.lines(&mut wrong);
         self.special_nodes(&mut wrong);
         self.admitted(&mut wrong);
         wrong
+    }
+
+    /// What other systems have another form of, or nothing.
+    fn of_redis_alone(&self, wrong: &mut Vec<(At, String)>) {
+        if self.kind.is_redis() {
+            return;
+        }
+        let given = [
+            ("persistence", self.persistence.is_some()),
+            ("min-replicas-to-write", self.min_replicas_to_write > 0),
+            ("tls", self.tls),
+            ("acl", self.acl),
+            ("users", !self.users.is_empty()),
+            ("nodes", !self.nodes.is_empty()),
+            ("provisioner", self.provisioner != ProvisionerKind::Process),
+            ("image", self.image.is_some()),
+            ("container-network", self.container_network.is_some()),
+        ];
+        for (key, _) in given.into_iter().filter(|(_, given)| *given) {
+            let message = format!("{key} does not apply to `{}`: it is for Redis", self.kind);
+            wrong.push((At::Key(key), message));
+        }
     }
 
     fn counts(&self, wrong: &mut Vec<(At, String)>) {
@@ -64,7 +87,7 @@ impl Topology {
             TopologyKind::Single => 0,
             _ => self.replicas,
         };
-        if wrong.len() == start && self.min_replicas_to_write > replicas {
+        if self.kind.is_redis() && wrong.len() == start && self.min_replicas_to_write > replicas {
             let message = format!(
                 "min-replicas-to-write = {} with {replicas} replicas per master: no write would ever be taken",
                 self.min_replicas_to_write
@@ -83,7 +106,11 @@ impl Topology {
                 None => At::Config(name.clone()),
                 Some(index) => At::NodeConfig(index, name.clone()),
             };
-            if let Some(complaint) = directive::complaint(name, value) {
+            let complaint = match self.kind.is_redis() {
+                true => directive::complaint(name, value),
+                false => directive::form_complaint(name, value),
+            };
+            if let Some(complaint) = complaint {
                 wrong.push((at.clone(), complaint));
             }
             let lower = name.to_ascii_lowercase();

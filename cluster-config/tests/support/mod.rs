@@ -25,6 +25,12 @@ pub(crate) struct Lab {
     dir: TempDir,
 }
 
+impl Lab {
+    pub(crate) fn of(deployment: Deployment, dir: TempDir) -> Lab {
+        Lab { deployment, dir }
+    }
+}
+
 impl Drop for Lab {
     /// Keeps the logs of a test that failed, and says where.
     #[expect(

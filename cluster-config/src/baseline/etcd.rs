@@ -1,0 +1,105 @@
+//! etcd: one member or several, asked over the JSON form of their API.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use serde_json::Value;
+
+use super::{System, exchange, flag, program, settings};
+use crate::layout::PlannedNode;
+use crate::{ClusterError, Node, Role, Server, Topology};
+
+#[derive(Debug)]
+pub(super) struct Etcd;
+
+#[async_trait]
+impl System for Etcd {
+    fn find(&self, server: &str) -> Result<Server, ClusterError> {
+        program(server, "etcd", "LOCKLAB_ETCD", "etcd", [])
+    }
+
+    fn url(&self, addresses: &str) -> String {
+        format!("etcd://{addresses}")
+    }
+
+    fn plan(&self, topology: &Topology, nodes: &mut [PlannedNode]) {
+        let peer = |node: &PlannedNode, ip| format!("http://{ip}:{}", node.address.port() + 1);
+        let members = nodes.iter();
+        let members: Vec<String> = members
+            .map(|node| format!("{}={}", node.name, peer(node, node.announced.ip())))
+            .collect();
+        // The members of one cluster alone have it, so that no two take each other's in.
+        let token = nodes[0].dir.to_string_lossy().into_owned();
+        for node in nodes {
+            node.bus_ports = vec![node.address.port() + 1];
+            let data = node.dir.join("data");
+            let (listens, says) = (
+                peer(node, node.address.ip()),
+                peer(node, node.announced.ip()),
+            );
+            node.args = settings(topology, flag);
+            for (name, value) in [
+                ("name", node.name.clone()),
+                ("data-dir", data.to_string_lossy().into_owned()),
+                ("listen-client-urls", format!("http://{}", node.address)),
+                (
+                    "advertise-client-urls",
+                    format!("http://{}", node.announced),
+                ),
+                ("listen-peer-urls", listens),
+                ("initial-advertise-peer-urls", says),
+                ("initial-cluster", members.join(",")),
+                ("initial-cluster-token", token.clone()),
+            ] {
+                node.args.extend(flag(name, &value));
+            }
+        }
+    }
+
+    async fn role(&self, address: SocketAddr) -> Result<Role, String> {
+        let status = ask(address, "/v3/maintenance/status", "{}").await?;
+        let (own, leader) = (&status["header"]["member_id"], &status["leader"]);
+        match leader.as_str() {
+            None | Some("0") => Err("it knows no leader".to_owned()),
+            Some(_) if own == leader => Ok(Role::Master),
+            Some(_) => Ok(Role::Replica),
+        }
+    }
+
+    async fn writes(&self, nodes: &[Node], timeout: Duration) -> bool {
+        // "locklab:probe" and "1", as JSON carries bytes.
+        const PUT: &str = r#"{"key": "bG9ja2xhYjpwcm9iZQ==", "value": "MQ=="}"#;
+        let puts = nodes
+            .iter()
+            .map(|node| ask(node.address, "/v3/kv/put", PUT));
+        let mut puts: FuturesUnordered<_> = puts.collect();
+        let any = async {
+            while let Some(put) = puts.next().await {
+                if put.is_ok() {
+                    return true;
+                }
+            }
+            false
+        };
+        tokio::time::timeout(timeout, any).await.unwrap_or(false)
+    }
+}
+
+/// The answer to a call.
+async fn ask(address: SocketAddr, path: &str, body: &str) -> Result<Value, String> {
+    // HTTP/1.0: the answer comes whole and ends with the connection.
+    let request = format!(
+        "POST {path} HTTP/1.0\r\nHost: {address}\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let answer = exchange(address, request.as_bytes(), |_| false).await?;
+    let answer = String::from_utf8_lossy(&answer);
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+    let status = head.lines().next().unwrap_or_default();
+    if !status.contains(" 200 ") {
+        return Err(format!("{path} was answered {status:?} {}", body.trim()));
+    }
+    serde_json::from_str(body).map_err(|error| format!("{path}: {error}"))
+}

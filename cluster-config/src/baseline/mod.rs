@@ -1,0 +1,210 @@
+//! The servers of other systems that locks on Redis are compared with: a file per system says what starts it, when it is ready, and who
+//! leads. What they share with Redis servers (processes, proxies, the registry) is not here.
+
+mod etcd;
+mod mysql;
+mod postgres;
+mod zookeeper;
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::future::join_all;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::layout::PlannedNode;
+use crate::server::{in_path, servers_dir};
+use crate::{ClusterError, Node, Role, Server, Topology, TopologyKind};
+
+/// Longest wait for one answer of a server that is starting; it is asked again.
+pub(crate) const ANSWER: Duration = Duration::from_secs(1);
+
+/// A system that is not Redis.
+#[async_trait]
+pub(crate) trait System: Debug + Send + Sync {
+    /// Its server on this machine: the one that is usual, or the one of a topology's `server` if that is a path.
+    fn find(&self, server: &str) -> Result<Server, ClusterError>;
+
+    /// What clients connect to, given the announced addresses with commas between them.
+    fn url(&self, addresses: &str) -> String;
+
+    /// Decides the arguments and files of every node. Ports are the first three that follow one another at a node's address.
+    fn plan(&self, topology: &Topology, nodes: &mut [PlannedNode]);
+
+    /// What the server's arguments come after.
+    fn program(&self, server: &Path) -> Command {
+        Command::new(server)
+    }
+
+    /// What has to run to its end before a node whose directory is empty can start.
+    fn bootstrap(&self, _server: &Path, _node: &PlannedNode) -> Option<Command> {
+        None
+    }
+
+    /// What a node is now; the error says why it serves nobody.
+    async fn role(&self, address: SocketAddr) -> Result<Role, String>;
+
+    /// Whether a client could write now.
+    async fn writes(&self, nodes: &[Node], timeout: Duration) -> bool {
+        let roles = roles(self, nodes, timeout).await;
+        roles.len() > nodes.len() / 2 && roles.values().any(|role| *role == Role::Master)
+    }
+}
+
+impl TopologyKind {
+    /// The system whose servers it has; `None`: Redis.
+    pub(crate) fn system(self) -> Option<&'static dyn System> {
+        match self {
+            TopologyKind::Single
+            | TopologyKind::Sentinel
+            | TopologyKind::Cluster
+            | TopologyKind::Masters => None,
+            TopologyKind::Etcd | TopologyKind::Etcd3 => Some(&etcd::Etcd),
+            TopologyKind::ZooKeeper | TopologyKind::ZooKeeper3 => Some(&zookeeper::ZooKeeper),
+            TopologyKind::Mysql => Some(&mysql::Mysql),
+            TopologyKind::Postgres => Some(&postgres::Postgres),
+        }
+    }
+}
+
+/// What every node is that answers within `timeout`.
+pub(crate) async fn roles<S: System + ?Sized>(
+    system: &S,
+    nodes: &[Node],
+    timeout: Duration,
+) -> BTreeMap<String, Role> {
+    let answers = join_all(nodes.iter().map(|node| async move {
+        let answer = tokio::time::timeout(timeout, system.role(node.address)).await;
+        Some((node.name.clone(), answer.ok()?.ok()?))
+    }));
+    answers.await.into_iter().flatten().collect()
+}
+
+/// Whether a server listens at an address, be it of use to anybody or not.
+pub(crate) async fn listens(address: SocketAddr) -> bool {
+    let dialled = tokio::time::timeout(ANSWER, TcpStream::connect(address)).await;
+    matches!(dialled, Ok(Ok(_)))
+}
+
+/// What a server says to `request` on a connection of its own, until it closes or has said `enough`.
+async fn exchange(
+    address: SocketAddr,
+    request: &[u8],
+    enough: impl Fn(&[u8]) -> bool,
+) -> Result<Vec<u8>, String> {
+    let talk = async {
+        let mut stream = TcpStream::connect(address).await?;
+        stream.write_all(request).await?;
+        let mut said = Vec::new();
+        while stream.read_buf(&mut said).await? > 0 && !enough(&said) {}
+        Ok(said)
+    };
+    match tokio::time::timeout(ANSWER, talk).await {
+        Ok(answer) => answer.map_err(|error: std::io::Error| error.to_string()),
+        Err(_) => Err(format!("no answer within {ANSWER:?}")),
+    }
+}
+
+/// A program: the path that is given, else the one that a variable names, else where its package or `make setup-baselines` puts it.
+fn program(
+    server: &str,
+    usual: &str,
+    variable: &str,
+    name: &str,
+    folders: impl IntoIterator<Item = PathBuf>,
+) -> Result<Server, ClusterError> {
+    let named = std::env::var_os(variable).filter(|value| !value.is_empty());
+    let own = servers_dir().map(|dir| dir.join("bin"));
+    let path = match (server == usual, named) {
+        (false, _) => Some(PathBuf::from(server)),
+        (true, Some(path)) => Some(path.into()),
+        (true, None) => in_path(name).or_else(|| {
+            let mut places = folders.into_iter().chain(own).map(|dir| dir.join(name));
+            places.find(|path| path.is_file())
+        }),
+    };
+    let remedy = format!("`make setup-baselines` installs it; or name a program in {variable}");
+    let path = path.ok_or_else(|| missing!("{name} was not found; {remedy}"))?;
+    let output = Command::new(&path).arg("--version").output();
+    let output = output.map_err(|why| missing!("{} --version: {why}; {remedy}", path.display()))?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    let version = version(&said)
+        .ok_or_else(|| missing!("{} --version names no version; {remedy}", path.display()))?;
+    Ok(Server {
+        path,
+        flavour: usual.to_owned(),
+        version,
+    })
+}
+
+/// The first word that begins like a version, as far as it is one: `10.11.19-MariaDB` is 10.11.19.
+fn version(text: &str) -> Option<String> {
+    let dots = |c: char| c.is_ascii_digit() || c == '.';
+    let mut words = text
+        .split_whitespace()
+        .map(|word| word.split(|c| !dots(c)).next());
+    let found = words.find(|word| word.is_some_and(|word| word.contains('.')));
+    found.flatten().map(str::to_owned)
+}
+
+/// The topology's own settings, each in the form in which its server takes them. They come before the harness's, which win.
+fn settings(topology: &Topology, form: fn(&str, &str) -> Vec<String>) -> Vec<String> {
+    let lines = topology.config.iter();
+    lines.flat_map(|(name, value)| form(name, value)).collect()
+}
+
+/// `--name=value`.
+fn flag(name: &str, value: &str) -> Vec<String> {
+    vec![format!("--{name}={value}")]
+}
+
+/// Words of a shell command that gets its paths as arguments, so that none of them is read as anything else.
+fn shell<'a>(script: &str, arguments: impl IntoIterator<Item = &'a Path>) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-euc", script, "sh"]).args(arguments);
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_of_all_systems_are_read() {
+        for (said, expected) in [
+            (
+                "etcd Version: 3.4.23\nGit SHA: Not provided",
+                Some("3.4.23"),
+            ),
+            (
+                "mariadbd  Ver 10.11.19-MariaDB-0+deb12u1 for debian-linux-gnu",
+                Some("10.11.19"),
+            ),
+            (
+                "postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)",
+                Some("15.18"),
+            ),
+            ("no version at all.", None),
+        ] {
+            assert_eq!(version(said).as_deref(), expected, "{said}");
+        }
+    }
+
+    #[test]
+    fn a_path_that_is_no_server_counts_as_missing_and_is_named() {
+        for kind in TopologyKind::ALL {
+            let Some(system) = kind.system() else {
+                continue;
+            };
+            let error = system.find("/nowhere/server").unwrap_err();
+            assert!(matches!(error, ClusterError::Missing(_)), "{error}");
+            assert!(error.to_string().contains("/nowhere/server"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Servers of other systems: each starts, dies, sleeps and comes back; ensembles have a leader, and another when it is lost.
+
+mod support;
+
+use std::io::Write as _;
+
+use cluster_config::{
+    ClusterError, Data, LinkFault, Links, Party, Process, Provisioner, Role, Topology,
+    TopologyKind, UpOptions, running,
+};
+use support::{Lab, PATIENCE, eventually, masters, scratch};
+
+/// The servers, or nothing where their program is not on this machine: then that is said in the form that `.ci/run` counts.
+async fn up(kind: TopologyKind, links: Links, test: &str) -> Option<Lab> {
+    up_topology(&Topology::of(kind), links, test).await
+}
+
+async fn up_topology(topology: &Topology, links: Links, test: &str) -> Option<Lab> {
+    let kind = topology.kind;
+    let dir = scratch();
+    let options = UpOptions {
+        links,
+        ..UpOptions::new(dir.path())
+    };
+    match Process.up(topology, &options).await {
+        Ok(deployment) => Some(Lab::of(deployment, dir)),
+        Err(error @ ClusterError::Missing(_)) => {
+            assert!(
+                error.to_string().contains("make setup-baselines"),
+                "{error}"
+            );
+            let _ = writeln!(
+                std::io::stderr(),
+                "SKIPPED baselines {kind}, {test}: {error}"
+            );
+            None
+        }
+        Err(error) => panic!("{kind}: {error}"),
+    }
+}
+
+async fn comes_up_dies_sleeps_and_comes_back(kind: TopologyKind, url: &str) {
+    let Some(lab) = up(kind, Links::Direct, "comes_up_dies_sleeps_and_comes_back").await else {
+        return;
+    };
+    let nodes = lab.nodes().len();
+    let address = lab.nodes()[0].address.to_string();
+    assert_eq!(
+        lab.url().split(',').next().unwrap(),
+        url.replace("ADDRESS", &address)
+    );
+    assert!(
+        lab.server_version().contains('.'),
+        "{}",
+        lab.server_version()
+    );
+    assert_eq!(lab.roles().await.len(), nodes);
+    assert_eq!(masters(&lab).await.len(), 1);
+    assert!(lab.probe("orders", PATIENCE).await);
+
+    // Every process of a server that is paused is.
+    lab.pause("n1").unwrap();
+    assert_eq!(lab.process_state("n1"), Some('T'));
+    assert!(!lab.roles().await.contains_key("n1"));
+    lab.resume("n1").unwrap();
+    eventually("n1 serves", async || lab.roles().await.contains_key("n1")).await;
+
+    // All of them are lost and come back one by one: the first have nobody to serve with.
+    for node in lab.nodes() {
+        lab.kill(&node.name).await.unwrap();
+    }
+    assert!(lab.roles().await.is_empty() && !lab.probe("orders", PATIENCE / 20).await);
+    for node in lab.nodes() {
+        lab.start(&node.name, Data::Keep).await.unwrap();
+    }
+    eventually("all serve", async || lab.roles().await.len() == nodes).await;
+    assert!(lab.probe("orders", PATIENCE).await);
+
+    let listed = running().unwrap().into_iter();
+    let listed = listed.filter(|running| running.id == lab.id());
+    let processes: Vec<_> = listed.flat_map(|running| running.nodes).collect();
+    assert_eq!(processes.len(), nodes);
+    drop(lab);
+    for node in processes {
+        assert!(!node.process.unwrap().is_alive(), "{}", node.name);
+    }
+}
+
+/// Behind proxies, where a leader that is cut off must neither lead on nor come back by a way past them.
+async fn a_leader_that_is_lost_is_replaced(kind: TopologyKind) {
+    let Some(lab) = up(kind, Links::Proxied, "a_leader_that_is_lost_is_replaced").await else {
+        return;
+    };
+    let leader = async || masters(&lab).await.pop();
+    let first = leader().await.unwrap();
+    lab.kill(&first).await.unwrap();
+    eventually("another leads", async || leader().await.is_some()).await;
+    assert!(lab.probe("orders", PATIENCE).await);
+    lab.start(&first, Data::Keep).await.unwrap();
+    eventually("the old one follows", async || {
+        lab.roles().await.get(&first) == Some(&Role::Replica)
+    })
+    .await;
+
+    let second = leader().await.unwrap();
+    let party = |name: &str| Party::Node(name.to_owned());
+    let others = lab.nodes().iter().filter(|node| node.name != second);
+    let links: Vec<(Party, Party)> = others
+        .flat_map(|node| {
+            let ends = (party(&node.name), party(&second));
+            [ends.clone(), (ends.1, ends.0)]
+        })
+        .collect();
+    let cut = lab.apply(&links, &LinkFault::Cut).await.unwrap();
+    eventually("another than the cut one leads", async || {
+        leader().await.is_some_and(|leader| leader != second)
+    })
+    .await;
+    eventually("the cut one serves nobody", async || {
+        !lab.roles().await.contains_key(&second)
+    })
+    .await;
+    assert!(lab.probe("orders", PATIENCE).await);
+    drop(cut);
+    eventually("the cut one follows", async || {
+        lab.roles().await.get(&second) == Some(&Role::Replica)
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn etcd_comes_up_dies_sleeps_and_comes_back() {
+    comes_up_dies_sleeps_and_comes_back(TopologyKind::Etcd, "etcd://ADDRESS").await;
+    comes_up_dies_sleeps_and_comes_back(TopologyKind::Etcd3, "etcd://ADDRESS").await;
+}
+
+#[tokio::test]
+async fn zookeeper_comes_up_dies_sleeps_and_comes_back() {
+    comes_up_dies_sleeps_and_comes_back(TopologyKind::ZooKeeper, "zookeeper://ADDRESS").await;
+    comes_up_dies_sleeps_and_comes_back(TopologyKind::ZooKeeper3, "zookeeper://ADDRESS").await;
+}
+
+#[tokio::test]
+async fn mysql_comes_up_dies_sleeps_and_comes_back() {
+    let url = "mysql://root@ADDRESS/locklab";
+    comes_up_dies_sleeps_and_comes_back(TopologyKind::Mysql, url).await;
+}
+
+#[tokio::test]
+async fn postgres_comes_up_dies_sleeps_and_comes_back() {
+    let url = "postgres://postgres@ADDRESS/locklab";
+    comes_up_dies_sleeps_and_comes_back(TopologyKind::Postgres, url).await;
+}
+
+#[tokio::test]
+async fn etcd_replaces_a_leader_that_is_lost() {
+    a_leader_that_is_lost_is_replaced(TopologyKind::Etcd3).await;
+}
+
+#[tokio::test]
+async fn zookeeper_replaces_a_leader_that_is_lost() {
+    a_leader_that_is_lost_is_replaced(TopologyKind::ZooKeeper3).await;
+}
+
+#[tokio::test]
+async fn what_is_for_redis_is_refused_and_own_settings_reach_the_server() {
+    let mut topology = Topology::of(TopologyKind::Etcd3);
+    topology.tls = true;
+    topology.acl = true;
+    let message = topology.validate().unwrap_err().to_string();
+    assert_eq!(message.lines().count(), 2, "{message}");
+    let mut topology = Topology::of(TopologyKind::Etcd);
+    let own = ("heartbeat-interval".to_owned(), "50".to_owned());
+    topology.config.extend([own]);
+    let Some(lab) = up_topology(&topology, Links::Direct, "own_settings").await else {
+        return;
+    };
+    let started = format!("/proc/{}/cmdline", lab.pid("n1").unwrap());
+    let started = std::fs::read_to_string(started).unwrap();
+    assert!(started.contains("--heartbeat-interval=50"), "{started}");
+}
