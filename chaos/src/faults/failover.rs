@@ -41,8 +41,17 @@ impl OnEach for Failover {
 
     async fn harm(at: At<'_>) -> Result<Proof, FaultError> {
         let name = at.node()?;
-        order(at.world, name).await?;
-        replaced(at.world, name).await
+        let deadline = Instant::now() + LONGEST;
+        loop {
+            match order(at.world, name).await {
+                Ok(()) => return replaced(at.world, name).await,
+                // A sentinel looks at replicas every second or later: one that has just come back is not fit to it yet.
+                Err(error) if error.0.contains("NOGOODSLAVE") && Instant::now() < deadline => {
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+                Err(error) => return Err(error),
+            }
+        }
     }
 }
 
