@@ -30,6 +30,7 @@ pub mod inside;
 mod links;
 pub mod load;
 mod monotonic;
+mod per_thread;
 mod protocol;
 pub mod recorded;
 mod round;

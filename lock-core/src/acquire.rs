@@ -77,7 +77,8 @@ pub(crate) async fn acquire_for(
         return Err(search.closed());
     }
     _waits = background.ticket();
-    let ended = {
+    // Apart, so that a call that finds the lock free is not as large as one that waits.
+    let ended = Box::pin(async {
         let waits = async {
             match line {
                 Some(line) => search.wait_at_server(line).await,
@@ -91,8 +92,8 @@ pub(crate) async fn acquire_for(
             () = background.runtime_ended() => None,
             ended = waits => Some(ended),
         }
-    };
-    ended.unwrap_or_else(|| match background.is_closed() {
+    });
+    ended.await.unwrap_or_else(|| match background.is_closed() {
         true => Err(search.closed()),
         false => Err(without_runtime(lock, search.how_certain())),
     })
@@ -227,7 +228,7 @@ impl Search {
                 return Err(LockError::local(ErrorKind::Failed, ACTION, name, why));
             }
             Ok(Tried::Thin { acked, demanded }) => {
-                return Err(self.too_thin(acked, demanded).await);
+                return Err(Box::pin(self.too_thin(acked, demanded)).await);
             }
             Err(error) if error.definite => {
                 self.nothing_taken();

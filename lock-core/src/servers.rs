@@ -90,7 +90,9 @@ impl Servers {
             request.grants = true;
             let tried = match self {
                 Servers::One(route) => acquire_at(&**route, hold, &request, deadline).await,
-                Servers::Majority(routes) => quorum::acquire(routes, hold, request, deadline).await,
+                Servers::Majority(routes) => {
+                    Box::pin(quorum::acquire(routes, hold, request, deadline)).await
+                }
             };
             late += 1;
             match tried {
@@ -204,7 +206,7 @@ pub(crate) async fn acquire_at(
 ) -> Result<Tried, NodeError> {
     let sent = match route.send(request, deadline).await {
         Err(error) if !error.definite && error.code.is_some() => {
-            return Err(taken_back(route, hold, error, deadline).await);
+            return Err(Box::pin(taken_back(route, hold, error, deadline)).await);
         }
         sent => sent?,
     };

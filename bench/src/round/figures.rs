@@ -4,8 +4,8 @@ use std::{
     sync::{
         Arc, Mutex, MutexGuard,
         atomic::{
-            AtomicU64, AtomicUsize,
-            Ordering::{Relaxed, SeqCst},
+            AtomicU64,
+            Ordering::{Relaxed, Release, SeqCst},
         },
     },
     time::{Duration, Instant},
@@ -15,11 +15,12 @@ use hdrhistogram::Histogram;
 
 use super::{
     ledger::{Turn, part_of},
-    record::{SHARDS, Samples, TaskState},
+    record::{SHARDS, Samples, TaskState, raise},
     renewals::Renewals,
 };
 use crate::{
     load::{Asked, Held, Shared, Sink, Task, Timed},
+    per_thread::PerThread,
     stats::histogram::{add, add_coarse, histogram},
     subject::{AcquireEnd, ReleaseEnd},
     workload::{Asks, Rhythm},
@@ -62,7 +63,7 @@ pub(super) struct Figures {
     from_ns: AtomicU64,
     to_ns: AtomicU64,
     pub(super) states: Vec<TaskState>,
-    pub(super) shards: Vec<Mutex<Samples>>,
+    pub(super) samples: PerThread<Samples, SHARDS>,
     pub(super) renewals: Renewals,
     /// `None` in a closed loop.
     offered: Option<Mutex<Offered>>,
@@ -83,7 +84,7 @@ impl Figures {
             from_ns: AtomicU64::new(u64::MAX),
             to_ns: AtomicU64::new(u64::MAX),
             states: (0..load.tasks).map(|_| TaskState::default()).collect(),
-            shards: (0..SHARDS).map(|_| Mutex::new(Samples::new())).collect(),
+            samples: PerThread::default(),
             renewals: Renewals::default(),
             offered: load.pace.map(|_| Mutex::new(Offered::default())),
             inside: AtomicU64::new(0),
@@ -131,8 +132,8 @@ impl Figures {
     }
 
     pub(super) fn first_error(&self) -> Option<String> {
-        let mut shards = self.shards.iter();
-        shards.find_map(|shard| shard.lock().expect("no panic").first_error.clone())
+        let mut shards = self.samples.parts();
+        shards.find_map(|shard| shard.first_error.clone())
     }
 
     /// What was offered; the round is over. `None` in a closed loop.
@@ -141,13 +142,9 @@ impl Figures {
         Some(std::mem::take(&mut *offered.lock().expect("no panic")))
     }
 
-    /// Of the thread that asks, so that threads do not wait for each other.
+    /// Those of the thread that asks.
     fn samples(&self) -> MutexGuard<'_, Samples> {
-        static NEXT: AtomicUsize = AtomicUsize::new(0);
-        thread_local!(static SHARD: usize = NEXT.fetch_add(1, Relaxed) % SHARDS);
-        self.shards[SHARD.with(|shard| *shard)]
-            .lock()
-            .expect("no panic")
+        self.samples.own().1
     }
 
     fn state(&self, task: &Task) -> &TaskState {
@@ -175,10 +172,10 @@ impl Figures {
 
     fn count_cycle(&self, samples: &mut Samples, number: u32, t_ns: u64) {
         let state = &self.states[number as usize];
-        state.cycles.fetch_add(1, Relaxed);
+        raise(&state.cycles, 1);
         let (from, to) = self.window();
         if (from..to).contains(&t_ns) {
-            state.in_window.fetch_add(1, Relaxed);
+            raise(&state.in_window, 1);
             samples.cycles_per_part[part_of(t_ns, from, to)] += 1;
         }
     }
@@ -204,8 +201,8 @@ impl Figures {
             shared: self.is_read(&held.asked),
         }));
         let state = self.state(task);
-        if state.open.fetch_sub(1, Relaxed) == 1 {
-            state.holding_since.store(0, SeqCst);
+        if raise(&state.open, -1) == 0 {
+            state.holding_since.store(0, Release);
         }
     }
 
@@ -219,7 +216,7 @@ impl Figures {
 impl Sink for Figures {
     fn acquires(&self, task: &Task, _asked: &Asked, called: Instant, due: Option<Instant>) -> u64 {
         let (state, called_ns) = (self.state(task), self.ns_at(called));
-        state.calling_since.store(called_ns, SeqCst);
+        state.calling_since.store(called_ns, Release);
         if self.within(called_ns) {
             state.asked.store(1, Relaxed);
         }
@@ -236,14 +233,14 @@ impl Sink for Figures {
     fn acquired(&self, task: &Task, _call: u64, held: &Held) {
         let (called_ns, granted_ns) = (self.ns_at(held.called), self.ns_at(held.granted));
         let state = self.state(task);
-        if state.open.fetch_add(1, Relaxed) == 0 {
-            state.holding_since.store(granted_ns, SeqCst);
+        if raise(&state.open, 1) == 1 {
+            state.holding_since.store(granted_ns, Release);
         }
         if self.asks != Asks::One {
             let inside = self.inside.fetch_add(1, Relaxed) + 1;
             self.most_inside.fetch_max(inside, Relaxed);
         }
-        state.calling_since.store(0, SeqCst);
+        state.calling_since.store(0, Release);
         if self.listens {
             let client = task.number % self.clients;
             self.renewals.granted(client, &held.grant, held.sent_at);
@@ -274,7 +271,7 @@ impl Sink for Figures {
 
     fn refused(&self, task: &Task, _call: u64, called: Instant, end: AcquireEnd) -> Duration {
         let (called_ns, ended_ns) = (self.ns_at(called), self.now_ns());
-        self.state(task).calling_since.store(0, SeqCst);
+        self.state(task).calling_since.store(0, Release);
         let mut samples = self.samples();
         samples.in_calls_ns += self.inside(called_ns, ended_ns);
         match end {
@@ -295,13 +292,13 @@ impl Sink for Figures {
         self.left();
         self.state(task)
             .calling_since
-            .store(self.ns_at(sent), SeqCst);
+            .store(self.ns_at(sent), Release);
         0
     }
 
     fn released(&self, task: &Task, _call: u64, held: &Held, sent: Instant, end: ReleaseEnd) {
         let (release_ns, freed_ns) = (self.ns_at(sent), self.now_ns());
-        self.state(task).calling_since.store(0, SeqCst);
+        self.state(task).calling_since.store(0, Release);
         let mut samples = self.samples();
         samples.in_calls_ns += self.inside(release_ns, freed_ns);
         self.over(&mut samples, task, held, release_ns, freed_ns);

@@ -285,8 +285,8 @@ fn look(ledger: &mut Ledger, figures: &Figures, all: bool) {
         let open = figures.states.iter().map(|s| s.earliest_open(now_ns));
         open.min().unwrap_or(now_ns)
     };
-    for shard in &figures.shards {
-        ledger.add(&mut shard.lock().expect("no panic").turns);
+    for mut shard in figures.samples.parts() {
+        ledger.add(&mut shard.turns);
     }
     ledger.look(watermark_ns);
 }
@@ -391,8 +391,8 @@ fn collect(
 ) -> Round {
     let (from_ns, to_ns) = figures.window();
     let mut samples = Samples::new();
-    for shard in &figures.shards {
-        samples.merge(&shard.lock().expect("no panic"));
+    for shard in figures.samples.parts() {
+        samples.merge(&shard);
     }
     for state in &figures.states {
         // A call that never returned was under way until the window's end, and its wait is of unknown length.

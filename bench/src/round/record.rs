@@ -6,7 +6,7 @@ use std::{
     ops::Index,
     sync::atomic::{
         AtomicU64,
-        Ordering::{Relaxed, SeqCst},
+        Ordering::{Acquire, Relaxed},
     },
 };
 
@@ -23,11 +23,11 @@ pub(crate) const PARTS: usize = 40;
 /// Shards of samples.
 pub(crate) const SHARDS: usize = 4;
 
-/// One task's state as others see it. Times are nanoseconds on the round's clock, never 0, so that 0 can mean none.
+/// One task's state as others see it; nobody else writes it, but for the listener of a task that only keeps. Times are nanoseconds on the round's clock, never 0, so that 0 can mean none.
 ///
-/// Each in a cache line of its own: threads that write neighbours would otherwise take the line from each other all the time.
+/// Each in cache lines of its own, as the parts of [`PerThread`](crate::per_thread::PerThread).
 #[derive(Default)]
-#[repr(align(64))]
+#[repr(align(128))]
 pub(crate) struct TaskState {
     /// When the call began that is under way; 0: none is.
     pub(crate) calling_since: AtomicU64,
@@ -45,11 +45,12 @@ pub(crate) struct TaskState {
 
 impl TaskState {
     /// A hold that is not recorded yet begins at this time or later. The task sets the beginning of a hold before it clears
-    /// the call that led to it, and this looks in the opposite order, so that no hold slips through between the two.
+    /// the call that led to it, and this looks in the opposite order, so that no hold slips through between the two: what is released there
+    /// is acquired here.
     pub(crate) fn earliest_open(&self, now_ns: u64) -> u64 {
         let or_now = |ns: u64| if ns == 0 { now_ns } else { ns };
-        let calling = or_now(self.calling_since.load(SeqCst));
-        let holding = or_now(self.holding_since.load(SeqCst));
+        let calling = or_now(self.calling_since.load(Acquire));
+        let holding = or_now(self.holding_since.load(Acquire));
         calling.min(holding).min(now_ns)
     }
 
@@ -57,6 +58,14 @@ impl TaskState {
     pub(crate) fn in_call(&self) -> bool {
         self.calling_since.load(Relaxed) != 0
     }
+}
+
+/// Raises a counter that one task alone writes, and others read: what it is now. Without the bus lock of `fetch_add`, which waits until
+/// everything that was written before has left the core.
+pub(super) fn raise(counter: &AtomicU64, by: i64) -> u64 {
+    let now = counter.load(Relaxed).wrapping_add_signed(by);
+    counter.store(now, Relaxed);
+    now
 }
 
 /// What some tasks have seen within the measured window, and the turns of the whole round.
@@ -82,6 +91,12 @@ impl Index<Timed> for Samples {
 
     fn index(&self, what: Timed) -> &Histogram<u64> {
         &self.histograms[what as usize]
+    }
+}
+
+impl Default for Samples {
+    fn default() -> Self {
+        Samples::new()
     }
 }
 

@@ -2,10 +2,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{
-        Mutex, MutexGuard,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Mutex, MutexGuard},
     time::{Duration, Instant, UNIX_EPOCH},
 };
 
@@ -18,6 +15,7 @@ use tokio::sync::mpsc;
 use super::steps::cmd;
 use crate::{
     links::{Links, Trouble},
+    per_thread::PerThread,
     subject::{
         AcquireEnd, AcquireRequest, ClientEvent, ConnectTo, Connected, LockClient, ReleaseEnd,
         Subject, SubjectError,
@@ -37,60 +35,76 @@ macro_rules! or_end {
 /// Lease of a renewed lock, where the caller names none.
 pub(super) const LEASE: Duration = Duration::from_secs(30);
 
-/// Parts of what a client's tasks look up by name, so that they seldom wait for each other.
-pub(super) struct Parted<K, V>([Mutex<HashMap<K, V>>; 16]);
-
-impl<K, V> Default for Parted<K, V> {
-    fn default() -> Self {
-        Parted(std::array::from_fn(|_| Mutex::default()))
-    }
-}
-
-impl<K, V> Parted<K, V> {
-    /// The part of everything that has this number.
-    pub(super) fn part(&self, number: u64) -> MutexGuard<'_, HashMap<K, V>> {
-        let at = number as usize % self.0.len();
-        self.0[at].lock().expect("no panic")
-    }
-}
-
 /// What a client holds, by the number of the grant; its name is `g` and the number.
-pub(super) struct Grants<T> {
-    next: AtomicU64,
-    held: Parted<u64, T>,
+///
+/// A grant lies in the part of the thread that got it, and its number says in which.
+pub(super) struct Grants<T>(PerThread<Numbered<T>, PARTS>);
+
+/// More than a machine for measurements has threads at work; more share.
+pub(super) const PARTS: usize = 16;
+
+struct Numbered<T> {
+    given: u64,
+    held: HashMap<u64, T>,
+}
+
+impl<T> Numbered<T> {
+    fn number(&mut self, here: usize) -> u64 {
+        self.given += 1;
+        self.given * PARTS as u64 + here as u64
+    }
+}
+
+impl<T> Default for Numbered<T> {
+    fn default() -> Self {
+        Numbered {
+            given: 0,
+            held: HashMap::new(),
+        }
+    }
 }
 
 impl<T> Default for Grants<T> {
     fn default() -> Self {
-        Grants {
-            next: AtomicU64::new(1),
-            held: Parted::default(),
-        }
+        Grants(PerThread::default())
     }
 }
 
 impl<T> Grants<T> {
     /// The number of a grant to come; no other has it.
     pub(super) fn number(&self) -> u64 {
-        self.next.fetch_add(1, Ordering::Relaxed)
+        let (here, mut part) = self.0.own();
+        part.number(here)
+    }
+
+    /// Keeps what is held under a new number, which it is made with: the grant's name.
+    pub(super) fn keep_new(&self, held: impl FnOnce(u64) -> T) -> String {
+        let (here, mut part) = self.0.own();
+        let number = part.number(here);
+        part.held.insert(number, held(number));
+        format!("g{number}")
     }
 
     /// Keeps what is held under a number: the grant's name.
     pub(super) fn keep(&self, number: u64, held: T) -> String {
-        self.held.part(number).insert(number, held);
+        self.part(number).held.insert(number, held);
         format!("g{number}")
     }
 
     /// What was held, which is held no more.
     pub(super) fn take(&self, grant: &str) -> Result<T, ReleaseEnd> {
-        let held = number_of(grant).and_then(|number| self.held.part(number).remove(&number));
+        let held = number_of(grant).and_then(|number| self.part(number).held.remove(&number));
         held.ok_or_else(|| no_grant(grant))
+    }
+
+    fn part(&self, number: u64) -> MutexGuard<'_, Numbered<T>> {
+        self.0.part(number as usize % PARTS)
     }
 }
 
 impl<T: Clone> Grants<T> {
     pub(super) fn get(&self, grant: &str) -> Result<T, ReleaseEnd> {
-        let held = number_of(grant).and_then(|number| self.held.part(number).get(&number).cloned());
+        let held = number_of(grant).and_then(|number| self.part(number).held.get(&number).cloned());
         held.ok_or_else(|| no_grant(grant))
     }
 }

@@ -15,10 +15,11 @@ use lock_core::{
 use tokio::sync::mpsc;
 
 use super::{
-    common::{Grants, Parted, no_grant},
+    common::{Grants, PARTS, no_grant},
     held::Held,
 };
 use crate::abilities::Abilities;
+use crate::per_thread::PerThread;
 use crate::subject::{
     AcquireEnd, AcquireRequest, ClientEvent, ConnectTo, Connected, LockClient, ReleaseEnd, Subject,
     SubjectError,
@@ -147,7 +148,7 @@ impl Subject for Engine {
                 default_kind: self.kind,
                 watchdog,
                 owners: Mutex::default(),
-                locks: Parted::default(),
+                locks: PerThread::default(),
                 begun: Mutex::default(),
                 grants: Grants::default(),
                 events,
@@ -175,7 +176,7 @@ struct EngineClient {
     default_kind: Offer,
     watchdog: Duration,
     owners: Mutex<HashMap<String, Owner>>,
-    locks: Parted<String, Lock>,
+    locks: PerThread<HashMap<String, Lock>, PARTS>,
     /// The semaphores that this client has begun, or found.
     begun: Mutex<BTreeSet<(&'static str, String)>>,
     grants: Grants<Hold>,
@@ -205,9 +206,7 @@ impl EngineClient {
 
     /// The lock of that name, which is kept as a caller that takes it again and again would keep it.
     fn lock(&self, kind: Kind, name: &str) -> Result<Lock, LockError> {
-        // Names mostly differ at their end.
-        let last = name.bytes().next_back().unwrap_or_default();
-        let mut locks = self.locks.part(last.into());
+        let (_, mut locks) = self.locks.own();
         match locks.get(name) {
             Some(lock) if lock.kind() == kind => Ok(lock.clone()),
             _ => {
@@ -375,11 +374,11 @@ impl LockClient for EngineClient {
             Ok(held) => {
                 let (token, sent_at) = (held.token(), held.sent_at());
                 let lease = request.lease.and_then(|asked| held.less_than(asked));
-                let number = self.grants.number();
-                self.watch(number, &held);
-                let hold = Arc::new(tokio::sync::Mutex::new(Some(held)));
                 AcquireEnd::Ok {
-                    grant: self.grants.keep(number, hold),
+                    grant: self.grants.keep_new(|number| {
+                        self.watch(number, &held);
+                        Arc::new(tokio::sync::Mutex::new(Some(held)))
+                    }),
                     token,
                     sent_at,
                     lease,
@@ -390,8 +389,11 @@ impl LockClient for EngineClient {
 
     async fn release(&self, grant: &str) -> ReleaseEnd {
         let hold = or_end!(self.grants.take(grant));
-        let guard = hold.lock().await.take();
-        match guard {
+        let held = match Arc::try_unwrap(hold) {
+            Ok(alone) => alone.into_inner(),
+            Err(extended) => extended.lock().await.take(),
+        };
+        match held {
             None => no_grant(grant),
             Some(held) => match held.release().await {
                 Ok(()) => ReleaseEnd::Ok,

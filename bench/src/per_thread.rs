@@ -1,0 +1,45 @@
+//! What threads keep apart from each other while they run, and others may read: a part for each, behind a mutex that is seldom waited for.
+
+use std::{
+    array,
+    sync::{
+        Mutex, MutexGuard,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+};
+
+/// As many parts as threads are expected to be at work; more share.
+pub(crate) struct PerThread<T, const PARTS: usize>([Apart<T>; PARTS]);
+
+/// In cache lines of its own, two of which processors fetch together: threads that write neighbours would take the line from each other.
+#[repr(align(128))]
+struct Apart<T>(Mutex<T>);
+
+impl<T: Default, const PARTS: usize> Default for PerThread<T, PARTS> {
+    fn default() -> Self {
+        PerThread(array::from_fn(|_| Apart(Mutex::default())))
+    }
+}
+
+impl<T, const PARTS: usize> PerThread<T, PARTS> {
+    /// The part of the thread that asks, and its number.
+    pub(crate) fn own(&self) -> (usize, MutexGuard<'_, T>) {
+        static THREADS: AtomicUsize = AtomicUsize::new(0);
+        thread_local!(static THREAD: usize = THREADS.fetch_add(1, Relaxed));
+        let at = THREAD.with(|thread| thread % PARTS);
+        (at, self.part(at))
+    }
+
+    /// A part by its number.
+    ///
+    /// # Panics
+    /// There is no such part.
+    pub(crate) fn part(&self, at: usize) -> MutexGuard<'_, T> {
+        self.0[at].0.lock().expect("no panic")
+    }
+
+    /// All parts, one after the other.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = MutexGuard<'_, T>> {
+        (0..PARTS).map(|at| self.part(at))
+    }
+}
