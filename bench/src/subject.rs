@@ -30,6 +30,14 @@ pub trait Subject: Send + Sync {
     fn program(&self) -> Option<&[String]> {
         None
     }
+    /// The system that it is a lock on, as in the scheme of its URLs; `None`: Redis.
+    fn system(&self) -> Option<&str> {
+        None
+    }
+    /// What its servers do, as they are shipped, before they answer a grant: `fsync` or `none`; `None` where a client asks for it.
+    fn durability(&self) -> Option<&str> {
+        None
+    }
     /// What is to be built before it can be connected, and how; `None` where it is there.
     fn missing(&self) -> Option<&str> {
         None

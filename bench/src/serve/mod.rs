@@ -186,7 +186,8 @@ async fn hello(
     if kinds.iter().any(|k| k == "redlock") {
         features.push("redlock".to_owned());
     }
-    features.extend(connected.client.abilities().features.unwrap_or_default());
+    let abilities = connected.client.abilities();
+    features.extend(abilities.features.unwrap_or_default());
     // One that cannot ask for it has refused by now.
     let waits = !matches!(to.durability.as_str(), "" | "none");
     if waits && !features.iter().any(|has| has == "durability") {
@@ -198,7 +199,7 @@ async fn hello(
         version: env!("CARGO_PKG_VERSION").to_owned(),
         language: "rust".to_owned(),
         kinds,
-        topologies: None,
+        topologies: abilities.topologies,
         features: Some(features),
         watchdog_ms: connected.client.watchdog().map(whole_ms),
     };

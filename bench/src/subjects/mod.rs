@@ -2,6 +2,7 @@
 
 #[macro_use]
 mod common;
+mod baselines;
 mod engine;
 mod flawed;
 mod held;
@@ -15,6 +16,7 @@ mod steps;
 
 use std::sync::Arc;
 
+pub use baselines::{is_loopback, of_system, system_of};
 pub use mixed::{Mixed, turn};
 use results::nearest;
 
@@ -28,10 +30,12 @@ pub fn all() -> Vec<Arc<dyn Subject>> {
     let mut all: Vec<Arc<dyn Subject>> = Vec::new();
     all.extend(engine::subjects());
     all.extend(recipe::BASELINES.iter().map(naive::subject));
+    all.extend(baselines::subjects());
     all.extend(peers::subjects());
     all.extend(flawed::BROKEN.iter().map(naive::subject));
     all.extend(many::subjects());
     all.extend(quorum::BROKEN.iter().map(quorum::subject));
+    all.extend(baselines::broken());
     all
 }
 

@@ -1,0 +1,587 @@
+//! The locks of other systems, each behind the cargo feature of its system: their table, and what their clients have in common.
+//!
+//! A [`Store`] asks its servers; the client here does what must not differ between them: who holds what, heartbeats, the end of a lease, and
+//! the moment from which a holder is told not to believe any more, which is decided by its own clock whatever a library says.
+
+#![cfg_attr(
+    not(feature = "baselines"),
+    allow(
+        dead_code,
+        reason = "each system uses a part, and the default build none"
+    )
+)]
+
+#[cfg(feature = "etcd")]
+mod etcd;
+#[cfg(feature = "mongodb")]
+mod mongodb;
+#[cfg(feature = "mysql")]
+mod mysql;
+#[cfg(feature = "postgres")]
+mod postgres;
+mod table;
+#[cfg(feature = "zookeeper")]
+mod zookeeper;
+
+use std::{
+    sync::{Arc, Mutex},
+    time::{Duration, Instant, UNIX_EPOCH},
+};
+
+use async_trait::async_trait;
+use futures_util::future::BoxFuture;
+use tokio::{
+    sync::mpsc,
+    task::AbortHandle,
+    time::{sleep, timeout_at},
+};
+
+use table::{BASELINES, BROKEN};
+
+use super::common::{Grants, Jitter, only_lock, try_again};
+use crate::{
+    abilities::Abilities,
+    links::Trouble,
+    subject::{
+        AcquireEnd, AcquireRequest, ClientEvent, ConnectTo, Connected, LockClient, ReleaseEnd,
+        Subject, SubjectError,
+    },
+};
+
+/// The session of a client, and the lease of a row that is renewed, where the caller names none.
+const SESSION: Duration = Duration::from_secs(5);
+/// How long a server may take for one answer.
+const ANSWER: Duration = Duration::from_secs(1);
+
+/// What ends a hold whose holder is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kept {
+    /// The lease, which the server keeps beside the lock.
+    Lease,
+    /// The session, which the server ends when it has not heard of the client for long enough. A lease is then only the holder's own wish, and the
+    /// client gives the lock back when it is over.
+    Session,
+}
+
+/// A lock of another system.
+pub(super) struct Baseline {
+    name: &'static str,
+    about: &'static str,
+    /// Its cargo feature, its URL's scheme and its first topology.
+    system: &'static str,
+    /// Where it works.
+    topologies: &'static [&'static str],
+    kept: Kept,
+    /// What a server does before it answers a grant, as it is shipped.
+    durability: &'static str,
+    /// Connects a client; `None` where the feature is not built in.
+    connect: Option<Connect>,
+}
+
+type Connect = fn(Own) -> BoxFuture<'static, Result<Arc<dyn Store>, SubjectError>>;
+
+/// The system whose URL this is; `None` for Redis.
+pub fn system_of(target: &str) -> Option<&'static str> {
+    let (scheme, _) = target.split_once("://")?;
+    let mut rows = BASELINES.iter();
+    rows.find(|row| row.system == scheme).map(|row| row.system)
+}
+
+/// The locks of a system, that of the recipe that is usual first.
+pub fn of_system(system: &str) -> Vec<&'static str> {
+    let rows = BASELINES.iter().filter(|row| row.system == system);
+    rows.map(|row| row.name).collect()
+}
+
+/// Whether every address of a system's URL is on this machine.
+pub fn is_loopback(target: &str) -> bool {
+    addresses(target).iter().all(|address| {
+        let (host, _) = address.rsplit_once(':').unwrap_or((address, ""));
+        let ip = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>();
+        host == "localhost" || ip.is_ok_and(|ip| ip.is_loopback())
+    })
+}
+
+/// The addresses of a system's URL, each `host:port`.
+fn addresses(target: &str) -> Vec<String> {
+    let (_, rest) = target.split_once("://").unwrap_or_default();
+    let hosts = rest.split(['/', '?']).next().unwrap_or_default();
+    let (_, hosts) = hosts.rsplit_once('@').unwrap_or(("", hosts));
+    hosts.split(',').map(str::to_owned).collect()
+}
+
+/// The locks of other systems.
+pub(super) fn subjects() -> impl Iterator<Item = Arc<dyn Subject>> {
+    BASELINES.iter().map(Baseline::subject)
+}
+
+/// Those that are wrong.
+pub(super) fn broken() -> impl Iterator<Item = Arc<dyn Subject>> {
+    BROKEN.iter().map(Baseline::subject)
+}
+
+/// What a system's client is made of.
+struct Own {
+    target: String,
+    session: Duration,
+    jitter: Jitter,
+}
+
+impl Own {
+    /// What to say where nobody answers there.
+    fn unreachable(&self, why: impl std::fmt::Display) -> SubjectError {
+        let target = results::secrets::redact(&self.target);
+        SubjectError::unreachable(format!("{target} does not answer: {why}"))
+    }
+}
+
+/// An acquire, as a system is asked for it.
+struct Want<'a> {
+    key: &'a str,
+    /// What names this hold; no other has it.
+    value: String,
+    /// For how long the server is to keep it without hearing of its holder.
+    lease: Duration,
+    called: Instant,
+    wait: Option<Duration>,
+}
+
+impl Want<'_> {
+    /// A century is without bound.
+    fn until(&self) -> Instant {
+        self.called + self.wait.unwrap_or(Duration::from_secs(3_153_600_000))
+    }
+
+    fn is_one_try(&self) -> bool {
+        self.wait == Some(Duration::ZERO)
+    }
+}
+
+/// What a system has granted.
+struct Taken {
+    hold: Box<dyn Hold>,
+    token: Option<u64>,
+    /// From when the lease counts, or the part of the session that is trusted.
+    sent: Instant,
+}
+
+/// A client of a system.
+#[async_trait]
+trait Store: Send + Sync {
+    /// Asks for a lock until it has it or the wait is over. A call that is dropped leaves nothing that outlasts the session.
+    async fn take(&self, want: &Want<'_>) -> Result<Option<Taken>, Trouble>;
+    /// Ends in an orderly way.
+    async fn close(&self) {}
+}
+
+/// What is held at a server.
+#[async_trait]
+trait Hold: Send + Sync {
+    /// Tells the server that the holder is there: for how long the server keeps the lock from now on; false if it has it no more.
+    async fn keep(&self, lease: Duration) -> Result<bool, Trouble>;
+    /// Gives it back, and nothing of anybody else: whether it was there.
+    async fn give(&self) -> Result<bool, Trouble>;
+    /// Ends when the server is known to have ended it, where that is heard of between two signs of life.
+    fn ended(&self) -> BoxFuture<'static, ()> {
+        Box::pin(std::future::pending())
+    }
+}
+
+/// What is asked for again and again, since its server has no queue.
+#[async_trait]
+trait Polled: Send + Sync {
+    fn jitter(&self) -> &Jitter;
+    /// One try, which may be repeated if its answer is lost.
+    async fn once(&self, want: &Want<'_>) -> Result<Option<Taken>, Trouble>;
+}
+
+/// Tries until the wait is over, each 1 to 3 ms.
+async fn poll(store: &dyn Polled, want: &Want<'_>) -> Result<Option<Taken>, Trouble> {
+    loop {
+        let tried = store.once(want).await;
+        if let Ok(Some(taken)) = tried {
+            return Ok(Some(taken));
+        }
+        if !try_again(want.called, want.wait, store.jitter().pause()).await {
+            return tried;
+        }
+    }
+}
+
+/// Connections that nobody uses now, each with when it was used last.
+struct Spare<C>(Mutex<Vec<(Instant, C)>>);
+
+impl<C> Default for Spare<C> {
+    fn default() -> Self {
+        Spare(Mutex::default())
+    }
+}
+
+impl<C> Spare<C> {
+    /// The one that was used last, if that was not longer ago than `idle`: the server may have closed it since.
+    fn take(&self, idle: Duration) -> Option<C> {
+        let (used, connection) = self.0.lock().expect("no panic").pop()?;
+        (used.elapsed() < idle).then_some(connection)
+    }
+
+    fn keep(&self, connection: C) {
+        self.0
+            .lock()
+            .expect("no panic")
+            .push((Instant::now(), connection));
+    }
+}
+
+impl Baseline {
+    fn subject(&'static self) -> Arc<dyn Subject> {
+        Arc::new(BaselineSubject {
+            row: self,
+            missing: self.connect.is_none().then(|| {
+                format!(
+                    "{} is not in this build: `cargo build -p cli --features {}` has it",
+                    self.name, self.system
+                )
+            }),
+        })
+    }
+
+    /// For how long a holder believes after its last sign of life was sent that a server answered. Of a session two thirds: the server
+    /// may have counted from the sign before that one, which was up to a third older.
+    fn trusts(&self, lease: Duration) -> Duration {
+        match self.kept {
+            Kept::Lease => lease,
+            Kept::Session => lease * 2 / 3,
+        }
+    }
+}
+
+struct BaselineSubject {
+    row: &'static Baseline,
+    missing: Option<String>,
+}
+
+#[async_trait]
+impl Subject for BaselineSubject {
+    fn name(&self) -> &str {
+        self.row.name
+    }
+
+    fn about(&self) -> &str {
+        self.row.about
+    }
+
+    fn kinds(&self) -> Vec<String> {
+        vec!["plain".to_owned()]
+    }
+
+    fn system(&self) -> Option<&str> {
+        Some(self.row.system)
+    }
+
+    fn durability(&self) -> Option<&str> {
+        Some(self.row.durability)
+    }
+
+    fn missing(&self) -> Option<&str> {
+        self.missing.as_deref()
+    }
+
+    async fn connect(&self, to: &ConnectTo) -> Result<Connected, SubjectError> {
+        let Baseline { name, system, .. } = self.row;
+        let scheme = to.target.split("://").next().unwrap_or_default();
+        if scheme != *system {
+            let why = format!(
+                "{name} is a lock on {system}: its target is {system}://…, not {scheme}://…"
+            );
+            return Err(SubjectError::NotApplicable(why));
+        }
+        if !matches!(to.durability.as_str(), "" | "none") {
+            let why = format!(
+                "{name} is as durable as its servers make it: durability `{}` cannot be asked of it",
+                to.durability
+            );
+            return Err(SubjectError::NotApplicable(why));
+        }
+        let (Some(connect), None) = (self.row.connect, &self.missing) else {
+            return Err(SubjectError::unreachable(
+                self.missing.clone().unwrap_or_default(),
+            ));
+        };
+        let (events, receiver) = mpsc::unbounded_channel();
+        let since_epoch = UNIX_EPOCH.elapsed().unwrap_or_default().as_nanos();
+        let identity = format!("{}-{}-{since_epoch:x}", to.client, std::process::id());
+        let session = to.watchdog.unwrap_or(SESSION);
+        let store = connect(Own {
+            target: to.target.clone(),
+            session,
+            jitter: Jitter::new(to.seed),
+        });
+        let client = Box::new(BaselineClient {
+            row: self.row,
+            store: store.await?,
+            session,
+            identity,
+            events,
+            grants: Grants::default(),
+        });
+        Ok(Connected {
+            client,
+            events: receiver,
+        })
+    }
+}
+
+/// What a caller holds.
+struct Held {
+    hold: Box<dyn Hold>,
+    belief: Mutex<Belief>,
+    /// Ends the heartbeats.
+    keeper: Mutex<Option<AbortHandle>>,
+}
+
+/// Until when a holder may believe that it holds.
+#[derive(Debug, Clone, Copy)]
+struct Belief {
+    sure_until: Instant,
+    /// The end of the lease, where only the client knows of it.
+    ends: Option<Instant>,
+    lost: bool,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Held {
+    fn belief(&self) -> Belief {
+        *self.belief.lock().expect("no panic")
+    }
+
+    fn believes(&self) -> bool {
+        let now = Instant::now();
+        let Belief {
+            sure_until,
+            ends,
+            lost,
+        } = self.belief();
+        !lost && now < sure_until && ends.is_none_or(|ends| now < ends)
+    }
+
+    fn believe(&self, change: impl FnOnce(&mut Belief)) {
+        change(&mut self.belief.lock().expect("no panic"));
+    }
+
+    fn stop(&self) {
+        if let Some(keeper) = self.keeper.lock().expect("no panic").take() {
+            keeper.abort();
+        }
+    }
+}
+
+/// Heartbeats of a hold, until it is given back, lost, or over.
+struct Keeper {
+    held: std::sync::Weak<Held>,
+    grant: String,
+    lease: Duration,
+    trusts: Duration,
+    events: mpsc::UnboundedSender<ClientEvent>,
+}
+
+impl Keeper {
+    async fn run(self) {
+        let mut next = Instant::now() + self.trusts / 3;
+        loop {
+            let now = |held: Arc<Held>| (held.belief().ends, held.hold.ended());
+            let Some((ends, ended)) = self.held.upgrade().map(now) else {
+                return;
+            };
+            let next_or_end = ends.map_or(next, |ends| next.min(ends));
+            let broke = timeout_at(next_or_end.into(), ended).await.is_ok();
+            let Some(held) = self.held.upgrade() else {
+                return;
+            };
+            if broke {
+                return self.lost(&held, "the connection that held it has ended");
+            }
+            let Belief {
+                sure_until, ends, ..
+            } = held.belief();
+            let sent = Instant::now();
+            if ends.is_some_and(|ends| ends <= sent) {
+                return self.gives(&held).await;
+            }
+            let kept = timeout_at(sure_until.into(), held.hold.keep(self.lease)).await;
+            next = sent + self.trusts / 3;
+            match kept {
+                Ok(Ok(true)) => {
+                    held.believe(|belief| belief.sure_until = sent + self.trusts);
+                    let left = ends.map_or(self.trusts, |ends| self.trusts.min(ends - sent));
+                    let _ = self.events.send(ClientEvent::Extended {
+                        grant: self.grant.clone(),
+                        lease: left,
+                        sent_at: Some(sent),
+                    });
+                    continue;
+                }
+                Ok(Err(_)) if Instant::now() < sure_until => {
+                    next = (Instant::now() + self.trusts / 12).min(sure_until);
+                    continue;
+                }
+                Ok(Ok(false)) => self.lost(&held, "the server has it no more"),
+                Ok(Err(_)) | Err(_) => self.lost(&held, "no sign of life was answered in time"),
+            }
+            return self.gives(&held).await;
+        }
+    }
+
+    fn lost(&self, held: &Held, reason: &str) {
+        held.believe(|belief| belief.lost = true);
+        let _ = self.events.send(ClientEvent::Lost {
+            grant: self.grant.clone(),
+            reason: reason.to_owned(),
+            at: Instant::now(),
+        });
+    }
+
+    /// What is over for its holder is not to be kept from others by a session that goes on.
+    async fn gives(&self, held: &Held) {
+        let until = Instant::now() + self.lease;
+        while held.hold.give().await.is_err() && Instant::now() < until {
+            sleep(self.trusts / 12).await;
+        }
+    }
+}
+
+struct BaselineClient {
+    row: &'static Baseline,
+    store: Arc<dyn Store>,
+    session: Duration,
+    identity: String,
+    events: mpsc::UnboundedSender<ClientEvent>,
+    grants: Grants<Arc<Held>>,
+}
+
+#[async_trait]
+impl LockClient for BaselineClient {
+    async fn acquire(&self, request: AcquireRequest<'_>) -> AcquireEnd {
+        let key = or_end!(only_lock(&request));
+        if !matches!(request.kind, "" | "plain") {
+            return AcquireEnd::Failed(format!("only plain is offered, not `{}`", request.kind));
+        }
+        let number = self.grants.number();
+        let by_session = self.row.kept == Kept::Session;
+        let lease = request
+            .lease
+            .filter(|_| !by_session)
+            .unwrap_or(self.session);
+        let trusts = self.row.trusts(lease);
+        let want = Want {
+            key,
+            value: format!("{}-{number}", self.identity),
+            lease,
+            called: Instant::now(),
+            wait: request.wait,
+        };
+        let taken = match self.store.take(&want).await {
+            Ok(Some(taken)) => taken,
+            Ok(None) => return AcquireEnd::Busy,
+            Err(trouble) => return trouble.into(),
+        };
+        let sent = taken.sent;
+        let held = Arc::new(Held {
+            hold: taken.hold,
+            belief: Mutex::new(Belief {
+                sure_until: sent + trusts,
+                ends: request
+                    .lease
+                    .filter(|_| by_session)
+                    .map(|lease| sent + lease),
+                lost: false,
+            }),
+            keeper: Mutex::default(),
+        });
+        if by_session || request.lease.is_none() {
+            let keeper = Keeper {
+                held: Arc::downgrade(&held),
+                grant: format!("g{number}"),
+                lease,
+                trusts,
+                events: self.events.clone(),
+            };
+            let keeper = tokio::spawn(keeper.run()).abort_handle();
+            *held.keeper.lock().expect("no panic") = Some(keeper);
+        }
+        AcquireEnd::Ok {
+            grant: self.grants.keep(number, held),
+            token: taken.token,
+            sent_at: Some(sent),
+            lease: request
+                .lease
+                .filter(|asked| *asked > trusts)
+                .map(|_| trusts),
+        }
+    }
+
+    async fn release(&self, grant: &str) -> ReleaseEnd {
+        let held = or_end!(self.grants.take(grant));
+        held.stop();
+        match held.hold.give().await {
+            Ok(true) if !held.belief().lost => ReleaseEnd::Ok,
+            Ok(_) => ReleaseEnd::NotHeld,
+            Err(trouble) => trouble.into(),
+        }
+    }
+
+    async fn extend(&self, grant: &str, lease: Duration) -> ReleaseEnd {
+        let held = or_end!(self.grants.get(grant));
+        if !held.believes() {
+            return ReleaseEnd::NotHeld;
+        }
+        let by_session = self.row.kept == Kept::Session;
+        let trusts = self.row.trusts(self.session);
+        if by_session && lease > trusts {
+            return ReleaseEnd::Failed(format!("its session is trusted for {trusts:?} only"));
+        }
+        let sent = Instant::now();
+        let asked = if by_session { self.session } else { lease };
+        match held.hold.keep(asked).await {
+            Ok(true) => {
+                held.believe(|belief| {
+                    belief.sure_until = sent + self.row.trusts(asked);
+                    belief.ends = belief.ends.map(|_| sent + lease);
+                });
+                ReleaseEnd::Ok
+            }
+            Ok(false) => ReleaseEnd::NotHeld,
+            Err(trouble) => trouble.into(),
+        }
+    }
+
+    async fn held(&self, grant: &str) -> Option<bool> {
+        Some(self.grants.get(grant).is_ok_and(|held| held.believes()))
+    }
+
+    fn watchdog(&self) -> Option<Duration> {
+        Some(self.row.trusts(self.session))
+    }
+
+    fn abilities(&self) -> Abilities {
+        Abilities {
+            features: Some(vec!["lost".to_owned()]),
+            topologies: Some(
+                self.row
+                    .topologies
+                    .iter()
+                    .map(|name| (*name).to_owned())
+                    .collect(),
+            ),
+            ..Abilities::default()
+        }
+    }
+
+    async fn close(self: Box<Self>) {
+        self.store.close().await;
+    }
+}

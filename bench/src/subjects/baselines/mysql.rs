@@ -1,0 +1,489 @@
+//! MySQL's and MariaDB's three locks: a row whose holder and end are columns, a named lock of the connection, and a locked row of a transaction.
+//!
+//! - **Row**: a unique row that one update takes over where it is free or over by the server's clock, which counts a fence up; asked again each
+//!   1 to 3 ms. Token: that fence. Loss: an update of a renewal that finds no such row. A clock of the server that is set forward ends leases early.
+//! - **GET_LOCK**, **SELECT … FOR UPDATE**: a connection for each hold and each waiter, because a connection may take its own lock again. Token: none;
+//!   a counter would have to be asked after the grant and be written to disk by itself. Session: the connection, which the server ends when it was idle
+//!   for the session's time (`wait_timeout`, whole seconds). Loss: a heartbeat that is not answered, or answered that the lock is not there.
+//!
+//! A restart of the server frees the locks of connections and keeps the row.
+
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex as Plain},
+    time::{Duration, Instant},
+};
+
+use async_trait::async_trait;
+use mysql_async::{Conn, Error, Opts, OptsBuilder, Params, prelude::Queryable};
+use tokio::{sync::Mutex, time::timeout};
+
+use super::{ANSWER, Hold, Own, Polled, Spare, Store, Taken, Want, poll};
+use crate::{links::Trouble, subject::SubjectError, subjects::common::Jitter};
+
+const TABLE: &str = "CREATE TABLE IF NOT EXISTS locklab_locks (name VARCHAR(191) PRIMARY KEY, owner VARCHAR(191), \
+    expires DATETIME(6) NOT NULL, fence BIGINT UNSIGNED NOT NULL) ENGINE=InnoDB";
+const ROW: &str = "INSERT IGNORE INTO locklab_locks VALUES (?, NULL, NOW(6), 0)";
+/// Whoever has it already is told by its owner's name, so the statement may be sent again.
+const TAKE: &str = "UPDATE locklab_locks SET fence = LAST_INSERT_ID(fence + 1), expires = NOW(6) + INTERVAL ? MICROSECOND, owner = ? \
+    WHERE name = ? AND (owner IS NULL OR owner = ? OR expires <= NOW(6))";
+/// As `TAKE`, without the condition that the lease of the last holder is over.
+const TAKE_ANY: &str = "UPDATE locklab_locks SET fence = LAST_INSERT_ID(fence + 1), expires = NOW(6) + INTERVAL ? MICROSECOND, owner = ? \
+    WHERE name = ? AND (owner IS NULL OR owner = ? OR expires IS NOT NULL)";
+const KEEP: &str = "UPDATE locklab_locks SET expires = NOW(6) + INTERVAL ? MICROSECOND WHERE name = ? AND owner = ? AND expires > NOW(6)";
+const GIVE: &str =
+    "UPDATE locklab_locks SET owner = NULL WHERE name = ? AND owner = ? AND expires > NOW(6)";
+/// As `GIVE`, whoever has it.
+const GIVE_ANY: &str = "UPDATE locklab_locks SET owner = NULL WHERE name = ? AND ? IS NOT NULL";
+
+/// The server gave up waiting: MariaDB and MySQL, then MySQL's NOWAIT, then a deadlock.
+const BUSY: [u16; 3] = [1205, 3572, 1213];
+
+/// What the server refused has not run.
+fn trouble(error: &Error) -> Trouble {
+    match error {
+        Error::Server(said) => Trouble::Refused(said.message.clone()),
+        other => Trouble::Lost(other.to_string()),
+    }
+}
+
+fn is_busy(error: &Error) -> bool {
+    matches!(error, Error::Server(said) if BUSY.contains(&said.code))
+}
+
+/// The answer, within a time.
+async fn within<T>(
+    patience: Duration,
+    asked: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    let silent = || {
+        std::io::Error::new(
+            std::io::ErrorKind::TimedOut,
+            format!("no answer within {patience:?}"),
+        )
+    };
+    timeout(patience, asked)
+        .await
+        .unwrap_or_else(|_| Err(silent().into()))
+}
+
+async fn answer<T>(asked: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    within(ANSWER, asked).await
+}
+
+/// The connections of a client.
+struct Server {
+    opts: Opts,
+    session: Duration,
+    spare: Spare<Conn>,
+    /// Locks whose row is known to be there.
+    rows: Plain<BTreeSet<String>>,
+}
+
+impl Server {
+    async fn connection(&self) -> Result<Conn, Trouble> {
+        if let Some(spare) = self.spare.take(self.session / 2) {
+            return Ok(spare);
+        }
+        let dialled = answer(Conn::new(self.opts.clone())).await;
+        dialled.map_err(|error| Trouble::Refused(error.to_string()))
+    }
+
+    /// Sees to it that a lock has its row.
+    async fn row(&self, connection: &mut Conn, name: &str) -> Result<(), Error> {
+        let known = self.rows.lock().expect("no panic").contains(name);
+        if !known {
+            // Looked at without a lock first: an insert would wait for whoever has the row locked.
+            let look = "SELECT 1 FROM locklab_locks WHERE name = ?";
+            let found: Option<i64> = answer(connection.exec_first(look, (name,))).await?;
+            if found.is_none() {
+                answer(connection.exec_drop(ROW, (name,))).await?;
+            }
+            answer(connection.query_drop("COMMIT")).await?;
+            self.rows.lock().expect("no panic").insert(name.to_owned());
+        }
+        Ok(())
+    }
+
+    /// How many rows a statement changed.
+    async fn changes(&self, statement: &str, with: Params) -> Result<u64, Trouble> {
+        let mut connection = self.connection().await?;
+        let done = answer(connection.exec_drop(statement, with)).await;
+        done.map_err(|error| trouble(&error))?;
+        let changed = connection.affected_rows();
+        self.spare.keep(connection);
+        Ok(changed)
+    }
+}
+
+/// `setup` runs on each new connection.
+async fn server(own: &Own, setup: Option<&str>) -> Result<Arc<Server>, SubjectError> {
+    let opts = Opts::from_url(&own.target);
+    let opts = opts.map_err(|error| SubjectError::usage(format!("the target's URL: {error}")))?;
+    let session = format!(
+        "SET SESSION wait_timeout = {}",
+        own.session.as_secs_f64().ceil()
+    );
+    let first = setup
+        .map(str::to_owned)
+        .into_iter()
+        .chain([session])
+        .collect::<Vec<_>>();
+    let server = Server {
+        // By TCP, as the URL says, also where the server has a socket in the file system.
+        opts: OptsBuilder::from_opts(opts)
+            .prefer_socket(false)
+            .init(first)
+            .into(),
+        session: own.session,
+        spare: Spare::default(),
+        rows: Plain::default(),
+    };
+    let first = server.connection().await;
+    let mut first = first.map_err(|trouble| own.unreachable(trouble.text()))?;
+    let made = answer(first.query_drop(TABLE)).await;
+    made.map_err(|error| own.unreachable(error))?;
+    server.spare.keep(first);
+    Ok(Arc::new(server))
+}
+
+async fn by_row(
+    own: Own,
+    take: &'static str,
+    give: &'static str,
+) -> Result<Arc<dyn Store>, SubjectError> {
+    let server = server(&own, None).await?;
+    Ok(Arc::new(Row {
+        server,
+        jitter: own.jitter,
+        take,
+        give,
+    }))
+}
+
+pub(super) async fn row(own: Own) -> Result<Arc<dyn Store>, SubjectError> {
+    by_row(own, TAKE, GIVE).await
+}
+
+pub(super) async fn row_without_expiry(own: Own) -> Result<Arc<dyn Store>, SubjectError> {
+    by_row(own, TAKE_ANY, GIVE).await
+}
+
+pub(super) async fn row_releases_any(own: Own) -> Result<Arc<dyn Store>, SubjectError> {
+    by_row(own, TAKE, GIVE_ANY).await
+}
+
+pub(super) async fn get_lock(own: Own) -> Result<Arc<dyn Store>, SubjectError> {
+    let server = server(&own, None).await?;
+    Ok(Arc::new(GetLock {
+        server,
+        jitter: own.jitter,
+        shared: None,
+    }))
+}
+
+pub(super) async fn get_lock_shared(own: Own) -> Result<Arc<dyn Store>, SubjectError> {
+    let server = server(&own, None).await?;
+    let shared = server.connection().await;
+    let shared = shared.map_err(|trouble| own.unreachable(trouble.text()))?;
+    let shared = Some(Arc::new(Mutex::new(Some(shared))));
+    Ok(Arc::new(GetLock {
+        server,
+        jitter: own.jitter,
+        shared,
+    }))
+}
+
+pub(super) async fn for_update(own: Own) -> Result<Arc<dyn Store>, SubjectError> {
+    let server = server(&own, Some("SET autocommit = 0")).await?;
+    Ok(Arc::new(ForUpdate { server }))
+}
+
+pub(super) async fn for_update_autocommit(own: Own) -> Result<Arc<dyn Store>, SubjectError> {
+    let server = server(&own, None).await?;
+    Ok(Arc::new(ForUpdate { server }))
+}
+
+struct Row {
+    server: Arc<Server>,
+    jitter: Jitter,
+    take: &'static str,
+    give: &'static str,
+}
+
+#[async_trait]
+impl Store for Row {
+    async fn take(&self, want: &Want<'_>) -> Result<Option<Taken>, Trouble> {
+        poll(self, want).await
+    }
+}
+
+fn microseconds(lease: Duration) -> u64 {
+    u64::try_from(lease.as_micros()).unwrap_or(u64::MAX)
+}
+
+#[async_trait]
+impl Polled for Row {
+    fn jitter(&self) -> &Jitter {
+        &self.jitter
+    }
+
+    async fn once(&self, want: &Want<'_>) -> Result<Option<Taken>, Trouble> {
+        let mut connection = self.server.connection().await?;
+        let made = self.server.row(&mut connection, want.key).await;
+        made.map_err(|error| trouble(&error))?;
+        let (owner, name) = (want.value.as_str(), want.key);
+        let sent = Instant::now();
+        let with = (microseconds(want.lease), owner, name, owner);
+        match answer(connection.exec_drop(self.take, with)).await {
+            Err(error) if !is_busy(&error) => return Err(trouble(&error)),
+            _ => {}
+        }
+        let taken = (connection.affected_rows() == 1).then(|| Taken {
+            token: connection.last_insert_id(),
+            sent,
+            hold: Box::new(RowHold {
+                server: self.server.clone(),
+                name: name.to_owned(),
+                owner: want.value.clone(),
+                give: self.give,
+            }),
+        });
+        self.server.spare.keep(connection);
+        Ok(taken)
+    }
+}
+
+struct RowHold {
+    server: Arc<Server>,
+    name: String,
+    owner: String,
+    give: &'static str,
+}
+
+#[async_trait]
+impl Hold for RowHold {
+    async fn keep(&self, lease: Duration) -> Result<bool, Trouble> {
+        let with = (microseconds(lease), &self.name, &self.owner).into();
+        Ok(self.server.changes(KEEP, with).await? == 1)
+    }
+
+    async fn give(&self) -> Result<bool, Trouble> {
+        let with = (&self.name, &self.owner).into();
+        Ok(self.server.changes(self.give, with).await? == 1)
+    }
+}
+
+/// A connection, until what it holds is given back.
+type Holding = Arc<Mutex<Option<Conn>>>;
+
+struct GetLock {
+    server: Arc<Server>,
+    jitter: Jitter,
+    /// One connection for all holds of the client, each of which the server then takes for the same holder.
+    shared: Option<Holding>,
+}
+
+#[async_trait]
+impl Store for GetLock {
+    async fn take(&self, want: &Want<'_>) -> Result<Option<Taken>, Trouble> {
+        match self.shared {
+            None => self.ask(want).await,
+            // A wait would keep the connection from those who want to give back.
+            Some(_) => poll(self, want).await,
+        }
+    }
+}
+
+#[async_trait]
+impl Polled for GetLock {
+    fn jitter(&self) -> &Jitter {
+        &self.jitter
+    }
+
+    async fn once(&self, want: &Want<'_>) -> Result<Option<Taken>, Trouble> {
+        let one_try = Want {
+            wait: Some(Duration::ZERO),
+            value: want.value.clone(),
+            ..*want
+        };
+        self.ask(&one_try).await
+    }
+}
+
+impl GetLock {
+    async fn ask(&self, want: &Want<'_>) -> Result<Option<Taken>, Trouble> {
+        let holding = match &self.shared {
+            Some(shared) => shared.clone(),
+            None => Arc::new(Mutex::new(Some(self.server.connection().await?))),
+        };
+        let left = want
+            .until()
+            .saturating_duration_since(Instant::now())
+            .min(Duration::from_secs(86_400));
+        let left = if want.is_one_try() {
+            Duration::ZERO
+        } else {
+            left
+        };
+        let mut connection = holding.lock().await;
+        let Some(asked) = &mut *connection else {
+            return Err(Trouble::Refused("the connection is gone".to_owned()));
+        };
+        let granted = asked.exec_first(
+            "SELECT GET_LOCK(SHA1(?), ?)",
+            (want.key, left.as_secs_f64()),
+        );
+        // Without an answer it is closed, and what it has or gets is freed with it.
+        let granted: Option<Option<i64>> = within(left + ANSWER, granted)
+            .await
+            .map_err(|error| Trouble::Refused(trouble(&error).text()))?;
+        if granted.flatten() != Some(1) {
+            if let (None, Some(idle)) = (&self.shared, connection.take()) {
+                self.server.spare.keep(idle);
+            }
+            return Ok(None);
+        }
+        drop(connection);
+        let hold = ConnectionHold {
+            server: self.server.clone(),
+            is_shared: self.shared.is_some(),
+            holding,
+            alive: "SELECT IS_USED_LOCK(SHA1(?)) = CONNECTION_ID()",
+            give: "SELECT RELEASE_LOCK(SHA1(?))",
+            name: want.key.to_owned(),
+        };
+        Ok(Some(Taken {
+            hold: Box::new(hold),
+            token: None,
+            sent: Instant::now(),
+        }))
+    }
+}
+
+struct ForUpdate {
+    server: Arc<Server>,
+}
+
+#[async_trait]
+impl Store for ForUpdate {
+    async fn take(&self, want: &Want<'_>) -> Result<Option<Taken>, Trouble> {
+        let until = want.until();
+        let mut connection = self.server.connection().await?;
+        let left = until
+            .saturating_duration_since(Instant::now())
+            .min(Duration::from_secs(86_400));
+        let refused = |error: Error| Trouble::Refused(trouble(&error).text());
+        self.server
+            .row(&mut connection, want.key)
+            .await
+            .map_err(refused)?;
+        // The server counts whole seconds; the connection goes before that where the wait is over.
+        let (lock, patience) = match want.is_one_try() {
+            true => (
+                "SELECT 1 FROM locklab_locks WHERE name = ? FOR UPDATE NOWAIT",
+                ANSWER,
+            ),
+            false => (
+                "SELECT 1 FROM locklab_locks WHERE name = ? FOR UPDATE",
+                left,
+            ),
+        };
+        if !want.is_one_try() {
+            let bound = format!("SET innodb_lock_wait_timeout = {}", left.as_secs() + 1);
+            answer(connection.query_drop(bound))
+                .await
+                .map_err(refused)?;
+        }
+        let asked = connection.exec_drop(lock, (want.key,));
+        match within(patience, asked).await {
+            Ok(()) => {}
+            Err(Error::Io(_)) if !want.is_one_try() && Instant::now() >= until => return Ok(None),
+            Err(error) if is_busy(&error) => {
+                answer(connection.query_drop("ROLLBACK"))
+                    .await
+                    .map_err(refused)?;
+                self.server.spare.keep(connection);
+                return Ok(None);
+            }
+            Err(error) => return Err(refused(error)),
+        }
+        let hold = ConnectionHold {
+            server: self.server.clone(),
+            is_shared: false,
+            holding: Arc::new(Mutex::new(Some(connection))),
+            alive: "SELECT 1 FROM DUAL WHERE ? IS NOT NULL",
+            give: "COMMIT",
+            name: want.key.to_owned(),
+        };
+        Ok(Some(Taken {
+            hold: Box::new(hold),
+            token: None,
+            sent: Instant::now(),
+        }))
+    }
+}
+
+/// What a connection holds for as long as it lives.
+struct ConnectionHold {
+    server: Arc<Server>,
+    is_shared: bool,
+    holding: Holding,
+    /// Asks whether it is there: 1.
+    alive: &'static str,
+    give: &'static str,
+    name: String,
+}
+
+#[async_trait]
+impl Hold for ConnectionHold {
+    async fn keep(&self, _lease: Duration) -> Result<bool, Trouble> {
+        let mut holding = self.holding.lock().await;
+        let Some(connection) = &mut *holding else {
+            return Ok(false);
+        };
+        let alive: Result<Option<Option<i64>>, Error> =
+            answer(connection.exec_first(self.alive, (&self.name,))).await;
+        match alive {
+            Ok(alive) => Ok(alive.flatten() == Some(1)),
+            // The lock went with it.
+            Err(Error::Io(error)) if !is_silence(&error) => {
+                *holding = None;
+                Ok(false)
+            }
+            Err(error) => Err(trouble(&error)),
+        }
+    }
+
+    async fn give(&self) -> Result<bool, Trouble> {
+        let mut holding = self.holding.lock().await;
+        let mut own = None;
+        let connection = match self.is_shared {
+            true => holding.as_mut(),
+            false => {
+                own = holding.take();
+                own.as_mut()
+            }
+        };
+        let Some(connection) = connection else {
+            return Ok(false);
+        };
+        let given = match self.give {
+            "COMMIT" => answer(connection.query_drop("COMMIT")).await.map(|()| true),
+            give => answer(connection.exec_first(give, (&self.name,)))
+                .await
+                .map(|given: Option<Option<i64>>| given.flatten() == Some(1)),
+        };
+        // One that does not answer is closed, which gives it back too.
+        let given = given.map_err(|error| Trouble::Lost(error.to_string()))?;
+        if let Some(own) = own {
+            self.server.spare.keep(own);
+        }
+        Ok(given)
+    }
+}
+
+/// Whether an answer did not come, on a connection that may still be there.
+fn is_silence(error: &mysql_async::IoError) -> bool {
+    matches!(error, mysql_async::IoError::Io(error) if error.kind() == std::io::ErrorKind::TimedOut)
+}

@@ -1,0 +1,170 @@
+//! The table of the locks of other systems, and of what is known to be wrong: a row each.
+
+use super::{Baseline, Connect, Kept};
+
+/// What a function of a system's file is, if that is built in.
+macro_rules! built {
+    ($feature:literal, $connect:expr) => {{
+        #[cfg(feature = $feature)]
+        let connect: Option<Connect> = Some(|own| Box::pin($connect(own)));
+        #[cfg(not(feature = $feature))]
+        let connect: Option<Connect> = None;
+        connect
+    }};
+}
+
+const ETCD: Baseline = Baseline {
+    name: "etcd:lock",
+    about: "etcd's lock API on a lease, waiters in a queue; token: the store's revision at the grant; session: the lease, kept alive each \
+            third; loss: told once a keep-alive finds no lease, or two thirds of its time after the last one that worked",
+    system: "etcd",
+    topologies: &["etcd", "etcd-3"],
+    kept: Kept::Session,
+    durability: "fsync",
+    connect: built!("etcd", super::etcd::lock),
+};
+
+const ZOOKEEPER: Baseline = Baseline {
+    name: "zookeeper:ephemeral",
+    about: "ZooKeeper's ephemeral sequential nodes, Curator's recipe, waiters in a queue; token: the node's czxid; session: one per client, \
+            kept by pings; loss: told once the session is expired, or two thirds of its time after the last sync that worked",
+    system: "zookeeper",
+    topologies: &["zookeeper", "zookeeper-3"],
+    kept: Kept::Session,
+    durability: "fsync",
+    connect: built!("zookeeper", super::zookeeper::ephemeral),
+};
+
+const MYSQL_ROW: Baseline = Baseline {
+    name: "mysql:row",
+    about: "a row of MySQL or MariaDB that one update takes over when its lease is over by the server's clock, polled each 1 to 3 ms; token: \
+            the row's fence; session: none, the row has the lease; loss: told once a renewal finds no such row, or none works for a lease",
+    system: "mysql",
+    topologies: &["mysql"],
+    kept: Kept::Lease,
+    durability: "fsync",
+    connect: built!("mysql", super::mysql::row),
+};
+
+const GET_LOCK: Baseline = Baseline {
+    name: "mysql:get-lock",
+    about: "GET_LOCK of MySQL or MariaDB, a connection per hold and waiter; token: none; session: the connection, ended by wait_timeout; \
+            loss: told once a heartbeat finds no lock, or two thirds of the session after the last that worked",
+    kept: Kept::Session,
+    durability: "none",
+    connect: built!("mysql", super::mysql::get_lock),
+    ..MYSQL_ROW
+};
+
+const FOR_UPDATE: Baseline = Baseline {
+    name: "mysql:for-update",
+    about: "SELECT … FOR UPDATE of MySQL or MariaDB, a transaction and its connection per hold and waiter; token: none; session: the connection, \
+            ended by wait_timeout; loss: told once the connection breaks, or two thirds of the session after the last heartbeat that worked",
+    connect: built!("mysql", super::mysql::for_update),
+    ..GET_LOCK
+};
+
+const ADVISORY: Baseline = Baseline {
+    name: "postgres:advisory",
+    about: "pg_advisory_lock of PostgreSQL, a connection per hold and waiter; token: a sequence, asked after the grant; session: the connection, ended by \
+            idle_session_timeout; loss: told at once when the connection breaks, or two thirds of the session after the last heartbeat",
+    system: "postgres",
+    topologies: &["postgres"],
+    kept: Kept::Session,
+    durability: "none",
+    connect: built!("postgres", super::postgres::advisory),
+};
+
+const POSTGRES_ROW: Baseline = Baseline {
+    name: "postgres:row",
+    about: "a row of PostgreSQL that one upsert takes over when its lease is over by the server's clock, polled each 1 to 3 ms; token: the row's \
+            fence; session: none, the row has the lease; loss: told once a renewal finds no such row, or none works for a lease",
+    kept: Kept::Lease,
+    durability: "fsync",
+    connect: built!("postgres", super::postgres::row),
+    ..ADVISORY
+};
+
+const MONGODB: Baseline = Baseline {
+    name: "mongodb:find-and-modify",
+    about: "a document of MongoDB that one findAndModify takes over when its lease is over by the server's clock, with a TTL index, polled; untested \
+            here, for want of a server; token: the document's fence; session: none; loss: told once a renewal finds no such document",
+    system: "mongodb",
+    topologies: &["mongodb"],
+    kept: Kept::Lease,
+    durability: "fsync",
+    connect: built!("mongodb", super::mongodb::find_and_modify),
+};
+
+/// Every one, built in or not.
+pub(super) static BASELINES: &[Baseline] = &[
+    ETCD,
+    ZOOKEEPER,
+    MYSQL_ROW,
+    GET_LOCK,
+    FOR_UPDATE,
+    ADVISORY,
+    POSTGRES_ROW,
+    MONGODB,
+];
+
+/// Each is wrong in one thing.
+pub(super) static BROKEN: &[Baseline] = &[
+    // The lock API takes calls with one lease for one caller.
+    Baseline {
+        name: "broken:etcd-shared-lease",
+        about: "etcd's lock API with one lease for all tasks of a client: the server takes them for one holder",
+        connect: built!("etcd", super::etcd::shared_lease),
+        ..ETCD
+    },
+    // The library hears of it from a server, and so only after the successor.
+    Baseline {
+        name: "broken:zookeeper-acts-on-expired",
+        about: "a ZooKeeper lock whose holder believes until the library says Expired, which may be after somebody else was let in",
+        connect: built!("zookeeper", super::zookeeper::acts_on_expired),
+        ..ZOOKEEPER
+    },
+    Baseline {
+        name: "broken:mysql-row-without-expiry",
+        about: "a row that is taken over whether the last holder's lease is over or not",
+        connect: built!("mysql", super::mysql::row_without_expiry),
+        ..MYSQL_ROW
+    },
+    Baseline {
+        name: "broken:mysql-row-releases-any",
+        about: "a row that is given back without a look whose it is, so a late holder frees somebody else's lock",
+        connect: built!("mysql", super::mysql::row_releases_any),
+        ..MYSQL_ROW
+    },
+    // The server knows connections and nothing else.
+    Baseline {
+        name: "broken:mysql-get-lock-shared",
+        about: "GET_LOCK over one connection for all tasks of a client: the server takes them for one holder",
+        connect: built!("mysql", super::mysql::get_lock_shared),
+        ..GET_LOCK
+    },
+    Baseline {
+        name: "broken:mysql-for-update-autocommit",
+        about: "SELECT … FOR UPDATE without a transaction: the row is free again when the statement ends",
+        connect: built!("mysql", super::mysql::for_update_autocommit),
+        ..FOR_UPDATE
+    },
+    Baseline {
+        name: "broken:postgres-advisory-shared",
+        about: "advisory locks over one connection for all tasks of a client, as behind a pooler: the server takes them for one holder",
+        connect: built!("postgres", super::postgres::advisory_shared),
+        ..ADVISORY
+    },
+    Baseline {
+        name: "broken:postgres-row-read-then-write",
+        about: "a row that is read, found free, and then written, in two statements instead of one",
+        connect: built!("postgres", super::postgres::row_read_then_write),
+        ..POSTGRES_ROW
+    },
+    Baseline {
+        name: "broken:mongodb-find-then-update",
+        about: "a document that is read, found free, and then written, in two commands instead of one",
+        connect: built!("mongodb", super::mongodb::find_then_update),
+        ..MONGODB
+    },
+];

@@ -1,0 +1,306 @@
+//! ZooKeeper's lock recipe as Curator writes it: an ephemeral sequential node for each who asks, in a container node per lock; the lowest holds the
+//! lock, and each other watches the one before it.
+//!
+//! - **Fencing token**: the `czxid` of the holder's node, which the answer to its creation has. Transactions of a later leader are above all
+//!   those of an earlier one.
+//! - **Session**: one per client, for all of its holds. The library's pings keep it, and where no member has heard of it for its time, the
+//!   leader ends it and removes its nodes.
+//! - **Loss**: the library says `Disconnected` within milliseconds of a broken connection, which is no loss yet, and `Expired` only once a server
+//!   says so, which may be seconds after the successor was let in. So a holder asks for a sign of life each ninth of the session by `sync`, which the
+//!   leader answers (a member that is cut off from the leader answers reads on), and stops believing after two thirds without one.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use async_trait::async_trait;
+use tokio::{
+    sync::Mutex,
+    time::{sleep, sleep_until, timeout},
+};
+use zookeeper_client::{Acls, Client, CreateMode, Error, SessionState};
+
+use super::{ANSWER, Hold, Own, Store, Taken, Want, addresses};
+use crate::{links::Trouble, subject::SubjectError};
+
+/// Before the next try after a lost connection.
+const PAUSE: Duration = Duration::from_millis(50);
+
+pub(super) async fn ephemeral(own: Own) -> Result<Arc<dyn Store>, SubjectError> {
+    connect(own, false).await
+}
+
+pub(super) async fn acts_on_expired(own: Own) -> Result<Arc<dyn Store>, SubjectError> {
+    connect(own, true).await
+}
+
+async fn connect(own: Own, acts_on_expired: bool) -> Result<Arc<dyn Store>, SubjectError> {
+    let store = ZooKeeper {
+        cluster: addresses(&own.target).join(","),
+        session: own.session,
+        client: Mutex::default(),
+        acts_on_expired,
+    };
+    let client = timeout(ANSWER * 3, store.client()).await;
+    let client = client.unwrap_or(Err(Error::Timeout));
+    let client = client.map_err(|error| own.unreachable(error))?;
+    if client.session_timeout() < own.session {
+        return Err(SubjectError::usage(format!(
+            "this ZooKeeper grants sessions of {:?} at most, and {:?} was asked for",
+            client.session_timeout(),
+            own.session
+        )));
+    }
+    Ok(Arc::new(store))
+}
+
+struct ZooKeeper {
+    cluster: String,
+    session: Duration,
+    /// Until its session has ended.
+    client: Mutex<Option<Client>>,
+    /// A holder believes until the library says `Expired`.
+    acts_on_expired: bool,
+}
+
+/// The directory of a lock, in which a node's name has no slash.
+fn directory(key: &str) -> String {
+    format!("/locklab/{}", key.replace('/', "|"))
+}
+
+/// The number that the server gave a node.
+fn sequence(node: &str) -> i64 {
+    let number = node
+        .rsplit_once('-')
+        .and_then(|(_, number)| number.parse().ok());
+    number.unwrap_or(i64::MAX)
+}
+
+fn is_over(error: &Error) -> bool {
+    matches!(error, Error::SessionExpired | Error::ClientClosed)
+}
+
+/// The answer; where there is none in time the connection is taken for lost.
+async fn answer<T>(asked: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    timeout(ANSWER, asked)
+        .await
+        .unwrap_or(Err(Error::ConnectionLoss))
+}
+
+impl ZooKeeper {
+    /// The client of the session, a new one where the last has ended.
+    async fn client(&self) -> Result<Client, Error> {
+        let mut client = self.client.lock().await;
+        if let Some(client) = &*client
+            && !matches!(client.state(), SessionState::Expired | SessionState::Closed)
+        {
+            return Ok(client.clone());
+        }
+        let connector = Client::connector()
+            .with_session_timeout(self.session)
+            .with_fail_eagerly();
+        let connected = connector.connect(&self.cluster).await?;
+        *client = Some(connected.clone());
+        Ok(connected)
+    }
+
+    /// In one session: a node, and the wait until it is the lowest.
+    async fn queue(&self, want: &Want<'_>) -> Result<Option<Taken>, Error> {
+        let client = self.client().await?;
+        let mut node = Node {
+            client: client.clone(),
+            directory: directory(want.key),
+            name: format!("_c_{}-lock-", want.value),
+            path: None,
+        };
+        let mut sent = Instant::now();
+        let created = match node.create().await {
+            // It may be there: its name is nobody else's.
+            Err(Error::ConnectionLoss) => None,
+            created => Some(created?),
+        };
+        let until = want.until();
+        let mut waited = created.is_none();
+        loop {
+            let children = answer(client.list_children(&node.directory)).await?;
+            let Some(own) = children.iter().find(|child| child.starts_with(&node.name)) else {
+                return Err(Error::ConnectionLoss);
+            };
+            let path = format!("{}/{own}", node.directory);
+            node.path = Some(path.clone());
+            let before = children
+                .iter()
+                .filter(|child| sequence(child) < sequence(own));
+            let Some(before) = before.max_by_key(|child| sequence(child)) else {
+                // A member that the leader has left behind may show an old line.
+                if waited {
+                    sent = Instant::now();
+                    answer(client.sync(&node.directory)).await?;
+                }
+                let czxid = match created {
+                    Some(czxid) => czxid,
+                    None => {
+                        answer(client.check_stat(&path))
+                            .await?
+                            .ok_or(Error::NoNode)?
+                            .czxid
+                    }
+                };
+                return Ok(Some(Taken {
+                    token: u64::try_from(czxid).ok(),
+                    sent,
+                    hold: Box::new(ZooKeeperHold {
+                        node,
+                        path,
+                        acts_on_expired: self.acts_on_expired,
+                    }),
+                }));
+            };
+            if want.is_one_try() || Instant::now() >= until {
+                return Ok(None);
+            }
+            let before = format!("{}/{before}", node.directory);
+            let watcher = match answer(client.get_and_watch_data(&before)).await {
+                Ok((_, _, watcher)) => watcher,
+                Err(Error::NoNode) => continue,
+                Err(error) => return Err(error),
+            };
+            waited = true;
+            tokio::select! {
+                _ = watcher.changed() => {}
+                () = sleep_until(until.into()) => return Ok(None),
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Store for ZooKeeper {
+    async fn take(&self, want: &Want<'_>) -> Result<Option<Taken>, Trouble> {
+        loop {
+            let why = match self.queue(want).await {
+                Ok(taken) => return Ok(taken),
+                Err(error) => error,
+            };
+            let refused = matches!(
+                why,
+                Error::NoAuth | Error::AuthFailed | Error::InvalidAcl | Error::BadArguments(_)
+            );
+            // One try is not over because a connection is.
+            let until = want.until() + if want.is_one_try() { ANSWER } else { PAUSE };
+            // Its node goes with the session, if not before: nobody here believes in it.
+            if refused || Instant::now() + PAUSE >= until {
+                return Err(Trouble::Refused(why.to_string()));
+            }
+            sleep(PAUSE).await;
+        }
+    }
+}
+
+/// Somebody's node in a line. Dropped it is removed, if it is there.
+struct Node {
+    client: Client,
+    directory: String,
+    /// Without the number, which the server appends.
+    name: String,
+    /// Once it is known.
+    path: Option<String>,
+}
+
+impl Node {
+    /// Its czxid.
+    async fn create(&mut self) -> Result<i64, Error> {
+        let ephemeral = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
+        let container = CreateMode::Container.with_acls(Acls::anyone_all());
+        let prefix = format!("{}/{}", self.directory, self.name);
+        loop {
+            match answer(self.client.create(&prefix, b"", &ephemeral)).await {
+                Ok((stat, number)) => {
+                    self.path = Some(format!("{prefix}{number}"));
+                    return Ok(stat.czxid);
+                }
+                // The server removes a container that was left empty.
+                Err(Error::NoNode) => {
+                    answer(self.client.mkdir(&self.directory, &container)).await?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Removes it, also where only its beginning is known.
+    async fn remove(
+        client: Client,
+        directory: String,
+        name: String,
+        path: Option<String>,
+    ) -> Result<(), Error> {
+        let path = match path {
+            Some(path) => path,
+            None => {
+                let children = client.list_children(&directory).await?;
+                let own = children.into_iter().find(|child| child.starts_with(&name));
+                format!("{directory}/{}", own.ok_or(Error::NoNode)?)
+            }
+        };
+        client.delete(&path, None).await
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+            return;
+        };
+        if self.name.is_empty() {
+            return;
+        }
+        let (client, directory) = (self.client.clone(), std::mem::take(&mut self.directory));
+        let (name, path) = (std::mem::take(&mut self.name), self.path.take());
+        runtime.spawn(async move {
+            while let Err(Error::ConnectionLoss) = Node::remove(
+                client.clone(),
+                directory.clone(),
+                name.clone(),
+                path.clone(),
+            )
+            .await
+            {
+                sleep(PAUSE).await;
+            }
+        });
+    }
+}
+
+struct ZooKeeperHold {
+    node: Node,
+    path: String,
+    acts_on_expired: bool,
+}
+
+#[async_trait]
+impl Hold for ZooKeeperHold {
+    async fn keep(&self, _lease: Duration) -> Result<bool, Trouble> {
+        let client = &self.node.client;
+        if self.acts_on_expired {
+            return Ok(client.state() != SessionState::Expired);
+        }
+        // Sent in this order, and answered in it.
+        let (sync, stat) = (client.sync(&self.path), client.check_stat(&self.path));
+        match answer(async { sync.await.and(stat.await) }).await {
+            Ok(stat) => Ok(stat.is_some()),
+            Err(error) if is_over(&error) => Ok(false),
+            Err(error) => Err(Trouble::Lost(error.to_string())),
+        }
+    }
+
+    async fn give(&self) -> Result<bool, Trouble> {
+        match answer(self.node.client.delete(&self.path, None)).await {
+            Ok(()) => Ok(true),
+            Err(Error::NoNode) => Ok(false),
+            Err(error) if is_over(&error) => Ok(false),
+            Err(error) => Err(Trouble::Lost(error.to_string())),
+        }
+    }
+}
