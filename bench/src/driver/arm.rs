@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use futures_util::future::join_all;
 use hdrhistogram::Histogram;
 
-use super::{BenchPlan, Hooks, Leasing, kind_of};
+use super::{BenchPlan, Hooks, Leasing, Place, kind_of};
 use crate::{
     load::{Connector, Load},
     round::{self, Clients, Round, ledger::Passed, record::Samples},
@@ -23,6 +23,7 @@ const USUAL: Duration = Duration::from_secs(30);
 /// A subject under one workload with one number of tasks, and its rounds so far.
 pub(super) struct Arm {
     pub(super) subject: Arc<dyn Subject>,
+    pub(super) place: Place,
     pub(super) workload: &'static Workload,
     pub(super) tasks: u32,
     /// Without their samples, which are merged here, but for those of each part.
@@ -37,9 +38,15 @@ pub(super) struct Arm {
 }
 
 impl Arm {
-    pub(super) fn new(subject: Arc<dyn Subject>, workload: &'static Workload, tasks: u32) -> Self {
+    pub(super) fn new(
+        subject: Arc<dyn Subject>,
+        place: Place,
+        workload: &'static Workload,
+        tasks: u32,
+    ) -> Self {
         Arm {
             subject,
+            place,
             workload,
             tasks,
             rounds: Vec::new(),
@@ -247,10 +254,14 @@ fn seed(plan: &BenchPlan, round: usize, client: u32) -> u64 {
 pub(super) fn connect_to(plan: &BenchPlan, arm: &Arm, round: usize, number: u32) -> ConnectTo {
     let renewed = arm.workload.lease == LeaseOf::Renewed;
     ConnectTo {
-        target: plan.target.clone(),
+        target: arm.place.target.clone(),
         client: format!("c{number}"),
         seed: seed(plan, round, number),
-        durability: plan.durability.clone(),
+        // Servers that decide it by themselves cannot be asked.
+        durability: match arm.subject.durability() {
+            Some(_) => "none".to_owned(),
+            None => plan.durability.clone(),
+        },
         watchdog: match plan.lease {
             Leasing::Fixed(lease) if renewed => Some(lease),
             _ => renewed.then_some(RENEWED),

@@ -33,9 +33,13 @@ pub(super) fn add(
     }
 }
 
-/// `topology/workload/tasks`, and what else sets rows apart.
-fn place(plan: &BenchPlan, arm: &Arm) -> String {
-    let mut place = format!("{}/{}/{}", plan.topology, arm.workload.name, arm.tasks);
+/// `topology/workload/tasks`, and what else sets rows apart; of two topologies both, with `+` between.
+fn place(plan: &BenchPlan, a: &Arm, b: &Arm) -> String {
+    let mut place = a.place.topology.clone();
+    if b.place.topology != place {
+        place.push_str(&format!("+{}", b.place.topology));
+    }
+    place.push_str(&format!("/{}/{}", a.workload.name, a.tasks));
     if let Some(rtt) = plan.added_rtt {
         place.push_str(&format!("/+{rtt:?}"));
     }
@@ -68,7 +72,7 @@ fn compare(plan: &BenchPlan, a: &Arm, b: &Arm, again: Option<&Arm>) -> Vec<Compa
                 a: a.subject.name().to_owned(),
                 b: b.subject.name().to_owned(),
                 metric: (*metric).to_owned(),
-                r#where: place(plan, a),
+                r#where: place(plan, a, b),
                 ratio: ratio(metric, values, &of_b)?,
                 verdict: String::new(),
                 same_again: ratio(metric, values, &of_again),

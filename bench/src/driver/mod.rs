@@ -104,6 +104,23 @@ pub struct BenchPlan {
     pub key_prefix: String,
 }
 
+/// Where a subject is measured. Shown without the target's password.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Place {
+    /// The target URL.
+    pub target: String,
+    /// What rows say of it.
+    pub topology: String,
+    /// What rows say that a grant waits for: `none`, `wait:K`, or what the servers of another system do by themselves.
+    pub durability: String,
+}
+
+impl fmt::Debug for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at {}", self.topology, redact(&self.target))
+    }
+}
+
 impl fmt::Debug for BenchPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("BenchPlan")
@@ -145,6 +162,15 @@ impl BenchPlan {
             precision: None,
             seed: 0,
             key_prefix: "locklab:bench:".into(),
+        }
+    }
+
+    /// The plan's own target, as a place of a subject.
+    fn place(&self, subject: &dyn Subject) -> Place {
+        Place {
+            target: self.target.clone(),
+            topology: self.topology.clone(),
+            durability: subject.durability().unwrap_or(&self.durability).to_owned(),
         }
     }
 }
@@ -220,6 +246,26 @@ pub async fn run_subjects(
     subjects: Vec<Arc<dyn Subject>>,
     hooks: &Hooks,
 ) -> Result<BenchOutcome, SubjectError> {
+    let here = subjects.into_iter().map(|subject| {
+        let place = plan.place(subject.as_ref());
+        (subject, place)
+    });
+    run_at(plan, here.collect(), hooks).await
+}
+
+/// Measures subjects in the same rounds, each at a place of its own.
+///
+/// # Errors
+/// As [`run`].
+pub async fn run_at(
+    plan: &BenchPlan,
+    measured: Vec<(Arc<dyn Subject>, Place)>,
+    hooks: &Hooks,
+) -> Result<BenchOutcome, SubjectError> {
+    let subjects: Vec<_> = measured
+        .iter()
+        .map(|(subject, _)| subject.clone())
+        .collect();
     let workloads: Vec<&'static Workload> = plan
         .workloads
         .iter()
@@ -229,14 +275,18 @@ pub async fn run_subjects(
     // Where a difference can be shown, the first subject runs twice: its two arms say what no difference looks like.
     let twins = plan.rounds as usize >= stats::paired::FEWEST_PAIRS
         && subjects.len() > 1
-        && subjects[1..].iter().all(|s| s.name() != subjects[0].name());
+        && measured[1..].iter().all(|(subject, place)| {
+            (subject.name(), place) != (subjects[0].name(), &measured[0].1)
+        });
     let mut groups: Vec<Group> = Vec::new();
     for workload in workloads {
         for tasks in &plan.tasks {
-            let arm = |subject: &Arc<dyn Subject>| Arm::new(subject.clone(), workload, *tasks);
+            let arm = |(subject, place): &(Arc<dyn Subject>, Place)| {
+                Arm::new(subject.clone(), place.clone(), workload, *tasks)
+            };
             groups.push(Group {
-                arms: subjects.iter().map(arm).collect(),
-                again: twins.then(|| arm(&subjects[0])),
+                arms: measured.iter().map(arm).collect(),
+                again: twins.then(|| arm(&measured[0])),
                 dropped: 0,
             });
         }
@@ -245,8 +295,13 @@ pub async fn run_subjects(
         warnings: rows::warnings(),
         ..BenchOutcome::default()
     };
-    let servers = ServerWatch::find(&plan.target).await;
-    if let Some(servers) = &servers {
+    let mut watches: BTreeMap<&str, Option<ServerWatch>> = BTreeMap::new();
+    for (_, place) in &measured {
+        if !watches.contains_key(&*place.target) {
+            watches.insert(&place.target, ServerWatch::find(&place.target).await);
+        }
+    }
+    if let Some(servers) = watches.get(&*plan.target).and_then(Option::as_ref) {
         outcome.server_versions = servers.versions().await;
         outcome.round_trip = servers.round_trip().await;
     }
@@ -278,10 +333,11 @@ pub async fn run_subjects(
             for at in order {
                 let arm = group.arm(*at);
                 tell(done, arm.title());
+                let servers = watches.get(&*arm.place.target).and_then(Option::as_ref);
                 let round = match &own {
                     _ if hooks.cancelled() => Ok(Ended::CutShort("interrupted".into())),
-                    Some(own) => Ok(own.round(plan, arm, *at, round, servers.as_ref()).await),
-                    None => run_round(plan, arm, *at, round, servers.as_ref(), hooks).await,
+                    Some(own) => Ok(own.round(plan, arm, *at, round, servers).await),
+                    None => run_round(plan, arm, *at, round, servers, hooks).await,
                 };
                 match round {
                     Ok(Ended::Whole(whole)) => {

@@ -50,7 +50,10 @@ pub(super) fn warnings() -> Vec<String> {
 pub(super) fn add(plan: &BenchPlan, group: &[Arm], dropped: u32, outcome: &mut BenchOutcome) {
     for arm in group.iter().filter(|arm| !arm.rounds.is_empty()) {
         let mut row = row(plan, arm, dropped);
-        row.measures.load.round_trip_ns = outcome.round_trip.map(ns);
+        let measured = outcome
+            .round_trip
+            .filter(|_| arm.place.target == plan.target);
+        row.measures.load.round_trip_ns = measured.map(ns);
         outcome.rows.push(row);
     }
 }
@@ -104,7 +107,7 @@ fn row(plan: &BenchPlan, arm: &Arm, dropped: u32) -> BenchRow {
     let rates: Vec<f64> = arm.each(Round::cycles_per_s);
     BenchRow {
         subject: arm.subject.name().to_owned(),
-        topology: plan.topology.clone(),
+        topology: arm.place.topology.clone(),
         workload: arm.workload.name.to_owned(),
         tasks: arm.tasks,
         locks,
@@ -182,7 +185,7 @@ fn load_shape(plan: &BenchPlan, arm: &Arm) -> LoadShape {
         think_ns: ns(arm.think(plan)),
         asks: arm.asks(plan).words(),
         lease_ns: arm.lease(plan).map(ns),
-        durability: plan.durability.clone(),
+        durability: arm.place.durability.clone(),
         added_rtt_ns: plan.added_rtt.map(ns),
         round_trip_ns: None,
         direct_round_trip_ns: plan.direct_round_trip.map(ns),

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use bench::driver::{self, BenchOutcome, BenchPlan, Hooks, Leasing};
+use bench::abilities::Abilities;
+use bench::driver::{self, BenchOutcome, BenchPlan, Hooks, Leasing, Place};
 use bench::server_stats::ServerWatch;
 use bench::subject::SubjectError;
 use bench::workload::{Arrivals, Pace, WorkloadOverrides};
@@ -40,6 +41,7 @@ Examples:
   locklab bench --rate 5000/s --arrivals poisson             open loop: timed from when each cycle was due
   locklab bench --precision 5%                               as many rounds as bring each rate's interval to ±5 %
   locklab bench --sweep tasks                                the curve from one task to 256
+  locklab bench --topology single,etcd-3,postgres --fsync             locks of several systems in the same rounds
   locklab bench --target redis://staging:6379 --yes-this-is-mine --subject 'exec:python3 driver.py'
 
 `locklab list subjects`, `list workloads` and `list topologies` show the names.";
@@ -54,7 +56,7 @@ pub(crate) struct Options {
     /// The target is not on this machine, and you may put load on it
     #[arg(help_heading = WHERE, long)]
     yes_this_is_mine: bool,
-    /// Topologies to start: single, sentinel, cluster, masters [default: single]
+    /// Topologies to start: single, sentinel, cluster, masters; of other systems too, and then all in the same rounds [default: single]
     #[arg(help_heading = WHERE, long, value_delimiter = ',', value_name = "T[,T]")]
     pub(super) topology: Vec<TopologyKind>,
     /// Measure through a proxy that adds this to the round trip, e.g. 0.2ms,1ms,5ms,20ms [default: direct]
@@ -80,6 +82,9 @@ pub(crate) struct Options {
     /// Who must have a grant before it counts: none, wait:K, wait:majority or wait:all replicas, or waitaof:K disks
     #[arg(help_heading = LOCK, long, value_parser = durability, default_value = "none", value_name = "HOW")]
     durability: String,
+    /// Redis writes each grant to its disk before it answers (appendfsync always), as etcd, ZooKeeper and rows of a database do by themselves
+    #[arg(help_heading = LOCK, long, conflicts_with_all = ["target", "sweep"])]
+    fsync: bool,
     /// What clients do [default: uncontended,contended; one in a sweep: uncontended, or chain for waiters]
     #[arg(help_heading = LOAD, long, value_delimiter = ',', value_name = "W[,W]")]
     workload: Vec<String>,
@@ -154,8 +159,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     let seed = seed(&terminal.common);
     let cancel = Cancel::listen()?;
     if let Some(url) = &options.target {
-        let target = crate::args::target(url)?;
-        allow(&target, options.yes_this_is_mine)?;
+        allow_url(url, options.yes_this_is_mine)?;
     }
     let mut keeper = Keeper::begin(&terminal.common, "bench", "bench", seed)?;
     terminal.note(&format!("seed {seed}"));
@@ -171,7 +175,9 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     } {
         terminal.warn(&why);
     }
-    if let Some(url) = &options.target {
+    if let Some(url) = &options.target
+        && bench::subjects::system_of(url).is_none()
+    {
         let mine = options.yes_this_is_mine;
         super::target::remove_keys_at(url, mine, &keeper.key_prefix(), terminal).await;
     }
@@ -218,35 +224,94 @@ async fn measure_all(
         [] => vec![None],
         wished => wished.iter().copied().map(Some).collect(),
     };
-    for kind in kinds {
+    // Locks of several systems are measured in the same rounds; topologies of Redis one after the other, since a lock runs on each.
+    let together = !kinds.iter().all(|kind| bench_place::is_redis(*kind));
+    let groups: Vec<&[TopologyKind]> = match together {
+        true => vec![&kinds],
+        false => kinds.chunks(1).collect(),
+    };
+    for group in groups {
         for rtt in &ways {
             let links = rtt.map_or(Links::Direct, |_| Links::Proxied);
-            let deployment = up(
-                options,
-                Topology::of(kind),
-                links,
-                &kind.to_string(),
-                keeper,
-            )
-            .await?;
-            let url = deployment.url();
-            let mut plan = plan(options, &url, &kind.to_string(), seed, keeper);
+            let mut running = Vec::new();
+            for kind in group {
+                let topology = bench_place::topology(*kind, options.fsync);
+                running.push(up(options, topology, links, &kind.to_string(), keeper).await?);
+            }
+            let (url, kind) = (running[0].url(), group[0].to_string());
+            let mut plan = plan(options, &url, &kind, seed, keeper);
             plan.added_rtt = *rtt;
-            plan.client_cores = bench_place::pin_servers(&deployment, options.clients);
-            plan.direct_round_trip = match rtt {
-                Some(_) => past_the_proxy(&deployment).await,
-                None => None,
-            };
-            let delays = rtt.map(|rtt| delay(&deployment, rtt)).transpose()?;
-            let ended = measure(&plan, keeper, cancel, terminal).await;
+            if let [alone] = running.as_slice() {
+                plan.client_cores = bench_place::pin_servers(alone, options.clients);
+                if rtt.is_some() {
+                    plan.direct_round_trip = past_the_proxy(alone).await;
+                }
+            }
+            let places = places(options, &running, &mut plan)?;
+            let mut delays = Vec::new();
+            for (deployment, rtt) in running.iter().filter_map(|one| Some((one, (*rtt)?))) {
+                delays.extend(delay(deployment, rtt)?);
+            }
+            let ended = measure_at(&plan, Some(places), keeper, cancel, terminal).await;
             drop(delays);
-            deployment.down().await?;
+            for deployment in running {
+                deployment.down().await?;
+            }
             if let Some(ended) = ended? {
                 return Ok(Some(ended));
             }
         }
     }
     Ok(None)
+}
+
+/// Where each subject of a plan is measured: on every one of the deployments that is for it. The plan then names a subject once for each.
+fn places(
+    options: &Options,
+    running: &[Deployment],
+    plan: &mut BenchPlan,
+) -> anyhow::Result<Vec<Place>> {
+    let mut places = Vec::new();
+    let mut names = Vec::new();
+    for deployment in running {
+        let (url, kind) = (deployment.url(), deployment.topology().kind);
+        let system = bench::subjects::system_of(&url);
+        let wished = match options.subject.is_empty() {
+            true => usual_subjects(&url, &plan.workloads),
+            false => subjects(&options.subject),
+        };
+        for name in wished {
+            let subject = bench::subjects::find(&name).map_err(exit::usage)?;
+            let has = Abilities::assumed(subject.kinds());
+            // Of one deployment a lock that does not fit says so itself.
+            let fits = subject.system() == system
+                && (system.is_some() || chaos::audit::place(kind, &name, &has).is_ok());
+            if fits || running.len() == 1 {
+                places.push(Place {
+                    target: url.clone(),
+                    topology: kind.to_string(),
+                    durability: match subject.durability() {
+                        Some(shipped) => shipped,
+                        None if options.fsync && options.durability == "none" => "fsync",
+                        None => &options.durability,
+                    }
+                    .to_owned(),
+                });
+                names.push(name);
+            }
+        }
+    }
+    for name in subjects(&options.subject) {
+        if !names.contains(&name) {
+            let kinds: Vec<_> = options.topology.iter().map(ToString::to_string).collect();
+            return Err(exit::usage(format!(
+                "{name} is a lock on none of these topologies: {}",
+                kinds.join(", ")
+            )));
+        }
+    }
+    plan.subjects = names;
+    Ok(places)
 }
 
 /// Starts servers without proxies; `level` tells deployments of a sweep apart.
@@ -376,12 +441,26 @@ fn check(options: &Options) -> anyhow::Result<()> {
 
 /// Load on servers beyond this machine needs their owner's permission.
 pub(crate) fn allow(target: &Target, mine: bool) -> anyhow::Result<()> {
-    if target.is_loopback() || mine {
-        Ok(())
-    } else {
-        Err(exit::usage(format!(
+    allowed(target, target.is_loopback() || mine)
+}
+
+/// The same for a URL, which may be of another system.
+fn allow_url(url: &str, mine: bool) -> anyhow::Result<()> {
+    match bench::subjects::system_of(url) {
+        None => allow(&crate::args::target(url)?, mine),
+        Some(_) => {
+            let shown = results::secrets::redact(url);
+            allowed(shown, bench::subjects::is_loopback(url) || mine)
+        }
+    }
+}
+
+fn allowed(target: impl std::fmt::Display, may: bool) -> anyhow::Result<()> {
+    match may {
+        true => Ok(()),
+        false => Err(exit::usage(format!(
             "{target} is not on this machine: add --yes-this-is-mine if you may test on it"
-        )))
+        ))),
     }
 }
 
@@ -467,7 +546,10 @@ pub(crate) fn short_plan(
 
 /// The locks that show a workload. [`check`] has seen to it that all workloads of a run are shown by the same ones.
 fn usual_subjects(url: &str, workloads: &[String]) -> Vec<String> {
-    let usual: &[&str] = if url.starts_with("redlock") {
+    let own = bench::subjects::system_of(url).map(bench::subjects::of_system);
+    let usual: &[&str] = if let Some(own) = &own {
+        own
+    } else if url.starts_with("redlock") {
         &["lock-core:redlock"]
     } else {
         match workloads.first().map_or(&[][..], |name| shown_by(name)) {
@@ -490,6 +572,17 @@ pub(crate) async fn measure(
     cancel: &Cancel,
     terminal: &Terminal,
 ) -> anyhow::Result<Option<Ended>> {
+    measure_at(plan, None, keeper, cancel, terminal).await
+}
+
+/// The same, each subject at a place of its own.
+async fn measure_at(
+    plan: &BenchPlan,
+    places: Option<Vec<Place>>,
+    keeper: &mut Keeper,
+    cancel: &Cancel,
+    terminal: &Terminal,
+) -> anyhow::Result<Option<Ended>> {
     let bar = terminal.bar(1, &plan.topology);
     let shown = bar.clone();
     let topology = plan.topology.clone();
@@ -502,7 +595,12 @@ pub(crate) async fn measure(
         })),
     };
     let subjects = bench_place::subjects(plan)?;
-    let outcome = driver::run_subjects(plan, subjects, &hooks).await;
+    let outcome = match places {
+        None => driver::run_subjects(plan, subjects, &hooks).await,
+        Some(places) => {
+            driver::run_at(plan, subjects.into_iter().zip(places).collect(), &hooks).await
+        }
+    };
     bar.finish_and_clear();
     match outcome {
         Ok(outcome) => Ok(keep(outcome, keeper, cancel)?),
