@@ -25,7 +25,7 @@ printf '%s\n' "$failed" | while IFS='|' read -r target names; do
     for name in $names; do
         # Of the whole workspace, so that dependencies keep their features and nothing is built anew. Words are arguments of their own.
         # shellcheck disable=SC2086
-        cargo test --locked --workspace ${target#-p * } -- --exact "$name" </dev/null
+        cargo test --locked --workspace ${FEATURES:-} ${target#-p * } -- --exact "$name" </dev/null
         printf 'UNSTABLE %s %s: failed, and passed alone\n' "$target" "$name"
     done
 done
