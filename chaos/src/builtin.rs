@@ -103,6 +103,7 @@ pub static BUILTINS: &[Builtin] = &builtin![
     "rolling-restart"
     "rolling-upgrade"
     "rolling-upgrade-valkey"
+    "rolling-upgrade-sentinels"
     "upgrade-in-place"
     "upgrade-master-first"
     "rolling-restart-cluster"
