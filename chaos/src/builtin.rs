@@ -1,5 +1,7 @@
 //! The scenario files that come with the program.
 
+use crate::scenario::Scenario;
+
 /// A scenario file inside the program.
 #[derive(Debug, Clone, Copy)]
 pub struct Builtin {
@@ -190,37 +192,70 @@ pub static BUILTINS: &[Builtin] = &builtin![
     "error-is-granted"
 ];
 
-macro_rules! soak {
-    ($($name:literal)*) => {
+macro_rules! folder {
+    ($folder:literal $prefix:literal $($name:literal)*) => {
         [$(Builtin {
-            name: concat!("soak-", $name),
-            path: concat!("chaos/scenarios/soak/", $name, ".toml"),
-            text: include_str!(concat!("../scenarios/soak/", $name, ".toml")),
+            name: concat!($prefix, $name),
+            path: concat!("chaos/scenarios/", $folder, "/", $name, ".toml"),
+            text: include_str!(concat!("../scenarios/", $folder, "/", $name, ".toml")),
             control: false,
         },)*]
     };
 }
 
 /// Safe configurations under random faults, one per topology. They are no part of the suite: each seed is another run.
-pub static SOAK: &[Builtin] = &soak!["single" "sentinel" "cluster" "masters"];
+pub static SOAK: &[Builtin] = &folder!["soak" "soak-" "single" "sentinel" "cluster" "masters"];
+
+/// Scenarios of locks of other systems, on their servers. They are a part of the suite where such locks are built in ([`suite`]).
+pub static BASELINES: &[Builtin] = &folder![
+    "baselines" ""
+    "etcd-all-restarted"
+    "etcd-clock-of-a-client"
+    "etcd-holder-cut-off"
+    "etcd-holder-paused"
+    "etcd-leader-cut-off"
+    "etcd-leader-killed"
+    "etcd-restart-longer"
+    "etcd-restart-shorter"
+    "mysql-crash"
+    "postgres-crash"
+    "zookeeper-all-restarted"
+    "zookeeper-clock-forward"
+    "zookeeper-holder-cut-off"
+    "zookeeper-holder-paused"
+    "zookeeper-leader-cut-off"
+    "zookeeper-leader-killed"
+    "zookeeper-restart-longer"
+    "zookeeper-restart-shorter"
+    "zookeeper-slow-disk"
+];
+
+/// The suite of this build: what is for Redis, and of other systems those whose lock is built in.
+pub fn suite() -> Vec<&'static Builtin> {
+    let built_in = |builtin: &&Builtin| {
+        let scenario = Scenario::parse(builtin.path, builtin.text).ok();
+        let subject = scenario.and_then(|one| bench::subjects::find(&one.lock.subject).ok());
+        subject.is_some_and(|subject| subject.missing().is_none())
+    };
+    let others = BASELINES.iter().filter(built_in);
+    BUILTINS.iter().chain(others).collect()
+}
 
 /// The scenario of that name.
 pub fn find(name: &str) -> Option<&'static Builtin> {
-    BUILTINS
-        .iter()
-        .chain(SOAK)
-        .find(|builtin| builtin.name == name)
+    let all = BUILTINS.iter().chain(SOAK).chain(BASELINES);
+    let mut named = all.filter(|builtin| builtin.name == name);
+    named.next()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::Scenario;
     use results::verdict::CLASSES;
 
     #[test]
     fn every_file_is_a_scenario_of_its_own_name_with_an_expectation() {
-        for builtin in BUILTINS.iter().chain(SOAK) {
+        for builtin in BUILTINS.iter().chain(SOAK).chain(BASELINES) {
             let scenario = Scenario::parse(builtin.path, builtin.text)
                 .unwrap_or_else(|errors| panic!("{errors}"));
             assert_eq!(scenario.name, builtin.name);
@@ -244,7 +279,7 @@ mod tests {
 
     #[test]
     fn what_is_expected_to_be_violated_is_inherent_or_kept_by_a_named_lock() {
-        for builtin in BUILTINS.iter().filter(|one| !one.control) {
+        for builtin in BUILTINS.iter().chain(BASELINES).filter(|one| !one.control) {
             let scenario = Scenario::parse(builtin.path, builtin.text).expect("a scenario");
             let audit = &scenario.audit;
             let mut expected = scenario.expect.iter();
@@ -262,6 +297,7 @@ mod tests {
             (folder.clone(), "", false),
             (folder.join("controls"), "", true),
             (folder.join("soak"), "soak-", false),
+            (folder.join("baselines"), "", false),
         ] {
             for entry in std::fs::read_dir(folder).expect("the folder is there") {
                 let path = entry.expect("it is readable").path();

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use chaos::builtin::{BUILTINS, Builtin};
+use chaos::builtin::{BASELINES, BUILTINS, Builtin};
 use chaos::scenario::Scenario;
 use results::run::{Run, ScenarioResult};
 use results::store;
@@ -43,16 +43,28 @@ fn page() -> String {
          code 0 means that everything came out as its file expects. What came out in a [published run](published-runs.md) stands \
          below it.\n",
     );
-    for (title, about, control) in [
-        ("Locks and configurations", "", false),
+    let of_suite = |control| {
+        let suite = BUILTINS.iter();
+        suite
+            .filter(move |one| one.control == control)
+            .collect::<Vec<_>>()
+    };
+    for (title, about, builtins) in [
+        ("Locks and configurations", "", of_suite(false)),
+        (
+            "Other systems",
+            "Locks of etcd, ZooKeeper, MariaDB and PostgreSQL on [servers of their own](servers.md#other-systems). `--all` runs those \
+             whose locks are built in: `cargo build --release -p cli --features baselines`.\n",
+            BASELINES.iter().collect(),
+        ),
         (
             "Controls",
             "Locks that are known to be broken. A control is as expected when it is *convicted*: a suite that cannot convict shows nothing.\n",
-            true,
+            of_suite(true),
         ),
     ] {
         let _ = write!(out, "\n## {title}\n\n{about}");
-        for builtin in BUILTINS.iter().filter(|one| one.control == control) {
+        for builtin in builtins {
             out.push_str(&entry(builtin, &runs));
         }
     }
@@ -146,7 +158,7 @@ fn the_page_of_scenarios_is_current() {
         "{} is not current; set LOCKLAB_BLESS=1 and look at the difference",
         path.display()
     );
-    for builtin in BUILTINS {
+    for builtin in BUILTINS.iter().chain(BASELINES) {
         assert!(page.contains(&format!("### {}\n", builtin.name)));
     }
 }

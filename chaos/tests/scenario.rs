@@ -309,3 +309,31 @@ fn the_schema_in_the_repository_is_current() {
         "write it again with `LOCKLAB_BLESS=1 cargo test -p chaos --test scenario`"
     );
 }
+
+#[test]
+fn servers_of_other_systems_take_their_own_locks_and_faults_that_are_no_words_of_redis() {
+    for (rest, said) in [
+        ("[lock]\nsubject = \"lock-core:plain\"", "no lock of etcd"),
+        ("[[faults]]\nfault = \"failover\"", "for Redis alone"),
+        (
+            "[[faults]]\nfault = \"disk\"\nwith = { fsync = \"80ms\" }",
+            "cannot be put on etcd",
+        ),
+        (
+            "[[faults]]\nfault = \"kill\"\nwhen = \"3rd EVALSHA\"",
+            "commands and replies of Redis",
+        ),
+        (
+            "[[faults]]\nfault = \"kill\"\non = \"sentinels\"",
+            "has no sentinels",
+        ),
+    ] {
+        let text = format!("name = \"x\"\n[topology]\nkind = \"etcd-3\"\n{rest}\n");
+        let errors = errors(&text);
+        assert!(errors.len() == 1 && errors[0].contains(said), "{errors:?}");
+    }
+    let text = "name = \"x\"\n[topology]\nkind = \"zookeeper-3\"\n[[faults]]\nfault = \"disk\"\n\
+                on = \"replicas\"\nwith = { fsync = \"80ms\" }\n";
+    let scenario = Scenario::parse("good.toml", text).unwrap();
+    assert_eq!(scenario.lock.subject, "zookeeper:ephemeral");
+}

@@ -214,7 +214,7 @@ fn sources(options: &Options, terminal: &Terminal) -> anyhow::Result<Vec<Source>
         return options.scenarios.iter().map(|name| source(name)).collect();
     }
     if !options.own.names_servers() {
-        return Ok(BUILTINS.iter().map(Source::of).collect());
+        return Ok(builtin::suite().into_iter().map(Source::of).collect());
     }
     // A control says nothing of a server.
     let all = BUILTINS.iter().filter(|one| !one.control).map(Source::of);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bench::subject::Subject;
 use bench::workload::WORKLOADS;
-use chaos::builtin::{BUILTINS, Builtin};
+use chaos::builtin::{self, Builtin};
 use chaos::checkers::CHECKERS;
 use chaos::faults::FAULTS;
 use chaos::scenario::Scenario;
@@ -146,7 +146,7 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
             item(one.name, format!("on {}: {}", one.hits.words(), one.about))
         }),
         Kind::Topologies => items(&TopologyKind::ALL[..], |one| item(one.name(), one.about())),
-        Kind::Scenarios => items(BUILTINS, |one| item(one.name, about(one))),
+        Kind::Scenarios => items(&builtin::suite(), |one| item(one.name, about(one))),
         Kind::Checkers => items(CHECKERS, |one| item(one.name, one.about)),
         Kind::Servers => cluster_config::offered().into_iter().map(offered).collect(),
     };
