@@ -24,7 +24,7 @@ fn goal(kind: TopologyKind) -> Duration {
     Duration::from_millis(match kind {
         TopologyKind::Single | TopologyKind::Masters => 100,
         TopologyKind::Sentinel => 1000,
-        TopologyKind::Cluster => 2500,
+        _ => 2500,
     })
 }
 

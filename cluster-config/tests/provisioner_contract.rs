@@ -57,9 +57,9 @@ async fn comes_up_and_goes_down(name: &str, kind: TopologyKind) {
         lab.server_version()
     );
     let expected: &[&str] = match kind {
-        TopologyKind::Single | TopologyKind::Sentinel => &["n1"],
         TopologyKind::Cluster => &["n1", "n2", "n3"],
         TopologyKind::Masters => &["n1", "n2", "n3", "n4", "n5"],
+        _ => &["n1"],
     };
     assert_eq!(masters(&lab).await, expected);
     assert!(lab.probe("orders", PATIENCE).await);
