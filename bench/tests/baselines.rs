@@ -10,6 +10,7 @@
 mod support;
 
 use std::{
+    io::Write as _,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -21,7 +22,8 @@ use bench::{
     subject::{AcquireEnd, ClientEvent, ConnectTo, Connected, ReleaseEnd, Subject, SubjectError},
     subjects,
 };
-use support::{PATIENCE, ask, held, to};
+use cluster_config::{ClusterError, Topology, TopologyKind};
+use support::{Lab, PATIENCE, ask, held, to, try_lab};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{
@@ -35,17 +37,17 @@ const LONG: Option<Duration> = Some(Duration::from_secs(60));
 /// The session of every client here, in whole seconds, since some servers count those: far above what a busy machine takes for one answer.
 const SESSION: Duration = Duration::from_secs(3);
 
-/// The URL of a system's server; `None` where it is not there.
-#[allow(
-    clippy::print_stderr,
-    reason = "a skipped test says so where it is counted"
-)]
-fn server(system: &str) -> Option<String> {
-    let url = std::env::var(format!("LOCKLAB_TEST_{}", system.to_uppercase()));
-    if url.is_err() {
-        eprintln!("SKIPPED the contract of {system}: its server is not here");
+/// A system's server; `None` where it is not on this machine, which is said in the form that `.ci/run` counts.
+async fn server(kind: TopologyKind) -> Option<Lab> {
+    match try_lab(Topology::of(kind)).await {
+        Ok(lab) => Some(lab),
+        Err(error @ ClusterError::Missing(_)) => {
+            let mut output = std::io::stderr();
+            let _ = writeln!(output, "SKIPPED the contract of locks on {kind}: {error}");
+            None
+        }
+        Err(error) => panic!("{kind}: {error}"),
     }
-    url.ok()
 }
 
 fn connect_to(target: &str) -> ConnectTo {
@@ -338,36 +340,39 @@ async fn contract(name: &str, target: &str) {
 }
 
 /// The contract of each lock of a system; `controls` are convicted of letting two in.
-async fn of(system: &str, locks: &[&str], controls: &[&str]) {
+async fn of(kind: TopologyKind, locks: &[&str], controls: &[&str]) -> Option<Lab> {
     for name in locks {
-        refuses(name, system).await;
+        refuses(name, kind.name()).await;
     }
-    let Some(target) = server(system) else {
-        return;
-    };
+    let lab = server(kind).await?;
     for name in locks {
-        contract(name, &target).await;
+        contract(name, &lab.url()).await;
     }
     for name in controls {
         assert!(
-            most_inside(name, &target).await > 1,
+            most_inside(name, &lab.url()).await > 1,
             "{name} was not convicted"
         );
     }
+    Some(lab)
 }
 
 #[cfg(feature = "etcd")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn etcd_keeps_the_contract() {
-    of("etcd", &["etcd:lock"], &["broken:etcd-shared-lease"]).await;
+    of(
+        TopologyKind::Etcd,
+        &["etcd:lock"],
+        &["broken:etcd-shared-lease"],
+    )
+    .await;
 }
 
 #[cfg(feature = "zookeeper")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn zookeeper_keeps_the_contract() {
-    of("zookeeper", &["zookeeper:ephemeral"], &[]).await;
-    if let Some(target) = server("zookeeper") {
-        let late = believes_too_long("broken:zookeeper-acts-on-expired", &target).await;
+    if let Some(lab) = of(TopologyKind::ZooKeeper, &["zookeeper:ephemeral"], &[]).await {
+        let late = believes_too_long("broken:zookeeper-acts-on-expired", &lab.url()).await;
         assert!(late > Duration::from_millis(100), "{late:?}");
     }
 }
@@ -379,25 +384,25 @@ async fn postgres_keeps_the_contract() {
         "broken:postgres-advisory-shared",
         "broken:postgres-row-read-then-write",
     ];
-    of("postgres", &["postgres:advisory", "postgres:row"], &broken).await;
+    of(
+        TopologyKind::Postgres,
+        &["postgres:advisory", "postgres:row"],
+        &broken,
+    )
+    .await;
 }
 
 #[cfg(feature = "mysql")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn mysql_keeps_the_contract() {
+    let locks = ["mysql:row", "mysql:get-lock", "mysql:for-update"];
     let broken = [
         "broken:mysql-row-without-expiry",
         "broken:mysql-get-lock-shared",
         "broken:mysql-for-update-autocommit",
     ];
-    of(
-        "mysql",
-        &["mysql:row", "mysql:get-lock", "mysql:for-update"],
-        &broken,
-    )
-    .await;
-    if let Some(target) = server("mysql") {
-        let frees = late_release_frees("broken:mysql-row-releases-any", &target).await;
+    if let Some(lab) = of(TopologyKind::Mysql, &locks, &broken).await {
+        let frees = late_release_frees("broken:mysql-row-releases-any", &lab.url()).await;
         assert!(frees, "a release without owner check was not convicted");
     }
 }

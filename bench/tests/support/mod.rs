@@ -10,7 +10,9 @@ use bench::{
     exec::ExecSubject,
     subject::{AcquireEnd, AcquireRequest, ConnectTo, LockClient},
 };
-use cluster_config::{Deployment, Process, Provisioner, Topology, TopologyKind, UpOptions};
+use cluster_config::{
+    ClusterError, Deployment, Process, Provisioner, Topology, TopologyKind, UpOptions,
+};
 use tempfile::TempDir;
 
 /// Far beyond what anything here needs on a loaded machine, so that only a real hang fails by time.
@@ -31,10 +33,15 @@ impl Deref for Lab {
 }
 
 pub(crate) async fn lab(topology: Topology) -> Lab {
+    try_lab(topology).await.unwrap()
+}
+
+/// The servers, or why they did not start.
+pub(crate) async fn try_lab(topology: Topology) -> Result<Lab, ClusterError> {
     let dir = tempfile::tempdir().unwrap();
     let options = UpOptions::new(dir.path().join("servers"));
-    let deployment = Process.up(&topology, &options).await.unwrap();
-    Lab { deployment, dir }
+    let deployment = Process.up(&topology, &options).await?;
+    Ok(Lab { deployment, dir })
 }
 
 pub(crate) async fn lab_of(kind: TopologyKind) -> Lab {

@@ -41,7 +41,7 @@ pub(super) async fn shared_lease(own: Own) -> Result<Arc<dyn Store>, SubjectErro
 }
 
 async fn connect(own: Own, shares: bool) -> Result<Arc<dyn Store>, SubjectError> {
-    let members = Members {
+    let members = Arc::new(Members {
         addresses: addresses(&own.target),
         // The server counts whole seconds.
         ttl_s: i64::try_from(own.session.as_millis().div_ceil(1000)).unwrap_or(i64::MAX),
@@ -49,7 +49,7 @@ async fn connect(own: Own, shares: bool) -> Result<Arc<dyn Store>, SubjectError>
         dialled: tokio::sync::Mutex::default(),
         spare: Mutex::default(),
         shares,
-    };
+    });
     let until = Instant::now() + ANSWER * 3;
     let hello = members.call(until, |mut client| async move {
         client.get("locklab:hello", None).await
@@ -57,7 +57,13 @@ async fn connect(own: Own, shares: bool) -> Result<Arc<dyn Store>, SubjectError>
     hello
         .await
         .map_err(|trouble| own.unreachable(trouble.text()))?;
-    Ok(Arc::new(Etcd(Arc::new(members))))
+    if shares {
+        let lease = members.lease(until).await;
+        lease
+            .map_err(|trouble| own.unreachable(trouble.text()))?
+            .keep();
+    }
+    Ok(Arc::new(Etcd(members)))
 }
 
 /// The members of a cluster, one of which is asked until it fails.
@@ -148,7 +154,7 @@ impl Members {
     fn pop(&self) -> Option<Lease> {
         let mut spare = self.spare.lock().expect("no panic");
         match self.shares {
-            true => spare.last().copied(),
+            true => spare.first().copied(),
             false => spare.pop(),
         }
     }

@@ -93,6 +93,31 @@ pub fn of_system(system: &str) -> Vec<&'static str> {
     rows.map(|row| row.name).collect()
 }
 
+/// Removes what a run left on a system's own servers: rows and documents, which keep their fences. Keys of etcd go with their leases, and ZooKeeper
+/// removes an empty container by itself.
+///
+/// # Errors
+/// A server that did not answer, or refused.
+pub async fn remove_keys(target: &str, prefix: &str) -> Result<(), SubjectError> {
+    let own = Own {
+        target: target.to_owned(),
+        session: SESSION,
+        jitter: Jitter::new(0),
+    };
+    match system_of(target) {
+        #[cfg(feature = "mongodb")]
+        Some("mongodb") => mongodb::remove(&own, prefix).await,
+        #[cfg(feature = "mysql")]
+        Some("mysql") => mysql::remove(&own, prefix).await,
+        #[cfg(feature = "postgres")]
+        Some("postgres") => postgres::remove(&own, prefix).await,
+        _ => {
+            let _ = (own, prefix);
+            Ok(())
+        }
+    }
+}
+
 /// Whether every address of a system's URL is on this machine.
 pub fn is_loopback(target: &str) -> bool {
     addresses(target).iter().all(|address| {

@@ -37,6 +37,26 @@ pub(super) async fn find_then_update(own: Own) -> Result<Arc<dyn Store>, Subject
 }
 
 async fn connect(own: Own, reads_first: bool) -> Result<Arc<dyn Store>, SubjectError> {
+    Ok(Arc::new(MongoDb {
+        locks: locks(&own).await?,
+        jitter: own.jitter,
+        reads_first,
+    }))
+}
+
+/// Removes the documents of a run.
+pub(super) async fn remove(own: &Own, prefix: &str) -> Result<(), SubjectError> {
+    let last = format!("{prefix}{}", char::MAX);
+    let of_run = doc! {"_id": {"$gte": prefix, "$lt": last}};
+    let removed = answer(locks(own).await?.delete_many(of_run)).await;
+    let removed = removed.and_then(|removed| removed.map_err(|error| trouble(&error)));
+    removed
+        .map(drop)
+        .map_err(|trouble| own.unreachable(trouble.text()))
+}
+
+/// The collection, with its index.
+async fn locks(own: &Own) -> Result<Collection<Document>, SubjectError> {
     let options = ClientOptions::parse(&own.target).await;
     let mut options =
         options.map_err(|error| SubjectError::usage(format!("the target's URL: {error}")))?;
@@ -60,11 +80,7 @@ async fn connect(own: Own, reads_first: bool) -> Result<Arc<dyn Store>, SubjectE
     let made = timeout(ANSWER * 3, locks.create_index(index)).await;
     let made = made.map_err(|_| own.unreachable("no answer"))?;
     made.map_err(|error| own.unreachable(error))?;
-    Ok(Arc::new(MongoDb {
-        locks,
-        jitter: own.jitter,
-        reads_first,
-    }))
+    Ok(locks)
 }
 
 struct MongoDb {

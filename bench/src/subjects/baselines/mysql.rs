@@ -147,6 +147,16 @@ async fn server(own: &Own, setup: Option<&str>) -> Result<Arc<Server>, SubjectEr
     Ok(Arc::new(server))
 }
 
+/// Removes the rows of a run.
+pub(super) async fn remove(own: &Own, prefix: &str) -> Result<(), SubjectError> {
+    let remove = "DELETE FROM locklab_locks WHERE LEFT(name, CHAR_LENGTH(?)) = ?";
+    let server = server(own, None).await?;
+    let removed = server.changes(remove, (prefix, prefix).into()).await;
+    removed
+        .map(drop)
+        .map_err(|trouble| own.unreachable(trouble.text()))
+}
+
 async fn by_row(
     own: Own,
     take: &'static str,
@@ -339,7 +349,9 @@ impl GetLock {
             .await
             .map_err(|error| Trouble::Refused(trouble(&error).text()))?;
         if granted.flatten() != Some(1) {
-            if let (None, Some(idle)) = (&self.shared, connection.take()) {
+            if self.shared.is_none()
+                && let Some(idle) = connection.take()
+            {
                 self.server.spare.keep(idle);
             }
             return Ok(None);

@@ -147,6 +147,20 @@ async fn server(own: &Own) -> Result<Arc<Server>, SubjectError> {
     Ok(Arc::new(server))
 }
 
+/// Removes the rows of a run.
+pub(super) async fn remove(own: &Own, prefix: &str) -> Result<(), SubjectError> {
+    let remove = "DELETE FROM locklab_locks WHERE starts_with(name, $1)";
+    let server = server(own).await?;
+    let removed = async {
+        let connection = server.connection().await?;
+        connection.execute(remove, &[(&prefix, Type::TEXT)]).await
+    };
+    let removed = removed.await;
+    removed
+        .map(drop)
+        .map_err(|trouble| own.unreachable(trouble.text()))
+}
+
 pub(super) async fn advisory(own: Own) -> Result<Arc<dyn Store>, SubjectError> {
     Ok(Arc::new(Advisory {
         server: server(&own).await?,
