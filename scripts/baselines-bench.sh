@@ -1,28 +1,21 @@
 #!/bin/sh
 # One run of Redis, etcd, ZooKeeper, MariaDB and PostgreSQL in the same rounds, as they are shipped and once more with Redis on disk before it
 # answers, in under 10 minutes on two quiet cores; both into the directory that is named (usual: runs/baselines).
-# `make setup-baselines` installs the servers. Further flags of bench may follow: `sh scripts/baselines-bench.sh DIR --rounds 2` is a try.
+# `make setup-baselines` installs the servers.
 set -eu
 cd "$(dirname "$0")/.."
 locklab="${CARGO_TARGET_DIR:-target}/release/locklab"
 "${CARGO:-cargo}" build --release --locked -p cli --no-default-features --features baselines
 
 out=${1:-runs/baselines}
-[ $# = 0 ] || shift
-for usual in '--tasks 1,16' '--rounds 6' '--warmup 300ms' '--duration 600ms'; do
-    case " $* " in
-    *" ${usual% *} "*) ;;
-    # shellcheck disable=SC2086
-    *) set -- "$@" ${usual} ;;
-    esac
-done
 bench() {
     name=$1
     shift
-    "$locklab" --seed 7 --out "$out/$name" bench --topology single,etcd,etcd-3,zookeeper,zookeeper-3,mysql,postgres "$@"
+    "$locklab" --seed 7 --out "$out/$name" bench --topology single,etcd,etcd-3,zookeeper,zookeeper-3,mysql,postgres --warmup 200ms "$@"
 }
-bench shipped --workload uncontended,contended,chain "$@"
+# etcd hands its lock on some 80 times a second, so a round of less than a second would say nothing of it.
+bench shipped --workload uncontended,contended,chain --tasks 16 --rounds 6 --duration 1s
 # Those that write a grant to a disk before they answer, beside Redis that does so too.
-bench fsync --fsync --workload uncontended --subject \
-    lock-core:reentrant,baseline:set-nx-px,etcd:lock,zookeeper:ephemeral,mysql:row,postgres:row "$@"
+bench fsync --fsync --workload uncontended --tasks 1,16 --rounds 6 --duration 700ms --subject \
+    lock-core:reentrant,baseline:set-nx-px,etcd:lock,zookeeper:ephemeral,mysql:row,postgres:row
 echo "written: $out/shipped and $out/fsync"

@@ -175,11 +175,18 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     } {
         terminal.warn(&why);
     }
-    if let Some(url) = &options.target
-        && bench::subjects::system_of(url).is_none()
-    {
-        let mine = options.yes_this_is_mine;
-        super::target::remove_keys_at(url, mine, &keeper.key_prefix(), terminal).await;
+    if let Some(url) = &options.target {
+        let (mine, prefix) = (options.yes_this_is_mine, keeper.key_prefix());
+        match bench::subjects::system_of(url) {
+            None => super::target::remove_keys_at(url, mine, &prefix, terminal).await,
+            Some(_) => {
+                if let Err(why) = bench::subjects::remove_keys(url, &prefix).await {
+                    terminal.warn(&format!(
+                        "locks of this run may have stayed on the target (remove {prefix}*): {why}"
+                    ));
+                }
+            }
+        }
     }
     let ended = match measured {
         Ok(ended) => ended,
@@ -225,7 +232,7 @@ async fn measure_all(
         wished => wished.iter().copied().map(Some).collect(),
     };
     // Locks of several systems are measured in the same rounds; topologies of Redis one after the other, since a lock runs on each.
-    let together = !kinds.iter().all(|kind| bench_place::is_redis(*kind));
+    let together = !kinds.iter().all(|kind| kind.is_redis());
     let groups: Vec<&[TopologyKind]> = match together {
         true => vec![&kinds],
         false => kinds.chunks(1).collect(),

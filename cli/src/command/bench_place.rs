@@ -10,21 +10,10 @@ use cluster_config::{Deployment, Topology, TopologyKind};
 
 use crate::exit;
 
-/// Whether its servers are Redis.
-pub(super) fn is_redis(kind: TopologyKind) -> bool {
-    matches!(
-        kind,
-        TopologyKind::Single
-            | TopologyKind::Sentinel
-            | TopologyKind::Cluster
-            | TopologyKind::Masters
-    )
-}
-
 /// Servers of a kind; with `fsync` those of Redis write each grant to their disk before they answer it, as others do by themselves.
 pub(super) fn topology(kind: TopologyKind, fsync: bool) -> Topology {
     let mut topology = Topology::of(kind);
-    if fsync && is_redis(kind) {
+    if fsync && kind.is_redis() {
         let lines = [("appendonly", "yes"), ("appendfsync", "always")];
         let lines = lines.map(|(name, value)| (name.to_owned(), value.to_owned()));
         topology.config.extend(lines);
