@@ -28,6 +28,9 @@ use crate::subject::{
 /// So many locks a client keeps by name in each part. Who takes more of them hardly takes one again, and memory is a figure, too.
 const MOST_KEPT: usize = 256;
 
+/// So often a client tries to connect to servers that are silent.
+const TRIES: u32 = 3;
+
 /// One subject for every kind that the library has.
 pub(super) fn subjects() -> impl Iterator<Item = Arc<dyn Subject>> {
     Offer::all().map(|kind| {
@@ -135,12 +138,20 @@ impl Subject for Engine {
         }
         options.client_name = Some(format!("locklab-{}", to.client));
         let watchdog = options.watchdog_lease;
-        let client = Client::connect(&target, options)
-            .await
-            .map_err(|e| match e.kind() {
-                ErrorKind::Invalid => usage!("{}: {e}", self.name),
-                _ => SubjectError::unreachable(format!("{}: {e}", self.name)),
-            })?;
+        let mut tries = 0;
+        let client = loop {
+            let began = Instant::now();
+            tries += 1;
+            match Client::connect(&target, options.clone()).await {
+                Ok(client) => break client,
+                Err(e) if e.kind() == ErrorKind::Invalid => bail!("{}: {e}", self.name),
+                // On a busy machine servers that run are slow to say so, and a run that cannot begin shows nothing of the lock.
+                Err(_) if tries < TRIES && began.elapsed() >= options.connect_timeout => {}
+                Err(e) => {
+                    return Err(SubjectError::unreachable(format!("{}: {e}", self.name)));
+                }
+            }
+        };
         let (events, receiver) = mpsc::unbounded_channel();
         Ok(Connected {
             client: Box::new(EngineClient {
