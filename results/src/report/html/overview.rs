@@ -108,7 +108,10 @@ fn configured(result: &ScenarioResult) -> String {
 fn durability(result: &ScenarioResult) -> String {
     let who = match (result.durability.as_str(), result.topology.as_str()) {
         ("" | "none", "masters") => "a majority of masters",
-        ("" | "none", "single") => "the server",
+        ("" | "none", "etcd-3" | "zookeeper-3") => "a majority of members",
+        ("" | "none", "single" | "etcd" | "zookeeper" | "mysql" | "postgres" | "mongodb") => {
+            "the server"
+        }
         ("" | "none", _) => "the master only",
         ("wait:all", _) => "all replicas",
         ("wait:1", _) => "one replica",
@@ -148,6 +151,23 @@ pub(super) fn configuration(run: &Run) -> Configuration {
 mod tests {
     use super::*;
     use crate::run::Meta;
+
+    #[test]
+    fn who_has_a_grant_before_it_counts_follows_from_the_servers() {
+        for (topology, who) in [
+            ("single", "the server"),
+            ("sentinel", "the master only"),
+            ("masters", "a majority of masters"),
+            ("etcd-3", "a majority of members"),
+            ("postgres", "the server"),
+        ] {
+            let result = ScenarioResult {
+                topology: topology.to_owned(),
+                ..ScenarioResult::default()
+            };
+            assert_eq!(durability(&result), format!("grants wait for {who}"));
+        }
+    }
 
     #[test]
     fn persistence_makes_a_configuration_and_controls_stand_apart() {
