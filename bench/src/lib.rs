@@ -15,9 +15,17 @@
 //! Promised: every row says whether the lock was safe while it was measured and whether its figures may be quoted.
 //! Not promised: that two machines agree. This crate starts no servers and knows no faults.
 //!
-//! In reading order: [`subject`] is the seam, [`abilities`] what a lock has, [`subjects`] the registry of locks under test, [`exec`] and [`serve`] the two
-//! ends of the subject protocol, [`inside`] the loop that a driver runs by itself, [`workload`] what a client does,
-//! [`load`] the engine that carries it out, [`recorded`] a load that becomes a history, [`driver`] the rounds, [`stats`] the figures.
+//! In reading order:
+//!
+//! | modules | what they are |
+//! |---|---|
+//! | [`subject`], [`abilities`] | the seam, and what a lock has |
+//! | [`subjects`] | the registry of locks under test |
+//! | [`exec`], [`serve`], [`inside`] | the two ends of the subject protocol, and the loop that a driver runs by itself |
+//! | [`workload`], [`load`], [`sink`] | what a client does, the engine that carries it out, and who is told of each step |
+//! | [`recorded`] | a load that becomes a history |
+//! | [`driver`], [`sweep`] | the rounds of a benchmark, and levels of load |
+//! | [`stats`], [`server_stats`], [`environment`] | the figures, those of the servers, and the machine |
 
 #[macro_use]
 pub mod subject;

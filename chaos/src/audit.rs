@@ -9,22 +9,10 @@ use results::run::ScenarioResult;
 use results::units;
 use results::verdict::{State, Verdict};
 
+use crate::checkers::kinds::is_alone;
 use crate::scenario::Scenario;
 
-/// Kinds that one holder has alone. A scenario about one of them tries any other just as well.
-const EXCLUSIVE: [&str; 9] = [
-    "plain",
-    "reentrant",
-    "non-reentrant",
-    "spin",
-    "fair",
-    "queued",
-    "fenced",
-    "write",
-    "redlock",
-];
-
-/// Those of [`EXCLUSIVE`] that promise no more than to be so.
+/// Kinds that one holder has alone, and that promise no more.
 const ANY_EXCLUSIVE: [&str; 4] = ["plain", "reentrant", "non-reentrant", "spin"];
 
 /// A client with less of an even share did not go on where the others did.
@@ -172,7 +160,7 @@ fn kind(scenario: &Scenario, name: &str, has: &Abilities) -> Result<String, Stri
         });
     }
     let suits = |kind: &str| match any {
-        true => EXCLUSIVE.contains(&kind) && (masters || kind != "redlock"),
+        true => is_alone(kind) && (masters || kind != "redlock"),
         false => kind == wanted,
     };
     let first = || has.kinds.iter().find(|kind| suits(kind));

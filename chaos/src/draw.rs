@@ -6,6 +6,7 @@ use rand::SeedableRng as _;
 use rand::seq::SliceRandom as _;
 use rand_chacha::ChaCha8Rng;
 
+use crate::checkers::kinds::is_alone;
 use crate::faults::find;
 use crate::scenario::{
     DrawnOperation, FaultSpec, Length, On, OnMessage, RandomSpec, Range, Scenario, When, Who,
@@ -96,18 +97,7 @@ pub(crate) fn operations(scenario: &Scenario, spec: &RandomSpec, seed: u64) -> S
     if asked(DrawnOperation::Kind) {
         let found = bench::subjects::find(&scenario.lock.subject);
         let mut kinds = found.map(|found| found.kinds()).unwrap_or_default();
-        kinds.retain(|kind| {
-            [
-                "plain",
-                "reentrant",
-                "non-reentrant",
-                "fair",
-                "queued",
-                "spin",
-                "fenced",
-            ]
-            .contains(&&**kind)
-        });
+        kinds.retain(|kind| is_alone(kind) && kind != "write" && kind != "redlock");
         if !kinds.is_empty() {
             drawn.lock.kind = kinds.swap_remove(one_of(kinds.len()));
         }

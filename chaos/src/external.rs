@@ -174,34 +174,6 @@ mod tests {
     const KILL: &str = "[[faults]]\nat = \"1s\"\nfault = \"kill\"\non = \"master\"\n";
 
     #[test]
-    fn a_server_is_killed_by_its_owners_command_only() {
-        let sentinel = Topology::of(TopologyKind::Sentinel);
-        let why = refused(KILL, &sentinel, true, &[]);
-        assert!(why[0].contains("[hooks] kill ="), "{why:?}");
-        let hooked = format!("hooks = {{ kill = \"true {{node}}\" }}\n{KILL}");
-        let text = format!("name = \"x\"\n{}", hooked);
-        let text = text.replace("[[faults]]", "[topology]\nkind = \"sentinel\"\n[[faults]]");
-        let scenario = Scenario::parse("x.toml", &text).unwrap_or_else(|errors| panic!("{errors}"));
-        let allowed = Allowed {
-            topology: &sentinel,
-            loopback: false,
-            named_by_address: false,
-            faults: &[],
-        };
-        assert!(for_servers(scenario, &allowed).is_ok());
-    }
-
-    #[test]
-    fn a_command_to_a_server_far_away_needs_a_word() {
-        let single = Topology::of(TopologyKind::Single);
-        let flush = "[[faults]]\nat = \"1s\"\nfault = \"script-flush\"\non = \"master\"\n";
-        assert!(refused(flush, &single, true, &[]).is_empty());
-        assert!(refused(flush, &single, false, &["script-flush"]).is_empty());
-        let why = refused(flush, &single, false, &["flushall"]);
-        assert!(why[0].contains("--allow script-flush"), "{why:?}");
-    }
-
-    #[test]
     fn only_links_of_clients_can_be_harmed_and_only_where_a_proxy_can_stand() {
         let cut = "[[faults]]\nat = \"1s\"\nfor = \"1s\"\nfault = \"cut\"\non = \"client 1 <-> master\"\n";
         assert!(refused(cut, &Topology::of(TopologyKind::Single), false, &[]).is_empty());

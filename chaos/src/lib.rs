@@ -14,9 +14,17 @@
 //! fault without evidence that it took effect never lets a run pass; servers and clients are ended whatever happens. Not
 //! promised: that two runs of one plan give the same history, since servers and schedulers are real.
 //!
-//! Reading order: [`scenario`] (what is asked), [`plan`] (decided), [`faults`] (injected and undone), [`hooks`] and [`external`] (on
-//! somebody else's servers), [`toxiproxy`] (through somebody else's proxy), [`run`] (acted),
-//! [`checkers`] (judged), [`proof`] (shown), [`outcome`] (as expected or not), [`audit`] (of any lock), [`builtin`] (the suite that comes with the program).
+//! In reading order:
+//!
+//! | modules | what they are |
+//! |---|---|
+//! | [`scenario`], [`builtin`] | what is asked, and the suite that comes with the program |
+//! | [`plan`], [`shrink`] | what is decided, and the smallest plan that still convicts |
+//! | [`faults`], [`shim`] | what is injected and undone, and what clocks and disks are told |
+//! | [`hooks`], [`external`], [`toxiproxy`] | the same on somebody else's servers, and through somebody else's proxy |
+//! | [`run`] | the plan, carried out |
+//! | [`checkers`], [`proof`] | the judge, and what it shows |
+//! | [`outcome`], [`audit`] | as expected or not, and what that says of any lock |
 
 pub mod audit;
 pub mod builtin;

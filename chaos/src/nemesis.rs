@@ -16,7 +16,6 @@ use crate::faults::hooked::Hooked;
 use crate::faults::{FaultGuard, FaultKind, Healed, Injection, Proof, Target, World, failed, find};
 use crate::hooks::{HEAL, Hooks};
 use crate::resolve::{self, resolve};
-use crate::run::Progress;
 use crate::scenario::{FaultSpec, On, OnMessage, When, Who};
 
 /// A fault that is being injected when the load ends (a restart that waits, a row of slots on its way) has so long to be done.
@@ -39,7 +38,6 @@ pub(crate) struct Scene {
     pub(crate) lock: String,
     /// How many faults are over: injected and, where they have an end of their own, healed.
     pub(crate) over: watch::Sender<usize>,
-    pub(crate) progress: Arc<dyn Fn(Progress<'_>) + Send + Sync>,
     /// Commands that carry faults out.
     pub(crate) hooks: Arc<Hooks>,
     /// Whom a fault is being taken off.
@@ -265,10 +263,6 @@ async fn inject(fault: &FaultSpec, scene: &Scene) -> Injected {
         with: fault.with.clone(),
         lasts: fault.lasts_ns.map(Duration::from_nanos),
     };
-    (scene.progress)(Progress::Injected {
-        fault: &fault.fault,
-        targets: &names,
-    });
     let hooked = hooked(kind, &injection, scene);
     let carry_out = async {
         match &hooked {
@@ -359,10 +353,6 @@ async fn carry_on(
     match healed.failed {
         None => {
             span.healed_ns = Some(record(scene, fault, &span.targets, Phase::Heal));
-            (scene.progress)(Progress::Healed {
-                fault: &fault.fault,
-                targets: &span.targets,
-            });
         }
         Some(why) => span.proof = format!("{}; could not be undone: {why}", span.proof),
     }

@@ -166,7 +166,6 @@ fn a_free_lock_that_refuses_is_stuck() {
 fn a_fair_lock_serves_its_queue_in_order() {
     let report = expect("liveness-fair-lock-bypassed", &["liveness"]);
     assert_eq!(report.verdicts.liveness.anomalies[0].what, "bypass");
-    assert_eq!(report.figures["orders"].bypasses_of_one, 1);
 }
 
 #[test]

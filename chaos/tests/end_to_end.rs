@@ -179,14 +179,12 @@ async fn a_cancelled_run_keeps_its_record_and_is_unknown() {
     let mut options = RunOptions::new(dir.path(), subject(&plan.lock.subject), Arc::new(Process));
     options.cancel = cancelled;
     // Cancelled as soon as the fault is in, so that there is something to heal.
-    let (injected, mut seen) = tokio::sync::watch::channel(false);
-    options.progress = Arc::new(move |progress| {
-        if matches!(progress, chaos::run::Progress::Injected { .. }) {
-            injected.send_replace(true);
-        }
-    });
+    let history = dir.path().join("history.jsonl");
     let ended = tokio::spawn(async move {
-        let _ = seen.wait_for(|seen| *seen).await;
+        let injected = || std::fs::read_to_string(&history).unwrap_or_default();
+        while !injected().contains(r#""phase":"inject""#) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
         cancel.send_replace(true);
         cancel
     });

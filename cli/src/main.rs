@@ -4,6 +4,7 @@ mod args;
 mod cancel;
 mod command;
 mod exit;
+mod files;
 mod terminal;
 
 use std::process::ExitCode;

@@ -16,8 +16,15 @@
 //! two deployments at once share no port, no directory and no process. Not promised: that a failover has finished when
 //! `kill` or `start` returns, and any fault on a link when links are direct.
 //!
-//! Reading order: [`topology`](Topology) (what is wanted), [`layout`] (where everything lives, still as data), `process`
-//! (start and wait), [`Deployment`] (what can be done to it), `proxy` (faults on links), `registry` (across processes).
+//! In reading order:
+//!
+//! | part | what it is |
+//! |---|---|
+//! | [`topology`](Topology), [`layout`] | what is wanted, and where everything lives, both as data |
+//! | `process`, `container` | start and wait |
+//! | [`Deployment`] | what can be done to it |
+//! | `proxy` | faults on links |
+//! | `registry` | what other processes have started |
 //!
 //! There are three ways to put a fault on a link, and each can do what the others cannot:
 //!

@@ -28,9 +28,18 @@
 //! - That two runs of different machines can be compared: what differs is listed, and not judged.
 //!
 //! # Map, in reading order
-//! [`run`] and [`verdict`] are the data, [`history`] the record that they rest on, [`overlap`] the sweep over its intervals,
-//! [`timeline`], [`over_time`] and [`intervals`] the parts of it that are drawn, [`open_loop`] how long callers waited, [`proof`] what a verdict shows for itself. [`store`], [`history_writer`] and [`history_file`] write and read files. [`compare`], [`merge`] and [`parts`] put
-//! runs side by side and together, [`gate`] decides on one. [`audit`] is the scorecard of a lock. [`answer`] is the first line of each document and [`sequence`] the conviction step by step. [`report`] has a file per format; [`svg`] draws. [`units`], [`pattern`], [`nearest`], [`hdr`] and [`secrets`] are small help.
+//!
+//! | modules | what they are |
+//! |---|---|
+//! | [`run`], [`verdict`] | the data |
+//! | [`history`], [`overlap`] | the record that they rest on, and the sweep over its intervals |
+//! | [`timeline`], [`over_time`], [`intervals`], [`open_loop`] | the parts of it that are drawn, and how long callers waited |
+//! | [`proof`], [`sequence`] | what a verdict shows for itself, and the conviction step by step |
+//! | [`store`], [`history_writer`], [`history_file`] | files, written and read |
+//! | [`compare`], [`merge`], [`parts`] | runs side by side and together |
+//! | [`gate`], [`audit`] | a decision on a run, and the scorecard of a lock |
+//! | [`answer`], [`report`], [`svg`] | the first line of each document, a file per format, and its pictures |
+//! | [`units`], [`pattern`], [`nearest`], [`hdr`], [`secrets`] | small help |
 
 pub mod answer;
 mod atomic;

@@ -1,6 +1,7 @@
 //! The order in which arms are measured, drawn from a seed before anything runs.
 
-use rand::{RngExt, SeedableRng};
+use rand::SeedableRng as _;
+use rand::seq::SliceRandom as _;
 use rand_chacha::ChaCha8Rng;
 
 /// The order of `arms` in each of `rounds`: a random permutation, then its reverse (ABBA), then the next one.
@@ -12,20 +13,15 @@ pub fn order(seed: u64, arms: usize, rounds: u32) -> Vec<Vec<usize>> {
     for round in 0..rounds {
         let order = match orders.last() {
             Some(last) if round % 2 == 1 => last.iter().rev().copied().collect(),
-            _ => shuffled(&mut random, arms),
+            _ => {
+                let mut order: Vec<usize> = (0..arms).collect();
+                order.shuffle(&mut random);
+                order
+            }
         };
         orders.push(order);
     }
     orders
-}
-
-/// Fisher and Yates.
-fn shuffled(random: &mut ChaCha8Rng, n: usize) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..n).collect();
-    for last in (1..n).rev() {
-        order.swap(last, random.random_range(0..=last));
-    }
-    order
 }
 
 #[cfg(test)]

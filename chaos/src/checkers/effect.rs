@@ -55,53 +55,27 @@ fn writer(record: &Record, write: &Accepted) -> Writer {
     }
 }
 
-/// The greatest token seen, and the greatest of anybody else.
-struct Greatest<W, T> {
-    first: Option<(u64, W, T)>,
-    second: Option<(u64, W, T)>,
-}
+/// The greatest token seen, and before it the greatest of anybody else.
+struct Greatest<W, T>(Vec<(u64, W, T)>);
 
 impl<W: PartialEq, T> Greatest<W, T> {
-    const fn new() -> Self {
-        Self {
-            first: None,
-            second: None,
-        }
-    }
-
     fn add(&mut self, token: u64, who: W, what: T) {
-        let is_new = self
-            .first
-            .as_ref()
-            .is_none_or(|(greatest, _, _)| token > *greatest);
-        if is_new {
-            let before = self.first.replace((token, who, what));
-            if let Some(before) = before
-                && self
-                    .first
-                    .as_ref()
-                    .is_some_and(|(_, who, _)| *who != before.1)
-            {
-                self.second = Some(before);
-            }
-        } else if self
-            .first
-            .as_ref()
-            .is_some_and(|(_, first, _)| *first != who)
-            && self
-                .second
-                .as_ref()
-                .is_none_or(|(greatest, _, _)| token > *greatest)
-        {
-            self.second = Some((token, who, what));
+        // The last one is the greatest; of equal ones the first seen stands.
+        let own = self.0.iter().position(|(_, other, _)| *other == who);
+        match own {
+            Some(at) if token <= self.0[at].0 => return,
+            Some(at) => drop(self.0.remove(at)),
+            None => {}
+        }
+        let place = self.0.partition_point(|(other, ..)| *other < token);
+        self.0.insert(place, (token, who, what));
+        if self.0.len() > 2 {
+            self.0.remove(0);
         }
     }
 
     fn of_others(&self, who: &W) -> Option<&(u64, W, T)> {
-        [&self.first, &self.second]
-            .into_iter()
-            .flatten()
-            .find(|(_, other, _)| other != who)
+        self.0.iter().rev().find(|(_, other, _)| other != who)
     }
 }
 
@@ -115,7 +89,7 @@ impl Default for Resource<'_> {
     fn default() -> Self {
         Self {
             last: None,
-            tokens: Greatest::new(),
+            tokens: Greatest(Vec::new()),
         }
     }
 }
@@ -214,7 +188,7 @@ fn regressions(record: &Record, lock: usize, still_held: &[u64], finding: &mut F
     by_call.sort_by_key(|(_, grant)| called_ns(grant));
     let re_entered = re_entries(record, lock, still_held);
     let mut granted = ordered.into_iter().peekable();
-    let mut tokens: Greatest<u32, &Grant> = Greatest::new();
+    let mut tokens: Greatest<u32, &Grant> = Greatest(Vec::new());
     for (index, grant) in by_call {
         while let Some((_, before)) =
             granted.next_if(|(_, before)| before.returned_ns < called_ns(grant))

@@ -15,6 +15,35 @@
 
 use results::overlap::Mode;
 
+/// Each kind, how its holds share, and whether it promises an order.
+pub(crate) const KINDS: [(&str, Option<Mode>, bool); 14] = [
+    ("plain", Some(Mode::Exclusive), false),
+    ("reentrant", Some(Mode::Reentrant), false),
+    ("non-reentrant", Some(Mode::Exclusive), false),
+    ("fair", Some(Mode::Reentrant), true),
+    ("queued", Some(Mode::Reentrant), true),
+    ("spin", Some(Mode::Reentrant), false),
+    ("read", Some(Mode::Read), false),
+    ("write", Some(Mode::Reentrant), false),
+    ("fenced", Some(Mode::Reentrant), false),
+    ("multi", Some(Mode::Reentrant), false),
+    ("redlock", Some(Mode::Reentrant), false),
+    ("semaphore", Some(Mode::Permit), false),
+    ("permits", Some(Mode::Permit), false),
+    ("latch", None, false),
+];
+
+/// The names of all kinds.
+pub(crate) fn names() -> [&'static str; KINDS.len()] {
+    KINDS.map(|(name, ..)| name)
+}
+
+/// Whether one holder has a lock of this kind alone, and it is one lock. A scenario about such a kind tries any other just as well.
+pub fn is_alone(kind: &str) -> bool {
+    let promise = Promise::of(kind);
+    promise.known && promise.is_exclusive() && kind != "multi"
+}
+
 /// What a kind of lock promises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Promise {
@@ -29,21 +58,12 @@ pub struct Promise {
 impl Promise {
     /// Looks a kind up by its name in a history.
     pub fn of(kind: &str) -> Self {
-        let (mode, ordered, known) = match kind {
-            "plain" | "non-reentrant" => (Some(Mode::Exclusive), false, true),
-            "reentrant" | "spin" | "fenced" | "multi" | "redlock" | "write" => {
-                (Some(Mode::Reentrant), false, true)
-            }
-            "fair" | "queued" => (Some(Mode::Reentrant), true, true),
-            "read" => (Some(Mode::Read), false, true),
-            "semaphore" | "permits" => (Some(Mode::Permit), false, true),
-            "latch" => (None, false, true),
-            _ => (Some(Mode::Exclusive), false, false),
-        };
+        let found = KINDS.iter().find(|(name, ..)| *name == kind);
+        let (mode, ordered) = found.map_or((Some(Mode::Exclusive), false), |row| (row.1, row.2));
         Self {
             mode,
             ordered,
-            known,
+            known: found.is_some(),
         }
     }
 

@@ -11,7 +11,7 @@
 //! 4. A client asks while an acquire of its is in flight, no fault touches it and the servers answer the probe. Single
 //!    tries one after the other are asking too.
 //! 5. Between two grants, while none is possible: asking for more than the grace in sum means that the lock is stuck.
-//! 6. Starvation and bypasses violate kinds that promise order, and are figures for the others.
+//! 6. Starvation and bypasses violate kinds that promise order, and are nothing against the others.
 
 use hashbrown::HashMap;
 use results::verdict::Anomaly;
@@ -24,41 +24,6 @@ use super::{CheckOptions, Finding, order};
 
 /// Two single tries of one owner with no more than this between them are one asking.
 const POLL_NS: u64 = 250_000_000;
-
-/// How long askers of one lock waited, and how often they were passed over. These violate nothing by themselves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Figures {
-    /// Grants of the lock.
-    pub grants: u64,
-    /// The longest wait that ended in a grant.
-    pub longest_wait_ns: u64,
-    /// Grants that went before a waiter that had asked half a second earlier or more.
-    pub bypasses: u64,
-    /// The most of them that one waiter saw.
-    pub bypasses_of_one: u64,
-}
-
-/// Figures lock by lock.
-pub(crate) fn figures(record: &Record) -> std::collections::BTreeMap<String, Figures> {
-    let of = |lock: usize| {
-        let mut figures = Figures::default();
-        for (_, grant) in record.held(lock) {
-            figures.grants += 1;
-            let wait_ns = grant.returned_ns - record.ask_of(grant).called_ns;
-            figures.longest_wait_ns = figures.longest_wait_ns.max(wait_ns);
-        }
-        for bypassed in order::bypassed(record, lock) {
-            let bypasses = bypassed.by.len() as u64;
-            figures.bypasses += bypasses;
-            figures.bypasses_of_one = figures.bypasses_of_one.max(bypasses);
-        }
-        figures
-    };
-    let locks = record.locks.iter().enumerate();
-    locks
-        .map(|(lock, name)| (name.to_owned(), of(lock)))
-        .collect()
-}
 
 /// Down-time of the servers: the deployment's, not the lock's.
 pub(crate) fn notes(record: &Record) -> Vec<String> {

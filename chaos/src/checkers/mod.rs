@@ -39,7 +39,6 @@ use results::verdict::Verdicts;
 
 pub use floors::Floors;
 pub use holds::{Grant, Record};
-pub use liveness::Figures;
 pub use reader::Reader;
 pub use severity::{Finding, worst};
 
@@ -143,8 +142,6 @@ pub struct CheckReport {
     pub grants: u64,
     /// How evenly clients were granted since the last fault was over; `None` with one client, or without a grant.
     pub fairness: Option<f64>,
-    /// Waiting, lock by lock.
-    pub figures: BTreeMap<String, Figures>,
     /// What the verdicts were made of: grants, faults and writes, for a timeline.
     pub record: Record,
     /// What a reader must know: down-time of the servers, kinds that are not known.
@@ -194,7 +191,6 @@ pub fn judge(record: Record, options: &CheckOptions<'_>) -> CheckReport {
         grants: record.grants.iter().filter(|grant| !grant.unknown).count() as u64,
         faults: recovery::rows(&record, &locks),
         fairness: fairness::of(&record),
-        figures: liveness::figures(&record),
         notes: liveness::notes(&record),
         locks,
         record,

@@ -154,7 +154,6 @@ pub(super) fn judged(
         floors: Some(floors(plan)),
         clients: client_names(plan),
         doubts,
-        drift: options.drift,
         kinds: plan
             .load
             .does

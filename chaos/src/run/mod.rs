@@ -10,7 +10,6 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use bench::subject::Subject;
 use cluster_config::{
@@ -21,7 +20,6 @@ use results::history_file;
 use results::run::ScenarioResult;
 use tokio::sync::watch;
 
-use crate::checkers::CheckOptions;
 use crate::faults::{self, upgrade};
 use crate::plan::Plan;
 use crate::scenario::{self, FaultSpec, On, When, Who};
@@ -42,18 +40,14 @@ pub struct RunOptions {
     /// The API of a Toxiproxy server that does the harm to links; `None`: the embedded proxies do. A plan whose faults it cannot do
     /// ([`beyond_toxiproxy`](crate::toxiproxy::beyond_toxiproxy)) comes out unknown.
     pub toxiproxy: Option<SocketAddr>,
-    /// Told what happens while it happens.
-    pub progress: Arc<dyn Fn(Progress<'_>) + Send + Sync>,
     /// True ends the run in good order: faults are healed, servers stopped, and what was recorded is kept and judged.
     pub cancel: watch::Receiver<bool>,
-    /// Share of a lease that is left to clock drift, 0.0 to 1.0.
-    pub drift: f64,
     /// A history of more bytes is compressed once it was judged.
     pub plain_history_max_bytes: u64,
 }
 
 impl RunOptions {
-    /// Silent, not to be cancelled, and with the default drift of 1 %.
+    /// Not to be cancelled.
     pub fn new(
         dir: impl Into<PathBuf>,
         subject: Arc<dyn Subject>,
@@ -64,10 +58,8 @@ impl RunOptions {
             subject,
             provisioner,
             toxiproxy: None,
-            progress: Arc::new(|_| {}),
             // A receiver outlives its sender, and then never changes.
             cancel: watch::channel(false).1,
-            drift: CheckOptions::default().drift,
             plain_history_max_bytes: history_file::PLAIN_MAX_BYTES,
         }
     }
@@ -80,39 +72,6 @@ impl std::fmt::Debug for RunOptions {
             .field("subject", &self.subject.name())
             .finish_non_exhaustive()
     }
-}
-
-/// What is going on.
-#[derive(Debug, Clone, Copy)]
-#[non_exhaustive]
-pub enum Progress<'a> {
-    /// Servers are being started.
-    Starting,
-    /// Clients are being connected.
-    Connecting,
-    /// The load has begun.
-    Load {
-        /// How long it will last.
-        duration: Duration,
-    },
-    /// A fault is being injected.
-    Injected {
-        /// Its kind.
-        fault: &'a str,
-        /// On whom.
-        targets: &'a [String],
-    },
-    /// A fault was healed.
-    Healed {
-        /// Its kind.
-        fault: &'a str,
-        /// On whom.
-        targets: &'a [String],
-    },
-    /// The load has ended: everything is healed, clients and servers are stopped.
-    Ending,
-    /// The history is being judged.
-    Judging,
 }
 
 /// Why a run came to nothing. What was recorded until then stays in its directory.
@@ -167,7 +126,6 @@ pub async fn run_scenario(plan: &Plan, options: &RunOptions) -> Result<ScenarioR
     if let Some(why) = server_missing(upgrade::servers(&plan.faults)) {
         return Err(RunError::Missing(why));
     }
-    (options.progress)(Progress::Starting);
     let mut up = UpOptions::new(dir);
     up.in_memory = true;
     up.toxiproxy = options.toxiproxy;
@@ -215,7 +173,6 @@ pub async fn run_scenario(plan: &Plan, options: &RunOptions) -> Result<ScenarioR
             .notes
             .push(format!("servers were not stopped in order: {why}"));
     }
-    (options.progress)(Progress::Judging);
     judged(&settled.plan, options, recorded)
 }
 

@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::stalls::Stalls;
-use super::{Progress, RunError, RunOptions, cancelled};
+use super::{RunError, RunOptions, cancelled};
 use crate::clients::Clients;
 use crate::faults::World;
 use crate::nemesis::{Nemesis, Scene};
@@ -77,7 +77,6 @@ pub(super) async fn record(
         options.dir.join("logs"),
         shims.clone(),
     ));
-    (options.progress)(Progress::Connecting);
     let connected = tokio::select! {
         () = cancelled(cancel) => None,
         connected = clients.connect() => Some(connected.map_err(|error| match error {
@@ -121,7 +120,6 @@ pub(super) async fn record(
         over: over.clone(),
         hooks: Arc::new(plan.hooks.clone()),
         healing: watch::Sender::default(),
-        progress: options.progress.clone(),
     };
     let mut nemesis = Nemesis::new(&plan.faults, scene);
     let probe_end = watch::Sender::new(false);
@@ -139,7 +137,6 @@ pub(super) async fn record(
     }
     let began = Instant::now();
     let duration = plan.load.does.duration.0;
-    (options.progress)(Progress::Load { duration });
     let stalls = Stalls::watch();
     clients.start(connected);
     nemesis.start(began);
@@ -165,7 +162,6 @@ pub(super) async fn record(
         }
         None => BTreeMap::new(),
     };
-    (options.progress)(Progress::Ending);
     load.stop();
     end.send_replace(true);
     let faults = nemesis.finish().await;

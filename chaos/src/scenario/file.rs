@@ -11,7 +11,7 @@ use bench::recorded::Protects;
 use bench::workload::Workload;
 use cluster_config::TopologyTable;
 use cluster_config::input::{Scalar, schema_of, without_defaults, word};
-use results::run::RECOVERY;
+use results::verdict::CLASSES;
 use schemars::JsonSchema;
 use serde::de::{Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -427,68 +427,68 @@ enum SettingValue {
 }
 
 /// What must come out: `clean`, `violated` or `at-most N/min`. A verdict left out is reported, not judged.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Expect", transform = without_defaults)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct ExpectTable {
+    #[serde(skip_serializing_if = "Option::is_none")]
     belief: Option<Expectation>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     contract: Option<Expectation>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     confirmed: Option<Expectation>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     effect: Option<Expectation>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     liveness: Option<Expectation>,
     /// The longest time from a fault to the next grant, such as `< 3s`; it holds for each fault.
-    #[serde(deserialize_with = "values::recovery")]
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "values::recovery"
+    )]
     recovery: Option<String>,
     /// How evenly clients are granted since the last fault was over, such as `> 0.5`: Jain's index, 1 is even.
-    #[serde(deserialize_with = "values::bound")]
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "values::bound"
+    )]
     fairness: Option<String>,
     /// The most connections of one client, such as `< 8`.
-    #[serde(deserialize_with = "values::bound")]
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "values::bound"
+    )]
     connections: Option<String>,
     /// The most subscriptions of all clients together, such as `< 500`.
-    #[serde(deserialize_with = "values::bound")]
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "values::bound"
+    )]
     subscriptions: Option<String>,
     /// The most resident memory of one client's process in MB, such as `< 300`.
-    #[serde(deserialize_with = "values::bound")]
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "values::bound"
+    )]
     memory_mb: Option<String>,
 }
 
 impl ExpectTable {
-    /// Whether it expects anything but `clean`.
+    /// Whether it expects anything but `clean` of a verdict.
     pub(super) fn expects_harm(&self) -> bool {
-        let all = [
-            &self.belief,
-            &self.contract,
-            &self.confirmed,
-            &self.effect,
-            &self.liveness,
-        ];
-        all.into_iter()
-            .flatten()
-            .any(|expected| expected.0 != "clean")
+        let mut all = self.by_class().into_iter();
+        all.any(|(class, word)| CLASSES.contains(&class.as_str()) && word != "clean")
     }
 
-    pub(super) fn by_class(self) -> BTreeMap<String, String> {
-        let all = [
-            ("belief", self.belief),
-            ("contract", self.contract),
-            ("confirmed", self.confirmed),
-            ("effect", self.effect),
-            ("liveness", self.liveness),
-            (RECOVERY, self.recovery.map(Expectation)),
-            ("fairness", self.fairness.map(Expectation)),
-            ("connections", self.connections.map(Expectation)),
-            ("subscriptions", self.subscriptions.map(Expectation)),
-            ("memory_mb", self.memory_mb.map(Expectation)),
-        ];
-        all.into_iter()
-            .filter_map(|(class, expected)| Some((class.to_owned(), expected?.0)))
-            .collect()
+    /// What is expected, by the name of its field.
+    pub(super) fn by_class(&self) -> BTreeMap<String, String> {
+        let fields = serde_json::to_value(self).expect("plain words");
+        serde_json::from_value(fields).expect("plain words")
     }
 }
 
 /// What a verdict should be, as its words.
-#[derive(Debug, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[schemars(inline)]
 struct Expectation(String);
 

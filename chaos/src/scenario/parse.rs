@@ -9,28 +9,11 @@ use cluster_config::input::{Problems, Section, one_of, read_table};
 use toml::de::DeTable;
 
 use crate::audit::place;
+use crate::checkers::kinds::names;
 
 use super::file::{Audit, ExpectTable, File, Load, Lock};
 use super::values::{self, DURATION, Length};
 use super::{Scenario, ScenarioErrors, default_subject, faults, random};
-
-/// Kinds of lock, one list for every subject.
-const KINDS: [&str; 14] = [
-    "plain",
-    "reentrant",
-    "non-reentrant",
-    "fair",
-    "queued",
-    "spin",
-    "read",
-    "write",
-    "fenced",
-    "multi",
-    "redlock",
-    "semaphore",
-    "permits",
-    "latch",
-];
 
 pub(super) fn parse(file: &str, text: &str) -> Result<Scenario, ScenarioErrors> {
     let problems = Problems::new(text);
@@ -157,8 +140,8 @@ fn lock(section: Section<'_>, lock: &mut Lock, topology: Option<&Topology>) {
         let allowed = format!("a subject of this build: {error}");
         require(section, "subject", false, allowed);
     }
-    if said("kind").is_some_and(|kind| !KINDS.contains(&kind)) {
-        let allowed = values::one_of_these(&lock.kind, KINDS);
+    if said("kind").is_some_and(|kind| !names().contains(&kind)) {
+        let allowed = values::one_of_these(&lock.kind, names());
         require(section, "kind", false, allowed);
         lock.kind.clear();
     }
@@ -228,15 +211,15 @@ fn load(section: Section<'_>, load: &mut Load) {
     let mix = section.inside("mix");
     for (key, _) in mix.table.into_iter().flatten() {
         let kind: &str = key.get_ref();
-        if !KINDS.contains(&kind) {
-            let allowed = values::one_of_these(kind, KINDS);
+        if !names().contains(&kind) {
+            let allowed = values::one_of_these(kind, names());
             let problem = format!("`{kind}` is no kind of lock; allowed are {allowed}");
             mix.problems.add(key.span(), problem);
         } else if let Some(weight) = load.mix.get(kind) {
             count(mix, kind, *weight, 1_000_000);
         }
     }
-    load.mix.retain(|kind, _| KINDS.contains(&kind.as_str()));
+    load.mix.retain(|kind, _| names().contains(&kind.as_str()));
 }
 
 const CLIENTS_MAX: u32 = 100;

@@ -46,14 +46,15 @@ pub(super) fn check(
     topology: &Topology,
     load: &Load,
 ) -> Option<RandomSpec> {
+    let spec = |faults: Vec<Candidate>| RandomSpec {
+        faults,
+        operations: table.operations.clone(),
+        every: table.every,
+        lasts: table.r#for,
+        at_once: table.at_once,
+    };
     if section.get("faults").is_none() && !table.operations.is_empty() {
-        return Some(RandomSpec {
-            faults: Vec::new(),
-            operations: table.operations.clone(),
-            every: table.every,
-            lasts: table.r#for,
-            at_once: table.at_once,
-        });
+        return Some(spec(Vec::new()));
     }
     if section.get("faults").is_none() {
         section.problems.add(
@@ -92,16 +93,9 @@ pub(super) fn check(
     }
     let on = on?;
     let weighted = table.faults.values();
-    let candidates: Vec<Candidate> = weighted
-        .filter_map(|(kind, weight)| candidate(section, with, kind, *weight, &on, topology))
-        .collect();
-    Some(RandomSpec {
-        faults: candidates,
-        operations: table.operations.clone(),
-        every: table.every,
-        lasts: table.r#for,
-        at_once: table.at_once,
-    })
+    let candidates = weighted
+        .filter_map(|(kind, weight)| candidate(section, with, kind, *weight, &on, topology));
+    Some(spec(candidates.collect()))
 }
 
 fn on(

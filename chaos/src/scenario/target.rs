@@ -53,16 +53,10 @@ impl fmt::Display for Who {
         match self {
             Self::Node(name) => f.write_str(name),
             Self::Client(number) => write!(f, "client {number}"),
-            Self::Master => f.write_str("master"),
-            Self::Masters => f.write_str("masters"),
-            Self::Replicas => f.write_str("replicas"),
-            Self::Sentinels => f.write_str("sentinels"),
-            Self::Clients => f.write_str("clients"),
-            Self::Holder => f.write_str("holder"),
-            Self::Minority => f.write_str("minority"),
-            Self::Majority => f.write_str("majority"),
-            Self::Any => f.write_str("any"),
-            Self::AnyClient => f.write_str("any client"),
+            role => {
+                let row = ROLES.iter().find(|(_, who)| who == role);
+                f.write_str(row.map_or("", |(word, _)| word))
+            }
         }
     }
 }
@@ -109,17 +103,18 @@ impl fmt::Display for On {
     }
 }
 
-const ROLES: [&str; 10] = [
-    "master",
-    "masters",
-    "replicas",
-    "sentinels",
-    "clients",
-    "holder",
-    "minority",
-    "majority",
-    "any",
-    "any client",
+/// The words for parties that are found, or drawn, by what they are.
+const ROLES: [(&str, Who); 10] = [
+    ("master", Who::Master),
+    ("masters", Who::Masters),
+    ("replicas", Who::Replicas),
+    ("sentinels", Who::Sentinels),
+    ("clients", Who::Clients),
+    ("holder", Who::Holder),
+    ("minority", Who::Minority),
+    ("majority", Who::Majority),
+    ("any", Who::Any),
+    ("any client", Who::AnyClient),
 ];
 
 /// Names of the servers of a topology, data nodes first: `n1`… masters first, then `s1`….
@@ -242,52 +237,36 @@ pub(super) fn who(word: &str, topology: &Topology, clients: u32) -> Result<Who, 
     if known().iter().any(|name| name == word) {
         return Ok(Who::Node(word.to_owned()));
     }
-    let role = match word {
-        "master" => Who::Master,
-        "masters" => Who::Masters,
-        "replicas" if topology.data_nodes() == master_count(topology) => {
-            return Err(format!("this `{kind}` topology has no replicas"));
-        }
-        "replicas" => Who::Replicas,
-        "sentinels" if sentinels(topology).is_empty() => {
-            return Err(format!("a `{kind}` topology has no sentinels"));
-        }
-        "sentinels" => Who::Sentinels,
-        "clients" => Who::Clients,
-        "holder" => Who::Holder,
-        "minority" | "majority" if quorum(topology).len() < 3 => {
-            return Err(format!(
-                "`{word}` needs at least 3 nodes to choose from, and this topology has {}",
-                quorum(topology).len()
-            ));
-        }
-        "minority" => Who::Minority,
-        "majority" => Who::Majority,
-        "any" => Who::Any,
-        "any client" => Who::AnyClient,
-        "" => return Err("a name is missing".to_owned()),
-        _ => {
-            let names = known();
-            let shown = |name: &str| names.iter().any(|n| n == name);
-            let is_node = word
-                .strip_prefix(['n', 's'])
-                .is_some_and(|rest| rest.parse::<u32>().is_ok());
-            if is_node && !shown(word) {
+    let lacking = match word {
+        "replicas" => topology.data_nodes() == master_count(topology),
+        "sentinels" => sentinels(topology).is_empty(),
+        _ => false,
+    };
+    let several = quorum(topology).len();
+    match ROLES.iter().find(|(role, _)| *role == word) {
+        Some(_) if lacking => Err(format!("this `{kind}` topology has no {word}")),
+        Some((_, Who::Minority | Who::Majority)) if several < 3 => Err(format!(
+            "`{word}` needs at least 3 nodes to choose from, and this topology has {several}"
+        )),
+        Some((_, who)) => Ok(who.clone()),
+        None if word.is_empty() => Err("a name is missing".to_owned()),
+        None => {
+            let names = known().join(", ");
+            let number = word.strip_prefix(['n', 's']);
+            if number.is_some_and(|number| number.parse::<u32>().is_ok()) {
                 return Err(format!(
-                    "there is no node `{word}`: this topology has {}",
-                    names.join(", ")
+                    "there is no node `{word}`: this topology has {names}"
                 ));
             }
-            return Err(format!(
-                "`{word}` is nobody here; allowed are a role ({}), a node ({}), `client 1` to `client {clients}`, lists with \
+            let roles = || ROLES.iter().map(|(role, _)| *role);
+            Err(format!(
+                "`{word}` is nobody here; allowed are a role ({}), a node ({names}), `client 1` to `client {clients}`, lists with \
                  commas, links `A -> B` and `A <-> B`, and groups `A | B`{}",
-                one_of(ROLES),
-                names.join(", "),
-                nearest(word, ROLES)
-            ));
+                one_of(roles()),
+                nearest(word, roles())
+            ))
         }
-    };
-    Ok(role)
+    }
 }
 
 /// The nodes among which a minority or majority is drawn: masters where there are several, else every data node.

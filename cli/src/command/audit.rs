@@ -55,13 +55,13 @@ pub(crate) struct Options {
     )]
     scenarios: Vec<String>,
     /// Run each scenario with seeds N … N+K−1; the worst run decides
-    #[arg(long, default_value_t = 1, value_name = "K")]
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), value_name = "K")]
     repeat: u32,
     #[command(flatten)]
     part: PartArgs,
     /// Scenarios at a time [default: 4; 1 with --target]
-    #[arg(long, value_name = "N")]
-    jobs: Option<usize>,
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..), value_name = "N")]
+    jobs: Option<u32>,
     #[command(flatten)]
     own: OwnServers,
     /// An earlier audit (its audit.json or run.json): names what was kept there and is broken now
@@ -79,13 +79,15 @@ pub(crate) struct Options {
 }
 
 /// Scenarios spend their time waiting for elections and leases, so a few share two cores without disturbing one another.
-const JOBS: usize = 4;
+const JOBS: u32 = 4;
 
 /// How long the smallest scenario of a conviction is looked for.
 const SHRINK: Duration = Duration::from_secs(60);
 
 pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
-    let jobs = jobs(&options)?;
+    options.own.one_by_one(options.jobs.unwrap_or(1))?;
+    let usual = options.own.target.as_ref().map_or(JOBS, |_| 1);
+    let jobs = options.jobs.unwrap_or(usual) as usize;
     let seed = options.part.seed(&terminal.common)?;
     let slice = options.part.slice()?;
     let base = options.against.as_ref().map(base).transpose()?;
@@ -103,8 +105,8 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
         None => None,
     };
     let scenarios = scenarios(&options, sources, external.as_ref())?;
-    let cancel = Cancel::listen()?;
-    let mut keeper = Keeper::begin(&terminal.common, "audit", "audit", seed)?;
+    let mut keeper = Keeper::begin(terminal, "audit", "audit", seed)?;
+    let cancel = keeper.cancel.clone();
     terminal.note(&format!("seed {seed}, kept in {}", keeper.path().display()));
     keeper.run.audit = Some(Box::new(Audit {
         suite,
@@ -141,7 +143,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
         }
         return done.and_then(|()| Err(exit::input(nothing)));
     }
-    finish(keeper, &options, base.as_deref(), &cancel, done, terminal)
+    finish(keeper, &options, base.as_deref(), done)
 }
 
 /// Writes every document, and says what is worse than it was.
@@ -149,9 +151,7 @@ fn finish(
     mut keeper: Keeper,
     options: &Options,
     base: Option<&[AuditedSubject]>,
-    cancel: &Cancel,
     done: anyhow::Result<()>,
-    terminal: &Terminal,
 ) -> anyhow::Result<u8> {
     let mut worst = None;
     if let Some(audit) = &mut keeper.run.audit {
@@ -160,13 +160,13 @@ fn finish(
         }
         worst = audit.score().worst();
         for lost in &audit.regressions {
-            terminal.warn(&format!(
+            keeper.terminal.warn(&format!(
                 "kept before and broken now: {} by {}",
                 lost.scenario, lost.subject
             ));
         }
     }
-    let partial = cancel.is_wanted() || done.is_err();
+    let partial = keeper.cancel.is_wanted() || done.is_err();
     let code = match worst {
         Some(AuditOutcome::Broken) => exit::NOT_AS_EXPECTED,
         // A part may have nothing to run.
@@ -180,7 +180,7 @@ fn finish(
     // So few rounds compare nothing.
     keeper.run.comparisons.clear();
     keeper.run.as_expected = Some(!partial && code == exit::AS_EXPECTED);
-    keeper.finish(partial, terminal)?;
+    keeper.finish(partial)?;
     for (name, format) in [
         ("audit.json", "json"),
         ("report.md", "markdown"),
@@ -194,7 +194,7 @@ fn finish(
         super::chaos::write_junit(&keeper, path)?;
     }
     match done {
-        _ if cancel.is_wanted() => Ok(exit::INTERRUPTED),
+        _ if keeper.cancel.is_wanted() => Ok(exit::INTERRUPTED),
         Err(error) => Err(error),
         Ok(()) => Ok(code),
     }
@@ -203,19 +203,6 @@ fn finish(
 /// The seeds of each scenario.
 fn seeds(first: u64, repeat: u32) -> impl Iterator<Item = u64> + Clone {
     (0..u64::from(repeat)).map(move |offset| first.wrapping_add(offset))
-}
-
-fn jobs(options: &Options) -> anyhow::Result<usize> {
-    if options.repeat == 0 || options.jobs == Some(0) {
-        return Err(exit::usage("--repeat and --jobs count from 1"));
-    }
-    match (&options.own.target, options.jobs) {
-        (Some(_), Some(2..)) => Err(exit::usage(
-            "--jobs with --target: scenarios side by side would break each other's servers; run them one after the other",
-        )),
-        (Some(_), _) => Ok(1),
-        (None, jobs) => Ok(jobs.unwrap_or(JOBS)),
-    }
 }
 
 /// What an earlier audit found.
@@ -422,9 +409,9 @@ impl Work<'_> {
         names: &[String],
         keeper: &mut Keeper,
     ) -> anyhow::Result<()> {
-        let plan = short_plan(url, topology, names, self.seed, keeper);
+        let plan = short_plan(url, topology, names, keeper);
         let before = keeper.run.rows.len();
-        let together = measure(&plan, keeper, self.cancel, self.terminal).await;
+        let together = measure(&plan, keeper).await;
         let why = match together {
             Ok(None) => return Ok(()),
             Ok(Some((_, why))) => why,

@@ -13,9 +13,7 @@ use results::run::BenchRow;
 
 use super::bench::{Ended, Options, measure, plan, started};
 use super::run::Keeper;
-use crate::cancel::Cancel;
 use crate::exit;
-use crate::terminal::Terminal;
 
 /// What is raised from level to level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -79,18 +77,9 @@ const LONG: u32 = 4;
 pub(crate) async fn run(
     over: Over,
     options: &Options,
-    seed: u64,
     keeper: &mut Keeper,
-    cancel: &Cancel,
-    terminal: &Terminal,
 ) -> anyhow::Result<Option<Ended>> {
-    let mut lab = Lab {
-        options,
-        seed,
-        keeper,
-        cancel,
-        terminal,
-    };
+    let mut lab = Lab { options, keeper };
     match over {
         Over::Replicas => lab.replicas().await,
         Over::Masters => lab.masters().await,
@@ -100,10 +89,7 @@ pub(crate) async fn run(
 
 struct Lab<'a> {
     options: &'a Options,
-    seed: u64,
     keeper: &'a mut Keeper,
-    cancel: &'a Cancel,
-    terminal: &'a Terminal,
 }
 
 impl Lab<'_> {
@@ -111,11 +97,7 @@ impl Lab<'_> {
         if let Some(url) = self.options.target.clone() {
             return self.levels_at(over, &url, "external").await;
         }
-        let kinds = match self.options.topology.as_slice() {
-            [] => vec![TopologyKind::Single],
-            kinds => kinds.to_vec(),
-        };
-        for kind in kinds {
+        for kind in self.options.topologies() {
             let deployment = started(self.options, Topology::of(kind), None, self.keeper).await?;
             let ended = self
                 .levels_at(over, &deployment.url(), &kind.to_string())
@@ -134,7 +116,7 @@ impl Lab<'_> {
         url: &str,
         topology: &str,
     ) -> anyhow::Result<Option<Ended>> {
-        let base = plan(self.options, url, topology, self.seed, self.keeper);
+        let base = plan(self.options, url, topology, self.keeper);
         if over == Over::Rate {
             return self.knees(&base).await;
         }
@@ -183,7 +165,7 @@ impl Lab<'_> {
         done: &mut Vec<(f64, BenchRow)>,
     ) -> anyhow::Result<Option<Ended>> {
         let begin = self.keeper.run.rows.len();
-        let ended = measure(plan, self.keeper, self.cancel, self.terminal).await?;
+        let ended = measure(plan, self.keeper).await?;
         let rows = self.keeper.run.rows[begin..].iter().cloned();
         done.extend(rows.map(|row| (level, row)));
         Ok(ended)
@@ -228,13 +210,7 @@ impl Lab<'_> {
         for (level, topology, durability) in shapes {
             let kind = topology.kind.to_string();
             let deployment = started(self.options, topology, Some(level), self.keeper).await?;
-            let mut plan = plan(
-                self.options,
-                &deployment.url(),
-                &kind,
-                self.seed,
-                self.keeper,
-            );
+            let mut plan = plan(self.options, &deployment.url(), &kind, self.keeper);
             plan.durability = durability;
             if over == Over::Replicas && self.options.subject.is_empty() {
                 // Only our locks can be asked to wait for replicas.
@@ -261,7 +237,7 @@ impl Lab<'_> {
             let rows: Vec<&(f64, BenchRow)> = rows.collect();
             let sweep = Sweep {
                 scalability: (over == Over::Tasks)
-                    .then(|| law(&rows, self.seed))
+                    .then(|| law(&rows, self.keeper.run.meta.seed))
                     .flatten(),
                 ..curve(over, &rows)
             };

@@ -28,6 +28,7 @@ use super::target::{OwnServers, Servers, on_target};
 use crate::args::Common;
 use crate::cancel::Cancel;
 use crate::exit;
+use crate::files;
 use crate::terminal::Terminal;
 
 /// Flags of `chaos`.
@@ -51,13 +52,13 @@ pub(crate) struct Options {
     #[arg(long, conflicts_with = "isolate", value_name = "HOST:PORT", value_parser = toxiproxy)]
     toxiproxy: Option<SocketAddr>,
     /// Run each scenario with seeds N … N+K−1
-    #[arg(long, default_value_t = 1, value_name = "K")]
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), value_name = "K")]
     repeat: u32,
     #[command(flatten)]
     part: PartArgs,
     /// Scenarios at a time
-    #[arg(long, default_value_t = 1, value_name = "N")]
-    jobs: usize,
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), value_name = "N")]
+    jobs: u32,
     /// Also write a JUnit file
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
@@ -82,14 +83,7 @@ pub(crate) async fn run(
     common: &Common,
     terminal: &Terminal,
 ) -> anyhow::Result<u8> {
-    if options.repeat == 0 || options.jobs == 0 {
-        return Err(exit::usage("--repeat and --jobs count from 1"));
-    }
-    if options.own.target.is_some() && options.jobs > 1 {
-        return Err(exit::usage(
-            "--jobs with --target: scenarios side by side would break each other's servers; run them one after the other",
-        ));
-    }
+    options.own.one_by_one(options.jobs)?;
     let seed = options.part.seed(common)?;
     let slice = options.part.slice()?;
     let sources = sources(&options, terminal)?;
@@ -124,12 +118,11 @@ pub(crate) async fn run(
     if options.dry_run {
         return dry_run(&planned, common, terminal);
     }
-    let cancel = Cancel::listen()?;
     let name = match planned.as_slice() {
         [one] => format!("chaos-{}", one.plan.name),
         _ => "chaos".to_owned(),
     };
-    let mut keeper = Keeper::begin(common, "chaos", &name, seed)?;
+    let mut keeper = Keeper::begin(terminal, "chaos", &name, seed)?;
     terminal.note(&format!("seed {seed}"));
     keeper.run.not_applicable = not_applicable;
     keeper.run.part = part;
@@ -145,9 +138,9 @@ pub(crate) async fn run(
         external: external.as_ref().map(for_run),
         toxiproxy: options.toxiproxy,
         compress_above: options.compress_above,
-        ..How::side_by_side(options.jobs)
+        ..How::side_by_side(options.jobs as usize)
     };
-    let ended = run_all(planned, how, &mut keeper, &cancel, terminal).await;
+    let ended = run_all(planned, how, &mut keeper).await;
     if let Some(external) = &external {
         super::target::remove_keys(external, &prefix, terminal).await;
     }
@@ -159,7 +152,7 @@ pub(crate) async fn run(
         return Ok(code);
     }
     keeper.run.as_expected = Some(code == exit::AS_EXPECTED);
-    keeper.finish(code > exit::UNKNOWN, terminal)?;
+    keeper.finish(code > exit::UNKNOWN)?;
     if options.repeat > 1 && !common.json {
         terminal.result(&format!("\n{}", super::tally::table(&keeper.run.scenarios)));
     }
@@ -195,10 +188,8 @@ impl Source {
 /// The scenario of a file, or the built-in one of that name.
 pub(crate) fn source(name: &str) -> anyhow::Result<Source> {
     if Path::new(name).is_file() {
-        return match std::fs::read_to_string(name) {
-            Ok(text) => Ok(Source::new(name.to_owned(), text)),
-            Err(error) => Err(exit::input(format!("cannot read {name}: {error}"))),
-        };
+        let text = files::read(name).map_err(exit::input)?;
+        return Ok(Source::new(name.to_owned(), text));
     }
     builtin::find(name).map(Source::of).ok_or_else(|| {
         exit::input(format!(
@@ -284,12 +275,8 @@ async fn plans(
             && let Some(why) = missing_server(&scenario.topology, &scenario.faults)
         {
             let subject = options.subject.as_deref();
-            let skipped = NotApplicable {
-                name: scenario.name.clone(),
-                topology: scenario.topology.kind.to_string(),
-                subject: subject.unwrap_or(&scenario.lock.subject).to_owned(),
-                why,
-            };
+            let subject = subject.unwrap_or(&scenario.lock.subject);
+            let skipped = skipped(&scenario.name, scenario.topology.kind, subject, why);
             terminal.note(&skipped.to_string());
             not_applicable.push(skipped);
             continue;
@@ -327,6 +314,16 @@ async fn plans(
     }
 }
 
+/// A scenario that was not tried with a lock, and why.
+fn skipped(name: &str, topology: TopologyKind, subject: &str, why: String) -> NotApplicable {
+    NotApplicable {
+        name: name.to_owned(),
+        topology: topology.to_string(),
+        subject: subject.to_owned(),
+        why,
+    }
+}
+
 /// What locks said of themselves, on servers of each shape.
 struct Asked<'a> {
     options: &'a Options,
@@ -344,12 +341,7 @@ impl Asked<'_> {
         let given = self.options.subject.as_deref();
         let name = given.unwrap_or(&scenario.lock.subject).to_owned();
         let found = bench::subjects::find(&name).map_err(exit::usage)?;
-        let not = |why: String| NotApplicable {
-            name: scenario.name.clone(),
-            topology: scenario.topology.kind.to_string(),
-            subject: name.clone(),
-            why,
-        };
+        let not = |why| skipped(&scenario.name, scenario.topology.kind, &name, why);
         let control = builtin::find(&scenario.name).is_some_and(|builtin| builtin.control);
         if all && control && scenario.lock.subject != name {
             return Ok(Err(not(format!(
@@ -546,9 +538,8 @@ pub(crate) async fn run_all(
     planned: Vec<Planned>,
     how: How,
     keeper: &mut Keeper,
-    cancel: &Cancel,
-    terminal: &Terminal,
 ) -> anyhow::Result<u8> {
+    let terminal = keeper.terminal.clone();
     let several = planned.len() > 1;
     let bar = terminal.bar(planned.len() as u64, "scenarios");
     let numbered = (1..).zip(planned).map(|(number, planned)| {
@@ -559,7 +550,7 @@ pub(crate) async fn run_all(
         };
         (dir, planned)
     });
-    let mut running = run_each(numbered.collect(), &how, &keeper.path(), cancel)?;
+    let mut running = run_each(numbered.collect(), &how, &keeper.path(), &keeper.cancel)?;
     let mut code = exit::AS_EXPECTED;
     let mut kept: Vec<(usize, ScenarioResult)> = Vec::new();
     while let Some(ended) = running.next().await {
@@ -587,12 +578,7 @@ pub(crate) async fn run_all(
                 keeper.save()?;
             }
             Err(RunError::NotApplicable(why)) => {
-                let skipped = NotApplicable {
-                    name: plan.name.clone(),
-                    topology: plan.topology.kind.to_string(),
-                    subject: plan.lock.subject.clone(),
-                    why,
-                };
+                let skipped = skipped(&plan.name, plan.topology.kind, &plan.lock.subject, why);
                 terminal.note(&skipped.to_string());
                 keeper.run.not_applicable.push(skipped);
                 keeper.save()?;
@@ -619,7 +605,7 @@ pub(crate) async fn run_all(
         terminal.warn("nothing was tried: no scenario is applicable to this lock");
         code = exit::INPUT;
     }
-    if cancel.is_wanted() {
+    if keeper.cancel.is_wanted() {
         code = exit::INTERRUPTED;
     }
     Ok(code)
@@ -663,6 +649,5 @@ pub(crate) fn write_junit(keeper: &Keeper, path: &Path) -> anyhow::Result<()> {
         anyhow::bail!("the junit format is not registered");
     };
     let text = junit.render(&keeper.run)?;
-    results::store::write_whole(path, text.as_bytes())
-        .map_err(|error| exit::input(format!("cannot write {}: {error}", path.display())))
+    files::write(path, text).map_err(exit::input)
 }

@@ -279,17 +279,3 @@ fn describe(verdict: &Verdict) -> String {
         ),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::drift;
-
-    #[test]
-    fn drift_is_a_share() {
-        assert_eq!(drift("1%"), Ok(0.01));
-        assert_eq!(drift("0.02"), Ok(0.02));
-        assert!(drift("100%").is_err());
-        assert!(drift("-1%").is_err());
-        assert!(drift("much").is_err());
-    }
-}

@@ -9,6 +9,7 @@ use cluster_config::{Process, Provisioner as _, Topology, TopologyKind, UpOption
 
 use crate::args::duration;
 use crate::exit;
+use crate::files;
 use crate::terminal::Terminal;
 
 /// Flags of `conform`.
@@ -91,9 +92,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
         (&options.junit, junit(&options.driver, &found)?),
     ] {
         if let Some(path) = path {
-            results::store::write_whole(path, text.as_bytes()).map_err(|error| {
-                exit::usage(format!("cannot write {}: {error}", path.display()))
-            })?;
+            files::write(path, text).map_err(exit::usage)?;
         }
     }
     terminal.answer(&json(&options.driver, &found), || {
@@ -203,18 +202,14 @@ fn markdown(driver: &str, found: &Conformity) -> String {
 
 fn json(driver: &str, found: &Conformity) -> serde_json::Value {
     let ns = |length: Duration| u64::try_from(length.as_nanos()).unwrap_or(u64::MAX);
-    let steps: Vec<serde_json::Value> = found
-        .steps
-        .iter()
-        .map(|step| {
-            serde_json::json!({
-                "name": step.name, "rule": step.rule, "outcome": word(step.outcome), "found": step.found, "remedy": step.remedy,
-                "paragraph": paragraph(step),
-            })
+    let steps = found.steps.iter().map(|step| {
+        serde_json::json!({
+            "name": step.name, "rule": step.rule, "outcome": word(step.outcome), "found": step.found, "remedy": step.remedy,
+            "paragraph": paragraph(step),
         })
-        .collect();
+    });
     serde_json::json!({
-        "schema": 1, "driver": driver, "library": found.library, "conforms": found.conforms(), "steps": steps,
+        "schema": 1, "driver": driver, "library": found.library, "conforms": found.conforms(), "steps": steps.collect::<Vec<_>>(),
         "pipe_ns": found.pipe.map(|(p50, p99)| serde_json::json!({"p50": ns(p50), "p99": ns(p99)})),
     })
 }

@@ -8,6 +8,7 @@ use results::report::text;
 
 use super::run::{dir_of, load};
 use crate::exit;
+use crate::files;
 use crate::terminal::Terminal;
 
 /// Flags of `gate`.
@@ -107,8 +108,7 @@ fn conditions_of(words: &[&String], budgets: &[PathBuf]) -> anyhow::Result<Vec<C
         return Err(exit::usage(errors.join("\n")));
     }
     for path in budgets {
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| exit::input(format!("cannot read {}: {error}", path.display())))?;
+        let text = files::read(path).map_err(exit::input)?;
         match gate::parse_budget(&text) {
             Ok(of_file) => conditions.extend(of_file),
             Err(found) => errors.extend(found.into_iter().map(|(line, error)| {

@@ -7,6 +7,7 @@ use clap_mangen::Man;
 
 use crate::args::Cli;
 use crate::exit;
+use crate::files;
 use crate::terminal::Terminal;
 
 /// Flags of `man`.
@@ -69,9 +70,8 @@ fn write_all(program: &clap::Command, dir: PathBuf) -> anyhow::Result<usize> {
     std::fs::create_dir_all(&dir)
         .map_err(|error| exit::usage(format!("cannot create {}: {error}", dir.display())))?;
     for (name, command) in &pages {
-        let path = dir.join(format!("{name}.1"));
-        results::store::write_whole(&path, &render(command.clone())?)
-            .map_err(|error| exit::usage(format!("cannot write {}: {error}", path.display())))?;
+        let page = render(command.clone())?;
+        files::write(dir.join(format!("{name}.1")), page).map_err(exit::usage)?;
     }
     Ok(pages.len())
 }

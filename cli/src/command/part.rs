@@ -99,29 +99,3 @@ fn parse(text: &str) -> Result<Slice, String> {
     });
     numbers.ok_or_else(|| invalid("part", text, "K/N with K from 0 to N-1, e.g. 0/4"))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parts_are_disjoint_and_complete() {
-        for of in 1..8 {
-            for seed in 0..200 {
-                let slices = (0..of).map(|index| Slice { index, of });
-                assert_eq!(
-                    slices.filter(|slice| slice.has("failover", seed)).count(),
-                    1
-                );
-            }
-        }
-    }
-
-    #[test]
-    fn a_part_counts_from_0_and_lies_below_their_number() {
-        assert_eq!(parse("3/4"), Ok(Slice { index: 3, of: 4 }));
-        for bad in ["4/4", "1", "a/b", "-1/2", "0/0", ""] {
-            assert!(parse(bad).is_err(), "{bad}");
-        }
-    }
-}

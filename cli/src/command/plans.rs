@@ -9,6 +9,7 @@ use results::verdict::State;
 
 use super::run::dir_of;
 use crate::exit;
+use crate::files;
 
 /// The file of a plan, beside the history that was made from it.
 pub(super) const PLAN_FILE: &str = "plan.json";
@@ -77,8 +78,7 @@ fn plans_below(dir: &Path) -> Vec<PathBuf> {
 }
 
 fn kept(path: &Path, result: Option<ScenarioResult>) -> anyhow::Result<KeptPlan> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| exit::input(format!("cannot read {}: {error}", path.display())))?;
+    let text = files::read(path).map_err(exit::input)?;
     let plan = Plan::from_json(&text)
         .map_err(|error| exit::input(format!("{}: {error}", path.display())))?;
     Ok(KeptPlan { plan, result })

@@ -8,6 +8,7 @@ use cluster_config::Toxiproxy;
 
 use crate::cancel::Cancel;
 use crate::exit;
+use crate::files;
 use crate::terminal::Terminal;
 
 /// Flags of `proxy`.
@@ -39,20 +40,15 @@ fn loopback(text: &str) -> Result<SocketAddr, String> {
 }
 
 pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
-    let config = match &options.config {
-        Some(path) => Some(
-            std::fs::read(path)
-                .map_err(|error| exit::input(format!("cannot read {}: {error}", path.display())))?,
-        ),
-        None => None,
-    };
+    let config = options.config.as_ref().map(files::read).transpose();
+    let config = config.map_err(exit::input)?;
     let cancel = Cancel::listen()?;
     let toxiproxy = Toxiproxy::listen(options.listen)
         .await
         .map_err(exit::missing)?;
     if let (Some(config), Some(path)) = (&config, &options.config) {
         toxiproxy
-            .populate(config)
+            .populate(config.as_bytes())
             .await
             .map_err(|error| exit::input(format!("{}: {error}", path.display())))?;
     }

@@ -10,7 +10,6 @@ use futures_util::future::join_all;
 use super::bench::{keep_server, measure, short_plan};
 use super::chaos::{How, planned_one, run_all};
 use super::run::{Keeper, seed};
-use crate::cancel::Cancel;
 use crate::exit;
 use crate::terminal::Terminal;
 
@@ -31,15 +30,14 @@ const JOBS: usize = 4;
 
 pub(crate) async fn run(terminal: &Terminal) -> anyhow::Result<u8> {
     let seed = seed(&terminal.common);
-    let cancel = Cancel::listen()?;
-    let mut keeper = Keeper::begin(&terminal.common, "quickstart", "quickstart", seed)?;
+    let mut keeper = Keeper::begin(terminal, "quickstart", "quickstart", seed)?;
     terminal.note(&format!(
         "quickstart: seed {seed}, kept in {}",
         keeper.path().display()
     ));
 
-    let done = work(seed, &mut keeper, &cancel, terminal).await;
-    let interrupted = cancel.is_wanted();
+    let done = work(seed, &mut keeper).await;
+    let interrupted = keeper.cancel.is_wanted();
     let code = match &done {
         Ok(code) => *code,
         Err(error) => {
@@ -58,7 +56,7 @@ pub(crate) async fn run(terminal: &Terminal) -> anyhow::Result<u8> {
     let partial = interrupted || done.is_err();
     let expected = !partial && code == exit::AS_EXPECTED;
     keeper.run.as_expected = Some(expected);
-    keeper.finish(partial, terminal)?;
+    keeper.finish(partial)?;
     let as_expected = keeper
         .run
         .scenarios
@@ -77,12 +75,7 @@ pub(crate) async fn run(terminal: &Terminal) -> anyhow::Result<u8> {
     done
 }
 
-async fn work(
-    seed: u64,
-    keeper: &mut Keeper,
-    cancel: &Cancel,
-    terminal: &Terminal,
-) -> anyhow::Result<u8> {
+async fn work(seed: u64, keeper: &mut Keeper) -> anyhow::Result<u8> {
     let planned = SCENARIOS
         .iter()
         .map(|name| {
@@ -93,22 +86,19 @@ async fn work(
         })
         .collect::<anyhow::Result<Vec<_>>>()?;
 
-    let measured = measure_all(seed, keeper, cancel, terminal).await?;
-    if cancel.is_wanted() {
+    let measured = measure_all(keeper).await?;
+    if keeper.cancel.is_wanted() {
         return Ok(exit::INTERRUPTED);
     }
-    let judged = run_all(planned, How::side_by_side(JOBS), keeper, cancel, terminal).await?;
+    let judged = run_all(planned, How::side_by_side(JOBS), keeper).await?;
     Ok(exit::worse(measured, judged))
 }
 
 /// Starts all four topologies side by side and measures one after the other, so that no load disturbs another's figures.
-async fn measure_all(
-    seed: u64,
-    keeper: &mut Keeper,
-    cancel: &Cancel,
-    terminal: &Terminal,
-) -> anyhow::Result<u8> {
-    let bar = terminal.bar(0, "starting single, sentinel, cluster and 5 masters");
+async fn measure_all(keeper: &mut Keeper) -> anyhow::Result<u8> {
+    let bar = keeper
+        .terminal
+        .bar(0, "starting single, sentinel, cluster and 5 masters");
     let root = keeper.path();
     let starting = TopologyKind::REDIS.iter().map(|kind| {
         let dir = root.join("logs").join(format!("bench-{kind}"));
@@ -116,7 +106,7 @@ async fn measure_all(
     });
     let started = tokio::select! {
         started = join_all(starting) => started,
-        () = cancel.wanted() => return Ok(exit::INTERRUPTED),
+        () = keeper.cancel.wanted() => return Ok(exit::INTERRUPTED),
     };
     bar.finish_and_clear();
     let deployments = started
@@ -127,16 +117,16 @@ async fn measure_all(
     let mut code = exit::AS_EXPECTED;
     for deployment in deployments {
         keep_server(keeper, deployment.topology(), deployment.server_version());
-        let plan = plan(&deployment, seed, keeper);
+        let plan = plan(&deployment, keeper);
         // An error of one topology must not leave the others' servers to the safety net.
-        let ended = measure(&plan, keeper, cancel, terminal).await;
+        let ended = measure(&plan, keeper).await;
         deployment.down().await?;
         if let Some((failure, why)) = ended? {
-            terminal.warn(&why);
+            keeper.terminal.warn(&why);
             keeper.run.warnings.push(why);
             code = exit::worse(code, failure);
         }
-        if cancel.is_wanted() {
+        if keeper.cancel.is_wanted() {
             return Ok(exit::INTERRUPTED);
         }
     }
@@ -148,7 +138,7 @@ async fn measure_all(
     Ok(code)
 }
 
-fn plan(deployment: &Deployment, seed: u64, keeper: &Keeper) -> BenchPlan {
+fn plan(deployment: &Deployment, keeper: &Keeper) -> BenchPlan {
     let kind = deployment.topology().kind;
     let subject = match kind {
         TopologyKind::Masters => "lock-core:redlock",
@@ -158,7 +148,6 @@ fn plan(deployment: &Deployment, seed: u64, keeper: &Keeper) -> BenchPlan {
         &deployment.url(),
         &kind.to_string(),
         &[subject.to_owned()],
-        seed,
         keeper,
     )
 }

@@ -5,7 +5,6 @@ use clap::Args;
 use super::chaos::{How, Planned, run_all, subject_of};
 use super::plans;
 use super::run::Keeper;
-use crate::cancel::Cancel;
 use crate::exit;
 use crate::terminal::Terminal;
 
@@ -15,17 +14,14 @@ pub(crate) struct Options {
     /// A run (a directory, its name under runs/, or `latest`) or a plan.json
     run: String,
     /// Run each plan this many times
-    #[arg(long, default_value_t = 1, value_name = "K")]
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), value_name = "K")]
     repeat: u32,
     /// Plans at a time
-    #[arg(long, default_value_t = 1, value_name = "N")]
-    jobs: usize,
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), value_name = "N")]
+    jobs: u32,
 }
 
 pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
-    if options.repeat == 0 || options.jobs == 0 {
-        return Err(exit::usage("--repeat and --jobs count from 1"));
-    }
     if terminal.common.seed.is_some() {
         return Err(exit::usage(
             "a replay keeps the seeds of its plans; `locklab chaos --seed N` draws others",
@@ -46,15 +42,14 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
         [one] => format!("replay-{}", one.plan.name),
         _ => "replay".to_owned(),
     };
-    let cancel = Cancel::listen()?;
-    let mut keeper = Keeper::begin(&terminal.common, "replay", &name, seed)?;
-    let how = How::side_by_side(options.jobs);
-    let code = run_all(planned, how, &mut keeper, &cancel, terminal).await?;
+    let mut keeper = Keeper::begin(terminal, "replay", &name, seed)?;
+    let how = How::side_by_side(options.jobs as usize);
+    let code = run_all(planned, how, &mut keeper).await?;
     if keeper.is_empty() {
         keeper.discard();
         return Ok(code);
     }
     keeper.run.as_expected = Some(code == exit::AS_EXPECTED);
-    keeper.finish(code > exit::UNKNOWN, terminal)?;
+    keeper.finish(code > exit::UNKNOWN)?;
     Ok(code)
 }

@@ -9,6 +9,7 @@ use results::report::{FORMATS, by_name};
 
 use super::run::load;
 use crate::exit;
+use crate::files;
 use crate::terminal::Terminal;
 
 /// Flags of `report`.
@@ -45,9 +46,7 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
             terminal.answer(&whole, || document.clone())?;
         }
         Some(path) => {
-            results::store::write_whole(path, document.as_bytes()).map_err(|error| {
-                exit::input(format!("cannot write {}: {error}", path.display()))
-            })?;
+            files::write(path, document).map_err(exit::input)?;
             terminal.note(&format!("wrote {}", path.display()));
             terminal
                 .json(&serde_json::json!({"schema": 1, "format": options.format, "file": path}))?;

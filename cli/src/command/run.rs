@@ -10,6 +10,7 @@ use results::run::{Meta, Run};
 use results::store::{REPORT_FILE, RUN_FILE, RunDir, RunStore, load_dir};
 
 use crate::args::Common;
+use crate::cancel::Cancel;
 use crate::exit;
 use crate::terminal::Terminal;
 
@@ -23,6 +24,10 @@ const COMMIT: Option<&str> = option_env!("LOCKLAB_COMMIT");
 pub(crate) struct Keeper {
     /// What is kept.
     pub(crate) run: Run,
+    /// Where its progress and its result go.
+    pub(crate) terminal: Terminal,
+    /// Whether its user wants it to end.
+    pub(crate) cancel: Cancel,
     dir: RunDir,
     started: Instant,
     machine: bench::environment::Watch,
@@ -56,13 +61,14 @@ pub(crate) fn seed(common: &Common) -> u64 {
 }
 
 impl Keeper {
-    /// Makes the run's directory: `--out`, or `runs/<date>-<host>-<name>`.
+    /// Makes the run's directory: `--out`, or `runs/<date>-<host>-<name>`. From now on the first Ctrl-C asks for an orderly end.
     pub(crate) fn begin(
-        common: &Common,
+        terminal: &Terminal,
         command: &str,
         name: &str,
         seed: u64,
     ) -> anyhow::Result<Self> {
+        let (common, cancel) = (&terminal.common, Cancel::listen()?);
         let now = jiff::Timestamp::now();
         let machine = bench::environment::watch();
         let host = machine.clone().finish().host;
@@ -88,6 +94,8 @@ impl Keeper {
         };
         let mut keeper = Keeper {
             run: Run::new(dir.label(), command, meta),
+            terminal: terminal.clone(),
+            cancel,
             dir,
             started: Instant::now(),
             machine,
@@ -153,13 +161,14 @@ impl Keeper {
     }
 
     /// Writes everything: the run, its summary, its page; prints the summary, or the JSON.
-    pub(crate) fn finish(&mut self, cancelled: bool, terminal: &Terminal) -> anyhow::Result<()> {
+    pub(crate) fn finish(&mut self, cancelled: bool) -> anyhow::Result<()> {
         self.run.partial = cancelled;
         self.save()?;
         self.dir
             .save_summary(&text::summary(&self.run, TextOptions::default()))?;
         self.dir
             .save_report(&results::report::HTML.render(&self.run)?)?;
+        let terminal = &self.terminal;
         let summary = || text::summary(&self.run, terminal.text_options());
         match AuditDocument::of(&self.run) {
             Some(document) => terminal.answer(&document, summary)?,

@@ -15,6 +15,7 @@ use super::chaos::subject_of;
 use super::plans::{self, KeptPlan};
 use crate::cancel::Cancel;
 use crate::exit;
+use crate::files;
 use crate::terminal::Terminal;
 
 /// The gravest first: what a plan is shrunk for, if nothing else is said.
@@ -33,17 +34,14 @@ pub(crate) struct Options {
     #[arg(long, value_name = "VERDICT", value_parser = PossibleValuesParser::new(CLASSES))]
     verdict: Option<String>,
     /// Smaller plans to try at most; each is run
-    #[arg(long, default_value_t = 40, value_name = "N")]
+    #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u32).range(1..), value_name = "N")]
     tries: u32,
     /// A smaller plan is kept if one of this many runs of it convicts
-    #[arg(long, default_value_t = 1, value_name = "K")]
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), value_name = "K")]
     reruns: u32,
 }
 
 pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
-    if options.tries == 0 || options.reruns == 0 {
-        return Err(exit::usage("--tries and --reruns count from 1"));
-    }
     let (kept, class) = chosen(&options)?;
     let cancel = Cancel::listen()?;
     let mut runner = Runner::new(&class, options.reruns, &cancel)?;
@@ -210,8 +208,7 @@ fn write(dir: &Path, plan: &Plan) -> anyhow::Result<(String, String)> {
         .map_err(|error| exit::usage(format!("cannot make {}: {error}", dir.display())))?;
     let put = |end: &str, text: &str| -> anyhow::Result<String> {
         let path = dir.join(format!("{}-small.{end}", plan.name));
-        results::store::write_whole(&path, text.as_bytes())
-            .map_err(|error| exit::usage(format!("cannot write {}: {error}", path.display())))?;
+        files::write(&path, text).map_err(exit::usage)?;
         Ok(path.display().to_string())
     };
     Ok((

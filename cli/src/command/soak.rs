@@ -31,8 +31,8 @@ pub(crate) struct Options {
     #[command(flatten)]
     part: PartArgs,
     /// Runs at a time
-    #[arg(long, default_value_t = 2, value_name = "N")]
-    jobs: usize,
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..), value_name = "N")]
+    jobs: u32,
     /// The file of the seeds that are done, which are not run again
     #[arg(long, default_value = "runs/soak.jsonl", value_name = "FILE")]
     state: PathBuf,
@@ -52,9 +52,6 @@ struct Done {
 }
 
 pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
-    if options.jobs == 0 {
-        return Err(exit::usage("--jobs counts from 1"));
-    }
     let first = terminal.common.seed.unwrap_or(1);
     let seeds = first..first.saturating_add(options.seeds);
     let mut done = read(&options.state)?;
@@ -73,7 +70,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
         let cancel = cancel.clone();
         async move { (!cancel.is_wanted()).then_some(one(planned, dir, &cancel).await) }
     });
-    let mut running = futures_util::stream::iter(work).buffer_unordered(options.jobs);
+    let mut running = futures_util::stream::iter(work).buffer_unordered(options.jobs as usize);
     while let Some(outcome) = running.next().await {
         if let Some(Some(outcome)) = outcome {
             if let Some(finding) = &outcome.finding {

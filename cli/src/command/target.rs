@@ -61,6 +61,16 @@ impl OwnServers {
         !self.server.is_empty()
     }
 
+    /// Refuses scenarios side by side on servers that are there once.
+    pub(crate) fn one_by_one(&self, jobs: u32) -> anyhow::Result<()> {
+        match self.target.is_some() && jobs > 1 {
+            false => Ok(()),
+            true => Err(exit::usage(
+                "--jobs with --target: scenarios side by side would break each other's servers; run them one after the other",
+            )),
+        }
+    }
+
     /// What everything is to be run on: each server once; `None` alone: on what each scenario says.
     pub(crate) fn matrix(&self) -> anyhow::Result<Vec<Option<OnServer>>> {
         let mut all: Vec<Option<OnServer>> = Vec::new();

@@ -10,6 +10,7 @@ use cluster_config::{Deployment, Persistence, Topology, TopologyKind, UpOptions}
 use super::provisioner::{self, ProvisionerArgs};
 use crate::cancel::Cancel;
 use crate::exit;
+use crate::files;
 use crate::terminal::Terminal;
 
 /// How often `up` looks whether somebody else took its servers down.
@@ -76,8 +77,7 @@ fn named(word: &str) -> anyhow::Result<Topology> {
         return Ok(Topology::of(kind));
     }
     if word.ends_with(".toml") || word.contains('/') || std::path::Path::new(word).is_file() {
-        let text = std::fs::read_to_string(word)
-            .map_err(|error| exit::input(format!("cannot read {word}: {error}")))?;
+        let text = files::read(word).map_err(exit::input)?;
         // The servers of a scenario can be started by themselves.
         let scenario = schema_keys(&chaos::scenario::json_schema(), "/properties");
         let scenario = scenario.unwrap_or_default();

@@ -39,8 +39,6 @@ pub struct ReportError {
 pub struct Format {
     /// The name after `--format`.
     pub name: &'static str,
-    /// The usual end of a file's name, without the point.
-    pub extension: &'static str,
     /// One line for help.
     pub about: &'static str,
     render: fn(&Run) -> Result<String, String>,
@@ -62,7 +60,6 @@ impl Format {
 /// The page for a browser.
 pub static HTML: Format = Format {
     name: "html",
-    extension: "html",
     about: "one page for a browser, with charts, proofs and the raw data",
     render: html::render,
 };
@@ -72,31 +69,26 @@ pub static FORMATS: [&Format; 7] = [
     &HTML,
     &Format {
         name: "markdown",
-        extension: "md",
         about: "tables and proofs, for a CI summary or a comment",
         render: markdown::render,
     },
     &Format {
         name: "junit",
-        extension: "xml",
         about: "one test case per scenario: not as expected is a failure, unknown an error",
         render: junit::render,
     },
     &Format {
         name: "csv",
-        extension: "csv",
         about: "one figure per line: part, subject, topology, name, tasks, metric, value, low, high",
         render: |run| Ok(csv::render(run)),
     },
     &Format {
         name: "json",
-        extension: "json",
         about: "everything, for programs",
         render: json,
     },
     &Format {
         name: "svg",
-        extension: "svg",
         about: "the charts alone, below each other; of an audit its badge",
         render: |run| match &run.audit {
             Some(audit) => Ok(svg::badge(audit)),
@@ -105,7 +97,6 @@ pub static FORMATS: [&Format; 7] = [
     },
     &Format {
         name: "text",
-        extension: "txt",
         about: "the summary, as on the terminal",
         render: |run| Ok(text::summary(run, text::TextOptions::default())),
     },

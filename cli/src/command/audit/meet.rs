@@ -8,6 +8,7 @@ use bench::abilities::Abilities;
 use bench::exec::conform::{ConformOptions, Outcome, Step, conform};
 use bench::subject::{Subject, SubjectError};
 use chaos::audit::place;
+use chaos::checkers::kinds::is_alone;
 use cluster_config::TopologyKind;
 use results::audit::{AuditOutcome, AuditedSubject, Conformance, Finding};
 
@@ -56,10 +57,9 @@ impl Met {
 
     /// Whether the workloads of the short bench are about a lock of this kind.
     pub(super) fn is_measurable(&self) -> bool {
-        let shared = ["read", "semaphore", "permits", "latch"];
         let has = self.met_on.and_then(|shape| self.on(shape).ok());
         let first = has.and_then(|has| has.kinds.first());
-        first.is_some_and(|kind| !shared.contains(&kind.as_str()) && kind != "multi")
+        first.is_some_and(|kind| is_alone(kind))
     }
 }
 
