@@ -341,3 +341,62 @@ fn on_a_refused_connection_the_cause_comes_first() {
     assert!(errors[0].contains("Connection refused"), "{said}");
     assert!(!errors[0].contains("keys"), "{said}");
 }
+
+/// Each lock is measured on the servers of its own system, and its row says what its grants waited for.
+#[cfg(feature = "etcd")]
+#[test]
+fn locks_of_two_systems_share_their_rounds() {
+    use std::io::Write as _;
+    let dir = tempfile::tempdir().unwrap();
+    let windows = ["--rounds", "2", "--warmup", "50ms", "--duration", "200ms"];
+    let load = ["--workload", "uncontended", "--tasks", "4", "--seed", "7"];
+    let args = |more: &[&'static str]| {
+        let bench = ["bench", "--json", "--topology", "single,etcd"];
+        [&bench[..], &windows, &load, more].concat()
+    };
+    let of_both = ["--fsync", "--subject", "lock-core:plain,etcd:lock"];
+    let output = run(dir.path(), &args(&of_both));
+    if code(&output) == 69 {
+        let mut said = std::io::stderr();
+        let _ = writeln!(
+            said,
+            "SKIPPED locks_of_two_systems_share_their_rounds: {}",
+            stderr(&output)
+        );
+        return;
+    }
+    let json: Value = serde_json::from_str(&stdout(&output)).expect("JSON");
+    let row = |row: &Value| {
+        let of = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        (
+            of(&row["subject"]),
+            of(&row["topology"]),
+            of(&row["measures"]["load"]["durability"]),
+        )
+    };
+    let rows: Vec<_> = json["rows"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(row)
+        .collect();
+    let word = |text: &str| text.to_owned();
+    assert_eq!(
+        rows,
+        [
+            (word("lock-core:plain"), word("single"), word("fsync")),
+            (word("etcd:lock"), word("etcd"), word("fsync")),
+        ],
+        "{}",
+        stderr(&output)
+    );
+    assert_eq!(json["comparisons"][0]["where"], "single+etcd/uncontended/4");
+
+    let output = run(dir.path(), &args(&["--subject", "postgres:row"]));
+    assert_eq!(code(&output), 64, "{}", stderr(&output));
+    let said = stderr(&output);
+    assert!(
+        said.contains("postgres:row is a lock on none of these topologies: single, etcd"),
+        "{said}"
+    );
+}
