@@ -290,6 +290,9 @@ pub(crate) struct Granted {
     /// The same moment on the clock that all processes share.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) sent_mono_ns: Option<u64>,
+    /// When the library told its caller, on the same clock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) returned_mono_ns: Option<u64>,
     /// What was granted, if that is less than what was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) lease_ms: Option<u64>,
@@ -386,6 +389,7 @@ pub(crate) fn acquire_reply(id: u64, end: AcquireEnd) -> Value {
             grant,
             token,
             sent_at,
+            returned_at: _,
             lease,
         } => {
             let granted = Granted {
@@ -393,6 +397,8 @@ pub(crate) fn acquire_reply(id: u64, end: AcquireEnd) -> Value {
                 token,
                 age_ms: sent_at.map(|at| age_ms(at.elapsed())),
                 sent_mono_ns: sent_at.and_then(monotonic::ns),
+                // The library has just said so.
+                returned_mono_ns: monotonic::ns(Instant::now()),
                 lease_ms: lease.map(|lease| lease.as_millis() as u64),
             };
             ok(id, granted)

@@ -199,6 +199,8 @@ pub enum AcquireEnd {
         token: Option<u64>,
         /// When the attempt that succeeded was sent, where known.
         sent_at: Option<Instant>,
+        /// When the library told its caller, of a client that is a process of its own and says so.
+        returned_at: Option<Instant>,
         /// What was granted, if that is less than what was asked for.
         lease: Option<Duration>,
     },
@@ -217,6 +219,7 @@ impl AcquireEnd {
             grant,
             token: None,
             sent_at,
+            returned_at: None,
             lease: None,
         }
     }

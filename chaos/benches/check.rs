@@ -38,6 +38,7 @@ fn lines(operations: u64) -> impl Iterator<Item = Line> {
             grant,
             token: None,
             sent_ns: None,
+            returned_ns: None,
             lease_ms: None,
         };
         let called = |id, call| Entry::Call { id, call };

@@ -403,6 +403,7 @@ mod tests {
                 grant: Some(grant.to_owned()),
                 token: None,
                 sent_ns: None,
+                returned_ns: None,
                 lease_ms: None,
             };
             self.roles.follow(&Entry::End { id, end });

@@ -106,6 +106,14 @@ fn a_grant_after_its_own_lease_is_late_unless_its_client_was_paused() {
     expect("contract-late-grant-of-a-paused-client", &[]);
 }
 
+// the same; by its own word the client was told at 890, and at 950
+#[test]
+fn a_grant_is_as_late_as_its_client_was_told_and_not_as_the_recorder_wrote() {
+    expect("contract-grant-told-in-time", &[]);
+    let report = expect("contract-grant-told-late", &["contract"]);
+    assert_eq!(report.verdicts.contract.worst_ns, 50_000_000);
+}
+
 // c1 |-------|ok      both releases worked: the servers confirmed both
 // c2    |--|ok
 #[test]

@@ -113,6 +113,7 @@ fn random(rng: &mut ChaCha8Rng) -> (Vec<Op>, History) {
                     grant: Some(grant.clone()),
                     token: None,
                     sent_ns: None,
+                    returned_ns: None,
                     lease_ms: None,
                 },
             ));
@@ -156,6 +157,7 @@ fn random(rng: &mut ChaCha8Rng) -> (Vec<Op>, History) {
                     grant: None,
                     token: None,
                     sent_ns: None,
+                    returned_ns: None,
                     lease_ms: None,
                 },
             ));
@@ -286,6 +288,7 @@ fn written(cycles: &[Cycle]) -> History {
             grant,
             token,
             sent_ns: None,
+            returned_ns: None,
             lease_ms: None,
         };
         let call = Call::Acquire(Acquire {

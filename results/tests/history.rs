@@ -52,6 +52,7 @@ fn the_example_of_the_format_is_read() {
                 grant: Some("g9".into()),
                 token: Some(5),
                 sent_ns: None,
+                returned_ns: None,
                 lease_ms: None
             }
         }
@@ -294,12 +295,14 @@ fn entry() -> impl Strategy<Value = Entry> {
             prop::option::of(text()),
             token.clone(),
             any::<Option<u64>>(),
+            any::<Option<u64>>(),
             any::<Option<u64>>()
         )
-            .prop_map(|(grant, token, sent_ns, lease_ms)| End::Ok {
+            .prop_map(|(grant, token, sent_ns, returned_ns, lease_ms)| End::Ok {
                 grant,
                 token,
                 sent_ns,
+                returned_ns,
                 lease_ms
             }),
         Just(End::Busy),

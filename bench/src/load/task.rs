@@ -52,6 +52,8 @@ pub(crate) struct Held {
     pub(crate) granted: Instant,
     /// When the attempt that succeeded was sent, where known.
     pub(crate) sent_at: Option<Instant>,
+    /// When the library told its caller, where it says so.
+    pub(crate) returned_at: Option<Instant>,
     /// What was granted, if that is less than what was asked for.
     pub(crate) lease: Option<Duration>,
 }
@@ -187,6 +189,7 @@ impl Task {
                 grant,
                 token,
                 sent_at,
+                returned_at,
                 lease,
             } => {
                 let held = Held {
@@ -197,6 +200,7 @@ impl Task {
                     due,
                     granted,
                     sent_at,
+                    returned_at,
                     lease,
                 };
                 self.sink.acquired(self, call, &held);

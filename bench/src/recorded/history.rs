@@ -151,6 +151,7 @@ impl Sink for ClientHistory {
             grant: Some(self.grant(&held.grant)),
             token: held.token,
             sent_ns: held.sent_at.map(|at| sink.ns(at)),
+            returned_ns: held.returned_at.map(|at| sink.ns(at)),
             lease_ms: held.lease.map(ms),
         };
         self.end(call, end);
@@ -293,6 +294,7 @@ fn ok() -> End {
         grant: None,
         token: None,
         sent_ns: None,
+        returned_ns: None,
         lease_ms: None,
     }
 }

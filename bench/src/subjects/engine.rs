@@ -392,6 +392,7 @@ impl LockClient for EngineClient {
                     }),
                     token,
                     sent_at,
+                    returned_at: None,
                     lease,
                 }
             }

@@ -338,6 +338,7 @@ impl LockClient for NaiveClient {
         AcquireEnd::Ok {
             grant: self.grants.keep(number, Some(hold)),
             token,
+            returned_at: None,
             lease: None,
             sent_at: Some(match recipe.begins {
                 Begins::AtSending => sent,

@@ -8,7 +8,8 @@
 //!    (30 s if it does not). They are visible where there is one, or where the library is said to report each. Where they are
 //!    not there is no deadline: the library promised to keep it or say lost.
 //! 5. A grant with a fixed lease is late, by itself, if it returned after call + wait + lease (sending + lease, where that is
-//!    known) and no pause of its client lies between. Other empty intervals are not judged.
+//!    known) and no pause of its client lies between. When it returned its client says, where it can: the recorder may have stood still.
+//!    Other empty intervals are not judged.
 
 use results::verdict::Anomaly;
 
@@ -181,10 +182,10 @@ fn late_after(record: &Record, grant: &Grant) -> Option<u64> {
             (ask.called_ns, limit_ns.saturating_add(lease_ns))
         }
     };
-    let between = (from_ns, grant.returned_ns);
+    let between = (from_ns, grant.told_ns);
     let mut faults = record.faults.iter();
     let is_late =
-        grant.returned_ns > limit_ns && !faults.any(|fault| fault.paused(ask.client, between));
+        grant.told_ns > limit_ns && !faults.any(|fault| fault.paused(ask.client, between));
     is_late.then_some(limit_ns)
 }
 
@@ -201,12 +202,12 @@ fn late(record: &Record, grant: &Grant, lock: &str, limit_ns: u64) -> Anomaly {
         what: "late-grant".to_owned(),
         lock: lock.to_owned(),
         from_ns: limit_ns,
-        to_ns: grant.returned_ns,
+        to_ns: grant.told_ns,
         grants: vec![record.name_of(grant).to_owned()],
         proof: format!(
             "{} was granted at {}, {from}: its lease{wait} had run out at {}, and its client was not paused in between",
             described(record, grant),
-            ms(grant.returned_ns),
+            ms(grant.told_ns),
             ms(limit_ns)
         ),
     }

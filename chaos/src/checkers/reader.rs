@@ -245,15 +245,18 @@ impl Reader {
         let ask = &mut self.record.asks[place as usize];
         ask.returned_ns = Some(t_ns);
         ask.failed = matches!(end, End::Failed { .. });
+        let mut told_ns = None;
         let (name, token, sent_ns) = match end {
             End::Ok {
                 grant,
                 token,
                 sent_ns,
+                returned_ns,
                 lease_ms,
             } => {
                 ask.answer = Answer::Ok;
                 ask.lease_ns = lease_ms.map(ns).or(ask.lease_ns);
+                told_ns = *returned_ns;
                 (grant.as_ref(), *token, *sent_ns)
             }
             End::Unknown { grant, .. } => {
@@ -288,6 +291,7 @@ impl Reader {
             token,
             // A sending outside the operation would lengthen or shorten the lease at the recorder's will.
             sent_ns: sent_ns.map(|sent_ns| sent_ns.clamp(ask.called_ns, t_ns)),
+            told_ns: told_ns.map_or(t_ns, |told_ns| told_ns.clamp(ask.called_ns, t_ns)),
             returned_ns: t_ns,
             unknown: ask.answer == Answer::Unknown,
             held: ask.answer == Answer::Ok,

@@ -435,10 +435,11 @@ func (d *driver) grant(ctx context.Context, r request, told chan struct{}) (stri
 	if err != nil {
 		return end(err, "not_held")
 	}
+	returned := monotonic()
 	d.state.Lock()
 	d.grants[name] = &held{Grant: got}
 	d.state.Unlock()
-	body := object{"grant": name}
+	body := object{"grant": name, "returned_mono_ns": returned}
 	if got.Token != nil {
 		body["token"] = *got.Token
 	}

@@ -380,13 +380,14 @@ public final class LocklabDriver {
         call.waitMs = asked.number("wait_ms", Request.FOREVER);
         call.permits = (int) asked.number("permits", 1);
         return interruptible(call, () -> library.acquireAsync(call)).thenApply(grant -> {
+            // On Linux this is CLOCK_MONOTONIC.
+            long returned = System.nanoTime();
             GRANTS.put(name, grant);
-            Map<String, Object> body = new LinkedHashMap<>(Map.of("grant", name));
+            Map<String, Object> body = new LinkedHashMap<>(Map.of("grant", name, "returned_mono_ns", returned));
             if (grant.token != null) {
                 body.put("token", grant.token);
             }
             if (grant.sentNs != 0) {
-                // On Linux this is CLOCK_MONOTONIC.
                 body.put("sent_mono_ns", grant.sentNs);
             }
             if (grant.leaseMs != 0) {

@@ -156,7 +156,7 @@ export class Call {
 
   /** For the SDK: the harness knows the grant from here on. */
   grants(id, { token, leaseMs }) {
-    this.#driver.line({ id, ok: { grant: this.#grant, token, sent_mono_ns: this.#sentNs, lease_ms: leaseMs } })
+    this.#driver.line({ id, ok: { grant: this.#grant, token, sent_mono_ns: this.#sentNs, returned_mono_ns: now(), lease_ms: leaseMs } })
     for (const event of this.#early) this.#driver.line(event)
     this.#early = null
   }

@@ -286,9 +286,10 @@ class _Driver:
         except BaseException:
             call._over()
             raise
+        returned = _now()
         got = got if isinstance(got, Granted) else Granted(got)
         self.grants[grant] = (call, got.held)
-        body = {"grant": grant, "token": got.token, "sent_mono_ns": call._sent_ns, "lease_ms": got.lease_ms}
+        body = {"grant": grant, "token": got.token, "sent_mono_ns": call._sent_ns, "returned_mono_ns": returned, "lease_ms": got.lease_ms}
         call._grants({"id": request["id"], "ok": {key: value for key, value in body.items() if value is not None}})
 
     def granted(self, request):

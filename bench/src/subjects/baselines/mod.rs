@@ -542,6 +542,7 @@ impl LockClient for BaselineClient {
             grant: self.grants.keep(number, held),
             token: taken.token,
             sent_at: Some(sent),
+            returned_at: None,
             lease: request
                 .lease
                 .filter(|asked| *asked > trusts)

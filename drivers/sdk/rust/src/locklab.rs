@@ -504,6 +504,7 @@ impl<L: Lock> Client<L> {
             Ending::NotHeld => Ending::Unknown("not held, of an acquire".into()),
             end => end,
         })?;
+        let returned = mono_ns(Instant::now());
         let held = (Arc::new(granted.held), false);
         self.grants
             .lock()
@@ -511,6 +512,7 @@ impl<L: Lock> Client<L> {
             .insert(name.clone(), held);
         Ok(json!({
             "grant": name, "token": granted.token, "sent_mono_ns": granted.sent.map(mono_ns),
+            "returned_mono_ns": returned,
             "lease_ms": granted.lease.map(|lease| lease.as_millis() as u64),
         }))
     }
