@@ -3,11 +3,12 @@
 mod meet;
 mod tries;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chaos::builtin::BUILTINS;
+use chaos::builtin;
 use chaos::scenario::{Scenario, Suite};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
@@ -92,10 +93,12 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     let slice = options.part.slice()?;
     let base = options.against.as_ref().map(base).transpose()?;
     let names = subjects(&options.subjects);
+    let mut systems = BTreeSet::new();
     for name in &names {
-        bench::subjects::find(name).map_err(exit::usage)?;
+        let subject = bench::subjects::find(name).map_err(exit::usage)?;
+        systems.insert(subject.system().map(str::to_owned));
     }
-    let (suite, sources) = suite(&options)?;
+    let (suite, sources) = suite(&options, &systems)?;
     let mine = options.own.yes_this_is_mine;
     if let Some(url) = &options.own.target {
         check_allowed(&sources, &Servers::unasked(url, mine)?, &options.own.allow)?;
@@ -212,8 +215,12 @@ fn base(path: &PathBuf) -> anyhow::Result<Vec<AuditedSubject>> {
     results::audit::subjects_of(&text).map_err(wrong)
 }
 
-/// The name of the suite, and what it is made of. Controls are no part of one: they say nothing of a lock but their own.
-fn suite(options: &Options) -> anyhow::Result<(String, Vec<Source>)> {
+/// The name of the suite, and what it is made of: scenarios on the servers of these systems. Controls are no part of one: they say nothing of
+/// a lock but their own.
+fn suite(
+    options: &Options,
+    systems: &BTreeSet<Option<String>>,
+) -> anyhow::Result<(String, Vec<Source>)> {
     if !options.scenarios.is_empty() {
         let named = options.scenarios.iter().map(|name| source(name));
         return Ok(("chosen".to_owned(), named.collect::<anyhow::Result<_>>()?));
@@ -221,9 +228,15 @@ fn suite(options: &Options) -> anyhow::Result<(String, Vec<Source>)> {
     let suite = Suite::of(&options.suite).map_err(exit::usage)?;
     let within = |source: &Source| {
         let scenario = source.scenario.as_ref();
-        scenario.is_ok_and(|scenario| scenario.audit.suite <= suite)
+        scenario.is_ok_and(|scenario| {
+            let system = scenario.topology.kind.system_name().map(str::to_owned);
+            scenario.audit.suite <= suite && systems.contains(&system)
+        })
     };
-    let all = BUILTINS.iter().filter(|one| !one.control).map(Source::of);
+    let all = builtin::suite()
+        .into_iter()
+        .filter(|one| !one.control)
+        .map(Source::of);
     Ok((options.suite.clone(), all.filter(within).collect()))
 }
 
@@ -378,7 +391,7 @@ impl Work<'_> {
 
     /// Measures those that said hello, in turns with each other; where that fails, each by itself.
     async fn bench(&self, met: &[Met], keeper: &mut Keeper) -> anyhow::Result<()> {
-        for kind in TopologyKind::REDIS {
+        for kind in TopologyKind::ALL {
             let measured = |met: &&Met| met.met_on == Some(kind) && met.is_measurable();
             let of_kind = met.iter().filter(measured);
             let names: Vec<String> = of_kind.map(|met| met.audited.name.clone()).collect();

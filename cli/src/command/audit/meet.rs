@@ -18,11 +18,17 @@ use super::super::conform::paragraph;
 use crate::exit;
 
 /// Where a lock is met: the shapes by what they cost.
-pub(super) const SHAPES: [TopologyKind; 4] = [
+pub(super) const SHAPES: [TopologyKind; TopologyKind::ALL.len()] = [
     TopologyKind::Single,
     TopologyKind::Masters,
     TopologyKind::Sentinel,
     TopologyKind::Cluster,
+    TopologyKind::Etcd,
+    TopologyKind::Etcd3,
+    TopologyKind::ZooKeeper,
+    TopologyKind::ZooKeeper3,
+    TopologyKind::Mysql,
+    TopologyKind::Postgres,
 ];
 
 /// How long a driver's reply may take beyond its wait.
