@@ -91,6 +91,9 @@ The same with 64 tasks: grants per second, how long nearly all wait for one (p99
 
 {table(["grants/s", "p99 of waits", "Jain", "server"], columns([cell("contended", 64, show) for show in (rate, lambda row: time(row["acquire_ns"]["p99"]), lambda row: f"{row['jain']:.3f}", server)]))}
 
+Grants per second also depend on how long a hold of 1 ms lasts, which is for each language's timer to say; where that rounds up to whole milliseconds, as in
+Rust's usual runtime, there is time for half as many. Compare the hand-offs.
+
 Set beside `{subjects[0]}`, round by round, with 64 tasks (ratio and its 95 % interval; *not shown*: it may be chance):
 
 """

@@ -318,6 +318,11 @@ fn may_be_quoted(row: &BenchRow) -> bool {
     row.valid && row.safety.state == State::Clean && row.cycles_per_s.median.is_finite()
 }
 
+/// Whether its figures stand, and its safety is not known: as of a lock that runs a loop of its own.
+fn is_unjudged(row: &BenchRow) -> bool {
+    row.valid && row.safety.state == State::Unknown && row.cycles_per_s.median.is_finite()
+}
+
 /// The fastest row whose configuration kept mutual exclusion in every scenario of this run.
 fn fastest_safe(run: &Run, tried: &[&ScenarioResult]) -> Option<String> {
     let safe = |row: &BenchRow| {
@@ -334,6 +339,9 @@ fn figures(run: &Run) -> Vec<String> {
     let void = run.rows.iter().filter(|row| is_void(row));
     let mut parts: Vec<String> = match fastest(run, |_| true) {
         Some(words) => vec![format!("Fastest: {words}")],
+        None if run.rows.iter().any(is_unjudged) => {
+            vec!["Nobody judged whether the locks were safe while they were measured".to_owned()]
+        }
         None => vec!["No benchmark row may be quoted".to_owned()],
     };
     match void.count() {
@@ -544,6 +552,10 @@ mod tests {
             words,
             "Fastest: lock-core:plain on single, 400 cycles/s (380–420) (uncontended, 16 tasks); 1 void, since the lock was not safe while it was measured."
         );
+        let mut own_loop = row("peer:theirs", "single", 400.0);
+        own_loop.safety.state = State::Unknown;
+        let words = answer(&run(Vec::new(), vec![own_loop]));
+        assert!(words.starts_with("Nobody judged"), "{words}");
         let none = answer(&run(Vec::new(), vec![void]));
         assert!(
             none.starts_with("No benchmark row may be quoted; 1 void"),
