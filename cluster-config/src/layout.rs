@@ -88,6 +88,11 @@ impl PlannedNode {
             files: Vec::new(),
         }
     }
+
+    /// The first of its bus ports; 0 where it has none.
+    pub(crate) fn bus_port(&self) -> u16 {
+        self.bus_ports.first().copied().unwrap_or_default()
+    }
 }
 
 impl Deref for PlannedNode {
@@ -239,14 +244,7 @@ fn conf(
         ("address", node.address.ip().to_string()),
         ("port", node.address.port().to_string()),
         ("announced", node.announced.ip().to_string()),
-        (
-            "bus_port",
-            node.bus_ports
-                .first()
-                .copied()
-                .unwrap_or_default()
-                .to_string(),
-        ),
+        ("bus_port", node.bus_port().to_string()),
         ("dir", quoted(&node.dir)),
         ("master_name", MASTER_NAME.to_owned()),
         ("master_announced", master.ip().to_string()),

@@ -1,6 +1,7 @@
 //! Finds the binary of a server's name (`redis`, `valkey`, a path) and asks it for its version.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -160,7 +161,6 @@ fn all() -> Vec<Server> {
 
 /// Where `make servers` puts servers: `LOCKLAB_SERVERS`, else `locklab/servers` in the user's cache.
 pub fn servers_dir() -> Option<PathBuf> {
-    let named = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     let cache = || match named("XDG_CACHE_HOME") {
         Some(cache) => Some(PathBuf::from(cache)),
         None => Some(PathBuf::from(named("HOME")?).join(".cache")),
@@ -277,10 +277,15 @@ fn package(flavour: &str) -> String {
     )
 }
 
+/// What a variable says; an empty one says nothing.
+pub(crate) fn named(variable: &str) -> Option<OsString> {
+    std::env::var_os(variable).filter(|value| !value.is_empty())
+}
+
 /// A binary that a variable names is taken as it is, so that a wrong one is reported and not passed over.
 fn named_or_in_path(flavour: &str) -> Option<PathBuf> {
     let variable = format!("LOCKLAB_{}_SERVER", flavour.to_ascii_uppercase());
-    match std::env::var_os(variable).filter(|value| !value.is_empty()) {
+    match named(&variable) {
         Some(path) => Some(PathBuf::from(path)),
         None => in_path(&format!("{flavour}-server")),
     }

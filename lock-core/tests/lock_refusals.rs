@@ -380,16 +380,21 @@ async fn a_user_without_channels_can_lock_and_release() {
     ]);
     let url = format!("redis://app:secret@127.0.0.1:{}", server.port);
     for &kind in Kind::ALL {
-        let others = lock(&url, rival(kind)).await;
-        let lock = lock(&url, kind).await;
-        let guard = lock.acquire_with(minute()).await.expect("free");
-        let waiting = tokio::spawn(async move { others.acquire_with(minute()).await });
-        tokio::time::sleep(50 * MS).await;
-        let released = guard.release().await;
-        assert_eq!(released.expect("held"), Released::Freed, "{kind}");
-        let next = waiting.await.expect("no panic").expect("by polling");
-        next.release().await.expect("held");
+        passes_on(&url, kind).await;
     }
+}
+
+/// A lock goes from its holder to one that waits.
+async fn passes_on(url: &str, kind: Kind) {
+    let others = lock(url, rival(kind)).await;
+    let lock = lock(url, kind).await;
+    let guard = lock.acquire_with(minute()).await.expect("free");
+    let waiting = tokio::spawn(async move { others.acquire_with(minute()).await });
+    tokio::time::sleep(50 * MS).await;
+    let released = guard.release().await;
+    assert_eq!(released.expect("held"), Released::Freed, "{kind}");
+    let next = waiting.await.expect("no panic").expect("it waits");
+    next.release().await.expect("held");
 }
 
 /// A proxy without CLIENT or EVALSHA, or a user without them: names are for people, and a script goes by its text.
@@ -412,15 +417,7 @@ async fn a_server_without_names_and_digests_is_locked_all_the_same() {
         format!("redis://app:secret@127.0.0.1:{}", refusing.port),
     ] {
         for &kind in Kind::ALL {
-            let others = lock(&url, rival(kind)).await;
-            let lock = lock(&url, kind).await;
-            let guard = lock.acquire_with(minute()).await.expect("free");
-            let waiting = tokio::spawn(async move { others.acquire_with(minute()).await });
-            tokio::time::sleep(50 * MS).await;
-            let released = guard.release().await;
-            assert_eq!(released.expect("held"), Released::Freed, "{kind}");
-            let next = waiting.await.expect("no panic").expect("it waits");
-            next.release().await.expect("held");
+            passes_on(&url, kind).await;
         }
     }
 }

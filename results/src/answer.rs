@@ -315,12 +315,17 @@ fn names(tried: &[&ScenarioResult], wanted: impl Fn(&ScenarioResult) -> bool) ->
 }
 
 fn may_be_quoted(row: &BenchRow) -> bool {
-    row.valid && row.safety.state == State::Clean && row.cycles_per_s.median.is_finite()
+    stands(row, State::Clean)
 }
 
 /// Whether its figures stand, and its safety is not known: as of a lock that runs a loop of its own.
 fn is_unjudged(row: &BenchRow) -> bool {
-    row.valid && row.safety.state == State::Unknown && row.cycles_per_s.median.is_finite()
+    stands(row, State::Unknown)
+}
+
+/// Whether its figures stand, beside this word on its safety.
+fn stands(row: &BenchRow, safety: State) -> bool {
+    row.valid && row.safety.state == safety && row.cycles_per_s.median.is_finite()
 }
 
 /// The fastest row whose configuration kept mutual exclusion in every scenario of this run.

@@ -278,7 +278,7 @@ impl EngineClient {
         Ok(())
     }
 
-    /// Passes on what is reported of a hold. Whoever wants no events drops the receiver and pays for none.
+    /// Passes on what is reported of a hold. A caller that wants no events drops the receiver and pays for none.
     fn watch(&self, number: u64, held: &Held) {
         if self.events.is_closed() {
             return;

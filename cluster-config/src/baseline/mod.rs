@@ -19,7 +19,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::layout::PlannedNode;
-use crate::server::{in_path, servers_dir};
+use crate::server::{in_path, named, servers_dir};
 use crate::{ClusterError, Node, Role, Server, Topology, TopologyKind};
 
 /// Longest wait for one answer of a server that is starting; it is asked again.
@@ -111,6 +111,14 @@ async fn exchange(
     }
 }
 
+/// The path that a topology's `server` gives, else the one that a variable names.
+fn chosen(server: &str, usual: &str, variable: &str) -> Option<PathBuf> {
+    match server == usual {
+        false => Some(PathBuf::from(server)),
+        true => named(variable).map(PathBuf::from),
+    }
+}
+
 /// A program: the path that is given, else the one that a variable names, else where its package or `make setup-baselines` puts it.
 fn program(
     server: &str,
@@ -119,16 +127,13 @@ fn program(
     name: &str,
     folders: impl IntoIterator<Item = PathBuf>,
 ) -> Result<Server, ClusterError> {
-    let named = std::env::var_os(variable).filter(|value| !value.is_empty());
     let own = servers_dir().map(|dir| dir.join("bin"));
-    let path = match (server == usual, named) {
-        (false, _) => Some(PathBuf::from(server)),
-        (true, Some(path)) => Some(path.into()),
-        (true, None) => in_path(name).or_else(|| {
+    let path = chosen(server, usual, variable)
+        .or_else(|| in_path(name))
+        .or_else(|| {
             let mut places = folders.into_iter().chain(own).map(|dir| dir.join(name));
             places.find(|path| path.is_file())
-        }),
-    };
+        });
     let remedy = format!("`make setup-baselines` installs it; or name a program in {variable}");
     let path = path.ok_or_else(|| missing!("{name} was not found; {remedy}"))?;
     let output = Command::new(&path).arg("--version").output();

@@ -47,13 +47,10 @@ impl System for Postgres {
     }
 
     fn plan(&self, topology: &Topology, nodes: &mut [PlannedNode]) {
-        let setting = |name: &str, value: &str| vec!["-c".to_owned(), format!("{name}={value}")];
         for node in nodes {
             let data = node.dir.join("data");
             node.args = vec!["-D".to_owned(), data.to_string_lossy().into_owned()];
-            node.args.extend(settings(topology, |name, value| {
-                vec!["-c".to_owned(), format!("{name}={value}")]
-            }));
+            node.args.extend(settings(topology, setting));
             node.args
                 .extend(setting("listen_addresses", &node.address.ip().to_string()));
             node.args
@@ -93,6 +90,10 @@ impl System for Postgres {
             _ => Err(format!("it says {:?}", String::from_utf8_lossy(&said))),
         }
     }
+}
+
+fn setting(name: &str, value: &str) -> Vec<String> {
+    vec!["-c".to_owned(), format!("{name}={value}")]
 }
 
 /// It refuses to run as root. In a user namespace in which root is nobody, root's files are nobody's too, so that the deployment's directory

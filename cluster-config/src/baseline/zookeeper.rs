@@ -1,12 +1,12 @@
 //! Apache ZooKeeper: one server or an ensemble, from the jars of its release, asked by its four-letter words.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use async_trait::async_trait;
 
-use super::{System, exchange, settings, version};
+use super::{System, chosen, exchange, settings, version};
 use crate::layout::PlannedNode;
 use crate::server::{in_path, servers_dir};
 use crate::{ClusterError, Role, Server, Topology};
@@ -20,12 +20,8 @@ pub(super) struct ZooKeeper;
 impl System for ZooKeeper {
     /// Its path is the folder of its jars.
     fn find(&self, server: &str) -> Result<Server, ClusterError> {
-        let named = std::env::var_os(VARIABLE).filter(|value| !value.is_empty());
-        let folder = match (server == "zookeeper", named) {
-            (false, _) => PathBuf::from(server),
-            (true, Some(folder)) => folder.into(),
-            (true, None) => servers_dir().unwrap_or_default().join("zookeeper"),
-        };
+        let folder = chosen(server, "zookeeper", VARIABLE)
+            .unwrap_or_else(|| servers_dir().unwrap_or_default().join("zookeeper"));
         let remedy = format!(
             "`make setup-baselines` gets them; or name a folder with zookeeper-*.jar and all that it needs in {VARIABLE}"
         );

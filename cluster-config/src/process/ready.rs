@@ -242,12 +242,7 @@ impl Start<'_> {
         for other in &nodes[1..] {
             let ip = other.announced.ip().to_string();
             let port = other.announced.port().to_string();
-            let bus = other
-                .bus_ports
-                .first()
-                .copied()
-                .unwrap_or_default()
-                .to_string();
+            let bus = other.bus_port().to_string();
             self.accepts(&nodes[0], &["CLUSTER", "MEET", &ip, &port, &bus])
                 .await?;
         }

@@ -96,16 +96,10 @@ impl TopologyKind {
         const REPLICAS: Count = count("replicas", Role::Replica, 0..=5);
         const SENTINELS: Count = count("sentinels", Role::Sentinel, 1..=7);
         match self {
-            TopologyKind::Single
-            | TopologyKind::Etcd
-            | TopologyKind::Etcd3
-            | TopologyKind::ZooKeeper
-            | TopologyKind::ZooKeeper3
-            | TopologyKind::Mysql
-            | TopologyKind::Postgres => &[],
             TopologyKind::Sentinel => &[REPLICAS, SENTINELS],
             TopologyKind::Cluster => &[SHARDS, REPLICAS],
             TopologyKind::Masters => &[MASTERS, REPLICAS],
+            _ => &[],
         }
     }
 

@@ -104,16 +104,10 @@ impl Topology {
     /// The usual one of a kind: sentinel 1+2+3, cluster 3+3, 5 masters. Counts that the kind does not use are 0.
     pub fn of(kind: TopologyKind) -> Self {
         let (replicas, masters, shards, sentinels) = match kind {
-            TopologyKind::Single
-            | TopologyKind::Etcd
-            | TopologyKind::Etcd3
-            | TopologyKind::ZooKeeper
-            | TopologyKind::ZooKeeper3
-            | TopologyKind::Mysql
-            | TopologyKind::Postgres => (0, 0, 0, 0),
             TopologyKind::Sentinel => (2, 0, 0, 3),
             TopologyKind::Cluster => (1, 0, 3, 0),
             TopologyKind::Masters => (0, 5, 0, 0),
+            _ => (0, 0, 0, 0),
         };
         Topology {
             kind,

@@ -241,12 +241,11 @@ impl Request {
         match self.what {
             What::Script(script) => {
                 out.extend_from_slice(digits.of(u64::from(parts) + 3));
-                let (word, script) = match by_text {
-                    true => ("EVAL", script.text),
-                    false => ("EVALSHA", script.digest()),
+                let (word, script): (&[u8], _) = match by_text {
+                    true => (b"\r\n$4\r\nEVAL\r\n", script.text),
+                    false => (b"\r\n$7\r\nEVALSHA\r\n", script.digest()),
                 };
-                out.extend_from_slice(b"\r\n");
-                bulk(out, word.as_bytes());
+                out.extend_from_slice(word);
                 bulk(out, script.as_bytes());
                 bulk(out, digits.of(u64::from(self.keys)));
                 if self.tells_by_rule {

@@ -33,7 +33,7 @@ use futures_util::future::BoxFuture;
 use tokio::{
     sync::mpsc,
     task::AbortHandle,
-    time::{sleep, timeout_at},
+    time::{sleep, timeout, timeout_at},
 };
 
 use table::{BASELINES, BROKEN};
@@ -177,9 +177,20 @@ impl Want<'_> {
         self.called + self.wait.unwrap_or(Duration::from_secs(3_153_600_000))
     }
 
+    /// What is left of it.
+    fn left(&self) -> Duration {
+        self.until().saturating_duration_since(Instant::now())
+    }
+
     fn is_one_try(&self) -> bool {
         self.wait == Some(Duration::ZERO)
     }
+}
+
+/// The answer, if it comes within a time.
+async fn answered<T>(patience: Duration, asked: impl IntoFuture<Output = T>) -> Result<T, Trouble> {
+    let silent = |_| Trouble::Lost(format!("no answer within {patience:?}"));
+    timeout(patience, asked.into_future()).await.map_err(silent)
 }
 
 /// What a system has granted.

@@ -20,7 +20,7 @@ use mongodb::{
 };
 use tokio::time::timeout;
 
-use super::{ANSWER, Hold, Own, Polled, Store, Taken, Want, poll};
+use super::{ANSWER, Hold, Own, Polled, Store, Taken, Want, answered, poll};
 use crate::{links::Trouble, protocol::whole_ms, subject::SubjectError, subjects::common::Jitter};
 
 /// After how long a lock that nobody took is removed.
@@ -49,7 +49,6 @@ pub(super) async fn remove(own: &Own, prefix: &str) -> Result<(), SubjectError> 
     let last = format!("{prefix}{}", char::MAX);
     let of_run = doc! {"_id": {"$gte": prefix, "$lt": last}};
     let removed = answer(locks(own).await?.delete_many(of_run)).await;
-    let removed = removed.and_then(|removed| removed.map_err(|error| trouble(&error)));
     removed
         .map(drop)
         .map_err(|trouble| own.unreachable(trouble.text()))
@@ -107,13 +106,9 @@ fn trouble(error: &Error) -> Trouble {
     }
 }
 
-async fn answer<T>(
-    asked: impl IntoFuture<Output = Result<T, Error>>,
-) -> Result<Result<T, Error>, Trouble> {
-    let silent = |_| Trouble::Lost(format!("no answer within {ANSWER:?}"));
-    timeout(ANSWER * 2, asked.into_future())
-        .await
-        .map_err(silent)
+async fn answer<T>(asked: impl IntoFuture<Output = Result<T, Error>>) -> Result<T, Trouble> {
+    let answer = answered(ANSWER * 2, asked).await?;
+    answer.map_err(|error| trouble(&error))
 }
 
 /// So long after the server's now.
@@ -135,7 +130,7 @@ impl Polled for MongoDb {
     }
 
     async fn once(&self, want: &Want<'_>) -> Result<Option<Taken>, Trouble> {
-        // Whoever has it already is told by its owner's name, so the command may be sent again.
+        // Who has it already is known by the owner's name, so the command may be sent again.
         let free = doc! {"_id": want.key, "$expr": {"$or": [
             {"$eq": [{"$ifNull": ["$owner", null]}, null]},
             {"$eq": ["$owner", &want.value]},
@@ -144,11 +139,8 @@ impl Polled for MongoDb {
         let any = doc! {"_id": want.key};
         let held =
             doc! {"_id": want.key, "owner": {"$ne": null}, "$expr": {"$gt": ["$expires", "$$NOW"]}};
-        if self.reads_first {
-            let found = answer(self.locks.find_one(held)).await?;
-            if found.map_err(|error| trouble(&error))?.is_some() {
-                return Ok(None);
-            }
+        if self.reads_first && answer(self.locks.find_one(held)).await?.is_some() {
+            return Ok(None);
         }
         let change = vec![doc! {"$set": {
             "owner": &want.value,
@@ -159,7 +151,7 @@ impl Polled for MongoDb {
         let take = self.locks.find_one_and_update(filter, change);
         let take = take.upsert(true).return_document(ReturnDocument::After);
         let sent = Instant::now();
-        let document = match answer(take).await? {
+        let document = match answered(ANSWER * 2, take).await? {
             Ok(document) => document,
             Err(error) if is_duplicate(&error) => None,
             Err(error) => return Err(trouble(&error)),
@@ -186,8 +178,7 @@ impl MongoHold {
         let update = self
             .locks
             .update_one(self.own.clone(), vec![doc! {"$set": what}]);
-        let done = answer(update).await?.map_err(|error| trouble(&error))?;
-        Ok(done.matched_count == 1)
+        Ok(answer(update).await?.matched_count == 1)
     }
 }
 

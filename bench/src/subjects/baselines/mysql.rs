@@ -24,7 +24,7 @@ use crate::{links::Trouble, subject::SubjectError, subjects::common::Jitter};
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS locklab_locks (name VARCHAR(191) PRIMARY KEY, owner VARCHAR(191), \
     expires DATETIME(6) NOT NULL, fence BIGINT UNSIGNED NOT NULL) ENGINE=InnoDB";
 const ROW: &str = "INSERT IGNORE INTO locklab_locks VALUES (?, NULL, NOW(6), 0)";
-/// Whoever has it already is told by its owner's name, so the statement may be sent again.
+/// Who has it already is known by the owner's name, so the statement may be sent again.
 const TAKE: &str = "UPDATE locklab_locks SET fence = LAST_INSERT_ID(fence + 1), expires = NOW(6) + INTERVAL ? MICROSECOND, owner = ? \
     WHERE name = ? AND (owner IS NULL OR owner = ? OR expires <= NOW(6))";
 /// As `TAKE`, without the condition that the lease of the last holder is over.
@@ -33,11 +33,14 @@ const TAKE_ANY: &str = "UPDATE locklab_locks SET fence = LAST_INSERT_ID(fence + 
 const KEEP: &str = "UPDATE locklab_locks SET expires = NOW(6) + INTERVAL ? MICROSECOND WHERE name = ? AND owner = ? AND expires > NOW(6)";
 const GIVE: &str =
     "UPDATE locklab_locks SET owner = NULL WHERE name = ? AND owner = ? AND expires > NOW(6)";
-/// As `GIVE`, whoever has it.
+/// As `GIVE`, with any owner.
 const GIVE_ANY: &str = "UPDATE locklab_locks SET owner = NULL WHERE name = ? AND ? IS NOT NULL";
 
 /// The server gave up waiting: MariaDB and MySQL, then MySQL's NOWAIT, then a deadlock.
 const BUSY: [u16; 3] = [1205, 3572, 1213];
+
+/// The server is not asked to wait longer than a day.
+const LONGEST: Duration = Duration::from_secs(86_400);
 
 /// What the server refused has not run.
 fn trouble(error: &Error) -> Trouble {
@@ -93,7 +96,7 @@ impl Server {
     async fn row(&self, connection: &mut Conn, name: &str) -> Result<(), Error> {
         let known = self.rows.lock().expect("no panic").contains(name);
         if !known {
-            // Looked at without a lock first: an insert would wait for whoever has the row locked.
+            // Looked at without a lock first: an insert would wait until the row is not locked.
             let look = "SELECT 1 FROM locklab_locks WHERE name = ?";
             let found: Option<i64> = answer(connection.exec_first(look, (name,))).await?;
             if found.is_none() {
@@ -327,15 +330,7 @@ impl GetLock {
             Some(shared) => shared.clone(),
             None => Arc::new(Mutex::new(Some(self.server.connection().await?))),
         };
-        let left = want
-            .until()
-            .saturating_duration_since(Instant::now())
-            .min(Duration::from_secs(86_400));
-        let left = if want.is_one_try() {
-            Duration::ZERO
-        } else {
-            left
-        };
+        let left = want.left().min(LONGEST);
         let mut connection = holding.lock().await;
         let Some(asked) = &mut *connection else {
             return Err(Trouble::Refused("the connection is gone".to_owned()));
@@ -382,9 +377,7 @@ impl Store for ForUpdate {
     async fn take(&self, want: &Want<'_>) -> Result<Option<Taken>, Trouble> {
         let until = want.until();
         let mut connection = self.server.connection().await?;
-        let left = until
-            .saturating_duration_since(Instant::now())
-            .min(Duration::from_secs(86_400));
+        let left = want.left().min(LONGEST);
         let refused = |error: Error| Trouble::Refused(trouble(&error).text());
         self.server
             .row(&mut connection, want.key)

@@ -24,19 +24,19 @@ use tokio_postgres::{
     types::{ToSql, Type},
 };
 
-use super::{ANSWER, Hold, Own, Polled, Spare, Store, Taken, Want, poll};
+use super::{ANSWER, Hold, Own, Polled, Spare, Store, Taken, Want, answered, poll};
 use crate::{links::Trouble, protocol::whole_ms, subject::SubjectError, subjects::common::Jitter};
 
 /// Made once per client, alone: two at once would both try.
 const TABLES: &str = "BEGIN; SELECT pg_advisory_xact_lock(hashtext('locklab')); \
     CREATE TABLE IF NOT EXISTS locklab_locks (name text PRIMARY KEY, owner text, expires timestamptz, fence bigint NOT NULL); \
     CREATE SEQUENCE IF NOT EXISTS locklab_fence; COMMIT";
-/// Whoever had the row before is told by its owner's name, so the statement may be sent again.
+/// Who had the row before is known by the owner's name, so the statement may be sent again.
 const TAKE: &str = "INSERT INTO locklab_locks AS held (name, owner, expires, fence) \
     VALUES ($1, $2, clock_timestamp() + $3 * interval '1 millisecond', 1) ON CONFLICT (name) DO UPDATE \
     SET owner = excluded.owner, expires = excluded.expires, fence = held.fence + 1 \
     WHERE held.owner IS NULL OR held.owner = excluded.owner OR held.expires <= clock_timestamp() RETURNING fence";
-/// As `TAKE`, whoever has it.
+/// As `TAKE`, with any owner.
 const TAKE_AFTER_READ: &str = "INSERT INTO locklab_locks AS held (name, owner, expires, fence) \
     VALUES ($1, $2, clock_timestamp() + $3 * interval '1 millisecond', 1) ON CONFLICT (name) DO UPDATE \
     SET owner = excluded.owner, expires = excluded.expires, fence = held.fence + 1 RETURNING fence";
@@ -78,17 +78,17 @@ impl Connection {
         statement: &str,
         with: Parameters<'_>,
     ) -> Result<Option<tokio_postgres::Row>, Trouble> {
-        match timeout(ANSWER, self.client.query_typed_opt(statement, with)).await {
-            Ok(answer) => answer.map_err(|error| trouble(&error)),
-            Err(_) => Err(Trouble::Lost(format!("no answer within {ANSWER:?}"))),
-        }
+        let asked = self.client.query_typed_opt(statement, with);
+        answered(ANSWER, asked)
+            .await?
+            .map_err(|error| trouble(&error))
     }
 
     async fn execute(&self, statement: &str, with: Parameters<'_>) -> Result<u64, Trouble> {
-        match timeout(ANSWER, self.client.execute_typed(statement, with)).await {
-            Ok(answer) => answer.map_err(|error| trouble(&error)),
-            Err(_) => Err(Trouble::Lost(format!("no answer within {ANSWER:?}"))),
-        }
+        let asked = self.client.execute_typed(statement, with);
+        answered(ANSWER, asked)
+            .await?
+            .map_err(|error| trouble(&error))
     }
 }
 
@@ -209,8 +209,7 @@ impl Store for Advisory {
         };
         let key = want.key;
         // Zero would be without bound.
-        let left_ms =
-            whole_ms(want.until().saturating_duration_since(Instant::now())).clamp(1, 1 << 30);
+        let left_ms = whole_ms(want.left()).clamp(1, 1 << 30);
         let (statement, wait) = match want.is_one_try() {
             true => (
                 "SELECT pg_try_advisory_lock(hashtextextended($1, 0)), $2",
