@@ -12,8 +12,20 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
     ("bench", &["lock-core", "results"], &["cluster-config"]),
     ("chaos", &["bench", "cluster-config", "results"], &[]),
     (
+        "simulation",
+        &["lock-core", "results", "bench", "chaos"],
+        &["cluster-config"],
+    ),
+    (
         "cli",
-        &["lock-core", "cluster-config", "results", "bench", "chaos"],
+        &[
+            "lock-core",
+            "cluster-config",
+            "results",
+            "bench",
+            "chaos",
+            "simulation",
+        ],
         &[],
     ),
     ("xtask", &[], &[]),
