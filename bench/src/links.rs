@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use lock_core::{Endpoint, Target, TopologyKind};
+use lock_core::{Endpoint, Target, TopologyKind, machine};
 use redis::{
     AsyncConnectionConfig, Cmd, ErrorKind, FromRedisValue, IntoConnectionInfo as _,
     RedisConnectionInfo, RedisError, ServerErrorKind, Value, aio::MultiplexedConnection,
@@ -374,6 +374,16 @@ impl Links {
             settings = settings.set_db(i64::from(self.target.database()));
         }
         let info = format!("{scheme}://{address}").into_connection_info()?;
+        if let redis::ConnectionAddr::Tcp(host, port) = info.addr()
+            && let Some(dialled) = machine::dial(host, *port).await
+        {
+            let config =
+                AsyncConnectionConfig::new().set_response_timeout(Some(self.response_timeout));
+            let (connection, driver) =
+                MultiplexedConnection::new_with_config(&settings, dialled?, config).await?;
+            machine::spawn(driver);
+            return Ok(connection);
+        }
         let client = redis::Client::open(info.set_redis_settings(settings))?;
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(self.response_timeout))

@@ -11,6 +11,8 @@ use std::{
 
 use tokio::{runtime::Handle, sync::watch, time::timeout};
 
+use crate::machine;
+
 #[derive(Debug)]
 pub(crate) struct Background {
     runtime: Handle,
@@ -45,7 +47,7 @@ impl Background {
         let (carrier, carried) = watch::channel(());
         let mut of_the_client = closed.subscribe();
         let runtime = Handle::current();
-        runtime.spawn(async move {
+        machine::spawn_on(&runtime, async move {
             while of_the_client.changed().await.is_ok() {}
             drop(carrier);
         });
@@ -63,7 +65,7 @@ impl Background {
         let ticket = self.ticket();
         let other = (self.has_no_runtime()).then(|| Handle::try_current().ok());
         let runtime = other.flatten().unwrap_or_else(|| self.runtime.clone());
-        runtime.spawn(async move {
+        machine::spawn_on(&runtime, async move {
             work.await;
             drop(ticket);
         });
@@ -87,7 +89,7 @@ impl Background {
 
     /// Starts a task that ends by itself when the client does.
     pub(crate) fn spawn_uncounted(&self, work: impl Future<Output = ()> + Send + 'static) {
-        self.runtime.spawn(work);
+        machine::spawn_on(&self.runtime, work);
     }
 
     pub(crate) fn is_closed(&self) -> bool {

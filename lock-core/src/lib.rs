@@ -108,6 +108,7 @@
 //! | `kind/`, `scripts/` | a file for each format on the wire: requests and replies, no network; a kind is a line in `kind/mod.rs` |
 //! | `topology/` | finds the servers, and never gives an answer twice |
 //! | `clock.rs`, `server_clock.rs` | say what time it is, here and at the servers |
+//! | `machine.rs` | connections and tasks: the runtime's own, or those of a simulation |
 //! | `diagnostics/` | for tools that look at locks |
 
 mod acquire;
@@ -124,6 +125,8 @@ mod hold;
 mod kind;
 mod latch;
 mod lock;
+#[doc(hidden)]
+pub mod machine;
 mod multi;
 mod multi_guard;
 mod named;

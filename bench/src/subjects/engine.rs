@@ -299,7 +299,7 @@ impl EngineClient {
     fn watch_one(&self, grant: &str, guard: &Guard, renewals: bool) {
         let mut from = guard.events();
         let (events, grant) = (self.events.clone(), grant.to_owned());
-        tokio::spawn(async move {
+        lock_core::machine::spawn(async move {
             while let Some(event) = from.next().await {
                 let grant = grant.clone();
                 let event = match event {

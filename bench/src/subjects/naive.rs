@@ -88,7 +88,7 @@ struct GoesOn {
 impl Drop for GoesOn {
     fn drop(&mut self) {
         let own = std::mem::ManuallyDrop::new(self.clone());
-        tokio::spawn(async move {
+        lock_core::machine::spawn(async move {
             let (steps, lease) = (&own.steps, own.lease);
             while !matches!(steps.take(&own.key, &own.value, lease).await, Ok(Some(_))) {
                 tokio::time::sleep(Duration::from_millis(2)).await;
@@ -321,7 +321,7 @@ impl LockClient for NaiveClient {
                 lease,
                 sent,
             );
-            tokio::spawn(renewing).abort_handle()
+            lock_core::machine::spawn(renewing).abort_handle()
         });
         let hold = Arc::new(Hold {
             key: key.to_owned(),

@@ -58,7 +58,7 @@ impl Conn {
     ) -> Arc<Self> {
         let dead = Arc::new(AtomicBool::new(false));
         let flag = dead.clone();
-        let driver = tokio::spawn(async move {
+        let driver = crate::machine::spawn(async move {
             driver.await;
             flag.store(true, Ordering::Release);
         });
@@ -193,7 +193,7 @@ impl Conn {
             return;
         }
         let conn = self.clone();
-        tokio::spawn(async move {
+        crate::machine::spawn(async move {
             let ping = redis::cmd("PING");
             if !matches!(timeout(patience, conn.command(&ping)).await, Ok(Ok(_))) {
                 conn.kill();

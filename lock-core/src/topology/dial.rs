@@ -24,6 +24,7 @@ use crate::{
     AddressMap, ClientOptions,
     clock::Instant,
     diagnostics::Tracer,
+    machine,
     target::{Endpoint, Target, TopologyKind},
 };
 
@@ -197,6 +198,9 @@ impl Dialer {
             (Some(pushes), Socket::Tcp(stream)) => self.set_up_for_pushes(stream, pushes).await,
             (Some(pushes), Socket::Tls(stream)) => self.set_up_for_pushes(*stream, pushes).await,
             (Some(pushes), Socket::Unix(stream)) => self.set_up_for_pushes(stream, pushes).await,
+            (Some(pushes), Socket::Simulated(stream)) => {
+                self.set_up_for_pushes(stream, pushes).await
+            }
         }
     }
 
@@ -207,6 +211,9 @@ impl Dialer {
                 Socket::Unix(UnixStream::connect(path).await.map_err(io_error)?)
             }
             Endpoint::Tcp { host, port } => {
+                if let Some(dialled) = machine::dial(host, *port).await {
+                    return dialled.map(Socket::Simulated).map_err(io_error);
+                }
                 let stream = match self.address_map.get(&(host.clone(), *port)) {
                     Some(address) => TcpStream::connect::<SocketAddr>(*address).await,
                     None => TcpStream::connect((host.as_str(), *port)).await,

@@ -44,7 +44,7 @@ impl<T: Clone + Send + Sync + 'static> Flight<T> {
         let landed = Arc::new(AtomicBool::new(false));
         let guard = Landing(landed.clone());
         let work = work();
-        let task = tokio::spawn(async move {
+        let task = crate::machine::spawn(async move {
             let _guard = guard;
             work.await
         });

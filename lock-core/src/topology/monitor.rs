@@ -23,7 +23,7 @@ pub(crate) async fn listen(node: &Arc<Node>, tell: Tell) -> Result<AbortHandle, 
     match timeout(time, begin(dialer, node)).await {
         Ok(begun) => {
             let lines = begun?;
-            let task = tokio::spawn(async move { read(lines, &label, &*tell).await });
+            let task = crate::machine::spawn(async move { read(lines, &label, &*tell).await });
             Ok(task.abort_handle())
         }
         Err(_) => Err(late(time)),
@@ -44,6 +44,7 @@ async fn begin(dialer: &Dialer, node: &Node) -> Result<Lines, DialError> {
         Socket::Tcp(stream) => Box::new(stream),
         Socket::Tls(stream) => stream,
         Socket::Unix(stream) => Box::new(stream),
+        Socket::Simulated(stream) => Box::new(stream),
     };
     let mut lines = BufReader::new(stream);
     let mut greeting = dialer.greeting();

@@ -94,7 +94,7 @@ impl Board {
             let (orders, inbox) = unbounded_channel();
             self.started += 1;
             if let Some(back) = self.back.as_ref().and_then(WeakUnboundedSender::upgrade) {
-                tokio::spawn(Feed::new(self.started, node, self.sharded, back).run(inbox));
+                crate::machine::spawn(Feed::new(self.started, node, self.sharded, back).run(inbox));
             }
             (self.started, orders)
         });

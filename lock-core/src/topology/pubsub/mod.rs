@@ -103,7 +103,7 @@ impl Hub {
         let orders = board.get_or_insert_with(|| {
             let (orders, inbox) = unbounded_channel();
             let task = Board::new(self.places.clone(), self.sharded, self.registry.clone());
-            tokio::spawn(task.run(inbox));
+            crate::machine::spawn(task.run(inbox));
             orders
         });
         let _ = orders.send(order);

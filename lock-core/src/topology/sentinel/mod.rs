@@ -80,7 +80,7 @@ impl Sentinel {
 fn watch_for_switch(hub: &Hub, state: &Arc<State>) -> AbortHandle {
     let mut announcements = hub.join(b"", Tune::Channel(SWITCHED));
     let state = Arc::downgrade(state);
-    let watcher = tokio::spawn(async move {
+    let watcher = crate::machine::spawn(async move {
         loop {
             announcements.hint().await;
             let Some(state) = state.upgrade() else { return };

@@ -13,12 +13,14 @@ use tokio::{
 use tokio_rustls::client::TlsStream;
 
 use super::session::Session;
+use crate::machine::Simulated;
 
 #[derive(Debug)]
 pub(in crate::topology) enum Socket {
     Tcp(TcpStream),
     Tls(Box<TlsStream<TcpStream>>),
     Unix(UnixStream),
+    Simulated(Simulated),
 }
 
 #[derive(Debug)]
@@ -26,6 +28,7 @@ pub(super) enum ReadHalf {
     Tcp(tcp::OwnedReadHalf),
     Tls(Arc<Session>),
     Unix(unix::OwnedReadHalf),
+    Simulated(Simulated),
 }
 
 #[derive(Debug)]
@@ -33,6 +36,7 @@ pub(super) enum WriteHalf {
     Tcp(tcp::OwnedWriteHalf),
     Tls(Arc<Session>),
     Unix(unix::OwnedWriteHalf),
+    Simulated(Simulated),
 }
 
 impl Socket {
@@ -50,6 +54,10 @@ impl Socket {
                 let (reading, writing) = stream.into_split();
                 (ReadHalf::Unix(reading), WriteHalf::Unix(writing))
             }
+            Socket::Simulated(stream) => (
+                ReadHalf::Simulated(stream.clone()),
+                WriteHalf::Simulated(stream),
+            ),
         }
     }
 }
@@ -65,6 +73,7 @@ impl ReadHalf {
             ReadHalf::Tcp(half) => Pin::new(half).poll_read(context, buffer),
             ReadHalf::Tls(session) => session.poll_read(context, buffer),
             ReadHalf::Unix(half) => Pin::new(half).poll_read(context, buffer),
+            ReadHalf::Simulated(stream) => Pin::new(stream).poll_read(context, buffer),
         }
     }
 }
@@ -76,6 +85,7 @@ impl WriteHalf {
             WriteHalf::Tcp(half) => half.try_write(bytes),
             WriteHalf::Tls(session) => session.try_write(bytes),
             WriteHalf::Unix(half) => half.try_write(bytes),
+            WriteHalf::Simulated(stream) => stream.try_write(bytes),
         }
     }
 
@@ -83,7 +93,7 @@ impl WriteHalf {
     pub(super) fn owes(&self) -> bool {
         match self {
             WriteHalf::Tls(session) => session.owes(),
-            WriteHalf::Tcp(_) | WriteHalf::Unix(_) => false,
+            WriteHalf::Tcp(_) | WriteHalf::Unix(_) | WriteHalf::Simulated(_) => false,
         }
     }
 
@@ -91,7 +101,7 @@ impl WriteHalf {
     pub(super) fn poll_flush(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             WriteHalf::Tls(session) => session.poll_flush(context),
-            WriteHalf::Tcp(_) | WriteHalf::Unix(_) => Poll::Ready(Ok(())),
+            WriteHalf::Tcp(_) | WriteHalf::Unix(_) | WriteHalf::Simulated(_) => Poll::Ready(Ok(())),
         }
     }
 
@@ -101,6 +111,7 @@ impl WriteHalf {
             WriteHalf::Tcp(half) => half.as_ref().poll_write_ready(context),
             WriteHalf::Tls(session) => session.poll_write_ready(context),
             WriteHalf::Unix(half) => half.as_ref().poll_write_ready(context),
+            WriteHalf::Simulated(_) => Poll::Ready(Ok(())),
         }
     }
 }

@@ -1,0 +1,202 @@
+//! What a client has of its machine besides the clock: connections and tasks. They are the runtime's own, unless the thread simulates a
+//! machine. Not for users.
+//!
+//! A simulation [enters](enter) a [`Machine`] of its own on its thread. From then on everything that is dialled or spawned there is
+//! the simulation's; whoever asks elsewhere pays for one look at a flag. Time and randomness are not here: a
+//! simulation answers the calls of the system that give them.
+
+use std::{
+    cell::RefCell,
+    fmt, io,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll, Waker},
+};
+
+use futures_util::future::BoxFuture;
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    runtime::Handle,
+    task::JoinHandle,
+};
+
+/// A simulated machine, as code that runs on it sees it.
+pub trait Machine: Send + Sync {
+    /// Connects the running process to an address.
+    fn dial(&self, host: &str, port: u16) -> BoxFuture<'static, io::Result<Arc<dyn Stream>>>;
+    /// The running process, to which a new task belongs.
+    fn process(&self) -> Arc<dyn Process>;
+}
+
+/// A connection. Several tasks may write to it, one reads. To drop it closes it.
+pub trait Stream: fmt::Debug + Send + Sync {
+    /// Reads what is there; nothing at the end of the stream.
+    fn poll_read(
+        &self,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>>;
+    /// Takes all bytes: what lies between the two ends has room for everything.
+    fn write(&self, bytes: &[u8]) -> io::Result<()>;
+}
+
+/// A process whose tasks can all be stopped, and ended.
+pub trait Process: Send + Sync {
+    /// A task of the process is about to run; `task` is a place in which the process keeps the task's number.
+    fn begin(&self, task: &mut Option<u64>, context: &Context<'_>) -> Turn;
+    /// It has run; `over`: it will not again.
+    fn end(&self, task: Option<u64>, over: bool);
+}
+
+/// Whether a task runs now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Turn {
+    /// It does.
+    Go,
+    /// The process is stopped; the task is woken when it goes on.
+    Wait,
+    /// The process has ended.
+    Never,
+}
+
+static ENTERED: AtomicBool = AtomicBool::new(false);
+
+thread_local! {
+    static HERE: RefCell<Option<Arc<dyn Machine>>> = const { RefCell::new(None) };
+}
+
+/// Puts a machine in the place of this thread's, until the answer is dropped.
+pub fn enter(machine: Arc<dyn Machine>) -> impl Sized {
+    ENTERED.store(true, Ordering::Relaxed);
+    HERE.set(Some(machine));
+    Left
+}
+
+struct Left;
+
+impl Drop for Left {
+    fn drop(&mut self) {
+        HERE.set(None);
+    }
+}
+
+fn here() -> Option<Arc<dyn Machine>> {
+    match ENTERED.load(Ordering::Relaxed) {
+        true => HERE.with_borrow(Clone::clone),
+        false => None,
+    }
+}
+
+/// A connection of this thread's simulated machine; `None` where there is none.
+pub async fn dial(host: &str, port: u16) -> Option<io::Result<Simulated>> {
+    let dialled = here()?.dial(host, port);
+    Some(dialled.await.map(Simulated))
+}
+
+/// Spawns on the runtime of the caller, as a task of the running process.
+pub fn spawn<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
+    spawn_on(&Handle::current(), work)
+}
+
+pub(crate) fn spawn_on<T: Send + 'static>(
+    runtime: &Handle,
+    work: impl Future<Output = T> + Send + 'static,
+) -> JoinHandle<T> {
+    match here() {
+        None => runtime.spawn(work),
+        Some(machine) => runtime.spawn(in_process(machine.process(), work)),
+    }
+}
+
+/// A task of a process: it runs while the process does.
+pub fn in_process<T>(
+    process: Arc<dyn Process>,
+    work: impl Future<Output = T> + Send + 'static,
+) -> impl Future<Output = T> + Send {
+    InProcess {
+        process,
+        task: None,
+        work: Some(Box::pin(work)),
+    }
+}
+
+struct InProcess<F> {
+    process: Arc<dyn Process>,
+    task: Option<u64>,
+    work: Option<Pin<Box<F>>>,
+}
+
+impl<F: Future> Future for InProcess<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        let this = &mut *self;
+        let turn = this.process.begin(&mut this.task, context);
+        let polled = match (turn, &mut this.work) {
+            (Turn::Go, Some(work)) => work.as_mut().poll(context),
+            (Turn::Wait, _) | (Turn::Go, None) => Poll::Pending,
+            (Turn::Never, _) => {
+                this.work = None;
+                Poll::Pending
+            }
+        };
+        if polled.is_ready() {
+            this.work = None;
+        }
+        this.process.end(this.task, this.work.is_none());
+        polled
+    }
+}
+
+impl<F> Drop for InProcess<F> {
+    fn drop(&mut self) {
+        if self.work.is_some() {
+            // What is dropped may spawn, or close connections: still as its own process.
+            let nobody = Context::from_waker(Waker::noop());
+            self.process.begin(&mut self.task, &nobody);
+            self.work = None;
+            self.process.end(self.task, true);
+        }
+    }
+}
+
+/// A simulated connection, for whoever takes any stream.
+#[derive(Debug, Clone)]
+pub struct Simulated(Arc<dyn Stream>);
+
+impl Simulated {
+    pub(crate) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes).map(|()| bytes.len())
+    }
+}
+
+impl AsyncRead for Simulated {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.0.poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Simulated {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Poll::Ready(self.try_write(bytes))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}

@@ -1,0 +1,267 @@
+//! A client of a subject as a process of its own: each call runs as a task of the process, so that it stops and ends with it.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use async_trait::async_trait;
+use bench::{
+    abilities::Abilities,
+    subject::{
+        AcquireEnd, AcquireRequest, ClientEvent, ConnectTo, Connected, LockClient, ReleaseEnd,
+        Subject, SubjectError,
+    },
+};
+use lock_core::machine::in_process;
+use tokio::sync::mpsc;
+
+use crate::process::Process;
+
+/// Connects a subject as a process.
+pub(crate) async fn connect(
+    subject: &Arc<dyn Subject>,
+    to: &ConnectTo,
+    process: &Arc<Process>,
+) -> Result<Connected, SubjectError> {
+    let (subject, to) = (Arc::clone(subject), to.clone());
+    let connected = call(process, async move { subject.connect(&to).await }).await;
+    let Connected {
+        client,
+        events: mut theirs,
+    } = connected.unwrap_or_else(|| Err(SubjectError::unreachable("its process ended")))?;
+    let names = Arc::new(Names::default());
+    let (events, receiver) = mpsc::unbounded_channel();
+    let (of, by) = (Arc::clone(process), Arc::clone(&names));
+    tokio::spawn(async move {
+        loop {
+            let event = tokio::select! {
+                biased;
+                () = of.died() => {
+                    let how = "killed".to_owned();
+                    let _ = events.send(ClientEvent::Exited { how });
+                    return;
+                }
+                event = theirs.recv() => event,
+            };
+            match event {
+                Some(event) if events.send(by.event(event)).is_ok() => {}
+                _ => return,
+            }
+        }
+    });
+    Ok(Connected {
+        client: Box::new(Client {
+            inner: Some(client.into()),
+            process: Arc::clone(process),
+            names,
+        }),
+        events: receiver,
+    })
+}
+
+/// Runs work as a task of a process; `None` if the process ended before.
+async fn call<T: Send + 'static>(
+    process: &Arc<Process>,
+    work: impl Future<Output = T> + Send + 'static,
+) -> Option<T> {
+    let task = tokio::spawn(in_process(process.clone(), work));
+    tokio::select! {
+        biased;
+        done = task => done.ok(),
+        () = process.died() => None,
+    }
+}
+
+/// The grants of a client by the names that the history has for them: those of subjects tell the thread that runs.
+#[derive(Default)]
+struct Names(Mutex<Given>);
+
+#[derive(Default)]
+struct Given {
+    count: u64,
+    theirs: BTreeMap<String, String>,
+    ours: BTreeMap<String, String>,
+}
+
+impl Names {
+    fn given(&self) -> MutexGuard<'_, Given> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ours(&self, theirs: String) -> String {
+        let mut given = self.given();
+        if let Some(known) = given.ours.get(&theirs) {
+            return known.clone();
+        }
+        given.count += 1;
+        let ours = format!("g{}", given.count);
+        given.theirs.insert(ours.clone(), theirs.clone());
+        given.ours.insert(theirs, ours.clone());
+        ours
+    }
+
+    fn theirs(&self, ours: &str) -> String {
+        let known = self.given().theirs.get(ours).cloned();
+        known.unwrap_or_else(|| ours.to_owned())
+    }
+
+    fn event(&self, event: ClientEvent) -> ClientEvent {
+        match event {
+            ClientEvent::Lost { grant, reason, at } => ClientEvent::Lost {
+                grant: self.ours(grant),
+                reason,
+                at,
+            },
+            ClientEvent::Extended {
+                grant,
+                lease,
+                sent_at,
+            } => ClientEvent::Extended {
+                grant: self.ours(grant),
+                lease,
+                sent_at,
+            },
+            exited @ ClientEvent::Exited { .. } => exited,
+        }
+    }
+}
+
+struct Client {
+    /// Taken out by the end only.
+    inner: Option<Arc<dyn LockClient>>,
+    process: Arc<Process>,
+    names: Arc<Names>,
+}
+
+/// What is said of a call whose process ended.
+const ENDED: &str = "its process ended";
+
+impl Client {
+    fn inner(&self) -> Arc<dyn LockClient> {
+        Arc::clone(self.inner.as_ref().expect("it has not been closed"))
+    }
+
+    /// Gives back or extends.
+    async fn change<F>(&self, work: F) -> ReleaseEnd
+    where
+        F: Future<Output = ReleaseEnd> + Send + 'static,
+    {
+        let end = call(&self.process, work).await;
+        end.unwrap_or_else(|| ReleaseEnd::Unknown(ENDED.to_owned()))
+    }
+}
+
+#[async_trait]
+impl LockClient for Client {
+    async fn acquire(&self, request: AcquireRequest<'_>) -> AcquireEnd {
+        let (inner, names) = (self.inner(), Arc::clone(&self.names));
+        let (lock, kind, owner) = (
+            request.lock.to_owned(),
+            request.kind.to_owned(),
+            request.owner.to_owned(),
+        );
+        let others: Vec<String> = request.others.iter().map(|other| (*other).into()).collect();
+        let AcquireRequest {
+            reenters,
+            wait,
+            lease,
+            permits,
+            cancel,
+            ..
+        } = request;
+        let work = async move {
+            let others: Vec<&str> = others.iter().map(String::as_str).collect();
+            let asked = inner.acquire(AcquireRequest {
+                lock: &lock,
+                others: &others,
+                kind: &kind,
+                owner: &owner,
+                reenters,
+                wait,
+                lease,
+                permits,
+                cancel: None,
+            });
+            let end = match cancel {
+                None => asked.await,
+                // Its caller drops the call wherever it is.
+                Some(after) => match tokio::time::timeout(after, asked).await {
+                    Ok(end) => end,
+                    Err(_) => return AcquireEnd::Unknown("given up by its caller".to_owned()),
+                },
+            };
+            match end {
+                AcquireEnd::Ok {
+                    grant,
+                    token,
+                    sent_at,
+                    lease,
+                    ..
+                } => AcquireEnd::Ok {
+                    grant: names.ours(grant),
+                    token,
+                    sent_at,
+                    returned_at: Some(Instant::now()),
+                    lease,
+                },
+                end => end,
+            }
+        };
+        let end = call(&self.process, work).await;
+        end.unwrap_or_else(|| AcquireEnd::Unknown(ENDED.to_owned()))
+    }
+
+    async fn release(&self, grant: &str) -> ReleaseEnd {
+        let (inner, grant) = (self.inner(), self.names.theirs(grant));
+        self.change(async move { inner.release(&grant).await }).await
+    }
+
+    async fn release_as(&self, grant: &str, owner: &str) -> ReleaseEnd {
+        let (inner, grant) = (self.inner(), self.names.theirs(grant));
+        let owner = owner.to_owned();
+        self.change(async move { inner.release_as(&grant, &owner).await })
+            .await
+    }
+
+    async fn extend(&self, grant: &str, lease: Duration) -> ReleaseEnd {
+        let (inner, grant) = (self.inner(), self.names.theirs(grant));
+        self.change(async move { inner.extend(&grant, lease).await })
+            .await
+    }
+
+    async fn extend_as(&self, grant: &str, lease: Duration, owner: &str) -> ReleaseEnd {
+        let (inner, grant) = (self.inner(), self.names.theirs(grant));
+        let owner = owner.to_owned();
+        self.change(async move { inner.extend_as(&grant, lease, &owner).await })
+            .await
+    }
+
+    fn watchdog(&self) -> Option<Duration> {
+        self.inner().watchdog()
+    }
+
+    fn reports_renewals(&self) -> bool {
+        self.inner().reports_renewals()
+    }
+
+    fn abilities(&self) -> Abilities {
+        self.inner().abilities()
+    }
+
+    fn set_paused(&self, paused: bool) {
+        match paused {
+            true => self.process.stop(),
+            false => self.process.go_on(),
+        }
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        // What is dropped may spawn, and close connections: as its own process.
+        let inner = self.inner.take();
+        self.process.within(|| drop(inner));
+    }
+}

@@ -1,0 +1,581 @@
+//! The network between clients and servers: connections, links that delay, hold or refuse, and the order in which everything arrives.
+//!
+//! One queue has all that is under way, by the time of its arrival. What arrives over a link that is cut, or at a server that is stopped, is kept
+//! there in its order until that is over; nothing is lost out of the middle of a connection, and nothing overtakes within one.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    fmt, io,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use futures_util::{FutureExt as _, future::BoxFuture};
+use lock_core::machine;
+use rand::{RngExt as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
+use tokio::{io::ReadBuf, sync::Notify, time::Instant};
+
+use crate::{
+    host::Host,
+    process::Process,
+    server::{ConnectionId, Server},
+};
+
+/// From one party to another, by name.
+pub(crate) type Way = (String, String);
+
+/// All servers, connections and links.
+pub(crate) struct Network {
+    state: Mutex<State>,
+    /// Something arrives earlier than was known.
+    sooner: Notify,
+}
+
+pub(crate) struct State {
+    random: ChaCha8Rng,
+    began: Instant,
+    /// How long bytes are under way where no fault acts.
+    latency: (Duration, Duration),
+    pub(crate) hosts: BTreeMap<String, Host>,
+    links: BTreeMap<Way, Link>,
+    connections: BTreeMap<u64, Connection>,
+    queue: BTreeMap<(Duration, u64), Event>,
+    count: u64,
+    awaited: Option<Duration>,
+}
+
+/// The faults that act on a link now.
+#[derive(Default)]
+struct Link {
+    cuts: u32,
+    refusals: u32,
+    /// How much later bytes arrive, give or take.
+    delays: Vec<(Duration, Duration)>,
+    held: Vec<Event>,
+}
+
+/// A connection of a client to a server.
+struct Connection {
+    client: String,
+    server: String,
+    /// The server's name for it, once it was accepted.
+    accepted: Option<ConnectionId>,
+    /// Bytes that are no whole command yet.
+    parsed: Vec<u8>,
+    received: VecDeque<u8>,
+    reader: Option<Waker>,
+    phase: Phase,
+    /// When the last bytes arrive that are under way to the server, and to the client.
+    last: [Duration; 2],
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Dialling,
+    Open,
+    Refused,
+    /// The server's end is closed.
+    Closed,
+    Reset,
+}
+
+/// Something that arrives somewhere.
+#[derive(Debug)]
+enum Event {
+    /// At the server.
+    Dial(u64),
+    Request(u64, Vec<u8>),
+    Hangup(u64),
+    /// At the client.
+    Accepted(u64),
+    Refused(u64),
+    Reply(u64, Vec<u8>),
+    Ended(u64, Phase),
+    /// A server's own timer.
+    Tick(String),
+}
+
+impl Network {
+    /// Of servers by name; everything random comes from `seed`. To be called on the runtime.
+    pub(crate) fn new(
+        seed: u64,
+        latency: (Duration, Duration),
+        hosts: BTreeMap<String, Host>,
+    ) -> Arc<Self> {
+        Arc::new(Network {
+            state: Mutex::new(State {
+                random: ChaCha8Rng::seed_from_u64(seed),
+                began: Instant::now(),
+                latency,
+                hosts,
+                links: BTreeMap::new(),
+                connections: BTreeMap::new(),
+                queue: BTreeMap::new(),
+                count: 0,
+                awaited: None,
+            }),
+            sooner: Notify::new(),
+        })
+    }
+
+    /// Carries everything to where it goes, without end.
+    pub(crate) async fn carry(self: Arc<Self>) {
+        loop {
+            let (next, began) = {
+                let mut state = self.state();
+                state.step();
+                let next = state.queue.keys().next().map(|(at, _)| *at);
+                state.awaited = next;
+                (next, state.began)
+            };
+            match next {
+                None => self.sooner.notified().await,
+                Some(at) => tokio::select! {
+                    biased;
+                    () = tokio::time::sleep_until(began + at) => {}
+                    () = self.sooner.notified() => {}
+                },
+            }
+        }
+    }
+
+    /// Does something to the servers or the links, and sees to what comes of it.
+    pub(crate) fn with<T>(&self, what: impl FnOnce(&mut State) -> T) -> T {
+        let mut state = self.state();
+        let done = what(&mut state);
+        let next = state.queue.keys().next().map(|(at, _)| *at);
+        let sooner = match (next, state.awaited) {
+            (Some(next), Some(awaited)) => next < awaited,
+            (next, None) => next.is_some(),
+            (None, Some(_)) => false,
+        };
+        drop(state);
+        if sooner {
+            self.sooner.notify_one();
+        }
+        done
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Since the run began.
+    pub(crate) fn now(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    /// Hands over all that has arrived by now.
+    fn step(&mut self) {
+        let now = self.now();
+        while let Some(entry) = self.queue.first_entry() {
+            if entry.key().0 > now {
+                return;
+            }
+            let event = entry.remove();
+            self.arrive(event);
+        }
+    }
+
+    fn schedule(&mut self, at: Duration, event: Event) {
+        self.count += 1;
+        self.queue.insert((at, self.count), event);
+    }
+
+    /// Puts an event of a connection on its way; `to_server`: in that direction.
+    fn send(&mut self, connection: u64, to_server: bool, event: Event) {
+        let now = self.now();
+        let (low, high) = self.latency;
+        let mut under_way = self.random.random_range(low..=high);
+        let Some(of) = self.connections.get(&connection) else {
+            return;
+        };
+        if let Some(link) = self.links.get(&of.way(to_server)) {
+            for (latency, jitter) in &link.delays {
+                let jitter = self.random.random_range(Duration::ZERO..=*jitter * 2);
+                under_way += (*latency + jitter).saturating_sub(jitter / 2);
+            }
+        }
+        let of = self.connections.get_mut(&connection).expect("as before");
+        let last = &mut of.last[usize::from(to_server)];
+        let at = (now + under_way).max(*last);
+        *last = at;
+        self.schedule(at, event);
+    }
+
+    /// Hands an event over, or keeps it where it cannot pass.
+    fn arrive(&mut self, event: Event) {
+        let Some((connection, to_server)) = event.of() else {
+            if let Event::Tick(server) = event {
+                self.tick(&server);
+            }
+            return;
+        };
+        let Some(of) = self.connections.get_mut(&connection) else {
+            return;
+        };
+        let (way, server) = (of.way(to_server), of.server.clone());
+        if let Some(link) = self.links.get_mut(&way)
+            && link.cuts > 0
+        {
+            return link.held.push(event);
+        }
+        let refuses = (self.links.get(&way)).is_some_and(|link| link.refusals > 0);
+        let now = self.now();
+        let host = self.hosts.get_mut(&server);
+        match event {
+            Event::Dial(_) => match host.map(|host| (host.is_stopped, host)) {
+                // The kernel accepts for a process that is stopped.
+                Some((_, host)) if host.server.is_some() && !refuses => {
+                    let id = host.accept(connection);
+                    of.accepted = Some(id);
+                    self.send(connection, false, Event::Accepted(connection));
+                }
+                _ => self.send(connection, false, Event::Refused(connection)),
+            },
+            Event::Request(_, bytes) => {
+                let Some(host) = host.filter(|host| host.server.is_some()) else {
+                    return;
+                };
+                if host.is_stopped {
+                    return host.held.push(bytes_of(connection, bytes));
+                }
+                let Some(id) = of.accepted else { return };
+                of.parsed.extend(bytes);
+                let wall = host.wall(now);
+                if let Some(server) = &mut host.server {
+                    while let Some(command) = command(&mut of.parsed) {
+                        server.execute(wall, id, &command);
+                    }
+                }
+                self.flush(&server);
+            }
+            Event::Hangup(_) => {
+                if let (Some(host), Some(id)) = (host, of.accepted) {
+                    host.hang_up(id);
+                }
+                self.connections.remove(&connection);
+                self.flush(&server);
+            }
+            Event::Accepted(_) => of.turn(Phase::Open),
+            Event::Refused(_) => of.turn(Phase::Refused),
+            Event::Reply(_, bytes) => {
+                of.received.extend(bytes);
+                of.wake();
+            }
+            Event::Ended(_, phase) => of.turn(phase),
+            Event::Tick(_) => {}
+        }
+    }
+
+    fn tick(&mut self, name: &str) {
+        let now = self.now();
+        if let Some(host) = self.hosts.get_mut(name) {
+            host.tick(now);
+            self.flush(name);
+        }
+    }
+
+    /// Sends what a server has ready, and sees to its next timer.
+    pub(crate) fn flush(&mut self, name: &str) {
+        let now = self.now();
+        let Some(host) = self.hosts.get_mut(name) else {
+            return;
+        };
+        let (ready, tick_at) = host.ready(now);
+        for (connection, bytes) in ready {
+            self.send(connection, false, Event::Reply(connection, bytes));
+        }
+        if let Some(at) = tick_at {
+            self.schedule(at, Event::Tick(name.to_owned()));
+        }
+    }
+
+    /// Lets a stopped server go on: it finds all that came meanwhile.
+    pub(crate) fn go_on(&mut self, name: &str) {
+        if let Some(host) = self.hosts.get_mut(name) {
+            host.is_stopped = false;
+            for (connection, bytes) in std::mem::take(&mut host.held) {
+                self.arrive(Event::Request(connection, bytes));
+            }
+            self.tick(name);
+        }
+    }
+
+    /// Takes the process of a server away: its connections are reset.
+    pub(crate) fn take_server(&mut self, name: &str) -> Option<Server> {
+        let server = self.hosts.get_mut(name)?.end()?;
+        self.reset(|connection| connection.server == name);
+        Some(server)
+    }
+
+    /// Ends connections at both ends. Of what is under way to a server half arrives.
+    fn reset(&mut self, which: impl Fn(&Connection) -> bool) -> u64 {
+        let ended: Vec<u64> = (self.connections.iter())
+            .filter(|(_, connection)| which(connection))
+            .map(|(number, _)| *number)
+            .collect();
+        for connection in &ended {
+            let arrives = self.random.random_bool(0.5);
+            let own = |event: &Event| match event.of() {
+                Some((number, to_server)) => number == *connection && !(to_server && arrives),
+                None => false,
+            };
+            self.queue.retain(|_, event| !own(event));
+            (self.links.values_mut()).for_each(|link| link.held.retain(|event| !own(event)));
+            self.send(*connection, false, Event::Ended(*connection, Phase::Reset));
+            self.send(*connection, true, Event::Hangup(*connection));
+        }
+        ended.len() as u64
+    }
+
+    /// Resets the connections that a way belongs to: how many.
+    pub(crate) fn reset_way(&mut self, way: &Way) -> u64 {
+        self.reset(|connection| connection.way(true) == *way || connection.way(false) == *way)
+    }
+
+    /// Begins or ends to hold what arrives over a way.
+    pub(crate) fn cut(&mut self, way: &Way, on: bool) {
+        let link = self.links.entry(way.clone()).or_default();
+        match on {
+            true => link.cuts += 1,
+            false => link.cuts -= 1,
+        }
+        if link.cuts == 0 {
+            for event in std::mem::take(&mut link.held) {
+                let (connection, to_server) = event.of().expect("of a connection");
+                self.send(connection, to_server, event);
+            }
+        }
+    }
+
+    /// How much a cut holds.
+    pub(crate) fn held(&self, way: &Way) -> usize {
+        self.links.get(way).map_or(0, |link| link.held.len())
+    }
+
+    /// Begins or ends to refuse new connections.
+    pub(crate) fn refuse(&mut self, way: &Way, on: bool) {
+        let link = self.links.entry(way.clone()).or_default();
+        match on {
+            true => link.refusals += 1,
+            false => link.refusals -= 1,
+        }
+    }
+
+    /// Begins or ends to let bytes arrive later.
+    pub(crate) fn delay(&mut self, way: &Way, by: (Duration, Duration), on: bool) {
+        let link = self.links.entry(way.clone()).or_default();
+        match (on, link.delays.iter().position(|delay| *delay == by)) {
+            (true, _) => link.delays.push(by),
+            (false, Some(at)) => drop(link.delays.remove(at)),
+            (false, None) => {}
+        }
+    }
+
+    /// The names of the clients that have a connection.
+    pub(crate) fn connected(&self, way: &Way) -> bool {
+        let mut all = self.connections.values();
+        all.any(|connection| connection.way(true) == *way || connection.way(false) == *way)
+    }
+
+    fn dial(&mut self, client: String, server: String) -> u64 {
+        self.count += 1;
+        let number = self.count;
+        self.connections.insert(
+            number,
+            Connection {
+                client,
+                server,
+                accepted: None,
+                parsed: Vec::new(),
+                received: VecDeque::new(),
+                reader: None,
+                phase: Phase::Dialling,
+                last: [Duration::ZERO; 2],
+            },
+        );
+        self.send(number, true, Event::Dial(number));
+        number
+    }
+}
+
+fn bytes_of(connection: u64, bytes: Vec<u8>) -> (u64, Vec<u8>) {
+    (connection, bytes)
+}
+
+impl Event {
+    /// The connection that it belongs to, and whether it arrives at the server.
+    fn of(&self) -> Option<(u64, bool)> {
+        match self {
+            Event::Dial(of) | Event::Request(of, _) | Event::Hangup(of) => Some((*of, true)),
+            Event::Accepted(of)
+            | Event::Refused(of)
+            | Event::Reply(of, _)
+            | Event::Ended(of, _) => Some((*of, false)),
+            Event::Tick(_) => None,
+        }
+    }
+}
+
+impl Connection {
+    fn way(&self, to_server: bool) -> Way {
+        let (client, server) = (self.client.clone(), self.server.clone());
+        match to_server {
+            true => (client, server),
+            false => (server, client),
+        }
+    }
+
+    fn turn(&mut self, phase: Phase) {
+        self.phase = phase;
+        self.wake();
+    }
+
+    fn wake(&mut self) {
+        self.reader.take().into_iter().for_each(Waker::wake);
+    }
+}
+
+/// The first whole command of what was received, which must be arrays of bulk strings.
+fn command(bytes: &mut Vec<u8>) -> Option<Vec<Vec<u8>>> {
+    let line = |from: usize| {
+        let end = bytes.get(from..)?.windows(2).position(|two| two == b"\r\n")?;
+        let number = std::str::from_utf8(bytes.get(from + 1..from + end)?).ok()?;
+        Some((number.parse::<usize>().ok()?, from + end + 2))
+    };
+    let (count, mut at) = line(0)?;
+    let mut words = Vec::with_capacity(count);
+    for _ in 0..count {
+        let (length, from) = line(at)?;
+        words.push(bytes.get(from..from + length)?.to_vec());
+        at = from + length + 2;
+    }
+    if at > bytes.len() {
+        return None;
+    }
+    bytes.drain(..at);
+    Some(words)
+}
+
+/// What simulated clients find in the place of their machine.
+pub(crate) struct Machine(pub(crate) Arc<Network>);
+
+impl machine::Machine for Machine {
+    fn dial(
+        &self,
+        host: &str,
+        port: u16,
+    ) -> BoxFuture<'static, io::Result<Arc<dyn machine::Stream>>> {
+        let network = Arc::clone(&self.0);
+        let (process, address) = (Process::running(), format!("{host}:{port}"));
+        async move {
+            let client = process.map_or_else(String::new, |process| process.name.clone());
+            let number = network.with(|state| {
+                let found = state.hosts.iter().find(|(_, host)| host.address == address);
+                let server = found.map_or(address, |(name, _)| name.clone());
+                state.dial(client, server)
+            });
+            let stream = Stream { network, number };
+            std::future::poll_fn(|context| stream.poll_dialled(context)).await?;
+            Ok(Arc::new(stream) as Arc<dyn machine::Stream>)
+        }
+        .boxed()
+    }
+
+    fn process(&self) -> Arc<dyn machine::Process> {
+        // Whoever belongs to no process any more does nothing any more.
+        Process::running().unwrap_or_else(|| {
+            let nobody = Process::new("");
+            nobody.kill();
+            nobody
+        })
+    }
+}
+
+/// The client's end of a connection.
+struct Stream {
+    network: Arc<Network>,
+    number: u64,
+}
+
+impl Stream {
+    fn poll_dialled(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.network.with(|state| {
+            let gone = || Err(io::ErrorKind::ConnectionReset.into());
+            let Some(own) = state.connections.get_mut(&self.number) else {
+                return Poll::Ready(gone());
+            };
+            match own.phase {
+                Phase::Open => Poll::Ready(Ok(())),
+                Phase::Refused => Poll::Ready(Err(io::ErrorKind::ConnectionRefused.into())),
+                Phase::Closed | Phase::Reset => Poll::Ready(gone()),
+                Phase::Dialling => {
+                    own.reader = Some(context.waker().clone());
+                    Poll::Pending
+                }
+            }
+        })
+    }
+}
+
+impl machine::Stream for Stream {
+    fn poll_read(
+        &self,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.network.with(|state| {
+            let Some(own) = state.connections.get_mut(&self.number) else {
+                return Poll::Ready(Ok(()));
+            };
+            if !own.received.is_empty() {
+                let length = own.received.len().min(buffer.remaining());
+                let (first, second) = own.received.as_slices();
+                let head = length.min(first.len());
+                buffer.put_slice(&first[..head]);
+                buffer.put_slice(&second[..length - head]);
+                own.received.drain(..length);
+                return Poll::Ready(Ok(()));
+            }
+            match own.phase {
+                Phase::Open | Phase::Dialling => {
+                    own.reader = Some(context.waker().clone());
+                    Poll::Pending
+                }
+                Phase::Reset => Poll::Ready(Err(io::ErrorKind::ConnectionReset.into())),
+                Phase::Closed | Phase::Refused => Poll::Ready(Ok(())),
+            }
+        })
+    }
+
+    fn write(&self, bytes: &[u8]) -> io::Result<()> {
+        self.network.with(|state| {
+            let own = state.connections.get(&self.number);
+            if !own.is_some_and(|own| own.phase == Phase::Open) {
+                return Err(io::ErrorKind::BrokenPipe.into());
+            }
+            let request = Event::Request(self.number, bytes.to_vec());
+            state.send(self.number, true, request);
+            Ok(())
+        })
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        (self.network).with(|state| state.send(self.number, true, Event::Hangup(self.number)));
+    }
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stream")
+            .field("number", &self.number)
+            .finish_non_exhaustive()
+    }
+}

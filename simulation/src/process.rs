@@ -1,0 +1,133 @@
+//! The processes of a simulation: their tasks can all be stopped, as by SIGSTOP, and ended, as by SIGKILL.
+
+use std::{
+    cell::RefCell,
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    task::{Context, Waker},
+};
+
+use lock_core::machine::{self, Turn};
+use tokio::sync::watch;
+
+thread_local! {
+    /// Whose task is running, the innermost last.
+    static RUNNING: RefCell<Vec<Arc<Process>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// One process.
+#[derive(Debug)]
+pub(crate) struct Process {
+    /// Its name in the history, `c1`.
+    pub(crate) name: String,
+    own: Weak<Process>,
+    tasks: Mutex<Tasks>,
+    dead: watch::Sender<bool>,
+}
+
+#[derive(Debug)]
+struct Tasks {
+    turn: Turn,
+    /// How each task is woken.
+    wakers: BTreeMap<u64, Waker>,
+    numbered: u64,
+}
+
+impl Process {
+    pub(crate) fn new(name: &str) -> Arc<Self> {
+        Arc::new_cyclic(|own| Process {
+            name: name.to_owned(),
+            own: own.clone(),
+            tasks: Mutex::new(Tasks {
+                turn: Turn::Go,
+                wakers: BTreeMap::new(),
+                numbered: 0,
+            }),
+            dead: watch::Sender::new(false),
+        })
+    }
+
+    /// The one whose task is running.
+    pub(crate) fn running() -> Option<Arc<Self>> {
+        RUNNING.with_borrow(|running| running.last().cloned())
+    }
+
+    /// From now on none of its tasks runs.
+    pub(crate) fn stop(&self) {
+        let mut tasks = self.tasks();
+        if tasks.turn == Turn::Go {
+            tasks.turn = Turn::Wait;
+        }
+    }
+
+    /// Undoes [`stop`](Self::stop): every task has a look at what came meanwhile.
+    pub(crate) fn go_on(&self) {
+        let mut tasks = self.tasks();
+        if tasks.turn == Turn::Wait {
+            tasks.turn = Turn::Go;
+            Self::wake(tasks);
+        }
+    }
+
+    /// Ends it: its tasks are dropped where they wait, its connections close.
+    pub(crate) fn kill(&self) {
+        let mut tasks = self.tasks();
+        tasks.turn = Turn::Never;
+        Self::wake(tasks);
+        self.dead.send_replace(true);
+    }
+
+    /// Returns when it has been killed.
+    pub(crate) async fn died(&self) {
+        let _ = self.dead.subscribe().wait_for(|dead| *dead).await;
+    }
+
+    /// Does something as this process.
+    pub(crate) fn within<T>(&self, what: impl FnOnce() -> T) -> T {
+        self.push();
+        let done = what();
+        RUNNING.with_borrow_mut(Vec::pop);
+        done
+    }
+
+    fn push(&self) {
+        let own = self.own.upgrade().expect("whoever calls has it");
+        RUNNING.with_borrow_mut(|running| running.push(own));
+    }
+
+    fn wake(tasks: MutexGuard<'_, Tasks>) {
+        let wakers: Vec<Waker> = tasks.wakers.values().cloned().collect();
+        drop(tasks);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    fn tasks(&self) -> MutexGuard<'_, Tasks> {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl machine::Process for Process {
+    fn begin(&self, task: &mut Option<u64>, context: &Context<'_>) -> Turn {
+        self.push();
+        let mut tasks = self.tasks();
+        let number = *task.get_or_insert_with(|| {
+            tasks.numbered += 1;
+            tasks.numbered
+        });
+        let waker = context.waker();
+        match tasks.wakers.get_mut(&number) {
+            Some(known) => known.clone_from(waker),
+            None => {
+                tasks.wakers.insert(number, waker.clone());
+            }
+        }
+        tasks.turn
+    }
+
+    fn end(&self, task: Option<u64>, over: bool) {
+        RUNNING.with_borrow_mut(Vec::pop);
+        if let (Some(task), true) = (task, over) {
+            self.tasks().wakers.remove(&task);
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! Answers the two calls of the system by which a program learns the time and draws random bytes, on threads that simulate.
+//!
+//! The program's own `clock_gettime` and `getrandom` stand before those of the C library. On a thread that simulates, time is that of
+//! the runtime, whose clock is paused and goes on when nothing else is left to do, and random bytes come from the seed; so the standard library, tokio,
+//! `rand`, `uuid` and the order of hash maps are all the same for the same seed, and none of them knows. Everywhere else
+//! the calls go on to the C library, for one look at the thread more.
+
+use std::{
+    cell::Cell,
+    ffi::{CStr, c_void},
+    mem,
+    sync::{
+        OnceLock,
+        atomic::{AtomicPtr, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+/// What a client's wall clock shows when a simulation begins: 2026-01-01.
+pub(crate) const EPOCH: Duration = Duration::from_secs(1_767_225_600);
+
+thread_local! {
+    static SIMULATES: Cell<bool> = const { Cell::new(false) };
+    static RANDOM: Cell<u64> = const { Cell::new(0) };
+    /// The call is being answered: what the answer asks again gets the time that was known last.
+    static ANSWERING: Cell<bool> = const { Cell::new(false) };
+    static KNOWN: Cell<Duration> = const { Cell::new(Duration::ZERO) };
+}
+
+/// One moment on the monotonic clock and on the one that goes on while the machine is suspended: simulated ones lie as far apart as the real
+/// ones, so that what was learnt on one thread is true on the other.
+struct Base {
+    /// The moment of `monotonic`, as the standard library says it.
+    instant: Instant,
+    monotonic: Duration,
+    boottime: Duration,
+}
+
+fn base() -> &'static Base {
+    static BASE: OnceLock<Base> = OnceLock::new();
+    BASE.get_or_init(|| {
+        let monotonic = ask_system(libc::CLOCK_MONOTONIC);
+        let boottime = ask_system(libc::CLOCK_BOOTTIME);
+        // The thread simulates for one question: the answer is this very moment.
+        KNOWN.set(monotonic);
+        let (simulates, answering) = (SIMULATES.replace(true), ANSWERING.replace(true));
+        let instant = Instant::now();
+        SIMULATES.set(simulates);
+        ANSWERING.set(answering);
+        Base {
+            instant,
+            monotonic,
+            boottime,
+        }
+    })
+}
+
+/// From now on this thread simulates, with everything random from `seed`. To be called first thing on a new thread: what drew
+/// randomness before would keep it.
+pub(crate) fn enter(seed: u64) {
+    let base = base();
+    KNOWN.set(base.monotonic);
+    RANDOM.set(seed);
+    SIMULATES.set(true);
+}
+
+fn ask_system(clock: libc::clockid_t) -> Duration {
+    let mut now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the kernel writes one `timespec` where it may.
+    unsafe { libc::syscall(libc::SYS_clock_gettime, clock, &raw mut now) };
+    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
+}
+
+/// The time since the base, which only grows.
+fn monotonic() -> Duration {
+    if !ANSWERING.replace(true) {
+        // Outside of a runtime this asks the system again, which is answered with what is known.
+        let now = tokio::time::Instant::now().into_std();
+        KNOWN.set(base().monotonic + now.saturating_duration_since(base().instant));
+        ANSWERING.set(false);
+    }
+    KNOWN.get()
+}
+
+fn simulated(clock: libc::clockid_t) -> Option<Duration> {
+    let now = monotonic();
+    if matches!(clock, libc::CLOCK_MONOTONIC) {
+        return Some(now);
+    }
+    let since = now.saturating_sub(base().monotonic);
+    match clock {
+        libc::CLOCK_MONOTONIC_COARSE | libc::CLOCK_MONOTONIC_RAW => Some(now),
+        libc::CLOCK_BOOTTIME => Some(base().boottime + since),
+        libc::CLOCK_REALTIME | libc::CLOCK_REALTIME_COARSE => Some(EPOCH + since),
+        _ => None,
+    }
+}
+
+/// The C library's function of that name.
+fn next(known: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
+    let found = known.load(Ordering::Relaxed);
+    if !found.is_null() {
+        return found;
+    }
+    // SAFETY: a name that ends as C's do.
+    let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
+    assert!(!found.is_null(), "the C library has it");
+    known.store(found, Ordering::Relaxed);
+    found
+}
+
+/// As in time(2): the simulated time on a thread that simulates.
+///
+/// # Safety
+/// `into` must be valid for a write.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn clock_gettime(
+    clock: libc::clockid_t,
+    into: *mut libc::timespec,
+) -> libc::c_int {
+    type Call = unsafe extern "C" fn(libc::clockid_t, *mut libc::timespec) -> libc::c_int;
+    static NEXT: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+    if SIMULATES.get()
+        && let Some(now) = simulated(clock)
+    {
+        // SAFETY: the caller's promise.
+        unsafe {
+            (*into).tv_sec = now.as_secs() as libc::time_t;
+            (*into).tv_nsec = now.subsec_nanos().into();
+        }
+        return 0;
+    }
+    // SAFETY: it is the C library's function, which has this form.
+    unsafe { mem::transmute::<*mut c_void, Call>(next(&NEXT, c"clock_gettime"))(clock, into) }
+}
+
+/// As getrandom(2): bytes from the seed on a thread that simulates.
+///
+/// # Safety
+/// `into` must be valid for `length` bytes.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn getrandom(
+    into: *mut c_void,
+    length: usize,
+    flags: libc::c_uint,
+) -> libc::ssize_t {
+    type Call = unsafe extern "C" fn(*mut c_void, usize, libc::c_uint) -> libc::ssize_t;
+    static NEXT: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+    if !SIMULATES.get() {
+        // SAFETY: it is the C library's function, which has this form.
+        return unsafe {
+            mem::transmute::<*mut c_void, Call>(next(&NEXT, c"getrandom"))(into, length, flags)
+        };
+    }
+    // SAFETY: the caller's promise.
+    let bytes =
+        unsafe { std::slice::from_raw_parts_mut(into.cast::<mem::MaybeUninit<u8>>(), length) };
+    for chunk in bytes.chunks_mut(8) {
+        let drawn = draw().to_le_bytes();
+        for (byte, drawn) in chunk.iter_mut().zip(drawn) {
+            byte.write(drawn);
+        }
+    }
+    length as libc::ssize_t
+}
+
+/// The next of SplitMix64.
+fn draw() -> u64 {
+    RANDOM.set(RANDOM.get().wrapping_add(0x9e37_79b9_7f4a_7c15));
+    let mut z = RANDOM.get();
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::HashMap, thread};
+
+    use super::*;
+
+    /// What a thread that simulates sees of the time, of randomness and of the order of a hash map.
+    fn seen(seed: u64) -> (Duration, u64, u128, Vec<u32>, Duration) {
+        let simulation = thread::spawn(move || {
+            enter(seed);
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_time()
+                .start_paused(true)
+                .build();
+            runtime.expect("a runtime").block_on(async {
+                let began = Instant::now();
+                tokio::time::sleep(Duration::from_secs(3_600)).await;
+                let map: HashMap<u32, ()> = (0..20).map(|n| (n, ())).collect();
+                (
+                    began.elapsed(),
+                    rand::random(),
+                    uuid::Uuid::new_v4().as_u128(),
+                    map.into_keys().collect(),
+                    std::time::UNIX_EPOCH.elapsed().expect("it is later"),
+                )
+            })
+        });
+        simulation.join().expect("no panic")
+    }
+
+    #[test]
+    fn a_seed_decides_the_time_and_everything_random() {
+        let real = Instant::now();
+        let first = seen(7);
+        assert_eq!(first, seen(7));
+        assert_ne!(first.1, seen(8).1);
+        assert_eq!(first.0, Duration::from_secs(3_600));
+        assert_eq!(first.4, EPOCH + first.0);
+        assert!(real.elapsed() < Duration::from_secs(60), "nobody slept");
+    }
+}
