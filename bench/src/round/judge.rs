@@ -1,4 +1,4 @@
-//! Whether two holds of a round overlapped, found without keeping them: they come in the order in which they began.
+//! Whether two holds of a round overlapped, found without keeping them: those of a lock come in the order in which they began.
 //!
 //! A hold is the contract's: from the acquire's return to the release's call, cut at the sending + lease − drift. Intervals
 //! are closed.
@@ -53,7 +53,7 @@ impl Judge {
         }
     }
 
-    /// Adds a hold that began after all before it, or with them.
+    /// Adds a hold that began after all of its lock before it, or with them.
     pub(crate) fn add(&mut self, hold: Hold) {
         // A hold whose contract was over before it began (a late grant) protects nothing and overlaps nothing.
         if hold.to_ns < hold.from_ns {
@@ -89,11 +89,15 @@ impl Judge {
             }
         };
         if let Some(taken_ns) = taken_until.filter(|end_ns| *end_ns >= hold.from_ns) {
-            self.overlap.get_or_insert(Overlap {
+            let found = Overlap {
                 lock: hold.lock,
                 from_ns: hold.from_ns,
                 to_ns: taken_ns.min(hold.to_ns),
-            });
+            };
+            let first = self.overlap.get_or_insert(found);
+            if found.from_ns < first.from_ns {
+                *first = found;
+            }
         }
     }
 }
@@ -134,6 +138,8 @@ mod tests {
         );
         // A grant that came too late protects nothing.
         assert_eq!(overlap(None, &[hold(0, 0, 9), hold(0, 5, 4)]), None);
+        let of_two = [hold(0, 5, 9), hold(0, 7, 9), hold(1, 2, 4), hold(1, 3, 4)];
+        assert_eq!(overlap(None, &of_two), Some((3, 4)), "the first in time");
     }
 
     #[test]

@@ -115,6 +115,8 @@ struct Room {
 
 #[derive(Debug, Default)]
 struct OfLock {
+    /// Turns granted at the watermark or later; nearly in order, since they come in the order of their ends.
+    early: Vec<Turn>,
     /// The latest end of all, and of those that shared with nobody.
     last: Option<Room>,
     last_alone: Option<Room>,
@@ -160,8 +162,6 @@ pub(crate) struct Ledger {
     permits: usize,
     judge: Judge,
     window: (u64, u64),
-    /// Turns granted at the watermark or later, in no order.
-    early: Vec<Turn>,
     /// By the number of the lock.
     locks: Vec<OfLock>,
     passed: Passed,
@@ -174,7 +174,6 @@ impl Ledger {
             permits: permits.map_or(1, |permits| permits as usize),
             judge: Judge::new(permits),
             window: (u64::MAX, u64::MAX),
-            early: Vec::new(),
             locks: Vec::new(),
             passed: Passed::default(),
         }
@@ -187,28 +186,32 @@ impl Ledger {
 
     /// Takes turns that are over.
     pub(crate) fn add(&mut self, turns: &mut Vec<Turn>) {
-        self.early.append(turns);
+        for turn in turns.drain(..) {
+            let at = turn.lock as usize;
+            if self.locks.len() <= at {
+                self.locks.resize_with(at + 1, OfLock::default);
+            }
+            self.locks[at].early.push(turn);
+        }
     }
 
     /// Looks at those that were granted before the watermark.
     pub(crate) fn look(&mut self, watermark_ns: u64) {
-        // They come as runs of what each thread saw, nearly in order, which this sort makes use of.
-        self.early.sort();
-        let due = self
-            .early
-            .partition_point(|turn| turn.granted_ns < watermark_ns);
-        let later = self.early.split_off(due);
-        for turn in std::mem::replace(&mut self.early, later) {
-            self.granted(turn);
-        }
-        for of_lock in &mut self.locks {
-            while of_lock
-                .recent
+        // Each lock by itself: no rule is about two of them, and their turns together would have to be sorted.
+        for at in 0..self.locks.len() {
+            let mut turns = std::mem::take(&mut self.locks[at].early);
+            turns.sort();
+            let due = turns.partition_point(|turn| turn.granted_ns < watermark_ns);
+            self.locks[at].early = turns.split_off(due);
+            for turn in turns {
+                self.granted(turn);
+            }
+            let recent = &mut self.locks[at].recent;
+            while recent
                 .front()
                 .is_some_and(|recent| recent.granted_ns <= watermark_ns)
             {
-                let recent = of_lock.recent.pop_front().expect("looked at");
-                settle(&mut self.passed, &recent);
+                settle(&mut self.passed, &recent.pop_front().expect("looked at"));
             }
         }
     }
@@ -229,11 +232,7 @@ impl Ledger {
         let (from, to) = self.window;
         let counted = (from..to).contains(&turn.granted_ns);
         let passed = &mut self.passed;
-        let at = turn.lock as usize;
-        if self.locks.len() <= at {
-            self.locks.resize_with(at + 1, OfLock::default);
-        }
-        let of_lock = &mut self.locks[at];
+        let of_lock = &mut self.locks[turn.lock as usize];
         let mut bypasses = 0;
         for earlier in of_lock.recent.iter_mut().rev() {
             // Granted before this one was called: so were all that are further back.
@@ -481,7 +480,7 @@ mod tests {
                 ledger.look(t_ns + 9);
             }
             let of_lock = &ledger.locks[0];
-            assert!(ledger.early.len() < 5 && of_lock.recent.len() < 5);
+            assert!(of_lock.early.len() < 5 && of_lock.recent.len() < 5);
             assert!(of_lock.rooms.len() <= permits as usize);
         }
     }
