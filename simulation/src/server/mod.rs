@@ -2,71 +2,422 @@
 //!
 //! Whoever owns a [`Server`] carries its bytes, says what its wall clock shows, and calls [`Server::tick`] when
 //! [`Server::next_event`] is due. Nothing in here asks a clock, a socket or a source of randomness.
+//!
+//! A server also opens connections itself, as a replica to its master. It asks for them by [`Server::orders`]; who owns it opens
+//! them, connects the other end by that process's own [`Server::connect`], and carries their bytes like any others.
+//!
+//! | file | rules |
+//! |---|---|
+//! | `command.rs` | which commands there are and when each is refused |
+//! | `keyspace.rs`, `strings.rs`, `hashes.rs`, `lists.rs`, `sorted.rs` | keys, and when they end |
+//! | `scripts.rs` | scripts |
+//! | `pubsub.rs`, `connection.rs`, `info.rs` | who listens, who speaks, what a server says of itself |
+//! | `file.rs` | what outlives a crash |
+//! | `replication.rs`, `follow.rs` | a master's and a replica's side of the stream; `WAIT` |
+
+mod command;
+mod connection;
+mod file;
+mod follow;
+mod hashes;
+mod info;
+mod keyspace;
+mod lists;
+mod number;
+mod pubsub;
+mod replication;
+mod reply;
+mod scripts;
+mod settings;
+mod sorted;
+mod strings;
 
 use std::{collections::BTreeMap, time::Duration};
 
-/// What a server is started with.
-#[derive(Debug, Clone, Default)]
-pub struct Settings {
-    /// Where everything random in the server comes from.
-    pub seed: u64,
-}
+use command::{Family, Spec};
+use connection::Connection;
+use file::File;
+use follow::Following;
+use keyspace::Expiry;
+use number::Digits;
+use replication::{Stream, Waiting};
+
+pub use connection::OutputLimit;
+pub use file::Loss;
+pub use follow::{LinkId, Order};
+pub use keyspace::Keyspace;
+pub use reply::{Reply, write_command};
+pub use settings::{Address, Persistence, Settings};
+
+use reply::Command;
+
+const OUT_OF_MEMORY: &str = "OOM command not allowed when used memory > 'maxmemory'.";
+/// What a server takes without a key, in bytes.
+const EMPTY: u64 = 1 << 20;
+/// How often a server looks after what is due: 10 times a second, as `hz` is by default.
+const CYCLE: Duration = Duration::from_millis(100);
 
 /// A connection of one client to one server; never used again after its end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ConnectionId(u64);
 
 /// The state of one redis-server process.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Server {
-    /// What is ready for each connection.
-    output: BTreeMap<ConnectionId, Vec<u8>>,
+    settings: Settings,
+    /// What its wall clock showed last.
+    now: Duration,
+    keyspace: Keyspace,
+    connections: BTreeMap<ConnectionId, Connection>,
     connected: u64,
+    /// How many connections wait for something.
+    waiters: usize,
+    ended: Vec<ConnectionId>,
+    listeners: pubsub::Listeners,
+    /// What goes behind the answer of the command of this moment.
+    behind_answer: Vec<Reply>,
+    scripts: scripts::Scripts,
+    /// Until when commands are kept back, and whether only those that write.
+    paused: Option<(Duration, bool)>,
+    /// It reads its data until then.
+    loading_until: Option<Duration>,
+    is_down: bool,
+    started: Duration,
+    file: File,
+    stream: Stream,
+    following: Option<Following>,
+    orders: Vec<Order>,
+    links: u64,
+    dice: Dice,
+}
+
+/// Numbers that look random, from a seed.
+#[derive(Debug, Default)]
+struct Dice(u64);
+
+impl Dice {
+    /// SplitMix64.
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A name as servers give themselves for one run.
+    fn name(&mut self) -> String {
+        let digits: String = (0..3).map(|_| format!("{:016x}", self.next())).collect();
+        digits[..40].to_owned()
+    }
 }
 
 impl Server {
-    /// An empty server.
-    pub fn new(_settings: Settings) -> Self {
-        Server {
-            output: BTreeMap::new(),
-            connected: 0,
+    /// An empty server that runs.
+    pub fn new(settings: Settings) -> Self {
+        let mut server = Server {
+            dice: Dice(settings.seed),
+            settings,
+            ..Server::default()
+        };
+        server.start();
+        server
+    }
+
+    /// What a process begins with.
+    fn start(&mut self) {
+        self.keyspace = Keyspace::default();
+        self.keyspace.digits = match self.settings.version >= (7, 2) {
+            true => Digits::Fewest,
+            false => Digits::All,
+        };
+        self.stream = Stream::new(self.dice.name());
+        self.following = None;
+        self.is_down = false;
+        self.started = self.now;
+        if let Some(master) = self.settings.replica_of.clone() {
+            self.follow(master);
         }
     }
 
-    /// Accepts a connection.
+    /// Accepts a connection. One too many is told so and ended.
     pub fn connect(&mut self) -> ConnectionId {
         self.connected += 1;
-        let connection = ConnectionId(self.connected);
-        self.output.insert(connection, Vec::new());
-        connection
+        let id = ConnectionId(self.connected);
+        let connection = Connection {
+            authenticated: self.settings.password.is_none(),
+            ..Connection::default()
+        };
+        self.connections.insert(id, connection);
+        if self.connections.len() > self.settings.max_clients {
+            self.answer(id, &Reply::error("ERR max number of clients reached"));
+            self.connections.get_mut(&id).expect("it is new").closing = true;
+        }
+        id
     }
 
     /// Forgets a connection with all that it waits for and is subscribed to.
     pub fn disconnect(&mut self, connection: ConnectionId) {
-        self.output.remove(&connection);
+        let Some(gone) = self.connections.get_mut(&connection) else {
+            return;
+        };
+        self.waiters -= usize::from(gone.waiting.is_some());
+        let listens = std::mem::take(&mut gone.listens);
+        listens
+            .iter()
+            .for_each(|listener| self.leave(connection, listener));
+        self.connections.remove(&connection);
+    }
+
+    /// Connections that the server has ended since it was asked last. One that is told why first is ended when its output is taken.
+    pub fn ended(&mut self) -> Vec<ConnectionId> {
+        std::mem::take(&mut self.ended)
     }
 
     /// Carries out a command at a moment of this server's wall clock (since the Unix epoch), or keeps its connection waiting.
-    pub fn execute(&mut self, _now: Duration, connection: ConnectionId, command: &[Vec<u8>]) {
-        let name = String::from_utf8_lossy(command.first().map_or(&[][..], Vec::as_slice));
-        if let Some(output) = self.output.get_mut(&connection) {
-            output.extend(format!("-ERR unknown command '{name}'\r\n").into_bytes());
+    pub fn execute(&mut self, now: Duration, connection: ConnectionId, command: &[Vec<u8>]) {
+        self.look_at_clock(now);
+        let Some(state) = self.connections.get_mut(&connection) else {
+            return;
+        };
+        if state.closing || command.is_empty() {
+            return;
         }
+        match state.waiting {
+            Some(_) => state.queued.push_back(command.to_vec()),
+            None => self.run(connection, &command.to_vec()),
+        }
+        self.settle();
     }
 
     /// Does what is due at a moment: active expiry, the end of a `WAIT`, the sync of each second.
-    pub fn tick(&mut self, _now: Duration) {}
+    pub fn tick(&mut self, now: Duration) {
+        self.look_at_clock(now);
+        if self.is_down {
+            return;
+        }
+        if self.loading_until.is_some_and(|until| now >= until) {
+            self.loading_until = None;
+        }
+        if self.paused.is_some_and(|(until, _)| now >= until) {
+            self.unpause();
+        }
+        let expires = self.loading_until.is_none() && self.keyspace.expiry == Expiry::Deletes;
+        if expires && (self.keyspace.first_end_ms()).is_some_and(|end| self.keyspace.now_ms() > end)
+        {
+            self.keyspace.expire_all();
+            self.propagate();
+        }
+        self.sync_by_time();
+        self.look_after_replicas();
+        self.look_after_master();
+        self.give_up_waiting();
+        self.settle();
+    }
 
     /// Takes the bytes that are ready for a connection; empty for one that has ended.
     pub fn output(&mut self, connection: ConnectionId) -> Vec<u8> {
-        self.output
-            .get_mut(&connection)
-            .map(std::mem::take)
-            .unwrap_or_default()
+        self.output_up_to(connection, usize::MAX)
+    }
+
+    /// As [`Server::output`], so many at most: what a client does not read stays at its server, and counts there.
+    pub fn output_up_to(&mut self, connection: ConnectionId, most: usize) -> Vec<u8> {
+        let Some(state) = self.connections.get_mut(&connection) else {
+            return Vec::new();
+        };
+        let taken = match state.output.len() <= most {
+            true => std::mem::take(&mut state.output),
+            false => state.output.drain(..most).collect(),
+        };
+        if state.closing && state.output.is_empty() {
+            self.end(connection);
+        }
+        taken
     }
 
     /// The next moment at which [`Server::tick`] has something to do.
     pub fn next_event(&self) -> Option<Duration> {
-        None
+        if self.is_down {
+            return None;
+        }
+        let expires = self.keyspace.expiry == Expiry::Deletes;
+        let expiry = (self.keyspace.first_end_ms().filter(|_| expires))
+            .map(|end| Duration::from_millis(end + 1));
+        let in_cycles = [
+            expiry,
+            self.paused.map(|(until, _)| until),
+            self.sync_due(),
+            self.replicas_due(),
+            self.master_due(),
+            self.patience_ends(),
+        ];
+        let next = in_cycles.into_iter().flatten().min();
+        let next = next.map(|due| self.cycle_at(due.max(self.now)));
+        next.into_iter().chain(self.loading_until).min()
+    }
+
+    /// The first turn of its cycle that is not before a moment.
+    fn cycle_at(&self, due: Duration) -> Duration {
+        let cycle = CYCLE.as_nanos();
+        let phase = u128::from(self.settings.seed) * 7_919_000 % cycle;
+        let turns = (due.as_nanos() + cycle - phase).div_ceil(cycle);
+        let at = turns * cycle + phase - cycle;
+        Duration::from_nanos(u64::try_from(at).unwrap_or(u64::MAX))
+    }
+
+    /// The keys, to be looked at.
+    pub fn keyspace(&self) -> &Keyspace {
+        &self.keyspace
+    }
+
+    fn look_at_clock(&mut self, now: Duration) {
+        self.now = now;
+        self.keyspace.now_us = u64::try_from(now.as_micros()).unwrap_or(u64::MAX);
+    }
+
+    /// One command of a connection that waits for nothing.
+    fn run(&mut self, from: ConnectionId, command: &Command) {
+        let reply = match self.admit(from, command) {
+            Ok(spec) if self.is_paused(&spec) => {
+                let state = self.connections.get_mut(&from).expect("it sent this");
+                state.queued.push_front(command.clone());
+                self.wait(from, Waiting::Pause);
+                return;
+            }
+            Ok(spec) => {
+                let reply = self.carry_out(from, &spec, command);
+                self.propagate();
+                reply
+            }
+            Err(refusal) => Some(refusal),
+        };
+        if let Some(reply) = reply {
+            self.answer(from, &reply);
+        }
+        for message in std::mem::take(&mut self.behind_answer) {
+            self.answer(from, &message);
+        }
+        if let Some(state) = self.connections.get_mut(&from) {
+            state.offset = self.stream.offset;
+        }
+    }
+
+    /// Whether a command is carried out, in the order in which a server looks.
+    fn admit(&mut self, from: ConnectionId, command: &Command) -> Result<Spec, Reply> {
+        let refuse = |why: &'static str| Err(Reply::error(why));
+        let spec = Spec::of(&command[0])
+            .filter(|spec| spec.name != "waitaof" || self.settings.version >= (7, 2));
+        let spec = spec.ok_or_else(|| command::unknown(command))?;
+        if !spec.takes(command.len()) {
+            return Err(command::wrong_number(spec.name));
+        }
+        let state = &self.connections[&from];
+        if !state.authenticated && !spec.has('a') {
+            return refuse("NOAUTH Authentication required.");
+        }
+        if spec.has('m') && self.is_out_of_memory() {
+            return refuse(OUT_OF_MEMORY);
+        }
+        if spec.has('w')
+            && let Some(refusal) = self.refuses_writes()
+        {
+            return Err(refusal);
+        }
+        if !state.resp3 && !state.listens.is_empty() && !spec.has('p') {
+            let name = String::from_utf8_lossy(&command[0]).to_lowercase();
+            return Err(Reply::error(format!(
+                "ERR Can't execute '{name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"
+            )));
+        }
+        if self.loading_until.is_some() && !spec.has('l') {
+            return refuse("LOADING Redis is loading the dataset in memory");
+        }
+        Ok(spec)
+    }
+
+    /// Why nothing may be written now.
+    fn refuses_writes(&self) -> Option<Reply> {
+        if self.settings.min_replicas > 0
+            && self.following.is_none()
+            && self.good_replicas() < self.settings.min_replicas
+        {
+            return Some(Reply::error(
+                "NOREPLICAS Not enough good replicas to write.",
+            ));
+        }
+        let readonly = "READONLY You can't write against a read only replica.";
+        self.is_replica().then(|| Reply::error(readonly))
+    }
+
+    fn is_out_of_memory(&self) -> bool {
+        let most = self.settings.max_memory;
+        most > 0 && self.keyspace.bytes() as u64 + EMPTY > most
+    }
+
+    fn carry_out(&mut self, from: ConnectionId, spec: &Spec, command: &Command) -> Option<Reply> {
+        match spec.family {
+            Family::Keys => {
+                // While it is paused the data do not change, not by their end either.
+                let before = self.keyspace.expiry;
+                if self.paused.is_some() {
+                    self.keyspace.expiry = Expiry::Hides;
+                }
+                let reply = self.keyspace.call(spec.name, &command[1..]);
+                self.keyspace.expiry = before;
+                reply
+            }
+            Family::Script => Some(self.script(from, spec.name, command)),
+            Family::PubSub => self.pub_sub(from, spec.name, command),
+            Family::Connection => self.about_connection(from, spec.name, command),
+            Family::Server => Some(self.about_server(spec.name, &command[1..])),
+            Family::Replication => self.about_replication(from, spec.name, command),
+        }
+    }
+
+    /// Lets the connections go on that wait for nothing any more, and carries out what they sent meanwhile.
+    fn resume(&mut self, connection: ConnectionId) {
+        let Some(state) = self.connections.get_mut(&connection) else {
+            return;
+        };
+        if state.waiting.take().is_some() {
+            self.waiters -= 1;
+        }
+        while let Some(state) = self.connections.get_mut(&connection)
+            && state.waiting.is_none()
+            && let Some(command) = state.queued.pop_front()
+        {
+            self.run(connection, &command);
+        }
+    }
+
+    fn resume_all(&mut self) {
+        let paused = self.connections.iter();
+        let paused = paused.filter(|(_, state)| state.waiting == Some(Waiting::Pause));
+        let paused: Vec<_> = paused.map(|(id, _)| *id).collect();
+        paused.into_iter().for_each(|id| self.resume(id));
+    }
+
+    /// Ends the process. All connections and links are gone with it; its replicas and clients learn that from whoever owns it.
+    pub fn crash(&mut self, loss: Loss) {
+        self.file.crash(loss);
+        let kept = Server {
+            settings: std::mem::take(&mut self.settings),
+            file: std::mem::take(&mut self.file),
+            dice: std::mem::take(&mut self.dice),
+            connected: self.connected,
+            links: self.links,
+            now: self.now,
+            is_down: true,
+            ..Server::default()
+        };
+        *self = kept;
+    }
+
+    /// Starts the process again, with what its file has kept; it reads that for so long.
+    pub fn restart(&mut self, now: Duration, loading: Duration) {
+        self.look_at_clock(now);
+        self.start();
+        self.look_at_clock(now);
+        self.load();
+        self.loading_until = (!loading.is_zero()).then(|| now + loading);
     }
 }

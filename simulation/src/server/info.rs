@@ -1,0 +1,209 @@
+//! What a server says of itself: TIME, COMMAND, CONFIG and INFO.
+
+use super::{
+    Server,
+    command::{Spec, unknown_part, wrong_number},
+    keyspace::{NOT_WHOLE, is},
+    number,
+    reply::Reply,
+    settings::Persistence,
+    strings::fits,
+};
+
+impl Server {
+    pub(super) fn about_server(&mut self, name: &str, args: &[Vec<u8>]) -> Reply {
+        match (name, args) {
+            ("time", _) => {
+                let micros = self.now.subsec_micros().to_string();
+                Reply::texts([&self.now.as_secs().to_string(), &micros])
+            }
+            ("info", sections) => {
+                let asked = |section: &str| {
+                    sections.is_empty()
+                        || sections
+                            .iter()
+                            .any(|word| is(word, section) || is(word, "all"))
+                };
+                Reply::text(self.info(asked))
+            }
+            ("command", [word, names @ ..]) if is(word, "info") => {
+                // Only whether it is there matters.
+                let known = |name: &Vec<u8>| match Spec::of(name) {
+                    Some(spec) => Reply::Array(vec![Reply::text(spec.name)]),
+                    None => Reply::Nil,
+                };
+                Reply::Array(names.iter().map(known).collect())
+            }
+            ("config", args) => self.config(args),
+            _ => Reply::Array(Vec::new()),
+        }
+    }
+
+    fn info(&self, asked: impl Fn(&str) -> bool) -> String {
+        let mut info = String::new();
+        let mut section = |name: &str, lines: Vec<(&str, String)>| {
+            if asked(name) {
+                if !info.is_empty() {
+                    info += "\r\n";
+                }
+                info += &format!("# {}{}\r\n", name[..1].to_uppercase(), &name[1..]);
+                info.extend(
+                    lines
+                        .iter()
+                        .map(|(name, value)| format!("{name}:{value}\r\n")),
+                );
+            }
+        };
+        let uptime = self.now.saturating_sub(self.started).as_secs();
+        let flag = |yes: bool| u8::from(yes).to_string();
+        section(
+            "server",
+            vec![
+                ("redis_version", self.settings.version_text()),
+                ("redis_mode", self.mode().to_owned()),
+                ("run_id", self.stream.run_id.clone()),
+                ("tcp_port", self.settings.address.port.to_string()),
+                ("uptime_in_seconds", uptime.to_string()),
+            ],
+        );
+        section(
+            "clients",
+            vec![("connected_clients", self.connections.len().to_string())],
+        );
+        section(
+            "memory",
+            vec![
+                ("used_memory", self.keyspace.bytes().to_string()),
+                ("maxmemory", self.settings.max_memory.to_string()),
+                ("maxmemory_policy", "noeviction".to_owned()),
+            ],
+        );
+        section(
+            "persistence",
+            vec![
+                ("loading", flag(self.loading_until.is_some())),
+                (
+                    "aof_enabled",
+                    flag(self.settings.persistence != Persistence::None),
+                ),
+            ],
+        );
+        section("replication", self.replication_lines());
+        info
+    }
+
+    pub(super) fn mode(&self) -> &'static str {
+        "standalone"
+    }
+
+    fn directives(&self) -> Vec<(&'static str, String)> {
+        let settings = &self.settings;
+        let on_disk = settings.persistence != Persistence::None;
+        let words = Persistence::WORDS.iter();
+        let word = words
+            .clone()
+            .find(|(persistence, _)| *persistence == settings.persistence);
+        vec![
+            ("maxmemory", settings.max_memory.to_string()),
+            ("maxmemory-policy", "noeviction".to_owned()),
+            ("appendonly", if on_disk { "yes" } else { "no" }.to_owned()),
+            (
+                "appendfsync",
+                word.map_or("everysec", |(_, word)| word).to_owned(),
+            ),
+            ("save", String::new()),
+            ("min-replicas-to-write", settings.min_replicas.to_string()),
+            (
+                "min-replicas-max-lag",
+                settings.min_replicas_max_lag_s.to_string(),
+            ),
+            ("replica-priority", settings.priority.to_string()),
+        ]
+    }
+
+    fn config(&mut self, args: &[Vec<u8>]) -> Reply {
+        let (word, rest) = args.split_first().expect("a word");
+        match rest {
+            patterns if is(word, "get") && !patterns.is_empty() => {
+                let all = self.directives().into_iter();
+                let fitting = all.filter(|(name, _)| {
+                    patterns
+                        .iter()
+                        .any(|pattern| fits(&pattern.to_ascii_lowercase(), name.as_bytes()))
+                });
+                Reply::Map(
+                    fitting
+                        .flat_map(|(name, value)| [Reply::text(name), Reply::text(value)])
+                        .collect(),
+                )
+            }
+            [name, value] if is(word, "set") => self.set_directive(name, value),
+            [] if is(word, "rewrite") => {
+                self.settings.replica_of = self.master_address().cloned();
+                Reply::OK
+            }
+            [] if is(word, "resetstat") => Reply::OK,
+            _ if is(word, "set") || is(word, "get") => wrong_number(&format!(
+                "config|{}",
+                String::from_utf8_lossy(word).to_lowercase()
+            )),
+            _ => unknown_part("config", word),
+        }
+    }
+
+    fn set_directive(&mut self, name: &[u8], value: &[u8]) -> Reply {
+        let text = String::from_utf8_lossy(name).to_lowercase();
+        let number = number::whole(value).and_then(|number| u64::try_from(number).ok());
+        let small = number.and_then(|number| u32::try_from(number).ok());
+        let settings = &mut self.settings;
+        let done = match text.as_str() {
+            "maxmemory" => number.map(|number| settings.max_memory = number),
+            "min-replicas-to-write" | "min-slaves-to-write" => {
+                small.map(|number| settings.min_replicas = number)
+            }
+            "min-replicas-max-lag" | "min-slaves-max-lag" => {
+                number.map(|number| settings.min_replicas_max_lag_s = number)
+            }
+            "replica-priority" | "slave-priority" => small.map(|number| settings.priority = number),
+            "requirepass" => {
+                let password = String::from_utf8_lossy(value).into_owned();
+                settings.password = Some(password).filter(|password| !password.is_empty());
+                Some(())
+            }
+            "appendfsync" => {
+                let mut words = Persistence::WORDS.iter();
+                let word = words.find(|(_, word)| word.as_bytes() == value);
+                word.map(|(persistence, _)| {
+                    if settings.persistence != Persistence::None {
+                        settings.persistence = *persistence;
+                    }
+                })
+            }
+            "appendonly" if value == b"yes" => {
+                if settings.persistence == Persistence::None {
+                    settings.persistence = Persistence::EverySecond;
+                    self.rewrite_file();
+                }
+                Some(())
+            }
+            "appendonly" if value == b"no" => {
+                settings.persistence = Persistence::None;
+                self.file = super::File::default();
+                Some(())
+            }
+            "maxmemory-policy" | "save" => Some(()),
+            _ => {
+                return Reply::error(format!(
+                    "ERR Unknown option or number of arguments for CONFIG SET - '{text}'"
+                ));
+            }
+        };
+        match done {
+            Some(()) => Reply::OK,
+            None => Reply::error(format!(
+                "ERR CONFIG SET failed (possibly related to argument '{text}') - {}",
+                &NOT_WHOLE[4..]
+            )),
+        }
+    }
+}

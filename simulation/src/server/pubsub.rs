@@ -1,0 +1,196 @@
+//! Who listens to which channel, and what is said there.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{
+    ConnectionId, Server,
+    command::unknown_part,
+    keyspace::is,
+    reply::{Command, Reply, words},
+    strings::fits,
+};
+
+/// The three ways to listen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Way {
+    Channel,
+    Pattern,
+    Shard,
+}
+
+impl Way {
+    fn of(command: &str) -> Self {
+        match command.as_bytes()[0] {
+            b'p' => Way::Pattern,
+            b's' if command.starts_with("ss") || command.starts_with("sun") => Way::Shard,
+            _ => Way::Channel,
+        }
+    }
+}
+
+/// Listeners by way and name.
+pub(super) type Listeners = BTreeMap<(Way, Vec<u8>), BTreeSet<ConnectionId>>;
+
+impl Server {
+    pub(super) fn pub_sub(
+        &mut self,
+        from: ConnectionId,
+        name: &'static str,
+        command: &Command,
+    ) -> Option<Reply> {
+        match name {
+            "publish" | "spublish" => {
+                Some(self.publish(Some(from), name, &command[1], &command[2]))
+            }
+            "pubsub" => Some(self.listeners_said(&command[1..])),
+            _ => {
+                let way = Way::of(name);
+                match name.contains("unsub") {
+                    false => self.subscribe(from, name, way, &command[1..]),
+                    true => self.unsubscribe(from, name, way, &command[1..]),
+                }
+                None
+            }
+        }
+    }
+
+    fn subscribe(&mut self, from: ConnectionId, name: &'static str, way: Way, names: &[Vec<u8>]) {
+        for channel in names {
+            let listener = (way, channel.clone());
+            if let Some(connection) = self.connections.get_mut(&from) {
+                connection.listens.insert(listener.clone());
+            }
+            self.listeners.entry(listener).or_default().insert(from);
+            self.acknowledge(from, name, way, Reply::Bulk(channel.clone()));
+        }
+    }
+
+    fn unsubscribe(&mut self, from: ConnectionId, name: &'static str, way: Way, names: &[Vec<u8>]) {
+        let Some(connection) = self.connections.get(&from) else {
+            return;
+        };
+        let all = connection.listens.iter().filter(|(of, _)| *of == way);
+        let names: Vec<Vec<u8>> = match names {
+            [] => all.map(|(_, name)| name.clone()).collect(),
+            names => names.to_vec(),
+        };
+        if names.is_empty() {
+            self.acknowledge(from, name, way, Reply::Nil);
+        }
+        for channel in names {
+            self.leave(from, &(way, channel.clone()));
+            self.acknowledge(from, name, way, Reply::Bulk(channel));
+        }
+    }
+
+    pub(super) fn leave(&mut self, from: ConnectionId, listener: &(Way, Vec<u8>)) {
+        if let Some(connection) = self.connections.get_mut(&from) {
+            connection.listens.remove(listener);
+        }
+        if let Some(all) = self.listeners.get_mut(listener) {
+            all.remove(&from);
+            if all.is_empty() {
+                self.listeners.remove(listener);
+            }
+        }
+    }
+
+    /// Says what a connection listens to now; those of shards are counted apart.
+    fn acknowledge(&mut self, to: ConnectionId, name: &'static str, way: Way, channel: Reply) {
+        let count = self.connections.get(&to).map_or(0, |connection| {
+            let alike = |(of, _): &&(Way, _)| (*of == Way::Shard) == (way == Way::Shard);
+            connection.listens.iter().filter(alike).count()
+        });
+        self.answer(
+            to,
+            &Reply::Push(vec![Reply::text(name), channel, Reply::count(count)]),
+        );
+    }
+
+    /// Says something to those who listen here, and tells replicas; how many listen.
+    pub(super) fn publish(
+        &mut self,
+        from: Option<ConnectionId>,
+        name: &'static str,
+        channel: &[u8],
+        payload: &[u8],
+    ) -> Reply {
+        let count = self.deliver(from, name, channel, payload);
+        let mut effect = words(&[&name.to_uppercase()]);
+        effect.extend([channel.to_vec(), payload.to_vec()]);
+        self.keyspace.effects.push(effect);
+        Reply::count(count)
+    }
+
+    pub(super) fn deliver(
+        &mut self,
+        from: Option<ConnectionId>,
+        name: &str,
+        channel: &[u8],
+        payload: &[u8],
+    ) -> usize {
+        let bulk = |bytes: &[u8]| Reply::Bulk(bytes.to_vec());
+        let (way, word) = match name {
+            "spublish" => (Way::Shard, "smessage"),
+            _ => (Way::Channel, "message"),
+        };
+        let mut said: Vec<(ConnectionId, Reply)> = Vec::new();
+        if let Some(all) = self.listeners.get(&(way, channel.to_vec())) {
+            let message = Reply::Push(vec![Reply::text(word), bulk(channel), bulk(payload)]);
+            said.extend(all.iter().map(|to| (*to, message.clone())));
+        }
+        if way == Way::Channel {
+            let patterns = (Way::Pattern, Vec::new())..(Way::Shard, Vec::new());
+            for ((_, pattern), all) in self.listeners.range(patterns) {
+                if fits(pattern, channel) {
+                    let word = Reply::text("pmessage");
+                    let message =
+                        Reply::Push(vec![word, bulk(pattern), bulk(channel), bulk(payload)]);
+                    said.extend(all.iter().map(|to| (*to, message.clone())));
+                }
+            }
+        }
+        let count = said.len();
+        for (to, message) in said {
+            // Since Redis 7.2 one that listens to itself hears it behind its answer.
+            match Some(to) == from && self.settings.version >= (7, 2) {
+                true => self.behind_answer.push(message),
+                false => self.answer(to, &message),
+            }
+        }
+        count
+    }
+
+    pub(super) fn listeners_said(&self, args: &[Vec<u8>]) -> Reply {
+        let (word, names) = args.split_first().expect("a word");
+        let counted = |way: Way| {
+            let count = |name: &Vec<u8>| {
+                let all = self.listeners.get(&(way, name.clone()));
+                [
+                    Reply::Bulk(name.clone()),
+                    Reply::count(all.map_or(0, BTreeSet::len)),
+                ]
+            };
+            Reply::Array(names.iter().flat_map(count).collect())
+        };
+        let listed = |way: Way| {
+            let named = self.listeners.keys().filter(|(of, _)| *of == way);
+            let fitting =
+                named.filter(|(_, name)| names.first().is_none_or(|pattern| fits(pattern, name)));
+            Reply::Array(fitting.map(|(_, name)| Reply::Bulk(name.clone())).collect())
+        };
+        match word {
+            word if is(word, "numsub") => counted(Way::Channel),
+            word if is(word, "shardnumsub") => counted(Way::Shard),
+            word if is(word, "channels") => listed(Way::Channel),
+            word if is(word, "shardchannels") => listed(Way::Shard),
+            word if is(word, "numpat") => Reply::count(
+                self.listeners
+                    .keys()
+                    .filter(|(way, _)| *way == Way::Pattern)
+                    .count(),
+            ),
+            word => unknown_part("pubsub", word),
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Answers of a server, and the bytes that they are on a connection; commands as bytes, and both read back on links between servers.
+
+use std::borrow::Cow;
+
+/// A command: its name and arguments.
+pub(crate) type Command = Vec<Vec<u8>>;
+
+/// What a command is answered.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Reply {
+    /// Nothing where there could be a text or a number.
+    Nil,
+    /// Nothing where there could be an array.
+    NilArray,
+    /// A word such as `OK`.
+    Status(Cow<'static, str>),
+    /// A number.
+    Int(i64),
+    /// Bytes.
+    Bulk(Vec<u8>),
+    /// Several answers in order.
+    Array(Vec<Reply>),
+    /// Names and values by turns.
+    Map(Vec<Reply>),
+    /// Something that nobody on this connection asked for; an array in RESP2.
+    Push(Vec<Reply>),
+    /// Why not; its first word is the code.
+    Error(Cow<'static, str>),
+}
+
+impl Reply {
+    pub(crate) const OK: Reply = Reply::Status(Cow::Borrowed("OK"));
+
+    pub(crate) fn text(text: impl Into<String>) -> Self {
+        Reply::Bulk(text.into().into_bytes())
+    }
+
+    pub(crate) fn texts<const N: usize>(texts: [&str; N]) -> Self {
+        Reply::Array(texts.map(Reply::text).into())
+    }
+
+    pub(crate) fn error(text: impl Into<Cow<'static, str>>) -> Self {
+        Reply::Error(text.into())
+    }
+
+    pub(crate) fn count(count: usize) -> Self {
+        Reply::Int(count as i64)
+    }
+
+    /// Writes it as a connection of this protocol version reads it.
+    pub fn write(&self, resp3: bool, out: &mut Vec<u8>) {
+        match self {
+            Reply::Nil | Reply::NilArray if resp3 => out.extend_from_slice(b"_\r\n"),
+            Reply::Nil => out.extend_from_slice(b"$-1\r\n"),
+            Reply::NilArray => out.extend_from_slice(b"*-1\r\n"),
+            Reply::Status(text) => line(b'+', text.as_bytes(), out),
+            // As the server does it: a line stays one line.
+            Reply::Error(text) if text.contains(['\r', '\n']) => {
+                line(b'-', text.replace(['\r', '\n'], " ").as_bytes(), out);
+            }
+            Reply::Error(text) => line(b'-', text.as_bytes(), out),
+            Reply::Int(number) => head(b':', *number, out),
+            Reply::Bulk(bytes) => bulk(bytes, out),
+            Reply::Array(parts) => many(b'*', parts.len(), parts, resp3, out),
+            Reply::Map(parts) if resp3 => many(b'%', parts.len() / 2, parts, resp3, out),
+            Reply::Push(parts) if resp3 => many(b'>', parts.len(), parts, resp3, out),
+            Reply::Map(parts) | Reply::Push(parts) => many(b'*', parts.len(), parts, resp3, out),
+        }
+    }
+
+    /// Reads the first answer from bytes, and says how long it is; nothing if it is not complete. An array stands for maps and pushes.
+    pub fn read(bytes: &[u8]) -> Option<(Reply, usize)> {
+        let end = bytes.windows(2).position(|pair| pair == b"\r\n")?;
+        let text = std::str::from_utf8(&bytes[1..end]).ok()?;
+        let mut length = end + 2;
+        let reply = match bytes[0] {
+            b'+' => Reply::Status(text.to_owned().into()),
+            b'-' => Reply::Error(text.to_owned().into()),
+            b':' => Reply::Int(text.parse().ok()?),
+            b'$' | b'*' if text == "-1" => Reply::Nil,
+            b'_' => Reply::Nil,
+            b'$' => {
+                let from = length;
+                length += text.parse::<usize>().ok()? + 2;
+                Reply::Bulk(bytes.get(from..length)?[..length - from - 2].to_vec())
+            }
+            kind => {
+                let count: usize = text.parse().ok()?;
+                let count = if kind == b'%' { 2 * count } else { count };
+                let mut parts = Vec::with_capacity(count);
+                for _ in 0..count {
+                    let (part, more) = Reply::read(&bytes[length..])?;
+                    parts.push(part);
+                    length += more;
+                }
+                Reply::Array(parts)
+            }
+        };
+        Some((reply, length))
+    }
+
+    /// The parts of an array of texts: a command.
+    pub(crate) fn into_command(self) -> Option<Command> {
+        let Reply::Array(parts) = self else {
+            return None;
+        };
+        let bytes = |part| match part {
+            Reply::Bulk(bytes) => Some(bytes),
+            Reply::Int(number) => Some(number.to_string().into_bytes()),
+            _ => None,
+        };
+        parts.into_iter().map(bytes).collect()
+    }
+}
+
+fn line(kind: u8, text: &[u8], out: &mut Vec<u8>) {
+    out.push(kind);
+    out.extend_from_slice(text);
+    out.extend_from_slice(b"\r\n");
+}
+
+fn head(kind: u8, number: i64, out: &mut Vec<u8>) {
+    line(kind, number.to_string().as_bytes(), out);
+}
+
+fn bulk(bytes: &[u8], out: &mut Vec<u8>) {
+    head(b'$', bytes.len() as i64, out);
+    out.extend_from_slice(bytes);
+    out.extend_from_slice(b"\r\n");
+}
+
+fn many(kind: u8, count: usize, parts: &[Reply], resp3: bool, out: &mut Vec<u8>) {
+    head(kind, count as i64, out);
+    for part in parts {
+        part.write(resp3, out);
+    }
+}
+
+/// Writes a command as a client sends it.
+pub fn write_command<T: AsRef<[u8]>>(parts: &[T], out: &mut Vec<u8>) {
+    head(b'*', parts.len() as i64, out);
+    for part in parts {
+        bulk(part.as_ref(), out);
+    }
+}
+
+/// A command of words.
+pub(crate) fn words(words: &[&str]) -> Command {
+    words.iter().map(|word| word.as_bytes().to_vec()).collect()
+}

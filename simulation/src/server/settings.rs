@@ -1,0 +1,97 @@
+//! What a server is started with.
+
+use std::fmt;
+
+use super::connection::OutputLimit;
+
+/// Where a process listens, as others are told.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Address {
+    /// A host's name or number.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.host, self.port)
+    }
+}
+
+/// What is written to disk, and when it is safe there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Persistence {
+    /// Nothing.
+    #[default]
+    None,
+    /// Everything, before it is answered (`appendfsync always`).
+    Always,
+    /// Everything, each second (`appendfsync everysec`).
+    EverySecond,
+    /// Everything, when the system likes, after 30 seconds here (`appendfsync no`).
+    Never,
+}
+
+impl Persistence {
+    /// The words of `appendfsync`.
+    pub(super) const WORDS: [(Persistence, &'static str); 3] = [
+        (Persistence::Always, "always"),
+        (Persistence::EverySecond, "everysec"),
+        (Persistence::Never, "no"),
+    ];
+}
+
+/// What a server is started with.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Where everything random in the server comes from.
+    pub seed: u64,
+    /// As which version it behaves: 7.0, or 7.2.
+    pub version: (u8, u8),
+    /// Where it listens.
+    pub address: Address,
+    /// What clients must say, and what it says to its master.
+    pub password: Option<String>,
+    /// Its master, if it is a replica.
+    pub replica_of: Option<Address>,
+    /// What is written to disk.
+    pub persistence: Persistence,
+    /// Roughly how many bytes its keys may take, with the policy `noeviction`; 0 is no limit.
+    pub max_memory: u64,
+    /// How many replicas must have been heard of lately for a write to be taken.
+    pub min_replicas: u32,
+    /// How many seconds that is.
+    pub min_replicas_max_lag_s: u64,
+    /// How eagerly it is made master; 0 is never.
+    pub priority: u32,
+    /// What may wait for a connection that listens.
+    pub output_limit: OutputLimit,
+    /// How many connections it takes.
+    pub max_clients: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            seed: 0,
+            version: (7, 2),
+            address: Address::default(),
+            password: None,
+            replica_of: None,
+            persistence: Persistence::None,
+            max_memory: 0,
+            min_replicas: 0,
+            min_replicas_max_lag_s: 10,
+            priority: 100,
+            output_limit: OutputLimit::default(),
+            max_clients: 10_000,
+        }
+    }
+}
+
+impl Settings {
+    pub(super) fn version_text(&self) -> String {
+        format!("{}.{}.0", self.version.0, self.version.1)
+    }
+}
