@@ -23,6 +23,7 @@
 //! | [`subjects`] | the registry of locks under test |
 //! | [`exec`], [`serve`], [`inside`] | the two ends of the subject protocol, and the loop that a driver runs by itself |
 //! | [`workload`], [`load`], [`sink`] | what a client does, the engine that carries it out, and who is told of each step |
+//! | [`parts`] | one load from many generators |
 //! | [`recorded`] | a load that becomes a history |
 //! | [`driver`], [`sweep`] | the rounds of a benchmark, and levels of load |
 //! | [`stats`], [`server_stats`], [`environment`] | the figures, those of the servers, and the machine |
@@ -38,6 +39,7 @@ pub mod inside;
 mod links;
 pub mod load;
 mod monotonic;
+pub mod parts;
 mod per_thread;
 mod protocol;
 pub mod recorded;

@@ -253,6 +253,7 @@ async fn a_cancelled_run_ends_soon_and_says_so() {
             let seen = seen.clone();
             move |progress| seen.lock().unwrap().push(progress.now.clone())
         })),
+        ..Hooks::default()
     };
     let soon = async {
         tokio::time::sleep(Duration::from_millis(300)).await;

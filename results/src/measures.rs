@@ -44,6 +44,12 @@ pub struct LoadShape {
     /// Whether a driver ran the loop itself, beyond its pipe: the row is then its word, and nothing in it was judged.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub own_loop: bool,
+    /// How many generators shared the load; absent for one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generators: Option<u32>,
+    /// How far apart their windows may have begun, at most; of several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generators_apart_ns: Option<u64>,
     /// The cores that clients were kept on, apart from the servers'; empty where they were not.
     #[serde(default)]
     pub client_cores: Vec<u32>,

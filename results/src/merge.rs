@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::compare::{differences, row_key, row_load, scenario_key};
-use crate::run::{Run, ScenarioResult};
+use crate::run::{PartRan, Run, ScenarioResult};
 
 /// Why runs cannot be joined.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -107,6 +107,12 @@ fn parts(run: &Run) -> Vec<String> {
 pub fn merge(runs: Vec<Run>, run: &str) -> Result<Run, MergeError> {
     let several = runs.len() > 1;
     let origins = origins(&runs);
+    let ran = runs.iter().filter_map(|run| {
+        let part = run.part.as_ref()?;
+        Some(PartRan::of(part, &run.meta.environment.host))
+    });
+    let mut ran: Vec<PartRan> = ran.collect();
+    ran.sort_by_key(|ran| ran.part);
     let mut runs = runs.into_iter().zip(origins);
     let (mut whole, origin) = runs.next().ok_or(MergeError::Nothing)?;
     if several {
@@ -159,6 +165,7 @@ pub fn merge(runs: Vec<Run>, run: &str) -> Result<Run, MergeError> {
         };
     }
     if let Some(part) = whole.part.take() {
+        whole.parts = ran;
         let place = |result: &ScenarioResult| {
             let mut plan = part.plan.iter();
             plan.position(|share| (&share.name, share.seed) == (&result.name, result.seed))

@@ -48,6 +48,9 @@ pub struct Run {
     /// Which part of a larger plan this is; `None` of a whole run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part: Option<Part>,
+    /// Where each part of a plan ran, of a run that was put together from parts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<PartRan>,
     /// The scorecard of the locks that were audited; `None` of any other run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub audit: Option<Box<Audit>>,
@@ -76,6 +79,52 @@ pub struct Part {
     pub plan: Vec<Share>,
     /// The exit code of this part; `None` while it runs, and where it was killed.
     pub exit_code: Option<u8>,
+}
+
+/// Where a part of a plan ran.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema, Default)]
+pub struct PartRan {
+    /// Its number, from 0.
+    pub part: u32,
+    /// The machine.
+    pub host: String,
+    /// What it had of the plan: clients of one load, or how many scenarios.
+    pub had: String,
+    /// Its exit code; `None` where it did not end by itself.
+    pub exit_code: Option<u8>,
+}
+
+impl PartRan {
+    pub(crate) fn of(part: &Part, host: &str) -> Self {
+        let mut own = part.plan.iter().filter(|share| share.part == part.index);
+        let had = match (own.next(), own.count()) {
+            (None, _) => "nothing".to_owned(),
+            (Some(one), 0) => one.name.clone(),
+            (Some(_), more) => format!("{} of {} runs", more + 1, part.plan.len()),
+        };
+        PartRan {
+            part: part.index,
+            host: host.to_owned(),
+            had,
+            exit_code: part.exit_code,
+        }
+    }
+}
+
+impl fmt::Display for PartRan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let PartRan {
+            part,
+            host,
+            had,
+            exit_code,
+        } = self;
+        write!(f, "part {part} on {host}: {had}")?;
+        match exit_code {
+            Some(_) => Ok(()),
+            None => f.write_str(", did not end"),
+        }
+    }
 }
 
 /// A run of a scenario, and the part that makes it.

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
 use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
 
 use super::{BenchPlan, Hooks, Leasing, Place, kind_of};
 use crate::{
@@ -12,7 +13,7 @@ use crate::{
     server_stats::ServerWatch,
     stats::histogram::{histogram, merge},
     subject::{ConnectTo, Subject, SubjectError, is_shared},
-    workload::{Asks, LeaseOf, Rhythm, Workload},
+    workload::{Asks, LeaseOf, Rhythm, Spread, Workload},
 };
 
 /// The lease that is renewed where renewal is measured: short enough that a window of a second sees some.
@@ -79,6 +80,17 @@ impl Arm {
         locks.max(self.asks(plan).fewest_locks())
     }
 
+    /// Those of them that tasks of this generator take.
+    pub(super) fn own_locks(&self, plan: &BenchPlan) -> u32 {
+        let (locks, tasks) = (self.locks(plan), self.tasks);
+        if plan.share.of == 1 || self.workload.spread != Spread::Own {
+            return locks;
+        }
+        let own = (0..plan.share.count(tasks)).map(|own| plan.share.number(own));
+        own.map(|task| locks.saturating_sub(task).div_ceil(tasks))
+            .sum()
+    }
+
     /// Whether it is known how many may hold a lock at once: a single reader or permit says nothing of the others, and is not judged.
     pub(super) fn judged(&self, plan: &BenchPlan) -> bool {
         let kinds = self.subject.kinds();
@@ -87,6 +99,11 @@ impl Arm {
             kind => kind,
         };
         self.asks(plan) != Asks::One || !is_shared(kind)
+    }
+
+    /// Whether tasks of several generators take the same locks: none of them sees all holds.
+    pub(super) fn is_shared_out(&self, plan: &BenchPlan) -> bool {
+        plan.generators > 1 && self.workload.spread != Spread::Own
     }
 
     /// Time between a grant and its release.
@@ -109,29 +126,10 @@ impl Arm {
     }
 
     /// Adds a round; one that is not to be `counted` still says whether the lock was safe.
-    pub(super) fn add(&mut self, plan: &BenchPlan, whole: WholeRound, counted: bool) {
-        let WholeRound {
-            mut round,
-            locks,
-            overlap,
-        } = whole;
+    pub(super) fn add(&mut self, whole: WholeRound, counted: bool) {
+        let WholeRound { mut round, overlap } = whole;
         self.holds += round.judge.seen;
         self.overlap = self.overlap.take().or(overlap);
-        if let (None, Some(overlap), true) =
-            (&self.overlap, &round.judge.overlap, self.judged(plan))
-        {
-            let too_many = match self.asks(plan).permits() {
-                Some(permits) => format!("more than {permits} permits of"),
-                None => "two holds of".to_owned(),
-            };
-            self.overlap = Some(format!(
-                "{too_many} `{}` overlapped for {:?} at {:?} of round {}",
-                locks[overlap.lock as usize],
-                Duration::from_nanos(overlap.to_ns - overlap.from_ns),
-                Duration::from_nanos(overlap.from_ns),
-                self.rounds.len() + 1
-            ));
-        }
         if !counted {
             return;
         }
@@ -143,6 +141,28 @@ impl Arm {
         }
         round.samples.keep_parts();
         self.rounds.push(round);
+    }
+
+    /// The first overlap of a round, in words, where this lock is judged.
+    fn overlap_of(
+        &self,
+        plan: &BenchPlan,
+        locks: &[String],
+        round: (usize, &Round),
+    ) -> Option<String> {
+        let (number, round) = round;
+        let overlap = round.judge.overlap.filter(|_| self.judged(plan))?;
+        let too_many = match self.asks(plan).permits() {
+            Some(permits) => format!("more than {permits} permits of"),
+            None => "two holds of".to_owned(),
+        };
+        Some(format!(
+            "{too_many} `{}` overlapped for {:?} at {:?} of round {}",
+            locks[overlap.lock as usize],
+            Duration::from_nanos(overlap.to_ns - overlap.from_ns),
+            Duration::from_nanos(overlap.from_ns),
+            number + 1
+        ))
     }
 
     /// A figure of each round.
@@ -157,21 +177,17 @@ impl Arm {
 }
 
 /// A round that went to its end.
+#[derive(Serialize, Deserialize)]
 pub(super) struct WholeRound {
-    round: Round,
-    locks: Vec<String>,
-    /// What a driver that ran it saw of two holds at once.
-    overlap: Option<String>,
+    pub(super) round: Round,
+    /// What was seen of two holds at once, in words.
+    pub(super) overlap: Option<String>,
 }
 
 impl WholeRound {
     /// One that a driver ran by itself.
     pub(super) fn said(round: Round, overlap: Option<String>) -> Self {
-        WholeRound {
-            round,
-            locks: Vec::new(),
-            overlap,
-        }
+        WholeRound { round, overlap }
     }
 
     /// Share of CPU time that the hypervisor took.
@@ -191,7 +207,7 @@ pub(super) enum Ended {
 pub(super) async fn run_round(
     plan: &BenchPlan,
     arm: &Arm,
-    at: usize,
+    (at, step): (usize, u64),
     round: usize,
     servers: Option<&ServerWatch>,
     hooks: &Hooks,
@@ -209,6 +225,7 @@ pub(super) async fn run_round(
         load: Load {
             workload: arm.workload,
             tasks,
+            share: plan.share,
             locks: locks.clone(),
             mix: asks.mix(&kind),
             together: asks.fewest_locks(),
@@ -228,8 +245,9 @@ pub(super) async fn run_round(
         },
         warmup: plan.warmup,
         duration: plan.duration,
+        meeting: hooks.barrier.clone().map(|barrier| (barrier, step)),
     };
-    let measured = round::run(round_plan, &mut clients, servers, || hooks.cancelled()).await;
+    let mut measured = round::run(round_plan, &mut clients, servers, || hooks.cancelled()).await;
     join_all(clients.clients.into_iter().filter_map(|client| {
         // Tasks are over, so nobody else has it.
         Arc::into_inner(client).map(|client| client.close())
@@ -237,17 +255,23 @@ pub(super) async fn run_round(
     .await;
     Ok(match measured.cut_short {
         Some(why) => Ended::CutShort(why),
-        None => Ended::Whole(Box::new(WholeRound {
-            round: measured,
-            locks,
-            overlap: None,
-        })),
+        None => {
+            let overlap = arm.overlap_of(plan, &locks, (round, &measured));
+            if arm.is_shared_out(plan) {
+                measured.forget_hand_offs();
+            }
+            Ended::Whole(Box::new(WholeRound {
+                round: measured,
+                overlap,
+            }))
+        }
     })
 }
 
 fn seed(plan: &BenchPlan, round: usize, client: u32) -> u64 {
     plan.seed
         .wrapping_mul(1_000_003)
+        .wrapping_add(u64::from(plan.share.index) << 32)
         .wrapping_add(round as u64 * 1_009 + u64::from(client))
 }
 
@@ -276,8 +300,8 @@ async fn connect(plan: &BenchPlan, arm: &Arm, round: usize) -> Result<Clients, S
         clients: Vec::new(),
         events: Vec::new(),
     };
-    for number in 1..=plan.clients.min(arm.tasks) {
-        let to = connect_to(plan, arm, round, number);
+    for own in 0..plan.share.count(plan.clients.min(arm.tasks)) {
+        let to = connect_to(plan, arm, round, plan.share.number(own) + 1);
         let connected = arm.subject.connect(&to).await?;
         all.clients.push(Arc::new(connected.client));
         if arm.workload.rhythm == Rhythm::Keep {

@@ -2,6 +2,7 @@
 
 mod arm;
 mod compare;
+mod merged;
 mod order;
 mod own_loop;
 mod rows;
@@ -12,11 +13,13 @@ use results::{
     run::{BenchRow, Comparison},
     secrets::redact,
 };
+use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 use crate::{
     exec,
     inside::LoadRequest,
+    parts::{Barrier, Share},
     protocol,
     round::Round,
     server_stats::ServerWatch,
@@ -26,6 +29,7 @@ use crate::{
     workload::{self, Pace, Workload, WorkloadOverrides},
 };
 use arm::{Arm, Ended, WholeRound, run_round};
+pub use merged::{PartsError, Source, merged};
 pub use order::order;
 use own_loop::OwnLoops;
 
@@ -33,7 +37,7 @@ use own_loop::OwnLoops;
 const DISTURBED: f64 = 0.1;
 
 /// How long locks are leased for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Leasing {
     /// As the workload says; where it does not care, 30 s.
     #[default]
@@ -45,10 +49,11 @@ pub enum Leasing {
 }
 
 /// What is to be measured on one target. Shown without the target's password.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct BenchPlan {
-    /// The target URL.
+    /// The target URL; never written down, since it may hold a password.
+    #[serde(skip)]
     pub target: String,
     /// What rows say of the target: `single`, `sentinel`, `cluster`, `masters` or `external`.
     pub topology: String,
@@ -56,8 +61,13 @@ pub struct BenchPlan {
     pub subjects: Vec<String>,
     /// Names of workloads.
     pub workloads: Vec<String>,
-    /// Numbers of concurrent tasks.
+    /// Numbers of concurrent tasks, those of all generators.
     pub tasks: Vec<u32>,
+    /// How many generators share each load.
+    pub generators: u32,
+    /// Which clients and tasks are this generator's. Not part of what all of them have in common.
+    #[serde(skip)]
+    pub share: Share,
     /// Lock names, where the workload has several; `None`: as many as tasks.
     pub locks: Option<u32>,
     /// Writers, locks at once, permits, where the workload has them.
@@ -141,6 +151,8 @@ impl BenchPlan {
             subjects: Vec::new(),
             workloads: vec!["uncontended".into()],
             tasks: vec![16],
+            generators: 1,
+            share: Share::WHOLE,
             locks: None,
             asks: WorkloadOverrides::default(),
             clients: 1,
@@ -190,6 +202,9 @@ pub struct Progress {
 /// Called with how far a bench has come.
 pub type OnProgress = Box<dyn Fn(&Progress) + Send + Sync>;
 
+/// Called with the line of a round.
+pub type OnRound = Box<dyn Fn(&str) + Send + Sync>;
+
 /// What a caller may hang into a run.
 #[derive(Default)]
 pub struct Hooks {
@@ -197,6 +212,10 @@ pub struct Hooks {
     pub progress: Option<OnProgress>,
     /// Ends the run when it turns true; what was measured is given.
     pub cancel: Option<watch::Receiver<bool>>,
+    /// Where the generators of a load meet before each round.
+    pub barrier: Option<Arc<Barrier>>,
+    /// Given a line for each round, of which [`merged`] makes the figures of all generators.
+    pub record: Option<OnRound>,
 }
 
 impl Hooks {
@@ -229,12 +248,25 @@ pub struct BenchOutcome {
 /// An unknown subject or workload, a subject that does not take this target, or a target that does not answer at the very
 /// start. A target that dies later gives what was measured until then.
 pub async fn run(plan: &BenchPlan, hooks: &Hooks) -> Result<BenchOutcome, SubjectError> {
-    let subjects: Vec<Arc<dyn Subject>> = plan
-        .subjects
-        .iter()
-        .map(|name| subjects::find(name))
-        .collect::<Result<_, _>>()?;
-    run_subjects(plan, subjects, hooks).await
+    run_subjects(plan, subjects_of(plan)?, hooks).await
+}
+
+fn subjects_of(plan: &BenchPlan) -> Result<Vec<Arc<dyn Subject>>, SubjectError> {
+    let names = plan.subjects.iter();
+    names.map(|name| subjects::find(name)).collect()
+}
+
+fn workloads_of(plan: &BenchPlan) -> Result<Vec<&'static Workload>, SubjectError> {
+    let names = plan.workloads.iter();
+    names.map(|name| workload::find(name)).collect()
+}
+
+/// Whether a plan can be measured, as far as can be said without its target.
+///
+/// # Errors
+/// What cannot be done, in words.
+pub fn check_plan(plan: &BenchPlan) -> Result<(), SubjectError> {
+    check(plan, &subjects_of(plan)?, &workloads_of(plan)?)
 }
 
 /// Measures subjects that the caller made; [`BenchPlan::subjects`] is not looked at.
@@ -266,31 +298,10 @@ pub async fn run_at(
         .iter()
         .map(|(subject, _)| subject.clone())
         .collect();
-    let workloads: Vec<&'static Workload> = plan
-        .workloads
-        .iter()
-        .map(|name| workload::find(name))
-        .collect::<Result<_, _>>()?;
+    let workloads = workloads_of(plan)?;
     check(plan, &subjects, &workloads)?;
-    // Where a difference can be shown, the first subject runs twice: its two arms say what no difference looks like.
-    let twins = plan.rounds as usize >= stats::paired::FEWEST_PAIRS
-        && subjects.len() > 1
-        && measured[1..].iter().all(|(subject, place)| {
-            (subject.name(), place) != (subjects[0].name(), &measured[0].1)
-        });
-    let mut groups: Vec<Group> = Vec::new();
-    for workload in workloads {
-        for tasks in &plan.tasks {
-            let arm = |(subject, place): &(Arc<dyn Subject>, Place)| {
-                Arm::new(subject.clone(), place.clone(), workload, *tasks)
-            };
-            groups.push(Group {
-                arms: measured.iter().map(arm).collect(),
-                again: twins.then(|| arm(&measured[0])),
-                dropped: 0,
-            });
-        }
-    }
+    let mut groups = groups(plan, &measured, &workloads);
+    let twins = groups.iter().any(|group| group.again.is_some());
     let mut outcome = BenchOutcome {
         warnings: rows::warnings(),
         ..BenchOutcome::default()
@@ -327,21 +338,31 @@ pub async fn run_at(
         false => None,
     };
     'rounds: for (round, order) in orders.iter().enumerate() {
-        for group in &mut groups {
+        for (number, group) in groups.iter_mut().enumerate() {
             let mut measured = Vec::new();
             let mut ended = None;
             for at in order {
                 let arm = group.arm(*at);
                 tell(done, arm.title());
                 let servers = watches.get(&*arm.place.target).and_then(Option::as_ref);
-                let round = match &own {
+                let made = match &own {
                     _ if hooks.cancelled() => Ok(Ended::CutShort("interrupted".into())),
                     Some(own) => Ok(own.round(plan, arm, *at, round, servers).await),
-                    None => run_round(plan, arm, *at, round, servers, hooks).await,
+                    None => {
+                        // The first step is the meeting of all before anything is measured.
+                        let step = 1 + done as u64;
+                        run_round(plan, arm, (*at, step), round, servers, hooks).await
+                    }
                 };
-                match round {
-                    Ok(Ended::Whole(whole)) => {
+                match made {
+                    Ok(Ended::Whole(mut whole)) => {
                         done += 1;
+                        if let Some(record) = &hooks.record {
+                            record(&merged::line((round, number, *at), &whole));
+                        }
+                        if plan.generators > 1 {
+                            whole.round.forget_servers();
+                        }
                         measured.push((*at, whole));
                     }
                     Ok(Ended::CutShort(why)) => ended = Some(why),
@@ -381,7 +402,10 @@ pub async fn run_at(
     tell(done, "done".into());
     for group in &groups {
         rows::add(plan, &group.arms, group.dropped, &mut outcome);
-        compare::add(plan, &group.arms, group.again.as_ref(), &mut outcome);
+        // Of parts the whole is compared.
+        if plan.generators == 1 {
+            compare::add(plan, &group.arms, group.again.as_ref(), &mut outcome);
+        }
     }
     results::decide::decide(&mut outcome.comparisons);
     Ok(outcome)
@@ -469,6 +493,36 @@ fn imprecise(groups: &[Group], wanted: f64) -> String {
     )
 }
 
+/// What is compared: of each workload and number of tasks every subject. Where a difference can be shown, the first subject runs twice: its
+/// two arms say what no difference looks like.
+fn groups(
+    plan: &BenchPlan,
+    measured: &[(Arc<dyn Subject>, Place)],
+    workloads: &[&'static Workload],
+) -> Vec<Group> {
+    let named =
+        |(subject, place): &(Arc<dyn Subject>, Place)| (subject.name().to_owned(), place.clone());
+    let first = measured.first().map(named);
+    let twins = plan.rounds as usize >= stats::paired::FEWEST_PAIRS
+        && measured.len() > 1
+        && measured[1..]
+            .iter()
+            .all(|other| Some(named(other)) != first);
+    let of = |workload: &'static Workload, tasks: u32| {
+        let arm = move |(subject, place): &(Arc<dyn Subject>, Place)| {
+            Arm::new(subject.clone(), place.clone(), workload, tasks)
+        };
+        Group {
+            arms: measured.iter().map(arm).collect(),
+            again: twins.then(|| arm(&measured[0])),
+            dropped: 0,
+        }
+    };
+    let tasks = |workload| plan.tasks.iter().map(move |tasks| (workload, *tasks));
+    let loads = workloads.iter().copied().flat_map(tasks);
+    loads.map(|(workload, tasks)| of(workload, tasks)).collect()
+}
+
 /// What is compared: one workload, one number of tasks, every subject.
 struct Group {
     arms: Vec<Arm>,
@@ -496,7 +550,7 @@ impl Group {
         let drop = stolen && (self.dropped + 1) * 2 < plan.rounds;
         self.dropped += u32::from(drop);
         for (at, round) in measured {
-            self.arm(at).add(plan, *round, !drop);
+            self.arm(at).add(*round, !drop);
         }
     }
 }
@@ -538,7 +592,26 @@ fn check(
         }
     }
     let asks = &plan.asks;
-    let wrong = if plan.precision.is_some_and(|precision| precision <= 0.0) {
+    if plan.generators > 1 {
+        if let Some(fewest) = plan.tasks.iter().find(|tasks| **tasks < plan.generators) {
+            bail!(
+                "{fewest} tasks cannot be shared by {} generators: each needs one at least",
+                plan.generators
+            );
+        }
+        let waits =
+            |w: &&&Workload| matches!(w.rhythm, workload::Rhythm::Chain | workload::Rhythm::Herd);
+        if let Some(workload) = workloads.iter().find(waits) {
+            bail!(
+                "the tasks of `{}` wait for each other in one process and cannot be shared by generators; these can: {}",
+                workload.name,
+                workload::names(|w| !waits(&&w))
+            );
+        }
+    }
+    let wrong = if plan.generators > 1 && (plan.precision.is_some() || plan.own_loop) {
+        "generators that share a load make all rounds, and themselves: without a precision and without a driver's own loop"
+    } else if plan.precision.is_some_and(|precision| precision <= 0.0) {
         "a precision must be above 0"
     } else if asks
         .writes

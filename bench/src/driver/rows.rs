@@ -26,6 +26,8 @@ use crate::{
 
 /// A round with fewer cycles says nothing about a rate.
 const FEWEST_CYCLES: u64 = 30;
+/// Windows of generators that began further apart than this share of their length are not one window.
+const APART: f64 = 0.1;
 /// How far Little's law may be off before stamps must have been lost; three standard errors of the sampling come on top.
 const LITTLE: f64 = 0.03;
 /// An open loop that completes less of what was offered did not keep its schedule.
@@ -92,24 +94,33 @@ fn row(plan: &BenchPlan, arm: &Arm, dropped: u32) -> BenchRow {
         ));
     }
     why_invalid.extend(little(arm));
+    let apart = arm.rounds.iter().map(|round| round.apart).max();
+    let apart = apart.filter(|_| plan.generators > 1);
+    if let Some(apart) = apart.filter(|apart| *apart > plan.duration.mul_f64(APART)) {
+        why_invalid.push(format!(
+            "the generators' windows began up to {apart:?} apart, over a tenth of {:?}",
+            plan.duration
+        ));
+    }
     let state = if arm.overlap.is_some() {
         State::Violated
-    } else if arm.holds == 0 || !arm.judged(plan) {
+    } else if arm.holds == 0 || !arm.judged(plan) || arm.is_shared_out(plan) {
         State::Unknown
     } else {
         State::Clean
     };
-    let locks = arm.locks(plan);
+    let locks = arm.own_locks(plan);
     let mut measures = measures(plan, arm, locks);
     measures.pacing = pacing;
     measures.response_ns = response;
     measures.noise = noise(arm, dropped);
+    measures.load.generators_apart_ns = apart.map(ns);
     let rates: Vec<f64> = arm.each(Round::cycles_per_s);
     BenchRow {
         subject: arm.subject.name().to_owned(),
         topology: arm.place.topology.clone(),
         workload: arm.workload.name.to_owned(),
-        tasks: arm.tasks,
+        tasks: plan.share.count(arm.tasks),
         locks,
         rounds: u32::try_from(arm.rounds.len()).unwrap_or(u32::MAX),
         cycles_per_s: stats::estimate(&rates),
@@ -138,8 +149,11 @@ fn measures(plan: &BenchPlan, arm: &Arm, locks: u32) -> Measures {
     let one_task = arm.workload.name == "pairs" && !samples[Timed::Acquire].is_empty();
     Measures {
         load: load_shape(plan, arm),
-        passing: (arm.workload.hands_off && arm.passed.grants > 0 && !plan.own_loop)
-            .then(|| passing(plan, arm)),
+        passing: (arm.workload.hands_off
+            && arm.passed.grants > 0
+            && !plan.own_loop
+            && !arm.is_shared_out(plan))
+        .then(|| passing(plan, arm)),
         renewal: (arm.workload.lease == LeaseOf::Renewed).then(|| renewal(plan, arm, locks)),
         recovery_ns: some(&samples[Timed::Recovery]),
         recovery_late_ns: some(&samples[Timed::RecoveryLate]),
@@ -180,7 +194,9 @@ fn load_shape(plan: &BenchPlan, arm: &Arm) -> LoadShape {
         }
         .into(),
         arrivals: plan.pace.map(|pace| pace.arrivals.name().to_owned()),
-        rate_per_s: plan.pace.map(|pace| pace.rate_per_s),
+        rate_per_s: plan
+            .pace
+            .map(|pace| pace.rate_per_s / f64::from(plan.share.of)),
         hold_ns: ns(arm.hold(plan)),
         think_ns: ns(arm.think(plan)),
         asks: arm.asks(plan).words(),
@@ -189,9 +205,11 @@ fn load_shape(plan: &BenchPlan, arm: &Arm) -> LoadShape {
         added_rtt_ns: plan.added_rtt.map(ns),
         round_trip_ns: None,
         direct_round_trip_ns: plan.direct_round_trip.map(ns),
-        clients: plan.clients.min(arm.tasks),
+        clients: plan.share.count(plan.clients.min(arm.tasks)),
         client_processes: plan.client_processes,
         own_loop: plan.own_loop,
+        generators: (plan.generators > 1).then_some(plan.generators),
+        generators_apart_ns: None,
         client_cores: plan.client_cores.clone(),
     }
 }

@@ -3,7 +3,8 @@
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-use crate::workload::Spread;
+use super::Load;
+use crate::{parts::Share, workload::Spread};
 
 /// Exponent of the zipf workload: the usual one of key-value benchmarks (YCSB), where the hottest of 1,000 names gets 13 %.
 pub(crate) const ZIPF: f64 = 0.99;
@@ -12,6 +13,7 @@ pub(crate) const ZIPF: f64 = 0.99;
 #[derive(Debug)]
 pub(crate) struct Keys {
     spread: Spread,
+    share: Share,
     tasks: u32,
     locks: u32,
     /// Zipf: the share of names up to and including this one, rising to 1.
@@ -19,7 +21,8 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    pub(crate) fn new(spread: Spread, tasks: u32, locks: usize) -> Self {
+    pub(crate) fn new(load: &Load) -> Self {
+        let (spread, locks) = (load.workload.spread, load.locks.len());
         let mut shares = Vec::new();
         if spread == Spread::Zipf {
             let mut sum = 0.0;
@@ -31,17 +34,19 @@ impl Keys {
         }
         Keys {
             spread,
-            tasks,
+            share: load.share,
+            tasks: load.tasks.max(1),
             locks: u32::try_from(locks).unwrap_or(u32::MAX),
             shares,
         }
     }
 
-    /// The lock of a task's `cycle`-th cycle.
+    /// The lock of the `cycle`-th cycle of a task of this generator.
     pub(crate) fn next(&self, task: u32, cycle: u64, random: &mut ChaCha8Rng) -> u32 {
         match self.spread {
             Spread::Own => {
                 let own = self.own(task);
+                let task = self.share.number(task);
                 if own == 0 {
                     // Fewer locks than tasks: only a driver's own loop is asked for that.
                     return task % self.locks;
@@ -60,6 +65,7 @@ impl Keys {
 
     /// How many locks are a task's own: t, t + tasks, t + 2 tasks, …
     pub(crate) fn own(&self, task: u32) -> u32 {
+        let task = self.share.number(task);
         self.locks.saturating_sub(task).div_ceil(self.tasks)
     }
 }
@@ -69,9 +75,22 @@ mod tests {
     use rand::SeedableRng;
 
     use super::*;
+    use crate::workload::WORKLOADS;
+
+    fn keys(spread: Spread, tasks: u32, locks: usize, share: Share) -> Keys {
+        let mut workloads = WORKLOADS.iter();
+        let workload = workloads.find(|workload| workload.spread == spread);
+        Keys::new(&Load {
+            workload: workload.expect("each spread has one"),
+            tasks,
+            share,
+            locks: vec![String::new(); locks],
+            ..Load::default()
+        })
+    }
 
     fn taken(spread: Spread, tasks: u32, locks: usize, n: u64) -> Vec<u32> {
-        let keys = Keys::new(spread, tasks, locks);
+        let keys = keys(spread, tasks, locks, Share::WHOLE);
         let mut random = ChaCha8Rng::seed_from_u64(3);
         (0..n)
             .map(|cycle| keys.next(0, cycle, &mut random))
@@ -80,7 +99,7 @@ mod tests {
 
     #[test]
     fn tasks_beyond_the_locks_share_them() {
-        let keys = Keys::new(Spread::Own, 5, 2);
+        let keys = keys(Spread::Own, 5, 2, Share::WHOLE);
         let mut random = ChaCha8Rng::seed_from_u64(3);
         let locks: Vec<u32> = (0..5).map(|task| keys.next(task, 7, &mut random)).collect();
         assert_eq!(locks, [0, 1, 0, 1, 0]);
@@ -88,16 +107,20 @@ mod tests {
 
     #[test]
     fn own_locks_are_nobody_elses() {
-        let keys = Keys::new(Spread::Own, 3, 8);
         let mut random = ChaCha8Rng::seed_from_u64(3);
-        let mut taken = std::collections::BTreeMap::new();
-        for task in 0..3 {
-            for cycle in 0..20 {
-                let lock = keys.next(task, cycle, &mut random);
-                assert_eq!(*taken.entry(lock).or_insert(task), task, "lock {lock}");
+        for of in [1, 2, 3] {
+            let mut taken = std::collections::BTreeMap::new();
+            for share in (0..of).map(|index| Share { index, of }) {
+                let keys = keys(Spread::Own, 3, 8, share);
+                for (task, cycle) in (0..share.count(3)).flat_map(|t| (0..20).map(move |c| (t, c)))
+                {
+                    let lock = keys.next(task, cycle, &mut random);
+                    let whose = (share.index, task);
+                    assert_eq!(*taken.entry(lock).or_insert(whose), whose, "lock {lock}");
+                }
             }
+            assert_eq!(taken.len(), 8, "every lock is used: {taken:?}");
         }
-        assert_eq!(taken.len(), 8, "every lock is used: {taken:?}");
     }
 
     #[test]

@@ -18,8 +18,9 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    parts::Share,
     subject::{AcquireEnd, ConnectTo, LockClient, ReleaseEnd, Subject},
-    workload::{self, Pace, Workload},
+    workload::{self, Pace, Workload, arrivals::Schedule},
 };
 pub(crate) use draw::Asked;
 pub(crate) use gate::Gate;
@@ -36,8 +37,10 @@ pub(crate) type SharedClient = Arc<Box<dyn LockClient>>;
 pub struct Load {
     /// Which locks are taken, and in which order of steps.
     pub workload: &'static Workload,
-    /// Tasks of all clients together.
+    /// Tasks of all clients together, those of other generators included.
     pub tasks: u32,
+    /// Which of them run here.
+    pub share: Share,
     /// Lock names.
     pub locks: Vec<String>,
     /// Kinds by weight; each cycle draws one. Never empty, weights above 0. An empty name is the client's own default.
@@ -92,6 +95,7 @@ impl Default for Load {
         Load {
             workload: workload::find("uniform").expect("a workload of ours"),
             tasks: 0,
+            share: Share::WHOLE,
             locks: Vec::new(),
             mix: vec![(String::new(), 1)],
             together: 2,
@@ -109,6 +113,26 @@ impl Default for Load {
             downgrade: None,
             protects: Protects::None,
         }
+    }
+}
+
+impl Load {
+    /// How many of its tasks run here.
+    pub(crate) fn own_tasks(&self) -> u32 {
+        self.share.count(self.tasks)
+    }
+
+    /// When the cycles that begin here are due; `None` in a closed loop. Generators take turns at a constant rate.
+    pub(crate) fn schedule(&self) -> Option<(Duration, Schedule)> {
+        let Pace { rate_per_s, .. } = self.pace?;
+        let Share { index, of } = self.share;
+        let phase = Duration::try_from_secs_f64(f64::from(index) / rate_per_s).unwrap_or_default();
+        let own = Pace {
+            rate_per_s: rate_per_s / f64::from(of),
+            ..self.pace?
+        };
+        let seed = self.seed.wrapping_add(u64::from(index) << 32);
+        Some((phase, Schedule::new(own, seed)))
     }
 }
 

@@ -20,10 +20,9 @@ impl Pacer {
     /// Starts the schedule now; `None` in a closed loop, and where it was started before.
     pub(crate) fn start(shared: &Arc<Shared>, sink: Arc<dyn Sink>) -> Option<Pacer> {
         let ticks = shared.ticks.as_ref()?;
-        let pace = shared.load.pace?;
-        let began = Instant::now();
+        let (phase, schedule) = shared.load.schedule()?;
+        let began = Instant::now() + phase;
         ticks.began.set(began).ok()?;
-        let schedule = Schedule::new(pace, shared.load.seed);
         let shared = shared.clone();
         let thread = std::thread::spawn(move || keep(&shared, sink.as_ref(), schedule, began));
         Some(Pacer { thread })

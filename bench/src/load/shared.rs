@@ -62,16 +62,16 @@ impl Shared {
         let rhythm = load.workload.rhythm;
         let prepares = u64::from(rhythm == Rhythm::Keep);
         Shared {
-            keys: Keys::new(load.workload.spread, load.tasks.max(1), load.locks.len()),
-            ticks: load.pace.map(|pace| Ticks {
+            keys: Keys::new(&load),
+            ticks: load.schedule().map(|(_, schedule)| Ticks {
                 due: Semaphore::new(0),
-                schedule: Mutex::new(Schedule::new(pace, load.seed)),
+                schedule: Mutex::new(schedule),
                 began: OnceLock::new(),
             }),
-            preparing: AtomicU64::new(prepares * u64::from(load.tasks)),
+            preparing: AtomicU64::new(prepares * u64::from(load.own_tasks())),
             grants: watch::Sender::new(0),
             counts_grants: rhythm == Rhythm::Chain,
-            herd: Herd::new(load.tasks, patience),
+            herd: Herd::new(load.own_tasks(), patience),
             over: AtomicBool::new(false),
             stopped: watch::Sender::new(false),
             tasks: AtomicU64::new(0),

@@ -64,7 +64,7 @@ async fn chain(mut task: Task) {
         let mut grants = shared.grants.subscribe();
         let mine = *grants.borrow_and_update();
         task.keep(held).await;
-        if shared.load.tasks > 1 {
+        if shared.load.own_tasks() > 1 {
             task.unless_over(grants.wait_for(|grants| *grants > mine))
                 .await;
         }

@@ -12,6 +12,7 @@ use std::{
 };
 
 use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
 
 use super::{
     ledger::{Turn, part_of},
@@ -21,7 +22,7 @@ use super::{
 use crate::{
     load::{Asked, Held, Shared, Sink, Task, Timed},
     per_thread::PerThread,
-    stats::histogram::{add, add_coarse, histogram},
+    stats::histogram::{add, add_coarse, as_pairs, histogram},
     subject::{AcquireEnd, ReleaseEnd},
     workload::{Asks, Rhythm},
 };
@@ -34,10 +35,12 @@ const AFTER_ERROR: Duration = Duration::from_millis(20);
 const LATE_NS: u64 = 1_000_000;
 
 /// What an open loop offered within the window.
+#[derive(Serialize, Deserialize)]
 pub(crate) struct Offered {
     /// Cycles that were due.
     pub(crate) due: u64,
     /// From the due time to the pacer's waking.
+    #[serde(with = "as_pairs")]
     pub(crate) lag: Histogram<u64>,
 }
 
@@ -83,7 +86,9 @@ impl Figures {
             base: Instant::now(),
             from_ns: AtomicU64::new(u64::MAX),
             to_ns: AtomicU64::new(u64::MAX),
-            states: (0..load.tasks).map(|_| TaskState::default()).collect(),
+            states: (0..load.own_tasks())
+                .map(|_| TaskState::default())
+                .collect(),
             samples: PerThread::default(),
             renewals: Renewals::default(),
             offered: load.pace.map(|_| Mutex::new(Offered::default())),

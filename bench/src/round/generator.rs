@@ -12,6 +12,7 @@ use nix::time::{ClockId, clock_gettime};
 use super::{figures::Figures, ledger::Ledger, look};
 use crate::{
     load::{self, Load, Shared, SharedClient, Task},
+    parts::Share,
     subject::{AcquireEnd, AcquireRequest, LockClient, ReleaseEnd},
     workload::{Asks, Rhythm},
 };
@@ -43,6 +44,7 @@ pub(super) fn cpu_us(load: &Load, asks: Asks) -> Option<f64> {
     }
     let load = Load {
         tasks: load.tasks.min(MOST_TASKS),
+        share: Share::WHOLE,
         hold: (Duration::ZERO, Duration::ZERO),
         think: (Duration::ZERO, Duration::ZERO),
         pace: None,

@@ -5,6 +5,8 @@
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
+use serde::{Deserialize, Serialize};
+
 /// A hold on the run's clock, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Hold {
@@ -33,14 +35,17 @@ struct Until {
 }
 
 /// What was seen so far.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Judge {
     /// How many may hold a lock at once, where they are counted; else each hold says whether it shares.
+    #[serde(skip)]
     permits: Option<u32>,
+    #[serde(skip)]
     locks: Vec<Until>,
     /// Holds seen.
     pub(crate) seen: u64,
     /// The first overlap; of permits, the first time that there were too many.
+    #[serde(skip)]
     pub(crate) overlap: Option<Overlap>,
 }
 

@@ -9,12 +9,13 @@ use std::{
 };
 
 use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
 
 use super::{
     judge::{Hold, Judge},
     record::PARTS,
 };
-use crate::stats::histogram::{Coarse, add, add_coarse, histogram, merge};
+use crate::stats::histogram::{Coarse, add, add_coarse, as_pairs, histogram, merge};
 
 /// A lock that was free for longer than this while somebody waited was free because nobody was notified, or nobody listened.
 const LOST_WAKEUP_NS: u64 = 100_000_000;
@@ -35,17 +36,20 @@ pub(crate) struct Turn {
 }
 
 /// What was seen of hand-offs within the window.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Passed {
     pub(crate) grants: u64,
     pub(crate) to_another: u64,
     pub(crate) to_itself: u64,
     /// From the sending of a release to the grant of another task.
+    #[serde(with = "as_pairs")]
     pub(crate) handoff: Histogram<u64>,
     pub(crate) handoff_per_part: Vec<Coarse>,
     /// From the sending of a release to the next grant of the same task.
+    #[serde(with = "as_pairs")]
     pub(crate) again: Histogram<u64>,
     /// From the answer to a release to the grant of another task that was waiting by then.
+    #[serde(with = "as_pairs")]
     pub(crate) notified: Histogram<u64>,
     pub(crate) most_bypasses: u64,
     /// Grants that passed over an earlier call.

@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
     environment::{self, Ticks},
     load::SharedClient,
@@ -18,7 +20,7 @@ pub(crate) struct Machine {
 }
 
 /// What went on between two readings.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub(crate) struct Disturbance {
     /// Stolen CPU time, share of all.
     pub(crate) steal: f64,

@@ -2,6 +2,7 @@
 
 mod figures;
 mod generator;
+mod joined;
 mod judge;
 pub(crate) mod ledger;
 mod machine;
@@ -17,11 +18,13 @@ use std::{
     time::{Duration, Instant},
 };
 
+use serde::{Deserialize, Serialize};
 use tokio::{sync::mpsc, task::JoinSet};
 
 use crate::{
     inside::{Counts, LoadReport},
     load::{self, Connector, Load, Pacer, Shared, SharedClient, Task, Timed},
+    parts::{Barrier, BarrierError},
     server_stats::{ServerCounts, ServerWatch},
     stats::histogram::fill,
     subject::ClientEvent,
@@ -46,6 +49,7 @@ const DRAIN: Duration = Duration::from_secs(2);
 const PREPARE: Duration = Duration::from_secs(600);
 
 /// What a round came to.
+#[derive(Serialize, Deserialize)]
 pub(crate) struct Round {
     pub(crate) cycles: u64,
     pub(crate) elapsed: Duration,
@@ -65,7 +69,10 @@ pub(crate) struct Round {
     pub(crate) little: Little,
     pub(crate) spent: Spent,
     pub(crate) disturbance: Disturbance,
+    /// How far from the moment that generators had agreed on it may have begun; nought of one alone.
+    pub(crate) apart: Duration,
     /// The target stopped answering, or the run was cancelled.
+    #[serde(skip)]
     pub(crate) cut_short: Option<String>,
 }
 
@@ -112,6 +119,7 @@ impl Round {
             little: Little::default(),
             spent,
             disturbance,
+            apart: Duration::ZERO,
             cut_short: None,
         }
     }
@@ -135,7 +143,7 @@ impl Round {
 }
 
 /// What was used in the window; `None` where it is not known.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub(crate) struct Spent {
     /// Cycles between the readings of the clients' counters, which lie a little outside the window.
     pub(crate) cycles: u64,
@@ -178,6 +186,8 @@ pub(crate) struct Plan {
     pub(crate) warmup: Duration,
     /// The window.
     pub(crate) duration: Duration,
+    /// Where the generators of this load meet before the warm-up, and as which step.
+    pub(crate) meeting: Option<(Arc<Barrier>, u64)>,
 }
 
 /// Connected clients, and where they report to.
@@ -199,7 +209,7 @@ pub(crate) async fn run(
     let idle = snapshot(&figures, clients, servers).await;
     let listeners = listen(&figures, std::mem::take(events));
     let mut tasks = JoinSet::new();
-    for number in 0..shared.load.tasks {
+    for number in 0..shared.load.own_tasks() {
         let client = clients[number as usize % clients.len()].clone();
         let seed = shared.load.seed.wrapping_mul(0x9E37_79B9);
         tasks.spawn(load::run(Task::new(
@@ -214,6 +224,14 @@ pub(crate) async fn run(
     let pacer = Pacer::start(&shared, figures.clone());
     let mut ledger = Ledger::new(plan.asks.permits());
     let mut cut_short = prepared(&shared, &figures, &mut ledger, &cancelled).await;
+    let mut apart = Duration::ZERO;
+    if let (None, Some((barrier, step))) = (&cut_short, &plan.meeting) {
+        let met = barrier.meet(*step);
+        match with_others(met, &figures, &mut ledger, &cancelled).await {
+            Ok(off) => apart = off,
+            Err(why) => cut_short = Some(why),
+        }
+    }
     if cut_short.is_none() {
         cut_short = watch(&figures, plan.warmup, &mut ledger, &cancelled).await;
     }
@@ -253,6 +271,7 @@ pub(crate) async fn run(
     round.spent.server_memory = gained(&idle, &before, |s| Some(s.servers?.memory_bytes as f64));
     round.spent.client_memory = gained(&idle, &before, |s| Some(s.client_rss? as f64));
     round.disturbance = disturbance;
+    round.apart = apart;
     round.spent.generator_cpu_us = generator::cpu_us(&shared.load, plan.asks);
     round
 }
@@ -313,6 +332,23 @@ async fn prepared(
         look(ledger, figures, false);
     }
     None
+}
+
+/// Waits for the other generators; meanwhile judges turns.
+async fn with_others(
+    met: impl Future<Output = Result<Duration, BarrierError>>,
+    figures: &Figures,
+    ledger: &mut Ledger,
+    cancelled: &impl Fn() -> bool,
+) -> Result<Duration, String> {
+    let mut met = std::pin::pin!(met);
+    loop {
+        match tokio::time::timeout(LOOK, &mut met).await {
+            Ok(met) => return met.map_err(|error| error.to_string()),
+            Err(_) if cancelled() => return Err("interrupted".into()),
+            Err(_) => look(ledger, figures, false),
+        }
+    }
 }
 
 /// Lets `length` pass; meanwhile judges turns and looks whether anything moves. What ended it early, if anything did.
@@ -435,6 +471,7 @@ fn collect(
         little: sampler::little(seen, samples.in_calls_ns, to_ns.saturating_sub(from_ns)),
         spent: spent(before, after),
         disturbance: Disturbance::default(),
+        apart: Duration::ZERO,
         cut_short,
         samples,
     };

@@ -11,11 +11,12 @@ use std::{
 };
 
 use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
 
 use super::ledger::Turn;
 use crate::{
     load::Timed,
-    stats::histogram::{Coarse, add, fill, histogram, merge, merge_coarse},
+    stats::histogram::{Coarse, add, as_pairs, fill, histogram, merge, merge_coarse},
 };
 
 /// Parts of a window that are counted apart, for intervals within a round.
@@ -69,12 +70,14 @@ pub(super) fn raise(counter: &AtomicU64, by: i64) -> u64 {
 }
 
 /// What some tasks have seen within the measured window, and the turns of the whole round.
+#[derive(Serialize, Deserialize)]
 pub(crate) struct Samples {
-    histograms: [Histogram<u64>; Timed::COUNT],
+    #[serde(with = "as_pairs::each")]
+    histograms: Vec<Histogram<u64>>,
     /// Cycles of an open loop that began too long after they were due.
     pub(crate) late: u64,
     /// Per part of the window: cycles that ended in it, and acquire latencies.
-    pub(crate) cycles_per_part: [u32; PARTS],
+    pub(crate) cycles_per_part: Vec<u32>,
     pub(crate) acquire_per_part: Vec<Coarse>,
     /// Time spent in calls, cut to the window.
     pub(crate) in_calls_ns: u64,
@@ -83,6 +86,7 @@ pub(crate) struct Samples {
     /// Those among them of which nobody knows whether they were done.
     pub(crate) unknown: u64,
     pub(crate) first_error: Option<String>,
+    #[serde(skip)]
     pub(crate) turns: Vec<Turn>,
 }
 
@@ -103,9 +107,9 @@ impl Default for Samples {
 impl Samples {
     pub(crate) fn new() -> Self {
         Samples {
-            histograms: std::array::from_fn(|_| histogram()),
+            histograms: (0..Timed::COUNT).map(|_| histogram()).collect(),
             late: 0,
-            cycles_per_part: [0; PARTS],
+            cycles_per_part: vec![0; PARTS],
             acquire_per_part: vec![Coarse::new(); PARTS],
             in_calls_ns: 0,
             errors: 0,
@@ -140,7 +144,7 @@ impl Samples {
     /// Forgets all but what is kept for each part of the window.
     pub(crate) fn keep_parts(&mut self) {
         *self = Samples {
-            cycles_per_part: self.cycles_per_part,
+            cycles_per_part: std::mem::take(&mut self.cycles_per_part),
             acquire_per_part: std::mem::take(&mut self.acquire_per_part),
             ..Samples::new()
         };
@@ -151,7 +155,7 @@ impl Samples {
         for (sum, part) in self.histograms.iter_mut().zip(&other.histograms) {
             merge(sum, part);
         }
-        for (sum, part) in self.cycles_per_part.iter_mut().zip(other.cycles_per_part) {
+        for (sum, part) in self.cycles_per_part.iter_mut().zip(&other.cycles_per_part) {
             *sum += part;
         }
         let parts = self.acquire_per_part.iter_mut();

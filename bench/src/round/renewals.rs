@@ -10,23 +10,36 @@ use std::{
 };
 
 use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
 use super::figures::Figures;
 use crate::{
-    stats::histogram::{add, histogram},
+    stats::histogram::{add, as_pairs, histogram, merge},
     subject::ClientEvent,
 };
 
 /// What was seen so far.
+#[derive(Serialize, Deserialize)]
 pub(crate) struct Seen {
     /// What was left of the lease when its renewal was sent, within the window.
+    #[serde(with = "as_pairs")]
     pub(crate) margin: Histogram<u64>,
     /// Renewals reported within the window.
     pub(crate) renewed: u64,
     pub(crate) lost: u64,
     /// When each lease was last set: by the client's number and its grant.
+    #[serde(skip)]
     last: HashMap<(u32, String), Instant>,
+}
+
+impl Seen {
+    /// Adds what another generator saw in the same window.
+    pub(crate) fn join(&mut self, other: &Seen) {
+        merge(&mut self.margin, &other.margin);
+        self.renewed += other.renewed;
+        self.lost += other.lost;
+    }
 }
 
 pub(crate) struct Renewals {

@@ -8,10 +8,12 @@ use std::{
     time::Duration,
 };
 
+use serde::{Deserialize, Serialize};
+
 use super::figures::Figures;
 
 /// Little's law: calls under way on average, looked at from outside and reckoned from the latencies.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub(crate) struct Little {
     /// Mean of what the sampler saw.
     pub(crate) sampled: f64,

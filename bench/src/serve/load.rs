@@ -52,6 +52,7 @@ pub(super) async fn run(
         },
         warmup: asked.warmup,
         duration: asked.measure,
+        meeting: None,
     };
     let mut clients = Clients {
         clients: vec![client],

@@ -35,6 +35,54 @@ pub(crate) fn pairs(histogram: &Histogram<u64>) -> Vec<(u64, u64)> {
         .collect()
 }
 
+/// A histogram in a file, as what it [holds](pairs): read back, it has the same quantiles.
+pub(crate) mod as_pairs {
+    use hdrhistogram::Histogram;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    type Pairs = Vec<(u64, u64)>;
+
+    fn filled(pairs: &Pairs) -> Histogram<u64> {
+        let mut histogram = super::histogram();
+        super::fill(&mut histogram, pairs);
+        histogram
+    }
+
+    pub(crate) fn serialize<S: Serializer>(
+        from: &Histogram<u64>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        super::pairs(from).serialize(to)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Histogram<u64>, D::Error> {
+        Ok(filled(&Pairs::deserialize(from)?))
+    }
+
+    /// Several of them.
+    pub(crate) mod each {
+        use super::*;
+
+        pub(crate) fn serialize<S: Serializer>(
+            from: &[Histogram<u64>],
+            to: S,
+        ) -> Result<S::Ok, S::Error> {
+            to.collect_seq(from.iter().map(crate::stats::histogram::pairs))
+        }
+
+        pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+            from: D,
+        ) -> Result<Vec<Histogram<u64>>, D::Error> {
+            Ok(Vec::<Pairs>::deserialize(from)?
+                .iter()
+                .map(filled)
+                .collect())
+        }
+    }
+}
+
 /// A small histogram: values rounded to seven bits (below 1 %), and how often. One is kept per part of a window, so that
 /// resampling can draw parts.
 pub(crate) type Coarse = BTreeMap<u64, u32>;

@@ -4,9 +4,11 @@ use std::{fmt, str::FromStr, time::Duration};
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use serde::{Deserialize, Serialize};
 
 /// How arrivals follow each other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Arrivals {
     /// One each 1/rate.
     #[default]
@@ -46,7 +48,7 @@ impl FromStr for Arrivals {
 }
 
 /// The load of an open loop.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Pace {
     /// Cycles per second, above 0.
     pub rate_per_s: f64,

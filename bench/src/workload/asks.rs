@@ -1,5 +1,7 @@
 //! What each cycle of a workload asks for: one lock, a side of it, several at once, or a permit.
 
+use serde::{Deserialize, Serialize};
+
 /// What each cycle asks for.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
@@ -21,7 +23,7 @@ pub enum Asks {
 }
 
 /// Other numbers than the workload's, where somebody wishes for them.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct WorkloadOverrides {
     /// The share of cycles that write, 0 to 1.

@@ -245,6 +245,7 @@ fn load(plan: &Plan) -> Load {
         permits: plan.lock.permits,
         workload: does.workload(),
         tasks: plan.load.tasks() as u32,
+        share: bench::parts::Share::WHOLE,
         together: does.workload().asks.fewest_locks().max(2),
         pace: plan.load.pace(),
         seed: plan.seed,

@@ -120,6 +120,10 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
         let names = scenarios.iter().map(|asked| &asked.scenario.name);
         slice.record(names.flat_map(|name| seeds.clone().map(|seed| (name.clone(), seed))))
     });
+    if slice.is_some() {
+        // From now on it says so, also if it is killed.
+        keeper.save()?;
+    }
     let work = Work {
         options: &options,
         names,

@@ -1,9 +1,11 @@
 //! `locklab bench`: measured rows of subjects on topologies under workloads, without faults.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bench::abilities::Abilities;
-use bench::driver::{self, BenchOutcome, BenchPlan, Hooks, Leasing, Place};
+use bench::driver::{self, BenchOutcome, BenchPlan, Hooks, Leasing, OnRound, Place};
+use bench::parts::Barrier;
 use bench::server_stats::ServerWatch;
 use bench::subject::SubjectError;
 use bench::workload::{Arrivals, Pace, WorkloadOverrides};
@@ -12,13 +14,15 @@ use cluster_config::{
     Deployment, LinkFault, LinkGuard, Links, Party, Topology, TopologyKind, UpOptions,
 };
 use lock_core::Target;
-use results::run::ServerInfo;
+use results::run::{BenchRow, ServerInfo};
 use results::verdict::State;
 
+use super::bench_part;
 use super::bench_place;
 use super::bench_sweep::{self, Over};
+use super::part::PartArgs;
 use super::provisioner::{self, ProvisionerArgs};
-use super::run::{Keeper, seed};
+use super::run::Keeper;
 use crate::args::{durability, duration};
 use crate::exit;
 use crate::terminal::Terminal;
@@ -54,7 +58,12 @@ pub(crate) struct Options {
     pub(super) target: Option<String>,
     /// The target is not on this machine, and you may put load on it
     #[arg(help_heading = WHERE, long)]
-    yes_this_is_mine: bool,
+    pub(super) yes_this_is_mine: bool,
+    #[command(flatten)]
+    part: PartArgs,
+    /// With --part: how long parts wait for each other
+    #[arg(help_heading = WHERE, long, value_parser = duration, default_value = "2m", value_name = "DURATION")]
+    pub(super) parts_within: Duration,
     /// Topologies to start: single, sentinel, cluster, masters; of other systems too, and then all in the same rounds [default: single]
     #[arg(help_heading = WHERE, long, value_delimiter = ',', value_name = "T[,T]")]
     pub(super) topology: Vec<TopologyKind>,
@@ -92,11 +101,11 @@ pub(crate) struct Options {
     pub(super) tasks: Vec<u32>,
     /// Clients of their own identity and connections that share the tasks; with more than one, each is a process of its own
     #[arg(help_heading = LOAD, long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), value_name = "N")]
-    clients: u32,
+    pub(super) clients: u32,
     /// Each lock runs the closed loop itself, in a process of its own that lasts through the run and is warmed up once for --warmup: as fast
     /// as it is without our pipe, by its own word and not judged (uncontended, contended, chain)
     #[arg(help_heading = LOAD, long, conflicts_with_all = ["sweep", "rate", "clients"])]
-    own_loop: bool,
+    pub(super) own_loop: bool,
     /// Lock names [default: the workload's, else as many as tasks]
     #[arg(help_heading = LOAD, long, value_parser = clap::value_parser!(u32).range(1..), value_name = "N")]
     pub(super) locks: Option<u32>,
@@ -134,10 +143,10 @@ pub(crate) struct Options {
     /// As many windows, six at least and --rounds at most, as bring each row's rate to this precision, e.g. 5%: its 95 % interval then
     /// reaches no farther than 5 % to either side
     #[arg(help_heading = MEASURING, long, value_parser = crate::args::share, conflicts_with = "sweep", value_name = "SHARE")]
-    precision: Option<f64>,
+    pub(super) precision: Option<f64>,
     /// Raise the load, or the size of the deployment, level by level, and show the curve
     #[arg(help_heading = MEASURING, long, value_enum, value_name = "WHAT")]
-    sweep: Option<Over>,
+    pub(super) sweep: Option<Over>,
 }
 
 impl Options {
@@ -163,16 +172,21 @@ impl Options {
 
 pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     check(&options)?;
-    let seed = seed(&terminal.common);
+    let slice = options.part.slice()?;
+    if slice.is_some() {
+        bench_part::check(&options)?;
+    }
+    let seed = options.part.seed(&terminal.common)?;
     if let Some(url) = &options.target {
         allow_url(url, options.yes_this_is_mine)?;
     }
     let mut keeper = Keeper::begin(terminal, "bench", "bench", seed)?;
     terminal.note(&format!("seed {seed}"));
 
-    let measured = match options.sweep {
-        Some(over) => bench_sweep::run(over, &options, &mut keeper).await,
-        None => measure_all(&options, &mut keeper).await,
+    let measured = match (options.sweep, slice) {
+        (Some(over), _) => bench_sweep::run(over, &options, &mut keeper).await,
+        (None, Some(slice)) => bench_part::run(slice, &options, &mut keeper).await,
+        (None, None) => measure_all(&options, &mut keeper).await,
     };
     // What ended the run is said before what could not be tidied up after it.
     if let Some(why) = match &measured {
@@ -181,7 +195,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     } {
         terminal.warn(&why);
     }
-    if let Some(url) = &options.target {
+    if let (Some(url), None) = (&options.target, slice) {
         let (mine, prefix) = (options.yes_this_is_mine, keeper.key_prefix());
         match bench::subjects::system_of(url) {
             None => super::target::remove_keys_at(url, mine, &prefix, terminal).await,
@@ -204,7 +218,10 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     };
     let code = ended
         .as_ref()
-        .map_or_else(|| judge(&keeper), |(code, _)| *code);
+        .map_or_else(|| judge(&keeper.run.rows), |(code, _)| *code);
+    if let Some(part) = &mut keeper.run.part {
+        part.exit_code = ended.is_none().then_some(code);
+    }
     if let Some((_, why)) = &ended {
         keeper.run.warnings.push(format!("ended early: {why}"));
     }
@@ -255,7 +272,7 @@ async fn measure_all(options: &Options, keeper: &mut Keeper) -> anyhow::Result<O
             for (deployment, rtt) in running.iter().filter_map(|one| Some((one, (*rtt)?))) {
                 delays.extend(delay(deployment, rtt)?);
             }
-            let ended = measure_at(&plan, Some(places), keeper).await;
+            let ended = measure_at(&plan, Some(places), None, keeper).await;
             drop(delays);
             for deployment in running {
                 deployment.down().await?;
@@ -547,19 +564,31 @@ pub(crate) async fn measure(
     plan: &BenchPlan,
     keeper: &mut Keeper,
 ) -> anyhow::Result<Option<Ended>> {
-    measure_at(plan, None, keeper).await
+    measure_at(plan, None, None, keeper).await
 }
 
-/// The same, each subject at a place of its own.
-async fn measure_at(
+/// What a generator does that is not alone.
+pub(super) struct Together {
+    /// Where it meets the others.
+    pub(super) barrier: Arc<Barrier>,
+    /// What it does with each round.
+    pub(super) record: OnRound,
+}
+
+/// The same, each subject at a place of its own, or together with other generators.
+pub(super) async fn measure_at(
     plan: &BenchPlan,
     places: Option<Vec<Place>>,
+    together: Option<Together>,
     keeper: &mut Keeper,
 ) -> anyhow::Result<Option<Ended>> {
     let bar = keeper.terminal.bar(1, &plan.topology);
     let shown = bar.clone();
     let topology = plan.topology.clone();
+    let (barrier, record) = together.map(|with| (with.barrier, with.record)).unzip();
     let hooks = Hooks {
+        barrier,
+        record,
         cancel: Some(keeper.cancel.flag()),
         progress: Some(Box::new(move |progress| {
             shown.set_length(progress.total as u64);
@@ -637,8 +666,8 @@ fn lease(text: &str) -> Result<Leasing, String> {
     }
 }
 
-fn judge(keeper: &Keeper) -> u8 {
-    let rows = &keeper.run.rows;
+/// The exit code of what was measured.
+pub(super) fn judge(rows: &[BenchRow]) -> u8 {
     if rows.iter().any(|row| row.safety.state == State::Violated) {
         exit::NOT_AS_EXPECTED
     } else if rows.iter().any(|row| row.valid) {

@@ -126,6 +126,10 @@ pub(crate) async fn run(
     terminal.note(&format!("seed {seed}"));
     keeper.run.not_applicable = not_applicable;
     keeper.run.part = part;
+    if slice.is_some() {
+        // From now on it says so, also if it is killed.
+        keeper.save()?;
+    }
     let prefix = keeper.key_prefix();
     if external.is_some() {
         // Fresh by name: what an earlier scenario left on these servers is no business of the next.

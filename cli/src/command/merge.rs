@@ -7,10 +7,11 @@ use results::merge::{merge, same_plan};
 use results::parts::whole;
 use results::report::text::{self, TextOptions};
 use results::run::Run;
-use results::store::{RunDir, load_dir};
+use results::store::{RunDir, StoreError, load_dir};
 
+use super::bench_part;
 use super::plans::PLAN_FILE;
-use super::run::{dir_of, store};
+use super::run::store;
 use crate::exit;
 use crate::terminal::Terminal;
 
@@ -28,8 +29,16 @@ pub(crate) struct Options {
 pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     let mut dirs: Vec<PathBuf> = Vec::new();
     let mut runs: Vec<Run> = Vec::new();
+    let mut said_nothing: Vec<String> = Vec::new();
     for name in &options.runs {
-        let dir = dir_of(name)?;
+        let dir = match store().resolve(name) {
+            // A part that was killed at once has a directory and nothing in it.
+            Err(StoreError::NotARun { path }) => {
+                said_nothing.push(path.display().to_string());
+                continue;
+            }
+            dir => dir.map_err(exit::input)?,
+        };
         let same = |other: &PathBuf| {
             let real = |path: &Path| std::fs::canonicalize(path).ok();
             real(other) == real(&dir)
@@ -41,6 +50,15 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
         }
         runs.push(load_dir(&dir).map_err(exit::input)?);
         dirs.push(dir);
+    }
+    said_nothing.extend(killed_at_once(&mut runs, &mut dirs));
+    let parted = runs.iter().any(|run| run.part.is_some());
+    if let (Some(path), false) = (said_nothing.first(), parted) {
+        let path = PathBuf::from(path);
+        return Err(exit::input(StoreError::NotARun { path }));
+    }
+    for name in said_nothing {
+        terminal.warn(&format!("{name} was ended before it said which part it is"));
     }
     let parts = whole(&runs).map_err(exit::input)?;
     if parts.is_none() && runs.len() < 2 {
@@ -60,6 +78,10 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
         }
         warning = Some(format!("joined by force: {}", error.replace('\n', " ")));
     }
+    let measured = match parts.is_some() && runs[0].command == "bench" {
+        true => Some(bench_part::merged(&runs, &dirs)?),
+        false => None,
+    };
     // Each part's records get a directory of its own, so that `check` and `replay` find them.
     let mut copies: Vec<(PathBuf, String)> = Vec::new();
     for (index, (run, dir)) in runs.iter_mut().zip(&dirs).enumerate() {
@@ -83,7 +105,10 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     joined.warnings.extend(warning);
     let mut code = exit::AS_EXPECTED;
     if let Some(parts) = parts {
-        code = parts.exit_codes.into_iter().fold(code, exit::worse);
+        code = match measured {
+            Some(measured) => bench_part::put(measured, &mut joined),
+            None => parts.exit_codes.into_iter().fold(code, exit::worse),
+        };
         if !parts.missing.is_empty() {
             code = exit::worse(code, exit::UNKNOWN);
             joined.partial = true;
@@ -94,7 +119,8 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
         {
             code = exit::worse(code, exit::INPUT);
         }
-        joined.as_expected = Some(code == exit::AS_EXPECTED);
+        let expects = joined.command != "bench";
+        joined.as_expected = expects.then_some(code == exit::AS_EXPECTED);
         for missing in parts.missing {
             terminal.warn(&missing);
             joined.warnings.push(missing);
@@ -116,6 +142,24 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     terminal.answer(&joined, || text::summary(&joined, terminal.text_options()))?;
     terminal.note(&format!("merged: {}", target.path().display()));
     Ok(code)
+}
+
+/// Takes out, where the others are parts, runs that were killed before they said which part they are; their names.
+fn killed_at_once(runs: &mut Vec<Run>, dirs: &mut Vec<PathBuf>) -> Vec<String> {
+    let blank = |run: &Run| {
+        let empty = run.rows.is_empty() && run.scenarios.is_empty() && run.audit.is_none();
+        run.part.is_none() && run.partial && empty
+    };
+    let mut names = Vec::new();
+    if runs.iter().any(|run| run.part.is_some()) {
+        let (gone, kept) = std::mem::take(runs)
+            .into_iter()
+            .zip(std::mem::take(dirs))
+            .partition::<Vec<_>, _>(|(run, _)| blank(run));
+        names.extend(gone.into_iter().map(|(run, _)| run.run));
+        (*runs, *dirs) = kept.into_iter().unzip();
+    }
+    names
 }
 
 /// Whether the saved plans are the same where both are there: a scenario file may have been edited and kept its name.

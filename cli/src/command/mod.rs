@@ -3,6 +3,7 @@
 mod abilities;
 pub(crate) mod audit;
 pub(crate) mod bench;
+mod bench_part;
 mod bench_place;
 mod bench_sweep;
 pub(crate) mod chaos;

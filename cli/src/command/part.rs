@@ -15,7 +15,7 @@ const SEED: u64 = 1;
 /// Flags of commands whose plan can be shared.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct PartArgs {
-    /// Only part K (from 0) of N of the plan, by a hash of scenario and seed; `merge` joins all N [default seed then: 1; JOB_COMPLETION_INDEX with LOCKLAB_PARTS says the same]
+    /// Only part K (from 0) of N: the scenarios that a hash of name and seed gives it, or of one load the clients and tasks K modulo N; `merge` joins all N [default seed then: 1; JOB_COMPLETION_INDEX with LOCKLAB_PARTS says the same]
     #[arg(long, value_name = "K/N", value_parser = parse)]
     part: Option<Slice>,
 }
@@ -69,6 +69,32 @@ impl Slice {
     /// Whether this part makes this run.
     pub(crate) fn has(self, name: &str, seed: u64) -> bool {
         self.part_of(name, seed) == self.index
+    }
+
+    /// The same as the share of a load.
+    pub(crate) fn share(self) -> bench::parts::Share {
+        let Slice { index, of } = self;
+        bench::parts::Share { index, of }
+    }
+
+    /// What a run keeps of being a part of one load, of which `has` says what each part has.
+    pub(crate) fn record_load(
+        self,
+        seed: u64,
+        has: impl Fn(bench::parts::Share) -> String,
+    ) -> Part {
+        let Slice { index, of } = self;
+        let share = |part| Share {
+            name: has(bench::parts::Share { index: part, of }),
+            seed,
+            part,
+        };
+        Part {
+            index,
+            of,
+            plan: (0..of).map(share).collect(),
+            exit_code: None,
+        }
     }
 
     /// Whether this is the first part, which does what has to be done once.

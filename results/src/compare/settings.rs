@@ -74,6 +74,7 @@ pub(crate) fn load(row: &BenchRow) -> Vec<(&'static str, String)> {
         ("clients", load.clients.to_string()),
         ("client_processes", load.client_processes.to_string()),
         ("own_loop", load.own_loop.to_string()),
+        ("generators", load.generators.unwrap_or(1).to_string()),
     ]);
     settings
 }

@@ -88,6 +88,14 @@ fn facts(run: &Run) -> Vec<Fact> {
         ("Took", length(run.meta.elapsed_ns)),
         ("Seed", run.meta.seed.to_string()),
         ("Machine", cells::machine(&run.meta.environment)),
+        (
+            "Parts",
+            run.parts
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+                .join("; "),
+        ),
         ("Servers", run.meta.environment.server_versions()),
         (
             "locklab",

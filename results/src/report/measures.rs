@@ -227,6 +227,12 @@ fn load(row: &BenchRow) -> String {
         (1, true) if load.own_loop => "the driver's own loop, in one process, unjudged".to_owned(),
         (n, true) => format!("{n} client processes, each call through a pipe"),
     });
+    if let Some(generators) = load.generators {
+        let apart = load.generators_apart_ns.map_or(String::new(), |ns| {
+            format!(", windows at most {} apart", units::duration(ns))
+        });
+        words.push(format!("from {generators} generators{apart}"));
+    }
     if !load.client_cores.is_empty() {
         words.push(format!("clients on cores {:?}", load.client_cores));
     }

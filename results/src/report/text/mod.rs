@@ -44,6 +44,9 @@ pub fn summary(run: &Run, options: TextOptions) -> String {
         let cut = "the run was cut short: what follows was measured until then";
         out.push_str(&paper::warning(cut));
     }
+    for part in &run.parts {
+        out.push_str(&format!("- {}\n", printable(&part.to_string())));
+    }
     for skipped in &run.not_applicable {
         out.push_str(&format!("- {}\n", printable(&skipped.to_string())));
     }

@@ -1,0 +1,402 @@
+//! The rounds that generators of one load wrote down, read side by side and made into the rows of one run. Histograms are summed before any
+//! quantile is taken, and no more than one round of each generator is in memory.
+
+use std::{io::BufRead, sync::Arc};
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    BenchOutcome, BenchPlan, Group, WholeRound, compare, groups, rows, subjects_of, workloads_of,
+};
+use crate::{
+    parts::Share,
+    subject::{Subject, SubjectError},
+};
+
+/// Why the rounds of generators cannot be put together.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PartsError {
+    /// What was written down is not what this reads.
+    #[error("{0}: {1}")]
+    Bad(String, String),
+    /// They follow different plans, or one is there twice.
+    #[error("{0} and {1} are not parts of one plan: {2}")]
+    OtherPlan(String, String, String),
+    /// A subject or workload that is not known here.
+    #[error(transparent)]
+    Unknown(#[from] SubjectError),
+}
+
+/// Which round of which arm: the round, the group, the arm.
+type Key = (usize, usize, usize);
+
+/// The first line: what was measured, and by whom.
+#[derive(Serialize, Deserialize)]
+struct Head {
+    share: Share,
+    plan: BenchPlan,
+}
+
+#[derive(Serialize)]
+struct Written<'a> {
+    of: Key,
+    whole: &'a WholeRound,
+}
+
+#[derive(Deserialize)]
+struct Read {
+    of: Key,
+    whole: WholeRound,
+}
+
+/// The line of a round.
+pub(super) fn line(of: Key, whole: &WholeRound) -> String {
+    serde_json::to_string(&Written { of, whole }).expect("numbers and words")
+}
+
+impl BenchPlan {
+    /// The first line of what a generator writes down, before those of its rounds.
+    pub fn head(&self) -> String {
+        let (share, plan) = (self.share, self.clone());
+        serde_json::to_string(&Head { share, plan }).expect("numbers and words")
+    }
+
+    /// What all generators of a load have in common, as JSON.
+    pub fn in_common(&self) -> serde_json::Value {
+        serde_json::to_value(self).expect("numbers and words")
+    }
+}
+
+/// What a generator wrote down: a name for messages, and its lines.
+pub type Source = (String, Box<dyn BufRead>);
+
+/// One source that is being read.
+struct Part {
+    name: String,
+    share: Share,
+    lines: Box<dyn BufRead>,
+    next: Option<Read>,
+}
+
+impl Part {
+    fn open((name, mut lines): Source) -> Result<Option<(Self, BenchPlan)>, PartsError> {
+        let Some(text) = next_line(&name, lines.as_mut())? else {
+            return Ok(None);
+        };
+        let head: Head = read(&name, &text)?;
+        let mut part = Part {
+            name,
+            share: head.share,
+            lines,
+            next: None,
+        };
+        part.advance()?;
+        Ok(Some((part, head.plan)))
+    }
+
+    fn advance(&mut self) -> Result<Option<Read>, PartsError> {
+        let next = match next_line(&self.name, self.lines.as_mut())? {
+            Some(text) => Some(read(&self.name, &text)?),
+            None => None,
+        };
+        Ok(std::mem::replace(&mut self.next, next))
+    }
+}
+
+/// The next whole line; one without an end was being written when its generator was killed.
+fn next_line(name: &str, lines: &mut dyn BufRead) -> Result<Option<String>, PartsError> {
+    let mut text = String::new();
+    let read = lines.read_line(&mut text);
+    read.map_err(|error| PartsError::Bad(name.to_owned(), error.to_string()))?;
+    Ok(text.ends_with('\n').then_some(text))
+}
+
+fn read<'a, T: Deserialize<'a>>(name: &str, text: &'a str) -> Result<T, PartsError> {
+    serde_json::from_str(text).map_err(|error| PartsError::Bad(name.to_owned(), error.to_string()))
+}
+
+/// What all generators measured together.
+///
+/// A row holds the rounds that as many parts made as its first one; what a part that was lost did not make is left out, and said. Where any
+/// part is missing from a row, the row is not valid and is compared with nothing.
+///
+/// # Errors
+/// Lines that cannot be read, parts of different plans, and one that is there twice.
+pub fn merged(sources: Vec<Source>) -> Result<BenchOutcome, PartsError> {
+    let mut parts: Vec<Part> = Vec::new();
+    let mut common: Option<(String, BenchPlan)> = None;
+    for source in sources {
+        let Some((part, plan)) = Part::open(source)? else {
+            continue;
+        };
+        let refused = |base: &str, why: &str| {
+            PartsError::OtherPlan(base.to_owned(), part.name.clone(), why.to_owned())
+        };
+        match &common {
+            Some((base, first)) if first.in_common() != plan.in_common() => {
+                return Err(refused(base, "they were started with other flags"));
+            }
+            Some(_) => {}
+            None => common = Some((part.name.clone(), plan)),
+        }
+        if let Some(twin) = parts.iter().find(|twin| twin.share == part.share) {
+            let why = format!("both are part {} of {}", part.share.index, part.share.of);
+            return Err(refused(&twin.name, &why));
+        }
+        parts.push(part);
+    }
+    let mut outcome = BenchOutcome {
+        warnings: rows::warnings(),
+        ..BenchOutcome::default()
+    };
+    let Some((_, plan)) = common else {
+        return Ok(outcome);
+    };
+    parts.sort_by_key(|part| part.share.index);
+    let mut all = empty(&plan)?;
+    // Who made the first round of each group: later ones are of the same, or are left out.
+    let mut makers: Vec<Vec<u32>> = vec![Vec::new(); all.len()];
+    let mut left_out = 0;
+    while let Some((round, group, _)) = next(&parts) {
+        let mut measured = Vec::new();
+        let mut whole_group = true;
+        while let Some(key) = next(&parts).filter(|key| (key.0, key.1) == (round, group)) {
+            let (made, by) = joined(&mut parts, key)?;
+            if round == 0 && measured.is_empty() {
+                makers[group].clone_from(&by);
+            }
+            whole_group &= makers[group] == by;
+            measured.push((key.2, made));
+        }
+        let Some(of) = all.get_mut(group) else {
+            return Err(PartsError::Bad(
+                parts[0].name.clone(),
+                format!("no group {group}"),
+            ));
+        };
+        match whole_group {
+            true => of.keep(&plan, measured),
+            false => left_out += 1,
+        }
+    }
+    if left_out > 0 {
+        outcome.warnings.push(format!(
+            "{left_out} rounds are left out that a part did not make any more: what is shown is from the rounds before it was lost"
+        ));
+    }
+    for (group, makers) in all.iter().zip(&makers) {
+        let from = outcome.rows.len();
+        rows::add(&plan, &group.arms, group.dropped, &mut outcome);
+        let missing: Vec<String> = (0..plan.generators)
+            .filter(|index| !makers.contains(index))
+            .map(|index| index.to_string())
+            .collect();
+        if missing.is_empty() {
+            compare::add(&plan, &group.arms, group.again.as_ref(), &mut outcome);
+        }
+        for row in &mut outcome.rows[from..] {
+            if !missing.is_empty() {
+                row.valid = false;
+                row.why_invalid.push(format!(
+                    "part {} of {} is not in it: this is what the others measured, of a load that was meant to be larger",
+                    missing.join(", "),
+                    plan.generators
+                ));
+            }
+        }
+        if group.arms.iter().any(|arm| arm.is_shared_out(&plan)) {
+            outcome.warnings.push(format!(
+                "{}: tasks of several parts took the same locks, and holds of different parts were not compared: each part judged its own, \
+                 so safety is unknown at best; hand-offs between parts are not timed",
+                group.arms[0].workload.name
+            ));
+        }
+    }
+    outcome.warnings.dedup();
+    results::decide::decide(&mut outcome.comparisons);
+    Ok(outcome)
+}
+
+/// The arms of a plan, without a round.
+fn empty(plan: &BenchPlan) -> Result<Vec<Group>, PartsError> {
+    let place = |subject: Arc<dyn Subject>| {
+        let place = plan.place(subject.as_ref());
+        (subject, place)
+    };
+    let measured: Vec<_> = subjects_of(plan)?.into_iter().map(place).collect();
+    Ok(groups(plan, &measured, &workloads_of(plan)?))
+}
+
+/// The round that comes next: all parts make them in one order, and a part that was lost has none any more.
+fn next(parts: &[Part]) -> Option<Key> {
+    let mut nexts = parts.iter().filter_map(|part| part.next.as_ref());
+    nexts.next().map(|read| read.of)
+}
+
+/// A round of all parts that made it, and which these are.
+fn joined(parts: &mut [Part], key: Key) -> Result<(Box<WholeRound>, Vec<u32>), PartsError> {
+    let mut sum: Option<Box<WholeRound>> = None;
+    let mut by = Vec::new();
+    for part in parts {
+        if part.next.is_none() {
+            continue;
+        }
+        let read = part.advance()?.filter(|read| read.of == key);
+        let Some(Read { whole, .. }) = read else {
+            let why = "its rounds are not those of the others".to_owned();
+            return Err(PartsError::Bad(part.name.clone(), why));
+        };
+        by.push(part.share.index);
+        match &mut sum {
+            None => sum = Some(Box::new(whole)),
+            Some(sum) => {
+                sum.round.join(whole.round);
+                sum.overlap = sum.overlap.take().or(whole.overlap);
+            }
+        }
+    }
+    let Some(sum) = sum else {
+        return Err(PartsError::Bad(
+            String::new(),
+            "no part has the round".to_owned(),
+        ));
+    };
+    Ok((sum, by))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        round::{Disturbance, Round, Spent},
+        stats,
+    };
+
+    /// A round of given latencies, with as many cycles, by one task.
+    fn round(latencies: &[u64]) -> WholeRound {
+        let report = crate::inside::LoadReport {
+            cycles: latencies.len() as u64,
+            elapsed_ns: 1_000_000_000,
+            per_task: vec![latencies.len() as u64],
+            acquire: latencies.iter().map(|ns| (*ns, 1)).collect(),
+            failed: 0,
+            unknown: 0,
+            client_cpu_ns: None,
+            release: Vec::new(),
+            handoff: Vec::new(),
+            handoff_other: Vec::new(),
+            overlap: None,
+        };
+        let spent = Spent {
+            cycles: report.cycles,
+            commands: Some(2.0 * latencies.len() as f64),
+            ..Spent::default()
+        };
+        WholeRound::said(
+            Round::reported(&report, spent, Disturbance::default()),
+            None,
+        )
+    }
+
+    fn plan(share: Share) -> BenchPlan {
+        let mut plan = BenchPlan::new("redis://127.0.0.1:1");
+        plan.subjects = vec!["lock-core:plain".to_owned()];
+        (plan.share, plan.generators, plan.rounds) = (share, share.of, 1);
+        plan
+    }
+
+    fn source(share: Share, rounds: &[WholeRound]) -> Source {
+        let mut text = plan(share).head() + "\n";
+        for (number, whole) in rounds.iter().enumerate() {
+            text += &(line((number, 0, 0), whole) + "\n");
+        }
+        let lines = std::io::Cursor::new(text.into_bytes());
+        (format!("part {}", share.index), Box::new(lines))
+    }
+
+    fn share(index: u32) -> Share {
+        Share { index, of: 3 }
+    }
+
+    /// Latencies from 1 µs to about a second, of which no two parts have alike many.
+    fn latencies() -> Vec<u64> {
+        let draw = |n: u64| 1_000 + n.wrapping_mul(n).wrapping_mul(2_654_435_761) % 1_000_000_007;
+        (1..40_000).map(draw).collect()
+    }
+
+    #[test]
+    fn merged_percentiles_are_those_of_one_process_on_the_same_samples() {
+        let all = latencies();
+        let mut alone = stats::histogram::histogram();
+        all.iter()
+            .for_each(|ns| stats::histogram::add(&mut alone, *ns));
+        let of = |index: u32| -> Vec<u64> {
+            let mine = all
+                .iter()
+                .enumerate()
+                .filter(|(at, _)| at % 7 % 3 == index as usize);
+            mine.map(|(_, ns)| *ns).collect()
+        };
+        let sources = (0..3).map(|index| source(share(index), &[round(&of(index))]));
+        let outcome = merged(sources.collect()).expect("three parts of one plan");
+        let row = &outcome.rows[0];
+        assert_eq!(
+            row.acquire_ns,
+            stats::quantiles(&alone),
+            "to the last digit"
+        );
+        assert_eq!(row.acquire_ns.n, all.len() as u64);
+        assert_eq!(
+            row.cycles_per_s.median,
+            all.len() as f64,
+            "rates are summed"
+        );
+        assert_eq!(row.commands_per_cycle, Some(2.0));
+        assert_eq!((row.tasks, row.measures.load.generators), (16, Some(3)));
+        assert!(row.valid, "{:?}", row.why_invalid);
+    }
+
+    #[test]
+    fn a_part_that_is_missing_or_was_lost_is_named_and_nothing_is_made_up() {
+        let two = || [round(&latencies()), round(&latencies())];
+        let without = merged(vec![source(share(0), &two()), source(share(2), &two())]);
+        let without = without.expect("two parts");
+        assert!(!without.rows[0].valid);
+        let why = without.rows[0].why_invalid.join(" ");
+        assert!(why.contains("part 1 of 3 is not in it"), "{why}");
+        assert!(without.comparisons.is_empty());
+
+        let lost = source(share(1), &[round(&latencies())]);
+        let all = vec![source(share(0), &two()), lost, source(share(2), &two())];
+        let cut = merged(all).expect("three parts");
+        assert_eq!(
+            cut.rows[0].rounds, 1,
+            "the second round is not of the whole load"
+        );
+        assert!(
+            cut.warnings
+                .iter()
+                .any(|warning| warning.contains("1 rounds are left out"))
+        );
+    }
+
+    #[test]
+    fn a_line_that_was_being_written_is_no_round_and_other_plans_are_refused() {
+        let (name, mut lines) = source(share(0), &[round(&latencies())]);
+        let mut text = String::new();
+        std::io::Read::read_to_string(&mut lines, &mut text).expect("text");
+        text.truncate(text.len() - 9);
+        let torn: Source = (name, Box::new(std::io::Cursor::new(text.into_bytes())));
+        assert!(merged(vec![torn]).expect("a head").rows.is_empty());
+
+        let mut other = plan(share(1));
+        other.seed = 8;
+        let lines = std::io::Cursor::new((other.head() + "\n").into_bytes());
+        let other: Source = ("other".to_owned(), Box::new(lines));
+        let refused = merged(vec![source(share(0), &[]), other]);
+        assert!(matches!(refused, Err(PartsError::OtherPlan(..))));
+        let twice = merged(vec![source(share(0), &[]), source(share(0), &[])]);
+        assert!(matches!(twice, Err(PartsError::OtherPlan(..))));
+    }
+}

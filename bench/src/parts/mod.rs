@@ -1,0 +1,54 @@
+//! One load from many generators: which of its tasks run here, where generators meet, and how far apart their clocks are.
+
+pub mod barrier;
+
+use serde::{Deserialize, Serialize};
+
+pub use barrier::{Barrier, BarrierError};
+
+/// Which clients and tasks run here: those whose number, from 0, is `index` modulo `of`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Share {
+    /// The number of this generator, 0 to `of` − 1.
+    pub index: u32,
+    /// How many generators there are, 1 or more.
+    pub of: u32,
+}
+
+impl Share {
+    /// Everything runs here.
+    pub const WHOLE: Share = Share { index: 0, of: 1 };
+
+    /// How many of `all` run here.
+    pub fn count(self, all: u32) -> u32 {
+        all.saturating_sub(self.index).div_ceil(self.of)
+    }
+
+    /// The number among all of what is the `own`-th here.
+    pub fn number(self, own: u32) -> u32 {
+        own * self.of + self.index
+    }
+}
+
+impl Default for Share {
+    fn default() -> Self {
+        Share::WHOLE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_disjoint_and_complete() {
+        for (all, of) in [(16, 4), (7, 3), (3, 3), (5, 1), (2, 4)] {
+            let shares = (0..of).map(|index| Share { index, of });
+            let mut numbers: Vec<u32> = shares
+                .flat_map(|share| (0..share.count(all)).map(move |own| share.number(own)))
+                .collect();
+            numbers.sort_unstable();
+            assert_eq!(numbers, (0..all).collect::<Vec<_>>(), "{all} in {of}");
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! `bench --part K/N`: one target, loaded by several generators that begin and end each round together. `merge` makes one run of theirs.
+
+use std::fs::File;
+use std::io::{BufReader, Write};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use bench::driver::{BenchOutcome, Source};
+use bench::parts::{Barrier, BarrierError, Share};
+use results::run::Run;
+
+use super::bench::{Ended, Options, Together, judge, measure_at, plan};
+use super::part::Slice;
+use super::run::Keeper;
+use crate::exit;
+
+/// What a part measured, a line for each round.
+const ROUNDS_FILE: &str = "rounds.jsonl";
+
+/// Refuses what no part of a load can be.
+pub(super) fn check(options: &Options) -> anyhow::Result<()> {
+    let Some(url) = &options.target else {
+        return Err(exit::usage(
+            "--part: the parts of a benchmark load one target together; name it with --target",
+        ));
+    };
+    if bench::subjects::system_of(url).is_some() {
+        return Err(exit::usage(
+            "--part: the parts of a benchmark meet at servers of Redis, and this target is another system",
+        ));
+    }
+    if options.sweep.is_some() || options.precision.is_some() || options.own_loop {
+        return Err(exit::usage(
+            "--part: parts make the same rounds of one load; --sweep, --precision and --own-loop are for one generator",
+        ));
+    }
+    Ok(())
+}
+
+/// Measures this part's share, in step with the others.
+pub(super) async fn run(
+    slice: Slice,
+    options: &Options,
+    keeper: &mut Keeper,
+) -> anyhow::Result<Option<Ended>> {
+    let url = options.target.as_deref().unwrap_or_default();
+    let share = slice.share();
+    let mut plan = plan(options, url, "external", keeper);
+    (plan.share, plan.generators) = (share, share.of);
+    plan.clients = options.clients.max(share.of);
+    plan.client_processes = options.clients > share.of;
+    plan.key_prefix = format!("locklab:parts-{}-{}:", share.of, plan.seed);
+    let (clients, seed) = (plan.clients, plan.seed);
+    bench::driver::check_plan(&plan).map_err(exit::usage)?;
+    keeper.run.part = Some(slice.record_load(seed, |part| clients_of(part, clients)));
+    // From now on it says so, also if it is killed.
+    keeper.save()?;
+
+    let mut common = plan.in_common();
+    common["version"] = keeper.run.meta.version.as_str().into();
+    common["commit"] = keeper.run.meta.commit.as_str().into();
+    let within = options.parts_within;
+    keeper.terminal.note(&format!(
+        "part {} of {}: {}",
+        share.index,
+        share.of,
+        clients_of(share, clients)
+    ));
+    let joined = Barrier::join(url, &plan.key_prefix, share, &common.to_string(), within).await;
+    let barrier = Arc::new(joined.map_err(|error| match error {
+        BarrierError::OtherPlan(_) => exit::input(error),
+        _ => exit::missing(error),
+    })?);
+    let mut file = File::create(keeper.path().join(ROUNDS_FILE))?;
+    writeln!(file, "{}", plan.head())?;
+    let file = Mutex::new(file);
+    let together = Together {
+        barrier: barrier.clone(),
+        record: Box::new(move |line| {
+            let mut file = file.lock().expect("no panic");
+            // In one piece; a torn one is no round to `merge`.
+            let _ = file.write_all(format!("{line}\n").as_bytes());
+        }),
+    };
+    let measured = measure_at(&plan, None, Some(together), keeper).await;
+    if !matches!(measured, Ok(None)) {
+        barrier.leave().await;
+        return measured;
+    }
+    match barrier.end().await {
+        Ok(true) => {
+            let mine = options.yes_this_is_mine;
+            super::target::remove_keys_at(url, mine, &plan.key_prefix, &keeper.terminal).await;
+        }
+        Ok(false) => {}
+        Err(error) => keeper.terminal.warn(&format!("at the end: {error}")),
+    }
+    Ok(None)
+}
+
+/// Which clients are a part's, in words.
+fn clients_of(share: Share, clients: u32) -> String {
+    const SHOWN: u32 = 4;
+    let count = share.count(clients);
+    let name = |own: u32| format!("c{}", share.number(own) + 1);
+    let mut names: Vec<String> = (0..count.min(SHOWN)).map(name).collect();
+    if count > SHOWN {
+        names.push(format!("… {} ({count} in all)", name(count - 1)));
+    }
+    format!("clients {}", names.join(", "))
+}
+
+/// What all parts measured, from what each wrote down; in the order of `runs`.
+pub(super) fn merged(runs: &[Run], dirs: &[PathBuf]) -> anyhow::Result<BenchOutcome> {
+    let mut sources: Vec<Source> = Vec::new();
+    for (run, dir) in runs.iter().zip(dirs) {
+        // One that was killed before its first line has measured nothing.
+        if let Ok(file) = File::open(dir.join(ROUNDS_FILE)) {
+            sources.push((run.run.clone(), Box::new(BufReader::new(file))));
+        }
+    }
+    bench::driver::merged(sources).map_err(exit::input)
+}
+
+/// Puts what all parts measured in the place of what each of them could know; the exit code.
+pub(super) fn put(outcome: BenchOutcome, joined: &mut Run) -> u8 {
+    joined.rows = outcome.rows;
+    joined.comparisons = outcome.comparisons;
+    let said = |warning: &String| {
+        outcome
+            .warnings
+            .iter()
+            .any(|own| warning.ends_with(own.as_str()))
+    };
+    joined.warnings.retain(|warning| !said(warning));
+    joined.warnings.extend(outcome.warnings.iter().cloned());
+    judge(&joined.rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_client_is_named_with_one_part() {
+        let share = |index| Share { index, of: 2 };
+        assert_eq!(clients_of(share(0), 4), "clients c1, c3");
+        assert_eq!(clients_of(share(1), 4), "clients c2, c4");
+        assert_eq!(
+            clients_of(share(1), 100),
+            "clients c2, c4, c6, c8, … c100 (50 in all)"
+        );
+    }
+}
