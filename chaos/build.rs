@@ -48,7 +48,7 @@ fn listed(folder: &str, prefix: &str, control: bool) -> String {
 
 fn shim(out: &Path) {
     println!("cargo::rerun-if-changed=shim/shim.c");
-    // Whoever can link Rust programs has a C compiler: the linker is called through it.
+    // A machine that links Rust programs has a C compiler: the linker is called through it.
     let compiler = cc::Build::new().pic(true).opt_level(2).get_compiler();
     let done = compiler
         .to_command()

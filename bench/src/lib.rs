@@ -22,7 +22,7 @@
 //! | [`subject`], [`abilities`] | the seam, and what a lock has |
 //! | [`subjects`] | the registry of locks under test |
 //! | [`exec`], [`serve`], [`inside`] | the two ends of the subject protocol, and the loop that a driver runs by itself |
-//! | [`workload`], [`load`], [`sink`] | what a client does, the engine that carries it out, and who is told of each step |
+//! | [`workload`], [`load`], [`sink`] | what a client does, the engine that carries it out, and who is given each step |
 //! | [`parts`] | one load from many generators |
 //! | [`recorded`] | a load that becomes a history |
 //! | [`driver`], [`sweep`] | the rounds of a benchmark, and levels of load |

@@ -290,7 +290,7 @@ pub(crate) struct Granted {
     /// The same moment on the clock that all processes share.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) sent_mono_ns: Option<u64>,
-    /// When the library told its caller, on the same clock.
+    /// When the library returned to its caller, on the same clock.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) returned_mono_ns: Option<u64>,
     /// What was granted, if that is less than what was asked for.

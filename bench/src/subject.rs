@@ -1,4 +1,4 @@
-//! The seam between a lock and whoever tries it: ours, a peer's, a naive one, a broken one, a driver in any language.
+//! The seam between a lock and what tries it: ours, a peer's, a naive one, a broken one, a driver in any language.
 
 use std::{
     fmt,
@@ -183,7 +183,7 @@ pub struct AcquireRequest<'a> {
     pub lease: Option<Duration>,
     /// For semaphores.
     pub permits: Option<u32>,
-    /// The caller gives up so long after its call, as its language cancels a call, and is told what became of it. Only a client that is a
+    /// The caller gives up so long after its call, as its language cancels a call, and is answered with what became of it. Only a client that is a
     /// process of its own does so; in this one, the call is dropped.
     pub cancel: Option<Duration>,
 }
@@ -199,7 +199,7 @@ pub enum AcquireEnd {
         token: Option<u64>,
         /// When the attempt that succeeded was sent, where known.
         sent_at: Option<Instant>,
-        /// When the library told its caller, of a client that is a process of its own and says so.
+        /// When the library returned to its caller, of a client that is a process of its own and says so.
         returned_at: Option<Instant>,
         /// What was granted, if that is less than what was asked for.
         lease: Option<Duration>,

@@ -147,7 +147,7 @@ async fn master(deployment: &Deployment, lock: &str) -> Result<String, FaultErro
     if let Some(name) = named {
         return Ok(name);
     }
-    // Nobody could be asked: then whoever says of itself that it is master.
+    // Nobody could be asked: then the node that says of itself that it is master.
     let roles = deployment.roles().await;
     roles
         .into_iter()

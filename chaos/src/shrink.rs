@@ -1,7 +1,7 @@
 //! Searches for the smallest plan that still convicts; works on plans as data and runs nothing.
 //!
 //! The search is greedy and bounded. It asks for one plan after the other ([`Shrinker::next`]) and is told whether that one still
-//! convicted ([`Shrinker::tell`]); whoever asks runs them. Great steps come first: no fault at all, half of the faults, one client less by
+//! convicted ([`Shrinker::tell`]); the caller runs them. Great steps come first: no fault at all, half of the faults, one client less by
 //! half; then single ones. A plan that did not convict is not tried again, though servers and schedulers are real and it might have.
 
 use std::collections::BTreeSet;

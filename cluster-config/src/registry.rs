@@ -164,7 +164,7 @@ pub(crate) fn marks(record: &Record) -> Vec<(&'static str, String)> {
 }
 
 /// Makes the data directory of a deployment and marks it; refuses one that is there already. It comes into being with its
-/// mark in it, so that whoever dies in between leaves only what [`forget`] knows by its name.
+/// mark in it, so that a harness that dies in between leaves only what [`forget`] knows by its name.
 pub(crate) fn claim_dir(record: &Record) -> Result<(), ClusterError> {
     let data = &record.data;
     let aside = aside(record);

@@ -67,7 +67,7 @@
 //! A [`Target`] is a URL: `redis://`, `redis-sentinel://`, `redis-cluster://`, `redlock://` for independent masters
 //! (by TLS `rediss://`, `rediss-sentinel://`, `rediss-cluster://`, `redlocks://`), with user, password and database in the usual places. [`ClientOptions`] has the rest: time limits,
 //! [durability](Durability), [TLS](TlsOptions), [pub/sub](PubSub). Settings of the servers that are dangerous for locks are
-//! read when a client connects, and [`Client::concerns`] tells them.
+//! read when a client connects, and [`Client::concerns`] lists them.
 //!
 //! # Which lock to choose
 //!

@@ -122,7 +122,7 @@ pub enum End {
         /// When the attempt that succeeded was sent, where known.
         #[serde(skip_serializing_if = "Option::is_none")]
         sent_ns: Option<u64>,
-        /// When the library told its caller, on an acquire, where known: this line may be written later.
+        /// When the library returned to its caller, on an acquire, where known: this line may be written later.
         #[serde(skip_serializing_if = "Option::is_none")]
         returned_ns: Option<u64>,
         /// What was granted, on an acquire, if that is less than what was asked for.

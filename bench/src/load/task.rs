@@ -52,7 +52,7 @@ pub(crate) struct Held {
     pub(crate) granted: Instant,
     /// When the attempt that succeeded was sent, where known.
     pub(crate) sent_at: Option<Instant>,
-    /// When the library told its caller, where it says so.
+    /// When the library returned to its caller, where it says so.
     pub(crate) returned_at: Option<Instant>,
     /// What was granted, if that is less than what was asked for.
     pub(crate) lease: Option<Duration>,

@@ -90,7 +90,7 @@ pub struct Grant {
     pub token: Option<u64>,
     /// When the attempt that succeeded was sent, where known.
     pub sent_ns: Option<u64>,
-    /// When the library told its caller, where it says so; else when it returned.
+    /// When the library returned to its caller, where it says so; else when it returned.
     pub told_ns: u64,
     /// When it returned.
     pub returned_ns: u64,

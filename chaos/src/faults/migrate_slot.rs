@@ -209,7 +209,7 @@ impl Move<'_> {
         self.command(&self.from, &node).await?;
         for other in self.world.deployment.nodes() {
             if other.name != self.to && other.name != self.from {
-                // Only to spread the word sooner: replicas refuse, and gossip tells whoever missed it.
+                // Only so that nodes know sooner: replicas refuse, and gossip reaches those that missed it.
                 let _ = self.command(&other.name, &node).await;
             }
         }

@@ -65,8 +65,8 @@ pub async fn resolve_host(host: &str) -> Result<SocketAddr, ClusterError> {
     resolved(host).await.map_err(ClusterError::missing)
 }
 
-/// Somebody else's servers. Nothing is started, ended, flushed or configured; what faults may do is decided by whoever plans
-/// them. Every key that the harness itself writes begins with the prefix. Shown without the password.
+/// Somebody else's servers. Nothing is started, ended, flushed or configured; which faults may act there, the caller
+/// decides. Every key that the harness itself writes begins with the prefix. Shown without the password.
 #[derive(Clone)]
 pub struct External {
     target: ExternalTarget,

@@ -1,4 +1,4 @@
-//! The seam to whoever knows how somebody else's servers are trusted: a plain connection in, a secured one out.
+//! The seam to the code that knows how somebody else's servers are trusted: a plain connection in, a secured one out.
 
 use std::fmt::Debug;
 use std::io;

@@ -44,7 +44,7 @@ impl Fleet {
         nodes: Vec<PlannedNode>,
         record: Record,
     ) -> Result<Fleet, ClusterError> {
-        // The record comes first: whoever dies from here on leaves nothing that no record leads to.
+        // The record comes first: a harness that dies from here on leaves nothing that no record leads to.
         registry::save(&record)?;
         if let Err(error) = registry::claim_dir(&record) {
             registry::forget(&record);

@@ -59,7 +59,7 @@ impl Proxies {
         Proxies::listening(nodes, sources, kind.is_redis())
     }
 
-    /// The same before servers that do not know of it and do not dial through it: whoever dials is a client.
+    /// The same before servers that do not know of it and do not dial through it: each one that dials is a client.
     pub(crate) fn before(nodes: &[PlannedNode]) -> Result<Proxies, ClusterError> {
         Proxies::listening(nodes, BTreeMap::new(), true)
     }

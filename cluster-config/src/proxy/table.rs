@@ -127,7 +127,7 @@ impl LinkTable {
         }
     }
 
-    /// Puts a fault on the bytes that flow `from -> to`, whoever dialled; at once on open connections, and on those opened
+    /// Puts a fault on the bytes that flow `from -> to`, by whichever side the connection was dialled; at once on open connections, and on those opened
     /// later. Several faults on one link add up, and a cut wins. Undone by the guard's `heal` or drop.
     pub fn apply(&self, from: &Party, to: &Party, fault: LinkFault) -> LinkGuard {
         self.put(Some(from.clone()), Some(to.clone()), fault.behaviour())

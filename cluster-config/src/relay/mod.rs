@@ -1,6 +1,6 @@
 //! Faults on links inside a running Toxiproxy server.
 //!
-//! The embedded proxies go on telling links apart, which a Toxiproxy cannot: whoever dials, it sees a connection to one address. So each
+//! The embedded proxies go on telling links apart, which a Toxiproxy cannot: it sees a connection to one address, and not who dials. So each
 //! connection that they accept is led through a proxy of its own at the server, made when it is first needed and used again when the
 //! connection has ended. Which toxics are on it follows from who talks to whom over it.
 
@@ -326,7 +326,7 @@ impl Relay {
         let relay = Arc::clone(self);
         self.runtime.spawn(async move {
             let _turn = relay.turn.lock().await;
-            // A server that is gone is noticed by whoever harms a link next.
+            // A server that is gone is noticed when a link is harmed next.
             let _ = relay.adjust_all().await;
         });
     }

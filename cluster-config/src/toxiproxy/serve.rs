@@ -45,7 +45,7 @@ impl Toxiproxy {
     pub async fn listen(address: SocketAddr) -> Result<Toxiproxy, ClusterError> {
         if !address.ip().is_loopback() {
             bail!(
-                "{address} is not a loopback address: whoever reaches the API can harm what runs here; listen on 127.0.0.1"
+                "{address} is not a loopback address: who reaches the API can harm what runs here; listen on 127.0.0.1"
             );
         }
         let failed = |error| failed!("the proxy's API cannot listen on {address}: {error}");

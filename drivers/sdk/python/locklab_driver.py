@@ -367,7 +367,7 @@ async def _maybe(value):
 
 
 class _Threads:
-    """Each call in a thread of a pool that grows: whoever waits for a lock holds up nobody."""
+    """Each call in a thread of a pool that grows: a call that waits for a lock holds up nobody."""
 
     def __init__(self):
         self.calls, self.mutex = queue.SimpleQueue(), threading.Lock()

@@ -56,7 +56,7 @@ impl Client {
         join_all(masters.iter().map(|node| survey::ask_any(node, deadline))).await
     }
 
-    /// Tells everything that the masters of now run, for whomever, until the answer is dropped: MONITOR, on a connection of its own to
+    /// Reports everything that the present masters run, for any client, until the answer is dropped: MONITOR, on a connection of its own to
     /// each. For looking at what scripts do; a busy server spends much of its time on it.
     pub async fn monitor(&self, tell: impl Fn(Monitored) + Send + Sync + 'static) -> Monitor {
         let tell: monitor::Tell = Arc::new(tell);

@@ -22,7 +22,7 @@ static COUNT: Script = script!("count_permits", "speak", "permits");
 static LIST: Script = script!("list_permits", "speak", "permits");
 static EXTEND: Script = script!("extend_permits");
 
-/// A look that finds expired permits tells those who listen in either way.
+/// A look that finds expired permits notifies those who listen in either way.
 const EVERYBODY: &[u8] = b"BOTH";
 
 /// How the number of permits changes.

@@ -5,7 +5,7 @@
 // KIND is reentrant, fair or fenced. All threads share one client, as those of an application do.
 //
 // It prints {"ready":true} when it is connected, and begins when it reads a line. Each thread takes the lock, keeps it for HOLD_MS, gives it
-// back and wants it again. After RUN_MS nobody begins to wait any more; whoever waits by then does so until it enters, or for 10 s more.
+// back and wants it again. After RUN_MS nobody begins to wait any more; who waits by then does so until it enters, or for 10 s more.
 // The end is a line for each thread:
 //   {"thread":0,"grants":111,"longest_ms":103.250,"waited_ms":7805.125}
 // grants counts those within RUN_MS; the longest of the waits, and their sum, count also a wait that goes on at the end.

@@ -1,7 +1,7 @@
 //! The locks of other systems, each behind the cargo feature of its system: their table, and what their clients have in common.
 //!
 //! A [`Store`] asks its servers; the client here does what must not differ between them: who holds what, heartbeats, the end of a lease, and
-//! the moment from which a holder is told not to believe any more, which is decided by its own clock whatever a library says.
+//! the moment from which a holder is notified not to believe any more, which is decided by its own clock whatever a library says.
 
 #![cfg_attr(
     not(feature = "baselines"),

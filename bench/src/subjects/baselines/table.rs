@@ -16,7 +16,7 @@ macro_rules! built {
 const ETCD: Baseline = Baseline {
     name: "etcd:lock",
     about: "etcd's lock API on a lease, waiters in a queue; token: the store's revision at the grant; session: the lease, kept alive each \
-            third; loss: told once a keep-alive finds no lease, or two thirds of its time after the last one that worked",
+            third; loss: reported once a keep-alive finds no lease, or two thirds of its time after the last one that worked",
     system: "etcd",
     topologies: &["etcd", "etcd-3"],
     kept: Kept::Session,
@@ -27,7 +27,7 @@ const ETCD: Baseline = Baseline {
 const ZOOKEEPER: Baseline = Baseline {
     name: "zookeeper:ephemeral",
     about: "ZooKeeper's ephemeral sequential nodes, Curator's recipe, waiters in a queue; token: the node's czxid; session: one per client, \
-            kept by pings; loss: told once the session is expired, or two thirds of its time after the last sync that worked",
+            kept by pings; loss: reported once the session is expired, or two thirds of its time after the last sync that worked",
     system: "zookeeper",
     topologies: &["zookeeper", "zookeeper-3"],
     kept: Kept::Session,
@@ -38,7 +38,7 @@ const ZOOKEEPER: Baseline = Baseline {
 const MYSQL_ROW: Baseline = Baseline {
     name: "mysql:row",
     about: "a row of MySQL or MariaDB that one update takes over when its lease is over by the server's clock, polled each 1 to 3 ms; token: \
-            the row's fence; session: none, the row has the lease; loss: told once a renewal finds no such row, or none works for a lease",
+            the row's fence; session: none, the row has the lease; loss: reported once a renewal finds no such row, or none works for a lease",
     system: "mysql",
     topologies: &["mysql"],
     kept: Kept::Lease,
@@ -49,7 +49,7 @@ const MYSQL_ROW: Baseline = Baseline {
 const GET_LOCK: Baseline = Baseline {
     name: "mysql:get-lock",
     about: "GET_LOCK of MySQL or MariaDB, a connection per hold and waiter; token: none; session: the connection, ended by wait_timeout; \
-            loss: told once a heartbeat finds no lock, or two thirds of the session after the last that worked",
+            loss: reported once a heartbeat finds no lock, or two thirds of the session after the last that worked",
     kept: Kept::Session,
     durability: "none",
     connect: built!("mysql", super::mysql::get_lock),
@@ -59,7 +59,7 @@ const GET_LOCK: Baseline = Baseline {
 const FOR_UPDATE: Baseline = Baseline {
     name: "mysql:for-update",
     about: "SELECT … FOR UPDATE of MySQL or MariaDB, a transaction and its connection per hold and waiter; token: none; session: the connection, \
-            ended by wait_timeout; loss: told once the connection breaks, or two thirds of the session after the last heartbeat that worked",
+            ended by wait_timeout; loss: reported once the connection breaks, or two thirds of the session after the last heartbeat that worked",
     connect: built!("mysql", super::mysql::for_update),
     ..GET_LOCK
 };
@@ -67,7 +67,7 @@ const FOR_UPDATE: Baseline = Baseline {
 const ADVISORY: Baseline = Baseline {
     name: "postgres:advisory",
     about: "pg_advisory_lock of PostgreSQL, a connection per hold and waiter; token: a sequence, asked after the grant; session: the connection, ended by \
-            idle_session_timeout; loss: told at once when the connection breaks, or two thirds of the session after the last heartbeat",
+            idle_session_timeout; loss: reported at once when the connection breaks, or two thirds of the session after the last heartbeat",
     system: "postgres",
     topologies: &["postgres"],
     kept: Kept::Session,
@@ -78,7 +78,7 @@ const ADVISORY: Baseline = Baseline {
 const POSTGRES_ROW: Baseline = Baseline {
     name: "postgres:row",
     about: "a row of PostgreSQL that one upsert takes over when its lease is over by the server's clock, polled each 1 to 3 ms; token: the row's \
-            fence; session: none, the row has the lease; loss: told once a renewal finds no such row, or none works for a lease",
+            fence; session: none, the row has the lease; loss: reported once a renewal finds no such row, or none works for a lease",
     kept: Kept::Lease,
     durability: "fsync",
     connect: built!("postgres", super::postgres::row),
@@ -88,7 +88,7 @@ const POSTGRES_ROW: Baseline = Baseline {
 const MONGODB: Baseline = Baseline {
     name: "mongodb:find-and-modify",
     about: "a document of MongoDB that one findAndModify takes over when its lease is over by the server's clock, with a TTL index, polled; untested \
-            here, for want of a server; token: the document's fence; session: none; loss: told once a renewal finds no such document",
+            here, for want of a server; token: the document's fence; session: none; loss: reported once a renewal finds no such document",
     system: "mongodb",
     topologies: &["mongodb"],
     kept: Kept::Lease,

@@ -92,7 +92,7 @@ impl<'a> Trial<'a> {
         }
         steps!(HELLO hello);
         if !self.result.conforms() {
-            // Whoever cannot say hello cannot be asked for anything.
+            // A driver that cannot say hello cannot be asked for anything.
             self.end().await;
             return self.result;
         }
