@@ -23,7 +23,7 @@ const ACTION: &str = "acquire";
 /// cut off sooner it would turn a plain "busy" into "unknown".
 pub(crate) const LAST_LOOK: Duration = Duration::from_millis(20);
 
-pub(crate) async fn acquire(lock: &Arc<LockInner>, how: Acquire) -> Result<Guard, LockError> {
+pub(crate) async fn acquire(lock: &Arc<LockInner>, how: &Acquire) -> Result<Guard, LockError> {
     let who = Who::Owner(how.owner);
     acquire_for(lock, who, how).await
 }
@@ -32,7 +32,7 @@ pub(crate) async fn acquire(lock: &Arc<LockInner>, how: Acquire) -> Result<Guard
 pub(crate) async fn acquire_for(
     lock: &Arc<LockInner>,
     who: Who,
-    how: Acquire,
+    how: &Acquire,
 ) -> Result<Guard, LockError> {
     let options = &lock.client.options;
     let lease = match how.lease {

@@ -221,7 +221,7 @@ impl Lock {
     /// server. If the wait ends before it is known, the error is `ErrorKind::Unknown` and whatever may have been
     /// taken is given back in the background. The same happens when the future is dropped.
     pub async fn acquire_with(&self, how: Acquire) -> Result<Guard, LockError> {
-        acquire::acquire(&self.inner, how).await
+        acquire::acquire(&self.inner, &how).await
     }
 
     /// Whether anybody holds it, by the word of its master; of a redlock, by the word of a majority. A read lock is held by

@@ -200,7 +200,7 @@ impl Permits {
         if how.owner.is_some() || how.token_life.is_some() {
             return invalid("permits have ids instead of owners, and no tokens".to_owned());
         }
-        let guard = acquire_for(&self.inner, Who::Ids(permits), how).await?;
+        let guard = acquire_for(&self.inner, Who::Ids(permits), &how).await?;
         let ids = PermitId::read_all(guard.owner());
         Ok(PermitGuard { guard, ids })
     }

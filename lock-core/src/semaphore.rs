@@ -154,7 +154,7 @@ impl Semaphore {
 
     async fn take(&self, permits: u32, wait: Wait) -> Result<(), LockError> {
         let how = Acquire::default().wait(wait).lease(Lease::Fixed(ENDLESS));
-        let guard = acquire_for(&self.inner, Who::Count(permits), how).await?;
+        let guard = acquire_for(&self.inner, Who::Count(permits), &how).await?;
         if let Some(id) = guard.hold().settled_id() {
             let client = &self.inner.client;
             let record = form::record_of_acquire(&self.inner.names, id);
