@@ -13,6 +13,7 @@ pub(super) enum Family {
     Connection,
     Server,
     Replication,
+    Sentinel,
 }
 
 /// One command.
@@ -27,7 +28,7 @@ pub(super) struct Spec {
     flags: &'static str,
 }
 
-use Family::{Connection, Keys, PubSub, Replication, Script, Server};
+use Family::{Connection, Keys, PubSub, Replication, Script, Sentinel, Server};
 
 const TABLE: &[(&str, i32, Family, &str)] = &[
     ("get", 2, Keys, ""),
@@ -106,6 +107,7 @@ const TABLE: &[(&str, i32, Family, &str)] = &[
     ("slaveof", 3, Replication, "s"),
     ("replconf", -1, Replication, "ls"),
     ("psync", -3, Replication, "s"),
+    ("sentinel", -2, Sentinel, "s"),
 ];
 
 static SPECS: LazyLock<BTreeMap<&'static [u8], Spec>> = LazyLock::new(|| {

@@ -67,6 +67,12 @@ impl Server {
             .iter()
             .filter(|effect| !effect[0].ends_with(b"PUBLISH"))
             .collect();
+        // The system counts from the first byte that it keeps back; the server from its last sync.
+        if self.settings.persistence == Persistence::Never
+            && self.file.synced == self.file.bytes.len()
+        {
+            self.file.synced_at = self.now;
+        }
         write_together(&kept, &mut self.file.bytes);
         if self.file.bytes.len() > LARGE && self.file.bytes.len() > 2 * self.keyspace.bytes() {
             self.rewrite_file();

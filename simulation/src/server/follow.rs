@@ -3,36 +3,16 @@
 use std::time::Duration;
 
 use super::{
-    Server,
+    ConnectionId, Server,
     keyspace::Expiry,
+    links::{LinkId, Purpose},
     replication::TIMEOUT,
-    reply::{Command, Reply, write_command},
+    reply::{Command, Reply},
     settings::{Address, Persistence},
 };
 
 /// How long it waits before it dials again, and how often it says how much it has read.
 const SECOND: Duration = Duration::from_secs(1);
-
-/// A connection that a process opens itself; never used again after its end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct LinkId(pub(super) u64);
-
-/// What a process wants of its owner.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Order {
-    /// A connection to an address; [`Server::dialled`] or [`Server::link_closed`] says what became of it.
-    Dial {
-        /// How it is called.
-        link: LinkId,
-        /// Where to.
-        to: Address,
-    },
-    /// The end of one.
-    HangUp {
-        /// Which.
-        link: LinkId,
-    },
-}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
@@ -51,14 +31,12 @@ pub(super) struct Following {
     master: Address,
     link: Option<LinkId>,
     stage: Stage,
-    input: Vec<u8>,
-    output: Vec<u8>,
-    /// Commands that belong together and are not all here, and their length.
+    /// Commands that belong together and are not all here, and their bytes.
     together: Option<(Vec<Command>, Vec<u8>)>,
-    /// Whose history the keys are, if they are a replica's; it asks for the rest of that one.
+    /// What it has is the beginning of somebody's history, so it asks for the rest of that.
     knows: bool,
     /// When it last dialled, heard something, and said how much it has.
-    dialled_at: Option<Duration>,
+    dialled_at: Duration,
     heard_at: Duration,
     said_at: Duration,
     down_since: Option<Duration>,
@@ -71,32 +49,32 @@ impl Server {
 
     /// Whether its link to the master is up.
     pub(super) fn is_in_step(&self) -> bool {
-        self.following
-            .as_ref()
-            .is_some_and(|following| following.stage == Stage::Online)
+        (self.following.as_ref()).is_some_and(|following| following.stage == Stage::Online)
     }
 
     pub(super) fn master_address(&self) -> Option<&Address> {
         self.following.as_ref().map(|following| &following.master)
     }
 
-    /// Becomes a replica. What it has may be the beginning of what its new master has, so it asks for the rest first.
-    pub(super) fn follow(&mut self, master: Address) {
-        let before = self.following.take();
-        let knows = before.is_none_or(|before| before.knows) && !self.stream.id.is_empty();
-        if let Some(link) = self.link() {
-            self.orders.push(Order::HangUp { link });
+    fn leave_master(&mut self) -> Option<Following> {
+        let following = self.following.take();
+        if let Some(link) = following.as_ref().and_then(|following| following.link) {
+            self.hang_up(link);
         }
+        following
+    }
+
+    /// Becomes a replica. What it has may be the beginning of what its new master has.
+    pub(super) fn follow(&mut self, master: Address) {
+        let knows = self.leave_master().is_none_or(|before| before.knows);
         self.keyspace.expiry = Expiry::Hides;
         self.following = Some(Following {
             master,
             link: None,
             stage: Stage::Down,
-            input: Vec::new(),
-            output: Vec::new(),
             together: None,
             knows,
-            dialled_at: None,
+            dialled_at: self.now,
             heard_at: self.now,
             said_at: self.now,
             down_since: None,
@@ -106,85 +84,51 @@ impl Server {
 
     /// Becomes a master.
     pub(super) fn lead(&mut self) {
-        if !self.is_replica() {
-            return;
+        if self.leave_master().is_some() {
+            self.keyspace.expiry = Expiry::Deletes;
+            let id = self.dice.name();
+            self.stream.fork(id);
+            self.change_role();
         }
-        if let Some(link) = self.link() {
-            self.orders.push(Order::HangUp { link });
-        }
-        self.following = None;
-        self.keyspace.expiry = Expiry::Deletes;
-        let id = self.dice.name();
-        self.stream.fork(id);
-        self.change_role();
-    }
-
-    fn link(&self) -> Option<LinkId> {
-        self.following.as_ref().and_then(|following| following.link)
     }
 
     fn dial_master(&mut self) {
-        self.links += 1;
-        let link = LinkId(self.links);
+        let Some(to) = self.master_address().cloned() else {
+            return;
+        };
+        let link = self.dial(Purpose::Master, to);
         let now = self.now;
         if let Some(following) = &mut self.following {
             following.link = Some(link);
-            following.dialled_at = Some(now);
+            following.dialled_at = now;
             following.heard_at = now;
-            let to = following.master.clone();
-            self.orders.push(Order::Dial { link, to });
         }
     }
 
-    /// What the process wants to be dialled or hung up, since it was asked last.
-    pub fn orders(&mut self) -> Vec<Order> {
-        std::mem::take(&mut self.orders)
-    }
-
-    /// A link is connected.
-    pub fn dialled(&mut self, now: Duration, link: LinkId) {
-        self.look_at_clock(now);
-        if self.link() != Some(link) {
-            return;
-        }
-        let (id, next) = match self
-            .following
-            .as_ref()
-            .is_some_and(|following| following.knows)
-        {
-            true => (self.stream.id.clone(), (self.stream.offset + 1).to_string()),
-            false => ("?".to_owned(), "-1".to_owned()),
-        };
-        let (own, password) = (
-            self.settings.address.clone(),
-            self.settings.password.clone(),
-        );
+    pub(super) fn greet_master(&mut self, link: LinkId) {
+        let now = self.now;
         let Some(following) = &mut self.following else {
             return;
         };
         following.stage = Stage::Greets;
         following.heard_at = now;
-        let output = &mut following.output;
-        if let Some(password) = password {
-            write_command(&["AUTH", &password], output);
+        let (id, next) = match following.knows {
+            true => (self.stream.id.clone(), (self.stream.offset + 1).to_string()),
+            false => ("?".to_owned(), "-1".to_owned()),
+        };
+        if let Some(password) = self.settings.password.clone() {
+            self.say(link, &["AUTH", &password]);
         }
-        let port = own.port.to_string();
-        write_command(
-            &["REPLCONF", "listening-port", &port, "ip-address", &own.host],
-            output,
+        let Address { host, port } = self.settings.address.clone();
+        let port = port.to_string();
+        self.say(
+            link,
+            &["REPLCONF", "listening-port", &port, "ip-address", &host],
         );
-        write_command(&["PSYNC", &id, &next], output);
+        self.say(link, &["PSYNC", &id, &next]);
     }
 
-    /// A link was refused or has ended.
-    pub fn link_closed(&mut self, now: Duration, link: LinkId) {
-        self.look_at_clock(now);
-        if self.link() == Some(link) {
-            self.lose_link();
-        }
-    }
-
-    fn lose_link(&mut self) {
+    pub(super) fn lose_master(&mut self) {
         let now = self.now;
         if let Some(following) = &mut self.following {
             if following.stage == Stage::Online {
@@ -192,26 +136,12 @@ impl Server {
             }
             following.link = None;
             following.stage = Stage::Down;
-            following.input.clear();
-            following.output.clear();
             following.together = None;
         }
     }
 
-    /// Takes the bytes that are ready for a link.
-    pub fn link_output(&mut self, link: LinkId) -> Vec<u8> {
-        let following = self
-            .following
-            .as_mut()
-            .filter(|following| following.link == Some(link));
-        following
-            .map(|following| std::mem::take(&mut following.output))
-            .unwrap_or_default()
-    }
-
-    /// Bytes came by a link.
-    pub fn arrived(&mut self, now: Duration, link: LinkId, bytes: &[u8]) {
-        self.look_at_clock(now);
+    pub(super) fn hear_master(&mut self, link: LinkId, reply: Reply, raw: &[u8]) {
+        let now = self.now;
         let Some(following) = self
             .following
             .as_mut()
@@ -220,28 +150,6 @@ impl Server {
             return;
         };
         following.heard_at = now;
-        following.input.extend_from_slice(bytes);
-        let mut input = std::mem::take(&mut following.input);
-        let mut read = 0;
-        while let Some((reply, length)) = Reply::read(&input[read..]) {
-            let raw = &input[read..read + length];
-            read += length;
-            self.take(reply, raw);
-            if self.link() != Some(link) {
-                return;
-            }
-        }
-        input.drain(..read);
-        if let Some(following) = &mut self.following {
-            following.input = input;
-        }
-        self.settle();
-    }
-
-    fn take(&mut self, reply: Reply, raw: &[u8]) {
-        let Some(following) = &mut self.following else {
-            return;
-        };
         match (following.stage, reply) {
             (Stage::Greets, Reply::Status(text)) => {
                 let words: Vec<&str> = text.split(' ').collect();
@@ -257,7 +165,7 @@ impl Server {
                         following.stage = Stage::Copies;
                         let offset = offset.parse().unwrap_or(0);
                         // What its own replicas have is of no use any more.
-                        self.kill_class(super::ConnectionId::default(), b"replica");
+                        self.kill_class(ConnectionId::default(), b"replica");
                         self.stream.adopt((*id).to_owned(), offset);
                     }
                     _ => {}
@@ -275,9 +183,8 @@ impl Server {
                 }
             }
             (_, Reply::Error(_)) => {
-                let link = following.link;
-                self.orders.extend(link.map(|link| Order::HangUp { link }));
-                self.lose_link();
+                self.hang_up(link);
+                self.lose_master();
             }
             _ => {}
         }
@@ -308,7 +215,7 @@ impl Server {
         };
         let name = command[0].to_ascii_uppercase();
         match (name.as_slice(), &mut following.together) {
-            (b"MULTI", _) => following.together = Some((Vec::new(), raw.to_vec())),
+            (b"MULTI", together) => *together = Some((Vec::new(), raw.to_vec())),
             (b"EXEC", together) => {
                 let (commands, mut bytes) = together.take().unwrap_or_default();
                 bytes.extend_from_slice(raw);
@@ -342,19 +249,19 @@ impl Server {
 
     /// Says how much it has read, and how much of it is on the disk.
     fn acknowledge_master(&mut self) {
-        let (offset, now) = (self.stream.offset.to_string(), self.now);
         self.sync_if_always();
-        let synced = self.file.offset.to_string();
+        let (offset, synced) = (self.stream.offset.to_string(), self.file.offset.to_string());
         let on_disk =
             self.settings.persistence != Persistence::None && self.settings.version >= (7, 2);
-        if let Some(following) = &mut self.following {
-            following.said_at = now;
+        let now = self.now;
+        let Some(following) = &mut self.following else {
+            return;
+        };
+        following.said_at = now;
+        if let Some(link) = following.link {
             match on_disk {
-                true => write_command(
-                    &["REPLCONF", "ACK", &offset, "FACK", &synced],
-                    &mut following.output,
-                ),
-                false => write_command(&["REPLCONF", "ACK", &offset], &mut following.output),
+                true => self.say(link, &["REPLCONF", "ACK", &offset, "FACK", &synced]),
+                false => self.say(link, &["REPLCONF", "ACK", &offset]),
             }
         }
     }
@@ -367,21 +274,21 @@ impl Server {
         let Some(following) = &self.following else {
             return;
         };
-        if following.link.is_none() {
-            self.dial_master();
-        } else if self.now.saturating_sub(following.heard_at) > TIMEOUT {
-            let link = following.link;
-            self.orders.extend(link.map(|link| Order::HangUp { link }));
-            self.lose_link();
-        } else if following.stage == Stage::Online {
-            self.acknowledge_master();
+        match following.link {
+            None => self.dial_master(),
+            Some(link) if self.now.saturating_sub(following.heard_at) > TIMEOUT => {
+                self.hang_up(link);
+                self.lose_master();
+            }
+            Some(_) if following.stage == Stage::Online => self.acknowledge_master(),
+            Some(_) => {}
         }
     }
 
     pub(super) fn master_due(&self) -> Option<Duration> {
         let following = self.following.as_ref()?;
         let since = match (following.link, following.stage) {
-            (None, _) => following.dialled_at.unwrap_or(self.now),
+            (None, _) => following.dialled_at,
             (Some(_), Stage::Online) => following.said_at,
             (Some(_), _) => return Some(following.heard_at.min(self.now) + TIMEOUT + SECOND),
         };
@@ -413,6 +320,11 @@ impl Server {
         };
         let up = following.stage == Stage::Online;
         let since = |at: Duration| self.now.saturating_sub(at).as_secs().to_string();
+        let heard = if up {
+            since(following.heard_at)
+        } else {
+            "-1".to_owned()
+        };
         let mut lines = vec![
             ("role", "slave".to_owned()),
             ("master_host", following.master.host.clone()),
@@ -421,14 +333,7 @@ impl Server {
                 "master_link_status",
                 if up { "up" } else { "down" }.to_owned(),
             ),
-            (
-                "master_last_io_seconds_ago",
-                if up {
-                    since(following.heard_at)
-                } else {
-                    "-1".to_owned()
-                },
-            ),
+            ("master_last_io_seconds_ago", heard),
             ("slave_repl_offset", self.stream.offset.to_string()),
             ("slave_priority", self.settings.priority.to_string()),
             ("slave_read_only", "1".to_owned()),

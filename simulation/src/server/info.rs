@@ -93,7 +93,10 @@ impl Server {
     }
 
     pub(super) fn mode(&self) -> &'static str {
-        "standalone"
+        match self.sentinel {
+            Some(_) => "sentinel",
+            None => "standalone",
+        }
     }
 
     fn directives(&self) -> Vec<(&'static str, String)> {

@@ -3,8 +3,10 @@
 //! Whoever owns a [`Server`] carries its bytes, says what its wall clock shows, and calls [`Server::tick`] when
 //! [`Server::next_event`] is due. Nothing in here asks a clock, a socket or a source of randomness.
 //!
-//! A server also opens connections itself, as a replica to its master. It asks for them by [`Server::orders`]; who owns it opens
-//! them, connects the other end by that process's own [`Server::connect`], and carries their bytes like any others.
+//! A server also opens connections itself: a replica to its master, a sentinel to those that it watches. It asks for them by
+//! [`Server::orders`]. Who owns it opens them like those of clients, at whatever listens at that address, and says what becomes of them
+//! by [`Server::dialled`], [`Server::arrived`] and [`Server::link_closed`]; [`Server::link_output`] has what is to be sent there.
+//! A sentinel is a server with [`Settings::watch`].
 //!
 //! | file | rules |
 //! |---|---|
@@ -14,20 +16,25 @@
 //! | `pubsub.rs`, `connection.rs`, `info.rs` | who listens, who speaks, what a server says of itself |
 //! | `file.rs` | what outlives a crash |
 //! | `replication.rs`, `follow.rs` | a master's and a replica's side of the stream; `WAIT` |
+//! | `links.rs` | connections that a process opens itself |
+//! | `sentinel.rs`, `failover.rs` | what a sentinel knows and says; when it fails over |
 
 mod command;
 mod connection;
+mod failover;
 mod file;
 mod follow;
 mod hashes;
 mod info;
 mod keyspace;
+mod links;
 mod lists;
 mod number;
 mod pubsub;
 mod replication;
 mod reply;
 mod scripts;
+mod sentinel;
 mod settings;
 mod sorted;
 mod strings;
@@ -41,13 +48,14 @@ use follow::Following;
 use keyspace::Expiry;
 use number::Digits;
 use replication::{Stream, Waiting};
+use sentinel::Sentinel;
 
 pub use connection::OutputLimit;
 pub use file::Loss;
-pub use follow::{LinkId, Order};
 pub use keyspace::Keyspace;
+pub use links::{LinkId, Order};
 pub use reply::{Reply, write_command};
-pub use settings::{Address, Persistence, Settings};
+pub use settings::{Address, Persistence, Settings, Watch};
 
 use reply::Command;
 
@@ -86,8 +94,10 @@ pub struct Server {
     file: File,
     stream: Stream,
     following: Option<Following>,
+    links: BTreeMap<LinkId, links::Link>,
+    linked: u64,
     orders: Vec<Order>,
-    links: u64,
+    sentinel: Option<Sentinel>,
     dice: Dice,
 }
 
@@ -137,6 +147,7 @@ impl Server {
         if let Some(master) = self.settings.replica_of.clone() {
             self.follow(master);
         }
+        self.start_sentinel();
     }
 
     /// Accepts a connection. One too many is told so and ended.
@@ -207,6 +218,7 @@ impl Server {
             self.keyspace.expire_all();
             self.propagate();
         }
+        self.watch();
         self.sync_by_time();
         self.look_after_replicas();
         self.look_after_master();
@@ -249,6 +261,9 @@ impl Server {
             self.replicas_due(),
             self.master_due(),
             self.patience_ends(),
+            self.sentinel
+                .as_ref()
+                .map(|_| self.now + Duration::from_nanos(1)),
         ];
         let next = in_cycles.into_iter().flatten().min();
         let next = next.map(|due| self.cycle_at(due.max(self.now)));
@@ -306,6 +321,11 @@ impl Server {
         let refuse = |why: &'static str| Err(Reply::error(why));
         let spec = Spec::of(&command[0])
             .filter(|spec| spec.name != "waitaof" || self.settings.version >= (7, 2));
+        let spec = spec.filter(|spec| match spec.family {
+            Family::PubSub | Family::Connection => self.sentinel.is_none() || spec.name != "select",
+            Family::Sentinel => self.sentinel.is_some(),
+            _ => self.sentinel.is_none() || matches!(spec.name, "info" | "role" | "command"),
+        });
         let spec = spec.ok_or_else(|| command::unknown(command))?;
         if !spec.takes(command.len()) {
             return Err(command::wrong_number(spec.name));
@@ -370,6 +390,7 @@ impl Server {
             Family::Connection => self.about_connection(from, spec.name, command),
             Family::Server => Some(self.about_server(spec.name, &command[1..])),
             Family::Replication => self.about_replication(from, spec.name, command),
+            Family::Sentinel => Some(self.asked(&command[1..])),
         }
     }
 
@@ -404,7 +425,8 @@ impl Server {
             file: std::mem::take(&mut self.file),
             dice: std::mem::take(&mut self.dice),
             connected: self.connected,
-            links: self.links,
+            linked: self.linked,
+            sentinel: self.sentinel.take(),
             now: self.now,
             is_down: true,
             ..Server::default()

@@ -7,6 +7,7 @@ use super::{
     command::unknown_part,
     keyspace::is,
     reply::{Command, Reply, words},
+    sentinel::HELLO,
     strings::fits,
 };
 
@@ -39,6 +40,15 @@ impl Server {
         command: &Command,
     ) -> Option<Reply> {
         match name {
+            "publish" if self.sentinel.is_some() => Some(match command[1] == HELLO {
+                true => {
+                    self.hear_of(&command[2]);
+                    Reply::Int(1)
+                }
+                false => {
+                    Reply::error("ERR Only HELLO messages are accepted by Sentinel instances.")
+                }
+            }),
             "publish" | "spublish" => {
                 Some(self.publish(Some(from), name, &command[1], &command[2]))
             }

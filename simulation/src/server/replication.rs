@@ -187,6 +187,10 @@ impl Server {
     }
 
     fn role(&self) -> Reply {
+        if let Some(watch) = self.settings.watch.as_ref() {
+            let names = Reply::Array(vec![Reply::text(&watch.name)]);
+            return Reply::Array(vec![Reply::text("sentinel"), names]);
+        }
         if let Some(role) = self.replica_role() {
             return role;
         }

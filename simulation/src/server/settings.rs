@@ -1,6 +1,6 @@
 //! What a server is started with.
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 use super::connection::OutputLimit;
 
@@ -42,6 +42,23 @@ impl Persistence {
     ];
 }
 
+/// What a sentinel watches.
+#[derive(Debug, Clone)]
+pub struct Watch {
+    /// How the master is called.
+    pub name: String,
+    /// Where it is at first.
+    pub master: Address,
+    /// What it and its replicas want to be told.
+    pub password: Option<String>,
+    /// How many sentinels must find it down.
+    pub quorum: usize,
+    /// For how long it must be silent for that.
+    pub down_after: Duration,
+    /// How long a failover may take.
+    pub failover_timeout: Duration,
+}
+
 /// What a server is started with.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -53,6 +70,8 @@ pub struct Settings {
     pub address: Address,
     /// What clients must say, and what it says to its master.
     pub password: Option<String>,
+    /// What it watches, if it is a sentinel.
+    pub watch: Option<Watch>,
     /// Its master, if it is a replica.
     pub replica_of: Option<Address>,
     /// What is written to disk.
@@ -78,6 +97,7 @@ impl Default for Settings {
             version: (7, 2),
             address: Address::default(),
             password: None,
+            watch: None,
             replica_of: None,
             persistence: Persistence::None,
             max_memory: 0,

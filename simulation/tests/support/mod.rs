@@ -2,6 +2,8 @@
 // Each test program uses its own part of this.
 #![allow(dead_code, unreachable_pub)]
 
+pub mod net;
+
 use std::{
     fs::File,
     io::{Read, Write},
@@ -148,6 +150,27 @@ impl Line {
         loop {
             if let Some((_, length)) = Reply::read(&self.input) {
                 return self.input.drain(..length).collect();
+            }
+            let mut more = [0; 65536];
+            let count = self.stream.read(&mut more).expect("an answer in time");
+            assert!(count > 0, "the connection has ended");
+            self.input.extend_from_slice(&more[..count]);
+        }
+    }
+
+    /// Reads over `$<length>` and so many bytes, behind which no end of line is, and over empty lines before.
+    pub fn skip_bulk(&mut self) {
+        loop {
+            let empty = self.input.iter().take_while(|byte| **byte == b'\n').count();
+            self.input.drain(..empty);
+            let head = self.input.windows(2).position(|pair| pair == b"\r\n");
+            if let Some(head) = head {
+                let length = std::str::from_utf8(&self.input[1..head]).expect("a length");
+                let whole = head + 2 + length.parse::<usize>().expect("a length");
+                if self.input.len() >= whole {
+                    self.input.drain(..whole);
+                    return;
+                }
             }
             let mut more = [0; 65536];
             let count = self.stream.read(&mut more).expect("an answer in time");

@@ -1,0 +1,639 @@
+//! A sentinel: what it knows of a master, its replicas and the other sentinels, how it learns that, and what it says of it.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    time::Duration,
+};
+
+use super::{
+    Server,
+    command::unknown_part,
+    failover::Failover,
+    links::{LinkId, Purpose},
+    number,
+    reply::{Reply, words},
+    settings::Address,
+};
+
+/// Where sentinels tell each other of themselves.
+pub(super) const HELLO: &[u8] = b"__sentinel__:hello";
+const SECOND: Duration = Duration::from_secs(1);
+const HELLO_PERIOD: Duration = Duration::from_secs(2);
+pub(super) const INFO_PERIOD: Duration = Duration::from_secs(10);
+
+/// Somebody whom a sentinel watches.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Who {
+    Master,
+    Replica(Address),
+    /// By its own name.
+    Sentinel(String),
+}
+
+/// What was asked and is not answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    Ping,
+    Info,
+    IsDown,
+    Other,
+}
+
+/// What a sentinel knows of somebody.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Peer {
+    pub(super) address: Address,
+    pub(super) run_id: String,
+    asks: Option<LinkId>,
+    hears: Option<LinkId>,
+    open: VecDeque<Asked>,
+    dialled_at: Duration,
+    /// Since when an answer to PING is awaited, when one was asked for last, and when it was good.
+    pub(super) pinged_since: Option<Duration>,
+    pinged_at: Duration,
+    answered_at: Duration,
+    pub(super) well_at: Duration,
+    greeted_at: Duration,
+    heard_at: Duration,
+    /// Since when it is down for this sentinel.
+    pub(super) down_since: Option<Duration>,
+    /// From INFO: when, what it says to be, since when, and of whom it is a replica.
+    pub(super) info_at: Option<Duration>,
+    pub(super) says_replica: bool,
+    pub(super) role_since: Duration,
+    pub(super) follows: Option<Address>,
+    pub(super) follows_since: Duration,
+    pub(super) is_linked: bool,
+    pub(super) unlinked: Duration,
+    pub(super) priority: i64,
+    pub(super) offset: u64,
+    /// Of a replica in a failover: it was told of its new master; it follows it.
+    pub(super) told_at: Option<Duration>,
+    pub(super) is_done: bool,
+    /// Of a sentinel: it finds the master down, and whom it voted for; when it said so and was asked.
+    pub(super) finds_down: bool,
+    pub(super) voted: Option<(String, u64)>,
+    pub(super) said_at: Duration,
+    pub(super) asked_at: Duration,
+}
+
+/// The state of a sentinel. Its names, epochs and votes outlive its process, as they do in its configuration file.
+#[derive(Debug, Default)]
+pub(super) struct Sentinel {
+    pub(super) id: String,
+    pub(super) epoch: u64,
+    /// The epoch in which the master became it.
+    pub(super) config_epoch: u64,
+    /// Whom it has voted for.
+    pub(super) vote: Option<(String, u64)>,
+    pub(super) peers: BTreeMap<Who, Peer>,
+    pub(super) is_objectively_down: bool,
+    pub(super) failover: Option<Failover>,
+    /// When it last tried, or voted for another who does.
+    pub(super) tried_at: Option<Duration>,
+}
+
+impl Sentinel {
+    pub(super) fn master(&self) -> &Peer {
+        &self.peers[&Who::Master]
+    }
+
+    pub(super) fn replicas(&self) -> impl Iterator<Item = (&Address, &Peer)> {
+        self.peers.iter().filter_map(|(who, peer)| match who {
+            Who::Replica(address) => Some((address, peer)),
+            _ => None,
+        })
+    }
+
+    pub(super) fn others(&self) -> impl Iterator<Item = (&String, &Peer)> {
+        self.peers.iter().filter_map(|(who, peer)| match who {
+            Who::Sentinel(id) => Some((id, peer)),
+            _ => None,
+        })
+    }
+
+    /// Whom clients are told: the promoted one as soon as it is master.
+    fn current_master(&self) -> Address {
+        let promoted = self.failover.as_ref().and_then(Failover::promoted_master);
+        promoted.unwrap_or(&self.master().address).clone()
+    }
+}
+
+impl Server {
+    pub(super) fn start_sentinel(&mut self) {
+        let Some(watch) = self.settings.watch.clone() else {
+            return;
+        };
+        let mut sentinel = self.sentinel.take().unwrap_or_else(|| Sentinel {
+            id: self.stream.run_id.clone(),
+            ..Sentinel::default()
+        });
+        sentinel.failover = None;
+        sentinel.is_objectively_down = false;
+        let known = std::mem::take(&mut sentinel.peers);
+        let mut known: Vec<(Who, Address)> = known
+            .into_iter()
+            .map(|(who, peer)| (who, peer.address))
+            .collect();
+        if known.is_empty() {
+            known.push((Who::Master, watch.master));
+        }
+        self.sentinel = Some(sentinel);
+        known
+            .into_iter()
+            .for_each(|(who, address)| self.meet(who, address));
+    }
+
+    /// Somebody new to watch, of whom nothing is known but the address.
+    pub(super) fn meet(&mut self, who: Who, address: Address) {
+        let now = self.now;
+        let peer = Peer {
+            address,
+            // Silence counts from here on, also if no connection ever comes.
+            pinged_since: Some(now),
+            answered_at: now,
+            well_at: now,
+            heard_at: now,
+            role_since: now,
+            follows_since: now,
+            says_replica: matches!(who, Who::Replica(_)),
+            priority: 100,
+            ..Peer::default()
+        };
+        if let Some(sentinel) = &mut self.sentinel {
+            sentinel.peers.insert(who, peer);
+        }
+    }
+
+    pub(super) fn peer(&mut self, who: &Who) -> Option<&mut Peer> {
+        self.sentinel.as_mut()?.peers.get_mut(who)
+    }
+
+    /// Forgets somebody, with the links there.
+    pub(super) fn forget(&mut self, who: &Who) {
+        let peer = self
+            .sentinel
+            .as_mut()
+            .and_then(|sentinel| sentinel.peers.remove(who));
+        for link in peer
+            .into_iter()
+            .flat_map(|peer| [peer.asks, peer.hears])
+            .flatten()
+        {
+            self.hang_up(link);
+        }
+    }
+
+    pub(super) fn is_asked(&self, peer: &Peer) -> bool {
+        self.is_up(peer.asks)
+    }
+
+    /// Asks or tells somebody; nothing where there is no connection.
+    fn ask_peer(&mut self, who: &Who, asked: Asked, command: &[&str]) {
+        let Some(link) = self.peer(who).and_then(|peer| peer.asks) else {
+            return;
+        };
+        if self.is_up(Some(link)) {
+            self.say(link, command);
+            self.peer(who).expect("it was there").open.push_back(asked);
+        }
+    }
+
+    pub(super) fn tell_peer(&mut self, who: &Who, command: &[&str]) {
+        self.ask_peer(who, Asked::Other, command);
+    }
+
+    pub(super) fn ask_whether_down(&mut self, who: &Who, command: &[&str]) {
+        let now = self.now;
+        self.ask_peer(who, Asked::IsDown, command);
+        if let Some(peer) = self.peer(who) {
+            peer.asked_at = now;
+        }
+    }
+
+    fn greet_peer(&mut self, link: LinkId, who: &Who) -> bool {
+        let password = self
+            .settings
+            .watch
+            .as_ref()
+            .and_then(|watch| watch.password.clone());
+        match (password, who) {
+            (Some(password), Who::Master | Who::Replica(_)) => {
+                self.say(link, &["AUTH", &password]);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    pub(super) fn begin_asking(&mut self, link: LinkId, who: &Who) {
+        let greeted = self.greet_peer(link, who);
+        if let Some(peer) = self.peer(who) {
+            peer.open.clear();
+            peer.open.extend(greeted.then_some(Asked::Other));
+        }
+        self.ping(who);
+    }
+
+    pub(super) fn begin_hearing(&mut self, link: LinkId, who: &Who) {
+        self.greet_peer(link, who);
+        self.say(link, &words(&["SUBSCRIBE", "__sentinel__:hello"]));
+        let now = self.now;
+        if let Some(peer) = self.peer(who) {
+            peer.heard_at = now;
+        }
+    }
+
+    pub(super) fn lose_peer(&mut self, link: LinkId, who: &Who) {
+        if let Some(peer) = self.peer(who) {
+            if peer.asks == Some(link) {
+                peer.asks = None;
+                peer.open.clear();
+            }
+            if peer.hears == Some(link) {
+                peer.hears = None;
+            }
+        }
+    }
+
+    fn ping(&mut self, who: &Who) {
+        self.ask_peer(who, Asked::Ping, &["PING"]);
+        let now = self.now;
+        if let Some(peer) = self.peer(who) {
+            peer.pinged_at = now;
+            peer.pinged_since.get_or_insert(now);
+        }
+    }
+
+    /// Dials who is not connected, and asks what is to be asked again.
+    pub(super) fn keep_in_touch(&mut self, who: &Who) {
+        let (now, down_after) = (
+            self.now,
+            self.settings
+                .watch
+                .as_ref()
+                .map_or(SECOND, |watch| watch.down_after),
+        );
+        let since = |at: Duration| now.saturating_sub(at);
+        let Some(peer) = self.peer(who) else {
+            return;
+        };
+        let (lacks, again) = (peer.asks.is_none(), since(peer.dialled_at) >= SECOND);
+        let deaf = peer.hears.is_none() && !matches!(who, Who::Sentinel(_));
+        if (lacks || deaf) && again {
+            peer.dialled_at = now;
+            let to = peer.address.clone();
+            if lacks {
+                let link = self.dial(Purpose::Asks(who.clone()), to.clone());
+                self.peer(who).expect("it was there").asks = Some(link);
+            }
+            if deaf {
+                let link = self.dial(Purpose::Hears(who.clone()), to);
+                self.peer(who).expect("it was there").hears = Some(link);
+            }
+            return;
+        }
+        let peer = self
+            .sentinel
+            .as_ref()
+            .and_then(|sentinel| sentinel.peers.get(who))
+            .expect("it was there");
+        if !self.is_up(peer.asks) {
+            return;
+        }
+        let hurried = self.sentinel.as_ref().is_some_and(|sentinel| {
+            matches!(who, Who::Replica(_))
+                && (sentinel.is_objectively_down
+                    || sentinel.failover.is_some()
+                    || !peer.unlinked.is_zero())
+        });
+        let info_period = if hurried { SECOND } else { INFO_PERIOD };
+        let ping_period = down_after.min(SECOND);
+        let wants_info = !matches!(who, Who::Sentinel(_))
+            && !peer.open.contains(&Asked::Info)
+            && peer.info_at.is_none_or(|at| since(at) > info_period);
+        let wants_ping =
+            since(peer.answered_at) > ping_period && since(peer.pinged_at) > ping_period / 2;
+        let wants_hello = since(peer.greeted_at) > HELLO_PERIOD;
+        // A connection on which nothing comes back is given up before its other end is.
+        let silent = |at: Duration| since(at) > down_after / 2;
+        let stuck = peer.pinged_since.is_some_and(silent)
+            && silent(peer.answered_at)
+            && since(peer.dialled_at) > Duration::from_secs(15);
+        if stuck && let Some(link) = peer.asks {
+            self.hang_up(link);
+            self.lose_peer(link, who);
+            return;
+        }
+        if let Some(link) = peer
+            .hears
+            .filter(|_| since(peer.heard_at) > 3 * HELLO_PERIOD)
+        {
+            self.hang_up(link);
+            self.lose_peer(link, who);
+        }
+        if wants_info {
+            self.ask_peer(who, Asked::Info, &["INFO"]);
+        }
+        if wants_ping {
+            self.ping(who);
+        }
+        if wants_hello {
+            self.say_hello(who);
+        }
+    }
+
+    pub(super) fn say_hello(&mut self, who: &Who) {
+        let (Some(sentinel), Some(watch)) = (&self.sentinel, &self.settings.watch) else {
+            return;
+        };
+        let (own, master) = (&self.settings.address, sentinel.current_master());
+        let hello = format!(
+            "{},{},{},{},{},{},{},{}",
+            own.host,
+            own.port,
+            sentinel.id,
+            sentinel.epoch,
+            watch.name,
+            master.host,
+            master.port,
+            sentinel.config_epoch
+        );
+        self.ask_peer(
+            who,
+            Asked::Other,
+            &["PUBLISH", "__sentinel__:hello", &hello],
+        );
+        let now = self.now;
+        if let Some(peer) = self.peer(who) {
+            peer.greeted_at = now;
+        }
+    }
+
+    /// An answer of somebody.
+    pub(super) fn hear_peer(&mut self, who: &Who, reply: Reply) {
+        let now = self.now;
+        let Some(peer) = self.peer(who) else {
+            return;
+        };
+        match (peer.open.pop_front(), reply) {
+            (Some(Asked::Ping), reply) => {
+                peer.answered_at = now;
+                let good = match &reply {
+                    Reply::Status(_) => true,
+                    Reply::Error(text) => {
+                        text.starts_with("LOADING") || text.starts_with("MASTERDOWN")
+                    }
+                    _ => false,
+                };
+                if good {
+                    peer.well_at = now;
+                    peer.pinged_since = None;
+                }
+            }
+            (Some(Asked::Info), Reply::Bulk(text)) => {
+                let text = String::from_utf8_lossy(&text).into_owned();
+                self.learn_from_info(who, &text);
+            }
+            (Some(Asked::IsDown), Reply::Array(parts)) => {
+                if let [Reply::Int(down), Reply::Bulk(leader), Reply::Int(epoch)] = parts.as_slice()
+                {
+                    peer.said_at = now;
+                    peer.finds_down = *down == 1;
+                    if leader != b"*" {
+                        let leader = String::from_utf8_lossy(leader).into_owned();
+                        peer.voted = Some((leader, *epoch as u64));
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn learn_from_info(&mut self, who: &Who, info: &str) {
+        let now = self.now;
+        let field = |name: &str| {
+            let lines = info.lines().filter_map(|line| line.split_once(':'));
+            lines
+                .into_iter()
+                .find(|(known, _)| *known == name)
+                .map(|(_, value)| value)
+        };
+        let Some(peer) = self.peer(who) else {
+            return;
+        };
+        peer.info_at = Some(now);
+        peer.run_id = field("run_id").unwrap_or_default().to_owned();
+        let is_replica = field("role") == Some("slave");
+        let changed = is_replica != peer.says_replica;
+        if changed {
+            peer.says_replica = is_replica;
+            peer.role_since = now;
+        }
+        let follows =
+            field("master_host").zip(field("master_port").and_then(|port| port.parse().ok()));
+        let follows = follows.map(|(host, port)| Address {
+            host: host.to_owned(),
+            port,
+        });
+        if follows != peer.follows {
+            peer.follows = follows;
+            peer.follows_since = now;
+        }
+        peer.is_linked = field("master_link_status") == Some("up");
+        let seconds =
+            field("master_link_down_since_seconds").and_then(|seconds| seconds.parse::<i64>().ok());
+        peer.unlinked = Duration::from_secs(seconds.map_or(0, |seconds| seconds.max(0) as u64));
+        let number = |name: &str| field(name).and_then(|text| text.parse::<i64>().ok());
+        peer.priority = number("slave_priority").unwrap_or(100);
+        peer.offset = number("slave_repl_offset").unwrap_or(0).max(0) as u64;
+        if *who == Who::Master && !is_replica {
+            for line in info
+                .lines()
+                .filter(|line| line.starts_with("slave") && line.contains(":ip="))
+            {
+                let mut parts = line.split(['=', ',']);
+                let (host, port) = (
+                    parts.nth(1),
+                    parts.nth(1).and_then(|port| port.parse().ok()),
+                );
+                if let Some((host, port)) = host.zip(port) {
+                    let address = Address {
+                        host: host.to_owned(),
+                        port,
+                    };
+                    let replica = Who::Replica(address.clone());
+                    if self.peer(&replica).is_none() {
+                        self.meet(replica, address);
+                    }
+                }
+            }
+        }
+        self.look_at_role(who);
+    }
+
+    pub(super) fn hear_hello(&mut self, reply: Reply) {
+        if let Reply::Array(parts) = reply
+            && let [Reply::Bulk(kind), _, Reply::Bulk(payload)] = parts.as_slice()
+            && kind == b"message"
+        {
+            self.hear_of(payload);
+        }
+    }
+
+    /// What another sentinel says of itself and of the master.
+    pub(super) fn hear_of(&mut self, hello: &[u8]) {
+        let (now, text) = (self.now, String::from_utf8_lossy(hello).into_owned());
+        let parts: Vec<&str> = text.split(',').collect();
+        let [
+            host,
+            port,
+            id,
+            epoch,
+            _,
+            master_host,
+            master_port,
+            config_epoch,
+        ] = parts.as_slice()
+        else {
+            return;
+        };
+        let address = |host: &str, port: &str| Address {
+            host: host.to_owned(),
+            port: port.parse().unwrap_or(0),
+        };
+        let number = |text: &str| text.parse::<u64>().unwrap_or(0);
+        let Some(sentinel) = &mut self.sentinel else {
+            return;
+        };
+        sentinel
+            .peers
+            .values_mut()
+            .for_each(|peer| peer.heard_at = now);
+        if *id == sentinel.id {
+            return;
+        }
+        let who = Who::Sentinel((*id).to_owned());
+        if !sentinel.peers.contains_key(&who) {
+            self.meet(who, address(host, port));
+        }
+        let Some(sentinel) = &mut self.sentinel else {
+            return;
+        };
+        if number(epoch) > sentinel.epoch {
+            sentinel.epoch = number(epoch);
+            self.announce("+new-epoch", epoch);
+        }
+        let Some(sentinel) = &mut self.sentinel else {
+            return;
+        };
+        if number(config_epoch) > sentinel.config_epoch {
+            sentinel.config_epoch = number(config_epoch);
+            let master = address(master_host, master_port);
+            if sentinel.master().address != master {
+                self.switch_master(master);
+            }
+        }
+    }
+
+    /// Says to those who listen what happened.
+    pub(super) fn announce(&mut self, event: &str, about: &str) {
+        self.deliver(None, "publish", event.as_bytes(), about.as_bytes());
+    }
+
+    /// SENTINEL.
+    pub(super) fn asked(&mut self, args: &[Vec<u8>]) -> Reply {
+        let (Some(sentinel), Some(watch)) = (&self.sentinel, &self.settings.watch) else {
+            return Reply::Nil;
+        };
+        let (word, rest) = args.split_first().expect("a word");
+        let word = word.to_ascii_lowercase();
+        let named = rest
+            .first()
+            .is_some_and(|name| name == watch.name.as_bytes());
+        let unknown = || Reply::error("ERR No such master with that name");
+        match (word.as_slice(), rest) {
+            (b"get-master-addr-by-name", [_]) if !named => Reply::NilArray,
+            (b"get-master-addr-by-name", [_]) => {
+                let Address { host, port } = sentinel.current_master();
+                Reply::texts([&host, &port.to_string()])
+            }
+            (b"is-master-down-by-addr", [host, port, epoch, id]) => {
+                let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+                let about = Address {
+                    host: text(host),
+                    port: text(port).parse().unwrap_or(0),
+                };
+                let epoch = number::whole(epoch).map_or(0, |epoch| epoch as u64);
+                self.say_whether_down(&about, epoch, &text(id))
+            }
+            (b"master" | b"replicas" | b"slaves" | b"sentinels" | b"failover", [_]) if !named => {
+                unknown()
+            }
+            (b"master", [_]) => self.described(&Who::Master),
+            (b"masters", []) => Reply::Array(vec![self.described(&Who::Master)]),
+            (b"replicas" | b"slaves", [_]) => {
+                let all = sentinel
+                    .replicas()
+                    .map(|(address, _)| self.described(&Who::Replica(address.clone())));
+                Reply::Array(all.collect())
+            }
+            (b"sentinels", [_]) => {
+                let all = sentinel
+                    .others()
+                    .map(|(id, _)| self.described(&Who::Sentinel(id.clone())));
+                Reply::Array(all.collect())
+            }
+            (b"failover", [_]) => self.asked_to_fail_over(),
+            _ => unknown_part("sentinel", &args[0]),
+        }
+    }
+
+    fn described(&self, who: &Who) -> Reply {
+        let (Some(sentinel), Some(watch)) = (&self.sentinel, &self.settings.watch) else {
+            return Reply::Nil;
+        };
+        let peer = &sentinel.peers[who];
+        let kind = match who {
+            Who::Master => "master",
+            Who::Replica(_) => "slave",
+            Who::Sentinel(_) => "sentinel",
+        };
+        let mut flags = vec![kind];
+        if peer.down_since.is_some() {
+            flags.insert(0, "s_down");
+        }
+        if *who == Who::Master && sentinel.is_objectively_down {
+            flags.insert(1, "o_down");
+        }
+        if !self.is_up(peer.asks) {
+            flags.push("disconnected");
+        }
+        let (name, run_id) = match who {
+            Who::Master => (watch.name.clone(), peer.run_id.clone()),
+            Who::Replica(address) => (address.to_string(), peer.run_id.clone()),
+            Who::Sentinel(id) => (id.clone(), id.clone()),
+        };
+        let mut fields = vec![
+            ("name", name),
+            ("ip", peer.address.host.clone()),
+            ("port", peer.address.port.to_string()),
+            ("runid", run_id),
+            ("flags", flags.join(",")),
+        ];
+        if *who == Who::Master {
+            fields.extend([
+                ("config-epoch", sentinel.config_epoch.to_string()),
+                ("num-slaves", sentinel.replicas().count().to_string()),
+                ("num-other-sentinels", sentinel.others().count().to_string()),
+                ("quorum", watch.quorum.to_string()),
+            ]);
+        }
+        let fields = fields.into_iter();
+        Reply::Map(
+            fields
+                .flat_map(|(name, value)| [Reply::text(name), Reply::text(value)])
+                .collect(),
+        )
+    }
+}
