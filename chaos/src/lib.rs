@@ -19,7 +19,7 @@
 //! | modules | what they are |
 //! |---|---|
 //! | [`scenario`], [`builtin`] | what is asked, and the suite that comes with the program |
-//! | [`plan`], [`shrink`] | what is decided, and the smallest plan that still convicts |
+//! | [`plan`], [`partition`], [`shrink`] | what is decided, and the smallest plan that still convicts |
 //! | [`faults`], [`shim`] | what is injected and undone, and what clocks and disks are told |
 //! | [`hooks`], [`external`], [`toxiproxy`] | the same on somebody else's servers, and through somebody else's proxy |
 //! | [`run`] | the plan, carried out |
@@ -37,7 +37,7 @@ pub mod hooks;
 mod members;
 mod nemesis;
 pub mod outcome;
-mod partition;
+pub mod partition;
 pub mod plan;
 mod probe;
 pub mod proof;

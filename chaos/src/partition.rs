@@ -8,7 +8,7 @@ use cluster_config::Party;
 use crate::faults::Target;
 
 /// The links that a partition into these groups cuts, both ways, each once and in order.
-pub(crate) fn cut(groups: &[Vec<Party>]) -> Vec<Target> {
+pub fn cut(groups: &[Vec<Party>]) -> Vec<Target> {
     let mut links = Vec::new();
     for (index, group) in groups.iter().enumerate() {
         for other in &groups[index + 1..] {

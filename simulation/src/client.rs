@@ -45,9 +45,9 @@ pub(crate) async fn connect(
                 }
                 event = theirs.recv() => event,
             };
-            match event {
-                Some(event) if events.send(by.event(event)).is_ok() => {}
-                _ => return,
+            let sent = event.map(|event| events.send(by.event(event)));
+            if !matches!(sent, Some(Ok(()))) {
+                return;
             }
         }
     });
@@ -215,7 +215,8 @@ impl LockClient for Client {
 
     async fn release(&self, grant: &str) -> ReleaseEnd {
         let (inner, grant) = (self.inner(), self.names.theirs(grant));
-        self.change(async move { inner.release(&grant).await }).await
+        self.change(async move { inner.release(&grant).await })
+            .await
     }
 
     async fn release_as(&self, grant: &str, owner: &str) -> ReleaseEnd {
@@ -247,7 +248,13 @@ impl LockClient for Client {
     }
 
     fn abilities(&self) -> Abilities {
-        self.inner().abilities()
+        let mut abilities = self.inner().abilities();
+        if self.reports_renewals() {
+            // As a driver of it would say.
+            let features = abilities.features.get_or_insert_default();
+            features.push("renewals".to_owned());
+        }
+        abilities
     }
 
     fn set_paused(&self, paused: bool) {

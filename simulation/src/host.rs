@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use crate::{
-    server::{ConnectionId, Server},
+    server::{ConnectionId, Loss, Server},
     system::EPOCH,
 };
 
@@ -13,8 +13,9 @@ const SHORTEST: Duration = Duration::from_millis(1);
 /// A server and its machine.
 pub(crate) struct Host {
     pub(crate) address: String,
-    /// `None`: no process runs.
-    pub(crate) server: Option<Server>,
+    pub(crate) server: Server,
+    /// Whether there is a process.
+    pub(crate) runs: bool,
     pub(crate) is_stopped: bool,
     /// What came while it was stopped, by connection.
     pub(crate) held: Vec<(u64, Vec<u8>)>,
@@ -35,7 +36,8 @@ impl Host {
     pub(crate) fn new(address: String, server: Server) -> Self {
         Host {
             address,
-            server: Some(server),
+            server,
+            runs: true,
             is_stopped: false,
             held: Vec::new(),
             connections: BTreeMap::new(),
@@ -66,60 +68,84 @@ impl Host {
         }
     }
 
-    /// Accepts a connection; a process runs.
+    /// Accepts a connection.
     pub(crate) fn accept(&mut self, connection: u64) -> ConnectionId {
-        let server = self.server.as_mut().expect("a process runs");
-        let id = server.connect();
+        let id = self.server.connect();
         self.connections.insert(id, connection);
         id
     }
 
+    /// Whether its process runs and is not stopped.
+    pub(crate) fn is_live(&self) -> bool {
+        self.runs && !self.is_stopped
+    }
+
     pub(crate) fn hang_up(&mut self, id: ConnectionId) {
-        if self.connections.remove(&id).is_some()
-            && let Some(server) = &mut self.server
-        {
-            server.disconnect(id);
+        if self.connections.remove(&id).is_some() {
+            self.server.disconnect(id);
         }
     }
 
     pub(crate) fn tick(&mut self, now: Duration) {
         self.tick_at = None;
         let wall = self.wall(now);
-        if let Some(server) = self.server.as_mut().filter(|_| !self.is_stopped) {
-            server.tick(wall);
+        if self.is_live() {
+            self.server.tick(wall);
         }
     }
 
-    /// What is ready for each connection, and when the next timer is due that nobody has set yet.
-    pub(crate) fn ready(&mut self, now: Duration) -> (Vec<(u64, Vec<u8>)>, Option<Duration>) {
-        let wall = self.wall(now);
-        let Some(server) = self.server.as_mut().filter(|_| !self.is_stopped) else {
-            return (Vec::new(), None);
-        };
-        let mut ready = Vec::new();
-        for (id, connection) in &self.connections {
-            let bytes = server.output(*id);
-            if !bytes.is_empty() {
-                ready.push((*connection, bytes));
+    /// What is ready for each connection, and which ones the server has ended.
+    pub(crate) fn ready(&mut self) -> (Vec<(u64, Vec<u8>)>, Vec<u64>) {
+        let (mut ready, mut ended) = (Vec::new(), Vec::new());
+        if self.is_live() {
+            for (id, connection) in &self.connections {
+                let bytes = self.server.output(*id);
+                if !bytes.is_empty() {
+                    ready.push((*connection, bytes));
+                }
+            }
+            for id in self.server.ended() {
+                ended.extend(self.connections.remove(&id));
             }
         }
-        let due = server.next_event().map(|at| {
-            // A clock that runs too fast or too slow is asked again when the time is there.
-            now + at.saturating_sub(wall).max(SHORTEST)
-        });
+        (ready, ended)
+    }
+
+    /// When the server's next timer is due, where nobody has set it yet.
+    pub(crate) fn timer(&mut self, now: Duration) -> Option<Duration> {
+        let wall = self.wall(now);
+        let due = self.server.next_event().filter(|_| self.is_live());
+        // A clock that runs too fast or too slow is asked again when the time is there.
+        let due = due.map(|at| now + at.saturating_sub(wall).max(SHORTEST));
         let sooner = due.filter(|due| self.tick_at.is_none_or(|at| *due < at));
         if sooner.is_some() {
             self.tick_at = sooner;
         }
-        (ready, sooner)
+        sooner
     }
 
-    /// Takes its process away.
-    pub(crate) fn end(&mut self) -> Option<Server> {
+    /// Ends its process; after a cut of the power what was not synced is gone too. False where none runs.
+    pub(crate) fn end(&mut self, loss: Loss) -> bool {
+        if !self.runs {
+            return false;
+        }
+        self.server.crash(loss);
+        self.runs = false;
         self.is_stopped = false;
         self.held.clear();
         self.connections.clear();
         self.tick_at = None;
-        self.server.take()
+        true
+    }
+
+    /// Starts a process with what the last one saved, which it reads for so long; false where one runs.
+    pub(crate) fn start(&mut self, now: Duration, loading: Duration) -> bool {
+        if self.runs {
+            return false;
+        }
+        let wall = self.wall(now);
+        self.server.restart(wall, loading);
+        self.runs = true;
+        true
     }
 }

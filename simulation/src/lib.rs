@@ -1,4 +1,15 @@
 //! Runs the real library against simulated servers in simulated time: everything random comes from one seed, and the history
 //! is judged by the checkers that judge real servers.
 
+mod apart;
+mod client;
+mod clients;
+pub mod draw;
+mod host;
+mod nemesis;
+mod network;
+mod process;
+pub mod run;
 pub mod server;
+pub mod swarm;
+mod system;

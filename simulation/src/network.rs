@@ -20,7 +20,7 @@ use tokio::{io::ReadBuf, sync::Notify, time::Instant};
 use crate::{
     host::Host,
     process::Process,
-    server::{ConnectionId, Server},
+    server::{ConnectionId, Loss},
 };
 
 /// From one party to another, by name.
@@ -215,6 +215,7 @@ impl State {
             }
             return;
         };
+        let now = self.now();
         let Some(of) = self.connections.get_mut(&connection) else {
             return;
         };
@@ -225,12 +226,11 @@ impl State {
             return link.held.push(event);
         }
         let refuses = (self.links.get(&way)).is_some_and(|link| link.refusals > 0);
-        let now = self.now();
         let host = self.hosts.get_mut(&server);
         match event {
-            Event::Dial(_) => match host.map(|host| (host.is_stopped, host)) {
+            Event::Dial(_) => match host {
                 // The kernel accepts for a process that is stopped.
-                Some((_, host)) if host.server.is_some() && !refuses => {
+                Some(host) if host.runs && !refuses => {
                     let id = host.accept(connection);
                     of.accepted = Some(id);
                     self.send(connection, false, Event::Accepted(connection));
@@ -238,19 +238,17 @@ impl State {
                 _ => self.send(connection, false, Event::Refused(connection)),
             },
             Event::Request(_, bytes) => {
-                let Some(host) = host.filter(|host| host.server.is_some()) else {
+                let Some(host) = host.filter(|host| host.runs) else {
                     return;
                 };
                 if host.is_stopped {
-                    return host.held.push(bytes_of(connection, bytes));
+                    return host.held.push((connection, bytes));
                 }
                 let Some(id) = of.accepted else { return };
                 of.parsed.extend(bytes);
                 let wall = host.wall(now);
-                if let Some(server) = &mut host.server {
-                    while let Some(command) = command(&mut of.parsed) {
-                        server.execute(wall, id, &command);
-                    }
+                while let Some(command) = command(&mut of.parsed) {
+                    host.server.execute(wall, id, &command);
                 }
                 self.flush(&server);
             }
@@ -286,17 +284,21 @@ impl State {
         let Some(host) = self.hosts.get_mut(name) else {
             return;
         };
-        let (ready, tick_at) = host.ready(now);
+        let (ready, ended) = host.ready();
+        let timer = host.timer(now);
         for (connection, bytes) in ready {
             self.send(connection, false, Event::Reply(connection, bytes));
         }
-        if let Some(at) = tick_at {
+        for connection in ended {
+            self.send(connection, false, Event::Ended(connection, Phase::Closed));
+        }
+        if let Some(at) = timer {
             self.schedule(at, Event::Tick(name.to_owned()));
         }
     }
 
     /// Lets a stopped server go on: it finds all that came meanwhile.
-    pub(crate) fn go_on(&mut self, name: &str) {
+    pub(crate) fn go_on(&mut self, name: &str) -> bool {
         if let Some(host) = self.hosts.get_mut(name) {
             host.is_stopped = false;
             for (connection, bytes) in std::mem::take(&mut host.held) {
@@ -304,13 +306,44 @@ impl State {
             }
             self.tick(name);
         }
+        false
     }
 
-    /// Takes the process of a server away: its connections are reset.
-    pub(crate) fn take_server(&mut self, name: &str) -> Option<Server> {
-        let server = self.hosts.get_mut(name)?.end()?;
-        self.reset(|connection| connection.server == name);
-        Some(server)
+    /// Ends the process of a server: its connections are reset, and what it has not saved is gone; after a cut of the power also what was
+    /// not synced. False where none runs.
+    pub(crate) fn end_process(&mut self, name: &str, loss: Loss) -> bool {
+        let ended = self.hosts.get_mut(name).is_some_and(|host| host.end(loss));
+        if ended {
+            self.reset(|connection| connection.server == name);
+        }
+        ended
+    }
+
+    /// Starts it again, with what it saved.
+    pub(crate) fn start_process(&mut self, name: &str) -> bool {
+        let now = self.now();
+        let loading = Duration::from_millis(self.random.random_range(0..300));
+        let host = self.hosts.get_mut(name);
+        let started = host.is_some_and(|host| host.start(now, loading));
+        self.flush(name);
+        started
+    }
+
+    /// Stops the process of a server, as SIGSTOP does.
+    pub(crate) fn stop(&mut self, name: &str) -> bool {
+        let host = self.hosts.get_mut(name).filter(|host| host.runs);
+        host.map(|host| host.is_stopped = true).is_some()
+    }
+
+    /// Sets the clock of a server's machine wrong, or right with zeros.
+    pub(crate) fn set_clock(&mut self, name: &str, jump_ns: i64, drift_ppb: i64) -> bool {
+        let now = self.now();
+        let host = self.hosts.get_mut(name);
+        let set = host
+            .map(|host| host.set_clock(now, jump_ns, drift_ppb))
+            .is_some();
+        self.tick(name);
+        set
     }
 
     /// Ends connections at both ends. Of what is under way to a server half arrives.
@@ -377,8 +410,8 @@ impl State {
         }
     }
 
-    /// The names of the clients that have a connection.
-    pub(crate) fn connected(&self, way: &Way) -> bool {
+    /// Whether a connection is on a way.
+    pub(crate) fn is_connected(&self, way: &Way) -> bool {
         let mut all = self.connections.values();
         all.any(|connection| connection.way(true) == *way || connection.way(false) == *way)
     }
@@ -402,10 +435,6 @@ impl State {
         self.send(number, true, Event::Dial(number));
         number
     }
-}
-
-fn bytes_of(connection: u64, bytes: Vec<u8>) -> (u64, Vec<u8>) {
-    (connection, bytes)
 }
 
 impl Event {
@@ -444,7 +473,10 @@ impl Connection {
 /// The first whole command of what was received, which must be arrays of bulk strings.
 fn command(bytes: &mut Vec<u8>) -> Option<Vec<Vec<u8>>> {
     let line = |from: usize| {
-        let end = bytes.get(from..)?.windows(2).position(|two| two == b"\r\n")?;
+        let end = bytes
+            .get(from..)?
+            .windows(2)
+            .position(|two| two == b"\r\n")?;
         let number = std::str::from_utf8(bytes.get(from + 1..from + end)?).ok()?;
         Some((number.parse::<usize>().ok()?, from + end + 2))
     };

@@ -13,8 +13,8 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
     ("chaos", &["bench", "cluster-config", "results"], &[]),
     (
         "simulation",
-        &["lock-core", "results", "bench", "chaos"],
-        &["cluster-config"],
+        &["lock-core", "cluster-config", "results", "bench", "chaos"],
+        &[],
     ),
     (
         "cli",

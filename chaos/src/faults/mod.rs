@@ -41,7 +41,7 @@ mod promote;
 mod refuse_command;
 mod restart;
 mod script_flush;
-mod settings;
+pub mod settings;
 mod takeover;
 pub(crate) mod upgrade;
 mod world;

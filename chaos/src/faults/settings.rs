@@ -11,7 +11,8 @@ pub(super) fn text<'s>(settings: &'s Settings, name: &str) -> Option<&'s str> {
     }
 }
 
-pub(super) fn time(settings: &Settings, name: &str) -> Option<Duration> {
+/// A duration.
+pub fn time(settings: &Settings, name: &str) -> Option<Duration> {
     text(settings, name).and_then(|word| duration(word).ok())
 }
 
@@ -31,12 +32,12 @@ pub(super) fn rate(settings: &Settings, name: &str) -> Option<u64> {
 }
 
 /// Nanoseconds forwards or backwards.
-pub(super) fn shift_ns(settings: &Settings, name: &str) -> Option<i64> {
+pub fn shift_ns(settings: &Settings, name: &str) -> Option<i64> {
     text(settings, name).and_then(|word| scenario::shift(word).ok())
 }
 
 /// A share in per cent, as billionths.
-pub(super) fn percent_ppb(settings: &Settings, name: &str) -> Option<i64> {
+pub fn percent_ppb(settings: &Settings, name: &str) -> Option<i64> {
     text(settings, name).and_then(|word| scenario::percent(word).ok())
 }
 

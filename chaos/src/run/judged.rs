@@ -151,21 +151,10 @@ pub(super) fn judged(
     }
     result.incomplete = doubts.clone();
     let how = CheckOptions {
-        floors: Some(floors(plan)),
-        clients: client_names(plan),
         doubts,
-        kinds: plan
-            .load
-            .does
-            .mix
-            .keys()
-            .filter(|kind| !kind.is_empty())
-            .cloned()
-            .collect(),
         load: (recorded.load > Duration::ZERO).then_some(recorded.load),
-        masters: plan.masters(),
         proofs: Some(&result.faults),
-        ..CheckOptions::default()
+        ..check_options(plan)
     };
     let mut report = check(&history, &how);
     proof::attach(&mut report, &history, &how);
@@ -242,6 +231,18 @@ pub(super) fn judged(
 fn responses(waits: &[Wait]) -> impl Iterator<Item = (u64, u64, u64)> {
     let granted = waits.iter().filter(|wait| wait.granted);
     granted.map(|wait| (wait.due_ns + wait.waited_ns, wait.waited_ns, 1))
+}
+
+/// How the history of a plan is judged, as far as the plan knows.
+pub fn check_options(plan: &Plan) -> CheckOptions<'static> {
+    let kinds = plan.load.does.mix.keys();
+    CheckOptions {
+        floors: Some(floors(plan)),
+        clients: client_names(plan),
+        kinds: kinds.filter(|kind| !kind.is_empty()).cloned().collect(),
+        masters: plan.masters(),
+        ..CheckOptions::default()
+    }
 }
 
 /// How much must have happened in a run of a plan: where more tasks than locks are at work, some must have met.

@@ -24,8 +24,10 @@ use crate::faults::{self, upgrade};
 use crate::plan::Plan;
 use crate::scenario::{self, FaultSpec, On, When, Who};
 use crate::shim::Shims;
+pub use judged::check_options;
 use judged::{judged, nothing};
 use knee::settled;
+pub use recorded::load;
 use recorded::record;
 
 /// What a run needs besides its plan.

@@ -219,7 +219,8 @@ async fn enough(plan: &Plan, mut over: watch::Receiver<usize>, mut grants: watch
     std::future::pending().await
 }
 
-fn load(plan: &Plan) -> Load {
+/// What the clients of a plan do.
+pub fn load(plan: &Plan) -> Load {
     let does = &plan.load.does;
     let range = |range: scenario::Range| {
         let bounds = (range.min_ns, range.max_ns);

@@ -228,7 +228,7 @@ impl Keyspace {
         {
             return Err("ERR GT, LT, and/or NX options at the same time are not compatible");
         }
-        let scored: Result<Vec<_>, _> = (pairs.chunks_exact(2))
+        let scored: Result<Vec<_>, &str> = (pairs.chunks_exact(2))
             .map(|pair| Ok((number::real(&pair[0]).ok_or(NOT_REAL)?, &pair[1])))
             .collect();
         let scored = scored?;

@@ -1,0 +1,275 @@
+//! Draws a scenario from a seed: a lock, a load, servers and faults, and what must stay clean with them.
+//!
+//! The scenario is one of `locklab chaos`, in the form of its files: real servers can be given the same.
+
+use std::fmt::Write as _;
+
+use chaos::{plan::Plan, scenario::Scenario};
+use rand::{RngExt as _, SeedableRng as _, rngs::StdRng, seq::IndexedRandom as _};
+
+/// The kinds that are drawn, with the topologies that each is for.
+pub const KINDS: &[(&str, &[&str])] = &[
+    ("plain", ONE_SET),
+    ("reentrant", ONE_SET),
+    ("non-reentrant", ONE_SET),
+    ("spin", ONE_SET),
+    ("fenced", ONE_SET),
+    ("queued", ONE_SET),
+    ("fair", ONE_SET),
+    ("write", ONE_SET),
+    ("multi", ONE_SET),
+    ("permits", ONE_SET),
+    ("redlock", &["masters"]),
+];
+
+const ONE_SET: &[&str] = &["single"];
+
+/// The topologies that are drawn.
+pub const TOPOLOGIES: &[&str] = &["single", "masters"];
+
+/// What is fixed beforehand; the seed decides the rest.
+#[derive(Debug, Clone, Default)]
+pub struct Wanted {
+    /// A kind of [`KINDS`].
+    pub kind: Option<String>,
+    /// One of [`TOPOLOGIES`].
+    pub topology: Option<String>,
+    /// Another lock than the library's, with its own first kind, such as `broken:steal`.
+    pub subject: Option<String>,
+}
+
+impl Wanted {
+    /// Whether there is something to draw from.
+    pub fn fits(&self) -> bool {
+        !self.kinds().is_empty()
+    }
+
+    fn kinds(&self) -> Vec<(&'static str, &'static str)> {
+        let all = KINDS.iter().flat_map(|(kind, topologies)| {
+            let topologies = topologies.iter();
+            topologies.map(move |topology| (*kind, *topology))
+        });
+        let fits =
+            |wanted: &Option<String>, word: &str| wanted.as_deref().is_none_or(|w| w == word);
+        all.filter(|(kind, topology)| fits(&self.kind, kind) && fits(&self.topology, topology))
+            .collect()
+    }
+}
+
+/// What was drawn so far, and what is known of it.
+struct Drawn {
+    random: StdRng,
+    nodes: Vec<String>,
+    clients: u32,
+    kind: &'static str,
+    faults: String,
+    /// Servers may forget what they were told, or end a lease before its time.
+    servers_lose: bool,
+    /// A client may act on what it knew long ago.
+    clients_sleep: bool,
+    /// What a client writes may arrive when its hold is over.
+    writes_late: bool,
+}
+
+/// The scenario of a seed, as the text of a file.
+///
+/// # Panics
+/// Nothing [fits](Wanted::fits) what is wanted.
+pub fn scenario(seed: u64, wanted: &Wanted) -> String {
+    let mut random = StdRng::seed_from_u64(seed);
+    let kinds = wanted.kinds();
+    let (kind, topology) = *kinds.choose(&mut random).expect("something fits");
+    let masters = match topology {
+        "masters" => *[3, 3, 5].choose(&mut random).expect("three"),
+        _ => 1,
+    };
+    let fsync = *["always", "always", "everysec", "none"]
+        .choose(&mut random)
+        .expect("four");
+    let mut drawn = Drawn {
+        clients: random.random_range(2..=4),
+        random,
+        nodes: (1..=masters).map(|number| format!("n{number}")).collect(),
+        kind,
+        faults: String::new(),
+        servers_lose: false,
+        clients_sleep: false,
+        writes_late: false,
+    };
+    for _ in 0..drawn.random.random_range(0..=6) {
+        drawn.fault(fsync);
+    }
+    let subject = match &wanted.subject {
+        Some(subject) => subject.clone(),
+        None => format!("lock-core:{kind}"),
+    };
+    let mut text = format!("name = \"simulated-{seed}\"\n\n[topology]\nkind = \"{topology}\"\n");
+    if topology == "masters" {
+        let _ = writeln!(text, "masters = {masters}");
+    }
+    let config = match fsync {
+        "none" => "appendonly = \"no\"".to_owned(),
+        policy => format!("appendonly = \"yes\", appendfsync = \"{policy}\""),
+    };
+    let _ = writeln!(text, "config = {{ {config} }}");
+    drawn.load(&mut text, &subject, wanted.subject.is_none());
+    text.push_str(&drawn.faults);
+    drawn.expect(&mut text);
+    text
+}
+
+/// The plan of a seed.
+///
+/// # Panics
+/// As [`scenario`].
+pub fn plan(seed: u64, wanted: &Wanted) -> Plan {
+    let text = scenario(seed, wanted);
+    match Scenario::parse("simulated", &text) {
+        Ok(scenario) => Plan::new(&scenario, seed),
+        Err(errors) => panic!("what is drawn is a scenario: {errors}\n{text}"),
+    }
+}
+
+impl Drawn {
+    fn between(&mut self, low: u32, high: u32) -> u32 {
+        self.random.random_range(low..=high)
+    }
+
+    fn chance(&mut self, share: f64) -> bool {
+        self.random.random_bool(share)
+    }
+
+    fn load(&mut self, text: &mut String, subject: &str, ours: bool) {
+        let lease_ms = self.between(200, 2_500);
+        let lease = match self.chance(0.35) {
+            // The watchdog's own lease.
+            true => format!(
+                "lease = \"renewed\"\nwatchdog = \"{}ms\"",
+                lease_ms.max(600)
+            ),
+            false => format!("lease = \"{lease_ms}ms\""),
+        };
+        let wait_ms = self.between(50, 2_000);
+        let _ = writeln!(
+            text,
+            "\n[lock]\nsubject = \"{subject}\"\n{lease}\nwait = \"{wait_ms}ms\""
+        );
+        if self.kind == "permits" {
+            let _ = writeln!(text, "permits = {}", self.between(1, 3));
+        }
+        let longest = lease_ms * self.between(2, 12) / 10;
+        let (tasks, locks) = (self.between(1, 3), self.between(1, 2));
+        let locks = if self.kind == "multi" { 3 } else { locks };
+        let think = self.between(1, 200);
+        let _ = write!(
+            text,
+            "\n[load]\nclients = {}\ntasks = {tasks}\nlocks = {locks}\nhold = \"1ms..{longest}ms\"\nthink = \"1ms..{think}ms\"\nduration = \"10s\"\n",
+            self.clients,
+        );
+        if ours {
+            if self.kind == "write" {
+                let _ = writeln!(text, "mix = {{ read = {}, write = 1 }}", self.between(1, 4));
+            }
+            if ["reentrant", "fair", "write"].contains(&self.kind) && self.chance(0.4) {
+                text.push_str("reenter = 0.3\n");
+            }
+            if self.kind == "fenced" {
+                text.push_str("protects = \"register\"\n");
+            }
+        }
+        if self.chance(0.4) {
+            let _ = writeln!(text, "cancel = 0.{}", self.between(1, 5));
+        }
+    }
+
+    fn fault(&mut self, fsync: &str) {
+        let (at, lasts) = (self.between(100, 8_000), self.between(20, 2_500));
+        let client = self.between(1, self.clients);
+        let node = self.nodes.choose(&mut self.random).expect("one").clone();
+        let way = match self.between(0, 2) {
+            0 => format!("client {client} -> {node}"),
+            1 => format!("{node} -> client {client}"),
+            _ => format!("client {client} <-> {node}"),
+        };
+        let (fault, on, with) = match self.between(0, 11) {
+            0 => {
+                self.clients_sleep = true;
+                ("pause", format!("client {client}"), String::new())
+            }
+            1 => ("kill", format!("client {client}"), String::new()),
+            2 => {
+                self.writes_late = true;
+                let with = format!("latency = \"{}ms\"", self.between(5, 800));
+                ("late-writes", format!("client {client}"), with)
+            }
+            3 => ("pause", node, String::new()),
+            4 => {
+                // The system keeps what was written when a process ends.
+                self.servers_lose |= fsync == "none";
+                ("kill", node, String::new())
+            }
+            5 => {
+                self.servers_lose |= fsync != "always";
+                ("power-cut", node, String::new())
+            }
+            6 => {
+                let ms = self.between(50, 3_000);
+                let forwards = self.chance(0.5);
+                // Set back, the clock lets leases last longer while that lasts; set right again, it jumps forwards to where it was. But what was
+                // granted meanwhile ends early then, too.
+                self.servers_lose = true;
+                let sign = if forwards { "" } else { "-" };
+                ("clock", node, format!("jump = \"{sign}{ms}ms\""))
+            }
+            // Less than what the judge leaves to clocks.
+            7 => {
+                let percent = self.between(1, 8);
+                let sign = if self.chance(0.5) { "" } else { "-" };
+                ("clock", node, format!("drift = \"{sign}0.{percent}%\""))
+            }
+            8 => {
+                let (latency, jitter) = (self.between(5, 600), self.between(0, 300));
+                let with = format!("latency = \"{latency}ms\", jitter = \"{jitter}ms\"");
+                ("delay", way, with)
+            }
+            9 => ("cut", way, String::new()),
+            10 => (
+                "reset",
+                format!("client {client} <-> {node}"),
+                String::new(),
+            ),
+            _ => (
+                "partition",
+                format!("client {client} | {node}"),
+                String::new(),
+            ),
+        };
+        let lasts = match with.starts_with("drift") {
+            true => String::new(),
+            false => format!("for = \"{lasts}ms\"\n"),
+        };
+        let _ = write!(
+            self.faults,
+            "\n[[faults]]\nat = \"{at}ms\"\n{lasts}fault = \"{fault}\"\non = \"{on}\"\n"
+        );
+        if !with.is_empty() {
+            let _ = writeln!(self.faults, "with = {{ {with} }}");
+        }
+    }
+
+    /// What no fault of this scenario excuses.
+    fn expect(&self, text: &mut String) {
+        text.push_str("\n[expect]\n");
+        if self.servers_lose {
+            return;
+        }
+        text.push_str("contract = \"clean\"\nconfirmed = \"clean\"\n");
+        if !self.clients_sleep {
+            text.push_str("belief = \"clean\"\n");
+        }
+        if self.kind == "fenced" || !self.clients_sleep && !self.writes_late {
+            text.push_str("effect = \"clean\"\n");
+        }
+        text.push_str("liveness = \"clean\"\n");
+    }
+}

@@ -1,0 +1,237 @@
+//! Carries a plan out in simulated time, and judges it as a plan on real servers is judged.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+    thread,
+    time::{Duration, Instant},
+};
+
+use bench::{
+    recorded::LoadRun,
+    sink::Sink,
+    subject::{Subject, SubjectError},
+    subjects,
+};
+use chaos::{
+    checkers::{CheckOptions, CheckReport, check},
+    plan::Plan,
+    run::{check_options, load},
+};
+use cluster_config::{Role, TopologyKind};
+use lock_core::machine;
+use rand::{RngExt as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
+use results::{
+    history::{Entry, History, Line},
+    run::{FaultSpan, ScenarioResult},
+};
+use tokio::sync::watch;
+
+use crate::{
+    clients::Clients,
+    host::Host,
+    nemesis::Scene,
+    network::{Machine, Network},
+    server::{Address, Persistence, Server, Settings},
+    system,
+};
+
+/// What a plan led to.
+#[derive(Debug)]
+pub struct Outcome {
+    /// What happened.
+    pub history: History,
+    /// What the checkers say of it.
+    pub report: CheckReport,
+    /// The faults, by when they were injected.
+    pub faults: Vec<FaultSpan>,
+    /// How much time passed in the simulation.
+    pub simulated: Duration,
+    /// Classes that were to be clean and are violated.
+    pub convicted: Vec<String>,
+    /// Classes that were to be clean and of which too little is known.
+    pub unknown: Vec<String>,
+}
+
+/// Carries a plan out. The same plan gives the same outcome, as long as the process was the same before: [`swarm`](crate::swarm) sees to that.
+///
+/// # Errors
+/// A subject that is unknown or cannot be connected.
+pub fn run(plan: &Plan) -> Result<Outcome, SubjectError> {
+    let subject = subjects::find(&plan.lock.subject)?;
+    let own = plan.clone();
+    // A thread of its own: whatever draws randomness per thread draws it from this seed and no other.
+    let simulation = thread::Builder::new().spawn(move || {
+        system::enter(own.seed);
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build();
+        let runtime = runtime.expect("a runtime needs nothing of the system");
+        let recorded = runtime.block_on(record(&own, subject));
+        drop(runtime);
+        recorded
+    });
+    let simulation = simulation.expect("there is room for a thread");
+    let recorded = match simulation.join() {
+        Ok(recorded) => recorded?,
+        Err(panic) => std::panic::resume_unwind(panic),
+    };
+    Ok(judged(plan, recorded))
+}
+
+struct Recorded {
+    lines: Vec<Line>,
+    faults: Vec<FaultSpan>,
+    incomplete: Vec<String>,
+    simulated: Duration,
+}
+
+async fn record(plan: &Plan, subject: Arc<dyn Subject>) -> Result<Recorded, SubjectError> {
+    let began = Instant::now();
+    let mut random = ChaCha8Rng::seed_from_u64(plan.seed ^ 0x6e65_7477_6f72_6b00);
+    let network = Network::new(
+        random.random(),
+        latency(&mut random),
+        hosts(plan, &mut random),
+    );
+    let carrier = tokio::spawn(Arc::clone(&network).carry());
+    let _left = machine::enter(Arc::new(Machine(Arc::clone(&network))));
+    let sink = Arc::new(Kept {
+        origin: began,
+        lines: Mutex::default(),
+    });
+    let load = LoadRun::new(load(plan), Arc::clone(&sink) as Arc<dyn Sink>);
+    let clients = Arc::new(Clients::new(
+        plan,
+        subject,
+        target(plan),
+        load.clone(),
+        Arc::clone(&sink) as Arc<dyn Sink>,
+    ));
+    clients.start().await?;
+    let over = watch::Sender::new(false);
+    let scene = Arc::new(Scene {
+        network,
+        clients: Arc::clone(&clients),
+        topology: plan.topology.clone(),
+        load: load.clone(),
+        sink: Arc::clone(&sink) as Arc<dyn Sink>,
+        over: over.subscribe(),
+        spans: Mutex::default(),
+    });
+    let faults: Vec<_> = (plan.faults.iter())
+        .map(|fault| tokio::spawn(Arc::clone(&scene).carry_out(fault.clone())))
+        .collect();
+    tokio::time::sleep(plan.load.does.duration.0).await;
+    load.stop();
+    over.send_replace(true);
+    for fault in faults {
+        let _ = fault.await;
+    }
+    let incomplete = clients.finish().await;
+    carrier.abort();
+    let mut faults = std::mem::take(&mut *lock(&scene.spans));
+    faults.sort_by_key(|fault| fault.injected_ns);
+    Ok(Recorded {
+        lines: std::mem::take(&mut *lock(&sink.lines)),
+        faults,
+        incomplete,
+        simulated: began.elapsed(),
+    })
+}
+
+/// How far apart the machines of a run are: in one room, in one town, or far apart.
+fn latency(random: &mut ChaCha8Rng) -> (Duration, Duration) {
+    let (low, high) = [(100, 900), (500, 3_000), (2_000, 25_000)][random.random_range(0..3)];
+    (Duration::from_micros(low), Duration::from_micros(high))
+}
+
+fn hosts(plan: &Plan, random: &mut ChaCha8Rng) -> BTreeMap<String, Host> {
+    let names = plan.topology.names(Role::Master);
+    let config = |name| plan.topology.config.get(name).map_or("", String::as_str);
+    let persistence = match (config("appendonly"), config("appendfsync")) {
+        ("yes", "always") => Persistence::Always,
+        ("yes", "no") => Persistence::Never,
+        ("yes", _) => Persistence::EverySecond,
+        _ => Persistence::None,
+    };
+    let hosts = names.into_iter().map(|name| {
+        let address = Address {
+            host: name.clone(),
+            port: 6379,
+        };
+        let host = Host::new(
+            address.to_string(),
+            Server::new(Settings {
+                seed: random.random(),
+                persistence,
+                address,
+                ..Settings::default()
+            }),
+        );
+        (name, host)
+    });
+    hosts.collect()
+}
+
+fn target(plan: &Plan) -> String {
+    let nodes = plan.topology.names(Role::Master);
+    let all: Vec<String> = nodes.iter().map(|name| format!("{name}:6379")).collect();
+    match plan.topology.kind {
+        TopologyKind::Masters => format!("redlock://{}", all.join(",")),
+        _ => format!("redis://{}", all.join(",")),
+    }
+}
+
+fn judged(plan: &Plan, recorded: Recorded) -> Outcome {
+    let history = History::from_lines(recorded.lines);
+    let options = CheckOptions {
+        doubts: recorded.incomplete,
+        load: Some(plan.load.does.duration.0),
+        proofs: Some(&recorded.faults),
+        ..check_options(plan)
+    };
+    let report = check(&history, &options);
+    let result = ScenarioResult {
+        verdicts: report.verdicts.clone(),
+        load_ns: u64::try_from(plan.load.does.duration.0.as_nanos()).unwrap_or(u64::MAX),
+        ..ScenarioResult::default()
+    };
+    let meets = |wanted: Option<bool>| {
+        let expected = plan.expect.iter();
+        let fits = expected.filter(|(class, expected)| result.meets(class, expected) == wanted);
+        fits.map(|(class, _)| class.clone()).collect()
+    };
+    Outcome {
+        convicted: meets(Some(false)),
+        unknown: meets(None),
+        history,
+        report,
+        faults: recorded.faults,
+        simulated: recorded.simulated,
+    }
+}
+
+/// Keeps a history in memory.
+struct Kept {
+    origin: Instant,
+    lines: Mutex<Vec<Line>>,
+}
+
+impl Sink for Kept {
+    fn record(&self, entry: Entry) -> u64 {
+        let t_ns = self.ns(Instant::now());
+        lock(&self.lines).push(Line { t_ns, entry });
+        t_ns
+    }
+
+    fn ns(&self, at: Instant) -> u64 {
+        u64::try_from(at.saturating_duration_since(self.origin).as_nanos()).unwrap_or(u64::MAX)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
