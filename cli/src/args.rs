@@ -80,6 +80,8 @@ pub(crate) enum Command {
     Soak(command::soak::Options),
     /// Judge the history of a run, or one from elsewhere, again
     Check(command::check::Options),
+    /// How this machine's clock stands to a server's, as lines of a history that is recorded in parts
+    Clock(command::clock::Options),
     /// Run the same plan again, and count how many of the repeats convict
     Replay(command::replay::Options),
     /// Find the smallest plan that still convicts, as a scenario file

@@ -252,3 +252,78 @@ fn a_run_keeps_its_history_compressed_when_asked_to() {
     );
     assert_eq!(code(&output), 64, "{}", stderr(&output));
 }
+
+/// A hold of one client, in a file of its own.
+fn hold(dir: &std::path::Path, client: &str, from_ms: u64, to_ms: u64) -> String {
+    let at = |ms: u64| ms * 1_000_000;
+    let call = format!(
+        r#"{{"t_ns":{},"id":1,"client":"{client}","owner":"t0","op":"acquire","lock":"a","kind":"reentrant","lease_ms":60000,"wait_ms":0}}"#,
+        at(from_ms - 1)
+    );
+    let granted = format!(
+        r#"{{"t_ns":{},"id":1,"end":"ok","grant":"g"}}"#,
+        at(from_ms)
+    );
+    let release = format!(
+        r#"{{"t_ns":{},"id":2,"op":"release","grant":"g"}}"#,
+        at(to_ms)
+    );
+    let over = format!(r#"{{"t_ns":{},"id":2,"end":"ok"}}"#, at(to_ms + 1));
+    let name = format!("{client}.jsonl");
+    let lines = [call, granted, release, over].join("\n") + "\n";
+    std::fs::write(dir.join(&name), lines).unwrap();
+    name
+}
+
+#[test]
+fn several_files_are_one_history_and_what_is_closer_than_their_clocks_is_unknown() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = [
+        hold(dir.path(), "c1", 10, 100),
+        hold(dir.path(), "c2", 90, 200),
+    ];
+    let judged = |more: &[&str]| {
+        let args = ["check", &files[0], &files[1], "--no-floors", "--json"];
+        run(dir.path(), &[&args[..], more].concat())
+    };
+    let undeclared = judged(&[]);
+    assert_eq!(code(&undeclared), 65);
+    assert!(
+        stderr(&undeclared).contains("--clock-uncertainty"),
+        "{}",
+        stderr(&undeclared)
+    );
+    let known = judged(&["--clock-uncertainty", "2ms"]);
+    assert_eq!(code(&known), 1, "{}", stderr(&known));
+    assert!(
+        stdout(&known).contains("\"worst_ns\":10000000"),
+        "{}",
+        stdout(&known)
+    );
+    let unsure = judged(&["--clock-uncertainty", "6ms"]);
+    assert_eq!(code(&unsure), 2, "{}", stderr(&unsure));
+    assert!(stdout(&unsure).contains("1 pairs of holds of different generators"));
+}
+
+#[test]
+fn the_clock_of_a_server_is_lines_of_a_history() {
+    let (dir, server) = (tempfile::tempdir().unwrap(), support::Server::start());
+    let mut files = vec![
+        hold(dir.path(), "c1", 10, 100),
+        hold(dir.path(), "c2", 90, 200),
+    ];
+    for file in &mut files {
+        let args = ["clock", &server.url(), "--every", "10ms", "--for", "100ms"];
+        let output = run(dir.path(), &args);
+        assert_eq!(code(&output), 0, "{}", stderr(&output));
+        let clock = stdout(&output);
+        assert!(clock.lines().count() >= 5, "{clock}");
+        // The machine's clock began before those of these holds.
+        let held = std::fs::read_to_string(dir.path().join(&*file)).unwrap();
+        std::fs::write(dir.path().join(&*file), held + &clock).unwrap();
+    }
+    let args = ["check", &files[0], &files[1], "--no-floors", "--json"];
+    let output = run(dir.path(), &args);
+    // The holds lie far before all readings, and nobody knows how the clocks stood.
+    assert_eq!(code(&output), 2, "{}{}", stdout(&output), stderr(&output));
+}

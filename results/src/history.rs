@@ -242,9 +242,29 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         features: Vec<String>,
     },
+    /// How the recorder's clock stands to a reference's, for histories that are recorded in parts.
+    Clock {
+        /// In a part: what the reference's clock showed, to half the round trip before this line.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reference_ns: Option<u64>,
+        /// How long it took to ask.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        round_trip_ns: u64,
+        /// In parts that were put together: the clients of one part …
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        clients: Vec<String>,
+        /// … and how far off their times may be from here on.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        uncertainty_ns: Option<u64>,
+    },
     /// A line of a kind that this version does not know; kept as it was.
     #[serde(skip)]
     Other(serde_json::Map<String, serde_json::Value>),
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// An end of a fault span.

@@ -52,6 +52,7 @@ pub mod gate;
 pub mod hdr;
 pub mod history;
 pub mod history_file;
+pub mod history_parts;
 pub mod history_writer;
 pub mod intervals;
 pub mod measures;

@@ -91,14 +91,7 @@ pub struct Overlaps {
 
 /// Finds every overlap. `limit` gives a lock's permits; `None` leaves its permits uncounted.
 pub fn overlaps(mut holds: Vec<Hold>, limit: impl Fn(u32) -> Option<u64>) -> Overlaps {
-    let order = |hold: &Hold| (hold.lock, hold.from_ns, hold.to_ns, hold.grant);
-    holds.retain(|hold| hold.from_ns <= hold.to_ns);
-    holds.sort_unstable_by_key(order);
-    if holds.iter().any(|hold| hold.mode.nests()) {
-        join(&mut holds);
-        // Joined holds end later, which moves them among those that began with them at most: this sort goes through what is in order.
-        holds.sort_by_key(order);
-    }
+    join(&mut holds);
     let mut found = Overlaps::default();
     for holds in holds.chunk_by(|a, b| a.lock == b.lock) {
         Sweep::new(holds, holds.first().and_then(|hold| limit(hold.lock))).run(&mut found);
@@ -106,8 +99,19 @@ pub fn overlaps(mut holds: Vec<Hold>, limit: impl Fn(u32) -> Option<u64>) -> Ove
     found
 }
 
-/// Joins the holds of one owner that touch, mode by mode; they are ordered by lock and time.
-fn join(holds: &mut Vec<Hold>) {
+/// Puts holds in order of lock and time, without empty ones, and joins those of one owner that touch, mode by mode.
+pub fn join(holds: &mut Vec<Hold>) {
+    let order = |hold: &Hold| (hold.lock, hold.from_ns, hold.to_ns, hold.grant);
+    holds.retain(|hold| hold.from_ns <= hold.to_ns);
+    holds.sort_unstable_by_key(order);
+    if holds.iter().any(|hold| hold.mode.nests()) {
+        join_touching(holds);
+        // Joined holds end later, which moves them among those that began with them at most: this sort goes through what is in order.
+        holds.sort_by_key(order);
+    }
+}
+
+fn join_touching(holds: &mut Vec<Hold>) {
     let mut latest = OfOwners::default();
     let mut lock = None;
     let mut kept = 0;

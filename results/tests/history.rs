@@ -360,6 +360,20 @@ fn entry() -> impl Strategy<Value = Entry> {
                 watchdog_ms,
                 features
             }),
+        (
+            any::<Option<u64>>(),
+            any::<u64>(),
+            proptest::collection::vec(text(), 0..3),
+            any::<Option<u64>>()
+        )
+            .prop_map(|(reference_ns, round_trip_ns, clients, uncertainty_ns)| {
+                Event::Clock {
+                    reference_ns,
+                    round_trip_ns,
+                    clients,
+                    uncertainty_ns,
+                }
+            }),
     ];
     prop_oneof![
         (any::<u64>(), call).prop_map(|(id, call)| Entry::Call { id, call }),

@@ -105,13 +105,12 @@ impl Meeting {
         let mut all = redis::cmd("HGETALL");
         all.arg(&self.key);
         let fields = self.links.query(&self.key, &all).await?;
-        let sent = Instant::now();
-        let (s, us): (u64, u64) = self.links.query(&self.key, &redis::cmd("TIME")).await?;
-        let half_trip = sent.elapsed() / 2;
+        let asked = self.links.time(&self.key, Instant::now).await?;
+        let half_trip = (asked.answered - asked.sent) / 2;
         Ok(Seen {
             fields,
-            server_us: s * 1_000_000 + us,
-            at: sent + half_trip,
+            server_us: asked.reference_ns / 1_000,
+            at: asked.sent + half_trip,
             half_trip,
         })
     }

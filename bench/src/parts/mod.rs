@@ -1,6 +1,7 @@
 //! One load from many generators: which of its tasks run here, where generators meet, and how far apart their clocks are.
 
 pub mod barrier;
+pub mod clock;
 
 use serde::{Deserialize, Serialize};
 

@@ -22,7 +22,13 @@ pub fn check(record: &Record, options: &CheckOptions<'_>) -> Vec<Finding> {
     let mut findings = vec![Finding::default(); record.locks.len()];
     let mut resources: Vec<Resource<'_>> = Vec::new();
     resources.resize_with(findings.len(), Resource::default);
+    let mut before: Vec<Option<&Accepted>> = vec![None; findings.len()];
     for write in &record.writes {
+        if let Some(last) = before[write.lock as usize].replace(write)
+            && !are_ordered(record, last, write)
+        {
+            no_order(&mut findings[write.lock as usize], "writes");
+        }
         let lock = write.lock as usize;
         resources[lock].lost_update(record, write, &mut findings[lock]);
         resources[lock].stale_write(record, write, &mut findings[lock]);
@@ -103,7 +109,7 @@ impl<'a> Resource<'a> {
             return;
         };
         let left = last.wrote.unwrap_or(read);
-        if read >= left || may_share(record, last, write) {
+        if read >= left || may_share(record, last, write) || !are_ordered(record, last, write) {
             return;
         }
         finding.add_point(Anomaly {
@@ -131,6 +137,7 @@ impl<'a> Resource<'a> {
         let writer = writer(record, write);
         if let Some((greatest, _, before)) = self.tokens.of_others(&writer)
             && token <= *greatest
+            && are_ordered(record, before, write)
         {
             finding.add_point(Anomaly {
                 what: "stale-write".to_owned(),
@@ -148,6 +155,24 @@ impl<'a> Resource<'a> {
             });
         }
         self.tokens.add(token, writer, write);
+    }
+}
+
+/// Whether it is known which of two writes came first.
+fn are_ordered(record: &Record, a: &Accepted, b: &Accepted) -> bool {
+    let (Some(x), Some(y)) = (grant_of(record, a), grant_of(record, b)) else {
+        return true;
+    };
+    let moment = |grant: &Grant, write: &Accepted| (record.ask_of(grant).client, write.t_ns);
+    record.clocks.are_ordered(moment(x, a), moment(y, b))
+}
+
+fn no_order(finding: &mut Finding, what: &str) {
+    let doubt = format!(
+        "{what} of different generators are closer to each other than their clocks are known"
+    );
+    if !finding.doubts.contains(&doubt) {
+        finding.doubts.push(doubt);
     }
 }
 
@@ -203,6 +228,15 @@ fn regressions(record: &Record, lock: usize, still_held: &[u64], finding: &mut F
             .get(&index)
             .is_some_and(|since_ns| before.returned_ns <= *since_ns);
         if token > *greatest || re_enters {
+            continue;
+        }
+        let moment = |grant: &Grant, t_ns| (record.ask_of(grant).client, t_ns);
+        let clocks = &record.clocks;
+        if !clocks.are_ordered(
+            moment(before, before.returned_ns),
+            moment(grant, called_ns(grant)),
+        ) {
+            no_order(finding, "grants");
             continue;
         }
         finding.add_point(Anomaly {

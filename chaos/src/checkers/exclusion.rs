@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use results::overlap::{Hold, Mode, Overlap, overlaps};
 use results::verdict::Anomaly;
 
+use super::clocks::certain;
 use super::holds::{Grant, Record};
 use super::{CheckOptions, Finding};
 
@@ -41,7 +42,18 @@ impl Class<'_> {
                         .to_owned(),
                 );
             }
-            let found = overlaps(holds, |_| size);
+            let found = match record.clocks.are_several() {
+                false => overlaps(holds, |_| size),
+                true => {
+                    let (found, unknown) = certain(record, holds, size);
+                    if unknown > 0 {
+                        finding.doubts.push(format!(
+                            "{unknown} pairs of holds of different generators are closer to each other than their clocks are known"
+                        ));
+                    }
+                    found
+                }
+            };
             for overlap in listed(&found.list) {
                 finding.add(self.anomaly(record, overlap));
             }

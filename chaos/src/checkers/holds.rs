@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use results::history::History;
 
+use super::clocks::Clocks;
 use super::faults::{AFTER_HEAL_NS, Fault};
 use super::kinds::Promise;
 use super::names::Names;
@@ -204,6 +205,8 @@ pub struct Record {
     pub torn: bool,
     /// What makes the history doubtful.
     pub doubts: Vec<String>,
+    /// How far off the times of clients may be, of a history that was put together from parts.
+    pub clocks: Clocks,
     /// Ends of operations in order; `u64::MAX` where open.
     pub(super) ended_ns: Vec<u64>,
     /// Extends and releases of all grants, in order of their calls.

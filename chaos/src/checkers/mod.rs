@@ -7,9 +7,11 @@
 //! 3. A lock's verdict of a class is violated if there is an anomaly, else unknown if there is a doubt, else clean.
 //! 4. [`floors`] adds doubts to all classes: too little happened, a fault without proof, a torn or inconsistent history.
 //!    A doubt turns only clean into unknown; a proven violation stands.
-//! 5. The verdict of the whole history is the worst of its locks' verdicts.
+//! 5. Of a history from several clocks, what lies closer together than they are known is a doubt ([`Clocks`]).
+//! 6. The verdict of the whole history is the worst of its locks' verdicts.
 
 pub mod belief;
+mod clocks;
 pub mod confirmed;
 pub mod contract;
 pub mod effect;
@@ -37,6 +39,7 @@ use results::history::History;
 use results::run::{FaultRecovery, FaultSpan, Recovery};
 use results::verdict::Verdicts;
 
+pub use clocks::Clocks;
 pub use floors::Floors;
 pub use holds::{Grant, Record};
 pub use reader::Reader;

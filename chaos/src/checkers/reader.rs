@@ -388,6 +388,14 @@ impl Reader {
                     self.record.watchdog_ns.insert(client, ns(*lease_ms));
                 }
             }
+            Event::Clock {
+                clients,
+                uncertainty_ns: Some(uncertainty_ns),
+                ..
+            } => {
+                let clients: Vec<u32> = clients.iter().map(|name| self.client(name)).collect();
+                self.record.clocks.said(&clients, t_ns, *uncertainty_ns);
+            }
             _ => {}
         }
     }

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use chaos::checkers::{self, CheckOptions, CheckReport, Reader};
 use chaos::plan::Plan;
 use chaos::proof;
 use clap::Args;
-use results::history::History;
+use results::history::{History, Line};
 use results::history_file;
+use results::history_parts::Parts;
 use results::run::{FaultSpan, ScenarioResult};
 use results::store::{HISTORY_FILE, RUN_FILE};
 use results::verdict::{CLASSES, State, Verdict, Verdicts};
@@ -21,8 +23,13 @@ use crate::terminal::Terminal;
 /// Flags of `check`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// A run (a directory, its name under runs/, or `latest`), a history file, or `-` for a history on standard input
-    run: String,
+    /// A run (a directory, its name under runs/, or `latest`), a history file, or `-` for a history on standard input; several files are
+    /// the parts of one history, each recorded on a clock of its own
+    #[arg(required = true, num_args = 1.., value_name = "RUN")]
+    runs: Vec<String>,
+    /// How far apart the clocks of the parts of a history may be at most; needed where they do not say how they stand to a reference
+    #[arg(long, value_parser = crate::args::duration, value_name = "DURATION")]
+    clock_uncertainty: Option<Duration>,
     /// Share of a lease by which clocks may disagree; it shortens contract intervals and nothing else
     #[arg(long, value_parser = drift, default_value = "1%", value_name = "PERCENT")]
     drift: f64,
@@ -47,6 +54,8 @@ struct Judged {
     /// `scenario/` before its locks' names where a run has several, else empty.
     prefix: String,
     history: PathBuf,
+    /// The parts that it is to be put together from, in its place.
+    parts: Option<Parts>,
     faults: Option<Vec<FaultSpan>>,
     /// See [`CheckOptions::masters`].
     masters: Vec<String>,
@@ -54,8 +63,57 @@ struct Judged {
     doubts: Vec<String>,
 }
 
+impl Judged {
+    fn of(history: PathBuf) -> Self {
+        Judged {
+            prefix: String::new(),
+            history,
+            parts: None,
+            faults: None,
+            masters: Vec::new(),
+            doubts: Vec::new(),
+        }
+    }
+
+    /// Hands over its lines; what is to be said of a file that ends early.
+    fn read(&self, take: impl FnMut(Line)) -> anyhow::Result<Option<String>> {
+        let Some(parts) = &self.parts else {
+            return history_file::read_lines(&self.history, take).map_err(exit::input);
+        };
+        let warnings = parts.read(take).map_err(exit::input)?;
+        Ok((!warnings.is_empty()).then(|| warnings.join("; ")))
+    }
+}
+
+/// One history from the files of several machines.
+fn parts(files: &[String], uncertainty: Option<Duration>) -> anyhow::Result<Judged> {
+    let mut paths = Vec::new();
+    for file in files {
+        let path = PathBuf::from(file);
+        let history = history_file::of_dir(&path).unwrap_or(path);
+        if !history.is_file() {
+            return Err(exit::input(format!(
+                "{file} is no history file: several files are the parts of one history, and runs are judged one by one"
+            )));
+        }
+        paths.push(history);
+    }
+    let declared_ns =
+        uncertainty.map(|uncertainty| u64::try_from(uncertainty.as_nanos()).unwrap_or(u64::MAX));
+    let parts = Parts::open(&paths, declared_ns);
+    Ok(Judged {
+        parts: Some(
+            parts.map_err(|error| exit::input(format!("{error}; see --clock-uncertainty")))?,
+        ),
+        ..Judged::of(PathBuf::new())
+    })
+}
+
 pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
-    let histories = histories(&options.run)?;
+    let histories = match options.runs.as_slice() {
+        [run] if options.clock_uncertainty.is_none() => histories(run)?,
+        files => vec![parts(files, options.clock_uncertainty)?],
+    };
     let mut all: Vec<Verdicts> = Vec::new();
     let mut locks: BTreeMap<String, Verdicts> = BTreeMap::new();
     for judged in &histories {
@@ -114,15 +172,14 @@ fn judge(judged: &Judged, options: &Options, terminal: &Terminal) -> anyhow::Res
     let path = &judged.history;
     // Lines are judged as they come, and only a proof needs them again; what can be read only once is kept.
     let mut kept = Vec::new();
-    let once = !path.is_file() || path == Path::new(STDIN);
+    let once = judged.parts.is_none() && (!path.is_file() || path == Path::new(STDIN));
     let mut reader = Reader::default();
-    let warning = history_file::read_lines(path, |line| {
+    let warning = judged.read(|line| {
         reader.line(&line);
         if once {
             kept.push(line);
         }
-    })
-    .map_err(exit::input)?;
+    })?;
     if let Some(warning) = &warning {
         terminal.warn(warning);
     }
@@ -140,12 +197,12 @@ fn judge(judged: &Judged, options: &Options, terminal: &Terminal) -> anyhow::Res
     let mut report = checkers::judge(record, &how);
     let is_violated = |(_, verdict): (&str, &Verdict)| verdict.state == State::Violated;
     if report.verdicts.iter().any(is_violated) {
-        let history = match once {
-            true => History {
-                torn: warning.is_some(),
-                ..History::from_lines(kept)
-            },
-            false => history_file::read(path).map_err(exit::input)?.history,
+        if !once {
+            judged.read(|line| kept.push(line))?;
+        }
+        let history = History {
+            torn: warning.is_some(),
+            ..History::from_lines(kept)
         };
         proof::attach(&mut report, &history, &how);
     }
@@ -157,25 +214,18 @@ fn judge(judged: &Judged, options: &Options, terminal: &Terminal) -> anyhow::Res
 
 /// The histories that a run or a path means.
 fn histories(run: &str) -> anyhow::Result<Vec<Judged>> {
-    let bare = |history: PathBuf| Judged {
-        prefix: String::new(),
-        history,
-        faults: None,
-        masters: Vec::new(),
-        doubts: Vec::new(),
-    };
     let path = Path::new(if run == "-" { STDIN } else { run });
     // Anything that can be read, a pipe too.
     let is_file = path.exists() && !path.is_dir();
     if is_file && path.file_name().is_some_and(|name| name != RUN_FILE) {
-        return Ok(vec![bare(path.to_owned())]);
+        return Ok(vec![Judged::of(path.to_owned())]);
     }
     // A recording from elsewhere, or what was left of a run that was killed early: a directory with nothing but a history.
     if path.is_dir()
         && !path.join(RUN_FILE).is_file()
         && let Some(history) = history_file::of_dir(path)
     {
-        return Ok(vec![bare(history)]);
+        return Ok(vec![Judged::of(history)]);
     }
     let dir = dir_of(run)?;
     let kept = results::store::load_dir(&dir).map_err(exit::input)?;
@@ -192,6 +242,7 @@ fn histories(run: &str) -> anyhow::Result<Vec<Judged>> {
                 true => format!("{}@{}/", scenario.name, scenario.seed),
                 false => String::new(),
             },
+            parts: None,
             history: history_of(&dir.join(&scenario.dir)),
             masters: masters(&dir.join(&scenario.dir)),
             doubts: scenario.incomplete,
@@ -222,6 +273,7 @@ fn unended(dir: &Path, ended: &[ScenarioResult]) -> Vec<Judged> {
         .into_iter()
         .filter_map(|place| {
             Some(Judged {
+                parts: None,
                 history: history_file::of_dir(&dir.join(&place))?,
                 masters: masters(&dir.join(&place)),
                 prefix: match place.is_empty() {

@@ -8,6 +8,7 @@ mod bench_place;
 mod bench_sweep;
 pub(crate) mod chaos;
 pub(crate) mod check;
+pub(crate) mod clock;
 pub(crate) mod compare;
 pub(crate) mod completions;
 pub(crate) mod conform;
@@ -60,6 +61,7 @@ pub(crate) fn run(command: Command, terminal: &Terminal) -> anyhow::Result<u8> {
             Command::Replay(options) => replay::run(options, terminal).await,
             Command::Shrink(options) => shrink::run(options, terminal).await,
             Command::Check(options) => check::run(options, terminal),
+            Command::Clock(options) => clock::run(options).await,
             Command::List(options) => list::run(options, terminal),
             Command::Show(options) => show::run(options, terminal),
             Command::Compare(options) => compare::run(options, terminal),

@@ -105,7 +105,9 @@ const UNKNOWN: &str = "no such line: ";
 fn happened(event: &str, text: &[u8]) -> Result<Event, HistoryError> {
     match tagged(event, text) {
         // Events that only this program writes: another program's event of that name need not have this form.
-        Err(error) if error.found.contains(UNKNOWN) || matches!(event, "probe" | "client") => {
+        Err(error)
+            if error.found.contains(UNKNOWN) || matches!(event, "probe" | "client" | "clock") =>
+        {
             Ok(Event::Other(whole(text)?))
         }
         event => event,

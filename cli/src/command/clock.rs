@@ -1,0 +1,60 @@
+//! `locklab clock`: how this machine's clock stands to a server's, as lines of a history that is recorded in parts.
+
+use std::io::Write;
+use std::time::Duration;
+
+use bench::parts::clock::Reference;
+use clap::Args;
+
+use super::bench::allow;
+use crate::args::duration;
+use crate::cancel::Cancel;
+use crate::exit;
+
+/// Flags of `clock`.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// The reference by URL: one server for all machines, one that no fault touches. It is asked for its TIME and nothing else
+    #[arg(value_name = "TARGET")]
+    target: String,
+    /// The target is not on this machine, and you may ask it
+    #[arg(long)]
+    yes_this_is_mine: bool,
+    /// How often it is asked
+    #[arg(long, value_parser = duration, default_value = "100ms", value_name = "DURATION")]
+    every: Duration,
+    /// How long [default: until Ctrl-C]
+    #[arg(long = "for", value_parser = duration, value_name = "DURATION")]
+    length: Option<Duration>,
+}
+
+pub(crate) async fn run(options: Options) -> anyhow::Result<u8> {
+    allow(
+        &crate::args::target(&options.target)?,
+        options.yes_this_is_mine,
+    )?;
+    let reference = Reference::of(&options.target).map_err(exit::usage)?;
+    let mut cancel = Cancel::listen()?.flag();
+    let end = options
+        .length
+        .map(|length| tokio::time::Instant::now() + length);
+    let mut pace = tokio::time::interval(options.every.max(Duration::from_millis(1)));
+    let mut out = std::io::stdout();
+    loop {
+        tokio::select! {
+            _ = pace.tick() => {}
+            _ = cancel.changed() => return Ok(exit::AS_EXPECTED),
+        }
+        if end.is_some_and(|end| tokio::time::Instant::now() > end) {
+            return Ok(exit::AS_EXPECTED);
+        }
+        let line = reference.line().await.map_err(exit::missing)?;
+        // Whoever reads it has gone: nobody is left to tell.
+        if writeln!(out, "{}", line.to_json())
+            .and_then(|()| out.flush())
+            .is_err()
+        {
+            return Ok(exit::AS_EXPECTED);
+        }
+    }
+}

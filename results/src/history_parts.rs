@@ -1,0 +1,447 @@
+//! One history that several machines recorded, each on its own clock: brought to the clock of a reference, and read as one, line by line.
+//!
+//! A part's `clock` lines say what the reference's clock showed. From the best reading of each half second follow straight pieces that
+//! turn the part's times into the reference's; how far off a piece may be is half the round trip of its readings, and how far its ends are from where
+//! its neighbours point: a clock that was stepped within a piece is not known there.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::thread;
+
+use crate::history::{Call, End, Entry, Event, Line};
+use crate::history_file::{self, HistoryFileError};
+
+/// The best reading of each such stretch is kept.
+const STRETCH_NS: u64 = 500_000_000;
+/// Share of the time since the nearest reading by which a clock may be off outside all readings: ten times what one of quartz is.
+const UNREAD: u64 = 1_000;
+/// Lines of each part that are read ahead.
+const AHEAD: usize = 1_024;
+
+/// Why parts are no one history.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PartsError {
+    /// One of them cannot be read.
+    #[error(transparent)]
+    File(#[from] HistoryFileError),
+    /// Nothing says how its clock stands to that of the others.
+    #[error("{} has no line that says how its clock stands to the reference's, and {other}", part.display())]
+    NoClock {
+        /// The part.
+        part: PathBuf,
+        /// What there is instead.
+        other: &'static str,
+    },
+    /// Two parts speak of one client.
+    #[error("client {client} is in both {} and {}", one.display(), other.display())]
+    Twice {
+        /// Its name.
+        client: String,
+        /// The one.
+        one: PathBuf,
+        /// The other.
+        other: PathBuf,
+    },
+}
+
+/// What the reference's clock showed: at `at_ns` by the part's own clock the answer was there, so long after the question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reading {
+    /// When the answer came, by the part's clock.
+    pub at_ns: u64,
+    /// What it said.
+    pub reference_ns: u64,
+    /// How long it took.
+    pub round_trip_ns: u64,
+}
+
+/// How a part's clock stands to the reference's.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Clock {
+    /// Own time, the reference's, how far off that may be; in order of time. Empty: they are one.
+    points: Vec<(i128, i128, i128)>,
+    /// How far off it may be in any case.
+    least_ns: u64,
+}
+
+impl Clock {
+    /// From readings in order of time. `least_ns`: no less uncertain than that.
+    pub fn of(readings: &[Reading], least_ns: u64) -> Self {
+        let mut best: Vec<Reading> = Vec::new();
+        for reading in readings {
+            match best.last_mut() {
+                Some(last) if last.at_ns / STRETCH_NS == reading.at_ns / STRETCH_NS => {
+                    if reading.round_trip_ns < last.round_trip_ns {
+                        *last = *reading;
+                    }
+                }
+                _ => best.push(*reading),
+            }
+        }
+        let point = |reading: &Reading| {
+            let half = i128::from(reading.round_trip_ns / 2);
+            let middle = i128::from(reading.at_ns) - half;
+            (middle, i128::from(reading.reference_ns), half + 1)
+        };
+        let mut points: Vec<_> = best.iter().map(point).collect();
+        points.dedup_by(|b, a| b.0 <= a.0);
+        Clock { points, least_ns }
+    }
+
+    /// The reference's time, and how far off that may be.
+    pub fn at(&self, t_ns: u64) -> (i128, u64) {
+        let (t, points) = (i128::from(t_ns), &self.points);
+        let (moment, off) = match points.as_slice() {
+            [] => (t, 0),
+            [(own, reference, half)] => {
+                let away = t - own;
+                (reference + away, half + away.abs() / i128::from(UNREAD))
+            }
+            _ => {
+                let after = points.partition_point(|point| point.0 <= t);
+                let piece = after.clamp(1, points.len() - 1) - 1;
+                let (from, to) = (points[piece], points[piece + 1]);
+                let away = (from.0 - t).max(t - to.0).max(0);
+                let off = from.2.max(to.2) + self.bend(piece) + away / i128::from(UNREAD);
+                (along(from, to, t), off)
+            }
+        };
+        let off = u64::try_from(off).unwrap_or(u64::MAX);
+        (moment, off.max(self.least_ns))
+    }
+
+    /// How far a piece's ends are from where the better of its neighbours points; without one, all that the clocks moved apart in it.
+    fn bend(&self, piece: usize) -> i128 {
+        let point = |at: Option<usize>| at.and_then(|at| self.points.get(at).copied());
+        let (from, to) = (self.points[piece], self.points[piece + 1]);
+        let before =
+            point(piece.checked_sub(1)).map(|before| (along(before, from, to.0) - to.1).abs());
+        let after = point(Some(piece + 2)).map(|after| (along(to, after, from.0) - from.1).abs());
+        let neighbours = before.into_iter().chain(after).min();
+        neighbours.unwrap_or(((to.1 - from.1) - (to.0 - from.0)).abs())
+    }
+}
+
+/// The straight line through two points, at a time.
+fn along(from: (i128, i128, i128), to: (i128, i128, i128), t: i128) -> i128 {
+    from.1 + (t - from.0) * (to.1 - from.1) / (to.0 - from.0)
+}
+
+/// A file of a part, and what its first reading said.
+#[derive(Debug)]
+struct Part {
+    path: PathBuf,
+    clients: BTreeSet<String>,
+    clock: Clock,
+    begins_ns: u64,
+}
+
+/// The parts of one history.
+#[derive(Debug)]
+pub struct Parts {
+    parts: Vec<Part>,
+    /// The reference's time at which the whole begins.
+    base: i128,
+}
+
+impl Parts {
+    /// Reads each part once for its clock and its clients, and keeps no line. `declared_ns`: how far apart their clocks may be at most;
+    /// without any reading their times are then taken as they stand.
+    ///
+    /// # Errors
+    /// A file that cannot be read, one that says nothing of its clock where that is needed, and a client of two parts.
+    pub fn open(paths: &[PathBuf], declared_ns: Option<u64>) -> Result<Self, PartsError> {
+        let mut parts: Vec<Part> = Vec::new();
+        let mut read = Vec::new();
+        for path in paths {
+            let mut readings = Vec::new();
+            let mut clients = BTreeSet::new();
+            let mut begins_ns = None;
+            history_file::read_lines(path, |line| {
+                begins_ns.get_or_insert(line.t_ns);
+                match line.entry {
+                    Entry::Event(Event::Clock {
+                        reference_ns: Some(reference_ns),
+                        round_trip_ns,
+                        ..
+                    }) => readings.push(Reading {
+                        at_ns: line.t_ns,
+                        reference_ns,
+                        round_trip_ns,
+                    }),
+                    Entry::Call {
+                        call: Call::Acquire(acquire),
+                        ..
+                    } if !clients.contains(&acquire.client) => {
+                        clients.insert(acquire.client);
+                    }
+                    _ => {}
+                }
+            })?;
+            for part in &parts {
+                if let Some(client) = part.clients.intersection(&clients).next() {
+                    return Err(PartsError::Twice {
+                        client: client.clone(),
+                        one: part.path.clone(),
+                        other: path.clone(),
+                    });
+                }
+            }
+            read.push(!readings.is_empty());
+            parts.push(Part {
+                path: path.clone(),
+                clients,
+                clock: Clock::of(&readings, declared_ns.unwrap_or(0)),
+                begins_ns: begins_ns.unwrap_or(0),
+            });
+        }
+        if let Some(without) = read.iter().position(|read| !read) {
+            let other = match (read.contains(&true), declared_ns) {
+                (true, _) => "others have",
+                (false, None) => "no uncertainty is declared",
+                (false, Some(_)) => "",
+            };
+            if !other.is_empty() {
+                let part = parts[without].path.clone();
+                return Err(PartsError::NoClock { part, other });
+            }
+        }
+        let begins = parts.iter().map(|part| part.clock.at(part.begins_ns).0);
+        let base = begins.min().unwrap_or(0);
+        Ok(Parts { parts, base })
+    }
+
+    /// Hands over all lines in order of the reference's time; no more than some of each part are in memory. Returned is what is to be said
+    /// of files that end early.
+    ///
+    /// # Errors
+    /// A part that cannot be read any more.
+    pub fn read(&self, mut take: impl FnMut(Line)) -> Result<Vec<String>, PartsError> {
+        thread::scope(|scope| {
+            let mut readers = Vec::new();
+            let mut nexts = Vec::new();
+            for (number, part) in (0..).zip(&self.parts) {
+                let (give, lines) = sync_channel(AHEAD);
+                readers.push(scope.spawn(move || {
+                    let mut shift = Shift::new(self, part, number);
+                    history_file::read_lines(&part.path, |line| {
+                        for line in shift.lines(line) {
+                            // Nobody takes any more only where another part failed.
+                            let _ = give.send(line);
+                        }
+                    })
+                }));
+                nexts.push(Next::of(lines));
+            }
+            while let Some(next) = nexts
+                .iter_mut()
+                .filter(|next| next.line.is_some())
+                .min_by_key(|next| next.t_ns())
+            {
+                next.advance().into_iter().for_each(&mut take);
+            }
+            let mut warnings = Vec::new();
+            for reader in readers {
+                let read = reader
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                warnings.extend(read?);
+            }
+            Ok(warnings)
+        })
+    }
+}
+
+/// The line of a part that comes next.
+struct Next {
+    line: Option<Line>,
+    lines: Receiver<Line>,
+}
+
+impl Next {
+    fn of(lines: Receiver<Line>) -> Self {
+        let line = lines.recv().ok();
+        Next { line, lines }
+    }
+
+    fn t_ns(&self) -> u64 {
+        self.line.as_ref().map_or(u64::MAX, |line| line.t_ns)
+    }
+
+    fn advance(&mut self) -> Option<Line> {
+        let next = self.lines.recv().ok();
+        std::mem::replace(&mut self.line, next)
+    }
+}
+
+/// Turns the lines of a part into lines of the whole.
+struct Shift<'a> {
+    of: &'a Parts,
+    part: &'a Part,
+    number: u64,
+    /// Times never go back.
+    last_ns: u64,
+    /// What was last said of the clock.
+    said_ns: Option<u64>,
+}
+
+impl<'a> Shift<'a> {
+    fn new(of: &'a Parts, part: &'a Part, number: u64) -> Self {
+        Shift {
+            of,
+            part,
+            number,
+            last_ns: 0,
+            said_ns: None,
+        }
+    }
+
+    fn time(&self, t_ns: u64) -> u64 {
+        let (moment, _) = self.part.clock.at(t_ns);
+        u64::try_from(moment - self.of.base).unwrap_or(0)
+    }
+
+    fn id(&self, id: u64) -> u64 {
+        id.wrapping_mul(self.of.parts.len() as u64)
+            .wrapping_add(self.number)
+    }
+
+    /// The line as one of the whole; before it what its clock is known to, where that changed.
+    fn lines(&mut self, line: Line) -> Vec<Line> {
+        let (_, uncertainty_ns) = self.part.clock.at(line.t_ns);
+        let mut lines = Vec::with_capacity(1);
+        self.last_ns = self.last_ns.max(self.time(line.t_ns));
+        let t_ns = self.last_ns;
+        // To the microsecond upwards, so that it is not said with each line.
+        let uncertainty_ns = uncertainty_ns.div_ceil(1_000) * 1_000;
+        if self.said_ns.replace(uncertainty_ns) != Some(uncertainty_ns) {
+            let clock = Event::Clock {
+                clients: self.part.clients.iter().cloned().collect(),
+                uncertainty_ns: Some(uncertainty_ns),
+                reference_ns: None,
+                round_trip_ns: 0,
+            };
+            let entry = Entry::Event(clock);
+            lines.push(Line { t_ns, entry });
+        }
+        if let Some(entry) = self.entry(line.entry) {
+            lines.push(Line { t_ns, entry });
+        }
+        lines
+    }
+
+    fn entry(&self, mut entry: Entry) -> Option<Entry> {
+        let named = |grant: &mut String| grant.push_str(&format!("@{}", self.number));
+        let moved = |t_ns: &mut Option<u64>| *t_ns = t_ns.map(|t_ns| self.time(t_ns));
+        match &mut entry {
+            Entry::Call { id, call } => {
+                *id = self.id(*id);
+                if let Call::Extend { grant, .. } | Call::Release { grant } = call {
+                    named(grant);
+                }
+            }
+            Entry::End { id, end } => {
+                *id = self.id(*id);
+                match end {
+                    End::Ok {
+                        grant,
+                        sent_ns,
+                        returned_ns,
+                        ..
+                    } => {
+                        grant.iter_mut().for_each(named);
+                        moved(sent_ns);
+                        moved(returned_ns);
+                    }
+                    End::Unknown { grant, .. } => grant.iter_mut().for_each(named),
+                    _ => {}
+                }
+            }
+            Entry::Event(event) => match event {
+                Event::Lost { grant, at_ns, .. } => {
+                    named(grant);
+                    moved(at_ns);
+                }
+                Event::Write { grant, .. } => named(grant),
+                Event::Fault { span, .. } => *span = self.id(*span),
+                Event::Clock { .. } => return None,
+                _ => {}
+            },
+        }
+        Some(entry)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+    const EPOCH: i128 = 1_800_000_000_000_000_000;
+
+    /// A clock that runs `drift` ppm too fast, read each 100 ms over `trip_ns` there and as much back.
+    fn readings(from_ms: u64, to_ms: u64, drift: i128, trip_ns: u64) -> Vec<Reading> {
+        let reading = |ms: u64| Reading {
+            at_ns: ms * MS + trip_ns,
+            reference_ns: u64::try_from(truth(ms * MS, drift)).expect("after the epoch"),
+            round_trip_ns: 2 * trip_ns,
+        };
+        (from_ms..to_ms).step_by(100).map(reading).collect()
+    }
+
+    fn truth(t_ns: u64, drift: i128) -> i128 {
+        EPOCH + i128::from(t_ns) * 1_000_000 / (1_000_000 + drift)
+    }
+
+    #[test]
+    fn a_clock_that_drifts_is_known_to_half_a_round_trip() {
+        let clock = Clock::of(&readings(0, 10_000, 20_000, 200_000), 0);
+        for t_ns in (0..9_500).map(|ms| ms * MS) {
+            let (moment, off) = clock.at(t_ns);
+            let wrong = (moment - truth(t_ns, 20_000)).unsigned_abs();
+            assert!(wrong <= u128::from(off), "{wrong} beyond {off}");
+            assert!(off < 250_000, "{off} ns at {t_ns}");
+        }
+        let (_, far) = clock.at(60_000 * MS);
+        assert!(far > 40 * MS, "nobody read it for 50 s: {far}");
+        assert_eq!(
+            Clock::of(&readings(0, 900, 0, 10), 5 * MS).at(7).1,
+            5 * MS,
+            "as declared"
+        );
+    }
+
+    #[test]
+    fn a_clock_that_was_stepped_is_unknown_where_it_was() {
+        let mut all = readings(0, 5_000, 0, 100_000);
+        let mut later = readings(5_000, 10_000, 0, 100_000);
+        later
+            .iter_mut()
+            .for_each(|reading| reading.reference_ns += 3_000 * MS);
+        all.extend(later);
+        let clock = Clock::of(&all, 0);
+        assert!(clock.at(2_000 * MS).1 < MS && clock.at(8_000 * MS).1 < MS);
+        let around = (4_500..5_500)
+            .step_by(10)
+            .map(|ms| clock.at(ms * MS).1)
+            .max();
+        assert!(around > Some(2_000 * MS), "{around:?}");
+    }
+
+    #[test]
+    fn a_slow_answer_beside_quick_ones_changes_nothing() {
+        let mut all = readings(0, 5_000, 0, 100_000);
+        let slow = Reading {
+            at_ns: all[22].at_ns + 400 * MS / 10,
+            reference_ns: all[22].reference_ns + 11 * MS,
+            round_trip_ns: 80 * MS,
+        };
+        all.insert(23, slow);
+        assert_eq!(
+            Clock::of(&all, 0),
+            Clock::of(&readings(0, 5_000, 0, 100_000), 0)
+        );
+    }
+}
