@@ -14,6 +14,7 @@ pub(super) enum Family {
     Server,
     Replication,
     Sentinel,
+    Cluster,
 }
 
 /// One command.
@@ -28,7 +29,7 @@ pub(super) struct Spec {
     flags: &'static str,
 }
 
-use Family::{Connection, Keys, PubSub, Replication, Script, Sentinel, Server};
+use Family::{Cluster, Connection, Keys, PubSub, Replication, Script, Sentinel, Server};
 
 const TABLE: &[(&str, i32, Family, &str)] = &[
     ("get", 2, Keys, ""),
@@ -108,6 +109,12 @@ const TABLE: &[(&str, i32, Family, &str)] = &[
     ("replconf", -1, Replication, "ls"),
     ("psync", -3, Replication, "s"),
     ("sentinel", -2, Sentinel, "s"),
+    ("asking", 1, Cluster, "s"),
+    ("readonly", 1, Cluster, "ls"),
+    ("cluster", -2, Cluster, "s"),
+    ("bus", -2, Cluster, "las"),
+    ("migrate", -6, Cluster, "ws"),
+    ("restore", -4, Cluster, "wms"),
 ];
 
 static SPECS: LazyLock<BTreeMap<&'static [u8], Spec>> = LazyLock::new(|| {
@@ -141,6 +148,29 @@ impl Spec {
         match usize::try_from(self.arity) {
             Ok(exactly) => words == exactly,
             Err(_) => words >= self.arity.unsigned_abs() as usize,
+        }
+    }
+
+    /// The keys of a command.
+    pub(super) fn keys<'a>(&self, command: &'a [Vec<u8>]) -> &'a [Vec<u8>] {
+        let all = &command[1..];
+        match self.name {
+            "eval" | "evalsha" => {
+                let count = all.get(1).and_then(|count| super::number::whole(count));
+                let count = count.and_then(|count| usize::try_from(count).ok());
+                count.and_then(|count| all.get(2..2 + count)).unwrap_or(&[])
+            }
+            "dbsize" | "keys" | "flushall" | "flushdb" => &[],
+            "del" | "unlink" | "exists" | "ssubscribe" | "sunsubscribe" => all,
+            "migrate" => {
+                let listed = all
+                    .iter()
+                    .position(|word| super::keyspace::is(word, "keys"));
+                listed.map_or(&all[2..3], |at| &all[at + 1..])
+            }
+            "spublish" | "restore" => &all[..1],
+            _ if self.family == Keys => &all[..1],
+            _ => &[],
         }
     }
 }

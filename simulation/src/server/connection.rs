@@ -23,6 +23,9 @@ pub(super) struct Connection {
     pub(super) resp3: bool,
     pub(super) authenticated: bool,
     pub(super) name: Vec<u8>,
+    /// The next command may be about a slot that is being imported.
+    pub(super) asking: bool,
+    pub(super) reads_only: bool,
     pub(super) listens: BTreeSet<(Way, Vec<u8>)>,
     /// The offset of the replication stream after its last command.
     pub(super) offset: u64,
@@ -293,6 +296,10 @@ impl Server {
 
     /// Whether a command is kept until a pause is over.
     pub(super) fn is_paused(&self, spec: &super::command::Spec) -> bool {
+        // Servers are not kept waiting.
+        if matches!(spec.name, "bus" | "replconf" | "psync") {
+            return false;
+        }
         let writes = spec.has('w') || spec.has('r');
         self.paused
             .is_some_and(|(_, writes_only)| writes || !writes_only)

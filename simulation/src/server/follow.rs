@@ -295,6 +295,18 @@ impl Server {
         Some(since.min(self.now) + SECOND)
     }
 
+    /// For how long nothing has come from the master.
+    pub(super) fn silence_of_master(&self) -> Duration {
+        let heard =
+            self.following
+                .as_ref()
+                .map_or(Duration::ZERO, |following| match following.stage {
+                    Stage::Online => following.heard_at,
+                    _ => following.down_since.unwrap_or_default(),
+                });
+        self.now.saturating_sub(heard)
+    }
+
     pub(super) fn replica_role(&self) -> Option<Reply> {
         let following = self.following.as_ref()?;
         let (state, offset) = match following.stage {

@@ -89,13 +89,18 @@ impl Server {
             ],
         );
         section("replication", self.replication_lines());
+        section(
+            "cluster",
+            vec![("cluster_enabled", flag(self.cluster.is_some()))],
+        );
         info
     }
 
     pub(super) fn mode(&self) -> &'static str {
-        match self.sentinel {
-            Some(_) => "sentinel",
-            None => "standalone",
+        match (&self.sentinel, &self.cluster) {
+            (Some(_), _) => "sentinel",
+            (None, Some(_)) => "cluster",
+            (None, None) => "standalone",
         }
     }
 
@@ -106,7 +111,13 @@ impl Server {
         let word = words
             .clone()
             .find(|(persistence, _)| *persistence == settings.persistence);
+        let coverage =
+            (settings.cluster.as_ref()).is_none_or(|membership| membership.full_coverage);
         vec![
+            (
+                "cluster-require-full-coverage",
+                if coverage { "yes" } else { "no" }.to_owned(),
+            ),
             ("maxmemory", settings.max_memory.to_string()),
             ("maxmemory-policy", "noeviction".to_owned()),
             ("appendonly", if on_disk { "yes" } else { "no" }.to_owned()),

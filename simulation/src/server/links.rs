@@ -38,6 +38,10 @@ pub(super) enum Purpose {
     Asks(Who),
     /// What a sentinel hears there.
     Hears(Who),
+    /// To another node of the cluster.
+    Bus(usize),
+    /// To where keys go.
+    Migrates,
 }
 
 #[derive(Debug)]
@@ -96,6 +100,8 @@ impl Server {
             Purpose::Master => self.greet_master(link),
             Purpose::Asks(who) => self.begin_asking(link, &who),
             Purpose::Hears(who) => self.begin_hearing(link, &who),
+            Purpose::Bus(node) => self.begin_bus(node),
+            Purpose::Migrates => self.begin_migration(link),
         }
     }
 
@@ -105,6 +111,8 @@ impl Server {
         match self.links.remove(&link).map(|link| link.purpose) {
             Some(Purpose::Master) => self.lose_master(),
             Some(Purpose::Asks(who) | Purpose::Hears(who)) => self.lose_peer(link, &who),
+            Some(Purpose::Bus(node)) => self.lose_bus(node),
+            Some(Purpose::Migrates) => self.fail_migrating(),
             None => {}
         }
     }
@@ -133,6 +141,8 @@ impl Server {
                 Purpose::Master => self.hear_master(link, reply, raw),
                 Purpose::Asks(who) => self.hear_peer(who, reply),
                 Purpose::Hears(_) => self.hear_hello(reply),
+                Purpose::Bus(_) => self.hear_bus(reply),
+                Purpose::Migrates => self.hear_of_migration(link, &reply),
             }
             if !self.links.contains_key(&link) {
                 break;

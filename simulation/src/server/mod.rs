@@ -3,7 +3,8 @@
 //! Whoever owns a [`Server`] carries its bytes, says what its wall clock shows, and calls [`Server::tick`] when
 //! [`Server::next_event`] is due. Nothing in here asks a clock, a socket or a source of randomness.
 //!
-//! A server also opens connections itself: a replica to its master, a sentinel to those that it watches. It asks for them by
+//! A server also opens connections itself: a replica to its master, a sentinel to those that it watches, a
+//! node of a cluster to the others. It asks for them by
 //! [`Server::orders`]. Who owns it opens them like those of clients, at whatever listens at that address, and says what becomes of them
 //! by [`Server::dialled`], [`Server::arrived`] and [`Server::link_closed`]; [`Server::link_output`] has what is to be sent there.
 //! A sentinel is a server with [`Settings::watch`].
@@ -18,7 +19,11 @@
 //! | `replication.rs`, `follow.rs` | a master's and a replica's side of the stream; `WAIT` |
 //! | `links.rs` | connections that a process opens itself |
 //! | `sentinel.rs`, `failover.rs` | what a sentinel knows and says; when it fails over |
+//! | `cluster.rs`, `bus.rs`, `takeover.rs` | whose each slot is; what nodes tell each other; when a replica becomes master |
+//! | `migrate.rs` | how keys go from one node to another |
 
+mod bus;
+mod cluster;
 mod command;
 mod connection;
 mod failover;
@@ -29,6 +34,7 @@ mod info;
 mod keyspace;
 mod links;
 mod lists;
+mod migrate;
 mod number;
 mod pubsub;
 mod replication;
@@ -38,14 +44,17 @@ mod sentinel;
 mod settings;
 mod sorted;
 mod strings;
+mod takeover;
 
 use std::{collections::BTreeMap, time::Duration};
 
+use cluster::Cluster;
 use command::{Family, Spec};
 use connection::Connection;
 use file::File;
 use follow::Following;
 use keyspace::Expiry;
+use migrate::Migration;
 use number::Digits;
 use replication::{Stream, Waiting};
 use sentinel::Sentinel;
@@ -55,7 +64,7 @@ pub use file::Loss;
 pub use keyspace::Keyspace;
 pub use links::{LinkId, Order};
 pub use reply::{Reply, write_command};
-pub use settings::{Address, Persistence, Settings, Watch};
+pub use settings::{Address, Membership, Persistence, Settings, Shard, Watch};
 
 use reply::Command;
 
@@ -98,6 +107,8 @@ pub struct Server {
     linked: u64,
     orders: Vec<Order>,
     sentinel: Option<Sentinel>,
+    cluster: Option<Cluster>,
+    migration: Option<Migration>,
     dice: Dice,
 }
 
@@ -148,6 +159,7 @@ impl Server {
             self.follow(master);
         }
         self.start_sentinel();
+        self.start_in_cluster();
     }
 
     /// Accepts a connection. One too many is told so and ended.
@@ -219,6 +231,8 @@ impl Server {
             self.propagate();
         }
         self.watch();
+        self.keep_cluster();
+        self.give_up_migrating();
         self.sync_by_time();
         self.look_after_replicas();
         self.look_after_master();
@@ -254,6 +268,8 @@ impl Server {
         let expires = self.keyspace.expiry == Expiry::Deletes;
         let expiry = (self.keyspace.first_end_ms().filter(|_| expires))
             .map(|end| Duration::from_millis(end + 1));
+        // These have something to do in each turn.
+        let turns = self.sentinel.is_some() || self.cluster.is_some();
         let in_cycles = [
             expiry,
             self.paused.map(|(until, _)| until),
@@ -261,9 +277,7 @@ impl Server {
             self.replicas_due(),
             self.master_due(),
             self.patience_ends(),
-            self.sentinel
-                .as_ref()
-                .map(|_| self.now + Duration::from_nanos(1)),
+            turns.then(|| self.now + Duration::from_nanos(1)),
         ];
         let next = in_cycles.into_iter().flatten().min();
         let next = next.map(|due| self.cycle_at(due.max(self.now)));
@@ -313,6 +327,7 @@ impl Server {
         }
         if let Some(state) = self.connections.get_mut(&from) {
             state.offset = self.stream.offset;
+            state.asking &= command[0].eq_ignore_ascii_case(b"asking");
         }
     }
 
@@ -334,6 +349,10 @@ impl Server {
         if !state.authenticated && !spec.has('a') {
             return refuse("NOAUTH Authentication required.");
         }
+        if let Some(elsewhere) = self.redirected(from, &spec, command) {
+            return Err(elsewhere);
+        }
+        let state = &self.connections[&from];
         if spec.has('m') && self.is_out_of_memory() {
             return refuse(OUT_OF_MEMORY);
         }
@@ -391,6 +410,7 @@ impl Server {
             Family::Server => Some(self.about_server(spec.name, &command[1..])),
             Family::Replication => self.about_replication(from, spec.name, command),
             Family::Sentinel => Some(self.asked(&command[1..])),
+            Family::Cluster => self.about_cluster(from, spec.name, command),
         }
     }
 
@@ -427,6 +447,7 @@ impl Server {
             connected: self.connected,
             linked: self.linked,
             sentinel: self.sentinel.take(),
+            cluster: self.cluster.take(),
             now: self.now,
             is_down: true,
             ..Server::default()

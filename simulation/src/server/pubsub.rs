@@ -117,6 +117,18 @@ impl Server {
         );
     }
 
+    /// Ends subscriptions to shards' channels for which `goes`, as a server does when their slot moves away.
+    pub(super) fn drop_shard_channels(&mut self, goes: impl Fn(&[u8]) -> bool) {
+        let gone: Vec<_> = (self.listeners.iter())
+            .filter(|((way, channel), _)| *way == Way::Shard && goes(channel))
+            .flat_map(|(listener, all)| all.iter().map(|to| (*to, listener.clone())))
+            .collect();
+        for (to, listener) in gone {
+            self.leave(to, &listener);
+            self.acknowledge(to, "sunsubscribe", Way::Shard, Reply::Bulk(listener.1));
+        }
+    }
+
     /// Says something to those who listen here, and tells replicas; how many listen.
     pub(super) fn publish(
         &mut self,
@@ -128,7 +140,19 @@ impl Server {
         let count = self.deliver(from, name, channel, payload);
         let mut effect = words(&[&name.to_uppercase()]);
         effect.extend([channel.to_vec(), payload.to_vec()]);
-        self.keyspace.effects.push(effect);
+        match &self.cluster {
+            None => self.keyspace.effects.push(effect),
+            // Of a channel of a shard only its own nodes are told.
+            Some(cluster) => {
+                let shard = |at: usize| cluster.nodes[at].master.unwrap_or(at);
+                let all = (0..cluster.nodes.len()).filter(|at| *at != cluster.me);
+                let to: Vec<usize> = all
+                    .filter(|at| name == "publish" || shard(*at) == shard(cluster.me))
+                    .collect();
+                to.into_iter()
+                    .for_each(|at| self.tell_node(at, &name.to_uppercase(), &[channel, payload]));
+            }
+        }
         Reply::count(count)
     }
 

@@ -52,6 +52,8 @@ pub(super) struct Replica {
 pub(super) enum Waiting {
     /// The end of CLIENT PAUSE.
     Pause,
+    /// That its keys have arrived elsewhere.
+    Migration,
     /// So many replicas, and the own disk where that is asked for.
     Acks {
         replicas: usize,
@@ -494,6 +496,9 @@ impl Server {
         let [host, port] = args else {
             return Reply::Nil;
         };
+        if self.cluster.is_some() {
+            return Reply::error("ERR REPLICAOF not allowed in cluster mode.");
+        }
         if is(host, "no") && is(port, "one") {
             self.lead();
             return Reply::OK;

@@ -230,6 +230,9 @@ impl Lent {
         if spec.has('m') && !self.has_written && server.is_out_of_memory() {
             return Reply::error(super::OUT_OF_MEMORY);
         }
+        if server.redirected(self.from, &spec, command).is_some() {
+            return refused("ERR Script attempted to access a non local key in a cluster node");
+        }
         self.has_written |= spec.has('w');
         server
             .carry_out(self.from, &spec, command)

@@ -59,6 +59,26 @@ pub struct Watch {
     pub failover_timeout: Duration,
 }
 
+/// Who belongs to a cluster.
+#[derive(Debug, Clone)]
+pub struct Membership {
+    /// Its parts.
+    pub shards: Vec<Shard>,
+    /// For how long a node must be silent to be suspected.
+    pub node_timeout: Duration,
+    /// Nothing is served while a slot is not (`cluster-require-full-coverage`).
+    pub full_coverage: bool,
+}
+
+/// A part of a cluster, as it begins.
+#[derive(Debug, Clone)]
+pub struct Shard {
+    /// The first and the last slot of each range.
+    pub slots: Vec<(u16, u16)>,
+    /// The master, and its replicas.
+    pub nodes: Vec<Address>,
+}
+
 /// What a server is started with.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -72,7 +92,9 @@ pub struct Settings {
     pub password: Option<String>,
     /// What it watches, if it is a sentinel.
     pub watch: Option<Watch>,
-    /// Its master, if it is a replica.
+    /// The cluster that it is a node of.
+    pub cluster: Option<Membership>,
+    /// Its master, if it is a replica and not a node.
     pub replica_of: Option<Address>,
     /// What is written to disk.
     pub persistence: Persistence,
@@ -98,6 +120,7 @@ impl Default for Settings {
             address: Address::default(),
             password: None,
             watch: None,
+            cluster: None,
             replica_of: None,
             persistence: Persistence::None,
             max_memory: 0,

@@ -59,6 +59,15 @@ pub struct Real {
 impl Real {
     /// A server with no persistence and further `--name value` arguments, whose clock stands at [`EPOCH`].
     pub fn start(program: &Path, arguments: &[&str]) -> Self {
+        Self::start_with(program, arguments, true)
+    }
+
+    /// The same, and its clock goes as everybody's does.
+    pub fn start_with_time(program: &Path, arguments: &[&str]) -> Self {
+        Self::start_with(program, arguments, false)
+    }
+
+    fn start_with(program: &Path, arguments: &[&str], stands: bool) -> Self {
         let directory = TempDir::new().expect("a temporary directory");
         let path = directory.path().join("clock");
         let clock = File::create(&path).expect("a file");
@@ -77,7 +86,9 @@ impl Real {
                 "",
             ]);
             command.arg("--dir").arg(directory.path()).args(arguments);
-            command.env("LD_PRELOAD", shim()).env("CLOCK_FILE", &path);
+            if stands {
+                command.env("LD_PRELOAD", shim()).env("CLOCK_FILE", &path);
+            }
             command
                 .stdin(Stdio::null())
                 .stdout(Stdio::null())

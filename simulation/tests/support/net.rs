@@ -60,12 +60,14 @@ impl Net {
             kept: Vec::new(),
         };
         for (at, settings) in settings.into_iter().enumerate() {
+            let own = Some(settings.address.clone()).filter(|own| own.port > 0);
+            let own = own.unwrap_or_else(|| address(at));
             let settings = Settings {
-                address: address(at),
+                address: own.clone(),
                 seed: 77 + at as u64,
                 ..settings
             };
-            net.addresses.push(address(at));
+            net.addresses.push(own);
             let mut server = Server::new(settings);
             server.tick(EPOCH);
             net.servers.push(server);

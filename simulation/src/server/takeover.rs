@@ -1,0 +1,231 @@
+//! How a replica of a cluster becomes master: by the masters' votes when its own has failed, or because somebody asked for it.
+
+use std::time::Duration;
+
+use super::{Server, cluster::Cluster, keyspace::is, reply::Reply};
+
+const SECOND: Duration = Duration::from_secs(1);
+/// How long a master that hands over keeps its clients from writing, at most.
+const HAND_OVER: Duration = Duration::from_secs(5);
+/// A replica that has heard nothing for this and ten times the timeout has too old keys.
+const PING_PERIOD: Duration = Duration::from_secs(10);
+
+/// A candidate's try.
+#[derive(Debug, Clone)]
+pub(super) struct Election {
+    at: Duration,
+    /// Of its request for votes, once it was sent.
+    epoch: Option<u64>,
+    votes: Vec<usize>,
+    is_forced: bool,
+}
+
+/// A takeover that somebody asked for.
+#[derive(Debug, Clone)]
+pub(super) struct Manual {
+    until: Duration,
+    /// The offset at which the master stopped, if that is waited for.
+    stops_at: Option<u64>,
+    may_begin: bool,
+}
+
+impl Server {
+    /// CLUSTER FAILOVER.
+    pub(super) fn asked_to_take_over(&mut self, how: Option<&Vec<u8>>) -> Reply {
+        let until = self.now + HAND_OVER;
+        let Some(cluster) = &mut self.cluster else {
+            return Reply::Nil;
+        };
+        let (forced, alone) = match how {
+            None => (false, false),
+            Some(how) if is(how, "force") => (true, false),
+            Some(how) if is(how, "takeover") => (true, true),
+            Some(_) => return Reply::error("ERR syntax error"),
+        };
+        let Some(master) = cluster.nodes[cluster.me].master else {
+            return Reply::error("ERR You should send CLUSTER FAILOVER to a replica");
+        };
+        if !forced && cluster.nodes[master].failed_at.is_some() {
+            return Reply::error("ERR Master is down or failed, please use CLUSTER FAILOVER FORCE");
+        }
+        cluster.election = None;
+        cluster.manual = Some(Manual {
+            until,
+            stops_at: None,
+            may_begin: forced,
+        });
+        if alone {
+            cluster.epoch += 1;
+            let epoch = cluster.epoch;
+            self.take_over(epoch);
+        } else if !forced {
+            self.tell_node(master, "HAND", &[]);
+        }
+        Reply::OK
+    }
+
+    /// A replica asks its master to stop for it.
+    pub(super) fn hand_over(&mut self, to: usize) {
+        let until = self.now + 2 * HAND_OVER;
+        let own = self
+            .cluster
+            .as_ref()
+            .is_some_and(|cluster| cluster.nodes[to].master == Some(cluster.me));
+        if own {
+            self.paused = Some((until, true));
+            self.tell_node(to, "PONG", &[]);
+        }
+    }
+
+    /// The master has stopped, and says how far it got.
+    pub(super) fn hear_of_pause(&mut self, from: usize, is_paused: bool, offset: u64) {
+        let Some(cluster) = &mut self.cluster else {
+            return;
+        };
+        let own = cluster.nodes[cluster.me].master == Some(from);
+        if let Some(manual) = cluster.manual.as_mut().filter(|_| own && is_paused) {
+            manual.stops_at.get_or_insert(offset);
+        }
+    }
+
+    /// Takes the next step towards becoming master, if there is one.
+    pub(super) fn go_on_taking_over(&mut self) {
+        let (now, offset, timeout) = (self.now, self.stream.offset, self.node_timeout());
+        let since = |at: Duration| now.saturating_sub(at);
+        let silence = self.silence_of_master();
+        let Some(cluster) = &mut self.cluster else {
+            return;
+        };
+        if cluster
+            .manual
+            .as_ref()
+            .is_some_and(|manual| now > manual.until)
+        {
+            cluster.manual = None;
+        }
+        if let Some(manual) = &mut cluster.manual {
+            manual.may_begin |= manual.stops_at.is_some_and(|stops_at| offset >= stops_at);
+        }
+        let me = cluster.me;
+        let Some(master) = cluster.nodes[me].master else {
+            return;
+        };
+        let manual = cluster
+            .manual
+            .as_ref()
+            .is_some_and(|manual| manual.may_begin);
+        if !(cluster.nodes[master].failed_at.is_some() || manual) || !cluster.has_slots(master) {
+            return;
+        }
+        if !manual && silence.saturating_sub(timeout) > PING_PERIOD + 10 * timeout {
+            return;
+        }
+        let patience = (2 * timeout).max(2 * SECOND);
+        let fresh = cluster
+            .election
+            .as_ref()
+            .is_some_and(|election| now < election.at || since(election.at) <= 2 * patience);
+        if !fresh {
+            // Those of the same master that have read more come first.
+            let ahead = (cluster.nodes.iter())
+                .filter(|node| node.master == Some(master) && node.offset > offset);
+            let rank = ahead.count() as u32;
+            let delay = Duration::from_millis(500 + self.dice.next() % 500) + rank * SECOND;
+            cluster.election = Some(Election {
+                at: if manual { now } else { now + delay },
+                epoch: None,
+                votes: Vec::new(),
+                is_forced: manual,
+            });
+            self.tell_all();
+            return;
+        }
+        let needed = cluster.majority();
+        let Some(election) = &mut cluster.election else {
+            return;
+        };
+        if now < election.at || since(election.at) > patience {
+            return;
+        }
+        match election.epoch {
+            None => {
+                cluster.epoch += 1;
+                election.epoch = Some(cluster.epoch);
+                let forced: &[u8] = if election.is_forced { b"1" } else { b"0" };
+                self.tell_all_of("ASK", &[forced]);
+            }
+            Some(epoch) if election.votes.len() >= needed => self.take_over(epoch),
+            Some(_) => {}
+        }
+    }
+
+    /// Becomes master of what its master had.
+    fn take_over(&mut self, epoch: u64) {
+        let Some(cluster) = &mut self.cluster else {
+            return;
+        };
+        let me = cluster.me;
+        let Some(master) = cluster.nodes[me].master.take() else {
+            return;
+        };
+        cluster.nodes[me].epoch = epoch;
+        let slots = cluster.claims_of(master);
+        Cluster::read_claims(&slots).for_each(|slot| cluster.give(slot, me));
+        cluster.election = None;
+        cluster.manual = None;
+        self.lead();
+        self.look_whether_it_serves();
+        self.tell_all();
+    }
+
+    /// A replica asks for this master's vote.
+    pub(super) fn vote_for(
+        &mut self,
+        candidate: usize,
+        epoch: u64,
+        config_epoch: u64,
+        claims: &str,
+        forced: &[u8],
+    ) {
+        let (now, timeout) = (self.now, self.node_timeout());
+        let Some(cluster) = &mut self.cluster else {
+            return;
+        };
+        let me = cluster.me;
+        let may_vote = cluster.nodes[me].master.is_none() && cluster.has_slots(me);
+        let Some(master) = cluster.nodes[candidate].master.filter(|_| may_vote) else {
+            return;
+        };
+        let failed = cluster.nodes[master].failed_at.is_some() || forced == b"1";
+        let lately = cluster.nodes[master]
+            .voted_at
+            .is_some_and(|at| now.saturating_sub(at) < 2 * timeout);
+        let outdated = Cluster::read_claims(claims)
+            .filter_map(|slot| cluster.owner(slot))
+            .any(|owner| cluster.nodes[owner].epoch > config_epoch);
+        if epoch < cluster.epoch
+            || cluster.voted_epoch == cluster.epoch
+            || !failed
+            || lately
+            || outdated
+        {
+            return;
+        }
+        cluster.voted_epoch = cluster.epoch;
+        cluster.nodes[master].voted_at = Some(now);
+        self.tell_node(candidate, "VOTE", &[]);
+    }
+
+    pub(super) fn take_vote(&mut self, from: usize, epoch: u64) {
+        let Some(cluster) = &mut self.cluster else {
+            return;
+        };
+        let counts = cluster.nodes[from].master.is_none() && cluster.has_slots(from);
+        if let Some(election) = cluster.election.as_mut().filter(|_| counts)
+            && election.epoch.is_some_and(|own| epoch >= own)
+            && !election.votes.contains(&from)
+        {
+            election.votes.push(from);
+        }
+    }
+}
