@@ -136,6 +136,16 @@ impl Links {
         self.target.master_name().unwrap_or_default()
     }
 
+    /// Puts addresses in the place of names, as far as these resolve now.
+    pub(crate) async fn resolve(&mut self) {
+        for endpoint in &mut self.endpoints {
+            let found = tokio::net::lookup_host(endpoint.as_str()).await;
+            if let Some(address) = found.ok().and_then(|mut found| found.next()) {
+                *endpoint = address.to_string();
+            }
+        }
+    }
+
     /// The addresses of the URL.
     pub(crate) fn endpoints(&self) -> &[String] {
         &self.endpoints
@@ -570,6 +580,7 @@ mod tests {
                 watchdog: None,
                 log: None,
                 env: Vec::new(),
+                within: Vec::new(),
             };
             let mut shown = vec![error.to_string()];
             // What is no URL of servers cannot be told from any other word.

@@ -67,6 +67,8 @@ pub struct ConnectTo {
     pub log: Option<PathBuf>,
     /// Variables that a driver process finds in its environment besides ours.
     pub env: Vec<(String, String)>,
+    /// Words before a driver's command, by which its process is put into surroundings of its own.
+    pub within: Vec<String>,
 }
 
 impl fmt::Debug for ConnectTo {

@@ -15,6 +15,7 @@ use nix::unistd::Pid;
 use results::history::{Entry, Event};
 
 use crate::faults::{ClientControl, FaultError, failed};
+use crate::names::Names;
 use crate::plan::{ClientPlan, Plan};
 use crate::shim::Shims;
 use crate::tracker::Tracker;
@@ -30,6 +31,7 @@ pub(crate) struct Clients {
     watchdog: Option<Duration>,
     logs: PathBuf,
     shims: Option<Arc<Shims>>,
+    names: Option<Arc<Names>>,
     load: LoadRun,
     tracker: Arc<Tracker>,
     deployment: Arc<Deployment>,
@@ -61,6 +63,7 @@ struct State {
 }
 
 impl Clients {
+    #[expect(clippy::too_many_arguments, reason = "what a run has, each once")]
     pub(crate) fn new(
         plan: &Plan,
         subject: Arc<dyn Subject>,
@@ -69,14 +72,19 @@ impl Clients {
         tracker: Arc<Tracker>,
         logs: PathBuf,
         shims: Option<Arc<Shims>>,
+        names: Option<Arc<Names>>,
     ) -> Self {
         Self {
             subject,
-            target: deployment.url(),
+            target: match &names {
+                Some(names) => names.url(&deployment),
+                None => deployment.url(),
+            },
             durability: plan.lock.durability.clone(),
             watchdog: plan.lock.watchdog.map(|lease| lease.0),
             logs,
             shims,
+            names,
             load,
             tracker,
             deployment,
@@ -153,6 +161,10 @@ impl Clients {
                 .shims
                 .as_ref()
                 .map_or(Vec::new(), |shims| shims.env(&plan.name)),
+            within: self
+                .names
+                .as_ref()
+                .map_or(Vec::new(), |names| names.within().to_vec()),
         };
         self.subject.connect(&to).await
     }

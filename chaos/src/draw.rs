@@ -118,6 +118,9 @@ pub(crate) fn operations(scenario: &Scenario, spec: &RandomSpec, seed: u64) -> S
     if asked(DrawnOperation::Cancel) {
         drawn.load.cancel = [0.0, 0.2, 0.5][one_of(3)];
     }
+    if asked(DrawnOperation::OwnerMoves) {
+        drawn.load.owner_moves = [0.0, 0.2, 0.5][one_of(3)];
+    }
     drawn
 }
 

@@ -20,7 +20,7 @@
 //! |---|---|
 //! | [`scenario`], [`builtin`] | what is asked, and the suite that comes with the program |
 //! | [`plan`], [`partition`], [`shrink`] | what is decided, and the smallest plan that still convicts |
-//! | [`faults`], [`shim`] | what is injected and undone, and what clocks and disks are told |
+//! | [`faults`], [`shim`], [`names`] | what is injected and undone, what clocks and disks are told, and what names mean |
 //! | [`hooks`], [`external`], [`toxiproxy`] | the same on somebody else's servers, and through somebody else's proxy |
 //! | [`run`] | the plan, carried out |
 //! | [`checkers`], [`proof`] | the judge, and what it shows |
@@ -35,6 +35,7 @@ pub mod external;
 pub mod faults;
 pub mod hooks;
 mod members;
+pub mod names;
 mod nemesis;
 pub mod outcome;
 pub mod partition;

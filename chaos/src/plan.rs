@@ -186,6 +186,15 @@ impl Plan {
             .any(|fault| crate::faults::find(&fault.fault).is_some_and(|kind| kind.needs_shim))
     }
 
+    /// Whether a fault of this plan, carried out by the harness, is about the servers' names, so that clients must know them by name.
+    pub fn needs_names(&self) -> bool {
+        let mut own = self
+            .faults
+            .iter()
+            .filter(|fault| !self.hooks.contains_key(&fault.fault));
+        own.any(|fault| crate::faults::find(&fault.fault).is_some_and(|kind| kind.needs_names))
+    }
+
     /// The servers of which a client needs a majority, where none takes the place of another; else empty.
     pub fn masters(&self) -> Vec<String> {
         match self.topology.kind.has_fixed_roles() {

@@ -72,6 +72,7 @@ bites! {
     drift_of_a_server: "fault = \"clock\"\nwith = { drift = \"50%\" }";
     clock_of_a_client: "fault = \"clock\"\non = \"client 1\"\nwith = { jump = \"5s\", drift = \"1%\" }";
     late_writes: "fault = \"late-writes\"\non = \"client 1\"\nwith = { latency = \"50ms\" }";
+    new_address: "fault = \"new-address\"\nwith = { after = \"100ms\" }";
     command: "fault = \"command\"\nwith = { args = [\"DEL\", \"orders-1\"] }";
 }
 
@@ -348,4 +349,26 @@ async fn renewals_are_known_and_their_loss_loses_the_lock() {
     assert!(run.result.faults[0].bit, "{}", told(&run));
     let history = std::fs::read_to_string(dir.path().join("run/history.jsonl")).expect("a history");
     assert!(history.contains("\"event\":\"lost\""), "{}", told(&run));
+}
+
+/// By a name that means nothing, and one that means another server. Clients that were cut off look it up.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_name_resolves_to_another_server_or_to_none() {
+    for (to, words) in [
+        ("", "does not resolve"),
+        ("with = { to = \"n2\" }", "resolves to n2"),
+    ] {
+        let fault = format!(
+            "fault = \"resolve\"\non = \"n1\"\n{to}\n[[faults]]\nat = \"400ms\"\nfault = \"client-kill\"\non = \"n1\""
+        );
+        let text = once("kind = \"masters\"\nmasters = 3", &fault);
+        let text = text.replace("[load]", "[lock]\nsubject = \"lock-core:redlock\"\n[load]");
+        let (run, _dir) = run(&text, 7).await;
+        assert_bit(&run);
+        let proof = &run.result.faults[0].proof;
+        assert!(
+            proof.contains(words) && proof.contains("; clients looked"),
+            "{proof}"
+        );
+    }
 }

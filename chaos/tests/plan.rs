@@ -83,7 +83,7 @@ fn a_plan_with_a_foreign_fault_or_form_is_refused() {
 #[test]
 fn operations_are_drawn_and_the_same_seed_draws_the_same() {
     let text = "name = \"x\"\n[topology]\nkind = \"single\"\n[random]\n\
-                operations = [\"kind\", \"lease\", \"reenter\", \"extend\", \"cancel\"]\n";
+                operations = [\"kind\", \"lease\", \"reenter\", \"extend\", \"cancel\", \"owner_moves\"]\n";
     let scenario = Scenario::parse("x.toml", text).unwrap_or_else(|errors| panic!("{errors}"));
     let plan = |seed| Plan::new(&scenario, seed);
     let plans: Vec<_> = (0..40).map(plan).collect();
@@ -96,6 +96,7 @@ fn operations_are_drawn_and_the_same_seed_draws_the_same() {
     some(&|plan| plan.load.does.reenter > 0.0);
     some(&|plan| plan.load.does.extend.is_some());
     some(&|plan| plan.load.does.cancel > 0.0);
+    some(&|plan| plan.load.does.owner_moves > 0.0);
     assert!(plans.iter().all(|plan| plan.faults.is_empty()));
     assert_eq!(plan(7), plan(7));
     let kinds = |plan: &Plan| plan.lock.kind == "plain" && plan.load.does.reenter > 0.0;

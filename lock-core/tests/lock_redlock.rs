@@ -80,6 +80,30 @@ async fn all_masters_get_the_lock_and_give_it_back() {
     nothing_left(&servers);
 }
 
+/// By two names it is one server all the same: its vote counts once, or clients that see it so and clients that see two servers could both have a
+/// majority.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_under_two_names_has_one_vote() {
+    let (twice, other) = (Server::start(&[]), Server::start(&[]));
+    let port = twice.address().port();
+    let target = format!(
+        "redlock://127.0.0.1:{port},localhost:{port},{}",
+        other.address()
+    );
+    let target = target.parse().expect("a good URL");
+    let client = Client::connect(&target, ClientOptions::default());
+    let client = client
+        .await
+        .expect("two servers of three names are a majority");
+    let lock = client.lock(Kind::Redlock, "n").expect("a good name");
+    let guard = lock.acquire_with(once()).await.expect("two of three");
+    guard.release().await.expect("held");
+    drop(other);
+    let error = lock.acquire_with(once()).await.expect_err("one of three");
+    let said = error.to_string();
+    assert!(said.contains("1 of 3 masters answered"), "{said}");
+}
+
 /// A release goes to masters too that had refused the acquire. Held up on its way to one of them, it must not take away what the same owner
 /// has been given there since: so the release says which acquire it is for, and that one is kept out from then on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -83,6 +83,7 @@ impl Clients {
             watchdog: self.watchdog,
             log: None,
             env: Vec::new(),
+            within: Vec::new(),
         };
         let process = Process::new(&slot.plan.name);
         let connected = client::connect(&self.subject, &to, &process).await?;

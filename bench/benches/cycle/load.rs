@@ -23,6 +23,7 @@ pub(crate) async fn connect(subject: &str, target: &str) -> Arc<dyn LockClient> 
         watchdog: None,
         log: None,
         env: Vec::new(),
+        within: Vec::new(),
     };
     let found = subjects::find(subject).expect("a known subject");
     let connected = found.connect(&to).await;

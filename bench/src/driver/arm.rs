@@ -292,6 +292,7 @@ pub(super) fn connect_to(plan: &BenchPlan, arm: &Arm, round: usize, number: u32)
         },
         log: None,
         env: Vec::new(),
+        within: Vec::new(),
     }
 }
 

@@ -34,9 +34,10 @@ pub(super) fn start(command: &[String], to: &ConnectTo) -> Result<Started, Subje
             )
         }
     };
-    let mut child = Command::new(&command[0]);
+    let words = [&to.within, command].concat();
+    let mut child = Command::new(&words[0]);
     child
-        .args(&command[1..])
+        .args(&words[1..])
         .envs(to.env.iter().map(|(name, value)| (name, value)))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -168,6 +168,7 @@ async fn hello(
         watchdog: options.watchdog_ms.map(Duration::from_millis),
         log: None,
         env: Vec::new(),
+        within: Vec::new(),
     };
     let connected = subject.connect(&to).await.map_err(|e| {
         json!({"id": request.id, "failed": {

@@ -165,6 +165,8 @@ pub(super) struct ByHand {
     pub(super) kinds: &'static [&'static str],
     /// Whether it takes several independent masters, and not one deployment.
     pub(super) masters: bool,
+    /// Looks the names of its target up when it is connected, and never again.
+    pub(super) resolves_once: bool,
     /// Makes a client.
     pub(super) client: Box<dyn Fn(Own) -> Box<dyn LockClient> + Send + Sync>,
 }
@@ -227,7 +229,10 @@ impl Subject for ByHand {
     }
 
     async fn connect(&self, to: &ConnectTo) -> Result<Connected, SubjectError> {
-        let links = Links::parse(&to.target, self.response_timeout())?;
+        let mut links = Links::parse(&to.target, self.response_timeout())?;
+        if self.resolves_once {
+            links.resolve().await;
+        }
         self.refuse(&links, to)?;
         if !self.masters {
             // One look at the server, so that an unreachable one is said now and not by the first acquire.

@@ -211,6 +211,13 @@ pub(super) static BROKEN: &[Recipe] = &[
         bound: true,
         ..SET_NX_PX
     },
+    // The server is back under another address, and its clients go on asking the old one.
+    Recipe {
+        name: "broken:resolves-once",
+        about: "looks the name of its server up when it is connected, and dials that address for ever",
+        resolves_once: true,
+        ..SET_NX_PX
+    },
     Recipe {
         name: "broken:error-is-granted",
         about: "takes any error of its server for a grant",

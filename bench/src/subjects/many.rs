@@ -35,6 +35,7 @@ pub(super) fn subjects() -> impl Iterator<Item = Arc<dyn Subject>> {
             about,
             kinds,
             masters: false,
+            resolves_once: false,
             client: Box::new(move |own| {
                 Box::new(ManyClient {
                     flaw,

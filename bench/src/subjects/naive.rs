@@ -32,6 +32,7 @@ pub(super) fn subject(recipe: &'static Recipe) -> Arc<dyn Subject> {
         about: recipe.about,
         kinds: recipe.kinds,
         masters: false,
+        resolves_once: recipe.resolves_once,
         client: Box::new(move |own| {
             Box::new(NaiveClient {
                 steps: Arc::new(Steps::new(recipe, own.links, own.events)),

@@ -36,6 +36,8 @@ pub(super) struct Recipe {
     from_reply: bool,
     /// It asks one master after the other, everybody beginning elsewhere, and keeps what it has got while it waits for its next try.
     hoards: bool,
+    /// A server that has its value already is counted once more: it was asked by another name.
+    counts_names: bool,
 }
 
 /// The algorithm as it should be; each of the others differs from it in what it names.
@@ -46,6 +48,7 @@ const RIGHT: Recipe = Recipe {
     checks_validity: true,
     from_reply: false,
     hoards: false,
+    counts_names: false,
 };
 
 /// Each is wrong in one thing.
@@ -72,6 +75,13 @@ pub(super) static BROKEN: &[Recipe] = &[
         hoards: true,
         ..RIGHT
     },
+    // Where a name resolves to the server of another name, its clients count one server twice, and those with older connections do not.
+    Recipe {
+        name: "broken:quorum-counts-names",
+        about: "a quorum lock that takes a server that has its value already for one more vote: a majority of names, not of servers",
+        counts_names: true,
+        ..RIGHT
+    },
 ];
 
 /// The recipe as a subject.
@@ -81,6 +91,7 @@ pub(super) fn subject(recipe: &'static Recipe) -> Arc<dyn Subject> {
         about: recipe.about,
         kinds: &["redlock"],
         masters: true,
+        resolves_once: false,
         client: Box::new(move |own| {
             Box::new(QuorumClient {
                 recipe,
@@ -159,7 +170,11 @@ impl LockClient for QuorumClient {
         let value = format!("{}-{number}", self.identity);
         loop {
             let sent = Instant::now();
-            let set = cmd(&["SET", key, &value, "NX", "PX", &px]);
+            let mut set = cmd(&["SET", key, &value, "NX", "PX", &px]);
+            if self.recipe.counts_names {
+                // Answers what was there before: nothing, where it is set.
+                set.arg("GET");
+            }
             let answers: Vec<Result<Option<String>, Trouble>> = if self.recipe.hoards {
                 self.one_by_one(&set).await
             } else {
@@ -171,7 +186,13 @@ impl LockClient for QuorumClient {
                 )
                 .await
             };
-            let taken = answers.iter().filter(|a| matches!(a, Ok(Some(_)))).count();
+            let votes = |answer: &&Result<Option<String>, Trouble>| match answer {
+                Ok(before) if self.recipe.counts_names => {
+                    before.as_ref().is_none_or(|it| *it == value)
+                }
+                answer => matches!(answer, Ok(Some(_))),
+            };
+            let taken = answers.iter().filter(votes).count();
             let in_time = !self.recipe.checks_validity || sent.elapsed() < lease;
             if taken >= self.needed() && in_time {
                 let grant = self.grants.keep(number, (key.to_owned(), value));

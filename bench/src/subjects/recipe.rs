@@ -164,6 +164,8 @@ pub(super) struct Recipe {
     pub(super) given_up: GivenUp,
     /// A release by another caller than the one that acquired finds nothing that is that caller's, and says that it is done.
     pub(super) bound: bool,
+    /// The name of its server is looked up once, and kept as an address for ever.
+    pub(super) resolves_once: bool,
 }
 
 /// The usual correct recipe; the others differ from it in what they name.
@@ -182,6 +184,7 @@ pub(super) const SET_NX_PX: Recipe = Recipe {
     silence: Silence::Unknown,
     given_up: GivenUp::Ends,
     bound: false,
+    resolves_once: false,
 };
 
 /// Locks that people write by hand.

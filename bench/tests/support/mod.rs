@@ -67,6 +67,7 @@ pub(crate) fn to(target: impl Into<String>) -> ConnectTo {
         watchdog: None,
         log: None,
         env: Vec::new(),
+        within: Vec::new(),
     }
 }
 

@@ -27,19 +27,25 @@ const POLL_NS: u64 = 250_000_000;
 
 /// Down-time of the servers: the deployment's, not the lock's.
 pub(crate) fn notes(record: &Record) -> Vec<String> {
-    let mut notes = Vec::new();
-    for (lock, probes) in &record.probes {
-        let name = record.locks.get(*lock);
+    let down = record.probes.iter().filter_map(|(lock, probes)| {
         let down = faults::refused(probes);
         let here: Spans = down.within((0, record.end_ns)).collect();
-        if !here.is_empty() {
-            notes.push(format!(
-                "the servers did not take the probe of {name} for {} in all: that is not counted against the lock",
-                ms(here.length())
-            ));
-        }
-    }
-    notes
+        (!here.is_empty()).then(|| (here.length(), record.locks.get(*lock)))
+    });
+    let down: Vec<(u64, &str)> = down.collect();
+    // All locks have one probe.
+    let longest = down.iter().copied().max_by_key(|(ns, _)| *ns);
+    let note = longest.map(|(ns, lock)| {
+        let others = match down.len() - 1 {
+            0 => String::new(),
+            others => format!(" and {others} other locks"),
+        };
+        format!(
+            "the servers did not take the probe of {lock}{others} for {} in all: that is not counted against the lock",
+            ms(ns)
+        )
+    });
+    note.into_iter().collect()
 }
 
 /// One finding per lock.

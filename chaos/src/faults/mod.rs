@@ -33,6 +33,7 @@ mod maxmemory;
 pub(crate) mod message;
 mod migrate_atomic;
 mod migrate_slot;
+mod names;
 mod network_disconnect;
 mod packets;
 mod pause;
@@ -84,6 +85,8 @@ pub struct FaultKind {
     pub shows: Shows,
     /// Whether processes must have been started with the shim ([`crate::shim`]).
     pub needs_shim: bool,
+    /// Whether clients must know the servers by name ([`crate::names`]).
+    pub needs_names: bool,
     /// Words of CLUSTER HELP of which a server has one that can do it; empty: every server can. And which servers those are.
     pub needs_words: (&'static [&'static str], &'static str),
     /// Whether a scenario may ask for it: what the forms of its settings cannot say, such as a topology without replicas. Else what is in the
@@ -117,6 +120,7 @@ impl FaultKind {
             blocks: Blocks::Nothing,
             shows: Shows::Nothing,
             needs_shim: false,
+            needs_names: false,
             needs_words: (&[], ""),
             allowed: |_, _, _| Ok(()),
             fault,
@@ -257,9 +261,11 @@ pub enum SettingKind {
 }
 
 /// Every fault of this build, in the order of the docs.
-pub static FAULTS: [FaultKind; 35] = [
+pub static FAULTS: [FaultKind; 37] = [
     kill::KIND,
     restart::KIND,
+    names::NEW_ADDRESS,
+    names::RESOLVE,
     upgrade::KIND,
     pause::KIND,
     power_cut::KIND,

@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use cluster_config::{ClusterError, Deployment};
 
 use super::{FaultError, Target};
+use crate::names::Names;
 use crate::shim::{Page, Shims};
 
 /// What a fault may do to client processes. Clients count from 1.
@@ -56,6 +57,8 @@ pub struct World {
     pub locks: Vec<String>,
     /// Control pages of servers and clients, where the plan has a fault that needs them.
     pub shims: Option<Arc<Shims>>,
+    /// What the names of servers mean to clients, where the plan has a fault that needs them.
+    pub names: Option<Arc<Names>>,
 }
 
 impl std::fmt::Debug for World {

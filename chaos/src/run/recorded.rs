@@ -19,6 +19,7 @@ use super::stalls::Stalls;
 use super::{RunError, RunOptions, cancelled};
 use crate::clients::Clients;
 use crate::faults::World;
+use crate::names::Names;
 use crate::nemesis::{Nemesis, Scene};
 use crate::plan::Plan;
 use crate::probe;
@@ -68,6 +69,7 @@ pub(super) async fn record(
         links.label_by(tracker.clone());
     }
     let load = LoadRun::new(load(plan), sink.clone());
+    let names = names(plan, options, deployment).await?;
     let clients = Arc::new(Clients::new(
         plan,
         options.subject.clone(),
@@ -76,6 +78,7 @@ pub(super) async fn record(
         tracker.clone(),
         options.dir.join("logs"),
         shims.clone(),
+        names.clone(),
     ));
     let connected = tokio::select! {
         () = cancelled(cancel) => None,
@@ -107,6 +110,7 @@ pub(super) async fn record(
         clients: clients.clone(),
         locks: plan.load.locks.clone(),
         shims,
+        names,
     });
     let end = watch::Sender::new(false);
     let over = watch::Sender::new(0);
@@ -201,6 +205,25 @@ pub(super) async fn record(
         incomplete,
         partial,
     })
+}
+
+/// Names for all servers, if a fault of the plan needs them.
+async fn names(
+    plan: &Plan,
+    options: &RunOptions,
+    deployment: &Deployment,
+) -> Result<Option<Arc<Names>>, RunError> {
+    if !plan.needs_names() {
+        return Ok(None);
+    }
+    let made = match options.provisioner.name() {
+        "process" => Names::new(deployment, &options.dir).await,
+        other => Err(format!(
+            "faults on names need servers that run as local processes, and these run as `{other}`"
+        )),
+    };
+    made.map(|names| Some(Arc::new(names)))
+        .map_err(RunError::NotApplicable)
 }
 
 /// Completes when the load may end before its time: see [`scenario::Load::enough`].

@@ -288,7 +288,8 @@ pub(super) struct RandomTable {
     #[schemars(with = "RandomFaults")]
     #[serde(deserialize_with = "weights")]
     pub(super) faults: Weights,
-    /// What is drawn of the load and the lock, for the whole run: `kind`, `lease`, `reenter`, `extend`, `cancel`. Default: nothing.
+    /// What is drawn of the load and the lock, for the whole run: `kind`, `lease`, `reenter`, `extend`, `cancel`,
+    /// `owner_moves`. Default: nothing.
     pub(super) operations: Vec<DrawnOperation>,
     /// On what, each fault on one that it can act on; default: `any`.
     pub(super) on: OneOrMore,
@@ -334,6 +335,9 @@ pub enum DrawnOperation {
     Extend,
     /// The share of acquires that their callers give up.
     Cancel,
+    /// The share of holds that another owner of the client extends and releases.
+    #[serde(rename = "owner_moves")]
+    OwnerMoves,
 }
 
 /// Faults, evenly or by weight.

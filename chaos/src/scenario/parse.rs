@@ -183,7 +183,7 @@ fn count(section: Section<'_>, key: &str, found: u32, high: u32) {
 fn load(section: Section<'_>, load: &mut Load) {
     count(section, "clients", load.clients, CLIENTS_MAX);
     load.clients = load.clients.clamp(1, CLIENTS_MAX);
-    count(section, "tasks", load.tasks, 1000);
+    count(section, "tasks", load.tasks, 10_000);
     count(section, "locks", load.locks, 10_000);
     count(section, "enough", load.enough.unwrap_or(1), 1_000_000);
     let workload = load.workload();

@@ -36,6 +36,7 @@ pub(super) async fn ask<T>(
         watchdog: None,
         log: Some(log),
         env: Vec::new(),
+        within: Vec::new(),
     };
     let done = then(Abilities::of(subject, &to).await, url).await;
     let version = ours.as_ref().map(|ours| ours.server_version().to_owned());

@@ -16,6 +16,7 @@ use super::{
     Request,
     dial::Dialer,
     native::{self, CompareAndDelete},
+    voter::Vote,
     wire::{NoReply, Replies, Socket, Wire},
 };
 use crate::clock::Instant;
@@ -28,6 +29,7 @@ pub(crate) struct Conn {
     driver: AbortHandle,
     dialer: Arc<Dialer>,
     grants_from: OnceLock<Instant>,
+    vote: OnceLock<Vote>,
 }
 
 enum Carrier {
@@ -69,7 +71,13 @@ impl Conn {
             driver: driver.abort_handle(),
             dialer,
             grants_from: OnceLock::new(),
+            vote: OnceLock::new(),
         })
+    }
+
+    /// Which of several masters it leads to, and to which server.
+    pub(super) fn votes_by(&self, vote: Vote) {
+        let _ = self.vote.set(vote);
     }
 
     /// The server was restarted, and grants nothing before this.

@@ -19,7 +19,9 @@ use tokio::{
     time::timeout,
 };
 
-use super::{attempt::MAX_CLIENTS, conn::Conn, info_field, secure::Secure, wire::Socket};
+use super::{
+    attempt::MAX_CLIENTS, conn::Conn, info_field, secure::Secure, voter::Voter, wire::Socket,
+};
 use crate::{
     AddressMap, ClientOptions,
     clock::Instant,
@@ -89,6 +91,8 @@ pub(crate) struct Dialer {
     address_map: AddressMap,
     client_name: Option<String>,
     restart_delay: Option<Duration>,
+    /// Which of several masters it dials.
+    pub(super) voter: Option<Voter>,
     /// Whether the requests of a burst may leave in parts, so that the server need not wait for all of it. With several masters
     /// to ask for each lock a client has no time to spare between them, and the parts would only be more writes.
     pub(crate) splits_bursts: bool,
@@ -111,6 +115,7 @@ impl Dialer {
             address_map: options.address_map.clone(),
             client_name: options.client_name.clone(),
             restart_delay: options.restart_delay,
+            voter: None,
             splits_bursts: target.shape != TopologyKind::Masters,
             replicas: options.replicas.or(target.parameters.replicas),
             tracer: options.tracer.clone(),
@@ -256,9 +261,13 @@ impl Dialer {
         let conn = Conn::over(socket, self.clone());
         let mut greeting = self.greeting();
         let named = self.client_name.as_ref().map(|_| greeting.len() - 1);
-        if self.restart_delay.is_some() {
+        let asks = self.restart_delay.is_some() || self.voter.is_some();
+        if asks {
             greeting.cmd("INFO").arg("server");
         }
+        let asked = asks.then(|| greeting.len() - 1);
+        // A user that may not ask cannot be told which server it is.
+        let may_fail = |at| Some(at) == named || Some(at) == asked && self.restart_delay.is_none();
         greeting.cmd(if proof == Proof::IsMaster {
             "ROLE"
         } else {
@@ -268,7 +277,7 @@ impl Dialer {
         for (position, answer) in answers.iter().enumerate() {
             // The name is for people who look at the server: one that knows no CLIENT, or lets this user have none of it, serves all the same.
             if let Value::ServerError(error) = answer
-                && Some(position) != named
+                && !may_fail(position)
                 && (error.code() != "LOADING" || position + 1 < answers.len())
             {
                 let mut error = DialError::from(RedisError::from(error.clone()));
@@ -278,9 +287,14 @@ impl Dialer {
                 return Err(error);
             }
         }
+        let info = asked.and_then(|at| answers.get(at));
         if let Some(delay) = self.restart_delay {
-            let asked = answers.len().checked_sub(2).and_then(|at| answers.get(at));
-            conn.grants_from(Instant::now() + delay.saturating_sub(age(asked)?));
+            conn.grants_from(Instant::now() + delay.saturating_sub(age(info)?));
+        }
+        if let (Some(voter), Some(Value::BulkString(info))) = (&self.voter, info)
+            && let Some(run_id) = info_field(&String::from_utf8_lossy(info), "run_id")
+        {
+            conn.votes_by(voter.is(run_id)?);
         }
         if proof == Proof::IsMaster {
             is_master(answers.last())?;

@@ -18,6 +18,7 @@ mod slot;
 pub(crate) mod survey;
 #[cfg(test)]
 pub(crate) mod tests;
+mod voter;
 mod wire;
 
 use std::{sync::Arc, time::Duration};
@@ -33,7 +34,7 @@ pub(crate) use self::secure::Secure;
 pub use self::slot::slot;
 use self::{
     cluster::Cluster, dial::Dialer, drive::drive, node::Node, pubsub::Channels, sentinel::Sentinel,
-    single::Single,
+    single::Single, voter::Voter,
 };
 use crate::{
     ClientOptions,
@@ -215,13 +216,14 @@ async fn masters(
     tls: Option<Secure>,
     deadline: Instant,
 ) -> Result<Vec<Arc<dyn Route>>, NodeError> {
-    let singles: Vec<Arc<Single>> = (target.endpoints.iter())
-        .map(|endpoint| {
-            Arc::new(Single::new(
-                endpoint.clone(),
-                Arc::new(Dialer::new(target, options, tls.clone())),
-                target.pub_sub(options),
-            ))
+    let several = target.shape == TopologyKind::Masters;
+    let voters = Voter::all(target.endpoints.len());
+    let singles: Vec<Arc<Single>> = (target.endpoints.iter().zip(voters))
+        .map(|(endpoint, voter)| {
+            let mut dialer = Dialer::new(target, options, tls.clone());
+            dialer.voter = several.then_some(voter);
+            let way = target.pub_sub(options);
+            Arc::new(Single::new(endpoint.clone(), Arc::new(dialer), way))
         })
         .collect();
     let majority = singles.len() / 2 + 1;

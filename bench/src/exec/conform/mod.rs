@@ -105,6 +105,7 @@ impl ConformOptions {
             watchdog: None,
             log: self.log.clone(),
             env: Default::default(),
+            within: Vec::new(),
         }
     }
 }
