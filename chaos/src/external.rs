@@ -2,6 +2,7 @@
 
 use cluster_config::{Role, Topology, TopologyKind};
 
+use crate::faults::engine::Engine;
 use crate::faults::{FaultKind, find};
 use crate::hooks::Hooks;
 use crate::scenario::{FaultSpec, On, Scenario, Who, parse_on};
@@ -17,6 +18,8 @@ pub struct Allowed<'a> {
     pub named_by_address: bool,
     /// Faults by command that are allowed all the same.
     pub faults: &'a [String],
+    /// Who else carries faults out there.
+    pub engine: Option<&'a dyn Engine>,
 }
 
 /// The same scenario for these servers, or everything that they cannot do: the fault's index from 0, and why.
@@ -43,6 +46,9 @@ pub fn for_servers(
         let Some(kind) = find(&fault.fault) else {
             continue;
         };
+        if allowed.engine.is_some_and(|engine| engine.takes(fault)) {
+            continue;
+        }
         if let Err(why) = possible(kind, fault, allowed, &scenario.hooks) {
             wrong.push((index, why));
         }
@@ -161,6 +167,7 @@ mod tests {
             loopback,
             named_by_address: false,
             faults: &faults_allowed,
+            engine: None,
         };
         match for_servers(scenario(faults), &allowed) {
             Ok(scenario) => {

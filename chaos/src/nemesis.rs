@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::faults::Fault as _;
+use crate::faults::engine::{ByEngine, Engine};
 use crate::faults::hooked::Hooked;
 use crate::faults::{FaultGuard, FaultKind, Healed, Injection, Proof, Target, World, failed, find};
 use crate::hooks::{HEAL, Hooks};
@@ -40,6 +41,8 @@ pub(crate) struct Scene {
     pub(crate) over: watch::Sender<usize>,
     /// Commands that carry faults out.
     pub(crate) hooks: Arc<Hooks>,
+    /// Who else carries faults out.
+    pub(crate) engine: Option<Arc<dyn Engine>>,
     /// Whom a fault is being taken off.
     pub(crate) healing: watch::Sender<Vec<Target>>,
 }
@@ -264,10 +267,15 @@ async fn inject(fault: &FaultSpec, scene: &Scene) -> Injected {
         lasts: fault.lasts_ns.map(Duration::from_nanos),
     };
     let hooked = hooked(kind, &injection, scene);
+    let engine = scene.engine.as_deref().filter(|engine| engine.takes(fault));
     let carry_out = async {
-        match &hooked {
-            Some(hooked) => hooked.inject(&scene.world, &injection).await,
-            None => kind.fault.inject(&scene.world, &injection).await,
+        match (&hooked, engine) {
+            (Some(hooked), _) => hooked.inject(&scene.world, &injection).await,
+            (None, Some(engine)) => {
+                let by_engine = ByEngine { engine, kind };
+                by_engine.inject(&scene.world, &injection).await
+            }
+            (None, None) => kind.fault.inject(&scene.world, &injection).await,
         }
     };
     let carried_out = tokio::select! {

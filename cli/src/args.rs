@@ -96,6 +96,8 @@ pub(crate) enum Command {
     Gate(command::gate::Options),
     /// Join runs of the same plan, made by several machines, into one
     Merge(command::merge::Options),
+    /// Carry a plan in parts on Kubernetes: print the objects, or apply them and bring the merged run home
+    Kube(command::kube::Options),
     /// Render runs as HTML, Markdown, JUnit, CSV, JSON or SVG
     Report(command::report::Options),
     /// Run the fault proxy by itself, with Toxiproxy's HTTP API

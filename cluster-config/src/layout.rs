@@ -274,20 +274,7 @@ fn conf(
                 user.rules
             );
         }
-        let chosen = topology
-            .persistence
-            .map_or(&[][..], |wanted| wanted.lines());
-        lines(&mut text, "What is kept on disk.", chosen.iter().copied());
-        let least = topology.min_replicas_to_write.to_string();
-        let least = (topology.min_replicas_to_write > 0)
-            .then_some(("min-replicas-to-write", least.as_str()));
-        lines(&mut text, "Writes need replicas.", least.into_iter());
-        let common = topology.config.iter();
-        lines(
-            &mut text,
-            "The topology's own lines.",
-            common.map(|(name, value)| (name.as_str(), value.as_str())),
-        );
+        text.push_str(&asked_lines(topology));
     }
     if let Some(spec) = place.spec {
         let own = spec.config.iter();
@@ -297,6 +284,26 @@ fn conf(
             own.map(|(name, value)| (name.as_str(), value.as_str())),
         );
     }
+    text
+}
+
+/// The lines of redis.conf that a topology asks for on every data node, its own last.
+pub fn asked_lines(topology: &Topology) -> String {
+    let mut text = String::new();
+    let chosen = topology
+        .persistence
+        .map_or(&[][..], |wanted| wanted.lines());
+    lines(&mut text, "What is kept on disk.", chosen.iter().copied());
+    let least = topology.min_replicas_to_write.to_string();
+    let least =
+        (topology.min_replicas_to_write > 0).then_some(("min-replicas-to-write", least.as_str()));
+    lines(&mut text, "Writes need replicas.", least.into_iter());
+    let common = topology.config.iter();
+    lines(
+        &mut text,
+        "The topology's own lines.",
+        common.map(|(name, value)| (name.as_str(), value.as_str())),
+    );
     text
 }
 

@@ -11,6 +11,7 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
     ("results", &[], &[]),
     ("bench", &["lock-core", "results"], &["cluster-config"]),
     ("chaos", &["bench", "cluster-config", "results"], &[]),
+    ("kubernetes", &["chaos", "cluster-config"], &[]),
     (
         "simulation",
         &["lock-core", "cluster-config", "results", "bench", "chaos"],
@@ -24,6 +25,7 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
             "results",
             "bench",
             "chaos",
+            "kubernetes",
             "simulation",
         ],
         &[],
@@ -40,6 +42,7 @@ const FORBIDDEN: &[(&str, &str, &str)] = &[
     ("results", "anyhow", "only cli uses anyhow"),
     ("bench", "anyhow", "only cli uses anyhow"),
     ("chaos", "anyhow", "only cli uses anyhow"),
+    ("kubernetes", "anyhow", "only cli uses anyhow"),
 ];
 
 /// Every edge between our crates that is not in the table above.

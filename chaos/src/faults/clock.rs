@@ -125,7 +125,12 @@ fn has_shim(world: &World, target: &Target, page: &Page) -> bool {
 }
 
 /// Asks a server of Redis what time it is. Others have no command for it, and a client cannot be asked: that its process has loaded the shim must do.
-async fn seen(world: &World, target: &Target, skew: Skew, since: Instant) -> Option<Proof> {
+pub(super) async fn seen(
+    world: &World,
+    target: &Target,
+    skew: Skew,
+    since: Instant,
+) -> Option<Proof> {
     let Target::Node(name) = target else {
         return None;
     };

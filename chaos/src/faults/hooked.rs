@@ -14,8 +14,8 @@ use crate::hooks::Hook;
 /// So long a command may take.
 const COMMAND_WITHIN: Duration = Duration::from_secs(60);
 /// So long after the command the harm may take to show.
-const SHOWS_WITHIN: Duration = Duration::from_secs(10);
-const LOOK: Duration = Duration::from_millis(20);
+pub(super) const SHOWS_WITHIN: Duration = Duration::from_secs(10);
+pub(super) const LOOK: Duration = Duration::from_millis(20);
 
 /// A fault by command.
 pub(crate) struct Hooked {
@@ -40,7 +40,16 @@ impl Fault for Hooked {
             let node = world.deployment.node(name)?.clone();
             let before = run_id(world, name).await;
             let proof = match run(&self.harm, &node).await {
-                Ok(()) => shown(world, &node, self.shows, before.as_deref()).await,
+                Ok(()) => {
+                    shown(
+                        world,
+                        &node,
+                        "the command succeeded",
+                        self.shows,
+                        before.as_deref(),
+                    )
+                    .await
+                }
                 Err(why) => proof!(false, "{name}: {why}"),
             };
             // A command that failed may have done its work all the same: it is undone like the others.
@@ -51,21 +60,24 @@ impl Fault for Hooked {
     }
 }
 
-/// Waits until the harm shows.
-async fn shown(world: &World, node: &Node, shows: Shows, before: Option<&str>) -> Proof {
+/// Waits until the harm shows; `done` says who did it.
+pub(super) async fn shown(
+    world: &World,
+    node: &Node,
+    done: &str,
+    shows: Shows,
+    before: Option<&str>,
+) -> Proof {
     let name = &node.name;
     if shows == Shows::Nothing {
-        return proof!(true, "{name}: the command succeeded");
+        return proof!(true, "{name}: {done}");
     }
     let deadline = Instant::now() + SHOWS_WITHIN;
     loop {
         let now = run_id(world, name).await;
         let replaced = before.is_some() && now.is_some() && now.as_deref() != before;
         if shows == Shows::Silent && now.is_none() {
-            return proof!(
-                true,
-                "{name}: the command succeeded, and the server is silent"
-            );
+            return proof!(true, "{name}: {done}, and the server is silent");
         }
         if shows == Shows::Gone && (replaced || now.is_none()) {
             let how = if replaced {
@@ -73,12 +85,11 @@ async fn shown(world: &World, node: &Node, shows: Shows, before: Option<&str>) -
             } else {
                 "the server is gone"
             };
-            return proof!(true, "{name}: the command succeeded, and {how}");
+            return proof!(true, "{name}: {done}, and {how}");
         }
         if Instant::now() >= deadline {
-            let why = format!(
-                "{name}: the command succeeded, and the same server still answers after {SHOWS_WITHIN:?}"
-            );
+            let why =
+                format!("{name}: {done}, and the same server still answers after {SHOWS_WITHIN:?}");
             return Proof::of(false, why);
         }
         tokio::time::sleep(LOOK).await;
@@ -86,7 +97,7 @@ async fn shown(world: &World, node: &Node, shows: Shows, before: Option<&str>) -
 }
 
 /// What tells one process of a server from the next.
-async fn run_id(world: &World, node: &str) -> Option<String> {
+pub(super) async fn run_id(world: &World, node: &str) -> Option<String> {
     let info = world
         .deployment
         .command(node, &["INFO", "server"])

@@ -22,6 +22,7 @@ mod command;
 mod config_set;
 mod disk;
 mod each;
+pub mod engine;
 mod failover;
 mod flushall;
 mod harms;

@@ -1,10 +1,11 @@
-//! Reads the checked settings of a fault by name.
+//! Reads the checked settings of a fault by name; `None` where it was not given.
 
 use std::time::Duration;
 
 use crate::scenario::{self, Setting, Settings, duration};
 
-pub(super) fn text<'s>(settings: &'s Settings, name: &str) -> Option<&'s str> {
+/// A word.
+pub fn text<'s>(settings: &'s Settings, name: &str) -> Option<&'s str> {
     match settings.get(name)? {
         Setting::Text(text) => Some(text),
         _ => None,
@@ -16,18 +17,21 @@ pub fn time(settings: &Settings, name: &str) -> Option<Duration> {
     text(settings, name).and_then(|word| duration(word).ok())
 }
 
-pub(super) fn count(settings: &Settings, name: &str) -> Option<u32> {
+/// A whole number.
+pub fn count(settings: &Settings, name: &str) -> Option<u32> {
     match settings.get(name)? {
         Setting::Number(number) => u32::try_from(*number).ok(),
         _ => None,
     }
 }
 
-pub(super) fn share(settings: &Settings, name: &str) -> Option<f64> {
+/// A share, more than 0.0 and at most 1.0.
+pub fn share(settings: &Settings, name: &str) -> Option<f64> {
     text(settings, name)?.parse().ok()
 }
 
-pub(super) fn rate(settings: &Settings, name: &str) -> Option<u64> {
+/// Bytes per second.
+pub fn rate(settings: &Settings, name: &str) -> Option<u64> {
     text(settings, name).and_then(|word| scenario::rate(word).ok())
 }
 
@@ -41,7 +45,8 @@ pub fn percent_ppb(settings: &Settings, name: &str) -> Option<i64> {
     text(settings, name).and_then(|word| scenario::percent(word).ok())
 }
 
-pub(super) fn words(settings: &Settings, name: &str) -> Vec<String> {
+/// A list of words.
+pub fn words(settings: &Settings, name: &str) -> Vec<String> {
     match settings.get(name) {
         Some(Setting::Words(words)) => words.clone(),
         Some(Setting::Text(word)) => vec![word.clone()],

@@ -20,6 +20,7 @@ use results::history_file;
 use results::run::ScenarioResult;
 use tokio::sync::watch;
 
+use crate::faults::engine::Engine;
 use crate::faults::{self, upgrade};
 use crate::plan::Plan;
 use crate::scenario::{self, FaultSpec, On, When, Who};
@@ -42,6 +43,8 @@ pub struct RunOptions {
     /// The API of a Toxiproxy server that does the harm to links; `None`: the embedded proxies do. A plan whose faults it cannot do
     /// ([`beyond_toxiproxy`](crate::toxiproxy::beyond_toxiproxy)) comes out unknown.
     pub toxiproxy: Option<SocketAddr>,
+    /// Who carries faults out that it takes, in place of the harness; `None`: nobody.
+    pub engine: Option<Arc<dyn Engine>>,
     /// True ends the run in good order: faults are healed, servers stopped, and what was recorded is kept and judged.
     pub cancel: watch::Receiver<bool>,
     /// A history of more bytes is compressed once it was judged.
@@ -60,6 +63,7 @@ impl RunOptions {
             subject,
             provisioner,
             toxiproxy: None,
+            engine: None,
             // A receiver outlives its sender, and then never changes.
             cancel: watch::channel(false).1,
             plain_history_max_bytes: history_file::PLAIN_MAX_BYTES,
@@ -131,10 +135,11 @@ pub async fn run_scenario(plan: &Plan, options: &RunOptions) -> Result<ScenarioR
     let mut up = UpOptions::new(dir);
     up.in_memory = true;
     up.toxiproxy = options.toxiproxy;
-    if plan.needs_proxies() && !by_packets_alone(plan) {
+    let own = without_taken(plan, options);
+    if own.needs_proxies() && !by_packets_alone(&own) {
         up.links = Links::Proxied;
     }
-    let shims = shims(plan, options)?;
+    let shims = shims(&own, options)?;
     if let Some(shims) = &shims {
         up.env = nodes(plan)
             .map(|node| (node.clone(), shims.env(&node)))
@@ -176,6 +181,15 @@ pub async fn run_scenario(plan: &Plan, options: &RunOptions) -> Result<ScenarioR
             .push(format!("servers were not stopped in order: {why}"));
     }
     judged(&settled.plan, options, recorded)
+}
+
+/// The plan as far as the harness itself carries it out.
+fn without_taken(plan: &Plan, options: &RunOptions) -> Plan {
+    let mut own = plan.clone();
+    if let Some(engine) = &options.engine {
+        own.faults.retain(|fault| !engine.takes(fault));
+    }
+    own
 }
 
 /// Which server of those that a scenario names is not on this machine, and how to get it: its own, and what its nodes are upgraded to.

@@ -122,6 +122,7 @@ pub(super) async fn record(
         end: end.subscribe(),
         lock: lock.clone(),
         over: over.clone(),
+        engine: options.engine.clone(),
         hooks: Arc::new(plan.hooks.clone()),
         healing: watch::Sender::default(),
     };

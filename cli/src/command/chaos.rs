@@ -11,6 +11,7 @@ use bench::subject::{Subject, SubjectError};
 use bench::subjects::Mixed;
 use chaos::audit::{fitted, place};
 use chaos::builtin::{self, BUILTINS, Builtin};
+use chaos::faults::engine::Engine;
 use chaos::plan::Plan;
 use chaos::run::{RunError, RunOptions, ScenarioRun, missing_server, run_scenario};
 use chaos::scenario::Scenario;
@@ -51,6 +52,10 @@ pub(crate) struct Options {
     /// Let a Toxiproxy server do the harm to links, by the address of its API: faults that it cannot do are refused
     #[arg(long, conflicts_with = "isolate", value_name = "HOST:PORT", value_parser = toxiproxy)]
     toxiproxy: Option<SocketAddr>,
+    /// Let Chaos Mesh in this namespace do the harm to the target's pods, from within one of them; what it has no word for stays the harness's
+    #[cfg(feature = "kube")]
+    #[arg(long, requires = "target", value_name = "NAMESPACE")]
+    chaos_mesh: Option<String>,
     /// Run each scenario with seeds N … N+K−1
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), value_name = "K")]
     repeat: u32,
@@ -92,6 +97,11 @@ pub(crate) async fn run(
         Some(url) => Some(Servers::unasked(url, options.own.yes_this_is_mine)?),
         None => None,
     };
+    #[cfg(feature = "kube")]
+    let engine = super::kube::engine(options.chaos_mesh.as_deref(), servers.as_ref()).await?;
+    #[cfg(not(feature = "kube"))]
+    let engine: Option<Arc<dyn Engine>> = None;
+    servers = servers.map(|servers| servers.with_engine(engine.clone()));
     if let Some(servers) = &servers {
         check_allowed(&sources, servers, &options.own.allow)?;
     }
@@ -102,7 +112,7 @@ pub(crate) async fn run(
         _ => None,
     };
     if let Some(external) = &external {
-        servers = Some(Servers::of(external));
+        servers = Some(Servers::of(external).with_engine(engine.clone()));
     }
     let (mut planned, mut not_applicable) =
         plans(&options, sources, servers.as_ref(), seed, terminal).await?;
@@ -141,6 +151,7 @@ pub(crate) async fn run(
     let how = How {
         external: external.as_ref().map(for_run),
         toxiproxy: options.toxiproxy,
+        engine,
         compress_above: options.compress_above,
         ..How::side_by_side(options.jobs as usize)
     };
@@ -473,6 +484,8 @@ pub(crate) struct How {
     pub(crate) external: Option<Arc<dyn Provisioner>>,
     /// The API of the Toxiproxy server that harms links.
     toxiproxy: Option<SocketAddr>,
+    /// Who carries faults out besides the harness.
+    engine: Option<Arc<dyn Engine>>,
     /// A history of more bytes is kept compressed; `None`: the default.
     compress_above: Option<u64>,
 }
@@ -484,6 +497,7 @@ impl How {
             jobs,
             external: None,
             toxiproxy: None,
+            engine: None,
             compress_above: None,
         }
     }
@@ -515,6 +529,7 @@ pub(crate) fn run_each(
             let mut options = RunOptions::new(root.join(&dir), planned.subject, provisioner);
             options.cancel = cancel.flag();
             options.toxiproxy = how.toxiproxy;
+            options.engine = how.engine.clone();
             if let Some(bytes) = how.compress_above {
                 options.plain_history_max_bytes = bytes;
             }
@@ -544,7 +559,8 @@ pub(crate) async fn run_all(
     keeper: &mut Keeper,
 ) -> anyhow::Result<u8> {
     let terminal = keeper.terminal.clone();
-    let several = planned.len() > 1;
+    // Of a part also a single one: `merge` puts the parts side by side.
+    let several = planned.len() > 1 || keeper.run.part.is_some();
     let bar = terminal.bar(planned.len() as u64, "scenarios");
     let numbered = (1..).zip(planned).map(|(number, planned)| {
         let plan = &planned.plan;

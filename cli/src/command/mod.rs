@@ -16,6 +16,10 @@ pub(crate) mod doctor;
 pub(crate) mod down;
 pub(crate) mod driver;
 pub(crate) mod gate;
+#[cfg(feature = "kube")]
+pub(crate) mod kube;
+#[cfg(not(feature = "kube"))]
+mod kube_missing;
 pub(crate) mod list;
 pub(crate) mod lock;
 pub(crate) mod man;
@@ -38,6 +42,9 @@ mod tally;
 mod target;
 pub(crate) mod trace;
 pub(crate) mod up;
+
+#[cfg(not(feature = "kube"))]
+pub(crate) use kube_missing as kube;
 
 use crate::args::Command;
 use crate::terminal::Terminal;
@@ -66,6 +73,7 @@ pub(crate) fn run(command: Command, terminal: &Terminal) -> anyhow::Result<u8> {
             Command::Show(options) => show::run(options, terminal),
             Command::Compare(options) => compare::run(options, terminal),
             Command::Gate(options) => gate::run(options, terminal),
+            Command::Kube(options) => kube::run(options, terminal).await,
             Command::Merge(options) => merge::run(options, terminal),
             Command::Completions(options) => completions::run(&options, terminal),
             Command::Man(options) => man::run(&options, terminal),

@@ -8,6 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use chaos::external::{Allowed, for_servers, not_allowed};
 use chaos::faults::FAULTS;
+use chaos::faults::engine::Engine;
 use chaos::scenario::Scenario;
 use chaos::toxiproxy::beyond_toxiproxy;
 use cluster_config::{
@@ -207,9 +208,22 @@ pub(crate) struct Servers {
     kind: TopologyKind,
     loopback: bool,
     named_by_address: bool,
+    /// Who carries faults out there besides the harness.
+    engine: Option<Arc<dyn Engine>>,
 }
 
 impl Servers {
+    /// The same, with somebody who carries faults out.
+    pub(crate) fn with_engine(self, engine: Option<Arc<dyn Engine>>) -> Self {
+        Self { engine, ..self }
+    }
+
+    /// Their shape, as their URL says.
+    #[cfg(feature = "kube")]
+    pub(crate) fn kind(&self) -> TopologyKind {
+        self.kind
+    }
+
     /// As they were found.
     pub(crate) fn of(external: &External) -> Self {
         Servers {
@@ -217,6 +231,7 @@ impl Servers {
             kind: external.topology().kind,
             loopback: external.is_loopback(),
             named_by_address: external.is_named_by_address(),
+            engine: None,
         }
     }
 
@@ -230,6 +245,7 @@ impl Servers {
             kind: kind_of(&target),
             loopback: target.is_loopback(),
             named_by_address: tls.is_some_and(|tls| !tls.any_address()),
+            engine: None,
         })
     }
 
@@ -262,12 +278,13 @@ pub(crate) fn on_target(
         loopback: servers.loopback,
         named_by_address: servers.named_by_address,
         faults: allowed,
+        engine: servers.engine.as_deref(),
     };
     for_servers(scenario, &allowed).map_err(|wrong| complaints(source, wrong))
 }
 
 /// What is wrong with faults, with their lines; without a number with all that are drawn.
-fn complaints(
+pub(crate) fn complaints(
     (file, text): (&str, &str),
     wrong: impl IntoIterator<Item = (impl Into<Option<usize>>, String)>,
 ) -> String {

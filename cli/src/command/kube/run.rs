@@ -1,0 +1,160 @@
+//! `locklab kube run`: applies a spec, follows its parts, brings the merged run home and deletes what was made.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use clap::Args;
+use kubernetes::cluster::{Cluster, ClusterError, Ended};
+use kubernetes::objects::objects;
+use kubernetes::spec::{Spec, Storage};
+use results::report::Answered;
+use results::report::text;
+use results::store::{RunDir, load_dir};
+
+use super::{Asked, pack};
+use crate::cancel::Cancel;
+use crate::command::run::store;
+use crate::exit;
+use crate::terminal::Terminal;
+
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Flags of `kube run`.
+#[derive(Debug, Args)]
+pub(super) struct Options {
+    #[command(flatten)]
+    asked: Asked,
+    /// A context of the kubeconfig [default: its current one]
+    #[arg(long, value_name = "NAME")]
+    context: Option<String>,
+    /// Leave the objects there at the end
+    #[arg(long)]
+    keep: bool,
+}
+
+pub(super) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
+    let spec = options.asked.spec(terminal)?;
+    if !options.asked.yes_this_is_mine {
+        return Err(exit::usage(format!(
+            "`kube run` makes and deletes objects in the namespace {}: add --yes-this-is-mine if you may; `kube render` shows them",
+            spec.namespace
+        )));
+    }
+    let cancel = Cancel::listen()?;
+    let cluster = Cluster::connect(&spec.namespace, options.context.as_deref())
+        .await
+        .map_err(failed)?;
+    if spec.needs_chaos_mesh() {
+        cluster.has_chaos_mesh().await.map_err(failed)?;
+    }
+    let objects = objects(&spec);
+    // All that the API refuses is said before anything is made.
+    cluster.apply(&objects, true).await.map_err(failed)?;
+    terminal.note(&format!(
+        "{} in the namespace {}, {} parts, seed {}",
+        spec.name, spec.namespace, spec.parts, spec.seed
+    ));
+    let done = tokio::select! {
+        done = carried_out(&cluster, &spec, &objects, terminal) => done,
+        () = cancel.wanted() => Err(exit::interrupted("interrupted: what was made is deleted")),
+    };
+    let left_there = matches!(&done, Ok((_, left)) if !left.is_empty());
+    if options.keep {
+        terminal.note(&format!(
+            "kept: kubectl -n {} get all -l app.kubernetes.io/instance={}",
+            spec.namespace, spec.name
+        ));
+        return done.map(|(code, _)| code);
+    }
+    let stayed = cluster.delete(&spec.name, left_there).await;
+    for what in &stayed {
+        terminal.warn(&format!("could not be deleted: {what}"));
+    }
+    let (code, _) = done?;
+    // A harm that may go on is no clean end.
+    Ok(if stayed.is_empty() {
+        code
+    } else {
+        exit::worse(code, exit::UNKNOWN)
+    })
+}
+
+pub(super) fn failed(error: ClusterError) -> anyhow::Error {
+    match error {
+        ClusterError::Missing(why) => exit::missing(why),
+        ClusterError::Refused(why) => exit::input(why),
+    }
+}
+
+/// From the first object to the run at home. Gives its exit code, and the files that stayed in the volume.
+async fn carried_out(
+    cluster: &Cluster,
+    spec: &Spec,
+    objects: &[kubernetes::objects::Object],
+    terminal: &Terminal,
+) -> anyhow::Result<(u8, Vec<String>)> {
+    cluster.apply(objects, false).await.map_err(failed)?;
+    let bar = terminal.bar(u64::from(spec.parts), "parts");
+    let mut said = BTreeSet::new();
+    loop {
+        for line in cluster.news(&spec.name, &mut said).await.map_err(failed)? {
+            terminal.note(&line);
+        }
+        let parts = cluster.parts(&spec.name).await.map_err(failed)?;
+        bar.set_position(parts.ended);
+        if parts.over {
+            break;
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+    bar.finish_and_clear();
+    cluster.let_merge(&spec.name).await.map_err(failed)?;
+    let Ended { exit_code, log } = loop {
+        for line in cluster.news(&spec.name, &mut said).await.map_err(failed)? {
+            terminal.note(&line);
+        }
+        if let Some(ended) = cluster.merged(&spec.name).await.map_err(failed)? {
+            break ended;
+        }
+        tokio::time::sleep(LOOK).await;
+    };
+    let home = match &terminal.common.out {
+        Some(path) => RunDir::at(path).map_err(exit::usage)?,
+        None => {
+            let date = jiff::Timestamp::now().strftime("%Y-%m-%d").to_string();
+            let host = bench::environment::watch().finish().host;
+            store()
+                .create(&date, &host, &spec.name)
+                .map_err(exit::usage)?
+        }
+    };
+    let left = pack::unpack(&log, home.path()).map_err(|why| {
+        let said: Vec<&str> = log.lines().rev().take(5).collect();
+        exit::missing(format!(
+            "the merged run did not come home: {why}. The last words of the pod that merged, which ended with {exit_code}: {}",
+            said.into_iter().rev().collect::<Vec<_>>().join(" | ")
+        ))
+    })?;
+    if !left.is_empty() {
+        let place = match &spec.storage {
+            Storage::Volume { .. } => format!("the claim {}-results, which is kept", spec.name),
+            Storage::Claim(claim) => format!("the claim {claim}"),
+            Storage::Bucket { path, .. } => format!("the bucket {path}"),
+        };
+        terminal.warn(&format!(
+            "too large for a pod's log, and still in {place}, below merged/: {}",
+            left.join(", ")
+        ));
+    }
+    let run = load_dir(home.path()).map_err(exit::input)?;
+    terminal.answer(&Answered::new(&run), || {
+        text::summary(&run, terminal.text_options())
+    })?;
+    terminal.note(&format!("merged: {}", home.path().display()));
+    // A pod that was killed says nothing of the verdict.
+    let code = u8::try_from(exit_code)
+        .ok()
+        .filter(|code| *code < 128)
+        .unwrap_or(exit::UNKNOWN);
+    Ok((code, left))
+}

@@ -1,0 +1,206 @@
+//! What is rendered is taken by the schemas of a real API server and of Chaos Mesh, and what is wrong is refused by them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use chaos::scenario::{Scenario, Setting, Settings};
+use kubernetes::chaos_mesh::{Harm, Harmed, objects as harms};
+use kubernetes::cluster::{Cluster, ClusterError};
+use kubernetes::kube::Api;
+use kubernetes::kube::api::PostParams;
+use kubernetes::objects::{Object, objects};
+use kubernetes::spec::{Servers, Spec, Storage};
+use serde_json::{Value, json};
+
+use crate::chaos_mesh::install;
+use crate::control_plane::ControlPlane;
+
+fn spec(kind: &str, rest: &str, servers: Servers, storage: Storage) -> Spec {
+    let text = format!("name = \"x\"\n[topology]\nkind = \"{kind}\"\n{rest}");
+    Spec {
+        name: "x".to_owned(),
+        namespace: "lab".to_owned(),
+        image: "locklab".to_owned(),
+        server_image: None,
+        parts: 16,
+        parallelism: Some(4),
+        seed: 1,
+        repeat: 16,
+        subject: None,
+        scenario: Scenario::parse("x.toml", &text).unwrap_or_else(|errors| panic!("{errors}")),
+        text,
+        servers,
+        allow: Vec::new(),
+        storage,
+        cpu: "500m".to_owned(),
+        memory: "1Gi".to_owned(),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn objects_are_taken_by_the_real_schemas_and_wrong_ones_are_refused() {
+    let Some(plane) = ControlPlane::start().await else {
+        return;
+    };
+    let cluster = Cluster::of(plane.client.clone(), "lab");
+    let volume = || Storage::Volume {
+        class: None,
+        size: "1Gi".to_owned(),
+    };
+    let bucket = Storage::Bucket {
+        path: "b/p".to_owned(),
+        secret: "s3".to_owned(),
+    };
+    let target = Servers::Target {
+        url: "redis://:secret@r:6379".to_owned(),
+    };
+    let kill = "[[faults]]\nat = \"1s\"\nfor = \"1s\"\nfault = \"kill\"\non = \"master\"\n";
+    for spec in [
+        spec("single", "", Servers::StatefulSet, volume()),
+        spec(
+            "sentinel",
+            kill,
+            Servers::StatefulSet,
+            Storage::Claim("kept".to_owned()),
+        ),
+        spec("cluster", "", Servers::StatefulSet, bucket),
+        spec("masters", "", Servers::Pod, volume()),
+        spec("single", "", target, volume()),
+    ] {
+        assert_eq!(spec.refused(), []);
+        cluster
+            .apply(&objects(&spec), true)
+            .await
+            .unwrap_or_else(|error| panic!("{error}"));
+    }
+    let good = objects(&spec("single", "", Servers::StatefulSet, volume()));
+    for (kind, at, wrong) in [
+        ("Job", "/spec/template/spec/restartPolicy", json!("Always")),
+        (
+            "Job",
+            "/spec/podFailurePolicy/rules/0/action",
+            json!("Retry"),
+        ),
+        (
+            "Job",
+            "/spec/template/spec/containers/0/resources/limits/cpu",
+            json!("lots"),
+        ),
+        (
+            "StatefulSet",
+            "/spec/selector/matchLabels",
+            json!({"other": "label"}),
+        ),
+        ("ConfigMap", "/metadata/name", json!("No_Name")),
+    ] {
+        let mut one: Object = good
+            .iter()
+            .find(|object| object.resource.kind == kind)
+            .expect(kind)
+            .clone();
+        *one.value.pointer_mut(at).expect(at) = wrong;
+        let refused = cluster.apply(&[one], true).await;
+        assert!(
+            matches!(refused, Err(ClusterError::Refused(_))),
+            "{at}: {refused:?}"
+        );
+    }
+    let elsewhere = Cluster::of(plane.client.clone(), "nowhere");
+    let mut lost = good.clone();
+    for object in &mut lost {
+        object.value["metadata"]["namespace"] = json!("nowhere");
+    }
+    let refused = elsewhere.apply(&lost, true).await;
+    assert!(
+        matches!(refused, Err(ClusterError::Missing(_))),
+        "{refused:?}"
+    );
+
+    let without = cluster.has_chaos_mesh().await;
+    assert!(
+        matches!(without, Err(ClusterError::Missing(_))),
+        "{without:?}"
+    );
+    install(&plane).await;
+    cluster.has_chaos_mesh().await.expect("it is there now");
+    faults_are_taken(&plane).await;
+}
+
+/// Each fault as an object, and what Chaos Mesh's own schema says to a wrong one.
+async fn faults_are_taken(plane: &ControlPlane) {
+    let text = |name: &str, word: &str| {
+        Settings::from([(name.to_owned(), Setting::Text(word.to_owned()))])
+    };
+    let pods = Harmed::Pods(vec!["x-servers-0".to_owned()]);
+    let links = Harmed::Links(vec![("a".to_owned(), "b".to_owned())]);
+    let (none, lose) = (Settings::new(), text("data", "lose"));
+    let (late, jump, sync, lost) = (
+        text("latency", "1s"),
+        text("jump", "-5s"),
+        text("fsync", "200ms"),
+        text("rate", "0.25"),
+    );
+    let mut made = Vec::new();
+    for (fault, with, on) in [
+        ("kill", &none, &pods),
+        ("restart", &none, &pods),
+        ("restart", &lose, &pods),
+        ("clock", &jump, &pods),
+        ("disk", &sync, &pods),
+        ("cut", &none, &links),
+        ("delay", &late, &links),
+        ("loss", &lost, &links),
+    ] {
+        let harm = Harm {
+            fault,
+            with,
+            on: on.clone(),
+            lasts: Some(Duration::from_secs(2)),
+        };
+        let name = format!("h{}", made.len());
+        made.extend(harms(&harm, "lab", "x", &name).expect("one of Chaos Mesh's"));
+    }
+    let kinds: BTreeMap<&str, usize> =
+        made.iter()
+            .fold(BTreeMap::new(), |mut kinds, (resource, _)| {
+                *kinds.entry(resource.kind.as_str()).or_default() += 1;
+                kinds
+            });
+    assert_eq!(
+        kinds,
+        BTreeMap::from([
+            ("IOChaos", 1),
+            ("NetworkChaos", 3),
+            ("PodChaos", 3),
+            ("TimeChaos", 1)
+        ])
+    );
+    let dry = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    for (resource, object) in &made {
+        let api: Api<_> = Api::namespaced_with(plane.client.clone(), "lab", resource);
+        api.create(&dry, object)
+            .await
+            .unwrap_or_else(|error| panic!("{}: {error}", resource.kind));
+        let mut changes: Vec<(&str, Value)> = vec![
+            ("mode", Value::Null),
+            ("mode", json!("some")),
+            ("selector", json!("x")),
+        ];
+        if resource.kind != "TimeChaos" {
+            changes.push(("action", json!("explode")));
+        }
+        for (key, wrong) in changes {
+            let mut object = object.clone();
+            object.data["spec"][key] = wrong;
+            let refused = api.create(&dry, &object).await;
+            assert!(
+                refused.is_err(),
+                "{} with a wrong {key} was taken",
+                resource.kind
+            );
+        }
+    }
+}

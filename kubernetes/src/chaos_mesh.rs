@@ -1,0 +1,531 @@
+//! Says a fault in the words of Chaos Mesh: its objects as types, or why it cannot be said.
+//!
+//! | fault | object |
+//! |---|---|
+//! | `kill` | PodChaos `pod-failure`, for as long as the fault lasts |
+//! | `restart` | PodChaos `container-kill` (the data stay), or `pod-kill` with `data = "lose"` |
+//! | `delay`, `loss` | NetworkChaos of that name |
+//! | `cut`, `partition` | NetworkChaos `partition` |
+//! | `clock` with `jump` | TimeChaos |
+//! | `disk` | IOChaos `latency` on FSYNC |
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use chaos::faults::{find, settings};
+use chaos::scenario::{FaultSpec, On, Settings, Who};
+use cluster_config::TopologyKind;
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
+use serde::Serialize;
+
+use crate::objects::RUN;
+use crate::servers::{CONTAINER, DATA_DIR};
+
+/// Chaos Mesh heals by itself so long after a fault should have ended, should the part that made the object be gone.
+const HEALS_ITSELF_AFTER: Duration = Duration::from_secs(60);
+
+/// Who carries a fault out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Carrier {
+    /// The harness: on clients, which are its own, by commands to servers, and by proxies before them.
+    Harness,
+    /// Objects of Chaos Mesh.
+    ChaosMesh,
+}
+
+/// Who can carry out a fault on servers in pods.
+///
+/// # Errors
+/// Why nobody can.
+pub fn carrier(fault: &FaultSpec, shape: TopologyKind) -> Result<Carrier, String> {
+    let name = fault.fault.as_str();
+    let kind = find(name).ok_or_else(|| format!("`{name}` is no fault of this build"))?;
+    let no = |why: &str| {
+        Err(format!(
+            "`{name}` on `{}` cannot be said in Chaos Mesh: {why}",
+            fault.on
+        ))
+    };
+    if matches!(fault.when, chaos::scenario::When::OnMessage(_)) {
+        return no("`when` watches messages, which pass no proxy here");
+    }
+    if let On::Parties(parties) = &fault.on {
+        let clients = parties.iter().filter(|who| who.is_client()).count();
+        return match name {
+            _ if kind.by_command => Ok(Carrier::Harness),
+            "clock" | "disk" if clients > 0 => {
+                no("it would hit the part's own pod, and the record with it")
+            }
+            _ if clients == parties.len() => Ok(Carrier::Harness),
+            _ if clients > 0 => no("a list has either clients or servers"),
+            "restart"
+                if settings::time(&fault.with, "after").is_some_and(|after| !after.is_zero()) =>
+            {
+                no("a pod comes back when Kubernetes starts it, not `after` a time")
+            }
+            "kill" | "restart" | "disk" => Ok(Carrier::ChaosMesh),
+            "clock" if fault.with.contains_key("drift") => {
+                no("TimeChaos shifts a clock, and lets it run at its own speed")
+            }
+            "clock" => Ok(Carrier::ChaosMesh),
+            _ => no("it has no such chaos"),
+        };
+    }
+    // The proxies of a part stand where servers announce no addresses of their own.
+    let announce = !matches!(shape, TopologyKind::Single | TopologyKind::Masters);
+    if !announce && of_clients(&fault.on) {
+        return Ok(Carrier::Harness);
+    }
+    if everybody(&fault.on).any(|who| who.is_client() && *who != Who::Clients) {
+        return no("all clients of a part are in one pod; say `clients`");
+    }
+    match name {
+        "delay" | "cut" | "partition" => Ok(Carrier::ChaosMesh),
+        "loss" if settings::count(&fault.with, "burst").unwrap_or(1) > 1 => {
+            no("NetworkChaos loses packets one by one, not in bursts")
+        }
+        "loss" => Ok(Carrier::ChaosMesh),
+        "corrupt" => no(
+            "NetworkChaos corrupts packets, which TCP finds and sends again; no byte arrives wrong",
+        ),
+        _ => no("NetworkChaos has packets, not connections and messages"),
+    }
+}
+
+fn everybody(on: &On) -> impl Iterator<Item = &Who> {
+    let sides: Vec<&Vec<Who>> = match on {
+        On::Parties(parties) => vec![parties],
+        On::Link { from, to, .. } => vec![from, to],
+        On::Groups(groups) => groups.iter().collect(),
+    };
+    sides.into_iter().flatten()
+}
+
+/// Whether every link of it has a client at one end.
+fn of_clients(on: &On) -> bool {
+    let servers = |side: &Vec<Who>| side.iter().any(|who| !who.is_client());
+    match on {
+        On::Parties(_) => false,
+        On::Link { from, to, .. } => !(servers(from) && servers(to)),
+        On::Groups(groups) => groups.iter().filter(|&group| servers(group)).count() < 2,
+    }
+}
+
+/// What is harmed, by the names of pods.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Harmed {
+    /// Each of these.
+    Pods(Vec<String>),
+    /// Packets from the one to the other.
+    Links(Vec<(String, String)>),
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct PodSelector {
+    selector: Pods,
+    mode: &'static str,
+}
+
+#[derive(Serialize)]
+struct Pods {
+    /// By namespace: only the run's own.
+    pods: BTreeMap<String, Vec<String>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct PodChaos {
+    #[serde(flatten)]
+    pods: PodSelector,
+    action: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    container_names: Option<[&'static str; 1]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    duration: Option<String>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct NetworkChaos {
+    #[serde(flatten)]
+    from: PodSelector,
+    target: PodSelector,
+    direction: &'static str,
+    #[serde(flatten)]
+    action: NetworkAction,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    duration: Option<String>,
+}
+
+#[derive(Clone, Serialize)]
+#[serde(rename_all = "lowercase", tag = "action")]
+enum NetworkAction {
+    Partition,
+    Delay { delay: Delay },
+    Loss { loss: Loss },
+}
+
+#[derive(Clone, Serialize)]
+struct Delay {
+    latency: String,
+    jitter: String,
+}
+
+#[derive(Clone, Serialize)]
+struct Loss {
+    /// In per cent.
+    loss: String,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct TimeChaos {
+    #[serde(flatten)]
+    pods: PodSelector,
+    container_names: [&'static str; 1],
+    time_offset: String,
+    clock_ids: [&'static str; 1],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    duration: Option<String>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct IoChaos {
+    #[serde(flatten)]
+    pods: PodSelector,
+    container_names: [&'static str; 1],
+    action: &'static str,
+    delay: String,
+    methods: [&'static str; 1],
+    percent: u8,
+    volume_path: &'static str,
+    path: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    duration: Option<String>,
+}
+
+/// One injection of a fault.
+#[derive(Debug, Clone)]
+pub struct Harm<'a> {
+    /// Its kind, one that [`carrier`] gives to Chaos Mesh.
+    pub fault: &'a str,
+    /// With which settings.
+    pub with: &'a Settings,
+    /// On whom.
+    pub on: Harmed,
+    /// How long; `None`: until its object is deleted.
+    pub lasts: Option<Duration>,
+}
+
+/// The objects of one injection, in a namespace, the first of that name. `run` is the run that they belong to.
+///
+/// # Errors
+/// It is none of Chaos Mesh's faults.
+pub fn objects(
+    harm: &Harm<'_>,
+    namespace: &str,
+    run: &str,
+    name: &str,
+) -> Result<Vec<(ApiResource, DynamicObject)>, String> {
+    let milliseconds = |time: Duration| format!("{}ms", time.as_millis());
+    let time = |setting| settings::time(harm.with, setting).unwrap_or_default();
+    let duration = harm
+        .lasts
+        .map(|lasts| milliseconds(lasts + HEALS_ITSELF_AFTER));
+    let pods = |names: &[String]| PodSelector {
+        selector: Pods {
+            pods: BTreeMap::from([(namespace.to_owned(), names.to_vec())]),
+        },
+        mode: "all",
+    };
+    let made = match &harm.on {
+        Harmed::Pods(names) => {
+            let pods = pods(names);
+            let lost = settings::text(harm.with, "data") == Some("lose");
+            vec![match harm.fault {
+                // With its own duration the pod comes back by itself; the object goes when it has.
+                "kill" => made(
+                    "PodChaos",
+                    PodChaos {
+                        pods,
+                        action: "pod-failure",
+                        container_names: None,
+                        duration,
+                    },
+                ),
+                "restart" if lost => made(
+                    "PodChaos",
+                    PodChaos {
+                        pods,
+                        action: "pod-kill",
+                        container_names: None,
+                        duration: None,
+                    },
+                ),
+                "restart" => made(
+                    "PodChaos",
+                    PodChaos {
+                        pods,
+                        action: "container-kill",
+                        container_names: Some([CONTAINER]),
+                        duration: None,
+                    },
+                ),
+                "clock" => made(
+                    "TimeChaos",
+                    TimeChaos {
+                        pods,
+                        container_names: [CONTAINER],
+                        time_offset: format!(
+                            "{}ms",
+                            settings::shift_ns(harm.with, "jump").unwrap_or_default() / 1_000_000
+                        ),
+                        clock_ids: ["CLOCK_REALTIME"],
+                        duration,
+                    },
+                ),
+                "disk" => made(
+                    "IOChaos",
+                    IoChaos {
+                        pods,
+                        container_names: [CONTAINER],
+                        action: "latency",
+                        delay: milliseconds(time("fsync")),
+                        methods: ["FSYNC"],
+                        percent: 100,
+                        volume_path: DATA_DIR,
+                        path: format!("{DATA_DIR}/**/*"),
+                        duration,
+                    },
+                ),
+                other => return Err(format!("`{other}` is none of Chaos Mesh's faults on pods")),
+            }]
+        }
+        Harmed::Links(links) => {
+            let action = match harm.fault {
+                "cut" | "partition" => NetworkAction::Partition,
+                "delay" => NetworkAction::Delay {
+                    delay: Delay {
+                        latency: milliseconds(time("latency")),
+                        jitter: milliseconds(time("jitter")),
+                    },
+                },
+                "loss" => NetworkAction::Loss {
+                    loss: Loss {
+                        loss: (settings::share(harm.with, "rate").unwrap_or_default() * 100.0)
+                            .to_string(),
+                    },
+                },
+                other => return Err(format!("`{other}` is none of Chaos Mesh's faults on links")),
+            };
+            let network = |(to, from): (Vec<String>, Vec<String>)| {
+                made(
+                    "NetworkChaos",
+                    NetworkChaos {
+                        from: pods(&from),
+                        target: pods(&to),
+                        direction: "to",
+                        action: action.clone(),
+                        duration: duration.clone(),
+                    },
+                )
+            };
+            by_receivers(links).into_iter().map(network).collect()
+        }
+    };
+    let named = (1..).zip(made).map(|(number, (kind, spec))| {
+        let resource = resource(kind);
+        let mut object = DynamicObject::new(&format!("{name}-{number}"), &resource)
+            .within(namespace)
+            .data(serde_json::json!({ "spec": spec }));
+        object.metadata.labels = Some(BTreeMap::from([(RUN.to_owned(), run.to_owned())]));
+        (resource, object)
+    });
+    Ok(named.collect())
+}
+
+/// The kinds that faults are said in.
+pub fn kinds() -> [ApiResource; 4] {
+    ["PodChaos", "NetworkChaos", "TimeChaos", "IOChaos"].map(resource)
+}
+
+fn resource(kind: &str) -> ApiResource {
+    let version = GroupVersionKind::gvk("chaos-mesh.org", "v1alpha1", kind);
+    ApiResource::from_gvk_with_plural(&version, &kind.to_lowercase())
+}
+
+fn made(kind: &'static str, spec: impl Serialize) -> (&'static str, serde_json::Value) {
+    (
+        kind,
+        serde_json::to_value(spec).expect("a spec is plain JSON"),
+    )
+}
+
+/// Who sends to the same receivers shares an object: receivers, senders.
+fn by_receivers(links: &[(String, String)]) -> BTreeMap<Vec<String>, Vec<String>> {
+    let mut receivers: BTreeMap<&String, Vec<String>> = BTreeMap::new();
+    for (from, to) in links {
+        receivers.entry(from).or_default().push(to.clone());
+    }
+    let mut senders: BTreeMap<Vec<String>, Vec<String>> = BTreeMap::new();
+    for (from, to) in receivers {
+        senders.entry(to).or_default().push(from.clone());
+    }
+    senders
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use chaos::scenario::Scenario;
+
+    fn scenario(kind: &str, fault: &str, on: &str, rest: &str) -> Scenario {
+        let text = format!(
+            "name = \"x\"\n[topology]\nkind = \"{kind}\"\n[[faults]]\nat = \"1s\"\nfault = \"{fault}\"\non = \"{on}\"\n{rest}\n"
+        );
+        Scenario::parse("x.toml", &text).unwrap_or_else(|errors| panic!("{errors}"))
+    }
+
+    fn carried(kind: &str, fault: &str, on: &str, rest: &str) -> Result<Carrier, String> {
+        let scenario = scenario(kind, fault, on, rest);
+        carrier(&scenario.faults[0], scenario.topology.kind)
+    }
+
+    #[test]
+    fn each_fault_has_its_carrier_or_a_reason() {
+        use Carrier::{ChaosMesh, Harness};
+        for (kind, fault, on, rest, carrier) in [
+            ("sentinel", "kill", "master", "for = \"2s\"", ChaosMesh),
+            ("single", "kill", "client 1", "", Harness),
+            ("single", "flushall", "master", "", Harness),
+            (
+                "sentinel",
+                "delay",
+                "master -> replicas",
+                "with = { latency = \"1s\" }",
+                ChaosMesh,
+            ),
+            (
+                "single",
+                "delay",
+                "client 1 -> master",
+                "with = { latency = \"1s\" }",
+                Harness,
+            ),
+            (
+                "masters",
+                "partition",
+                "n1, client 1 | n2, n3, n4, n5, client 2",
+                "",
+                Harness,
+            ),
+            ("cluster", "cut", "clients <-> n1", "", ChaosMesh),
+            (
+                "single",
+                "clock",
+                "master",
+                "with = { jump = \"5s\" }",
+                ChaosMesh,
+            ),
+        ] {
+            // A partition of several servers has links between servers too.
+            let expected = if fault == "partition" {
+                Err(())
+            } else {
+                Ok(carrier)
+            };
+            assert_eq!(
+                carried(kind, fault, on, rest).map_err(|_| ()),
+                expected,
+                "{fault} on {on}"
+            );
+        }
+        for (kind, fault, on, rest, why) in [
+            ("single", "pause", "master", "for = \"1s\"", "no such chaos"),
+            (
+                "single",
+                "clock",
+                "master",
+                "with = { drift = \"2%\" }",
+                "own speed",
+            ),
+            ("sentinel", "cut", "client 1 <-> master", "", "one pod"),
+            (
+                "sentinel",
+                "corrupt",
+                "master -> replicas",
+                "with = { rate = 0.1 }",
+                "no byte arrives wrong",
+            ),
+            (
+                "sentinel",
+                "loss",
+                "master -> replicas",
+                "with = { rate = 0.1, burst = 3 }",
+                "bursts",
+            ),
+            (
+                "single",
+                "restart",
+                "master",
+                "with = { after = \"1s\" }",
+                "comes back",
+            ),
+            (
+                "single",
+                "hold",
+                "client 1 -> master",
+                "with = { match = \"EVALSHA\" }",
+                "",
+            ),
+        ] {
+            let found = carried(kind, fault, on, rest);
+            match why {
+                "" => assert_eq!(found, Ok(Carrier::Harness), "{fault}"),
+                why => assert!(
+                    found.as_ref().is_err_and(|found| found.contains(why)),
+                    "{fault}: {found:?}"
+                ),
+            }
+        }
+    }
+
+    #[test]
+    fn senders_with_the_same_receivers_share_an_object() {
+        let link = |from: &str, to: &str| (from.to_owned(), to.to_owned());
+        let links = [
+            link("a", "b"),
+            link("a", "c"),
+            link("b", "a"),
+            link("c", "a"),
+        ];
+        let with = Settings::new();
+        let harm = Harm {
+            fault: "partition",
+            with: &with,
+            on: Harmed::Links(links.to_vec()),
+            lasts: Some(Duration::from_secs(2)),
+        };
+        let made = objects(&harm, "lab", "run", "run-1").expect("a fault on links");
+        let specs: Vec<_> = made
+            .iter()
+            .map(|(_, object)| object.data["spec"].clone())
+            .collect();
+        assert_eq!(specs.len(), 2, "{specs:?}");
+        assert_eq!(
+            specs[0]["selector"]["pods"]["lab"],
+            serde_json::json!(["b", "c"])
+        );
+        assert_eq!(
+            specs[0]["target"]["selector"]["pods"]["lab"],
+            serde_json::json!(["a"])
+        );
+        assert_eq!(
+            (&specs[0]["action"], &specs[0]["direction"]),
+            (&"partition".into(), &"to".into())
+        );
+        assert_eq!(specs[0]["duration"], "62000ms");
+    }
+}

@@ -1,0 +1,518 @@
+//! Talks to the API of a cluster, within one namespace: applies objects, follows a run's jobs, deletes what is labelled as the run's.
+
+use std::collections::BTreeSet;
+use std::fmt::Debug;
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::batch::v1::{Job, JobStatus};
+use k8s_openapi::api::core::v1::{
+    ConfigMap, ContainerStatus, PersistentVolumeClaim, Pod, Secret, Service, ServiceAccount,
+};
+use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use kube::api::{
+    ApiResource, DeleteParams, DynamicObject, ListParams, LogParams, Patch, PatchParams, PostParams,
+};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client, Config, Resource};
+use serde::de::DeserializeOwned;
+
+use crate::chaos_mesh;
+use crate::objects::{COMPONENT, Object, RUN};
+
+/// A part heals its faults and takes its keys away when it is told to end; and then Chaos Mesh recovers what is left.
+const GONE_WITHIN: Duration = Duration::from_secs(70);
+const LOOK: Duration = Duration::from_millis(300);
+
+/// Why the cluster does not do what is asked.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum ClusterError {
+    /// No cluster, no namespace, no Chaos Mesh.
+    #[error("{0}")]
+    Missing(String),
+    /// The API refuses it.
+    #[error("{0}")]
+    Refused(String),
+}
+
+impl ClusterError {
+    fn of(what: &str, error: &kube::Error) -> Self {
+        match error {
+            kube::Error::Api(status)
+                if status.code == 404 && status.message.contains("namespaces") =>
+            {
+                Self::Missing(format!(
+                    "{}; kubectl create namespace makes one",
+                    status.message
+                ))
+            }
+            kube::Error::Api(status) if status.code == 409 && status.reason == "AlreadyExists" => {
+                Self::Refused(format!(
+                    "{what} is there already, of a run of that name: give another with --name, or delete it"
+                ))
+            }
+            kube::Error::Api(status) => Self::Refused(format!("{what}: {}", status.message)),
+            other => Self::Missing(format!("{what}: the API does not answer: {other}")),
+        }
+    }
+}
+
+/// How far the parts are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Parts {
+    /// So many have ended, with whatever verdict.
+    pub ended: u64,
+    /// No more of them runs or will.
+    pub over: bool,
+}
+
+/// How the pod ended that merged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ended {
+    /// Its exit code.
+    pub exit_code: i32,
+    /// All that it printed.
+    pub log: String,
+}
+
+/// One namespace of a cluster.
+#[derive(Clone)]
+pub struct Cluster {
+    client: Client,
+    namespace: String,
+}
+
+impl Debug for Cluster {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cluster")
+            .field("namespace", &self.namespace)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Cluster {
+    /// The cluster of the kubeconfig, or the one around this pod. Nothing is asked of it yet.
+    ///
+    /// # Errors
+    /// There is no configuration, or no such context in it.
+    pub async fn connect(namespace: &str, context: Option<&str>) -> Result<Self, ClusterError> {
+        let no = |error: &dyn std::fmt::Display| {
+            ClusterError::Missing(format!("no cluster is configured: {error}"))
+        };
+        let config = match context {
+            None => Config::infer().await.map_err(|error| no(&error))?,
+            Some(context) => {
+                let options = KubeConfigOptions {
+                    context: Some(context.to_owned()),
+                    ..KubeConfigOptions::default()
+                };
+                let file = Kubeconfig::read().map_err(|error| no(&error))?;
+                Config::from_custom_kubeconfig(file, &options)
+                    .await
+                    .map_err(|error| no(&error))?
+            }
+        };
+        let client = Client::try_from(config).map_err(|error| no(&error))?;
+        Ok(Self::of(client, namespace))
+    }
+
+    /// A namespace of a cluster that somebody talks to already.
+    pub fn of(client: Client, namespace: &str) -> Self {
+        Self {
+            client,
+            namespace: namespace.to_owned(),
+        }
+    }
+
+    pub(crate) fn api<K>(&self) -> Api<K>
+    where
+        K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
+            + DeserializeOwned
+            + Clone
+            + Debug,
+    {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    pub(crate) fn dynamic(&self, resource: &ApiResource) -> Api<DynamicObject> {
+        Api::namespaced_with(self.client.clone(), &self.namespace, resource)
+    }
+
+    /// Whether Chaos Mesh's kinds are known here.
+    ///
+    /// # Errors
+    /// They are not.
+    pub async fn has_chaos_mesh(&self) -> Result<(), ClusterError> {
+        for resource in chaos_mesh::kinds() {
+            let found = self
+                .dynamic(&resource)
+                .list(&ListParams::default().limit(1))
+                .await;
+            match found {
+                Ok(_) => {}
+                Err(kube::Error::Api(status)) if status.code == 404 => {
+                    return Err(ClusterError::Missing(format!(
+                        "this cluster has no {}: Chaos Mesh is not installed",
+                        resource.kind
+                    )));
+                }
+                Err(error) => return Err(ClusterError::of(&resource.kind, &error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes all objects in their order. `dry`: the API checks them, and makes nothing.
+    ///
+    /// # Errors
+    /// The first that is refused, and why; none is replaced.
+    pub async fn apply(&self, objects: &[Object], dry: bool) -> Result<(), ClusterError> {
+        let how = PostParams {
+            dry_run: dry,
+            ..PostParams::default()
+        };
+        for object in objects {
+            let what = format!("{} {}", object.resource.kind, object.name());
+            let value = serde_json::from_value(object.value.clone())
+                .map_err(|error| ClusterError::Refused(format!("{what}: {error}")))?;
+            let made = self.dynamic(&object.resource).create(&how, &value).await;
+            made.map_err(|error| ClusterError::of(&what, &error))?;
+        }
+        Ok(())
+    }
+
+    fn of_run(run: &str, component: Option<&str>) -> ListParams {
+        let component = component.map_or(String::new(), |component| {
+            format!(",{COMPONENT}={component}")
+        });
+        ListParams::default().labels(&format!("{RUN}={run}{component}"))
+    }
+
+    async fn pods(&self, run: &str, component: Option<&str>) -> Result<Vec<Pod>, ClusterError> {
+        let pods = self.api::<Pod>().list(&Self::of_run(run, component)).await;
+        Ok(pods
+            .map_err(|error| ClusterError::of("pods", &error))?
+            .items)
+    }
+
+    /// What is new of a run's pods since the last call, in words: why one does not start, how one ended.
+    ///
+    /// # Errors
+    /// The API does not answer.
+    pub async fn news(
+        &self,
+        run: &str,
+        said: &mut BTreeSet<String>,
+    ) -> Result<Vec<String>, ClusterError> {
+        let mut news: Vec<String> = self
+            .pods(run, None)
+            .await?
+            .iter()
+            .filter_map(state)
+            .collect();
+        news.retain(|line| said.insert(line.clone()));
+        Ok(news)
+    }
+
+    async fn job(&self, run: &str, what: &str) -> Result<JobStatus, ClusterError> {
+        let name = format!("{run}-{what}");
+        let job = self.api::<Job>().get_status(&name).await;
+        Ok(job
+            .map_err(|error| ClusterError::of(&name, &error))?
+            .status
+            .unwrap_or_default())
+    }
+
+    /// How far the parts are.
+    ///
+    /// # Errors
+    /// The API does not answer, or somebody has deleted them.
+    pub async fn parts(&self, run: &str) -> Result<Parts, ClusterError> {
+        let status = self.job(run, "parts").await?;
+        let indexes = [&status.completed_indexes, &status.failed_indexes];
+        Ok(Parts {
+            ended: indexes
+                .into_iter()
+                .flatten()
+                .map(|text| indexes_in(text))
+                .sum(),
+            over: is_over(&status),
+        })
+    }
+
+    /// Lets the job go that merges.
+    ///
+    /// # Errors
+    /// The API does not answer, or somebody has deleted it.
+    pub async fn let_merge(&self, run: &str) -> Result<(), ClusterError> {
+        let name = format!("{run}-merge");
+        let go = Patch::Merge(serde_json::json!({"spec": {"suspend": false}}));
+        let done = self
+            .api::<Job>()
+            .patch(&name, &PatchParams::default(), &go)
+            .await;
+        done.map_err(|error| ClusterError::of(&name, &error))?;
+        Ok(())
+    }
+
+    /// How the merge ended; `None`: it has not yet.
+    ///
+    /// # Errors
+    /// The API does not answer, or the log cannot be read.
+    pub async fn merged(&self, run: &str) -> Result<Option<Ended>, ClusterError> {
+        if !is_over(&self.job(run, "merge").await?) {
+            return Ok(None);
+        }
+        let pods = self.pods(run, Some("merge")).await?;
+        let ended = pods.iter().filter_map(|pod| {
+            Some((
+                pod.metadata.creation_timestamp.clone()?,
+                pod,
+                exit_code(pod)?,
+            ))
+        });
+        let Some((_, pod, exit_code)) = ended.max_by_key(|(made, ..)| made.clone()) else {
+            return Err(ClusterError::Missing(
+                "the pod that merged is gone, and its log with it".to_owned(),
+            ));
+        };
+        let name = pod.metadata.name.clone().unwrap_or_default();
+        let how = LogParams {
+            container: Some("merge".to_owned()),
+            ..LogParams::default()
+        };
+        let log = self.api::<Pod>().logs(&name, &how).await;
+        let log = log.map_err(|error| ClusterError::of(&format!("the log of {name}"), &error))?;
+        Ok(Some(Ended { exit_code, log }))
+    }
+
+    /// Deletes everything that is labelled as the run's, pods first, so that parts heal what they have harmed; then what Chaos Mesh still has; a
+    /// claim only if nothing of it is needed. Gives what stays, in words.
+    pub async fn delete(&self, run: &str, keep_claim: bool) -> Vec<String> {
+        let mut stays = Vec::new();
+        let mut errors = |what: &str, done: Result<_, kube::Error>| {
+            if let Err(error) = done {
+                stays.push(ClusterError::of(what, &error).to_string());
+            }
+        };
+        let (how, of_run) = (DeleteParams::background(), Self::of_run(run, None));
+        errors(
+            "Job",
+            self.api::<Job>()
+                .delete_collection(&how, &of_run)
+                .await
+                .map(drop),
+        );
+        errors(
+            "StatefulSet",
+            self.api::<StatefulSet>()
+                .delete_collection(&how, &of_run)
+                .await
+                .map(drop),
+        );
+        // Those whose owner is gone already, where nobody else collects them.
+        errors(
+            "Pod",
+            self.api::<Pod>()
+                .delete_collection(&DeleteParams::default(), &of_run)
+                .await
+                .map(drop),
+        );
+        let until = Instant::now() + GONE_WITHIN;
+        while let Ok(pods) = self.pods(run, None).await
+            && !pods.is_empty()
+        {
+            if Instant::now() >= until {
+                stays.push(format!(
+                    "{} pods are still there after {GONE_WITHIN:?}",
+                    pods.len()
+                ));
+                break;
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+        for resource in chaos_mesh::kinds() {
+            stays.extend(self.healed(&resource, &of_run).await);
+        }
+        let mut errors = |what: &str, done: Result<_, kube::Error>| {
+            if let Err(error) = done {
+                stays.push(ClusterError::of(what, &error).to_string());
+            }
+        };
+        // A collection of services cannot be deleted at once.
+        for service in self
+            .api::<Service>()
+            .list(&of_run)
+            .await
+            .map(|list| list.items)
+            .unwrap_or_default()
+        {
+            let name = service.metadata.name.unwrap_or_default();
+            errors(
+                &name,
+                self.api::<Service>().delete(&name, &how).await.map(drop),
+            );
+        }
+        errors(
+            "ConfigMap",
+            self.api::<ConfigMap>()
+                .delete_collection(&how, &of_run)
+                .await
+                .map(drop),
+        );
+        errors(
+            "Secret",
+            self.api::<Secret>()
+                .delete_collection(&how, &of_run)
+                .await
+                .map(drop),
+        );
+        errors(
+            "RoleBinding",
+            self.api::<RoleBinding>()
+                .delete_collection(&how, &of_run)
+                .await
+                .map(drop),
+        );
+        errors(
+            "Role",
+            self.api::<Role>()
+                .delete_collection(&how, &of_run)
+                .await
+                .map(drop),
+        );
+        errors(
+            "ServiceAccount",
+            self.api::<ServiceAccount>()
+                .delete_collection(&how, &of_run)
+                .await
+                .map(drop),
+        );
+        if !keep_claim {
+            errors(
+                "PersistentVolumeClaim",
+                self.api::<PersistentVolumeClaim>()
+                    .delete_collection(&how, &of_run)
+                    .await
+                    .map(drop),
+            );
+        }
+        stays
+    }
+
+    /// Deletes objects of Chaos Mesh, and waits until it has recovered what they did: its finalizer holds them until then.
+    async fn healed(&self, resource: &ApiResource, of_run: &ListParams) -> Option<String> {
+        let api = self.dynamic(resource);
+        let found = match api.list(of_run).await {
+            Ok(found) if found.items.is_empty() => return None,
+            // Not installed.
+            Err(kube::Error::Api(status)) if status.code == 404 => return None,
+            found => found.map(|found| found.items.len()),
+        };
+        let deleted = api
+            .delete_collection(&DeleteParams::default(), of_run)
+            .await;
+        if let (Err(error), _) | (_, Err(error)) = (found.map(drop), deleted.map(drop)) {
+            return Some(ClusterError::of(&resource.kind, &error).to_string());
+        }
+        let until = Instant::now() + GONE_WITHIN;
+        loop {
+            match api.list(of_run).await {
+                Ok(left) if left.items.is_empty() => return None,
+                Ok(left) if Instant::now() >= until => {
+                    return Some(format!(
+                        "{} {} hang in recovery after {GONE_WITHIN:?}: what they did may go on",
+                        left.items.len(),
+                        resource.kind
+                    ));
+                }
+                Err(error) if Instant::now() >= until => {
+                    return Some(ClusterError::of(&resource.kind, &error).to_string());
+                }
+                _ => tokio::time::sleep(LOOK).await,
+            }
+        }
+    }
+}
+
+fn is_over(status: &JobStatus) -> bool {
+    let conditions = status.conditions.iter().flatten();
+    conditions.into_iter().any(|condition| {
+        condition.status == "True" && matches!(condition.type_.as_str(), "Complete" | "Failed")
+    })
+}
+
+/// How many indexes such a list has: `0,2-4` has four.
+fn indexes_in(text: &str) -> u64 {
+    let range = |range: &str| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let (first, last): (u64, u64) = (first.parse().ok()?, last.parse().ok()?);
+        Some(last.saturating_sub(first) + 1)
+    };
+    text.split(',').filter_map(range).sum()
+}
+
+fn containers(pod: &Pod) -> impl Iterator<Item = &ContainerStatus> {
+    let status = pod.status.iter();
+    status.flat_map(|status| status.container_statuses.iter().flatten())
+}
+
+fn exit_code(pod: &Pod) -> Option<i32> {
+    containers(pod)
+        .find_map(|container| Some(container.state.as_ref()?.terminated.as_ref()?.exit_code))
+}
+
+/// What a user should know of a pod; `None`: it is on its way.
+fn state(pod: &Pod) -> Option<String> {
+    let name = pod.metadata.name.as_deref()?;
+    let component = pod.metadata.labels.as_ref()?.get(COMPONENT)?;
+    let index = pod
+        .metadata
+        .annotations
+        .iter()
+        .find_map(|all| all.get("batch.kubernetes.io/job-completion-index"));
+    let who = match index {
+        Some(index) => format!("part {index} ({name})"),
+        None => format!("{component} {name}"),
+    };
+    if component != "server"
+        && let Some(code) = exit_code(pod)
+    {
+        return Some(format!("{who} ended with {code}"));
+    }
+    let status = pod.status.as_ref()?;
+    let waiting = containers(pod).filter_map(|container| {
+        container
+            .state
+            .as_ref()?
+            .waiting
+            .as_ref()?
+            .reason
+            .as_deref()
+    });
+    if let Some(why) = waiting
+        .into_iter()
+        .find(|why| !matches!(*why, "ContainerCreating" | "PodInitializing"))
+    {
+        return Some(format!("{who} does not start: {why}"));
+    }
+    let unplaced = status
+        .conditions
+        .iter()
+        .flatten()
+        .find(|condition| condition.type_ == "PodScheduled" && condition.status == "False");
+    let why = unplaced?.message.as_deref().unwrap_or("it has no node");
+    Some(format!("{who} waits for a node: {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn indexes_are_counted_as_a_job_writes_them() {
+        for (text, count) in [("", 0), ("3", 1), ("0,2-4", 4), ("0-15", 16)] {
+            assert_eq!(indexes_in(text), count, "{text}");
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! Chaos Mesh as the engine of a part's faults: makes an object, waits for AllInjected, deletes it, and waits until it is gone.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use chaos::faults::engine::Engine;
+use chaos::faults::{FaultError, FaultGuard, Healed, Injected, Injection, Proof, Target, World};
+use chaos::scenario::FaultSpec;
+use cluster_config::{Party, TopologyKind};
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, PostParams};
+use serde_json::Value;
+
+use crate::chaos_mesh::{Carrier, Harm, Harmed, carrier, objects};
+use crate::cluster::{Cluster, ClusterError};
+
+/// Chaos Mesh has so long to say AllInjected.
+const INJECTED_WITHIN: Duration = Duration::from_secs(20);
+/// And so long to recover.
+const RECOVERED_WITHIN: Duration = Duration::from_secs(30);
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Chaos Mesh in the namespace of a part.
+#[derive(Debug)]
+pub struct ChaosMesh {
+    cluster: Cluster,
+    namespace: String,
+    shape: TopologyKind,
+    /// The run whose objects these are, and the pod that makes them: their labels and names.
+    run: String,
+    pod: String,
+    made: AtomicU32,
+}
+
+impl ChaosMesh {
+    /// For servers of this shape. `run` labels what is made, `pod` is where the clients are.
+    ///
+    /// # Errors
+    /// No cluster is configured here.
+    pub async fn new(
+        namespace: &str,
+        shape: TopologyKind,
+        run: &str,
+        pod: &str,
+    ) -> Result<Self, ClusterError> {
+        Ok(Self {
+            cluster: Cluster::connect(namespace, None).await?,
+            namespace: namespace.to_owned(),
+            shape,
+            run: run.to_owned(),
+            pod: pod.to_owned(),
+            made: AtomicU32::new(0),
+        })
+    }
+
+    /// The pods behind the parties: servers by their addresses, clients in this pod.
+    async fn harmed(&self, world: &World, injection: &Injection) -> Result<Harmed, FaultError> {
+        let pods = self.cluster.api::<Pod>().list(&ListParams::default()).await;
+        let pods =
+            pods.map_err(|error| FaultError(format!("the pods of {}: {error}", self.namespace)))?;
+        let pod_of = |name: &str| -> Result<String, FaultError> {
+            let ip = world.deployment.node(name)?.address.ip().to_string();
+            let has = |pod: &&Pod| {
+                pod.status
+                    .as_ref()
+                    .and_then(|status| status.pod_ip.as_deref())
+                    == Some(ip.as_str())
+            };
+            let found = pods
+                .items
+                .iter()
+                .find(has)
+                .and_then(|pod| pod.metadata.name.clone());
+            found.ok_or_else(|| {
+                FaultError(format!(
+                    "no pod of {} has the address of {name}, {ip}",
+                    self.namespace
+                ))
+            })
+        };
+        let party = |party: &Party| match party {
+            Party::Node(name) => pod_of(name),
+            Party::Client(_) => Ok(self.pod.clone()),
+        };
+        let (mut nodes, mut links) = (Vec::new(), Vec::new());
+        for target in &injection.targets {
+            match target {
+                Target::Node(name) => nodes.push(pod_of(name)?),
+                Target::Client(_) => {
+                    return Err(FaultError("clients are the harness's own".to_owned()));
+                }
+                Target::Link(from, to) => links.push((party(from)?, party(to)?)),
+            }
+        }
+        links.dedup();
+        Ok(if links.is_empty() {
+            Harmed::Pods(nodes)
+        } else {
+            Harmed::Links(links)
+        })
+    }
+}
+
+#[async_trait]
+impl Engine for ChaosMesh {
+    fn takes(&self, fault: &FaultSpec) -> bool {
+        carrier(fault, self.shape) == Ok(Carrier::ChaosMesh)
+    }
+
+    async fn inject(&self, fault: &str, world: &Arc<World>, injection: &Injection) -> Injected {
+        let on = self.harmed(world, injection).await?;
+        let harm = Harm {
+            fault,
+            with: &injection.with,
+            on,
+            lasts: injection.lasts,
+        };
+        let name = format!("{}-{}", self.pod, self.made.fetch_add(1, Ordering::Relaxed));
+        let mut made = Made::default();
+        for (resource, object) in
+            objects(&harm, &self.namespace, &self.run, &name).map_err(FaultError)?
+        {
+            let api = self.cluster.dynamic(&resource);
+            // Kept first: a call that is cut off may have made it.
+            made.objects.push(One {
+                api: api.clone(),
+                name: object.metadata.name.clone().unwrap_or_default(),
+                kind: resource,
+            });
+            let created = api.create(&PostParams::default(), &object).await;
+            created.map_err(|error| FaultError(format!("Chaos Mesh: {error}")))?;
+        }
+        made.wait_until_injected().await?;
+        Ok(Box::new(made))
+    }
+}
+
+/// Objects that were made. Dropping them deletes them, and nobody waits for it.
+#[derive(Default)]
+struct Made {
+    objects: Vec<One>,
+}
+
+struct One {
+    api: Api<DynamicObject>,
+    name: String,
+    kind: ApiResource,
+}
+
+impl Made {
+    async fn wait_until_injected(&self) -> Result<(), FaultError> {
+        let until = Instant::now() + INJECTED_WITHIN;
+        for one in &self.objects {
+            loop {
+                let found = one.api.get(&one.name).await;
+                let object = found.map_err(|error| FaultError(format!("{}: {error}", one.name)))?;
+                if injected(&object.data) {
+                    break;
+                }
+                if Instant::now() >= until {
+                    return Err(FaultError(format!(
+                        "{} {} was not AllInjected within {INJECTED_WITHIN:?}",
+                        one.kind.kind, one.name
+                    )));
+                }
+                tokio::time::sleep(LOOK).await;
+            }
+        }
+        Ok(())
+    }
+
+    fn word(&self) -> String {
+        let names: Vec<String> = self
+            .objects
+            .iter()
+            .map(|one| format!("{} {}", one.kind.kind, one.name))
+            .collect();
+        format!("Chaos Mesh says AllInjected of {}", names.join(" and "))
+    }
+}
+
+/// Whether an object's status says that it took effect on all it selects.
+fn injected(object: &Value) -> bool {
+    let conditions = object["status"]["conditions"].as_array();
+    conditions
+        .into_iter()
+        .flatten()
+        .any(|condition| condition["type"] == "AllInjected" && condition["status"] == "True")
+}
+
+#[async_trait]
+impl FaultGuard for Made {
+    fn proof(&self) -> Proof {
+        Proof {
+            bit: true,
+            words: self.word(),
+        }
+    }
+
+    /// An object is gone when its finalizer is, and that is when Chaos Mesh has recovered what it did.
+    async fn heal(mut self: Box<Self>) -> Healed {
+        let words = self.word();
+        let until = Instant::now() + RECOVERED_WITHIN;
+        let mut hangs = Vec::new();
+        for one in &self.objects {
+            // What is gone already is what is wanted.
+            let _ = one.api.delete(&one.name, &DeleteParams::default()).await;
+        }
+        for one in &self.objects {
+            while !matches!(one.api.get_opt(&one.name).await, Ok(None)) {
+                if Instant::now() >= until {
+                    hangs.push(format!(
+                        "the recovery of {} {} hangs after {RECOVERED_WITHIN:?}",
+                        one.kind.kind, one.name
+                    ));
+                    break;
+                }
+                tokio::time::sleep(LOOK).await;
+            }
+        }
+        self.objects.clear();
+        match hangs.is_empty() {
+            true => Healed {
+                proof: Proof { bit: true, words },
+                failed: None,
+            },
+            // Nobody knows how long the harm lasted.
+            false => Healed {
+                proof: Proof { bit: false, words },
+                failed: Some(hangs.join("; ")),
+            },
+        }
+    }
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        for one in std::mem::take(&mut self.objects) {
+            tokio::spawn(async move {
+                one.api
+                    .delete(&one.name, &DeleteParams::default())
+                    .await
+                    .map(drop)
+            });
+        }
+    }
+}
