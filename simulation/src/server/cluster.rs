@@ -9,7 +9,7 @@ use super::{
     keyspace::is,
     links::LinkId,
     number,
-    reply::{Command, Reply},
+    reply::Reply,
     settings::{Address, Membership},
     takeover::{Election, Manual},
 };
@@ -252,7 +252,7 @@ impl Server {
         &mut self,
         from: ConnectionId,
         spec: &Spec,
-        command: &Command,
+        command: &[Vec<u8>],
     ) -> Option<Reply> {
         let cluster = self.cluster.as_ref()?;
         let keys = spec.keys(command);
@@ -307,7 +307,7 @@ impl Server {
         &mut self,
         from: ConnectionId,
         name: &str,
-        command: &Command,
+        command: &[Vec<u8>],
     ) -> Option<Reply> {
         if self.cluster.is_none() {
             return Some(Reply::error(

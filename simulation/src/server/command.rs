@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
-use super::reply::{Command, Reply};
+use super::reply::Reply;
 
 /// What carries a command out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -176,7 +176,7 @@ impl Spec {
 }
 
 /// The refusal of a command that a server has not.
-pub(super) fn unknown(command: &Command) -> Reply {
+pub(super) fn unknown(command: &[Vec<u8>]) -> Reply {
     const MOST: usize = 128;
     let text = |bytes: &[u8]| {
         let bytes = &bytes[..bytes.len().min(MOST)];

@@ -95,7 +95,7 @@ impl Server {
         &mut self,
         from: ConnectionId,
         name: &str,
-        command: &Command,
+        command: &[Vec<u8>],
     ) -> Option<Reply> {
         let args = &command[1..];
         Some(match (name, args) {

@@ -8,7 +8,7 @@ use super::{
     links::{LinkId, Purpose},
     number,
     replication::Waiting,
-    reply::{Command, Reply, write_command},
+    reply::{Reply, write_command},
     settings::Address,
 };
 
@@ -24,7 +24,7 @@ pub(super) struct Migration {
 }
 
 impl Server {
-    pub(super) fn migrate(&mut self, from: ConnectionId, command: &Command) -> Option<Reply> {
+    pub(super) fn migrate(&mut self, from: ConnectionId, command: &[Vec<u8>]) -> Option<Reply> {
         let [host, port, key, _database, time_ms, rest @ ..] = &command[1..] else {
             return Some(Reply::error("ERR syntax error"));
         };

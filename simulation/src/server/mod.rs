@@ -66,8 +66,6 @@ pub use links::{LinkId, Order};
 pub use reply::{Reply, write_command};
 pub use settings::{Address, Membership, Persistence, Settings, Shard, Watch};
 
-use reply::Command;
-
 const OUT_OF_MEMORY: &str = "OOM command not allowed when used memory > 'maxmemory'.";
 /// What a server takes without a key, in bytes.
 const EMPTY: u64 = 1 << 20;
@@ -207,7 +205,7 @@ impl Server {
         }
         match state.waiting {
             Some(_) => state.queued.push_back(command.to_vec()),
-            None => self.run(connection, &command.to_vec()),
+            None => self.run(connection, command),
         }
         self.settle();
     }
@@ -304,11 +302,11 @@ impl Server {
     }
 
     /// One command of a connection that waits for nothing.
-    fn run(&mut self, from: ConnectionId, command: &Command) {
+    fn run(&mut self, from: ConnectionId, command: &[Vec<u8>]) {
         let reply = match self.admit(from, command) {
             Ok(spec) if self.is_paused(&spec) => {
                 let state = self.connections.get_mut(&from).expect("it sent this");
-                state.queued.push_front(command.clone());
+                state.queued.push_front(command.to_vec());
                 self.wait(from, Waiting::Pause);
                 return;
             }
@@ -332,7 +330,7 @@ impl Server {
     }
 
     /// Whether a command is carried out, in the order in which a server looks.
-    fn admit(&mut self, from: ConnectionId, command: &Command) -> Result<Spec, Reply> {
+    fn admit(&mut self, from: ConnectionId, command: &[Vec<u8>]) -> Result<Spec, Reply> {
         let refuse = |why: &'static str| Err(Reply::error(why));
         let spec = Spec::of(&command[0])
             .filter(|spec| spec.name != "waitaof" || self.settings.version >= (7, 2));
@@ -392,7 +390,7 @@ impl Server {
         most > 0 && self.keyspace.bytes() as u64 + EMPTY > most
     }
 
-    fn carry_out(&mut self, from: ConnectionId, spec: &Spec, command: &Command) -> Option<Reply> {
+    fn carry_out(&mut self, from: ConnectionId, spec: &Spec, command: &[Vec<u8>]) -> Option<Reply> {
         match spec.family {
             Family::Keys => {
                 // While it is paused the data do not change, not by their end either.

@@ -6,7 +6,7 @@ use super::{
     ConnectionId, Server,
     command::unknown_part,
     keyspace::is,
-    reply::{Command, Reply, words},
+    reply::{Reply, words},
     sentinel::HELLO,
     strings::fits,
 };
@@ -37,7 +37,7 @@ impl Server {
         &mut self,
         from: ConnectionId,
         name: &'static str,
-        command: &Command,
+        command: &[Vec<u8>],
     ) -> Option<Reply> {
         match name {
             "publish" if self.sentinel.is_some() => Some(match command[1] == HELLO {

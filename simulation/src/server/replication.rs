@@ -7,7 +7,7 @@ use super::{
     file::write_together,
     keyspace::{NOT_WHOLE, is},
     number,
-    reply::{Command, Reply, write_command},
+    reply::{Reply, write_command},
     settings::{Address, Persistence},
 };
 
@@ -156,7 +156,7 @@ impl Server {
         &mut self,
         from: ConnectionId,
         name: &str,
-        command: &Command,
+        command: &[Vec<u8>],
     ) -> Option<Reply> {
         match (name, &command[1..]) {
             ("role", _) => Some(self.role()),

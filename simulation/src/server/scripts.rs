@@ -206,7 +206,7 @@ fn from_lua(value: &Value) -> mlua::Result<Reply> {
 }
 
 impl Lent {
-    fn call(&mut self, command: &Command) -> Reply {
+    fn call(&mut self, command: &[Vec<u8>]) -> Reply {
         let refused = |why: &'static str| Reply::error(why);
         let Some(name) = command.first() else {
             return refused("ERR Please specify at least one argument for this redis lib call");
@@ -270,7 +270,7 @@ fn digest(text: &[u8]) -> Vec<u8> {
 }
 
 impl Server {
-    pub(super) fn script(&mut self, from: ConnectionId, name: &str, command: &Command) -> Reply {
+    pub(super) fn script(&mut self, from: ConnectionId, name: &str, command: &[Vec<u8>]) -> Reply {
         match name {
             "script" => self.script_cache(&command[1..]),
             _ => self.eval(from, name, &command[1..]),

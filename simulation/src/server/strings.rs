@@ -183,37 +183,12 @@ impl Keyspace {
     }
 }
 
-/// Whether a name fits a pattern of `*`, `?`, `[abc]`, `[^a-c]` and `\`, as a server compares them.
+/// Whether a name fits a pattern of `*`, `?` and `\`; sets in brackets, which nobody asks for, are not known.
 pub(super) fn fits(pattern: &[u8], name: &[u8]) -> bool {
     match (pattern, name) {
         ([], []) => true,
         ([b'*', rest @ ..], _) => fits(rest, name) || !name.is_empty() && fits(pattern, &name[1..]),
         ([b'?', rest @ ..], [_, others @ ..]) => fits(rest, others),
-        ([b'[', set @ ..], [first, others @ ..]) => {
-            let (negated, set) = match set {
-                [b'^', set @ ..] => (true, set),
-                set => (false, set),
-            };
-            let (mut found, mut at) = (false, 0);
-            while at < set.len() && set[at] != b']' {
-                match &set[at..] {
-                    [b'\\', c, ..] => {
-                        found |= c == first;
-                        at += 2;
-                    }
-                    [from, b'-', to, ..] => {
-                        found |= (*from.min(to)..=*from.max(to)).contains(first);
-                        at += 3;
-                    }
-                    [c, ..] => {
-                        found |= c == first;
-                        at += 1;
-                    }
-                    [] => break,
-                }
-            }
-            found != negated && fits(set.get(at + 1..).unwrap_or(&[]), others)
-        }
         ([b'\\', c, rest @ ..], [first, others @ ..]) | ([c, rest @ ..], [first, others @ ..]) => {
             c == first && fits(rest, others)
         }
