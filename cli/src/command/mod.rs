@@ -19,7 +19,7 @@ pub(crate) mod gate;
 #[cfg(feature = "kube")]
 pub(crate) mod kube;
 #[cfg(not(feature = "kube"))]
-mod kube_missing;
+pub(crate) mod kube_missing;
 pub(crate) mod list;
 pub(crate) mod lock;
 pub(crate) mod man;
