@@ -206,7 +206,14 @@ impl Move<'_> {
         self.knows_epochs().await;
         // The target first: were the source first, a client could be sent to and fro between two that both disown the slot.
         self.command(&self.to, &node).await?;
-        self.command(&self.from, &node).await?;
+        let said = self.command(&self.from, &node).await;
+        // One that was replaced in the middle is no master any more; its successor hears by gossip whose the slot is.
+        if members::itself(&self.world.deployment, &self.from)
+            .await?
+            .is_live_master()
+        {
+            said?;
+        }
         for other in self.world.deployment.nodes() {
             if other.name != self.to && other.name != self.from {
                 // Only so that nodes know sooner: replicas refuse, and gossip reaches those that missed it.
