@@ -195,3 +195,33 @@ fn an_audit_in_parts_is_one_audit_again() {
         assert_eq!(seeds, [Some(1), Some(2)], "{scenario}");
     }
 }
+
+#[test]
+fn a_part_that_is_killed_at_once_is_a_missing_one() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let files = write_scenarios(dir.path());
+    let mut args = vec!["chaos", "--seed", "7", "--json"];
+    args.extend(files.iter().map(String::as_str));
+    let mut killed = locklab(dir.path());
+    killed.args(&args).args(["--part", "0/2", "--out", "p0"]);
+    let mut killed = killed
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .expect("locklab starts");
+    support::until("it says which part it is", || {
+        std::fs::read_to_string(dir.path().join("p0/run.json"))
+            .is_ok_and(|run| run.contains("\"part\""))
+    });
+    killed.kill().expect("it runs");
+    killed.wait().expect("it ends");
+    let other = [&args[..], &["--part", "1/2", "--out", "p1"]].concat();
+    run(dir.path(), &other);
+    let merged = run(dir.path(), &["merge", "p0", "p1", "--out", "whole"]);
+    assert!([1, 2].contains(&code(&merged)), "{}", stderr(&merged));
+    let said = stderr(&merged);
+    assert!(
+        said.contains("part 0 of 2 did not end: without s"),
+        "{said}"
+    );
+}

@@ -4,7 +4,8 @@
 //! turn the part's times into the reference's; how far off a piece may be is half the round trip of its readings, and how far its ends are from where
 //! its neighbours point: a clock that was stepped within a piece is not known there.
 
-use std::collections::BTreeSet;
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
@@ -16,8 +17,8 @@ use crate::history_file::{self, HistoryFileError};
 const STRETCH_NS: u64 = 500_000_000;
 /// Share of the time since the nearest reading by which a clock may be off outside all readings: ten times what one of quartz is.
 const UNREAD: u64 = 1_000;
-/// Lines of each part that are read ahead.
-const AHEAD: usize = 1_024;
+/// Lines of each part that are read ahead at a time.
+const AHEAD: usize = 256;
 
 /// Why parts are no one history.
 #[derive(Debug, thiserror::Error)]
@@ -223,24 +224,30 @@ impl Parts {
             let mut readers = Vec::new();
             let mut nexts = Vec::new();
             for (number, part) in (0..).zip(&self.parts) {
-                let (give, lines) = sync_channel(AHEAD);
+                let (give, lines) = sync_channel(1);
                 readers.push(scope.spawn(move || {
                     let mut shift = Shift::new(self, part, number);
-                    history_file::read_lines(&part.path, |line| {
-                        for line in shift.lines(line) {
+                    let mut batch = Vec::with_capacity(AHEAD);
+                    let read = history_file::read_lines(&part.path, |line| {
+                        batch.extend(shift.lines(line));
+                        if batch.len() >= AHEAD {
                             // Nobody takes any more only where another part failed.
-                            let _ = give.send(line);
+                            let _ =
+                                give.send(std::mem::replace(&mut batch, Vec::with_capacity(AHEAD)));
                         }
-                    })
+                    });
+                    let _ = give.send(batch);
+                    read
                 }));
                 nexts.push(Next::of(lines));
             }
-            while let Some(next) = nexts
-                .iter_mut()
-                .filter(|next| next.line.is_some())
-                .min_by_key(|next| next.t_ns())
-            {
-                next.advance().into_iter().for_each(&mut take);
+            let mut order: BinaryHeap<_> = (0..)
+                .zip(&nexts)
+                .filter_map(|(part, next)| next.key(part))
+                .collect();
+            while let Some(Reverse((_, part))) = order.pop() {
+                nexts[part].advance().into_iter().for_each(&mut take);
+                order.extend(nexts[part].key(part));
             }
             let mut warnings = Vec::new();
             for reader in readers {
@@ -254,24 +261,36 @@ impl Parts {
     }
 }
 
-/// The line of a part that comes next.
+/// The lines of a part that come next.
 struct Next {
     line: Option<Line>,
-    lines: Receiver<Line>,
+    ahead: std::vec::IntoIter<Line>,
+    lines: Receiver<Vec<Line>>,
 }
 
 impl Next {
-    fn of(lines: Receiver<Line>) -> Self {
-        let line = lines.recv().ok();
-        Next { line, lines }
+    fn of(lines: Receiver<Vec<Line>>) -> Self {
+        let mut next = Next {
+            line: None,
+            ahead: Vec::new().into_iter(),
+            lines,
+        };
+        next.advance();
+        next
     }
 
-    fn t_ns(&self) -> u64 {
-        self.line.as_ref().map_or(u64::MAX, |line| line.t_ns)
+    /// When it is, for the earliest first; `None` at its end.
+    fn key(&self, part: usize) -> Option<Reverse<(u64, usize)>> {
+        Some(Reverse((self.line.as_ref()?.t_ns, part)))
     }
 
     fn advance(&mut self) -> Option<Line> {
-        let next = self.lines.recv().ok();
+        let mut next = self.ahead.next();
+        while next.is_none() {
+            let Ok(more) = self.lines.recv() else { break };
+            self.ahead = more.into_iter();
+            next = self.ahead.next();
+        }
         std::mem::replace(&mut self.line, next)
     }
 }

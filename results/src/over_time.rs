@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::history::{Call, End, Entry, History};
 use crate::intervals::Intervals;
 
 /// Into how many parts a history is cut.
@@ -33,45 +32,45 @@ pub struct OverTime {
     pub acquire: Option<Intervals>,
 }
 
+/// An acquire, as far as a count over time asks.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked<'a> {
+    /// `client/owner`.
+    pub owner: &'a str,
+    /// When it was called.
+    pub called_ns: u64,
+    /// When it was answered ok; `None`: it was not.
+    pub granted_ns: Option<u64>,
+}
+
 impl OverTime {
-    /// Counts the acquires of a history that were answered ok, by the time of the answer; `None` if there was none. Owners that asked and
-    /// got nothing are among the owners, with 0.
-    pub fn of(history: &History) -> Option<Self> {
-        let end_ns = history.lines.last()?.t_ns;
+    /// Counts acquires that were answered ok, by the time of the answer, in a history that ends at `end_ns`; `None` if there was none.
+    /// Owners that asked and got nothing are among the owners, with 0.
+    pub fn of<'a>(end_ns: u64, asked: impl Iterator<Item = Asked<'a>> + Clone) -> Option<Self> {
         let part_ns = (end_ns / PARTS + 1).max(SHORTEST_PART_NS);
         let mut grants = vec![0_u32; usize::try_from(end_ns / part_ns).ok()? + 1];
-        let mut asked: BTreeMap<u64, (u64, String)> = BTreeMap::new();
-        let mut owners: BTreeMap<String, u32> = BTreeMap::new();
-        let mut took: Vec<(u64, u64, u64)> = Vec::new();
-        for line in &history.lines {
-            match &line.entry {
-                Entry::Call {
-                    id,
-                    call: Call::Acquire(acquire),
-                } => {
-                    let owner = format!("{}/{}", acquire.client, acquire.owner);
-                    owners.entry(owner.clone()).or_default();
-                    asked.insert(*id, (line.t_ns, owner));
-                }
-                Entry::End {
-                    id,
-                    end: End::Ok { .. },
-                } => {
-                    let Some((called_ns, owner)) = asked.remove(id) else {
-                        continue;
-                    };
-                    if let Some(part) = grants.get_mut((line.t_ns / part_ns) as usize) {
-                        *part = part.saturating_add(1);
-                    }
-                    *owners.entry(owner).or_default() += 1;
-                    took.push((line.t_ns, line.t_ns - called_ns, 1));
-                }
-                _ => {}
+        let mut owners: BTreeMap<&str, u32> = BTreeMap::new();
+        for acquire in asked.clone() {
+            let owner = owners.entry(acquire.owner).or_default();
+            let Some(granted_ns) = acquire.granted_ns else {
+                continue;
+            };
+            *owner += 1;
+            if let Some(part) = grants.get_mut((granted_ns / part_ns) as usize) {
+                *part = part.saturating_add(1);
             }
         }
         if grants.iter().all(|count| *count == 0) {
             return None;
         }
+        let owners = owners.into_iter();
+        let owners = owners
+            .map(|(owner, grants)| (owner.to_owned(), grants))
+            .collect();
+        let took = asked.filter_map(|acquire| {
+            let granted_ns = acquire.granted_ns?;
+            Some((granted_ns, granted_ns - acquire.called_ns, 1))
+        });
         Some(Self {
             part_ns,
             grants,
@@ -142,21 +141,20 @@ fn together(owners: BTreeMap<String, u32>) -> BTreeMap<String, u32> {
 mod tests {
     use super::*;
 
-    fn history(grants: &[(u64, &str)]) -> History {
-        let mut text = String::new();
-        for (id, (t_ms, owner)) in grants.iter().enumerate() {
-            let t_ns = t_ms * 1_000_000;
-            text.push_str(&format!(
-                "{{\"t_ns\":{t_ns},\"id\":{id},\"client\":\"c1\",\"owner\":\"{owner}\",\"op\":\"acquire\",\"lock\":\"l\",\"kind\":\"plain\",\
-                 \"lease_ms\":1,\"wait_ms\":1}}\n{{\"t_ns\":{t_ns},\"id\":{id},\"end\":\"ok\",\"grant\":\"g{id}\"}}\n"
-            ));
-        }
-        History::parse(&text).expect("a good history")
+    /// Acquires that were granted at once.
+    fn over(grants: &[(u64, &str)]) -> Option<OverTime> {
+        let end_ns = grants.last().map_or(0, |(t_ms, _)| t_ms * 1_000_000);
+        let asked = grants.iter().map(|(t_ms, owner)| Asked {
+            owner,
+            called_ns: t_ms * 1_000_000,
+            granted_ns: Some(t_ms * 1_000_000),
+        });
+        OverTime::of(end_ns, asked)
     }
 
     #[test]
     fn grants_fall_into_the_part_of_their_answer() {
-        let over = OverTime::of(&history(&[(0, "t0"), (10, "t1"), (25, "t0")])).expect("grants");
+        let over = over(&[(0, "c1/t0"), (10, "c1/t1"), (25, "c1/t0")]).expect("grants");
         assert_eq!(over.part_ns, SHORTEST_PART_NS);
         assert_eq!(over.grants, [2, 1]);
         assert_eq!(over.owners["c1/t0"], 2);
@@ -180,14 +178,20 @@ mod tests {
 
     #[test]
     fn a_history_without_a_grant_has_nothing_to_draw() {
-        assert_eq!(OverTime::of(&History::default()), None);
+        assert_eq!(over(&[]), None);
+        let asked = Asked {
+            owner: "c1/t0",
+            called_ns: 1,
+            granted_ns: None,
+        };
+        assert_eq!(OverTime::of(9, std::iter::once(asked)), None);
     }
 
     #[test]
     fn many_owners_are_counted_together() {
-        let names: Vec<String> = (0..100).map(|n| format!("t{n}")).collect();
+        let names: Vec<String> = (0..100).map(|n| format!("c1/t{n}")).collect();
         let grants: Vec<(u64, &str)> = names.iter().map(|name| (1, name.as_str())).collect();
-        let over = OverTime::of(&history(&grants)).expect("grants");
+        let over = over(&grants).expect("grants");
         assert_eq!(over.owners.len(), OWNERS_MAX);
         assert_eq!(over.owners.values().sum::<u32>(), 100);
     }

@@ -6,14 +6,16 @@ use std::time::Duration;
 use results::history_file::{self, HistoryFileError};
 use results::intervals::Intervals;
 use results::open_loop::{OpenLoop, Wait};
-use results::over_time::OverTime;
+use results::over_time::{Asked, OverTime};
 use results::run::{BOUNDS, ScenarioResult};
 use results::store::HISTORY_FILE;
+use results::verdict::{State, Verdict};
 
 use super::hand_offs;
 use super::recorded::Recorded;
 use super::{RunError, RunOptions, ScenarioRun};
-use crate::checkers::{CheckOptions, Floors, check};
+use crate::checkers::holds::Answer;
+use crate::checkers::{self, CheckOptions, Floors, Reader, Record};
 use crate::outcome::{UNKNOWN, judge};
 use crate::plan::Plan;
 use crate::{proof, scenario};
@@ -112,8 +114,10 @@ pub(super) fn judged(
     result.server = recorded.server;
     result.load_ns = scenario::nanoseconds(recorded.load);
     result.notes = recorded.notes;
-    let history = match history_file::read(&path) {
-        Ok(kept) => kept.history,
+    // Judged line by line, and kept nowhere: a long run's history is larger than what is made of it.
+    let mut reader = Reader::default();
+    let warning = match history_file::read_lines(&path, |line| reader.line(&line)) {
+        Ok(warning) => warning,
         Err(HistoryFileError::Io { source, .. }) => {
             return Err(RunError::io("read", &path, &source));
         }
@@ -156,8 +160,15 @@ pub(super) fn judged(
         proofs: Some(&result.faults),
         ..check_options(plan)
     };
-    let mut report = check(&history, &how);
-    proof::attach(&mut report, &history, &how);
+    let record = reader.finish(warning.is_some(), &BTreeMap::new());
+    let mut report = checkers::judge(record, &how);
+    let is_violated = |(_, verdict): (&str, &Verdict)| verdict.state == State::Violated;
+    if report.verdicts.iter().any(is_violated) {
+        // Only a proof needs the lines again.
+        let kept = history_file::read(&path);
+        let kept = kept.map_err(|error| RunError::Input(error.to_string()))?;
+        proof::attach(&mut report, &kept.history, &how);
+    }
     let proofs = options.dir.join(proof::PROOF_DIR);
     proof::write(&report.verdicts, &proofs)
         .map_err(|error| RunError::io("write the proofs in", &proofs, &error))?;
@@ -175,9 +186,9 @@ pub(super) fn judged(
         fault.first_grant_after_ns = record.goes_on_after_ns(fault.injected_ns, in_place_ns);
     }
     result.timeline = proof::gravest_picture(&report.verdicts);
-    result.over_time = OverTime::of(&history);
-    if let (Some(over), Some(last)) = (&mut result.over_time, history.lines.last())
-        && let Some(responses) = Intervals::of(last.t_ns, responses(&recorded.waits))
+    result.over_time = over_time(&report.record);
+    if let Some(over) = &mut result.over_time
+        && let Some(responses) = Intervals::of(report.record.end_ns, responses(&recorded.waits))
     {
         // From when the call was due and not from when it was made: a lock that stalls keeps calls from being made.
         over.acquire = Some(responses);
@@ -225,6 +236,16 @@ pub(super) fn judged(
         partial: recorded.partial,
         warnings,
     })
+}
+
+/// Grants over the time of a history.
+fn over_time(record: &Record) -> Option<OverTime> {
+    let asked = record.asks.iter().map(|ask| Asked {
+        owner: record.owners.get(ask.owner),
+        called_ns: ask.called_ns,
+        granted_ns: ask.returned_ns.filter(|_| ask.answer == Answer::Ok),
+    });
+    OverTime::of(record.end_ns, asked)
 }
 
 /// When each grant came, how long it took, and how often that was: once.
