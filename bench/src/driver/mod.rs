@@ -214,7 +214,7 @@ pub struct Hooks {
     pub cancel: Option<watch::Receiver<bool>>,
     /// Where the generators of a load meet before each round.
     pub barrier: Option<Arc<Barrier>>,
-    /// Given a line for each round, of which [`merged`] makes the figures of all generators.
+    /// Given a line for each round, of which [`merged()`] makes the figures of all generators.
     pub record: Option<OnRound>,
 }
 
