@@ -76,6 +76,8 @@ pub(crate) enum Command {
     Chaos(command::chaos::Options),
     /// Judge any lock by every scenario that fits it, with a sound lock beside each conviction: a scorecard
     Audit(command::audit::Options),
+    /// The library in simulated time: a thousand seeds of faults on simulated servers, judged as scenarios are
+    Simulate(command::simulate::Options),
     /// Random faults, seed after seed, on configurations that must stay clean; resumes where it was interrupted
     Soak(command::soak::Options),
     /// Judge the history of a run, or one from elsewhere, again

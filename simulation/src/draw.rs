@@ -4,10 +4,11 @@
 
 use std::fmt::Write as _;
 
+use bench::subjects;
 use chaos::{plan::Plan, scenario::Scenario};
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng, seq::IndexedRandom as _};
 
-/// The kinds that are drawn, with the topologies that each is for.
+/// The kinds that are drawn, with the topologies that each is for; what stands there twice is drawn twice as often.
 pub const KINDS: &[(&str, &[&str])] = &[
     ("plain", ONE_SET),
     ("reentrant", ONE_SET),
@@ -22,10 +23,10 @@ pub const KINDS: &[(&str, &[&str])] = &[
     ("redlock", &["masters"]),
 ];
 
-const ONE_SET: &[&str] = &["single"];
+const ONE_SET: &[&str] = &["single", "single", "sentinel"];
 
 /// The topologies that are drawn.
-pub const TOPOLOGIES: &[&str] = &["single", "masters"];
+pub const TOPOLOGIES: &[&str] = &["single", "sentinel", "masters"];
 
 /// What is fixed beforehand; the seed decides the rest.
 #[derive(Debug, Clone, Default)]
@@ -34,7 +35,7 @@ pub struct Wanted {
     pub kind: Option<String>,
     /// One of [`TOPOLOGIES`].
     pub topology: Option<String>,
-    /// Another lock than the library's, with its own first kind, such as `broken:steal`.
+    /// Another lock than the library's, with its own first kind, such as `broken:steal`; none of several masters.
     pub subject: Option<String>,
 }
 
@@ -51,7 +52,10 @@ impl Wanted {
         });
         let fits =
             |wanted: &Option<String>, word: &str| wanted.as_deref().is_none_or(|w| w == word);
+        // Other locks than ours are for one server set, as most are.
+        let one_set = |topology: &str| self.subject.is_none() || topology != "masters";
         all.filter(|(kind, topology)| fits(&self.kind, kind) && fits(&self.topology, topology))
+            .filter(|(_, topology)| one_set(topology))
             .collect()
     }
 }
@@ -61,7 +65,8 @@ struct Drawn {
     random: StdRng,
     nodes: Vec<String>,
     clients: u32,
-    kind: &'static str,
+    kind: String,
+    fails_over: bool,
     faults: String,
     /// Servers may forget what they were told, or end a lease before its time.
     servers_lose: bool,
@@ -79,6 +84,10 @@ pub fn scenario(seed: u64, wanted: &Wanted) -> String {
     let mut random = StdRng::seed_from_u64(seed);
     let kinds = wanted.kinds();
     let (kind, topology) = *kinds.choose(&mut random).expect("something fits");
+    let (subject, kind) = match &wanted.subject {
+        Some(subject) => (subject.clone(), first_kind(subject)),
+        None => (format!("lock-core:{kind}"), kind.to_owned()),
+    };
     let masters = match topology {
         "masters" => *[3, 3, 5].choose(&mut random).expect("three"),
         _ => 1,
@@ -86,11 +95,13 @@ pub fn scenario(seed: u64, wanted: &Wanted) -> String {
     let fsync = *["always", "always", "everysec", "none"]
         .choose(&mut random)
         .expect("four");
+    let nodes = if topology == "sentinel" { 3 } else { masters };
     let mut drawn = Drawn {
         clients: random.random_range(2..=4),
         random,
-        nodes: (1..=masters).map(|number| format!("n{number}")).collect(),
+        nodes: (1..=nodes).map(|number| format!("n{number}")).collect(),
         kind,
+        fails_over: topology == "sentinel",
         faults: String::new(),
         servers_lose: false,
         clients_sleep: false,
@@ -99,10 +110,6 @@ pub fn scenario(seed: u64, wanted: &Wanted) -> String {
     for _ in 0..drawn.random.random_range(0..=6) {
         drawn.fault(fsync);
     }
-    let subject = match &wanted.subject {
-        Some(subject) => subject.clone(),
-        None => format!("lock-core:{kind}"),
-    };
     let mut text = format!("name = \"simulated-{seed}\"\n\n[topology]\nkind = \"{topology}\"\n");
     if topology == "masters" {
         let _ = writeln!(text, "masters = {masters}");
@@ -112,10 +119,22 @@ pub fn scenario(seed: u64, wanted: &Wanted) -> String {
         policy => format!("appendonly = \"yes\", appendfsync = \"{policy}\""),
     };
     let _ = writeln!(text, "config = {{ {config} }}");
-    drawn.load(&mut text, &subject, wanted.subject.is_none());
+    let waits_for_all = topology == "sentinel" && drawn.chance(0.5);
+    drawn.servers_lose |= drawn.fails_over && !waits_for_all;
+    drawn.load(&mut text, &subject, waits_for_all);
     text.push_str(&drawn.faults);
     drawn.expect(&mut text);
     text
+}
+
+/// The kind that a subject has first; a plain lock where it is not known.
+fn first_kind(subject: &str) -> String {
+    let found = subjects::find(subject).ok();
+    let kinds = found.map(|subject| subject.kinds()).unwrap_or_default();
+    kinds
+        .into_iter()
+        .next()
+        .unwrap_or_else(|| "plain".to_owned())
 }
 
 /// The plan of a seed.
@@ -139,7 +158,7 @@ impl Drawn {
         self.random.random_bool(share)
     }
 
-    fn load(&mut self, text: &mut String, subject: &str, ours: bool) {
+    fn load(&mut self, text: &mut String, subject: &str, waits_for_all: bool) {
         let lease_ms = self.between(200, 2_500);
         let lease = match self.chance(0.35) {
             // The watchdog's own lease.
@@ -154,7 +173,10 @@ impl Drawn {
             text,
             "\n[lock]\nsubject = \"{subject}\"\n{lease}\nwait = \"{wait_ms}ms\""
         );
-        if self.kind == "permits" {
+        if waits_for_all {
+            text.push_str("durability = \"wait:all\"\n");
+        }
+        if ["permits", "semaphore"].contains(&&*self.kind) {
             let _ = writeln!(text, "permits = {}", self.between(1, 3));
         }
         let longest = lease_ms * self.between(2, 12) / 10;
@@ -166,11 +188,11 @@ impl Drawn {
             "\n[load]\nclients = {}\ntasks = {tasks}\nlocks = {locks}\nhold = \"1ms..{longest}ms\"\nthink = \"1ms..{think}ms\"\nduration = \"10s\"\n",
             self.clients,
         );
-        if ours {
-            if self.kind == "write" {
+        {
+            if self.kind == "write" && subject.starts_with("lock-core") {
                 let _ = writeln!(text, "mix = {{ read = {}, write = 1 }}", self.between(1, 4));
             }
-            if ["reentrant", "fair", "write"].contains(&self.kind) && self.chance(0.4) {
+            if ["reentrant", "fair", "write"].contains(&&*self.kind) && self.chance(0.4) {
                 text.push_str("reenter = 0.3\n");
             }
             if self.kind == "fenced" {
@@ -186,7 +208,10 @@ impl Drawn {
         let (at, lasts) = (self.between(100, 8_000), self.between(20, 2_500));
         let client = self.between(1, self.clients);
         let node = self.nodes.choose(&mut self.random).expect("one").clone();
+        let other = self.nodes.choose(&mut self.random).expect("one").clone();
+        let among = other != node && self.chance(0.5);
         let way = match self.between(0, 2) {
+            _ if among => format!("{node} -> {other}"),
             0 => format!("client {client} -> {node}"),
             1 => format!("{node} -> client {client}"),
             _ => format!("client {client} <-> {node}"),
@@ -263,7 +288,12 @@ impl Drawn {
         if self.servers_lose {
             return;
         }
-        text.push_str("contract = \"clean\"\nconfirmed = \"clean\"\n");
+        text.push_str("contract = \"clean\"\n");
+        // While servers take over from each other a lock may be out of reach, and what a server confirmed be forgotten with it.
+        if self.fails_over {
+            return;
+        }
+        text.push_str("confirmed = \"clean\"\n");
         if !self.clients_sleep {
             text.push_str("belief = \"clean\"\n");
         }

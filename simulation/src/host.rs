@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use crate::{
-    server::{ConnectionId, Loss, Server},
+    server::{ConnectionId, LinkId, Loss, Order, Server},
     system::EPOCH,
 };
 
@@ -17,8 +17,8 @@ pub(crate) struct Host {
     /// Whether there is a process.
     pub(crate) runs: bool,
     pub(crate) is_stopped: bool,
-    /// What came while it was stopped, by connection.
-    pub(crate) held: Vec<(u64, Vec<u8>)>,
+    /// The connections that the server opened itself.
+    pub(crate) links: BTreeMap<LinkId, u64>,
     connections: BTreeMap<ConnectionId, u64>,
     skew: Skew,
     tick_at: Option<Duration>,
@@ -39,7 +39,7 @@ impl Host {
             server,
             runs: true,
             is_stopped: false,
-            held: Vec::new(),
+            links: BTreeMap::new(),
             connections: BTreeMap::new(),
             skew: Skew::default(),
             tick_at: None,
@@ -111,6 +111,24 @@ impl Host {
         (ready, ended)
     }
 
+    /// What the server wants to be dialled or hung up.
+    pub(crate) fn orders(&mut self) -> Vec<Order> {
+        match self.is_live() {
+            true => self.server.orders(),
+            false => Vec::new(),
+        }
+    }
+
+    /// What it asks others, by connection.
+    pub(crate) fn asked(&mut self) -> Vec<(u64, Vec<u8>)> {
+        if !self.is_live() {
+            return Vec::new();
+        }
+        let links = self.links.iter();
+        let asked = links.map(|(link, connection)| (*connection, self.server.link_output(*link)));
+        asked.filter(|(_, bytes)| !bytes.is_empty()).collect()
+    }
+
     /// When the server's next timer is due, where nobody has set it yet.
     pub(crate) fn timer(&mut self, now: Duration) -> Option<Duration> {
         let wall = self.wall(now);
@@ -132,7 +150,7 @@ impl Host {
         self.server.crash(loss);
         self.runs = false;
         self.is_stopped = false;
-        self.held.clear();
+        self.links.clear();
         self.connections.clear();
         self.tick_at = None;
         true

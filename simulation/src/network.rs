@@ -20,7 +20,7 @@ use tokio::{io::ReadBuf, sync::Notify, time::Instant};
 use crate::{
     host::Host,
     process::Process,
-    server::{ConnectionId, Loss},
+    server::{ConnectionId, LinkId, Loss, Order},
 };
 
 /// From one party to another, by name.
@@ -41,6 +41,8 @@ pub(crate) struct State {
     pub(crate) hosts: BTreeMap<String, Host>,
     links: BTreeMap<Way, Link>,
     connections: BTreeMap<u64, Connection>,
+    /// What came for a server that is stopped.
+    waiting: BTreeMap<String, Vec<Event>>,
     queue: BTreeMap<(Duration, u64), Event>,
     count: u64,
     awaited: Option<Duration>,
@@ -56,9 +58,11 @@ struct Link {
     held: Vec<Event>,
 }
 
-/// A connection of a client to a server.
+/// A connection of a client to a server, or of a server to another.
 struct Connection {
     client: String,
+    /// The name that a server has for it which opened it.
+    link: Option<LinkId>,
     server: String,
     /// The server's name for it, once it was accepted.
     accepted: Option<ConnectionId>,
@@ -112,6 +116,7 @@ impl Network {
                 hosts,
                 links: BTreeMap::new(),
                 connections: BTreeMap::new(),
+                waiting: BTreeMap::new(),
                 queue: BTreeMap::new(),
                 count: 0,
                 awaited: None,
@@ -226,10 +231,18 @@ impl State {
             return link.held.push(event);
         }
         let refuses = (self.links.get(&way)).is_some_and(|link| link.refusals > 0);
+        let (_, there) = way;
+        // The kernel accepts for a process that is stopped.
+        let is_stopped = self.hosts.get(&there).is_some_and(|host| host.is_stopped);
+        if is_stopped && !matches!(event, Event::Dial(_)) {
+            return self.waiting.entry(there).or_default().push(event);
+        }
+        if let Some(link) = of.link.filter(|_| !to_server) {
+            return self.arrive_by_link(&there, link, event);
+        }
         let host = self.hosts.get_mut(&server);
         match event {
             Event::Dial(_) => match host {
-                // The kernel accepts for a process that is stopped.
                 Some(host) if host.runs && !refuses => {
                     let id = host.accept(connection);
                     of.accepted = Some(id);
@@ -241,9 +254,6 @@ impl State {
                 let Some(host) = host.filter(|host| host.runs) else {
                     return;
                 };
-                if host.is_stopped {
-                    return host.held.push((connection, bytes));
-                }
                 let Some(id) = of.accepted else { return };
                 of.parsed.extend(bytes);
                 let wall = host.wall(now);
@@ -270,6 +280,25 @@ impl State {
         }
     }
 
+    /// Hands over what arrives at the server that opened the connection.
+    fn arrive_by_link(&mut self, name: &str, link: LinkId, event: Event) {
+        let now = self.now();
+        let Some(host) = self.hosts.get_mut(name).filter(|host| host.runs) else {
+            return;
+        };
+        let wall = host.wall(now);
+        match event {
+            Event::Accepted(_) => host.server.dialled(wall, link),
+            Event::Reply(_, bytes) => host.server.arrived(wall, link, &bytes),
+            Event::Refused(_) | Event::Ended(..) => {
+                host.server.link_closed(wall, link);
+                host.links.remove(&link);
+            }
+            Event::Dial(_) | Event::Request(..) | Event::Hangup(_) | Event::Tick(_) => {}
+        }
+        self.flush(name);
+    }
+
     fn tick(&mut self, name: &str) {
         let now = self.now();
         if let Some(host) = self.hosts.get_mut(name) {
@@ -285,6 +314,8 @@ impl State {
             return;
         };
         let (ready, ended) = host.ready();
+        let orders = host.orders();
+        let asked = host.asked();
         let timer = host.timer(now);
         for (connection, bytes) in ready {
             self.send(connection, false, Event::Reply(connection, bytes));
@@ -292,17 +323,47 @@ impl State {
         for connection in ended {
             self.send(connection, false, Event::Ended(connection, Phase::Closed));
         }
+        for (connection, bytes) in asked {
+            self.send(connection, true, Event::Request(connection, bytes));
+        }
+        for order in orders {
+            self.follow(name, order);
+        }
         if let Some(at) = timer {
             self.schedule(at, Event::Tick(name.to_owned()));
         }
+    }
+
+    /// Does what a server wants of its machine.
+    fn follow(&mut self, name: &str, order: Order) {
+        match order {
+            Order::Dial { link, to } => {
+                let connection = self.dial(name.to_owned(), &to.to_string(), Some(link));
+                if let Some(host) = self.hosts.get_mut(name) {
+                    host.links.insert(link, connection);
+                }
+            }
+            Order::HangUp { link } => {
+                let host = self.hosts.get_mut(name);
+                if let Some(connection) = host.and_then(|host| host.links.remove(&link)) {
+                    self.send(connection, true, Event::Hangup(connection));
+                }
+            }
+        }
+    }
+
+    /// Lets every server begin: each has its timers, and opens what it opens itself.
+    pub(crate) fn begin(&mut self) {
+        let names: Vec<String> = self.hosts.keys().cloned().collect();
+        names.iter().for_each(|name| self.tick(name));
     }
 
     /// Lets a stopped server go on: it finds all that came meanwhile.
     pub(crate) fn go_on(&mut self, name: &str) -> bool {
         if let Some(host) = self.hosts.get_mut(name) {
             host.is_stopped = false;
-            for (connection, bytes) in std::mem::take(&mut host.held) {
-                self.arrive(Event::Request(connection, bytes));
+            for event in self.waiting.remove(name).unwrap_or_default() {
+                self.arrive(event);
             }
             self.tick(name);
         }
@@ -314,7 +375,8 @@ impl State {
     pub(crate) fn end_process(&mut self, name: &str, loss: Loss) -> bool {
         let ended = self.hosts.get_mut(name).is_some_and(|host| host.end(loss));
         if ended {
-            self.reset(|connection| connection.server == name);
+            self.waiting.remove(name);
+            self.reset(|connection| connection.server == name || connection.client == name);
         }
         ended
     }
@@ -416,13 +478,16 @@ impl State {
         all.any(|connection| connection.way(true) == *way || connection.way(false) == *way)
     }
 
-    fn dial(&mut self, client: String, server: String) -> u64 {
+    fn dial(&mut self, client: String, address: &str, link: Option<LinkId>) -> u64 {
+        let found = self.hosts.iter().find(|(_, host)| host.address == address);
+        let server = found.map_or(address, |(name, _)| name).to_owned();
         self.count += 1;
         let number = self.count;
         self.connections.insert(
             number,
             Connection {
                 client,
+                link,
                 server,
                 accepted: None,
                 parsed: Vec::new(),
@@ -507,11 +572,7 @@ impl machine::Machine for Machine {
         let (process, address) = (Process::running(), format!("{host}:{port}"));
         async move {
             let client = process.map_or_else(String::new, |process| process.name.clone());
-            let number = network.with(|state| {
-                let found = state.hosts.iter().find(|(_, host)| host.address == address);
-                let server = found.map_or(address, |(name, _)| name.clone());
-                state.dial(client, server)
-            });
+            let number = network.with(|state| state.dial(client, &address, None));
             let stream = Stream { network, number };
             std::future::poll_fn(|context| stream.poll_dialled(context)).await?;
             Ok(Arc::new(stream) as Arc<dyn machine::Stream>)

@@ -32,10 +32,16 @@ use crate::{
     clients::Clients,
     host::Host,
     nemesis::Scene,
-    network::{Machine, Network},
-    server::{Address, Persistence, Server, Settings},
+    network::{Machine, Network, State},
+    server::{Address, Persistence, Server, Settings, Watch},
     system,
 };
+
+/// How sentinels call the master.
+const MASTER_NAME: &str = "locklab";
+
+/// Sentinels need a moment to find each other.
+const SETTLES: Duration = Duration::from_secs(3);
 
 /// What a plan led to.
 #[derive(Debug)]
@@ -97,6 +103,10 @@ async fn record(plan: &Plan, subject: Arc<dyn Subject>) -> Result<Recorded, Subj
         hosts(plan, &mut random),
     );
     let carrier = tokio::spawn(Arc::clone(&network).carry());
+    network.with(State::begin);
+    if plan.topology.kind == TopologyKind::Sentinel {
+        tokio::time::sleep(SETTLES).await;
+    }
     let _left = machine::enter(Arc::new(Machine(Arc::clone(&network))));
     let sink = Arc::new(Kept {
         origin: began,
@@ -149,7 +159,6 @@ fn latency(random: &mut ChaCha8Rng) -> (Duration, Duration) {
 }
 
 fn hosts(plan: &Plan, random: &mut ChaCha8Rng) -> BTreeMap<String, Host> {
-    let names = plan.topology.names(Role::Master);
     let config = |name| plan.topology.config.get(name).map_or("", String::as_str);
     let persistence = match (config("appendonly"), config("appendfsync")) {
         ("yes", "always") => Persistence::Always,
@@ -157,31 +166,56 @@ fn hosts(plan: &Plan, random: &mut ChaCha8Rng) -> BTreeMap<String, Host> {
         ("yes", _) => Persistence::EverySecond,
         _ => Persistence::None,
     };
-    let hosts = names.into_iter().map(|name| {
-        let address = Address {
-            host: name.clone(),
-            port: 6379,
-        };
-        let host = Host::new(
-            address.to_string(),
-            Server::new(Settings {
-                seed: random.random(),
-                persistence,
-                address,
-                ..Settings::default()
+    let master = plan
+        .topology
+        .names(Role::Master)
+        .first()
+        .map(|name| address(name));
+    let roles = [Role::Master, Role::Replica, Role::Sentinel].into_iter();
+    let all = roles.flat_map(|role| {
+        let names = plan.topology.names(role).into_iter();
+        names.map(move |name| (role, name))
+    });
+    let hosts = all.map(|(role, name)| {
+        let address = address(&name);
+        let watch = master.clone().filter(|_| role == Role::Sentinel);
+        let settings = Settings {
+            seed: random.random(),
+            persistence,
+            replica_of: master.clone().filter(|_| role == Role::Replica),
+            watch: watch.map(|master| Watch {
+                name: MASTER_NAME.to_owned(),
+                master,
+                password: None,
+                quorum: plan.topology.sentinels as usize / 2 + 1,
+                down_after: Duration::from_millis(1_000),
+                failover_timeout: Duration::from_secs(5),
             }),
-        );
-        (name, host)
+            address: address.clone(),
+            ..Settings::default()
+        };
+        (name, Host::new(address.to_string(), Server::new(settings)))
     });
     hosts.collect()
 }
 
+fn address(name: &str) -> Address {
+    Address {
+        host: name.to_owned(),
+        port: 6379,
+    }
+}
+
 fn target(plan: &Plan) -> String {
-    let nodes = plan.topology.names(Role::Master);
-    let all: Vec<String> = nodes.iter().map(|name| format!("{name}:6379")).collect();
+    let all = |role| {
+        let names = plan.topology.names(role).into_iter();
+        let all: Vec<_> = names.map(|name| address(&name).to_string()).collect();
+        all.join(",")
+    };
     match plan.topology.kind {
-        TopologyKind::Masters => format!("redlock://{}", all.join(",")),
-        _ => format!("redis://{}", all.join(",")),
+        TopologyKind::Masters => format!("redlock://{}", all(Role::Master)),
+        TopologyKind::Sentinel => format!("redis-sentinel://{}/{MASTER_NAME}", all(Role::Sentinel)),
+        _ => format!("redis://{}", all(Role::Master)),
     }
 }
 

@@ -98,7 +98,8 @@ impl Report {
     }
 }
 
-/// Runs the plan of each seed, so many at a time, each in a process of its own. `told` hears of each when it is done. A process that calls this
+/// Runs the plan of each seed, so many at a time, each in a process of its own. `told` hears of each when it is done; of
+/// `history_of` with the lines of its history. A process that calls this
 /// has one thread, and has not used tokio: else histories tell what it did before.
 ///
 /// # Errors
@@ -107,7 +108,7 @@ pub fn run(
     seeds: Range<u64>,
     jobs: usize,
     wanted: &Wanted,
-    with_history: bool,
+    history_of: Option<u64>,
     mut told: impl FnMut(&SeedReport),
 ) -> io::Result<Report> {
     let mut report = Report::default();
@@ -119,7 +120,8 @@ pub fn run(
         {
             at_work.push(Apart::start(|| {
                 let outcome = run::run(&draw::plan(seed, wanted));
-                let one = outcome.map(|outcome| SeedReport::of(seed, &outcome, with_history));
+                let one =
+                    outcome.map(|outcome| SeedReport::of(seed, &outcome, history_of == Some(seed)));
                 let one = one.map_err(|error| error.to_string());
                 serde_json::to_vec(&one).expect("it is plain JSON")
             })?);

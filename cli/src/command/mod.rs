@@ -36,6 +36,7 @@ pub(crate) mod report;
 mod run;
 pub(crate) mod show;
 pub(crate) mod shrink;
+pub(crate) mod simulate;
 pub(crate) mod soak;
 mod survey;
 mod tally;
@@ -51,6 +52,11 @@ use crate::terminal::Terminal;
 
 /// Does what was asked and gives the exit code.
 pub(crate) fn run(command: Command, terminal: &Terminal) -> anyhow::Result<u8> {
+    // Copies of this process run the seeds, so it has no other threads, and no runtime that would count in them.
+    let command = match command {
+        Command::Simulate(options) => return simulate::run(options, terminal),
+        command => command,
+    };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
@@ -64,6 +70,7 @@ pub(crate) fn run(command: Command, terminal: &Terminal) -> anyhow::Result<u8> {
             Command::Bench(options) => bench::run(options, terminal).await,
             Command::Chaos(options) => chaos::run(options, &terminal.common, terminal).await,
             Command::Audit(options) => audit::run(options, terminal).await,
+            Command::Simulate(_) => unreachable!("it was run above"),
             Command::Soak(options) => soak::run(options, terminal).await,
             Command::Replay(options) => replay::run(options, terminal).await,
             Command::Shrink(options) => shrink::run(options, terminal).await,

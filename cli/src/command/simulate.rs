@@ -1,0 +1,208 @@
+//! `locklab simulate`: the library in simulated time, a seed after the other, on servers, links and clocks that fail. 0: as expected; 1: a seed
+//! was convicted that was not to be.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anyhow::Context as _;
+use clap::Args;
+use serde_json::json;
+use simulation::draw::{KINDS, TOPOLOGIES, Wanted, scenario};
+use simulation::swarm::{self, PHASES, Report, SeedReport};
+
+use crate::exit;
+use crate::terminal::Terminal;
+
+/// So many convictions are told one by one.
+const TOLD: usize = 10;
+
+/// Flags of `simulate`.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// Seeds to run: --seed (default 1) and those that follow it. Default: with --seed that one, else 1000
+    #[arg(long, value_name = "N")]
+    seeds: Option<u64>,
+    /// Runs at a time
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..), value_name = "N")]
+    jobs: u16,
+    /// Only this kind of lock
+    #[arg(long, value_name = "KIND")]
+    kind: Option<String>,
+    /// Only these servers: single, sentinel or masters
+    #[arg(long, value_name = "TOPOLOGY")]
+    topology: Option<String>,
+    /// Another lock than the library's, such as broken:steal; it takes the place of the one that was drawn; none of several masters
+    #[arg(long, value_name = "SUBJECT")]
+    subject: Option<String>,
+    /// Write the history of the first seed, which `check` judges and `replay` does not need: the seed alone gives it again
+    #[arg(long, value_name = "FILE")]
+    history: Option<PathBuf>,
+    /// Print the first seed as a scenario for `locklab chaos`, and run nothing
+    #[arg(long)]
+    scenario: bool,
+}
+
+/// Runs on the only thread of the program: each seed is run by a copy of it.
+pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
+    let wanted = Wanted {
+        kind: options.kind,
+        topology: options.topology,
+        subject: options.subject,
+    };
+    if !wanted.fits() {
+        let kinds = KINDS
+            .iter()
+            .map(|(kind, on)| format!("{kind} ({})", on.join(", ")));
+        let kinds: Vec<_> = kinds.collect();
+        return Err(exit::usage(format!(
+            "nothing is drawn of that kind on that topology; topologies are {}, kinds {}",
+            TOPOLOGIES.join(", "),
+            kinds.join(", ")
+        )));
+    }
+    if let Some(subject) = &wanted.subject {
+        bench::subjects::find(subject)?;
+    }
+    let first = terminal.common.seed.unwrap_or(1);
+    let one = terminal.common.seed.is_some() || options.history.is_some();
+    let count = options.seeds.unwrap_or(if one { 1 } else { 1000 });
+    if options.scenario {
+        terminal.result(&scenario(first, &wanted));
+        return Ok(exit::AS_EXPECTED);
+    }
+    let bar = terminal.bar(count, "seeds");
+    let began = Instant::now();
+    let mut lines = None;
+    let report = swarm::run(
+        first..first.saturating_add(count),
+        usize::from(options.jobs),
+        &wanted,
+        options.history.as_ref().map(|_| first),
+        |seed| {
+            if seed.seed == first && options.history.is_some() {
+                lines = Some(seed.history.join("\n") + "\n");
+            }
+            bar.inc(1);
+        },
+    )?;
+    let elapsed_s = began.elapsed().as_secs_f64();
+    bar.finish_and_clear();
+    if let (Some(path), Some(lines)) = (&options.history, lines) {
+        std::fs::write(path, lines)
+            .with_context(|| format!("could not write {}", path.display()))?;
+    }
+    if terminal.common.json {
+        terminal.json(&document(&report, elapsed_s))?;
+    } else {
+        terminal.result(&text(&report, elapsed_s, terminal.common.verbose > 0));
+    }
+    Ok(match report.convicted.is_empty() {
+        false => exit::NOT_AS_EXPECTED,
+        // Of some seeds nothing can be said, of the swarm something can.
+        true if report.unknown.len() as u64 == report.seeds => exit::UNKNOWN,
+        true => exit::AS_EXPECTED,
+    })
+}
+
+/// What was violated and should not have been.
+fn verdict(one: &SeedReport) -> String {
+    let classes = one.convicted.iter().map(|class| {
+        let found = one.verdicts.get(class);
+        let anomaly = found.and_then(|verdict| verdict.anomalies.first());
+        match anomaly {
+            Some(anomaly) => format!("{class}: {}", anomaly.proof),
+            None => class.clone(),
+        }
+    });
+    classes.collect::<Vec<_>>().join("; ")
+}
+
+fn document(report: &Report, elapsed_s: f64) -> serde_json::Value {
+    let convicted: Vec<_> = (report.convicted.iter())
+        .map(|one| json!({"seed": one.seed, "verdict": verdict(one), "classes": one.convicted}))
+        .collect();
+    let mut coverage = serde_json::Map::new();
+    for (met, count) in &report.coverage {
+        let fault = coverage.entry(&met.fault).or_insert_with(|| json!({}));
+        fault[&met.phase][&met.kind] = json!(count);
+    }
+    json!({
+        "schema": 1,
+        "seeds": report.seeds,
+        "simulated_s": report.simulated.as_secs_f64(),
+        "elapsed_s": elapsed_s,
+        "grants": report.grants,
+        "unknown": report.unknown.len(),
+        "convicted": convicted,
+        "coverage": coverage,
+    })
+}
+
+fn text(report: &Report, elapsed_s: f64, by_kind: bool) -> String {
+    let simulated_s = report.simulated.as_secs_f64();
+    let mut text = format!(
+        "{} seeds, {} grants: {:.1} h of lock time in {elapsed_s:.1} s, {:.0} times as fast as time\n",
+        report.seeds,
+        report.grants,
+        simulated_s / 3600.0,
+        simulated_s / elapsed_s.max(1e-9),
+    );
+    if !report.unknown.is_empty() {
+        let _ = writeln!(
+            text,
+            "of {} too little is known: a fault met nobody, or too little happened",
+            report.unknown.len()
+        );
+    }
+    for one in report.convicted.iter().take(TOLD) {
+        let _ = writeln!(text, "seed {} is convicted: {}", one.seed, verdict(one));
+    }
+    let more = report.convicted.len().saturating_sub(TOLD);
+    if more > 0 {
+        let _ = writeln!(text, "and {more} more");
+    }
+    if report.convicted.is_empty() {
+        text.push_str("nothing was convicted that was to be clean\n");
+    }
+    text.push_str(&coverage(report, by_kind));
+    text
+}
+
+/// How often each fault met an operation in each phase, of all kinds together or of each.
+fn coverage(report: &Report, by_kind: bool) -> String {
+    let mut rows: Vec<(String, [u64; PHASES.len()])> = Vec::new();
+    for (met, count) in &report.coverage {
+        let name = match by_kind {
+            true => format!("{} × {}", met.fault, met.kind),
+            false => met.fault.clone(),
+        };
+        let Some(phase) = PHASES.iter().position(|phase| *phase == met.phase) else {
+            continue;
+        };
+        match rows.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, counts)) => counts[phase] += count,
+            None => {
+                let mut counts = [0; PHASES.len()];
+                counts[phase] = *count;
+                rows.push((name, counts));
+            }
+        }
+    }
+    if rows.is_empty() {
+        return String::new();
+    }
+    let mut text = format!("\n{:<28}", "a fault met …");
+    PHASES
+        .iter()
+        .for_each(|phase| text.push_str(&format!("{phase:>10}")));
+    text.push('\n');
+    for (name, counts) in rows {
+        let _ = write!(text, "{name:<28}");
+        counts
+            .iter()
+            .for_each(|count| text.push_str(&format!("{count:>10}")));
+        text.push('\n');
+    }
+    text
+}
