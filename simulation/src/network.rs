@@ -435,16 +435,18 @@ impl State {
 
     /// Begins or ends to hold what arrives over a way.
     pub(crate) fn cut(&mut self, way: &Way, on: bool) {
+        // What is there by now finds the link as it was.
+        self.step();
         let link = self.links.entry(way.clone()).or_default();
         match on {
             true => link.cuts += 1,
             false => link.cuts -= 1,
         }
         if link.cuts == 0 {
-            for event in std::mem::take(&mut link.held) {
-                let (connection, to_server) = event.of().expect("of a connection");
-                self.send(connection, to_server, event);
-            }
+            // Now, and so before what is still under way: nothing overtakes within a connection.
+            let held = std::mem::take(&mut link.held);
+            let now = self.now();
+            held.into_iter().for_each(|event| self.schedule(now, event));
         }
     }
 
