@@ -66,7 +66,7 @@ pub fn yaml(objects: &[Object]) -> String {
     documents.join("---\n")
 }
 
-/// Everything that a run needs, the job that merges last and suspended: whoever runs it lets it go when the parts have ended.
+/// Everything that a run needs, the job that merges last and suspended: the caller lets it go when the parts have ended.
 pub fn objects(spec: &Spec) -> Vec<Object> {
     let mut all = vec![Object::of(&config(spec))];
     if let Storage::Volume { class, size } = &spec.storage {

@@ -122,7 +122,6 @@ impl MultiLock {
         how: &Acquire,
         end: Option<Instant>,
     ) -> Result<MultiGuard, Refusal> {
-        let sent_at = Instant::now();
         let one_try = how.clone().wait(Wait::Try);
         let asked = join_all(
             self.members
@@ -143,7 +142,11 @@ impl MultiLock {
             }
         }
         match error {
-            None => Ok(MultiGuard::new(held, sent_at)),
+            None => {
+                let sent_at = held.iter().map(|guard| guard.hold().sent_at()).min();
+                let sent_at = sent_at.expect("a set has members");
+                self.whole(held, sent_at, end).await
+            }
             // A try does not tell what passes from what does not; waiting in order will.
             Some(error) => {
                 let passing = error.kind() != ErrorKind::Invalid;
@@ -187,6 +190,16 @@ impl MultiLock {
                 return Err((give_back(held, error, end).await, true));
             }
         }
+        self.whole(held, sent_at, end).await
+    }
+
+    /// What was got, as one, if none of it has ended by now: an answer may have taken as long as the lease.
+    async fn whole(
+        &self,
+        held: Vec<Guard>,
+        sent_at: Instant,
+        end: Option<Instant>,
+    ) -> Result<MultiGuard, Refusal> {
         match held.iter().find(|guard| guard.is_lost()).map(Guard::name) {
             None => Ok(MultiGuard::new(held, sent_at)),
             Some(name) => {

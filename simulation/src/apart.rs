@@ -33,7 +33,7 @@ impl Apart {
         match unsafe { libc::fork() } {
             -1 => Err(io::Error::last_os_error()),
             0 => {
-                // Whoever ends the original ends the copy.
+                // The end of the original is the end of the copy.
                 // SAFETY: two numbers, as this request takes.
                 unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
                 let done = catch_unwind(AssertUnwindSafe(work));

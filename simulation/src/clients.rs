@@ -151,7 +151,7 @@ impl Clients {
         for _ in 0..TRIES {
             match self.connect(slot).await {
                 Ok((connected, process)) => return self.begin(slot, connected, process),
-                // As whoever looks after a service starts it once more.
+                // As a supervisor of services starts it once more.
                 Err(_) => tokio::time::sleep(Duration::from_millis(200)).await,
             }
         }

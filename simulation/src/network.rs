@@ -583,7 +583,7 @@ impl machine::Machine for Machine {
     }
 
     fn process(&self) -> Arc<dyn machine::Process> {
-        // Whoever belongs to no process any more does nothing any more.
+        // A task whose process has ended does nothing any more.
         Process::running().unwrap_or_else(|| {
             let nobody = Process::new("");
             nobody.kill();

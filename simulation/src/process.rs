@@ -91,7 +91,7 @@ impl Process {
     }
 
     fn push(&self) {
-        let own = self.own.upgrade().expect("whoever calls has it");
+        let own = self.own.upgrade().expect("the caller has it");
         RUNNING.with_borrow_mut(|running| running.push(own));
     }
 

@@ -1,6 +1,6 @@
 //! One redis-server process as a state machine without I/O: commands and the time go in, the bytes of replies and pushes come out.
 //!
-//! Whoever owns a [`Server`] carries its bytes, says what its wall clock shows, and calls [`Server::tick`] when
+//! The owner of a [`Server`] carries its bytes, says what its wall clock shows, and calls [`Server::tick`] when
 //! [`Server::next_event`] is due. Nothing in here asks a clock, a socket or a source of randomness.
 //!
 //! A server also opens connections itself: a replica to its master, a sentinel to those that it watches, a
@@ -435,7 +435,7 @@ impl Server {
         paused.into_iter().for_each(|id| self.resume(id));
     }
 
-    /// Ends the process. All connections and links are gone with it; its replicas and clients learn that from whoever owns it.
+    /// Ends the process. All connections and links are gone with it; its replicas and clients learn that from its owner.
     pub fn crash(&mut self, loss: Loss) {
         self.file.crash(loss);
         let kept = Server {
