@@ -10,17 +10,38 @@ use kubernetes::kube::config::{KubeConfigOptions, Kubeconfig};
 use kubernetes::kube::{Api, Client, Config};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use tokio::sync::{Mutex, MutexGuard};
 
 use crate::support::{free_port, skipped};
 
 /// Where `up.sh` is that starts one; else it is looked for beside the project.
 const PLACE: &str = "LOCKLAB_CONTROL_PLANE";
+/// A busy machine may be too slow once.
+const TRIES: u32 = 3;
 
 /// Ends with its drop.
 pub(crate) struct ControlPlane {
     pub(crate) client: Client,
     pub(crate) kubeconfig: PathBuf,
-    state: tempfile::TempDir,
+    state: State,
+    _turn: MutexGuard<'static, ()>,
+}
+
+/// Its processes and files. They end with its drop.
+struct State(tempfile::TempDir);
+
+impl State {
+    /// What `up.sh` prints; `None`: it gave up, as it does where its server starts slower than it waits.
+    fn up(script: &Path) -> Option<(Self, Vec<u8>)> {
+        let state = Self(tempfile::tempdir().expect("a temporary directory"));
+        let mut command = Command::new("bash");
+        command
+            .arg(script)
+            .arg(state.0.path())
+            .arg(free_port().to_string());
+        let output = command.output().expect("bash runs");
+        output.status.success().then_some((state, output.stdout))
+    }
 }
 
 impl ControlPlane {
@@ -36,28 +57,21 @@ impl ControlPlane {
             ));
             return None;
         }
-        let state = tempfile::tempdir().expect("a temporary directory");
-        let output = Command::new("bash")
-            .arg(&up)
-            .arg(state.path())
-            .arg(free_port().to_string())
-            .output();
-        let output = output.expect("bash runs");
-        // From here on a panic ends what has been started.
-        let plane = |client| Self {
-            client,
-            kubeconfig: state.path().join("kubeconfig"),
-            state,
-        };
-        assert!(
-            output.status.success(),
-            "{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        let file = Kubeconfig::read_from(state_file(&output.stdout)).expect("a kubeconfig");
+        // One after another: three at once need more of a small machine than they get.
+        static TURN: Mutex<()> = Mutex::const_new(());
+        let turn = TURN.lock().await;
+        let (state, stdout) = (0..TRIES)
+            .find_map(|_| State::up(&up))
+            .expect("a control plane that starts");
+        let file = Kubeconfig::read_from(state_file(&stdout)).expect("a kubeconfig");
         let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await;
         let client = Client::try_from(config.expect("a configuration")).expect("a client");
-        let plane = plane(client);
+        let plane = Self {
+            client,
+            kubeconfig: state.0.path().join("kubeconfig"),
+            state,
+            _turn: turn,
+        };
         let lab = Namespace {
             metadata: kubernetes::kube::api::ObjectMeta {
                 name: Some("lab".to_owned()),
@@ -74,7 +88,7 @@ impl ControlPlane {
     }
 
     pub(crate) fn dir(&self) -> &Path {
-        self.state.path()
+        self.state.0.path()
     }
 }
 
@@ -85,11 +99,11 @@ fn state_file(stdout: &[u8]) -> PathBuf {
     PathBuf::from(line.strip_prefix("KUBECONFIG=").expect("it says where"))
 }
 
-impl Drop for ControlPlane {
+impl Drop for State {
     fn drop(&mut self) {
         for name in ["controllers", "apiserver", "etcd"] {
             let pid =
-                fs::read_to_string(self.dir().join(format!("{name}.pid"))).unwrap_or_default();
+                fs::read_to_string(self.0.path().join(format!("{name}.pid"))).unwrap_or_default();
             if let Ok(pid) = pid.trim().parse() {
                 let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
             }
