@@ -21,6 +21,8 @@ step clippy
 cargo clippy --locked --workspace --all-targets $FEATURES -- -D warnings
 # The default build.
 cargo clippy --locked -p bench -p chaos -p cli --all-targets -- -D warnings
+# The quickstart's, which leaves out what it does not need.
+cargo clippy --locked -p cli --no-default-features -- -D warnings
 # Those that `cargo bench` leaves out, `--all-targets` leaves out, too.
 cargo clippy --locked --workspace --bench '*' -- -D warnings
 

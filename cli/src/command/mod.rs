@@ -18,8 +18,8 @@ pub(crate) mod driver;
 pub(crate) mod gate;
 #[cfg(feature = "kube")]
 pub(crate) mod kube;
-#[cfg(not(feature = "kube"))]
-pub(crate) mod kube_missing;
+#[cfg(not(all(feature = "kube", feature = "simulate")))]
+mod left_out;
 pub(crate) mod list;
 pub(crate) mod lock;
 pub(crate) mod man;
@@ -36,6 +36,7 @@ pub(crate) mod report;
 mod run;
 pub(crate) mod show;
 pub(crate) mod shrink;
+#[cfg(feature = "simulate")]
 pub(crate) mod simulate;
 pub(crate) mod soak;
 mod survey;
@@ -45,7 +46,9 @@ pub(crate) mod trace;
 pub(crate) mod up;
 
 #[cfg(not(feature = "kube"))]
-pub(crate) use kube_missing as kube;
+pub(crate) use left_out::kube;
+#[cfg(not(feature = "simulate"))]
+pub(crate) use left_out::simulate;
 
 use crate::args::Command;
 use crate::terminal::Terminal;
