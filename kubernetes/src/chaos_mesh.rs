@@ -1,4 +1,4 @@
-//! Says a fault in the words of Chaos Mesh: its objects as types, or why it cannot be said.
+//! Says a fault in the words of Chaos Mesh: its objects, or why it cannot be said.
 //!
 //! | fault | object |
 //! |---|---|
@@ -16,7 +16,7 @@ use chaos::faults::{find, settings};
 use chaos::scenario::{FaultSpec, On, Settings, Who};
 use cluster_config::TopologyKind;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
-use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::objects::RUN;
 use crate::servers::{CONTAINER, DATA_DIR};
@@ -120,92 +120,6 @@ pub enum Harmed {
     Links(Vec<(String, String)>),
 }
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct PodSelector {
-    selector: Pods,
-    mode: &'static str,
-}
-
-#[derive(Serialize)]
-struct Pods {
-    /// By namespace: only the run's own.
-    pods: BTreeMap<String, Vec<String>>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct PodChaos {
-    #[serde(flatten)]
-    pods: PodSelector,
-    action: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    container_names: Option<[&'static str; 1]>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    duration: Option<String>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct NetworkChaos {
-    #[serde(flatten)]
-    from: PodSelector,
-    target: PodSelector,
-    direction: &'static str,
-    #[serde(flatten)]
-    action: NetworkAction,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    duration: Option<String>,
-}
-
-#[derive(Clone, Serialize)]
-#[serde(rename_all = "lowercase", tag = "action")]
-enum NetworkAction {
-    Partition,
-    Delay { delay: Delay },
-    Loss { loss: Loss },
-}
-
-#[derive(Clone, Serialize)]
-struct Delay {
-    latency: String,
-    jitter: String,
-}
-
-#[derive(Clone, Serialize)]
-struct Loss {
-    /// In per cent.
-    loss: String,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct TimeChaos {
-    #[serde(flatten)]
-    pods: PodSelector,
-    container_names: [&'static str; 1],
-    time_offset: String,
-    clock_ids: [&'static str; 1],
-    #[serde(skip_serializing_if = "Option::is_none")]
-    duration: Option<String>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct IoChaos {
-    #[serde(flatten)]
-    pods: PodSelector,
-    container_names: [&'static str; 1],
-    action: &'static str,
-    delay: String,
-    methods: [&'static str; 1],
-    percent: u8,
-    volume_path: &'static str,
-    path: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    duration: Option<String>,
-}
-
 /// One injection of a fault.
 #[derive(Debug, Clone)]
 pub struct Harm<'a> {
@@ -229,121 +143,103 @@ pub fn objects(
     run: &str,
     name: &str,
 ) -> Result<Vec<(ApiResource, DynamicObject)>, String> {
-    let milliseconds = |time: Duration| format!("{}ms", time.as_millis());
-    let time = |setting| settings::time(harm.with, setting).unwrap_or_default();
-    let duration = harm
-        .lasts
-        .map(|lasts| milliseconds(lasts + HEALS_ITSELF_AFTER));
-    let pods = |names: &[String]| PodSelector {
-        selector: Pods {
-            pods: BTreeMap::from([(namespace.to_owned(), names.to_vec())]),
-        },
-        mode: "all",
-    };
-    let made = match &harm.on {
+    let of_pods =
+        |names: &[String]| json!({"selector": {"pods": {namespace: names}}, "mode": "all"});
+    let specs = match &harm.on {
         Harmed::Pods(names) => {
-            let pods = pods(names);
-            let lost = settings::text(harm.with, "data") == Some("lose");
-            vec![match harm.fault {
-                // With its own duration the pod comes back by itself; the object goes when it has.
-                "kill" => made(
-                    "PodChaos",
-                    PodChaos {
-                        pods,
-                        action: "pod-failure",
-                        container_names: None,
-                        duration,
-                    },
-                ),
-                "restart" if lost => made(
-                    "PodChaos",
-                    PodChaos {
-                        pods,
-                        action: "pod-kill",
-                        container_names: None,
-                        duration: None,
-                    },
-                ),
-                "restart" => made(
-                    "PodChaos",
-                    PodChaos {
-                        pods,
-                        action: "container-kill",
-                        container_names: Some([CONTAINER]),
-                        duration: None,
-                    },
-                ),
-                "clock" => made(
-                    "TimeChaos",
-                    TimeChaos {
-                        pods,
-                        container_names: [CONTAINER],
-                        time_offset: format!(
-                            "{}ms",
-                            settings::shift_ns(harm.with, "jump").unwrap_or_default() / 1_000_000
-                        ),
-                        clock_ids: ["CLOCK_REALTIME"],
-                        duration,
-                    },
-                ),
-                "disk" => made(
-                    "IOChaos",
-                    IoChaos {
-                        pods,
-                        container_names: [CONTAINER],
-                        action: "latency",
-                        delay: milliseconds(time("fsync")),
-                        methods: ["FSYNC"],
-                        percent: 100,
-                        volume_path: DATA_DIR,
-                        path: format!("{DATA_DIR}/**/*"),
-                        duration,
-                    },
-                ),
-                other => return Err(format!("`{other}` is none of Chaos Mesh's faults on pods")),
-            }]
+            let (kind, spec) = on_pods(harm)?;
+            vec![(kind, joined(of_pods(names), spec))]
         }
         Harmed::Links(links) => {
-            let action = match harm.fault {
-                "cut" | "partition" => NetworkAction::Partition,
-                "delay" => NetworkAction::Delay {
-                    delay: Delay {
-                        latency: milliseconds(time("latency")),
-                        jitter: milliseconds(time("jitter")),
-                    },
-                },
-                "loss" => NetworkAction::Loss {
-                    loss: Loss {
-                        loss: (settings::share(harm.with, "rate").unwrap_or_default() * 100.0)
-                            .to_string(),
-                    },
-                },
-                other => return Err(format!("`{other}` is none of Chaos Mesh's faults on links")),
-            };
+            let action = on_packets(harm)?;
             let network = |(to, from): (Vec<String>, Vec<String>)| {
-                made(
-                    "NetworkChaos",
-                    NetworkChaos {
-                        from: pods(&from),
-                        target: pods(&to),
-                        direction: "to",
-                        action: action.clone(),
-                        duration: duration.clone(),
-                    },
-                )
+                let way = json!({"target": of_pods(&to), "direction": "to"});
+                let spec = joined(joined(of_pods(&from), way), action.clone());
+                ("NetworkChaos", spec)
             };
             by_receivers(links).into_iter().map(network).collect()
         }
     };
-    let named = (1..).zip(made).map(|(number, (kind, spec))| {
+    let duration = harm.lasts.map(|lasts| ms(lasts + HEALS_ITSELF_AFTER));
+    let named = (1..).zip(specs).map(|(number, (kind, mut spec))| {
+        // A restart is over at once.
+        if let Some(duration) = duration.as_ref().filter(|_| harm.fault != "restart") {
+            spec["duration"] = json!(duration);
+        }
         let resource = resource(kind);
         let mut object = DynamicObject::new(&format!("{name}-{number}"), &resource)
             .within(namespace)
-            .data(serde_json::json!({ "spec": spec }));
+            .data(json!({ "spec": spec }));
         object.metadata.labels = Some(BTreeMap::from([(RUN.to_owned(), run.to_owned())]));
         (resource, object)
     });
     Ok(named.collect())
+}
+
+/// A fault on pods: the kind of its object, and what the object does to them.
+fn on_pods(harm: &Harm<'_>) -> Result<(&'static str, Value), String> {
+    let lost = settings::text(harm.with, "data") == Some("lose");
+    Ok(match harm.fault {
+        "kill" => ("PodChaos", json!({"action": "pod-failure"})),
+        "restart" if lost => ("PodChaos", json!({"action": "pod-kill"})),
+        "restart" => (
+            "PodChaos",
+            json!({"action": "container-kill", "containerNames": [CONTAINER]}),
+        ),
+        "clock" => {
+            let jump_ns = settings::shift_ns(harm.with, "jump").unwrap_or_default();
+            let spec = json!({
+                "containerNames": [CONTAINER],
+                "timeOffset": format!("{}ms", jump_ns / 1_000_000),
+                "clockIds": ["CLOCK_REALTIME"],
+            });
+            ("TimeChaos", spec)
+        }
+        "disk" => {
+            let spec = json!({
+                "containerNames": [CONTAINER],
+                "action": "latency",
+                "delay": time(harm, "fsync"),
+                "methods": ["FSYNC"],
+                "percent": 100,
+                "volumePath": DATA_DIR,
+                "path": format!("{DATA_DIR}/**/*"),
+            });
+            ("IOChaos", spec)
+        }
+        other => return Err(format!("`{other}` is none of Chaos Mesh's faults on pods")),
+    })
+}
+
+/// A fault on links: what NetworkChaos does to packets.
+fn on_packets(harm: &Harm<'_>) -> Result<Value, String> {
+    Ok(match harm.fault {
+        "cut" | "partition" => json!({"action": "partition"}),
+        "delay" => {
+            let delay = json!({"latency": time(harm, "latency"), "jitter": time(harm, "jitter")});
+            json!({"action": "delay", "delay": delay})
+        }
+        "loss" => {
+            let per_cent = settings::share(harm.with, "rate").unwrap_or_default() * 100.0;
+            json!({"action": "loss", "loss": {"loss": per_cent.to_string()}})
+        }
+        other => return Err(format!("`{other}` is none of Chaos Mesh's faults on links")),
+    })
+}
+
+fn ms(time: Duration) -> String {
+    format!("{}ms", time.as_millis())
+}
+
+fn time(harm: &Harm<'_>, setting: &str) -> String {
+    ms(settings::time(harm.with, setting).unwrap_or_default())
+}
+
+fn joined(mut spec: Value, more: Value) -> Value {
+    if let (Value::Object(spec), Value::Object(more)) = (&mut spec, more) {
+        spec.extend(more);
+    }
+    spec
 }
 
 /// The kinds that faults are said in.
@@ -354,13 +250,6 @@ pub fn kinds() -> [ApiResource; 4] {
 fn resource(kind: &str) -> ApiResource {
     let version = GroupVersionKind::gvk("chaos-mesh.org", "v1alpha1", kind);
     ApiResource::from_gvk_with_plural(&version, &kind.to_lowercase())
-}
-
-fn made(kind: &'static str, spec: impl Serialize) -> (&'static str, serde_json::Value) {
-    (
-        kind,
-        serde_json::to_value(spec).expect("a spec is plain JSON"),
-    )
 }
 
 /// Who sends to the same receivers shares an object: receivers, senders.
@@ -514,14 +403,8 @@ mod tests {
             .map(|(_, object)| object.data["spec"].clone())
             .collect();
         assert_eq!(specs.len(), 2, "{specs:?}");
-        assert_eq!(
-            specs[0]["selector"]["pods"]["lab"],
-            serde_json::json!(["b", "c"])
-        );
-        assert_eq!(
-            specs[0]["target"]["selector"]["pods"]["lab"],
-            serde_json::json!(["a"])
-        );
+        assert_eq!(specs[0]["selector"]["pods"]["lab"], json!(["b", "c"]));
+        assert_eq!(specs[0]["target"]["selector"]["pods"]["lab"], json!(["a"]));
         assert_eq!(
             (&specs[0]["action"], &specs[0]["direction"]),
             (&"partition".into(), &"to".into())

@@ -14,7 +14,7 @@ use kube::api::{
     ApiResource, DeleteParams, DynamicObject, ListParams, LogParams, Patch, PatchParams, PostParams,
 };
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Api, Client, Config, Resource};
+use kube::{Api, Client, Config, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 
 use crate::chaos_mesh;
@@ -289,115 +289,61 @@ impl Cluster {
     /// Deletes everything that is labelled as the run's, pods first, so that parts heal what they have harmed; then what Chaos Mesh still has; a
     /// claim only if nothing of it is needed. Gives what stays, in words.
     pub async fn delete(&self, run: &str, keep_claim: bool) -> Vec<String> {
+        let of_run = Self::of_run(run, None);
         let mut stays = Vec::new();
-        let mut errors = |what: &str, done: Result<_, kube::Error>| {
-            if let Err(error) = done {
-                stays.push(ClusterError::of(what, &error).to_string());
-            }
-        };
-        let (how, of_run) = (DeleteParams::background(), Self::of_run(run, None));
-        errors(
-            "Job",
-            self.api::<Job>()
-                .delete_collection(&how, &of_run)
-                .await
-                .map(drop),
-        );
-        errors(
-            "StatefulSet",
-            self.api::<StatefulSet>()
-                .delete_collection(&how, &of_run)
-                .await
-                .map(drop),
-        );
-        // Those whose owner is gone already, where nobody else collects them.
-        errors(
-            "Pod",
-            self.api::<Pod>()
-                .delete_collection(&DeleteParams::default(), &of_run)
-                .await
-                .map(drop),
-        );
-        let until = Instant::now() + GONE_WITHIN;
-        while let Ok(pods) = self.pods(run, None).await
-            && !pods.is_empty()
-        {
-            if Instant::now() >= until {
-                stays.push(format!(
-                    "{} pods are still there after {GONE_WITHIN:?}",
-                    pods.len()
-                ));
-                break;
-            }
-            tokio::time::sleep(LOOK).await;
+        // Pods too: nobody else collects those whose owner is gone already.
+        for resource in [kind::<Job>(), kind::<StatefulSet>(), kind::<Pod>()] {
+            stays.extend(self.delete_all(&resource, &of_run).await);
         }
+        stays.extend(self.until_pods_are_gone(run).await);
         for resource in chaos_mesh::kinds() {
             stays.extend(self.healed(&resource, &of_run).await);
         }
-        let mut errors = |what: &str, done: Result<_, kube::Error>| {
-            if let Err(error) = done {
-                stays.push(ClusterError::of(what, &error).to_string());
-            }
-        };
-        // A collection of services cannot be deleted at once.
-        for service in self
-            .api::<Service>()
-            .list(&of_run)
-            .await
-            .map(|list| list.items)
-            .unwrap_or_default()
-        {
-            let name = service.metadata.name.unwrap_or_default();
-            errors(
-                &name,
-                self.api::<Service>().delete(&name, &how).await.map(drop),
-            );
-        }
-        errors(
-            "ConfigMap",
-            self.api::<ConfigMap>()
-                .delete_collection(&how, &of_run)
-                .await
-                .map(drop),
-        );
-        errors(
-            "Secret",
-            self.api::<Secret>()
-                .delete_collection(&how, &of_run)
-                .await
-                .map(drop),
-        );
-        errors(
-            "RoleBinding",
-            self.api::<RoleBinding>()
-                .delete_collection(&how, &of_run)
-                .await
-                .map(drop),
-        );
-        errors(
-            "Role",
-            self.api::<Role>()
-                .delete_collection(&how, &of_run)
-                .await
-                .map(drop),
-        );
-        errors(
-            "ServiceAccount",
-            self.api::<ServiceAccount>()
-                .delete_collection(&how, &of_run)
-                .await
-                .map(drop),
-        );
-        if !keep_claim {
-            errors(
-                "PersistentVolumeClaim",
-                self.api::<PersistentVolumeClaim>()
-                    .delete_collection(&how, &of_run)
-                    .await
-                    .map(drop),
-            );
+        let rest = [
+            kind::<Service>(),
+            kind::<ConfigMap>(),
+            kind::<Secret>(),
+            kind::<RoleBinding>(),
+            kind::<Role>(),
+            kind::<ServiceAccount>(),
+        ];
+        let claim = (!keep_claim).then(kind::<PersistentVolumeClaim>);
+        for resource in rest.into_iter().chain(claim) {
+            stays.extend(self.delete_all(&resource, &of_run).await);
         }
         stays
+    }
+
+    /// Deletes a run's objects of one kind; gives why some stay.
+    async fn delete_all(&self, resource: &ApiResource, of_run: &ListParams) -> Option<String> {
+        let (api, how) = (self.dynamic(resource), DeleteParams::background());
+        let deleted = async {
+            if resource.kind != "Service" {
+                return api.delete_collection(&how, of_run).await.map(drop);
+            }
+            // A collection of services cannot be deleted at once.
+            for service in api.list(of_run).await? {
+                api.delete(&service.name_any(), &how).await?;
+            }
+            Ok(())
+        };
+        let error = deleted.await.err()?;
+        Some(ClusterError::of(&resource.kind, &error).to_string())
+    }
+
+    /// Waits until a run has no pods; gives how many are there after too long.
+    async fn until_pods_are_gone(&self, run: &str) -> Option<String> {
+        let until = Instant::now() + GONE_WITHIN;
+        loop {
+            let left = self.pods(run, None).await.map_or(0, |pods| pods.len());
+            if left == 0 {
+                return None;
+            }
+            if Instant::now() >= until {
+                return Some(format!("{left} pods are still there after {GONE_WITHIN:?}"));
+            }
+            tokio::time::sleep(LOOK).await;
+        }
     }
 
     /// Deletes objects of Chaos Mesh, and waits until it has recovered what they did: its finalizer holds them until then.
@@ -433,6 +379,10 @@ impl Cluster {
             }
         }
     }
+}
+
+fn kind<K: Resource<DynamicType = ()>>() -> ApiResource {
+    ApiResource::erase::<K>(&())
 }
 
 fn is_over(status: &JobStatus) -> bool {
