@@ -64,13 +64,10 @@ impl Apart {
             if ready < 0 && io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
                 return Err(io::Error::last_os_error());
             }
-            for (place, wait) in waits
-                .iter()
-                .enumerate()
-                .filter(|(_, wait)| wait.revents != 0)
-            {
-                let _ = wait;
-                let one = &mut all[place];
+            for (place, (one, wait)) in all.iter_mut().zip(&waits).enumerate() {
+                if wait.revents == 0 {
+                    continue;
+                }
                 let mut chunk = [0; 1 << 16];
                 match one.answer.read(&mut chunk)? {
                     0 => return Ok(place),

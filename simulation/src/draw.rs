@@ -188,16 +188,14 @@ impl Drawn {
             "\n[load]\nclients = {}\ntasks = {tasks}\nlocks = {locks}\nhold = \"1ms..{longest}ms\"\nthink = \"1ms..{think}ms\"\nduration = \"10s\"\n",
             self.clients,
         );
-        {
-            if self.kind == "write" && subject.starts_with("lock-core") {
-                let _ = writeln!(text, "mix = {{ read = {}, write = 1 }}", self.between(1, 4));
-            }
-            if ["reentrant", "fair", "write"].contains(&&*self.kind) && self.chance(0.4) {
-                text.push_str("reenter = 0.3\n");
-            }
-            if self.kind == "fenced" {
-                text.push_str("protects = \"register\"\n");
-            }
+        if self.kind == "write" && subject.starts_with("lock-core") {
+            let _ = writeln!(text, "mix = {{ read = {}, write = 1 }}", self.between(1, 4));
+        }
+        if ["reentrant", "fair", "write"].contains(&&*self.kind) && self.chance(0.4) {
+            text.push_str("reenter = 0.3\n");
+        }
+        if self.kind == "fenced" {
+            text.push_str("protects = \"register\"\n");
         }
         if self.chance(0.4) {
             let _ = writeln!(text, "cancel = 0.{}", self.between(1, 5));

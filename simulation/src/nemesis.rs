@@ -57,7 +57,7 @@ impl Scene {
             injected_ns: self.write(&fault, &targets, Phase::Inject),
             ..FaultSpan::default()
         };
-        span.bit = self.inject(&fault, &targets).await;
+        span.bit = self.act(&fault, &targets, true).await;
         let lasts = async {
             match fault.lasts_ns {
                 Some(lasts_ns) => tokio::time::sleep(Duration::from_nanos(lasts_ns)).await,
@@ -69,7 +69,7 @@ impl Scene {
             _ = over.wait_for(|over| *over) => {}
             () = lasts => {}
         }
-        span.bit |= self.heal(&fault, &targets).await;
+        span.bit |= self.act(&fault, &targets, false).await;
         span.healed_ns = Some(self.write(&fault, &targets, Phase::Heal));
         let mut spans = self.spans.lock().unwrap_or_else(PoisonError::into_inner);
         spans.push(span);
@@ -136,26 +136,14 @@ impl Scene {
         }
     }
 
-    /// Whether it took effect at once.
-    async fn inject(&self, fault: &FaultSpec, targets: &[Target]) -> bool {
+    /// Injects or heals it; whether it is seen to have taken effect.
+    async fn act(&self, fault: &FaultSpec, targets: &[Target], on: bool) -> bool {
         let mut effect = false;
         for target in targets {
             effect |= match target {
-                Target::Client(number) => self.on_client(fault, *number, true).await,
-                Target::Node(name) => self.on_node(fault, name, true),
-                Target::Link(from, to) => self.on_link(fault, from, to, true),
-            };
-        }
-        effect
-    }
-
-    async fn heal(&self, fault: &FaultSpec, targets: &[Target]) -> bool {
-        let mut effect = false;
-        for target in targets {
-            effect |= match target {
-                Target::Client(number) => self.on_client(fault, *number, false).await,
-                Target::Node(name) => self.on_node(fault, name, false),
-                Target::Link(from, to) => self.on_link(fault, from, to, false),
+                Target::Client(number) => self.on_client(fault, *number, on).await,
+                Target::Node(name) => self.on_node(fault, name, on),
+                Target::Link(from, to) => self.on_link(fault, from, to, on),
             };
         }
         effect

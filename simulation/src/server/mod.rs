@@ -30,6 +30,7 @@ mod failover;
 mod file;
 mod follow;
 mod hashes;
+mod hearing;
 mod info;
 mod keyspace;
 mod links;

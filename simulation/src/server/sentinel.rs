@@ -1,4 +1,4 @@
-//! A sentinel: what it knows of a master, its replicas and the other sentinels, how it learns that, and what it says of it.
+//! A sentinel: what it knows of a master, its replicas and the other sentinels, how it keeps in touch with them, and what it says of them.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -32,7 +32,7 @@ pub(super) enum Who {
 
 /// What was asked and is not answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Asked {
+pub(super) enum Asked {
     Ping,
     Info,
     IsDown,
@@ -46,15 +46,15 @@ pub(super) struct Peer {
     pub(super) run_id: String,
     asks: Option<LinkId>,
     hears: Option<LinkId>,
-    open: VecDeque<Asked>,
+    pub(super) open: VecDeque<Asked>,
     dialled_at: Duration,
     /// Since when an answer to PING is awaited, when one was asked for last, and when it was good.
     pub(super) pinged_since: Option<Duration>,
     pinged_at: Duration,
-    answered_at: Duration,
+    pub(super) answered_at: Duration,
     pub(super) well_at: Duration,
     greeted_at: Duration,
-    heard_at: Duration,
+    pub(super) heard_at: Duration,
     /// Since when it is down for this sentinel.
     pub(super) down_since: Option<Duration>,
     /// From INFO: when, what it says to be, since when, and of whom it is a replica.
@@ -267,46 +267,23 @@ impl Server {
 
     /// Dials who is not connected, and asks what is to be asked again.
     pub(super) fn keep_in_touch(&mut self, who: &Who) {
-        let (now, down_after) = (
-            self.now,
-            self.settings
-                .watch
-                .as_ref()
-                .map_or(SECOND, |watch| watch.down_after),
-        );
+        if self.dial_again(who) {
+            return;
+        }
+        let now = self.now;
+        let watch = self.settings.watch.as_ref();
+        let down_after = watch.map_or(SECOND, |watch| watch.down_after);
         let since = |at: Duration| now.saturating_sub(at);
-        let Some(peer) = self.peer(who) else {
+        let Some(sentinel) = &self.sentinel else {
             return;
         };
-        let (lacks, again) = (peer.asks.is_none(), since(peer.dialled_at) >= SECOND);
-        let deaf = peer.hears.is_none() && !matches!(who, Who::Sentinel(_));
-        if (lacks || deaf) && again {
-            peer.dialled_at = now;
-            let to = peer.address.clone();
-            if lacks {
-                let link = self.dial(Purpose::Asks(who.clone()), to.clone());
-                self.peer(who).expect("it was there").asks = Some(link);
-            }
-            if deaf {
-                let link = self.dial(Purpose::Hears(who.clone()), to);
-                self.peer(who).expect("it was there").hears = Some(link);
-            }
+        let Some(peer) = sentinel.peers.get(who).filter(|peer| self.is_asked(peer)) else {
             return;
-        }
-        let peer = self
-            .sentinel
-            .as_ref()
-            .and_then(|sentinel| sentinel.peers.get(who))
-            .expect("it was there");
-        if !self.is_up(peer.asks) {
-            return;
-        }
-        let hurried = self.sentinel.as_ref().is_some_and(|sentinel| {
-            matches!(who, Who::Replica(_))
-                && (sentinel.is_objectively_down
-                    || sentinel.failover.is_some()
-                    || !peer.unlinked.is_zero())
-        });
+        };
+        let hurried = matches!(who, Who::Replica(_))
+            && (sentinel.is_objectively_down
+                || sentinel.failover.is_some()
+                || !peer.unlinked.is_zero());
         let info_period = if hurried { SECOND } else { INFO_PERIOD };
         let ping_period = down_after.min(SECOND);
         let wants_info = !matches!(who, Who::Sentinel(_))
@@ -320,17 +297,15 @@ impl Server {
         let stuck = peer.pinged_since.is_some_and(silent)
             && silent(peer.answered_at)
             && since(peer.dialled_at) > Duration::from_secs(15);
-        if stuck && let Some(link) = peer.asks {
+        let stuck = peer.asks.filter(|_| stuck);
+        let deaf = since(peer.heard_at) > 3 * HELLO_PERIOD;
+        let deaf = peer.hears.filter(|_| deaf);
+        if let Some(link) = stuck.or(deaf) {
             self.hang_up(link);
             self.lose_peer(link, who);
-            return;
         }
-        if let Some(link) = peer
-            .hears
-            .filter(|_| since(peer.heard_at) > 3 * HELLO_PERIOD)
-        {
-            self.hang_up(link);
-            self.lose_peer(link, who);
+        if stuck.is_some() {
+            return;
         }
         if wants_info {
             self.ask_peer(who, Asked::Info, &["INFO"]);
@@ -341,6 +316,30 @@ impl Server {
         if wants_hello {
             self.say_hello(who);
         }
+    }
+
+    /// Dials for the connections that lack, once a second at most; true if it did, or if nobody is there.
+    fn dial_again(&mut self, who: &Who) -> bool {
+        let now = self.now;
+        let Some(peer) = self.peer(who) else {
+            return true;
+        };
+        let lacks = peer.asks.is_none();
+        let deaf = peer.hears.is_none() && !matches!(who, Who::Sentinel(_));
+        if !(lacks || deaf) || now.saturating_sub(peer.dialled_at) < SECOND {
+            return false;
+        }
+        peer.dialled_at = now;
+        let to = peer.address.clone();
+        if lacks {
+            let link = self.dial(Purpose::Asks(who.clone()), to.clone());
+            self.peer(who).expect("it was there").asks = Some(link);
+        }
+        if deaf {
+            let link = self.dial(Purpose::Hears(who.clone()), to);
+            self.peer(who).expect("it was there").hears = Some(link);
+        }
+        true
     }
 
     pub(super) fn say_hello(&mut self, who: &Who) {
@@ -370,172 +369,6 @@ impl Server {
         }
     }
 
-    /// An answer of somebody.
-    pub(super) fn hear_peer(&mut self, who: &Who, reply: Reply) {
-        let now = self.now;
-        let Some(peer) = self.peer(who) else {
-            return;
-        };
-        match (peer.open.pop_front(), reply) {
-            (Some(Asked::Ping), reply) => {
-                peer.answered_at = now;
-                let good = match &reply {
-                    Reply::Status(_) => true,
-                    Reply::Error(text) => {
-                        text.starts_with("LOADING") || text.starts_with("MASTERDOWN")
-                    }
-                    _ => false,
-                };
-                if good {
-                    peer.well_at = now;
-                    peer.pinged_since = None;
-                }
-            }
-            (Some(Asked::Info), Reply::Bulk(text)) => {
-                let text = String::from_utf8_lossy(&text).into_owned();
-                self.learn_from_info(who, &text);
-            }
-            (Some(Asked::IsDown), Reply::Array(parts)) => {
-                if let [Reply::Int(down), Reply::Bulk(leader), Reply::Int(epoch)] = parts.as_slice()
-                {
-                    peer.said_at = now;
-                    peer.finds_down = *down == 1;
-                    if leader != b"*" {
-                        let leader = String::from_utf8_lossy(leader).into_owned();
-                        peer.voted = Some((leader, *epoch as u64));
-                    }
-                }
-            }
-            _ => {}
-        }
-    }
-
-    fn learn_from_info(&mut self, who: &Who, info: &str) {
-        let now = self.now;
-        let field = |name: &str| {
-            let lines = info.lines().filter_map(|line| line.split_once(':'));
-            lines
-                .into_iter()
-                .find(|(known, _)| *known == name)
-                .map(|(_, value)| value)
-        };
-        let Some(peer) = self.peer(who) else {
-            return;
-        };
-        peer.info_at = Some(now);
-        peer.run_id = field("run_id").unwrap_or_default().to_owned();
-        let is_replica = field("role") == Some("slave");
-        let changed = is_replica != peer.says_replica;
-        if changed {
-            peer.says_replica = is_replica;
-            peer.role_since = now;
-        }
-        let follows =
-            field("master_host").zip(field("master_port").and_then(|port| port.parse().ok()));
-        let follows = follows.map(|(host, port)| Address {
-            host: host.to_owned(),
-            port,
-        });
-        if follows != peer.follows {
-            peer.follows = follows;
-            peer.follows_since = now;
-        }
-        peer.is_linked = field("master_link_status") == Some("up");
-        let seconds =
-            field("master_link_down_since_seconds").and_then(|seconds| seconds.parse::<i64>().ok());
-        peer.unlinked = Duration::from_secs(seconds.map_or(0, |seconds| seconds.max(0) as u64));
-        let number = |name: &str| field(name).and_then(|text| text.parse::<i64>().ok());
-        peer.priority = number("slave_priority").unwrap_or(100);
-        peer.offset = number("slave_repl_offset").unwrap_or(0).max(0) as u64;
-        if *who == Who::Master && !is_replica {
-            for line in info
-                .lines()
-                .filter(|line| line.starts_with("slave") && line.contains(":ip="))
-            {
-                let mut parts = line.split(['=', ',']);
-                let (host, port) = (
-                    parts.nth(1),
-                    parts.nth(1).and_then(|port| port.parse().ok()),
-                );
-                if let Some((host, port)) = host.zip(port) {
-                    let address = Address {
-                        host: host.to_owned(),
-                        port,
-                    };
-                    let replica = Who::Replica(address.clone());
-                    if self.peer(&replica).is_none() {
-                        self.meet(replica, address);
-                    }
-                }
-            }
-        }
-        self.look_at_role(who);
-    }
-
-    pub(super) fn hear_hello(&mut self, reply: Reply) {
-        if let Reply::Array(parts) = reply
-            && let [Reply::Bulk(kind), _, Reply::Bulk(payload)] = parts.as_slice()
-            && kind == b"message"
-        {
-            self.hear_of(payload);
-        }
-    }
-
-    /// What another sentinel says of itself and of the master.
-    pub(super) fn hear_of(&mut self, hello: &[u8]) {
-        let (now, text) = (self.now, String::from_utf8_lossy(hello).into_owned());
-        let parts: Vec<&str> = text.split(',').collect();
-        let [
-            host,
-            port,
-            id,
-            epoch,
-            _,
-            master_host,
-            master_port,
-            config_epoch,
-        ] = parts.as_slice()
-        else {
-            return;
-        };
-        let address = |host: &str, port: &str| Address {
-            host: host.to_owned(),
-            port: port.parse().unwrap_or(0),
-        };
-        let number = |text: &str| text.parse::<u64>().unwrap_or(0);
-        let Some(sentinel) = &mut self.sentinel else {
-            return;
-        };
-        sentinel
-            .peers
-            .values_mut()
-            .for_each(|peer| peer.heard_at = now);
-        if *id == sentinel.id {
-            return;
-        }
-        let who = Who::Sentinel((*id).to_owned());
-        if !sentinel.peers.contains_key(&who) {
-            self.meet(who, address(host, port));
-        }
-        let Some(sentinel) = &mut self.sentinel else {
-            return;
-        };
-        if number(epoch) > sentinel.epoch {
-            sentinel.epoch = number(epoch);
-            self.announce("+new-epoch", epoch);
-        }
-        let Some(sentinel) = &mut self.sentinel else {
-            return;
-        };
-        if number(config_epoch) > sentinel.config_epoch {
-            sentinel.config_epoch = number(config_epoch);
-            let master = address(master_host, master_port);
-            if sentinel.master().address != master {
-                self.switch_master(master);
-            }
-        }
-    }
-
     /// Says to those who listen what happened.
     pub(super) fn announce(&mut self, event: &str, about: &str) {
         self.deliver(None, "publish", event.as_bytes(), about.as_bytes());
@@ -560,10 +393,7 @@ impl Server {
             }
             (b"is-master-down-by-addr", [host, port, epoch, id]) => {
                 let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-                let about = Address {
-                    host: text(host),
-                    port: text(port).parse().unwrap_or(0),
-                };
+                let about = Address::of(&text(host), &text(port));
                 let epoch = number::whole(epoch).map_or(0, |epoch| epoch as u64);
                 self.say_whether_down(&about, epoch, &text(id))
             }

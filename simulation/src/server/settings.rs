@@ -13,6 +13,16 @@ pub struct Address {
     pub port: u16,
 }
 
+impl Address {
+    /// From its parts as texts; port 0 where that is no number.
+    pub(super) fn of(host: &str, port: &str) -> Self {
+        Self {
+            host: host.to_owned(),
+            port: port.parse().unwrap_or(0),
+        }
+    }
+}
+
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.host, self.port)
