@@ -1,7 +1,7 @@
 //! Servers by name: the clients' processes find them by a hosts file of their own, in which a name can mean another address, or none.
 //!
-//! Each process has the file in the place of the system's, by a mount namespace of its own, and a resolver that asks nobody else. So it reaches whoever
-//! reads that file, in whatever language. A library that keeps what it has read for long sees a change late: Go for 5 s, Java for 30 s, Netty for ever.
+//! Each process has the file in the place of the system's, by a mount namespace of its own, and a resolver that asks nobody else. So it reaches every program
+//! that reads that file, in any language. A library that keeps what it has read for long sees a change late: Go for 5 s, Java for 30 s, Netty for ever.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};

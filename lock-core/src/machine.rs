@@ -2,7 +2,7 @@
 //! machine. Not for users.
 //!
 //! A simulation [enters](enter) a [`Machine`] of its own on its thread. From then on everything that is dialled or spawned there is
-//! the simulation's; whoever asks elsewhere pays for one look at a flag. Time and randomness are not here: a
+//! the simulation's; everywhere else a call costs one look at a flag. Time and randomness are not here: a
 //! simulation answers the calls of the system that give them.
 
 use std::{
@@ -163,7 +163,7 @@ impl<F> Drop for InProcess<F> {
     }
 }
 
-/// A simulated connection, for whoever takes any stream.
+/// A simulated connection, for code that takes any stream.
 #[derive(Debug, Clone)]
 pub struct Simulated(Arc<dyn Stream>);
 

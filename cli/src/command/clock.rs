@@ -49,7 +49,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<u8> {
             return Ok(exit::AS_EXPECTED);
         }
         let line = reference.line().await.map_err(exit::missing)?;
-        // Whoever reads it has gone: nobody is left to tell.
+        // The reader has gone.
         if writeln!(out, "{}", line.to_json())
             .and_then(|()| out.flush())
             .is_err()
