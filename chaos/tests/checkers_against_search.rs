@@ -150,17 +150,7 @@ fn random(rng: &mut ChaCha8Rng) -> (Vec<Op>, History) {
                 returned: t[3],
                 optional: false,
             });
-            lines.push(end(
-                t[3],
-                id + 1,
-                End::Ok {
-                    grant: None,
-                    token: None,
-                    sent_ns: None,
-                    returned_ns: None,
-                    lease_ms: None,
-                },
-            ));
+            lines.push(end(t[3], id + 1, End::done()));
         }
     }
     lines.sort_by_key(|line| line.t_ns);

@@ -80,16 +80,6 @@ fn granted(grant: &str, token: Option<u64>) -> End {
     }
 }
 
-fn done() -> End {
-    End::Ok {
-        grant: None,
-        token: None,
-        sent_ns: None,
-        returned_ns: None,
-        lease_ms: None,
-    }
-}
-
 /// A history of some clients whose moments are 5 ms apart at least, in order of time: of each line its client and its moment.
 fn random(rng: &mut ChaCha8Rng) -> Vec<(usize, Line)> {
     let clients = rng.random_range(2..=5_usize);
@@ -132,7 +122,7 @@ fn random(rng: &mut ChaCha8Rng) -> Vec<(usize, Line)> {
                 },
                 Entry::End {
                     id: id + 1,
-                    end: done(),
+                    end: End::done(),
                 },
             ];
             for (slot, entry) in t.iter().zip(entries) {
@@ -292,7 +282,13 @@ fn two_holds(apart_ms: i64, declared_ms: u64) -> CheckReport {
                     call: Call::Release { grant },
                 },
             ),
-            line(from_ms + 101, Entry::End { id: 2, end: done() }),
+            line(
+                from_ms + 101,
+                Entry::End {
+                    id: 2,
+                    end: End::done(),
+                },
+            ),
         ];
         let file = dir.path().join(format!("{client}.jsonl"));
         write(&file, &lines);
@@ -463,7 +459,7 @@ fn recorded(recorders: &mut [Recorder; 2], id: u64, overlap: bool) {
     };
     let over = |_| Entry::End {
         id: id + 1,
-        end: done(),
+        end: End::done(),
     };
     act(0, call(0));
     act(0, ok(0));

@@ -153,6 +153,19 @@ pub enum End {
 }
 
 impl End {
+    /// It worked, and there is nothing to say of it.
+    pub const fn done() -> Self {
+        End::Ok {
+            grant: None,
+            token: None,
+            sent_ns: None,
+            returned_ns: None,
+            lease_ms: None,
+        }
+    }
+}
+
+impl End {
     /// The ending in words: as in the file, with the grant and the token where it names them.
     pub fn words(&self) -> String {
         let named = |word: &str, grant: &Option<String>| match grant {

@@ -104,7 +104,7 @@ impl ClientHistory {
                         lease_ms,
                         by: Some("watchdog".to_owned()),
                     });
-                    self.end(id, ok());
+                    self.end(id, End::done());
                 }
             }
             // Without the time of its sending a renewal does not extend the contract, so it says nothing.
@@ -281,21 +281,10 @@ fn unknown(error: String) -> End {
 
 fn ended(end: ReleaseEnd) -> End {
     match end {
-        ReleaseEnd::Ok => ok(),
+        ReleaseEnd::Ok => End::done(),
         ReleaseEnd::NotHeld => End::NotHeld,
         ReleaseEnd::Failed(error) => End::Failed { error: Some(error) },
         ReleaseEnd::Unknown(error) => unknown(error),
-    }
-}
-
-/// An `ok` that carries nothing.
-fn ok() -> End {
-    End::Ok {
-        grant: None,
-        token: None,
-        sent_ns: None,
-        returned_ns: None,
-        lease_ms: None,
     }
 }
 
