@@ -124,36 +124,13 @@ fn read<'a, T: Deserialize<'a>>(name: &str, text: &'a str) -> Result<T, PartsErr
 /// # Errors
 /// Lines that cannot be read, parts of different plans, and one that is there twice.
 pub fn merged(sources: Vec<Source>) -> Result<BenchOutcome, PartsError> {
-    let mut parts: Vec<Part> = Vec::new();
-    let mut common: Option<(String, BenchPlan)> = None;
-    for source in sources {
-        let Some((part, plan)) = Part::open(source)? else {
-            continue;
-        };
-        let refused = |base: &str, why: &str| {
-            PartsError::OtherPlan(base.to_owned(), part.name.clone(), why.to_owned())
-        };
-        match &common {
-            Some((base, first)) if first.in_common() != plan.in_common() => {
-                return Err(refused(base, "they were started with other flags"));
-            }
-            Some(_) => {}
-            None => common = Some((part.name.clone(), plan)),
-        }
-        if let Some(twin) = parts.iter().find(|twin| twin.share == part.share) {
-            let why = format!("both are part {} of {}", part.share.index, part.share.of);
-            return Err(refused(&twin.name, &why));
-        }
-        parts.push(part);
-    }
     let mut outcome = BenchOutcome {
         warnings: rows::warnings(),
         ..BenchOutcome::default()
     };
-    let Some((_, plan)) = common else {
+    let Some((mut parts, plan)) = opened(sources)? else {
         return Ok(outcome);
     };
-    parts.sort_by_key(|part| part.share.index);
     let mut all = empty(&plan)?;
     // Who made the first round of each group: later ones are of the same, or are left out.
     let mut makers: Vec<Vec<u32>> = vec![Vec::new(); all.len()];
@@ -186,36 +163,69 @@ pub fn merged(sources: Vec<Source>) -> Result<BenchOutcome, PartsError> {
         ));
     }
     for (group, makers) in all.iter().zip(&makers) {
-        let from = outcome.rows.len();
-        rows::add(&plan, &group.arms, group.dropped, &mut outcome);
-        let missing: Vec<String> = (0..plan.generators)
-            .filter(|index| !makers.contains(index))
-            .map(|index| index.to_string())
-            .collect();
-        if missing.is_empty() {
-            compare::add(&plan, &group.arms, group.again.as_ref(), &mut outcome);
-        }
-        for row in &mut outcome.rows[from..] {
-            if !missing.is_empty() {
-                row.valid = false;
-                row.why_invalid.push(format!(
-                    "part {} of {} is not in it: this is what the others measured, of a load that was meant to be larger",
-                    missing.join(", "),
-                    plan.generators
-                ));
-            }
-        }
-        if group.arms.iter().any(|arm| arm.is_shared_out(&plan)) {
-            outcome.warnings.push(format!(
-                "{}: tasks of several parts took the same locks, and holds of different parts were not compared: each part judged its own, \
-                 so safety is unknown at best; hand-offs between parts are not timed",
-                group.arms[0].workload.name
-            ));
-        }
+        add(&plan, group, makers, &mut outcome);
     }
     outcome.warnings.dedup();
     results::decide::decide(&mut outcome.comparisons);
     Ok(outcome)
+}
+
+/// The parts in their order, and the plan that they have in common; `None` without any.
+fn opened(sources: Vec<Source>) -> Result<Option<(Vec<Part>, BenchPlan)>, PartsError> {
+    let mut parts: Vec<Part> = Vec::new();
+    let mut common: Option<(String, BenchPlan)> = None;
+    for source in sources {
+        let Some((part, plan)) = Part::open(source)? else {
+            continue;
+        };
+        let refused = |base: &str, why: &str| {
+            PartsError::OtherPlan(base.to_owned(), part.name.clone(), why.to_owned())
+        };
+        match &common {
+            Some((base, first)) if first.in_common() != plan.in_common() => {
+                return Err(refused(base, "they were started with other flags"));
+            }
+            Some(_) => {}
+            None => common = Some((part.name.clone(), plan)),
+        }
+        if let Some(twin) = parts.iter().find(|twin| twin.share == part.share) {
+            let why = format!("both are part {} of {}", part.share.index, part.share.of);
+            return Err(refused(&twin.name, &why));
+        }
+        parts.push(part);
+    }
+    parts.sort_by_key(|part| part.share.index);
+    Ok(common.map(|(_, plan)| (parts, plan)))
+}
+
+/// Adds the rows of a group, which is compared where every part is among those that made it.
+fn add(plan: &BenchPlan, group: &Group, makers: &[u32], outcome: &mut BenchOutcome) {
+    let from = outcome.rows.len();
+    rows::add(plan, &group.arms, group.dropped, outcome);
+    let missing: Vec<String> = (0..plan.generators)
+        .filter(|index| !makers.contains(index))
+        .map(|index| index.to_string())
+        .collect();
+    if missing.is_empty() {
+        compare::add(plan, &group.arms, group.again.as_ref(), outcome);
+    } else {
+        let why = format!(
+            "part {} of {} is not in it: this is what the others measured, of a load that was meant to be larger",
+            missing.join(", "),
+            plan.generators
+        );
+        for row in &mut outcome.rows[from..] {
+            row.valid = false;
+            row.why_invalid.push(why.clone());
+        }
+    }
+    if group.arms.iter().any(|arm| arm.is_shared_out(plan)) {
+        outcome.warnings.push(format!(
+            "{}: tasks of several parts took the same locks, and holds of different parts were not compared: each part judged its own, \
+             so safety is unknown at best; hand-offs between parts are not timed",
+            group.arms[0].workload.name
+        ));
+    }
 }
 
 /// The arms of a plan, without a round.

@@ -1,13 +1,14 @@
 //! The judgement of a run: what was recorded is read back, checked, and made a result.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
 use results::history_file::{self, HistoryFileError};
 use results::intervals::Intervals;
 use results::open_loop::{OpenLoop, Wait};
 use results::over_time::{Asked, OverTime};
-use results::run::{BOUNDS, ScenarioResult};
+use results::run::{BOUNDS, FaultSpan, ScenarioResult};
 use results::store::HISTORY_FILE;
 use results::verdict::{State, Verdict};
 
@@ -15,7 +16,7 @@ use super::hand_offs;
 use super::recorded::Recorded;
 use super::{RunError, RunOptions, ScenarioRun};
 use crate::checkers::holds::Answer;
-use crate::checkers::{self, CheckOptions, Floors, Reader, Record};
+use crate::checkers::{self, CheckOptions, CheckReport, Floors, Reader, Record};
 use crate::outcome::{UNKNOWN, judge};
 use crate::plan::Plan;
 use crate::{proof, scenario};
@@ -106,14 +107,16 @@ pub(super) fn nothing(plan: &Plan) -> ScenarioRun {
 pub(super) fn judged(
     plan: &Plan,
     options: &RunOptions,
-    recorded: Recorded,
+    mut recorded: Recorded,
 ) -> Result<ScenarioRun, RunError> {
     let path = options.dir.join(HISTORY_FILE);
     let mut result = empty(plan);
-    result.faults = recorded.faults;
-    result.server = recorded.server;
+    result.faults = std::mem::take(&mut recorded.faults);
+    result.server = std::mem::take(&mut recorded.server);
     result.load_ns = scenario::nanoseconds(recorded.load);
-    result.notes = recorded.notes;
+    result.notes = std::mem::take(&mut recorded.notes);
+    let mut warnings = std::mem::take(&mut recorded.unanswered);
+    warnings.extend(recorded.incomplete.iter().cloned());
     // Judged line by line, and kept nowhere: a long run's history is larger than what is made of it.
     let mut reader = Reader::default();
     let warning = match history_file::read_lines(&path, |line| reader.line(&line)) {
@@ -123,11 +126,8 @@ pub(super) fn judged(
         }
         // No line at all: interrupted, or nothing could be written.
         Err(error) => {
-            result
-                .notes
-                .push(format!("the history is of no use: {error}"));
-            let mut warnings = recorded.unanswered;
-            warnings.extend(recorded.incomplete.iter().cloned());
+            let useless = format!("the history is of no use: {error}");
+            result.notes.push(useless);
             result.notes.extend(recorded.incomplete);
             return Ok(ScenarioRun {
                 result,
@@ -136,71 +136,18 @@ pub(super) fn judged(
             });
         }
     };
-    let mut warnings = recorded.unanswered;
-    warnings.extend(recorded.incomplete.iter().cloned());
-    let mut doubts = recorded.incomplete;
-    if plan.load.does.cancel > 0.0 {
-        match recorded.given_up {
-            // Where nothing else is tried, a run in which nobody gave up shows nothing.
-            0 if plan.faults.is_empty() => {
-                doubts.push("no caller gave up an acquire, though some were to".to_owned())
-            }
-            count => result.notes.push(format!(
-                "callers gave up {count} acquires before the answer"
-            )),
-        }
-    }
-    if recorded.partial {
-        doubts.push("interrupted: what was recorded until then".to_owned());
-    }
-    result.incomplete = doubts.clone();
+    result.incomplete = doubts(plan, &recorded, &mut result.notes);
     let how = CheckOptions {
-        doubts,
+        doubts: result.incomplete.clone(),
         load: (recorded.load > Duration::ZERO).then_some(recorded.load),
         proofs: Some(&result.faults),
         ..check_options(plan)
     };
     let record = reader.finish(warning.is_some(), &BTreeMap::new());
-    let mut report = checkers::judge(record, &how);
-    let is_violated = |(_, verdict): (&str, &Verdict)| verdict.state == State::Violated;
-    if report.verdicts.iter().any(is_violated) {
-        // Only a proof needs the lines again.
-        let kept = history_file::read(&path);
-        let kept = kept.map_err(|error| RunError::Input(error.to_string()))?;
-        proof::attach(&mut report, &kept.history, &how);
-    }
-    let proofs = options.dir.join(proof::PROOF_DIR);
-    proof::write(&report.verdicts, &proofs)
-        .map_err(|error| RunError::io("write the proofs in", &proofs, &error))?;
-    let recoveries = report.record.faults.iter().zip(&report.faults);
-    let recoveries: Vec<_> = recoveries
-        .map(|(fault, row)| (fault.fault.clone(), fault.injected_ns, *row))
-        .collect();
-    for fault in &mut result.faults {
-        let own = recoveries
-            .iter()
-            .find(|(name, at_ns, _)| *name == fault.fault && *at_ns == fault.injected_ns);
-        fault.recovery = own.map(|(_, _, row)| *row);
-        let in_place_ns = fault.done_ns.unwrap_or(fault.injected_ns);
-        let record = &report.record;
-        fault.first_grant_after_ns = record.goes_on_after_ns(fault.injected_ns, in_place_ns);
-    }
+    let report = proven(checkers::judge(record, &how), &how, &options.dir)?;
+    recoveries(&report, &mut result.faults);
+    over_time(plan, &report.record, &recorded.waits, &mut result);
     result.timeline = proof::gravest_picture(&report.verdicts);
-    result.over_time = over_time(&report.record);
-    if let Some(over) = &mut result.over_time
-        && let Some(responses) = Intervals::of(report.record.end_ns, responses(&recorded.waits))
-    {
-        // From when the call was due and not from when it was made: a lock that stalls keeps calls from being made.
-        over.acquire = Some(responses);
-    }
-    result.open_loop = plan.load.pace().and_then(|pace| {
-        OpenLoop::of(
-            pace.rate_per_s,
-            result.load_ns,
-            &recorded.waits,
-            &result.faults,
-        )
-    });
     result.verdicts = report.verdicts;
     result.operations = report.operations;
     result.figures = recorded.figures;
@@ -238,14 +185,77 @@ pub(super) fn judged(
     })
 }
 
-/// Grants over the time of a history.
-fn over_time(record: &Record) -> Option<OverTime> {
+/// Why a run shows less than it was to show.
+fn doubts(plan: &Plan, recorded: &Recorded, notes: &mut Vec<String>) -> Vec<String> {
+    let mut doubts = recorded.incomplete.clone();
+    if plan.load.does.cancel > 0.0 {
+        match recorded.given_up {
+            // Where nothing else is tried, a run in which nobody gave up shows nothing.
+            0 if plan.faults.is_empty() => {
+                doubts.push("no caller gave up an acquire, though some were to".to_owned());
+            }
+            count => notes.push(format!(
+                "callers gave up {count} acquires before the answer"
+            )),
+        }
+    }
+    if recorded.partial {
+        doubts.push("interrupted: what was recorded until then".to_owned());
+    }
+    doubts
+}
+
+/// The report with a proof of each violated verdict, which stands in the run's directory too.
+fn proven(
+    mut report: CheckReport,
+    how: &CheckOptions<'_>,
+    dir: &Path,
+) -> Result<CheckReport, RunError> {
+    let is_violated = |(_, verdict): (&str, &Verdict)| verdict.state == State::Violated;
+    if report.verdicts.iter().any(is_violated) {
+        // Only a proof needs the lines again.
+        let kept = history_file::read(&dir.join(HISTORY_FILE));
+        let kept = kept.map_err(|error| RunError::Input(error.to_string()))?;
+        proof::attach(&mut report, &kept.history, how);
+    }
+    let proofs = dir.join(proof::PROOF_DIR);
+    proof::write(&report.verdicts, &proofs)
+        .map_err(|error| RunError::io("write the proofs in", &proofs, &error))?;
+    Ok(report)
+}
+
+/// Says of each fault how the clients recovered from it.
+fn recoveries(report: &CheckReport, faults: &mut [FaultSpan]) {
+    let record = &report.record;
+    for fault in faults {
+        let mut rows = record.faults.iter().zip(&report.faults);
+        let own = rows.find(|(other, _)| {
+            other.fault == fault.fault && other.injected_ns == fault.injected_ns
+        });
+        fault.recovery = own.map(|(_, row)| *row);
+        let in_place_ns = fault.done_ns.unwrap_or(fault.injected_ns);
+        fault.first_grant_after_ns = record.goes_on_after_ns(fault.injected_ns, in_place_ns);
+    }
+}
+
+/// Grants over the time of a history, and how long callers waited where cycles begin on a schedule.
+fn over_time(plan: &Plan, record: &Record, waits: &[Wait], result: &mut ScenarioResult) {
     let asked = record.asks.iter().map(|ask| Asked {
         owner: record.owners.get(ask.owner),
         called_ns: ask.called_ns,
         granted_ns: ask.returned_ns.filter(|_| ask.answer == Answer::Ok),
     });
-    OverTime::of(record.end_ns, asked)
+    result.over_time = OverTime::of(record.end_ns, asked);
+    if let Some(over) = &mut result.over_time
+        && let Some(responses) = Intervals::of(record.end_ns, responses(waits))
+    {
+        // From when the call was due and not from when it was made: a lock that stalls keeps calls from being made.
+        over.acquire = Some(responses);
+    }
+    result.open_loop = plan
+        .load
+        .pace()
+        .and_then(|pace| OpenLoop::of(pace.rate_per_s, result.load_ns, waits, &result.faults));
 }
 
 /// When each grant came, how long it took, and how often that was: once.

@@ -82,11 +82,7 @@ pub(super) async fn record(
     ));
     let connected = tokio::select! {
         () = cancelled(cancel) => None,
-        connected = clients.connect() => Some(connected.map_err(|error| match error {
-            SubjectError::Unreachable(why) => RunError::Missing(why),
-            SubjectError::Usage(why) => RunError::Input(why),
-            SubjectError::NotApplicable(why) => RunError::NotApplicable(why),
-        })?),
+        connected = clients.connect() => Some(connected.map_err(why_unconnected)?),
     };
     let Some(connected) = connected else {
         return Ok(Recorded {
@@ -94,16 +90,20 @@ pub(super) async fn record(
             ..Recorded::default()
         });
     };
-
+    let lock = plan.load.locks.first().cloned().unwrap_or_default();
     let mut notes = Vec::new();
     if let (true, Some(first)) = (options.subject.program().is_some(), connected.first()) {
-        let own = format!(
-            "{}:pipe",
-            plan.load.locks.first().map_or("", String::as_str)
-        );
-        let cost = bench::exec::pipe_cost(first.client.as_ref(), &own).await;
+        let cost = bench::exec::pipe_cost(first.client.as_ref(), &format!("{lock}:pipe")).await;
         notes.extend(cost.map(|cost| cost.to_string()));
     }
+    notes.extend(
+        isolation().map(|isolation| format!("in a network of its own: {}", isolation.note)),
+    );
+    notes.extend(
+        deployment
+            .toxiproxy()
+            .map(|toxiproxy| format!("links pass Toxiproxy {toxiproxy}")),
+    );
 
     let world = Arc::new(World {
         deployment: deployment.clone(),
@@ -114,7 +114,6 @@ pub(super) async fn record(
     });
     let end = watch::Sender::new(false);
     let over = watch::Sender::new(0);
-    let lock = plan.load.locks.first().cloned().unwrap_or_default();
     let scene = Scene {
         world,
         sink: sink.clone(),
@@ -172,12 +171,6 @@ pub(super) async fn record(
     let faults = nemesis.finish().await;
     // Who was killed for good may leave nobody to take a write: that is not waited for.
     let for_good = faults.iter().any(|fault| fault.healed_ns.is_none());
-    if let Some(isolation) = isolation() {
-        notes.push(format!("in a network of its own: {}", isolation.note));
-    }
-    if let Some(toxiproxy) = deployment.toxiproxy() {
-        notes.push(format!("links pass Toxiproxy {toxiproxy}"));
-    }
     if !partial && !for_good && !probe::settled(deployment, &lock, SETTLE_WITHIN).await {
         notes.push(format!(
             "the servers took no write within {SETTLE_WITHIN:?} after everything was healed"
@@ -206,6 +199,14 @@ pub(super) async fn record(
         incomplete,
         partial,
     })
+}
+
+fn why_unconnected(error: SubjectError) -> RunError {
+    match error {
+        SubjectError::Unreachable(why) => RunError::Missing(why),
+        SubjectError::Usage(why) => RunError::Input(why),
+        SubjectError::NotApplicable(why) => RunError::NotApplicable(why),
+    }
 }
 
 /// Names for all servers, if a fault of the plan needs them.

@@ -237,55 +237,36 @@ fn examples_are_what_render_prints() {
 #[test]
 fn what_cannot_be_done_there_is_refused_before_anything_is_asked_of_a_cluster() {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    let refused = |args: &[&str], wanted: i32, word: &str| {
-        let output = run(dir.path(), &[&["kube"], args].concat());
-        assert_eq!(code(&output), wanted, "{args:?}: {}", stderr(&output));
+    let render = "render flushall --parts";
+    for (args, wanted, word) in [
+        (
+            "render clock-drift --parts 2",
+            65,
+            "clock-drift.toml:18:1: `clock`",
+        ),
+        (&format!("{render} 0"), 64, "--parts"),
+        (&format!("{render} 2 --storage nfs"), 64, "claim:NAME"),
+        (
+            &format!("{render} 2 --target redis://h"),
+            64,
+            "--yes-this-is-mine",
+        ),
+        (
+            &format!("{render} 2 --target redis://127.0.0.1"),
+            64,
+            "loopback",
+        ),
+        ("run flushall --parts 2", 64, "--yes-this-is-mine"),
+    ] {
+        let words: Vec<&str> = ["kube"].into_iter().chain(args.split(' ')).collect();
+        let output = run(dir.path(), &words);
+        assert_eq!(code(&output), wanted, "{args}: {}", stderr(&output));
         assert!(
             stderr(&output).contains(word),
-            "{args:?}: {}",
+            "{args}: {}",
             stderr(&output)
         );
-    };
-    refused(
-        &["render", "clock-drift", "--parts", "2"],
-        65,
-        "clock-drift.toml:18:1: `clock`",
-    );
-    refused(&["render", "flushall", "--parts", "0"], 64, "--parts");
-    refused(
-        &["render", "flushall", "--parts", "2", "--storage", "nfs"],
-        64,
-        "claim:NAME",
-    );
-    refused(
-        &[
-            "render",
-            "flushall",
-            "--parts",
-            "2",
-            "--target",
-            "redis://h",
-        ],
-        64,
-        "--yes-this-is-mine",
-    );
-    refused(
-        &[
-            "render",
-            "flushall",
-            "--parts",
-            "2",
-            "--target",
-            "redis://127.0.0.1",
-        ],
-        64,
-        "loopback",
-    );
-    refused(
-        &["run", "flushall", "--parts", "2"],
-        64,
-        "--yes-this-is-mine",
-    );
+    }
     let shown = run(
         dir.path(),
         &[
