@@ -185,6 +185,30 @@ fn runs_of_one_plan_are_joined_and_others_refused() {
 }
 
 #[test]
+fn runs_of_one_scenario_bring_their_histories_along() {
+    let dir = two_runs();
+    for name in ["before", "after"] {
+        let path = dir.path().join("runs").join(name);
+        let kept = std::fs::read_to_string(path.join("run.json")).unwrap();
+        let flat = kept.replace("\"01-failover\"", "\"\"");
+        std::fs::write(path.join("run.json"), flat).unwrap();
+        for file in ["history.jsonl", "plan.json"] {
+            std::fs::rename(path.join("01-failover").join(file), path.join(file)).unwrap();
+        }
+    }
+    let output = run(dir.path(), &["merge", "before", "after", "--out", "both"]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let both = dir.path().join("both");
+    let kept = std::fs::read_to_string(both.join("run.json")).unwrap();
+    let json: Value = serde_json::from_str(&kept).unwrap();
+    for (scenario, place) in ["01-before", "02-after"].into_iter().enumerate() {
+        assert_eq!(json["scenarios"][scenario]["dir"], place);
+        assert!(both.join(place).join("history.jsonl").is_file());
+        assert!(!both.join(place).join("run.json").exists());
+    }
+}
+
+#[test]
 fn lists_can_be_filtered() {
     let dir = two_runs();
     keep(dir.path(), "other", 1000.0, 2);

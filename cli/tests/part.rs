@@ -128,6 +128,8 @@ fn merged_parts_are_the_whole_run_and_a_missing_one_is_named() {
         &["merge", &format!("p{clean}"), "--json", "--out", "alone"],
     );
     assert_eq!(code(&alone), 2, "{}", stderr(&alone));
+    let checked = run(dir.path(), &["check", "alone", "--json"]);
+    assert_eq!(code(&checked), 0, "its histories too: {}", stderr(&checked));
     assert_eq!(json(&alone)["partial"], true);
     let said = stderr(&alone);
     assert!(

@@ -188,6 +188,14 @@ fn origins(runs: &[Run]) -> Vec<String> {
     runs.iter().map(|run| run.name().to_owned()).collect()
 }
 
+/// Where the records of a scenario are in a joined run. A run of one scenario has them in its own directory.
+pub fn beside(run: &str, dir: &str) -> String {
+    match dir {
+        "" => run.to_owned(),
+        dir => format!("{run}/{dir}"),
+    }
+}
+
 /// What says where it is from only by its place gets the run's name.
 fn name_parts(run: &mut Run, name: &str, origin: &str) {
     for row in &mut run.rows {
@@ -199,18 +207,16 @@ fn name_parts(run: &mut Run, name: &str, origin: &str) {
         if result.origin.is_empty() {
             result.origin = origin.to_owned();
         }
-        if !result.dir.is_empty() {
-            result.dir = format!("{name}/{}", result.dir);
-        }
+        result.dir = beside(name, &result.dir);
     }
     let audited = run.audit.iter_mut().flat_map(|audit| &mut audit.subjects);
     for tried in audited
         .flat_map(|subject| &mut subject.scenarios)
         .flat_map(|one| &mut one.runs)
     {
-        tried.dir = format!("{name}/{}", tried.dir);
+        tried.dir = beside(name, &tried.dir);
         if let Some(twin) = &mut tried.twin {
-            twin.dir = format!("{name}/{}", twin.dir);
+            twin.dir = beside(name, &twin.dir);
         }
     }
     for warning in &mut run.warnings {

@@ -1,13 +1,15 @@
 //! `locklab merge`: joins runs of one plan, made by several machines, into one run, histories included.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use bench::driver::BenchOutcome;
 use clap::Args;
-use results::merge::{merge, same_plan};
-use results::parts::whole;
+use results::merge::{beside, merge, same_plan};
+use results::parts::{Whole, whole};
 use results::report::text::{self, TextOptions};
 use results::run::Run;
-use results::store::{RunDir, StoreError, load_dir};
+use results::store::{REPORT_FILE, RUN_FILE, RunDir, SUMMARY_FILE, StoreError, load_dir};
 
 use super::bench_part;
 use super::plans::PLAN_FILE;
@@ -27,10 +29,55 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
+    let (mut runs, dirs) = given(&options.runs, terminal)?;
+    let parts = whole(&runs).map_err(exit::input)?;
+    let warning = match parts {
+        // What parts have in common was just compared.
+        Some(_) => None,
+        None => of_one_plan(&runs, &dirs, options.force)?,
+    };
+    let measured = match parts.is_some() && runs[0].command == "bench" {
+        true => Some(bench_part::merged(&runs, &dirs)?),
+        false => None,
+    };
+    let copies = records(&mut runs, &dirs);
+    let target = match &terminal.common.out {
+        Some(path) => RunDir::at(path).map_err(exit::usage)?,
+        None => {
+            let started = runs[0].meta.started_at.get(..10).unwrap_or_default();
+            store().create(started, &runs[0].meta.environment.host, "merge")?
+        }
+    };
+    let mut joined = merge(runs, &target.label()).map_err(exit::input)?;
+    joined.warnings.extend(warning);
+    let code = match parts {
+        Some(parts) => make_whole(parts, measured, &mut joined, terminal),
+        None => exit::AS_EXPECTED,
+    };
+    for (from, to) in copies {
+        let to = target.path().join(to);
+        copy_dir(&from, &to).map_err(|error| {
+            exit::input(format!(
+                "cannot copy {} to {}: {error}",
+                from.display(),
+                to.display()
+            ))
+        })?;
+    }
+    target.save(&joined)?;
+    target.save_summary(&text::summary(&joined, TextOptions::default()))?;
+    target.save_report(&results::report::HTML.render(&joined)?)?;
+    terminal.answer(&joined, || text::summary(&joined, terminal.text_options()))?;
+    terminal.note(&format!("merged: {}", target.path().display()));
+    Ok(code)
+}
+
+/// The runs that are to be joined, and where they are, without parts that were killed at once.
+fn given(names: &[String], terminal: &Terminal) -> anyhow::Result<(Vec<Run>, Vec<PathBuf>)> {
     let mut dirs: Vec<PathBuf> = Vec::new();
     let mut runs: Vec<Run> = Vec::new();
     let mut said_nothing: Vec<String> = Vec::new();
-    for name in &options.runs {
+    for name in names {
         let dir = match store().resolve(name) {
             // A part that was killed at once has a directory and nothing in it.
             Err(StoreError::NotARun { path }) => {
@@ -60,88 +107,73 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     for name in said_nothing {
         terminal.warn(&format!("{name} was ended before it said which part it is"));
     }
-    let parts = whole(&runs).map_err(exit::input)?;
-    if parts.is_none() && runs.len() < 2 {
+    Ok((runs, dirs))
+}
+
+/// Refuses whole runs that are not of one plan; by force, what is to be said of them instead.
+fn of_one_plan(runs: &[Run], dirs: &[PathBuf], force: bool) -> anyhow::Result<Option<String>> {
+    if runs.len() < 2 {
         return Err(exit::usage(
             "merge joins at least two runs, or the parts of a plan",
         ));
     }
-    let mut warning = None;
-    if parts.is_some() {
-        // What parts have in common was just compared.
-    } else if let Err(error) = same_plan(&runs)
-        .map_err(|error| error.to_string())
-        .and_then(|()| same_plan_files(&runs, &dirs))
-    {
-        if !options.force {
-            return Err(exit::input(format!("{error}\njoin them with --force")));
-        }
-        warning = Some(format!("joined by force: {}", error.replace('\n', " ")));
+    let alike = same_plan(runs).map_err(|error| error.to_string());
+    match alike.and_then(|()| same_plan_files(runs, dirs)) {
+        Ok(()) => Ok(None),
+        Err(error) if force => Ok(Some(format!(
+            "joined by force: {}",
+            error.replace('\n', " ")
+        ))),
+        Err(error) => Err(exit::input(format!("{error}\njoin them with --force"))),
     }
-    let measured = match parts.is_some() && runs[0].command == "bench" {
-        true => Some(bench_part::merged(&runs, &dirs)?),
-        false => None,
-    };
-    // Each part's records get a directory of its own, so that `check` and `replay` find them.
-    let mut copies: Vec<(PathBuf, String)> = Vec::new();
-    for (index, (run, dir)) in runs.iter_mut().zip(&dirs).enumerate() {
+}
+
+/// Gives the records of each of several runs a directory of its own, so that `check` and `replay` find them: from where to where they are copied.
+fn records(runs: &mut [Run], dirs: &[PathBuf]) -> Vec<(PathBuf, String)> {
+    let mut copies = Vec::new();
+    let several = runs.len() > 1;
+    for (index, (run, dir)) in runs.iter_mut().zip(dirs).enumerate() {
         let name = dir
             .file_name()
             .map(|name| name.to_string_lossy().into_owned())
             .unwrap_or_default();
         run.run = format!("{:02}-{name}", index + 1);
-        for result in run.scenarios.iter().filter(|result| !result.dir.is_empty()) {
-            copies.push((dir.join(&result.dir), format!("{}/{}", run.run, result.dir)));
+        for result in &run.scenarios {
+            let to = match several {
+                true => beside(&run.run, &result.dir),
+                false => result.dir.clone(),
+            };
+            copies.push((dir.join(&result.dir), to));
         }
     }
-    let target = match &terminal.common.out {
-        Some(path) => RunDir::at(path).map_err(exit::usage)?,
-        None => {
-            let started = runs[0].meta.started_at.get(..10).unwrap_or_default();
-            store().create(started, &runs[0].meta.environment.host, "merge")?
-        }
+    copies
+}
+
+/// Judges parts of one plan as the whole that they make; gives the exit code.
+fn make_whole(
+    parts: Whole,
+    measured: Option<BenchOutcome>,
+    joined: &mut Run,
+    terminal: &Terminal,
+) -> u8 {
+    let mut code = match measured {
+        Some(measured) => bench_part::put(measured, joined),
+        None => (parts.exit_codes.into_iter()).fold(exit::AS_EXPECTED, exit::worse),
     };
-    let mut joined = merge(runs, &target.label()).map_err(exit::input)?;
-    joined.warnings.extend(warning);
-    let mut code = exit::AS_EXPECTED;
-    if let Some(parts) = parts {
-        code = match measured {
-            Some(measured) => bench_part::put(measured, &mut joined),
-            None => parts.exit_codes.into_iter().fold(code, exit::worse),
-        };
-        if !parts.missing.is_empty() {
-            code = exit::worse(code, exit::UNKNOWN);
-            joined.partial = true;
-        }
-        if joined.scenarios.is_empty()
-            && !joined.not_applicable.is_empty()
-            && joined.audit.is_none()
-        {
-            code = exit::worse(code, exit::INPUT);
-        }
-        let expects = joined.command != "bench";
-        joined.as_expected = expects.then_some(code == exit::AS_EXPECTED);
-        for missing in parts.missing {
-            terminal.warn(&missing);
-            joined.warnings.push(missing);
-        }
+    if !parts.missing.is_empty() {
+        code = exit::worse(code, exit::UNKNOWN);
+        joined.partial = true;
     }
-    for (from, to) in copies {
-        let to = target.path().join(to);
-        copy_dir(&from, &to).map_err(|error| {
-            exit::input(format!(
-                "cannot copy {} to {}: {error}",
-                from.display(),
-                to.display()
-            ))
-        })?;
+    if joined.scenarios.is_empty() && !joined.not_applicable.is_empty() && joined.audit.is_none() {
+        code = exit::worse(code, exit::INPUT);
     }
-    target.save(&joined)?;
-    target.save_summary(&text::summary(&joined, TextOptions::default()))?;
-    target.save_report(&results::report::HTML.render(&joined)?)?;
-    terminal.answer(&joined, || text::summary(&joined, terminal.text_options()))?;
-    terminal.note(&format!("merged: {}", target.path().display()));
-    Ok(code)
+    let expects = joined.command != "bench";
+    joined.as_expected = expects.then_some(code == exit::AS_EXPECTED);
+    for missing in parts.missing {
+        terminal.warn(&missing);
+        joined.warnings.push(missing);
+    }
+    code
 }
 
 /// Takes out, where the others are parts, runs that were killed before they said which part they are; their names.
@@ -189,7 +221,7 @@ fn same_plan_files(runs: &[Run], dirs: &[PathBuf]) -> Result<(), String> {
     Ok(())
 }
 
-/// A directory with all that is in it. One that is not there was lost before, and is no reason to lose the rest.
+/// A directory with all that is in it but a run's own summary. One that is not there was lost before, and is no reason to lose the rest.
 fn copy_dir(from: &Path, to: &Path) -> std::io::Result<()> {
     if !from.is_dir() {
         return Ok(());
@@ -198,7 +230,14 @@ fn copy_dir(from: &Path, to: &Path) -> std::io::Result<()> {
     for entry in std::fs::read_dir(from)? {
         let entry = entry?;
         let kind = entry.file_type()?;
-        let to = to.join(entry.file_name());
+        let name = entry.file_name();
+        if [RUN_FILE, SUMMARY_FILE, REPORT_FILE]
+            .map(OsStr::new)
+            .contains(&&*name)
+        {
+            continue;
+        }
+        let to = to.join(name);
         if kind.is_dir() {
             copy_dir(&entry.path(), &to)?;
         } else if kind.is_file() {
