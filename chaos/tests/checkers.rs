@@ -159,6 +159,10 @@ fn a_later_grant_needs_a_greater_token() {
 fn a_free_lock_that_refuses_is_stuck() {
     let report = expect("liveness-free-and-refused", &["liveness"]);
     assert_eq!(report.verdicts.liveness.anomalies[0].what, "stuck");
+    // No wait that it could have used up: refused after 2 ms of the 500, and asked again after 98.
+    let report = expect("liveness-refused-at-once-again-and-again", &["liveness"]);
+    assert_eq!(report.verdicts.liveness.anomalies[0].what, "stuck");
+    expect("liveness-refused-at-once-while-held", &[]);
     // A dead holder's lease explains it, and so do servers that are down.
     expect("liveness-until-a-dead-holders-lease-ends", &[]);
     // So does an answer that a fault has lost, until its client gives up.

@@ -8,8 +8,8 @@
 //!    touched and that goes on beyond its wait is one until its answer: it waits for what that fault has lost, and no more for the lock.
 //!    What is asked for while no request reaches a majority of the masters is no hold until that is over.
 //! 3. A call of several locks may hold some of them while it waits for another that is held.
-//! 4. A client asks while an acquire of its is in flight, no fault touches it and the servers answer the probe. Single
-//!    tries one after the other are asking too.
+//! 4. A client asks while an acquire of its is in flight, no fault touches it and the servers answer the probe. It goes on
+//!    asking from a refusal to its next try, if that comes soon: some locks refuse at once, whatever wait they are given.
 //! 5. Between two grants, while none is possible: asking for more than the grace in sum means that the lock is stuck.
 //! 6. Starvation and bypasses violate kinds that promise order, and are nothing against the others.
 
@@ -22,7 +22,7 @@ use super::holds::{Answer, Ask, Ending, Grant, Record, Step};
 use super::spans::{Span, Spans};
 use super::{CheckOptions, Finding, order};
 
-/// Two single tries of one owner with no more than this between them are one asking.
+/// Two tries of one owner with no more than this between them are one asking.
 const POLL_NS: u64 = 250_000_000;
 
 /// Down-time of the servers: the deployment's, not the lock's.
@@ -252,7 +252,7 @@ fn asking(record: &Record, touches: &TouchesByLock, held: &[Spans]) -> Vec<Spans
             {
                 from_ns = from_ns.min(tried_ns);
             }
-            if ask.wait_ns == Some(0) && ask.answer == Answer::Refused {
+            if ask.answer == Answer::Refused {
                 last_try.insert((*lock, ask.owner), to_ns);
             }
             let away = touches.get(*lock).away(ask.client);
