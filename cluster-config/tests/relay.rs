@@ -111,6 +111,14 @@ async fn connections_end_at_a_refusal_and_after_their_last_byte() {
         let refused = fault(&lab, &STRANGER, &node("n1"), LinkFault::Refuse).await;
         assert!(client.has_ended().await);
         assert!(new_connection_ends(announced).await);
+        // Others take the ports on which nothing listens now.
+        let proxies = api.ask("GET", "/proxies", "").await.body;
+        let listens = proxies.split("\"listen\":\"").skip(1);
+        let addresses = listens.filter_map(|rest| rest.split('"').next());
+        let taken: Vec<_> = addresses
+            .filter_map(|address| std::net::TcpListener::bind(address).ok())
+            .collect();
+        assert!(!taken.is_empty(), "{proxies}");
         assert_eq!(refused.heal().await.unwrap().connections, 2);
 
         let mut client = Wire::to(announced).await;

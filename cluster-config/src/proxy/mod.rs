@@ -26,7 +26,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
 
 use crate::layout::PlannedNode;
-use crate::relay::Relay;
+use crate::relay::{HopLease, Relay};
 use crate::{ClusterError, Party, TopologyKind};
 use fault::Ending;
 pub use fault::LinkFault;
@@ -209,7 +209,7 @@ impl Proxy {
             },
             None => None,
         };
-        let next = hop.as_ref().map_or(self.real, |hop| hop.address);
+        let next = hop.as_ref().map_or(self.real, HopLease::address);
         match TcpStream::connect(next).await {
             Ok(node) => pump::carry(&self.table, &ends, stream, node).await,
             // As near to "connection refused" as one comes who has already accepted.

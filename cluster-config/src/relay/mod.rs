@@ -31,6 +31,8 @@ use toxic::Toxic;
 
 /// Every name of ours at the server begins so; then the process that owns it.
 const PREFIX: &str = "locklab";
+/// Where a proxy is to listen: on whichever port is free when it begins to.
+const ANY_PORT: &str = "127.0.0.1:0";
 /// Longest that taking our proxies away may hold up an end.
 const CLOSE: Duration = Duration::from_secs(5);
 
@@ -174,7 +176,7 @@ impl Relay {
             Some(hop) => hop,
             None => self.make(node).await?,
         };
-        let (address, back) = (hop.address, Arc::<Traffic>::default());
+        let back = Arc::<Traffic>::default();
         hop.exit.count_in(Arc::clone(&back));
         let id = {
             let mut state = self.locked();
@@ -191,11 +193,8 @@ impl Relay {
             state.busy.insert(id, busy);
             id
         };
-        let lease = HopLease {
-            relay: Arc::clone(self),
-            id,
-            address,
-        };
+        let relay = Arc::clone(self);
+        let lease = HopLease { relay, id };
         self.adjust(id, true).await?;
         Ok(lease)
     }
@@ -205,18 +204,14 @@ impl Relay {
             .await
             .map_err(|error| failed!("no free port on 127.0.0.1: {error}"))?;
         let name = format!("{}{}", self.prefix, self.locked().next());
-        let wanted = json!({"name": name, "listen": "127.0.0.1:0", "upstream": exit.address.to_string(), "enabled": true});
+        let wanted = json!({"name": name, "listen": ANY_PORT, "upstream": exit.address.to_string(), "enabled": true});
         let made = self
             .client
             .ask(Method::POST, "/proxies", Some(wanted))
             .await?;
-        let listen = made["listen"].as_str().unwrap_or_default();
-        let address = listen
-            .parse()
-            .map_err(|_| failed!("Toxiproxy listens on {listen:?}, which is no address"))?;
         Ok(Hop {
             name,
-            address,
+            address: listens(&made)?,
             enabled: true,
             toxics: Default::default(),
             exit,
@@ -247,11 +242,15 @@ impl Relay {
             self.locked().came(id, key);
         }
         if let Some(enabled) = change.enabled {
-            self.client
-                .ask(Method::POST, &proxy, Some(json!({"enabled": enabled})))
-                .await?;
+            // Somebody else may have the port that it had.
+            let wanted = match enabled {
+                true => json!({"enabled": true, "listen": ANY_PORT}),
+                false => json!({"enabled": false}),
+            };
+            let changed = self.client.ask(Method::POST, &proxy, Some(wanted)).await?;
+            let address = listens(&changed)?;
             if let Some(busy) = self.locked().busy.get_mut(&id) {
-                busy.hop.enabled = enabled;
+                (busy.hop.enabled, busy.hop.address) = (enabled, address);
             }
         }
         Ok(())
@@ -475,13 +474,29 @@ impl State {
 pub(crate) struct HopLease {
     relay: Arc<Relay>,
     id: u64,
-    pub(crate) address: SocketAddr,
+}
+
+impl HopLease {
+    /// Where the server takes the connection.
+    pub(crate) fn address(&self) -> SocketAddr {
+        let state = self.relay.locked();
+        let busy = state.busy.get(&self.id);
+        busy.expect("it is busy until it is dropped").hop.address
+    }
 }
 
 impl Drop for HopLease {
     fn drop(&mut self) {
         self.relay.locked().ended(self.id);
     }
+}
+
+/// The address of a proxy, from what the server says of it.
+fn listens(proxy: &Value) -> Result<SocketAddr, ClusterError> {
+    let listen = proxy["listen"].as_str().unwrap_or_default();
+    listen
+        .parse()
+        .map_err(|_| failed!("Toxiproxy listens on {listen:?}, which is no address"))
 }
 
 fn toxic_name((fault, direction): ToxicKey) -> String {

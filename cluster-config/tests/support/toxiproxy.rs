@@ -1,9 +1,10 @@
 //! Two servers of one API: ours, and the real Toxiproxy where it can be built.
 #![allow(dead_code, reason = "each test file uses a part")]
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use cluster_config::Toxiproxy;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -133,11 +134,14 @@ impl RealToxiproxy {
                 return None;
             }
         };
-        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = free.local_addr().unwrap();
-        drop(free);
+        // A loopback address of its own: elsewhere another test could take the port before the program listens.
+        static STARTED: AtomicU8 = AtomicU8::new(0);
+        let [.., high, low] = std::process::id().to_be_bytes();
+        let count = STARTED.fetch_add(1, Ordering::Relaxed) % 100;
+        let own = Ipv4Addr::new(127, 100 + count, high, low);
+        let address = SocketAddr::from((own, 8474));
         let child = Command::new(program)
-            .args(["-host", "127.0.0.1", "-port", &address.port().to_string()])
+            .args(["-host", &own.to_string(), "-port", "8474"])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
