@@ -16,7 +16,7 @@ use super::{
     raw::{Raw, Reply},
 };
 use crate::protocol::{self, error_text};
-use rules::*;
+use rules::Rule;
 
 pub use rules::STEPS;
 
@@ -84,43 +84,56 @@ impl<'a> Trial<'a> {
     }
 
     pub(super) async fn run(mut self, mut report: impl FnMut(&Step)) -> Conformity {
+        let mut rules = STEPS.iter();
         macro_rules! steps {
-            ($($rule:ident $try:ident),*) => {
-                $(let found = self.$try().await.map_err(Into::into);
-                self.note($rule, found, &mut report);)*
+            ($($try:ident),*) => {
+                $(let rule = rules.next().expect("a rule for each step");
+                let found = self.$try().await.map_err(Into::into);
+                self.note(*rule, found, &mut report);)*
             };
         }
-        steps!(HELLO hello);
+        steps!(hello);
         if !self.result.conforms() {
             // A driver that cannot say hello cannot be asked for anything.
             self.end().await;
             return self.result;
         }
-        steps!(VERSION version, ACQUIRE acquire);
+        steps!(version, acquire);
         let broken = |step: &Step| step.outcome == Outcome::Broken;
-        if self.result.steps.last().is_some_and(broken) {
-            // Every further step begins with a grant.
-            return self.lines(report).await;
+        // Every further step begins with a grant.
+        if !self.result.steps.last().is_some_and(broken) {
+            steps!(
+                held,
+                busy,
+                wait,
+                extend,
+                release,
+                unknown_grant,
+                unknown_kind,
+                owners,
+                concurrency,
+                many,
+                cancel,
+                owner_moves,
+                expiry,
+                late_extend,
+                late_release,
+                loss,
+                kill,
+                load,
+                malformed,
+                bye,
+                end_of_input
+            );
         }
-        steps!(
-            HELD held, BUSY busy, WAIT wait, EXTEND extend, RELEASE release, UNKNOWN_GRANT unknown_grant,
-            UNKNOWN_KIND unknown_kind, OWNERS owners, CONCURRENCY concurrency, MANY many, CANCEL cancel,
-            OWNER_MOVES owner_moves, EXPIRY expiry,
-            LATE_EXTEND late_extend, LATE_RELEASE late_release, LOSS loss, KILL kill, LOAD load,
-            MALFORMED malformed, BYE bye, END_OF_INPUT end_of_input
-        );
-        self.lines(report).await
-    }
-
-    /// The last step: what was wrong in any of the others.
-    async fn lines(mut self, mut report: impl FnMut(&Step)) -> Conformity {
         self.end().await;
-        let found = if self.wrong.is_empty() {
-            Ok(String::new())
-        } else {
-            Err(first_few(&self.wrong).into())
+        // The last step: what was wrong in any of the others.
+        let found = match self.wrong.is_empty() {
+            true => Ok(String::new()),
+            false => Err(first_few(&self.wrong).into()),
         };
-        self.note(LINES, found, &mut report);
+        let last = STEPS.last().expect("there are steps");
+        self.note(*last, found, &mut report);
         self.result
     }
 

@@ -3,183 +3,157 @@
 /// A rule: its name, what it asks, what to fix, and the heading of its paragraph in `docs/src/driver-protocol.md`.
 pub(super) type Rule = (&'static str, &'static str, &'static str, &'static str);
 
-/// Every step: its name, what a driver has to do, what to fix if it does not, and where the protocol says so.
+/// Every step in its order: its name, what a driver has to do, what to fix if it does not, and where the protocol says so.
 pub const STEPS: &[Rule] = &[
-    HELLO,
-    VERSION,
-    ACQUIRE,
-    HELD,
-    BUSY,
-    WAIT,
-    EXTEND,
-    RELEASE,
-    UNKNOWN_GRANT,
-    UNKNOWN_KIND,
-    OWNERS,
-    CONCURRENCY,
-    MANY,
-    CANCEL,
-    OWNER_MOVES,
-    EXPIRY,
-    LATE_EXTEND,
-    LATE_RELEASE,
-    LOSS,
-    KILL,
-    LOAD,
-    MALFORMED,
-    BYE,
-    END_OF_INPUT,
-    LINES,
-];
-
-pub(super) const HELLO: Rule = (
-    "hello",
-    "answers hello with its protocol, its library's name, version and language, and at least one kind; fields that it does not know are ignored",
-    "answer {\"id\":0,\"ok\":{\"protocol\":1,\"name\":…,\"version\":…,\"language\":…,\"kinds\":[…],\"features\":[…]}} and flush standard output after each line; \
+    (
+        "hello",
+        "answers hello with its protocol, its library's name, version and language, and at least one kind; fields that it does not know are ignored",
+        "answer {\"id\":0,\"ok\":{\"protocol\":1,\"name\":…,\"version\":…,\"language\":…,\"kinds\":[…],\"features\":[…]}} and flush standard output after each line; \
      banners and logs belong on standard error",
-    "hello",
-);
-pub(super) const VERSION: Rule = (
-    "version",
-    "answers a hello of a version that it does not speak with `failed`, or with the version that it does speak",
-    "compare `protocol` with 1; answer `failed`, or `ok` with \"protocol\":1, and stay alive",
-    "versions",
-);
-pub(super) const ACQUIRE: Rule = (
-    "acquire",
-    "grants a free lock, with a name for the grant; token and age are numbers where they are given",
-    "answer {\"id\":…,\"ok\":{\"grant\":\"…\"}}; a token is a whole number from 0 to 2^63-1, age_ms the milliseconds since the attempt that succeeded was sent",
-    "acquire",
-);
-pub(super) const HELD: Rule = (
-    "held",
-    "says what the library believes of a grant that it has",
-    "answer {\"id\":…,\"ok\":{\"held\":true}} while the grant is held",
-    "held",
-);
-pub(super) const BUSY: Rule = (
-    "busy",
-    "answers `busy` at once when another client has the lock and `wait_ms` is 0",
-    "one try with wait_ms 0, and `busy` if the library says that another has it (`unknown` with the feature open_busy)",
-    "endings",
-);
-pub(super) const WAIT: Rule = (
-    "wait",
-    "waits for `wait_ms`, not much less and not much longer, before it says `busy`; gets the lock when it is released meanwhile",
-    "hand wait_ms to the library as the longest wait, in milliseconds",
-    "acquire",
-);
-pub(super) const EXTEND: Rule = (
-    "extend",
-    "extends a lease that it has: the lock outlives the lease that it was acquired with",
-    "extend to lease_ms from now on, and answer `ok` only when the server has done it",
-    "extend",
-);
-pub(super) const RELEASE: Rule = (
-    "release",
-    "releases the lock, and answers `not_held` to a second release of the same grant (`ok` with the feature release_blind)",
-    "release by the grant's own value, forget it, and answer `not_held` for what is not held; list release_blind if the library cannot tell",
-    "release",
-);
-pub(super) const UNKNOWN_GRANT: Rule = (
-    "unknown grant",
-    "answers `not_held` or `failed` to a grant that it never gave",
-    "look the grant up, and do not end when it is not there",
-    "endings",
-);
-pub(super) const UNKNOWN_KIND: Rule = (
-    "unknown kind",
-    "answers `failed` to a kind that it does not list",
-    "compare `kind` with the list of hello",
-    "kinds",
-);
-pub(super) const OWNERS: Rule = (
-    "owners",
-    "grants a re-entrant kind again to the same owner, with a new grant, and to nobody else in the same client; a plain kind to nobody (unless the features list reentrant), a fenced kind as the library does",
-    "use `owner` as the identity of the caller (a thread's, a task's), and give each re-entry a grant of its own",
-    "kinds",
-);
-pub(super) const CONCURRENCY: Rule = (
-    "concurrency",
-    "answers one request while another one waits for a lock",
-    "give each request a thread or a task of its own",
-    "lines",
-);
-pub(super) const MANY: Rule = (
-    "many at once",
-    "grants twenty free locks that are asked for at once, each with a grant of its own",
-    "guard what requests share, above all standard output: a line is written whole",
-    "lines",
-);
-pub(super) const CANCEL: Rule = (
-    "cancel",
-    "gives up a request that waits for a lock when its caller cancels it, and answers both",
-    "end the call as your language does it (a task, a signal, a context, an interrupt), answer the cancel with `ok`, and the request with what became of it",
-    "cancel",
-);
-pub(super) const OWNER_MOVES: Rule = (
-    "owner moves",
-    "frees the lock when another owner of the same client releases the grant",
-    "let the grant be released by whom `owner` of the release names, or take `owner_moves` out of the features",
-    "release",
-);
-pub(super) const EXPIRY: Rule = (
-    "expiry",
-    "a lock that is neither extended nor released is free after its lease, and not before",
-    "hand lease_ms to the library as the lease, in milliseconds, with no renewal of its own when lease_ms is a number",
-    "acquire",
-);
-pub(super) const LATE_EXTEND: Rule = (
-    "late extend",
-    "answers `not_held` to an extend after the lease has lapsed and another client has the lock",
-    "extend only where the value at the server is the grant's own, in one atomic step",
-    "extend",
-);
-pub(super) const LATE_RELEASE: Rule = (
-    "late release",
-    "a release after the lease has lapsed does not take the lock from the client that has it now",
-    "delete only where the value at the server is the grant's own, in one atomic step, and answer `not_held` otherwise; list release_blind if the library cannot tell",
-    "release",
-);
-pub(super) const LOSS: Rule = (
-    "loss",
-    "a renewed lock outlives its lease, and when the servers lose it the driver says so: `lost`, or `not_held` to an extend",
-    "print {\"event\":\"lost\",\"grant\":…} when the library finds the lock gone, and do not create it anew",
-    "events",
-);
-pub(super) const KILL: Rule = (
-    "kill",
-    "the lock of a killed client is free after its lease",
-    "let the server keep the lease; nothing of a lock may depend on an orderly end",
-    "acquire",
-);
-pub(super) const LOAD: Rule = (
-    "load",
-    "runs a closed loop by itself and gives cycles and histograms, or answers `failed`",
-    "answer `failed` if the driver does not offer load; else cycles, failed, unknown, elapsed_ns and per_task, and histograms as base64",
-    "load",
-);
-pub(super) const MALFORMED: Rule = (
-    "malformed input",
-    "prints nothing but protocol when a line is no request: it ends with an error on standard error, or goes on",
-    "catch what the JSON parser throws; exit, or skip the line",
-    "what-goes-wrong",
-);
-pub(super) const BYE: Rule = (
-    "bye",
-    "answers `bye` and exits with code 0",
-    "answer {\"id\":…,\"ok\":{}}, flush, and exit with 0",
-    "bye",
-);
-pub(super) const END_OF_INPUT: Rule = (
-    "end of input",
-    "exits with code 0 when its standard input ends",
-    "leave the loop at the end of the input, also while threads wait",
-    "bye",
-);
-pub(super) const LINES: Rule = (
-    "lines",
-    "in all of this it printed whole lines of JSON, each id once, with one ending",
-    "one line per answer, with the request's own id and one of ok, busy, not_held, failed, unknown",
-    "lines",
-);
+        "hello",
+    ),
+    (
+        "version",
+        "answers a hello of a version that it does not speak with `failed`, or with the version that it does speak",
+        "compare `protocol` with 1; answer `failed`, or `ok` with \"protocol\":1, and stay alive",
+        "versions",
+    ),
+    (
+        "acquire",
+        "grants a free lock, with a name for the grant; token and age are numbers where they are given",
+        "answer {\"id\":…,\"ok\":{\"grant\":\"…\"}}; a token is a whole number from 0 to 2^63-1, age_ms the milliseconds since the attempt that succeeded was sent",
+        "acquire",
+    ),
+    (
+        "held",
+        "says what the library believes of a grant that it has",
+        "answer {\"id\":…,\"ok\":{\"held\":true}} while the grant is held",
+        "held",
+    ),
+    (
+        "busy",
+        "answers `busy` at once when another client has the lock and `wait_ms` is 0",
+        "one try with wait_ms 0, and `busy` if the library says that another has it (`unknown` with the feature open_busy)",
+        "endings",
+    ),
+    (
+        "wait",
+        "waits for `wait_ms`, not much less and not much longer, before it says `busy`; gets the lock when it is released meanwhile",
+        "hand wait_ms to the library as the longest wait, in milliseconds",
+        "acquire",
+    ),
+    (
+        "extend",
+        "extends a lease that it has: the lock outlives the lease that it was acquired with",
+        "extend to lease_ms from now on, and answer `ok` only when the server has done it",
+        "extend",
+    ),
+    (
+        "release",
+        "releases the lock, and answers `not_held` to a second release of the same grant (`ok` with the feature release_blind)",
+        "release by the grant's own value, forget it, and answer `not_held` for what is not held; list release_blind if the library cannot tell",
+        "release",
+    ),
+    (
+        "unknown grant",
+        "answers `not_held` or `failed` to a grant that it never gave",
+        "look the grant up, and do not end when it is not there",
+        "endings",
+    ),
+    (
+        "unknown kind",
+        "answers `failed` to a kind that it does not list",
+        "compare `kind` with the list of hello",
+        "kinds",
+    ),
+    (
+        "owners",
+        "grants a re-entrant kind again to the same owner, with a new grant, and to nobody else in the same client; a plain kind to nobody (unless the features list reentrant), a fenced kind as the library does",
+        "use `owner` as the identity of the caller (a thread's, a task's), and give each re-entry a grant of its own",
+        "kinds",
+    ),
+    (
+        "concurrency",
+        "answers one request while another one waits for a lock",
+        "give each request a thread or a task of its own",
+        "lines",
+    ),
+    (
+        "many at once",
+        "grants twenty free locks that are asked for at once, each with a grant of its own",
+        "guard what requests share, above all standard output: a line is written whole",
+        "lines",
+    ),
+    (
+        "cancel",
+        "gives up a request that waits for a lock when its caller cancels it, and answers both",
+        "end the call as your language does it (a task, a signal, a context, an interrupt), answer the cancel with `ok`, and the request with what became of it",
+        "cancel",
+    ),
+    (
+        "owner moves",
+        "frees the lock when another owner of the same client releases the grant",
+        "let the grant be released by whom `owner` of the release names, or take `owner_moves` out of the features",
+        "release",
+    ),
+    (
+        "expiry",
+        "a lock that is neither extended nor released is free after its lease, and not before",
+        "hand lease_ms to the library as the lease, in milliseconds, with no renewal of its own when lease_ms is a number",
+        "acquire",
+    ),
+    (
+        "late extend",
+        "answers `not_held` to an extend after the lease has lapsed and another client has the lock",
+        "extend only where the value at the server is the grant's own, in one atomic step",
+        "extend",
+    ),
+    (
+        "late release",
+        "a release after the lease has lapsed does not take the lock from the client that has it now",
+        "delete only where the value at the server is the grant's own, in one atomic step, and answer `not_held` otherwise; list release_blind if the library cannot tell",
+        "release",
+    ),
+    (
+        "loss",
+        "a renewed lock outlives its lease, and when the servers lose it the driver says so: `lost`, or `not_held` to an extend",
+        "print {\"event\":\"lost\",\"grant\":…} when the library finds the lock gone, and do not create it anew",
+        "events",
+    ),
+    (
+        "kill",
+        "the lock of a killed client is free after its lease",
+        "let the server keep the lease; nothing of a lock may depend on an orderly end",
+        "acquire",
+    ),
+    (
+        "load",
+        "runs a closed loop by itself and gives cycles and histograms, or answers `failed`",
+        "answer `failed` if the driver does not offer load; else cycles, failed, unknown, elapsed_ns and per_task, and histograms as base64",
+        "load",
+    ),
+    (
+        "malformed input",
+        "prints nothing but protocol when a line is no request: it ends with an error on standard error, or goes on",
+        "catch what the JSON parser throws; exit, or skip the line",
+        "what-goes-wrong",
+    ),
+    (
+        "bye",
+        "answers `bye` and exits with code 0",
+        "answer {\"id\":…,\"ok\":{}}, flush, and exit with 0",
+        "bye",
+    ),
+    (
+        "end of input",
+        "exits with code 0 when its standard input ends",
+        "leave the loop at the end of the input, also while threads wait",
+        "bye",
+    ),
+    (
+        "lines",
+        "in all of this it printed whole lines of JSON, each id once, with one ending",
+        "one line per answer, with the request's own id and one of ok, busy, not_held, failed, unknown",
+        "lines",
+    ),
+];
