@@ -572,16 +572,7 @@ mod tests {
         ] {
             let error = Links::parse(url, Duration::from_secs(1)).err().expect(url);
             let plan = BenchPlan::new(url);
-            let to = ConnectTo {
-                target: url.to_owned(),
-                client: "c1".to_owned(),
-                seed: 1,
-                durability: String::new(),
-                watchdog: None,
-                log: None,
-                env: Vec::new(),
-                within: Vec::new(),
-            };
+            let to = ConnectTo::new(url, "c1", 1, "");
             let mut shown = vec![error.to_string()];
             // What is no URL of servers cannot be told from any other word.
             if url.starts_with("redis") {

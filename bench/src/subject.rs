@@ -71,6 +71,22 @@ pub struct ConnectTo {
     pub within: Vec<String>,
 }
 
+impl ConnectTo {
+    /// With the usual lease of its watchdog, and without a log or surroundings of its own.
+    pub fn new(target: &str, client: &str, seed: u64, durability: &str) -> Self {
+        ConnectTo {
+            target: target.to_owned(),
+            client: client.to_owned(),
+            seed,
+            durability: durability.to_owned(),
+            watchdog: None,
+            log: None,
+            env: Vec::new(),
+            within: Vec::new(),
+        }
+    }
+}
+
 impl fmt::Debug for ConnectTo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ConnectTo")

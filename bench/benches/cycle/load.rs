@@ -15,16 +15,7 @@ use bench::{
 
 /// A client of its own.
 pub(crate) async fn connect(subject: &str, target: &str) -> Arc<dyn LockClient> {
-    let to = ConnectTo {
-        target: target.to_owned(),
-        client: "c1".into(),
-        seed: 1,
-        durability: "none".into(),
-        watchdog: None,
-        log: None,
-        env: Vec::new(),
-        within: Vec::new(),
-    };
+    let to = ConnectTo::new(target, "c1", 1, "none");
     let found = subjects::find(subject).expect("a known subject");
     let connected = found.connect(&to).await;
     let connected = connected.unwrap_or_else(|why| panic!("{subject} at {target}: {why}"));

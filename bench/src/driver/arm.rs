@@ -277,22 +277,18 @@ fn seed(plan: &BenchPlan, round: usize, client: u32) -> u64 {
 
 pub(super) fn connect_to(plan: &BenchPlan, arm: &Arm, round: usize, number: u32) -> ConnectTo {
     let renewed = arm.workload.lease == LeaseOf::Renewed;
+    // Servers that decide it by themselves cannot be asked.
+    let durability = match arm.subject.durability() {
+        Some(_) => "none",
+        None => &plan.durability,
+    };
+    let (target, client) = (&arm.place.target, format!("c{number}"));
     ConnectTo {
-        target: arm.place.target.clone(),
-        client: format!("c{number}"),
-        seed: seed(plan, round, number),
-        // Servers that decide it by themselves cannot be asked.
-        durability: match arm.subject.durability() {
-            Some(_) => "none".to_owned(),
-            None => plan.durability.clone(),
-        },
         watchdog: match plan.lease {
             Leasing::Fixed(lease) if renewed => Some(lease),
             _ => renewed.then_some(RENEWED),
         },
-        log: None,
-        env: Vec::new(),
-        within: Vec::new(),
+        ..ConnectTo::new(target, &client, seed(plan, round, number), durability)
     }
 }
 

@@ -160,15 +160,11 @@ async fn hello(
         return Err(failed(request.id, "hello without a target"));
     };
     let options = request.options.clone().unwrap_or_default();
+    let client = request.client.as_deref().unwrap_or("c1");
+    let durability = options.durability.as_deref().unwrap_or("none");
     let to = ConnectTo {
-        target,
-        client: request.client.clone().unwrap_or_else(|| "c1".into()),
-        seed: request.seed.unwrap_or(0),
-        durability: options.durability.unwrap_or_else(|| "none".into()),
         watchdog: options.watchdog_ms.map(Duration::from_millis),
-        log: None,
-        env: Vec::new(),
-        within: Vec::new(),
+        ..ConnectTo::new(&target, client, request.seed.unwrap_or(0), durability)
     };
     let connected = subject.connect(&to).await.map_err(|e| {
         json!({"id": request.id, "failed": {

@@ -59,16 +59,7 @@ pub(crate) fn driver(arguments: &str) -> ExecSubject {
 }
 
 pub(crate) fn to(target: impl Into<String>) -> ConnectTo {
-    ConnectTo {
-        target: target.into(),
-        client: "c1".into(),
-        seed: 7,
-        durability: "none".into(),
-        watchdog: None,
-        log: None,
-        env: Vec::new(),
-        within: Vec::new(),
-    }
+    ConnectTo::new(&target.into(), "c1", 7, "none")
 }
 
 pub(crate) fn ask<'a>(

@@ -29,14 +29,8 @@ pub(super) async fn ask<T>(
     let own = ours.as_ref().map(|deployment| deployment.url());
     let url = own.as_deref().or(target).unwrap_or_default();
     let to = ConnectTo {
-        target: url.to_owned(),
-        client: "c1".to_owned(),
-        seed: 7,
-        durability: "none".to_owned(),
-        watchdog: None,
         log: Some(log),
-        env: Vec::new(),
-        within: Vec::new(),
+        ..ConnectTo::new(url, "c1", 7, "none")
     };
     let done = then(Abilities::of(subject, &to).await, url).await;
     let version = ours.as_ref().map(|ours| ours.server_version().to_owned());

@@ -98,14 +98,8 @@ pub async fn conform(options: &ConformOptions, report: impl FnMut(&Step)) -> Con
 impl ConformOptions {
     fn connect_to(&self, client: &str) -> ConnectTo {
         ConnectTo {
-            target: self.target.clone(),
-            client: client.to_owned(),
-            seed: 7,
-            durability: "none".to_owned(),
-            watchdog: None,
             log: self.log.clone(),
-            env: Default::default(),
-            within: Vec::new(),
+            ..ConnectTo::new(&self.target, client, 7, "none")
         }
     }
 }
