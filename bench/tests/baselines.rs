@@ -368,6 +368,55 @@ async fn etcd_keeps_the_contract() {
     .await;
 }
 
+/// A member that is cut off keeps the end of a call that its client has given up, which deletes the key of the call's lease, and sends it on when
+/// it is back. The same client has the lock by another member then.
+#[cfg(feature = "etcd")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_cut_off_leader_of_etcd_sends_on_frees_no_lock() {
+    use cluster_config::{LinkFault, Links, Party, Process, Provisioner, Role, UpOptions};
+    let dir = tempfile::tempdir().unwrap();
+    let mut options = UpOptions::new(dir.path());
+    options.links = Links::Proxied;
+    let topology = Topology::of(TopologyKind::Etcd3);
+    let lab = match Process.up(&topology, &options).await {
+        Ok(lab) => lab,
+        Err(error @ ClusterError::Missing(_)) => {
+            let _ = writeln!(std::io::stderr(), "SKIPPED a cut-off leader: {error}");
+            return;
+        }
+        Err(error) => panic!("{error}"),
+    };
+    let roles = lab.roles().await;
+    let is_leader = |name: &str| roles.get(name) == Some(&Role::Master);
+    let (leader, others): (Vec<_>, Vec<_>) =
+        lab.nodes().iter().partition(|node| is_leader(&node.name));
+    let party = |name: &str| Party::Node(name.to_owned());
+    let links: Vec<_> = others
+        .iter()
+        .flat_map(|node| {
+            let ends = (party(&leader[0].name), party(&node.name));
+            [ends.clone(), (ends.1, ends.0)]
+        })
+        .collect();
+
+    // The leader is asked first, with a lease of an earlier hold.
+    let addresses = leader.iter().chain(&others);
+    let addresses: Vec<_> = addresses.map(|node| node.announced.to_string()).collect();
+    let a = connect("etcd:lock", &format!("etcd://{}", addresses.join(","))).await;
+    let lock = fresh("cut-off");
+    let request = |wait| ask(&lock, "", wait, LONG);
+    let grant = held(a.client.as_ref(), request(PATIENCE)).await;
+    assert_eq!(a.client.release(&grant).await, ReleaseEnd::Ok);
+    let cut = lab.apply(&links, &LinkFault::Cut).await.unwrap();
+    let grant = held(a.client.as_ref(), request(PATIENCE)).await;
+    drop(cut);
+    let b = connect("etcd:lock", &lab.url()).await;
+    let busy = b.client.acquire(request(SESSION)).await;
+    assert_eq!(busy, AcquireEnd::Busy);
+    assert_eq!(a.client.held(&grant).await, Some(true));
+    assert_eq!(a.client.release(&grant).await, ReleaseEnd::Ok);
+}
+
 #[cfg(feature = "zookeeper")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn zookeeper_keeps_the_contract() {

@@ -9,7 +9,8 @@
 //! - **Loss**: etcd says nothing by itself. A keep-alive finds no lease, or none is answered for two thirds of the lease.
 //!
 //! The client talks to one member at a time and goes on to the next where one does not answer: the library's own balancer keeps dead ones.
-//! A call that broke off is repeated on the same lease, which keeps its place; a new lease would queue behind its own ghost.
+//! A call that broke off is repeated on a new lease, and the old one is revoked. The server ends such a call by deleting the key that has the lease
+//! in its name, and a member that is cut off sends the deletion on when it is back, which may be after that key was granted to the repeated call.
 
 use std::{
     sync::{Arc, Mutex},
@@ -263,9 +264,9 @@ impl Etcd {
     /// Waits in the server's queue, and keeps the lease alive meanwhile.
     async fn queue(&self, want: &Want<'_>) -> Result<Option<Taken>, Trouble> {
         let until = want.until();
-        let mut leased = self.0.lease(until).await?;
         let mut trouble = None;
         while Instant::now() < until {
+            let mut leased = self.0.lease(until).await?;
             let (number, mut client) = self.0.client().await?;
             let options = LockOptions::new().with_lease(leased.id());
             let mut waiting = Box::pin(client.lock(want.key, Some(options)));
@@ -293,15 +294,10 @@ impl Etcd {
                     }
                 }
             };
-            drop(waiting);
-            match failed {
-                // It is the lease that is gone, and its place in the queue with it.
-                None => leased = self.0.lease(until).await?,
-                Some(why) => {
-                    self.0.leave(number).await;
-                    trouble = Some(why);
-                    sleep(PAUSE).await;
-                }
+            if let Some(why) = failed {
+                self.0.leave(number).await;
+                trouble = Some(why);
+                sleep(PAUSE).await;
             }
         }
         trouble.map_or(Ok(None), |why| Err(Trouble::Refused(why)))
@@ -372,9 +368,10 @@ impl Hold for EtcdHold {
             let key = self.key.clone();
             async move { client.delete(key, None).await }
         };
+        // No later hold has the lease if it is not known that the deletion is over.
+        let leased = self.leased.lock().expect("no panic").take();
         let deleted = self.members.call(Instant::now(), delete).await?;
-        let mut leased = self.leased.lock().expect("no panic").take();
-        if let Some(leased) = &mut leased {
+        if let Some(mut leased) = leased {
             leased.keep();
         }
         Ok(deleted.is_some_and(|deleted| deleted.deleted() == 1))
