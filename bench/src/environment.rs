@@ -99,6 +99,31 @@ pub(crate) fn load_average() -> f64 {
         .unwrap_or(0.0)
 }
 
+/// User and system time of a process in microseconds, and that of its children that have ended. The kernel counts them in hundredths of a second
+/// on every Linux.
+pub(crate) fn process_cpu_us(pid: u32) -> Option<(f64, f64)> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The second field is the name in brackets, which may contain anything; the four times are fields 14 to 17.
+    let after_name = stat.rsplit_once(')')?.1;
+    let times = after_name.split_whitespace().skip(11).take(4);
+    let us: Vec<f64> = times
+        .map(|ticks| Some(ticks.parse::<f64>().ok()? * 10_000.0))
+        .collect::<Option<_>>()?;
+    Some((us.get(..2)?.iter().sum(), us.get(2..4)?.iter().sum()))
+}
+
+/// The same of a process and all below it, those that have ended too.
+pub(crate) fn tree_cpu_us(pid: u32) -> Option<f64> {
+    let (own, ended) = process_cpu_us(pid)?;
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten();
+    let lists = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
+    let below = lists.collect::<Vec<_>>().join(" ");
+    let below = below
+        .split_whitespace()
+        .filter_map(|pid| tree_cpu_us(pid.parse().ok()?));
+    Some(own + ended + below.sum::<f64>())
+}
+
 pub(crate) fn ticks() -> Option<Ticks> {
     let stat = fs::read_to_string("/proc/stat").ok()?;
     let all: Vec<u64> = stat

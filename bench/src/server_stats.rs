@@ -1,4 +1,4 @@
-//! What the servers of a target have counted so far, asked over connections of its own.
+//! What the servers of a target have counted so far, asked over connections of its own; of other systems what the kernel counts of their processes.
 
 use std::{
     collections::BTreeMap,
@@ -6,25 +6,28 @@ use std::{
     time::Duration,
 };
 
-use crate::links::Links;
+use crate::{environment::tree_cpu_us, links::Links};
 
 /// What all data nodes of a target have counted since they started.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct ServerCounts {
-    /// Commands, those called by scripts included, the questions of [`ServerWatch`] not.
-    pub calls: u64,
+    /// Commands, those called by scripts included, the questions of [`ServerWatch`] not. What processes alone do not show is `None`.
+    pub calls: Option<u64>,
     /// CPU time, user and system, in microseconds.
     pub cpu_us: f64,
     /// Bytes received and sent, replication included, the questions of [`ServerWatch`] nearly all left out.
-    pub bytes: u64,
+    pub bytes: Option<u64>,
     /// Memory in use now.
-    pub memory_bytes: u64,
+    pub memory_bytes: Option<u64>,
 }
 
 /// Connections to every data node: masters and replicas, as they were found when it was made.
 pub struct ServerWatch {
-    links: Links,
+    /// `None`: servers that are not asked.
+    links: Option<Links>,
     nodes: Vec<String>,
+    /// Of servers that are not asked.
+    processes: Vec<u32>,
     /// Bytes of the answers to our own questions.
     answered: AtomicU64,
 }
@@ -35,15 +38,34 @@ impl ServerWatch {
         let links = Links::parse(target, Duration::from_secs(2)).ok()?;
         let nodes = links.data_nodes().await.ok()?;
         Some(ServerWatch {
-            links,
+            links: Some(links),
             nodes,
+            processes: Vec::new(),
             answered: AtomicU64::new(0),
         })
+    }
+
+    /// Servers that have no counters of their own: of their processes, with those below them, the CPU time is known.
+    pub fn of_processes(processes: &[u32]) -> Self {
+        ServerWatch {
+            links: None,
+            nodes: Vec::new(),
+            processes: processes.to_vec(),
+            answered: AtomicU64::new(0),
+        }
     }
 
     /// Asks every node; `None` if one of them does not answer.
     pub async fn counts(&self) -> Option<ServerCounts> {
         let mut sum = ServerCounts::default();
+        let Some(links) = &self.links else {
+            let times = self.processes.iter().map(|pid| tree_cpu_us(*pid));
+            sum.cpu_us = times.sum::<Option<f64>>()?;
+            return Some(sum);
+        };
+        let add = |sum: &mut Option<u64>, one: Option<u64>| {
+            *sum = Some(sum.unwrap_or(0) + one.unwrap_or(0));
+        };
         let mut answered = 0;
         for node in &self.nodes {
             let mut info = redis::cmd("INFO");
@@ -51,31 +73,28 @@ impl ServerWatch {
                 .arg("cpu")
                 .arg("stats")
                 .arg("memory");
-            let text: String = self.links.ask(node, &info).await.ok()?;
+            let text: String = links.ask(node, &info).await.ok()?;
             let one = read(&text)?;
             // The server counts an answer after it was made up: what it tells the next time contains this one.
             answered += text.len() as u64;
-            sum.calls += one.calls;
+            add(&mut sum.calls, one.calls);
             sum.cpu_us += one.cpu_us;
-            sum.bytes += one.bytes;
-            sum.memory_bytes += one.memory_bytes;
+            add(&mut sum.bytes, one.bytes);
+            add(&mut sum.memory_bytes, one.memory_bytes);
         }
         let before = self.answered.fetch_add(answered, Relaxed);
-        sum.bytes = sum.bytes.saturating_sub(before);
+        sum.bytes = sum.bytes.map(|bytes| bytes.saturating_sub(before));
         Some(sum)
     }
 
     /// The median of some PINGs to the first node.
     pub async fn round_trip(&self) -> Option<Duration> {
         const PINGS: usize = 21;
-        let node = self.nodes.first()?;
+        let (links, node) = (self.links.as_ref()?, self.nodes.first()?);
         let mut times = Vec::new();
         for _ in 0..PINGS {
             let sent = std::time::Instant::now();
-            self.links
-                .ask::<String>(node, &redis::cmd("PING"))
-                .await
-                .ok()?;
+            links.ask::<String>(node, &redis::cmd("PING")).await.ok()?;
             times.push(sent.elapsed());
         }
         times.sort();
@@ -85,10 +104,10 @@ impl ServerWatch {
     /// `redis_version` of every node.
     pub async fn versions(&self) -> BTreeMap<String, String> {
         let mut versions = BTreeMap::new();
-        for node in &self.nodes {
+        for (node, links) in self.nodes.iter().zip(self.links.iter().cycle()) {
             let mut info = redis::cmd("INFO");
             info.arg("server");
-            if let Ok(text) = self.links.ask::<String>(node, &info).await
+            if let Ok(text) = links.ask::<String>(node, &info).await
                 && let Some(version) = text.lines().find_map(|l| l.strip_prefix("redis_version:"))
             {
                 versions.insert(node.clone(), version.trim().to_owned());
@@ -109,7 +128,7 @@ fn read(info: &str) -> Option<ServerCounts> {
                 continue;
             }
             let calls = figures.split(',').find_map(|f| f.strip_prefix("calls="))?;
-            counts.calls += calls.parse::<u64>().ok()?;
+            *counts.calls.get_or_insert(0) += calls.parse::<u64>().ok()?;
         } else if let Some(seconds) = line
             .strip_prefix("used_cpu_sys:")
             .or_else(|| line.strip_prefix("used_cpu_user:"))
@@ -120,9 +139,9 @@ fn read(info: &str) -> Option<ServerCounts> {
             .strip_prefix("total_net_input_bytes:")
             .or_else(|| line.strip_prefix("total_net_output_bytes:"))
         {
-            counts.bytes += bytes.trim().parse::<u64>().ok()?;
+            *counts.bytes.get_or_insert(0) += bytes.trim().parse::<u64>().ok()?;
         } else if let Some(bytes) = line.strip_prefix("used_memory:") {
-            counts.memory_bytes = bytes.trim().parse().ok()?;
+            counts.memory_bytes = Some(bytes.trim().parse().ok()?);
         }
     }
     seen_cpu.then_some(counts)
@@ -139,8 +158,11 @@ mod tests {
             cmdstat_client|setinfo:calls=2,usec=1\r\n# Stats\r\ntotal_net_input_bytes:70\r\ntotal_net_output_bytes:30\r\n\
             # Memory\r\nused_memory:1048576\r\nused_memory_rss:5\r\n";
         let counts = read(info).unwrap();
-        assert_eq!(counts.calls, 12);
-        assert_eq!((counts.bytes, counts.memory_bytes), (100, 1_048_576));
+        assert_eq!(counts.calls, Some(12));
+        assert_eq!(
+            (counts.bytes, counts.memory_bytes),
+            (Some(100), Some(1_048_576))
+        );
         assert!((counts.cpu_us - 2e6).abs() < 1.0);
         assert_eq!(read("nothing of the kind"), None);
     }

@@ -123,6 +123,8 @@ pub struct Place {
     pub topology: String,
     /// What rows say that a grant waits for: `none`, `wait:K`, or what the servers of another system do by themselves.
     pub durability: String,
+    /// The servers' processes, where they have no counters of their own and run on this machine.
+    pub processes: Vec<u32>,
 }
 
 impl fmt::Debug for Place {
@@ -183,6 +185,7 @@ impl BenchPlan {
             target: self.target.clone(),
             topology: self.topology.clone(),
             durability: subject.durability().unwrap_or(&self.durability).to_owned(),
+            processes: Vec::new(),
         }
     }
 }
@@ -309,7 +312,11 @@ pub async fn run_at(
     let mut watches: BTreeMap<&str, Option<ServerWatch>> = BTreeMap::new();
     for (_, place) in &measured {
         if !watches.contains_key(&*place.target) {
-            watches.insert(&place.target, ServerWatch::find(&place.target).await);
+            let watch = match place.processes.as_slice() {
+                [] => ServerWatch::find(&place.target).await,
+                processes => Some(ServerWatch::of_processes(processes)),
+            };
+            watches.insert(&place.target, watch);
         }
     }
     if let Some(servers) = watches.get(&*plan.target).and_then(Option::as_ref) {

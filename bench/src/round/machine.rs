@@ -71,7 +71,8 @@ pub(super) fn client_cpu_us(clients: &[SharedClient]) -> Option<f64> {
     if pids.is_empty() {
         return own_cpu_us();
     }
-    pids.iter().map(|pid| process_cpu_us(*pid)).sum()
+    let of = |pid: &u32| Some(environment::process_cpu_us(*pid)?.0);
+    pids.iter().map(of).sum()
 }
 
 /// User and system time of this process, microseconds.
@@ -80,16 +81,6 @@ fn own_cpu_us() -> Option<f64> {
     let usage = getrusage(UsageWho::RUSAGE_SELF).ok()?;
     let us = |t: nix::sys::time::TimeVal| t.tv_sec() as f64 * 1e6 + t.tv_usec() as f64;
     Some(us(usage.user_time()) + us(usage.system_time()))
-}
-
-/// User and system time of a process. The kernel counts them in hundredths of a second on every Linux.
-fn process_cpu_us(pid: u32) -> Option<f64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The second field is the name in brackets, which may contain anything; user and system time are fields 14 and 15.
-    let after_name = stat.rsplit_once(')')?.1;
-    let fields: Vec<&str> = after_name.split_whitespace().collect();
-    let ticks = fields.get(11)?.parse::<f64>().ok()? + fields.get(12)?.parse::<f64>().ok()?;
-    Some(ticks * 10_000.0)
 }
 
 /// Memory of the clients in bytes: of their processes where they have some, else of this one.

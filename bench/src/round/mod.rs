@@ -165,13 +165,13 @@ pub(crate) struct Spent {
 impl Spent {
     /// What servers spent between two readings; the rest is not known.
     pub(crate) fn of_servers(before: Option<&ServerCounts>, after: Option<&ServerCounts>) -> Self {
-        let more = |what: &dyn Fn(&ServerCounts) -> f64| {
-            Some(what(after?) - what(before?)).filter(|d| *d >= 0.0)
+        let more = |what: &dyn Fn(&ServerCounts) -> Option<f64>| {
+            Some(what(after?)? - what(before?)?).filter(|d| *d >= 0.0)
         };
         Spent {
-            server_calls: more(&|c| c.calls as f64),
-            server_cpu_us: more(&|c| c.cpu_us),
-            server_bytes: more(&|c| c.bytes as f64),
+            server_calls: more(&|c| c.calls.map(|n| n as f64)),
+            server_cpu_us: more(&|c| Some(c.cpu_us)),
+            server_bytes: more(&|c| c.bytes.map(|n| n as f64)),
             ..Spent::default()
         }
     }
@@ -268,7 +268,9 @@ pub(crate) async fn run(
     }
     look(&mut ledger, &figures, true);
     let mut round = collect(&figures, ledger, &samples, &before, &after, cut_short);
-    round.spent.server_memory = gained(&idle, &before, |s| Some(s.servers?.memory_bytes as f64));
+    round.spent.server_memory = gained(&idle, &before, |s| {
+        s.servers?.memory_bytes.map(|n| n as f64)
+    });
     round.spent.client_memory = gained(&idle, &before, |s| Some(s.client_rss? as f64));
     round.disturbance = disturbance;
     round.apart = apart;

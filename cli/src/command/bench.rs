@@ -296,6 +296,9 @@ fn places(
     for deployment in running {
         let (url, kind) = (deployment.url(), deployment.topology().kind);
         let system = bench::subjects::system_of(&url);
+        let nodes = deployment.nodes().iter();
+        let processes: Option<Vec<u32>> = nodes.map(|node| deployment.pid(&node.name)).collect();
+        let processes = processes.filter(|_| system.is_some()).unwrap_or_default();
         let wished = match options.subject.is_empty() {
             true => usual_subjects(&url, &plan.workloads),
             false => subjects(&options.subject),
@@ -316,6 +319,7 @@ fn places(
                         None => &options.durability,
                     }
                     .to_owned(),
+                    processes: processes.clone(),
                 });
                 names.push(name);
             }
