@@ -52,7 +52,7 @@ fn shim(out: &Path) {
     let compiler = cc::Build::new().pic(true).opt_level(2).get_compiler();
     let done = compiler
         .to_command()
-        .args(["-shared", "-Wall", "-Wno-nonnull-compare", "-o"])
+        .args(["-shared", "-pthread", "-Wall", "-Wno-nonnull-compare", "-o"])
         .arg(out)
         .arg("shim/shim.c")
         .status();

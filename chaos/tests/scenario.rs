@@ -315,10 +315,7 @@ fn servers_of_other_systems_take_their_own_locks_and_faults_that_are_no_words_of
     for (rest, said) in [
         ("[lock]\nsubject = \"lock-core:plain\"", "no lock of etcd"),
         ("[[faults]]\nfault = \"failover\"", "for Redis alone"),
-        (
-            "[[faults]]\nfault = \"disk\"\nwith = { fsync = \"80ms\" }",
-            "cannot be put on etcd",
-        ),
+        ("[[faults]]\nfault = \"power-cut\"", "cannot be put on etcd"),
         (
             "[[faults]]\nfault = \"kill\"\nwhen = \"3rd EVALSHA\"",
             "commands and replies of Redis",

@@ -144,6 +144,12 @@ pub async fn run_scenario(plan: &Plan, options: &RunOptions) -> Result<ScenarioR
         up.env = nodes(plan)
             .map(|node| (node.clone(), shims.env(&node)))
             .collect();
+        // A program in Go asks the kernel and not the C library.
+        if plan.topology.kind.system_name() == Some("etcd") {
+            for env in up.env.values_mut() {
+                env.push(("LOCKLAB_SHIM_CALLS".to_owned(), "1".to_owned()));
+            }
+        }
     }
     let deployment = tokio::select! {
         // Dropping a start under way ends the servers that it has started.
