@@ -43,7 +43,7 @@ pub mod plan;
 mod probe;
 pub mod proof;
 mod resolve;
-mod roles;
+pub mod roles;
 pub mod run;
 pub mod scenario;
 pub mod shim;

@@ -38,7 +38,7 @@ const SHAPES_MOST: usize = 10_000;
 
 /// What is in flight and held, and what was learned of the lock's commands.
 #[derive(Debug, Default)]
-pub(crate) struct Roles {
+pub struct Roles {
     /// By their numbers in the history.
     in_flight: BTreeMap<u64, Operation>,
     /// The oldest grant first.
@@ -96,7 +96,7 @@ impl Roles {
     }
 
     /// Takes note of an entry, which is in the history before what it says is done.
-    pub(crate) fn follow(&mut self, entry: &Entry) {
+    pub fn follow(&mut self, entry: &Entry) {
         match entry {
             Entry::Call { id, call } => self.call(*id, call),
             Entry::End { id, end } => {
@@ -165,7 +165,7 @@ impl Roles {
     }
 
     /// The label of a command, and that of its reply.
-    pub(crate) fn command(&mut self, passage: MessagePassage<'_>, words: &Words) -> (Label, Label) {
+    pub fn command(&mut self, passage: MessagePassage<'_>, words: &Words) -> (Label, Label) {
         let completes = ["WAIT", "WAITAOF", "EXEC"];
         if completes.iter().any(|name| is(words, name)) {
             let before = self.last.get(&passage.connection);

@@ -13,7 +13,7 @@ use bench::{
 use chaos::plan::{ClientPlan, Plan};
 use results::history::{Entry, Event};
 
-use crate::{client, process::Process};
+use crate::{client, process::Process, system::Skew};
 
 /// A restarted client tries for so long to find a server.
 const TRIES: u32 = 100;
@@ -38,6 +38,8 @@ struct Slot {
 struct State {
     running: Option<(Arc<RunningClient>, Arc<Process>)>,
     incarnation: u32,
+    /// Of its machine's clock, which outlives its process.
+    skew: Skew,
 }
 
 impl Clients {
@@ -86,6 +88,7 @@ impl Clients {
             within: Vec::new(),
         };
         let process = Process::new(&slot.plan.name);
+        process.set_clock(lock(&slot.state).skew);
         let connected = client::connect(&self.subject, &to, &process).await?;
         Ok((connected, process))
     }
@@ -161,6 +164,17 @@ impl Clients {
         let running = self.running(number);
         (running.iter()).for_each(|(running, _)| running.delay_writes(latency));
         running.is_some()
+    }
+
+    /// Sets the wall clock of a client's machine wrong, or right: whether a process runs there.
+    pub(crate) fn set_clock(&self, number: u32, skew: Skew) -> bool {
+        let Some(slot) = self.slot(number) else {
+            return false;
+        };
+        let mut state = lock(&slot.state);
+        state.skew = skew;
+        let running = state.running.iter();
+        running.map(|(_, process)| process.set_clock(skew)).count() > 0
     }
 
     /// Waits for all tasks to end; stop the load first. Why the history is not complete.

@@ -23,10 +23,10 @@ pub const KINDS: &[(&str, &[&str])] = &[
     ("redlock", &["masters"]),
 ];
 
-const ONE_SET: &[&str] = &["single", "single", "sentinel"];
+const ONE_SET: &[&str] = &["single", "single", "sentinel", "cluster"];
 
 /// The topologies that are drawn.
-pub const TOPOLOGIES: &[&str] = &["single", "sentinel", "masters"];
+pub const TOPOLOGIES: &[&str] = &["single", "sentinel", "cluster", "masters"];
 
 /// What is fixed beforehand; the seed decides the rest.
 #[derive(Debug, Clone, Default)]
@@ -35,8 +35,10 @@ pub struct Wanted {
     pub kind: Option<String>,
     /// One of [`TOPOLOGIES`].
     pub topology: Option<String>,
-    /// Another lock than the library's, with its own first kind, such as `broken:steal`; none of several masters.
+    /// Another lock than the library's, with its own first kind, such as `broken:steal`.
     pub subject: Option<String>,
+    /// This scenario, in the form of its file; nothing is drawn.
+    pub scenario: Option<String>,
 }
 
 impl Wanted {
@@ -52,10 +54,14 @@ impl Wanted {
         });
         let fits =
             |wanted: &Option<String>, word: &str| wanted.as_deref().is_none_or(|w| w == word);
-        // Other locks than ours are for one server set, as most are.
-        let one_set = |topology: &str| self.subject.is_none() || topology != "masters";
+        // A lock is for one set of servers or for several masters, and its kind says which.
+        let own = self.subject.as_deref().map(first_kind);
+        let is_for = |topology: &str| {
+            let own = own.as_deref();
+            own.is_none_or(|own| (own == "redlock") == (topology == "masters"))
+        };
         all.filter(|(kind, topology)| fits(&self.kind, kind) && fits(&self.topology, topology))
-            .filter(|(_, topology)| one_set(topology))
+            .filter(|(_, topology)| is_for(topology))
             .collect()
     }
 }
@@ -66,8 +72,13 @@ struct Drawn {
     nodes: Vec<String>,
     clients: u32,
     kind: String,
-    fails_over: bool,
+    /// Replicas may take over from masters.
+    has_replicas: bool,
     faults: String,
+    /// Servers are out of reach of each other or of their clocks' time for a while.
+    servers_suffer: bool,
+    /// Keys move from a master to another.
+    moves: bool,
     /// Servers may forget what they were told, or end a lease before its time.
     servers_lose: bool,
     /// A client may act on what it knew long ago.
@@ -89,26 +100,34 @@ pub fn scenario(seed: u64, wanted: &Wanted) -> String {
         None => (format!("lock-core:{kind}"), kind.to_owned()),
     };
     let masters = match topology {
-        "masters" => *[3, 3, 5].choose(&mut random).expect("three"),
+        // With half of an even number two can have it.
+        "masters" => *[3, 3, 4, 5].choose(&mut random).expect("four"),
         _ => 1,
     };
     let fsync = *["always", "always", "everysec", "none"]
         .choose(&mut random)
         .expect("four");
-    let nodes = if topology == "sentinel" { 3 } else { masters };
+    let names: Vec<u32> = match topology {
+        "sentinel" => vec![1, 2, 3],
+        // The locks are on the first master; the fourth node is its replica.
+        "cluster" => vec![1, 1, 1, 4, 4, 2, 3, 5, 6],
+        _ => (1..=masters).collect(),
+    };
     let mut drawn = Drawn {
         clients: random.random_range(2..=4),
         random,
-        nodes: (1..=nodes).map(|number| format!("n{number}")).collect(),
+        nodes: names.iter().map(|number| format!("n{number}")).collect(),
         kind,
-        fails_over: topology == "sentinel",
+        has_replicas: ["sentinel", "cluster"].contains(&topology),
         faults: String::new(),
+        servers_suffer: false,
+        moves: false,
         servers_lose: false,
         clients_sleep: false,
         writes_late: false,
     };
     for _ in 0..drawn.random.random_range(0..=6) {
-        drawn.fault(fsync);
+        drawn.fault(topology, fsync);
     }
     let mut text = format!("name = \"simulated-{seed}\"\n\n[topology]\nkind = \"{topology}\"\n");
     if topology == "masters" {
@@ -119,8 +138,9 @@ pub fn scenario(seed: u64, wanted: &Wanted) -> String {
         policy => format!("appendonly = \"yes\", appendfsync = \"{policy}\""),
     };
     let _ = writeln!(text, "config = {{ {config} }}");
-    let waits_for_all = topology == "sentinel" && drawn.chance(0.5);
-    drawn.servers_lose |= drawn.fails_over && !waits_for_all;
+    let waits_for_all = subject.starts_with("lock-core") && drawn.has_replicas && drawn.chance(0.5);
+    // A move waits for no replica.
+    drawn.servers_lose |= drawn.fails_over() && (!waits_for_all || drawn.moves);
     drawn.load(&mut text, &subject, waits_for_all);
     text.push_str(&drawn.faults);
     drawn.expect(&mut text);
@@ -142,7 +162,7 @@ fn first_kind(subject: &str) -> String {
 /// # Panics
 /// As [`scenario`].
 pub fn plan(seed: u64, wanted: &Wanted) -> Plan {
-    let text = scenario(seed, wanted);
+    let text = (wanted.scenario.clone()).unwrap_or_else(|| scenario(seed, wanted));
     match Scenario::parse("simulated", &text) {
         Ok(scenario) => Plan::new(&scenario, seed),
         Err(errors) => panic!("what is drawn is a scenario: {errors}\n{text}"),
@@ -202,7 +222,20 @@ impl Drawn {
         }
     }
 
-    fn fault(&mut self, fsync: &str) {
+    /// A replica may have taken over.
+    fn fails_over(&self) -> bool {
+        self.has_replicas && self.servers_suffer
+    }
+
+    /// One of the messages of an operation, held or lost.
+    fn message(&mut self) -> String {
+        let roles = ["acquire", "release", "extend", "renewal", "wait"];
+        let role = roles.choose(&mut self.random).expect("five");
+        let (nth, count) = (self.between(1, 4), self.between(1, 3));
+        format!("during = \"{role}\", nth = {nth}, count = {count}")
+    }
+
+    fn fault(&mut self, topology: &str, fsync: &str) {
         let (at, lasts) = (self.between(100, 8_000), self.between(20, 2_500));
         let client = self.between(1, self.clients);
         let node = self.nodes.choose(&mut self.random).expect("one").clone();
@@ -214,7 +247,9 @@ impl Drawn {
             1 => format!("{node} -> client {client}"),
             _ => format!("client {client} <-> {node}"),
         };
-        let (fault, on, with) = match self.between(0, 11) {
+        let mut suffers = among;
+        let last = if self.has_replicas { 21 } else { 19 };
+        let (fault, on, with) = match self.between(0, last) {
             0 => {
                 self.clients_sleep = true;
                 ("pause", format!("client {client}"), String::new())
@@ -225,13 +260,18 @@ impl Drawn {
                 let with = format!("latency = \"{}ms\"", self.between(5, 800));
                 ("late-writes", format!("client {client}"), with)
             }
-            3 => ("pause", node, String::new()),
+            3 => {
+                suffers = true;
+                ("pause", node, String::new())
+            }
             4 => {
+                suffers = true;
                 // The system keeps what was written when a process ends.
                 self.servers_lose |= fsync == "none";
                 ("kill", node, String::new())
             }
             5 => {
+                suffers = true;
                 self.servers_lose |= fsync != "always";
                 ("power-cut", node, String::new())
             }
@@ -241,6 +281,7 @@ impl Drawn {
                 // Set back, the clock lets leases last longer while that lasts; set right again, it jumps forwards to where it was. But what was
                 // granted meanwhile ends early then, too.
                 self.servers_lose = true;
+                suffers = true;
                 let sign = if forwards { "" } else { "-" };
                 ("clock", node, format!("jump = \"{sign}{ms}ms\""))
             }
@@ -256,18 +297,65 @@ impl Drawn {
                 ("delay", way, with)
             }
             9 => ("cut", way, String::new()),
-            10 => (
-                "reset",
-                format!("client {client} <-> {node}"),
-                String::new(),
-            ),
+            10 => {
+                let way = format!("client {client} <-> {node}");
+                (
+                    if self.chance(0.5) { "reset" } else { "refuse" },
+                    way,
+                    String::new(),
+                )
+            }
+            // Of the wall clock, which no lease is counted on.
+            11 => {
+                let (ms, sign) = (
+                    self.between(50, 90_000),
+                    if self.chance(0.5) { "" } else { "-" },
+                );
+                let with = match self.chance(0.5) {
+                    true => format!("jump = \"{sign}{ms}ms\""),
+                    false => format!("drift = \"{sign}{}%\"", self.between(1, 50)),
+                };
+                ("clock", format!("client {client}"), with)
+            }
+            12 | 13 => {
+                let fault = if self.chance(0.5) { "hold" } else { "drop" };
+                let way = match self.chance(0.5) {
+                    true => format!("client {client} -> {node}"),
+                    false => format!("{node} -> client {client}"),
+                };
+                (fault, way, self.message())
+            }
+            14 => {
+                let with = "limit = \"100000\", policy = \"noeviction\"".to_owned();
+                ("maxmemory", node, with)
+            }
+            15 => ("script-flush", node, String::new()),
+            16 => ("client-kill", node, String::new()),
+            17 => ("client-pause", node, String::new()),
+            20 => {
+                suffers = true;
+                ("failover", "n1".to_owned(), String::new())
+            }
+            21 if topology == "cluster" => {
+                self.moves = true;
+                let (from, to) = *[("n1", "n2"), ("n2", "n3"), ("n3", "n1")]
+                    .choose(&mut self.random)
+                    .expect("three");
+                let with = format!(
+                    "to = \"{to}\", slots = 4, pause = \"{}ms\"",
+                    self.between(1, 400)
+                );
+                ("migrate-slot", from.to_owned(), with)
+            }
             _ => (
                 "partition",
                 format!("client {client} | {node}"),
                 String::new(),
             ),
         };
-        let lasts = match with.starts_with("drift") {
+        self.servers_suffer |= suffers;
+        let is_once = chaos::faults::find(fault).is_some_and(|kind| kind.one_shot);
+        let lasts = match is_once || with.starts_with("drift") {
             true => String::new(),
             false => format!("for = \"{lasts}ms\"\n"),
         };
@@ -288,7 +376,7 @@ impl Drawn {
         }
         text.push_str("contract = \"clean\"\n");
         // While servers take over from each other a lock may be out of reach, and what a server confirmed be forgotten with it.
-        if self.fails_over {
+        if self.fails_over() {
             return;
         }
         text.push_str("confirmed = \"clean\"\n");

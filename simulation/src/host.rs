@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use crate::{
     server::{ConnectionId, LinkId, Loss, Order, Server},
-    system::EPOCH,
+    system::Skew,
 };
 
 /// A timer of a server is never set closer than this.
@@ -24,14 +24,6 @@ pub(crate) struct Host {
     tick_at: Option<Duration>,
 }
 
-/// How wrong a wall clock is.
-#[derive(Debug, Clone, Copy, Default)]
-struct Skew {
-    jump_ns: i64,
-    drift_ppb: i64,
-    since: Duration,
-}
-
 impl Host {
     pub(crate) fn new(address: String, server: Server) -> Self {
         Host {
@@ -46,26 +38,15 @@ impl Host {
         }
     }
 
-    /// Sets the clock wrong from now on, or right.
-    pub(crate) fn set_clock(&mut self, now: Duration, jump_ns: i64, drift_ppb: i64) {
-        self.skew = Skew {
-            jump_ns,
-            drift_ppb,
-            since: now,
-        };
+    /// Sets the clock wrong, or right.
+    pub(crate) fn set_clock(&mut self, skew: Skew) {
+        self.skew = skew;
         self.tick_at = None;
     }
 
     /// What its wall clock shows at a moment of the run.
     pub(crate) fn wall(&self, now: Duration) -> Duration {
-        let since = i64::try_from((now - self.skew.since).as_nanos()).unwrap_or(i64::MAX);
-        let drift = i128::from(since) * i128::from(self.skew.drift_ppb) / 1_000_000_000;
-        let wrong = i128::from(self.skew.jump_ns) + drift;
-        let amount = Duration::from_nanos(u64::try_from(wrong.unsigned_abs()).unwrap_or(u64::MAX));
-        match wrong < 0 {
-            true => (EPOCH + now).saturating_sub(amount),
-            false => EPOCH + now + amount,
-        }
+        self.skew.wall(now)
     }
 
     /// Accepts a connection.
@@ -98,10 +79,12 @@ impl Host {
     pub(crate) fn ready(&mut self) -> (Vec<(u64, Vec<u8>)>, Vec<u64>) {
         let (mut ready, mut ended) = (Vec::new(), Vec::new());
         if self.is_live() {
-            for (id, connection) in &self.connections {
-                let bytes = self.server.output(*id);
-                if !bytes.is_empty() {
-                    ready.push((*connection, bytes));
+            for id in self.server.ready() {
+                if let Some(connection) = self.connections.get(&id) {
+                    let bytes = self.server.output(id);
+                    if !bytes.is_empty() {
+                        ready.push((*connection, bytes));
+                    }
                 }
             }
             for id in self.server.ended() {
@@ -124,8 +107,11 @@ impl Host {
         if !self.is_live() {
             return Vec::new();
         }
-        let links = self.links.iter();
-        let asked = links.map(|(link, connection)| (*connection, self.server.link_output(*link)));
+        let ready = self.server.links_ready().into_iter();
+        let asked = ready.filter_map(|link| {
+            let connection = self.links.get(&link)?;
+            Some((*connection, self.server.link_output(link)))
+        });
         asked.filter(|(_, bytes)| !bytes.is_empty()).collect()
     }
 

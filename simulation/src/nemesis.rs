@@ -1,30 +1,38 @@
 //! Carries the faults of a plan out, by the names that they have on real servers, and writes them into the history.
 
 use std::{
+    collections::BTreeSet,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
 use bench::{recorded::LoadRun, sink::Sink};
 use chaos::{
-    faults::{Target, settings},
+    faults::{self, Target, settings},
     partition,
     scenario::{FaultSpec, On, When, Who},
 };
-use cluster_config::{Party, Topology};
+use cluster_config::{LinkFault, Party, Role, Topology, slot_of};
 use results::{
     history::{Entry, Event, Phase},
     run::FaultSpan,
 };
 use tokio::sync::watch;
 
-use crate::{clients::Clients, network::Network, server::Loss};
+use crate::{
+    clients::Clients,
+    network::{Chosen, Network},
+    run::MASTER_NAME,
+    server::{Loss, Reply},
+    system::Skew,
+};
 
 /// Whom faults act on, and who is told.
 pub(crate) struct Scene {
     pub(crate) network: Arc<Network>,
     pub(crate) clients: Arc<Clients>,
     pub(crate) topology: Topology,
+    pub(crate) locks: Vec<String>,
     pub(crate) load: LoadRun,
     pub(crate) sink: Arc<dyn Sink>,
     /// The load is over: what lasts is healed.
@@ -116,7 +124,7 @@ impl Scene {
     }
 
     fn parties(&self, who: &Who) -> Vec<Party> {
-        let named = |role| {
+        let named = |role: Role| {
             let names = self.topology.names(role).into_iter();
             names.map(Party::Node).collect::<Vec<_>>()
         };
@@ -124,13 +132,10 @@ impl Scene {
             Who::Node(name) => vec![Party::Node(name.clone())],
             Who::Client(number) => vec![Party::Client(*number)],
             Who::Clients => (1..=self.clients.count()).map(Party::Client).collect(),
-            Who::Sentinels => named(cluster_config::Role::Sentinel),
-            Who::Replicas => named(cluster_config::Role::Replica),
-            Who::Masters => named(cluster_config::Role::Master),
-            Who::Master => named(cluster_config::Role::Master)
-                .into_iter()
-                .take(1)
-                .collect(),
+            Who::Sentinels => named(Role::Sentinel),
+            Who::Replicas => named(Role::Replica),
+            Who::Masters => named(Role::Master),
+            Who::Master => named(Role::Master).into_iter().take(1).collect(),
             // Plans name whom they drew.
             Who::AnyClient | Who::Holder | Who::Minority | Who::Majority | Who::Any => Vec::new(),
         }
@@ -142,7 +147,9 @@ impl Scene {
         for target in targets {
             effect |= match target {
                 Target::Client(number) => self.on_client(fault, *number, on).await,
-                Target::Node(name) => self.on_node(fault, name, on),
+                Target::Node(name) => {
+                    self.on_node(fault, name, on) || self.by_order(fault, name, on).await
+                }
                 Target::Link(from, to) => self.on_link(fault, from, to, on),
             };
         }
@@ -166,6 +173,12 @@ impl Scene {
                 let latency = if on { latency } else { Duration::ZERO };
                 self.clients.delay_writes(number, latency)
             }
+            // A clock that is wrong to the end stays so, as that of a server.
+            ("clock", false) if fault.lasts_ns.is_none() => false,
+            ("clock", _) => {
+                let now = self.network.with(|state| state.now());
+                self.clients.set_clock(number, skew(fault, now, on))
+            }
             _ => false,
         }
     }
@@ -179,20 +192,15 @@ impl Scene {
             ("kill" | "power-cut", false) => state.start_process(name),
             // A clock that is wrong to the end is not set right in the middle of the last answers.
             ("clock", false) if fault.lasts_ns.is_none() => false,
-            ("clock", _) => {
-                let jump_ns = settings::shift_ns(&fault.with, "jump").unwrap_or(0);
-                let drift_ppb = settings::percent_ppb(&fault.with, "drift").unwrap_or(0);
-                let wrong = i64::from(on);
-                state.set_clock(name, jump_ns * wrong, drift_ppb * wrong)
-            }
+            ("clock", _) => state.set_clock(name, skew(fault, state.now(), on)),
             _ => false,
         })
     }
 
     fn on_link(&self, fault: &FaultSpec, from: &Party, to: &Party, on: bool) -> bool {
         let name = |party: &Party| match party {
-            Party::Node(name) => name.clone(),
-            Party::Client(number) => format!("c{number}"),
+            Party::Node(name) => name.as_str().into(),
+            Party::Client(number) => format!("c{number}").into(),
         };
         let way = (name(from), name(to));
         self.network.with(|state| match fault.fault.as_str() {
@@ -206,11 +214,152 @@ impl Scene {
                 state.cut(&way, on);
                 holds
             }
-            "reset" | "refuse" => {
+            how @ ("reset" | "refuse") => {
                 state.refuse(&way, on);
-                on && state.reset_way(&way) > 0
+                on && state.end_way(&way, how == "reset") > 0
+            }
+            "hold" | "drop" if !on => state.choose_no_more(&way, fault.span),
+            "hold" | "drop" => {
+                let known = faults::find(&fault.fault);
+                let (pattern, nth, count) =
+                    match known.and_then(|kind| kind.fault.on_links(&fault.with)) {
+                        Some(
+                            LinkFault::Hold {
+                                pattern,
+                                nth,
+                                count,
+                            }
+                            | LinkFault::Drop {
+                                pattern,
+                                nth,
+                                count,
+                            },
+                        ) => (pattern, nth, count),
+                        _ => return false,
+                    };
+                let chosen = Chosen {
+                    span: fault.span,
+                    pattern,
+                    nth,
+                    count,
+                    is_lost: fault.fault == "drop",
+                    fitted: 0,
+                };
+                state.choose(&way, chosen);
+                false
             }
             _ => false,
         })
+    }
+
+    /// What a server says to an order; nothing if it does not for a while.
+    async fn told(&self, name: &str, order: &[&str]) -> Option<Reply> {
+        let own = self.network.with(|state| state.order(name, order))?;
+        for _ in 0..3_000 {
+            let said = self.network.with(|state| state.said(name, own));
+            if said.is_some() {
+                return said;
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        None
+    }
+
+    /// Faults that are orders to a server.
+    async fn by_order(&self, fault: &FaultSpec, name: &str, on: bool) -> bool {
+        let order = async |name, order: &[&str]| self.told(name, order).await == Some(Reply::OK);
+        let lasts_ms = fault.lasts_ns.unwrap_or(0) / 1_000_000;
+        match (fault.fault.as_str(), on) {
+            ("maxmemory", _) => {
+                let limit = settings::text(&fault.with, "limit").filter(|_| on);
+                let set = ["CONFIG", "SET", "maxmemory", limit.unwrap_or("0")];
+                order(name, &set).await && on
+            }
+            ("script-flush", true) => order(name, &["SCRIPT", "FLUSH"]).await,
+            ("client-pause", true) => {
+                order(name, &["CLIENT", "PAUSE", &lasts_ms.to_string(), "WRITE"]).await
+            }
+            ("client-pause", false) => order(name, &["CLIENT", "UNPAUSE"]).await && on,
+            ("client-kill", true) => {
+                let mut killed = false;
+                for class in ["normal", "pubsub"] {
+                    let said = self.told(name, &["CLIENT", "KILL", "TYPE", class]).await;
+                    killed |= matches!(said, Some(Reply::Int(1..)));
+                }
+                killed
+            }
+            ("failover", true) if self.topology.shards > 0 => {
+                let masters = self.topology.names(Role::Master);
+                let of = masters.iter().position(|master| master == name);
+                let replicas = self.topology.names(Role::Replica);
+                match of.and_then(|of| replicas.get(of)) {
+                    Some(replica) => order(replica, &["CLUSTER", "FAILOVER"]).await,
+                    None => false,
+                }
+            }
+            ("failover", true) => order("s1", &["SENTINEL", "FAILOVER", MASTER_NAME]).await,
+            ("migrate-slot", true) => self.migrate(fault, name).await.is_some(),
+            _ => false,
+        }
+    }
+
+    /// Moves slots with their keys to another master, those of the locks first, as the fault does it on real servers.
+    async fn migrate(&self, fault: &FaultSpec, from: &str) -> Option<()> {
+        let to = settings::text(&fault.with, "to")?;
+        let pause = settings::time(&fault.with, "pause").unwrap_or_default();
+        let count = settings::count(&fault.with, "slots").unwrap_or(1) as usize;
+        let from_id = text(self.told(from, &["CLUSTER", "MYID"]).await?)?;
+        let to_id = text(self.told(to, &["CLUSTER", "MYID"]).await?)?;
+        let slots: BTreeSet<u16> = self.locks.iter().map(|lock| slot_of(lock)).collect();
+        for slot in slots.into_iter().take(count) {
+            let slot = slot.to_string();
+            let set = async |name, how, id: &str| {
+                let set = ["CLUSTER", "SETSLOT", &slot, how, id];
+                (self.told(name, &set).await == Some(Reply::OK)).then_some(())
+            };
+            // One that has it no more has nothing to hand over.
+            set(from, "MIGRATING", &to_id).await?;
+            set(to, "IMPORTING", &from_id).await?;
+            tokio::time::sleep(pause).await;
+            loop {
+                let list = ["CLUSTER", "GETKEYSINSLOT", &slot, "100"];
+                let Some(Reply::Array(keys)) = self.told(from, &list).await else {
+                    return None;
+                };
+                let keys: Vec<String> = keys.into_iter().filter_map(text).collect();
+                if keys.is_empty() {
+                    break;
+                }
+                let mut migrate = vec!["MIGRATE", to, "6379", "", "0", "2000", "KEYS"];
+                migrate.extend(keys.iter().map(String::as_str));
+                // One that is no master any more moves nothing.
+                let said = self.told(from, &migrate).await;
+                if !matches!(&said, Some(Reply::Status(_))) {
+                    return None;
+                }
+            }
+            tokio::time::sleep(pause).await;
+            // The target first: were the source first, a client could be sent to and fro between two that both disown the slot.
+            set(to, "NODE", &to_id).await?;
+            set(from, "NODE", &to_id).await?;
+        }
+        Some(())
+    }
+}
+
+fn text(reply: Reply) -> Option<String> {
+    match reply {
+        Reply::Bulk(bytes) => String::from_utf8(bytes).ok(),
+        _ => None,
+    }
+}
+
+/// The wrong clock of a fault, or the right one.
+fn skew(fault: &FaultSpec, since: Duration, on: bool) -> Skew {
+    let wrong = i64::from(on);
+    Skew {
+        jump_ns: settings::shift_ns(&fault.with, "jump").unwrap_or(0) * wrong,
+        drift_ppb: settings::percent_ppb(&fault.with, "drift").unwrap_or(0) * wrong,
+        since,
     }
 }

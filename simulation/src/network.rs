@@ -12,6 +12,8 @@ use std::{
     time::Duration,
 };
 
+use chaos::roles::Roles;
+use cluster_config::{MessagePassage, Pattern, Words};
 pub(crate) use machine::Machine;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
@@ -19,11 +21,12 @@ use tokio::{sync::Notify, time::Instant};
 
 use crate::{
     host::Host,
-    server::{ConnectionId, LinkId, Loss, Order},
+    server::{ConnectionId, LinkId, Loss, Order, Reply, write_command},
+    system::Skew,
 };
 
 /// From one party to another, by name.
-pub(crate) type Way = (String, String);
+pub(crate) type Way = (Arc<str>, Arc<str>);
 
 /// All servers, connections and links.
 pub(crate) struct Network {
@@ -45,6 +48,8 @@ pub(crate) struct State {
     queue: BTreeMap<(Duration, u64), Event>,
     count: u64,
     awaited: Option<Duration>,
+    /// What messages are about, where a fault asks for that.
+    roles: Option<Arc<Mutex<Roles>>>,
 }
 
 /// The faults that act on a link now.
@@ -55,14 +60,41 @@ struct Link {
     /// How much later bytes arrive, give or take.
     delays: Vec<(Duration, Duration)>,
     held: Vec<Event>,
+    chosen: Vec<Chosen>,
+}
+
+/// Messages of a link that a fault holds or loses, by what they say.
+pub(crate) struct Chosen {
+    /// Of the fault.
+    pub(crate) span: u64,
+    pub(crate) pattern: Pattern,
+    /// The first that is harmed, and how many are.
+    pub(crate) nth: u64,
+    pub(crate) count: u64,
+    pub(crate) is_lost: bool,
+    /// How many fitted so far.
+    pub(crate) fitted: u64,
+}
+
+/// What a fault on a message leaves of one direction of its connection.
+#[derive(Debug, Default)]
+enum Flow {
+    #[default]
+    Free,
+    /// From that message on everything is held, by the fault of this span.
+    Held(u64, Vec<Event>),
+    /// The next message is lost.
+    Loses,
+    /// A message was lost: another one would take its place, so the connection is reset before.
+    Lost,
 }
 
 /// A connection of a client to a server, or of a server to another.
 struct Connection {
-    client: String,
+    /// From the server, and to it.
+    ways: [Way; 2],
     /// The name that a server has for it which opened it.
     link: Option<LinkId>,
-    server: String,
     /// The server's name for it, once it was accepted.
     accepted: Option<ConnectionId>,
     /// Bytes that are no whole command yet.
@@ -72,6 +104,8 @@ struct Connection {
     phase: Phase,
     /// When the last bytes arrive that are under way to the server, and to the client.
     last: [Duration; 2],
+    /// In the same order.
+    flows: [Flow; 2],
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,6 +130,8 @@ enum Event {
     Refused(u64),
     Reply(u64, Vec<u8>),
     Ended(u64, Phase),
+    /// What comes behind it is harmed.
+    Turned(u64, Flow),
     /// A server's own timer.
     Tick(String),
 }
@@ -106,6 +142,7 @@ impl Network {
         seed: u64,
         latency: (Duration, Duration),
         hosts: BTreeMap<String, Host>,
+        roles: Option<Arc<Mutex<Roles>>>,
     ) -> Arc<Self> {
         Arc::new(Network {
             state: Mutex::new(State {
@@ -119,6 +156,7 @@ impl Network {
                 queue: BTreeMap::new(),
                 count: 0,
                 awaited: None,
+                roles,
             }),
             sooner: Notify::new(),
         })
@@ -198,7 +236,7 @@ impl State {
         let Some(of) = self.connections.get(&connection) else {
             return;
         };
-        if let Some(link) = self.links.get(&of.way(to_server)) {
+        if let Some(link) = self.links.get(&of.ways[usize::from(to_server)]) {
             for (latency, jitter) in &link.delays {
                 let jitter = self.random.random_range(Duration::ZERO..=*jitter * 2);
                 under_way += (*latency + jitter).saturating_sub(jitter / 2);
@@ -223,23 +261,39 @@ impl State {
         let Some(of) = self.connections.get_mut(&connection) else {
             return;
         };
-        let (way, server) = (of.way(to_server), of.server.clone());
-        if let Some(link) = self.links.get_mut(&way)
-            && link.cuts > 0
-        {
+        let there = Arc::clone(&of.ways[usize::from(to_server)].1);
+        let server = Arc::clone(&of.ways[1].1);
+        let mut link = self.links.get_mut(&of.ways[usize::from(to_server)]);
+        if let Some(link) = link.as_mut().filter(|link| link.cuts > 0) {
             return link.held.push(event);
         }
-        let refuses = (self.links.get(&way)).is_some_and(|link| link.refusals > 0);
-        let (_, there) = way;
+        let refuses = link.is_some_and(|link| link.refusals > 0);
+        match &mut of.flows[usize::from(to_server)] {
+            Flow::Free => {}
+            Flow::Held(_, held) => return held.push(event),
+            flow if matches!(event, Event::Request(..) | Event::Reply(..)) => {
+                if matches!(flow, Flow::Lost) {
+                    self.reset(|number, _| number == connection, Phase::Reset);
+                } else {
+                    *flow = Flow::Lost;
+                }
+                return;
+            }
+            Flow::Loses | Flow::Lost => {}
+        }
         // The kernel accepts for a process that is stopped.
-        let is_stopped = self.hosts.get(&there).is_some_and(|host| host.is_stopped);
+        let is_stopped = self.hosts.get(&*there).is_some_and(|host| host.is_stopped);
         if is_stopped && !matches!(event, Event::Dial(_)) {
-            return self.waiting.entry(there).or_default().push(event);
+            return self
+                .waiting
+                .entry(there.to_string())
+                .or_default()
+                .push(event);
         }
         if let Some(link) = of.link.filter(|_| !to_server) {
             return self.arrive_by_link(&there, link, event);
         }
-        let host = self.hosts.get_mut(&server);
+        let host = self.hosts.get_mut(&*server);
         match event {
             Event::Dial(_) => match host {
                 Some(host) if host.runs && !refuses => {
@@ -256,6 +310,10 @@ impl State {
                 let Some(id) = of.accepted else { return };
                 of.parsed.extend(bytes);
                 let wall = host.wall(now);
+                let mut links = of.ways.iter().filter_map(|way| self.links.get(way));
+                if self.roles.is_some() || links.any(|link| !link.chosen.is_empty()) {
+                    return self.execute_chosen(connection, wall, id);
+                }
                 while let Some(command) = command(&mut of.parsed) {
                     host.server.execute(wall, id, &command);
                 }
@@ -275,7 +333,74 @@ impl State {
                 of.wake();
             }
             Event::Ended(_, phase) => of.turn(phase),
+            Event::Turned(_, flow) => of.flows[0] = flow,
             Event::Tick(_) => {}
+        }
+    }
+
+    /// Carries out what a client sent, but for what faults on messages hold or lose.
+    fn execute_chosen(&mut self, connection: u64, wall: Duration, id: ConnectionId) {
+        while let Some(of) = self.connections.get_mut(&connection)
+            && let Some(command) = command(&mut of.parsed)
+        {
+            let [back, way] = of.ways.clone();
+            let (client, server) = &way;
+            let mut words = Words::default();
+            command.iter().for_each(|word| words.push(word));
+            let number = client.strip_prefix('c').and_then(|n| n.parse().ok());
+            let labels = match (&self.roles, number) {
+                (Some(roles), Some(client)) => {
+                    let passage = MessagePassage {
+                        connection,
+                        client,
+                        node: server,
+                    };
+                    let mut roles = roles.lock().unwrap_or_else(PoisonError::into_inner);
+                    roles.command(passage, &words)
+                }
+                _ => (None, None),
+            };
+            let mut harm = |way: &Way, label| {
+                let chosen = self.links.get_mut(way)?.chosen.iter_mut();
+                let fits = chosen.filter(|one| one.pattern.matches(&words, label));
+                let counted = fits.map(|one| {
+                    one.fitted += 1;
+                    let harmed = (one.nth..one.nth + one.count).contains(&one.fitted);
+                    harmed.then_some(match one.is_lost {
+                        true => Flow::Loses,
+                        false => Flow::Held(one.span, Vec::new()),
+                    })
+                });
+                counted.fold(None, Option::or)
+            };
+            match harm(&way, labels.0) {
+                Some(Flow::Held(span, mut held)) => {
+                    let mut bytes = Vec::new();
+                    write_command(&command, &mut bytes);
+                    bytes.append(&mut of.parsed);
+                    held.push(Event::Request(connection, bytes));
+                    of.flows[1] = Flow::Held(span, held);
+                    break;
+                }
+                Some(_) => {
+                    of.flows[1] = Flow::Lost;
+                    if !of.parsed.is_empty() {
+                        self.reset(|number, _| number == connection, Phase::Reset);
+                    }
+                    break;
+                }
+                None => {}
+            }
+            let harmed = harm(&back, labels.1);
+            if let Some(flow) = harmed {
+                // What answers commands before this one is not harmed.
+                self.flush(server);
+                self.send(connection, false, Event::Turned(connection, flow));
+            }
+            if let Some(host) = self.hosts.get_mut(&**server) {
+                host.server.execute(wall, id, &command);
+            }
+            self.flush(server);
         }
     }
 
@@ -293,7 +418,11 @@ impl State {
                 host.server.link_closed(wall, link);
                 host.links.remove(&link);
             }
-            Event::Dial(_) | Event::Request(..) | Event::Hangup(_) | Event::Tick(_) => {}
+            Event::Dial(_)
+            | Event::Request(..)
+            | Event::Hangup(_)
+            | Event::Turned(..)
+            | Event::Tick(_) => {}
         }
         self.flush(name);
     }
@@ -375,7 +504,8 @@ impl State {
         let ended = self.hosts.get_mut(name).is_some_and(|host| host.end(loss));
         if ended {
             self.waiting.remove(name);
-            self.reset(|connection| connection.server == name || connection.client == name);
+            let own = |of: &Connection| *of.ways[1].1 == *name || *of.ways[1].0 == *name;
+            self.reset(|_, connection| own(connection), Phase::Reset);
         }
         ended
     }
@@ -390,6 +520,31 @@ impl State {
         started
     }
 
+    /// Gives a server an order, past the network; nothing where none runs.
+    pub(crate) fn order<T: AsRef<[u8]>>(
+        &mut self,
+        name: &str,
+        order: &[T],
+    ) -> Option<ConnectionId> {
+        let now = self.now();
+        let host = self.hosts.get_mut(name).filter(|host| host.is_live())?;
+        let wall = host.wall(now);
+        let (own, words) = (host.server.connect(), order.iter().map(AsRef::as_ref));
+        let words: Vec<_> = words.map(<[u8]>::to_vec).collect();
+        host.server.execute(wall, own, &words);
+        self.flush(name);
+        Some(own)
+    }
+
+    /// What it says to that, once it does.
+    pub(crate) fn said(&mut self, name: &str, own: ConnectionId) -> Option<Reply> {
+        let host = self.hosts.get_mut(name).filter(|host| host.is_live())?;
+        let said = host.server.output(own);
+        let (reply, _) = Reply::read(&said)?;
+        host.server.disconnect(own);
+        Some(reply)
+    }
+
     /// Stops the process of a server, as SIGSTOP does.
     pub(crate) fn stop(&mut self, name: &str) -> bool {
         let host = self.hosts.get_mut(name).filter(|host| host.runs);
@@ -397,21 +552,21 @@ impl State {
     }
 
     /// Sets the clock of a server's machine wrong, or right with zeros.
-    pub(crate) fn set_clock(&mut self, name: &str, jump_ns: i64, drift_ppb: i64) -> bool {
-        let now = self.now();
+    pub(crate) fn set_clock(&mut self, name: &str, skew: Skew) -> bool {
         let host = self.hosts.get_mut(name);
-        let set = host
-            .map(|host| host.set_clock(now, jump_ns, drift_ppb))
-            .is_some();
+        let set = host.map(|host| host.set_clock(skew)).is_some();
         self.tick(name);
         set
     }
 
     /// Ends connections at both ends. Of what is under way to a server half arrives.
-    fn reset(&mut self, which: impl Fn(&Connection) -> bool) -> u64 {
-        let ended: Vec<u64> = (self.connections.iter())
-            .filter(|(_, connection)| which(connection))
-            .map(|(number, _)| *number)
+    fn reset(&mut self, which: impl Fn(u64, &Connection) -> bool, how: Phase) -> u64 {
+        let ended: Vec<u64> = (self.connections.iter_mut())
+            .filter(|(number, connection)| which(**number, connection))
+            .map(|(number, connection)| {
+                connection.flows = Default::default();
+                *number
+            })
             .collect();
         for connection in &ended {
             let arrives = self.random.random_bool(0.5);
@@ -421,15 +576,49 @@ impl State {
             };
             self.queue.retain(|_, event| !own(event));
             (self.links.values_mut()).for_each(|link| link.held.retain(|event| !own(event)));
-            self.send(*connection, false, Event::Ended(*connection, Phase::Reset));
+            self.send(*connection, false, Event::Ended(*connection, how));
             self.send(*connection, true, Event::Hangup(*connection));
         }
         ended.len() as u64
     }
 
-    /// Resets the connections that a way belongs to: how many.
-    pub(crate) fn reset_way(&mut self, way: &Way) -> u64 {
-        self.reset(|connection| connection.way(true) == *way || connection.way(false) == *way)
+    /// Ends the connections that a way belongs to, by a reset or by their end: how many.
+    pub(crate) fn end_way(&mut self, way: &Way, by_reset: bool) -> u64 {
+        let how = if by_reset {
+            Phase::Reset
+        } else {
+            Phase::Closed
+        };
+        let own = |of: &Connection| of.ways.contains(way);
+        self.reset(|_, connection| own(connection), how)
+    }
+
+    /// Begins to hold or to lose messages of a way.
+    pub(crate) fn choose(&mut self, way: &Way, chosen: Chosen) {
+        let link = self.links.entry(way.clone()).or_default();
+        link.chosen.push(chosen);
+    }
+
+    /// Ends that, and lets go what is held: whether anything was harmed.
+    pub(crate) fn choose_no_more(&mut self, way: &Way, span: u64) -> bool {
+        self.step();
+        let link = self.links.entry(way.clone()).or_default();
+        let mut ended = link.chosen.extract_if(.., |one| one.span == span);
+        let harmed = ended.any(|one| one.fitted >= one.nth);
+        drop(ended);
+        let now = self.now();
+        let mut free = Vec::new();
+        for of in self.connections.values_mut() {
+            for flow in &mut of.flows {
+                if matches!(flow, Flow::Held(by, _) if *by == span)
+                    && let Flow::Held(_, held) = std::mem::take(flow)
+                {
+                    free.extend(held);
+                }
+            }
+        }
+        free.into_iter().for_each(|event| self.schedule(now, event));
+        harmed
     }
 
     /// Begins or ends to hold what arrives over a way.
@@ -476,26 +665,27 @@ impl State {
     /// Whether a connection is on a way.
     pub(crate) fn is_connected(&self, way: &Way) -> bool {
         let mut all = self.connections.values();
-        all.any(|connection| connection.way(true) == *way || connection.way(false) == *way)
+        all.any(|connection| connection.ways.contains(way))
     }
 
     fn dial(&mut self, client: String, address: &str, link: Option<LinkId>) -> u64 {
         let found = self.hosts.iter().find(|(_, host)| host.address == address);
-        let server = found.map_or(address, |(name, _)| name).to_owned();
+        let server: Arc<str> = found.map_or(address, |(name, _)| name).into();
+        let client: Arc<str> = client.into();
         self.count += 1;
         let number = self.count;
         self.connections.insert(
             number,
             Connection {
-                client,
+                ways: [(Arc::clone(&server), Arc::clone(&client)), (client, server)],
                 link,
-                server,
                 accepted: None,
                 parsed: Vec::new(),
                 received: VecDeque::new(),
                 reader: None,
                 phase: Phase::Dialling,
                 last: [Duration::ZERO; 2],
+                flows: Default::default(),
             },
         );
         self.send(number, true, Event::Dial(number));
@@ -511,6 +701,7 @@ impl Event {
             Event::Accepted(of)
             | Event::Refused(of)
             | Event::Reply(of, _)
+            | Event::Turned(of, _)
             | Event::Ended(of, _) => Some((*of, false)),
             Event::Tick(_) => None,
         }
@@ -518,14 +709,6 @@ impl Event {
 }
 
 impl Connection {
-    fn way(&self, to_server: bool) -> Way {
-        let (client, server) = (self.client.clone(), self.server.clone());
-        match to_server {
-            true => (client, server),
-            false => (server, client),
-        }
-    }
-
     fn turn(&mut self, phase: Phase) {
         self.phase = phase;
         self.wake();

@@ -10,6 +10,8 @@ use std::{
 use lock_core::machine::{self, Turn};
 use tokio::sync::watch;
 
+use crate::system::Skew;
+
 thread_local! {
     /// Whose task is running, the innermost last.
     static RUNNING: RefCell<Vec<Arc<Process>>> = const { RefCell::new(Vec::new()) };
@@ -22,6 +24,7 @@ pub(crate) struct Process {
     pub(crate) name: String,
     own: Weak<Process>,
     tasks: Mutex<Tasks>,
+    clock: Mutex<Skew>,
     dead: watch::Sender<bool>,
 }
 
@@ -43,6 +46,7 @@ impl Process {
                 wakers: BTreeMap::new(),
                 numbered: 0,
             }),
+            clock: Mutex::default(),
             dead: watch::Sender::new(false),
         })
     }
@@ -50,6 +54,20 @@ impl Process {
     /// The one whose task is running.
     pub(crate) fn running() -> Option<Arc<Self>> {
         RUNNING.with_borrow(|running| running.last().cloned())
+    }
+
+    /// The wall clock of the one whose task is running.
+    pub(crate) fn running_clock() -> Skew {
+        let running = RUNNING.try_with(|running| running.borrow().last().cloned());
+        let process = running.ok().flatten();
+        process.map_or_else(Skew::default, |process| {
+            *process.clock.lock().unwrap_or_else(PoisonError::into_inner)
+        })
+    }
+
+    /// Sets its wall clock wrong, or right.
+    pub(crate) fn set_clock(&self, skew: Skew) {
+        *self.clock.lock().unwrap_or_else(PoisonError::into_inner) = skew;
     }
 
     /// From now on none of its tasks runs.

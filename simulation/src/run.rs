@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    iter,
     sync::{Arc, Mutex, PoisonError},
     thread,
     time::{Duration, Instant},
@@ -16,9 +17,11 @@ use bench::{
 use chaos::{
     checkers::{CheckOptions, CheckReport, check},
     plan::Plan,
+    roles::Roles,
     run::{check_options, load},
+    scenario::FaultSpec,
 };
-use cluster_config::{Role, TopologyKind};
+use cluster_config::{Role, Topology, TopologyKind, layout::slot_range};
 use lock_core::machine;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
@@ -33,14 +36,14 @@ use crate::{
     host::Host,
     nemesis::Scene,
     network::{Machine, Network, State},
-    server::{Address, Persistence, Server, Settings, Watch},
+    server::{Address, Membership, Persistence, Server, Settings, Shard, Watch},
     system,
 };
 
 /// How sentinels call the master.
-const MASTER_NAME: &str = "locklab";
+pub(crate) const MASTER_NAME: &str = "locklab";
 
-/// Sentinels need a moment to find each other.
+/// Sentinels and the nodes of a cluster need a moment to find each other.
 const SETTLES: Duration = Duration::from_secs(3);
 
 /// What a plan led to.
@@ -97,20 +100,24 @@ struct Recorded {
 async fn record(plan: &Plan, subject: Arc<dyn Subject>) -> Result<Recorded, SubjectError> {
     let began = Instant::now();
     let mut random = ChaCha8Rng::seed_from_u64(plan.seed ^ 0x6e65_7477_6f72_6b00);
+    let asks = |fault: &FaultSpec| fault.with.contains_key("during");
+    let roles = plan.faults.iter().any(asks).then(Arc::default);
     let network = Network::new(
         random.random(),
         latency(&mut random),
         hosts(plan, &mut random),
+        roles.clone(),
     );
     let carrier = tokio::spawn(Arc::clone(&network).carry());
     network.with(State::begin);
-    if plan.topology.kind == TopologyKind::Sentinel {
+    if [TopologyKind::Sentinel, TopologyKind::Cluster].contains(&plan.topology.kind) {
         tokio::time::sleep(SETTLES).await;
     }
     let _left = machine::enter(Arc::new(Machine(Arc::clone(&network))));
     let sink = Arc::new(Kept {
         origin: began,
         lines: Mutex::default(),
+        roles,
     });
     let load = LoadRun::new(load(plan), Arc::clone(&sink) as Arc<dyn Sink>);
     let clients = Arc::new(Clients::new(
@@ -126,6 +133,7 @@ async fn record(plan: &Plan, subject: Arc<dyn Subject>) -> Result<Recorded, Subj
         network,
         clients: Arc::clone(&clients),
         topology: plan.topology.clone(),
+        locks: plan.load.locks.clone(),
         load: load.clone(),
         sink: Arc::clone(&sink) as Arc<dyn Sink>,
         over: over.subscribe(),
@@ -171,6 +179,8 @@ fn hosts(plan: &Plan, random: &mut ChaCha8Rng) -> BTreeMap<String, Host> {
         .names(Role::Master)
         .first()
         .map(|name| address(name));
+    let is_cluster = plan.topology.kind == TopologyKind::Cluster;
+    let membership = is_cluster.then(|| membership(&plan.topology));
     let roles = [Role::Master, Role::Replica, Role::Sentinel].into_iter();
     let all = roles.flat_map(|role| {
         let names = plan.topology.names(role).into_iter();
@@ -182,7 +192,8 @@ fn hosts(plan: &Plan, random: &mut ChaCha8Rng) -> BTreeMap<String, Host> {
         let settings = Settings {
             seed: random.random(),
             persistence,
-            replica_of: master.clone().filter(|_| role == Role::Replica),
+            cluster: membership.clone(),
+            replica_of: (master.clone()).filter(|_| role == Role::Replica && !is_cluster),
             watch: watch.map(|master| Watch {
                 name: MASTER_NAME.to_owned(),
                 master,
@@ -197,6 +208,26 @@ fn hosts(plan: &Plan, random: &mut ChaCha8Rng) -> BTreeMap<String, Host> {
         (name, Host::new(address.to_string(), Server::new(settings)))
     });
     hosts.collect()
+}
+
+/// The parts of a cluster, with the same number of replicas each.
+fn membership(topology: &Topology) -> Membership {
+    let (masters, replicas) = (topology.names(Role::Master), topology.names(Role::Replica));
+    let shard = |(at, master): (usize, &String)| {
+        let replicas = replicas.iter().skip(at).step_by(masters.len());
+        Shard {
+            slots: vec![slot_range(at, masters.len())],
+            nodes: iter::once(master)
+                .chain(replicas)
+                .map(|name| address(name))
+                .collect(),
+        }
+    };
+    Membership {
+        shards: masters.iter().enumerate().map(shard).collect(),
+        node_timeout: Duration::from_secs(1),
+        full_coverage: true,
+    }
 }
 
 fn address(name: &str) -> Address {
@@ -214,6 +245,7 @@ fn target(plan: &Plan) -> String {
     };
     match plan.topology.kind {
         TopologyKind::Masters => format!("redlock://{}", all(Role::Master)),
+        TopologyKind::Cluster => format!("redis-cluster://{}", all(Role::Master)),
         TopologyKind::Sentinel => format!("redis-sentinel://{}/{MASTER_NAME}", all(Role::Sentinel)),
         _ => format!("redis://{}", all(Role::Master)),
     }
@@ -252,11 +284,15 @@ fn judged(plan: &Plan, recorded: Recorded) -> Outcome {
 struct Kept {
     origin: Instant,
     lines: Mutex<Vec<Line>>,
+    roles: Option<Arc<Mutex<Roles>>>,
 }
 
 impl Sink for Kept {
     fn record(&self, entry: Entry) -> u64 {
         let t_ns = self.ns(Instant::now());
+        self.roles
+            .iter()
+            .for_each(|roles| lock(roles).follow(&entry));
         lock(&self.lines).push(Line { t_ns, entry });
         t_ns
     }

@@ -16,8 +16,34 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What a client's wall clock shows when a simulation begins: 2026-01-01.
+use crate::process::Process;
+
+/// What wall clocks show when a simulation begins: 2026-01-01.
 pub(crate) const EPOCH: Duration = Duration::from_secs(1_767_225_600);
+
+/// How wrong a wall clock is.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Skew {
+    pub(crate) jump_ns: i64,
+    pub(crate) drift_ppb: i64,
+    /// Since when, from the beginning of the run.
+    pub(crate) since: Duration,
+}
+
+impl Skew {
+    /// What the clock shows at a moment of the run.
+    pub(crate) fn wall(self, now: Duration) -> Duration {
+        let since = now.saturating_sub(self.since).as_nanos();
+        let since = i128::try_from(since).unwrap_or(i128::MAX);
+        let drift = since * i128::from(self.drift_ppb) / 1_000_000_000;
+        let wrong = i128::from(self.jump_ns) + drift;
+        let amount = Duration::from_nanos(u64::try_from(wrong.unsigned_abs()).unwrap_or(u64::MAX));
+        match wrong < 0 {
+            true => (EPOCH + now).saturating_sub(amount),
+            false => EPOCH + now + amount,
+        }
+    }
+}
 
 thread_local! {
     static SIMULATES: Cell<bool> = const { Cell::new(false) };
@@ -96,7 +122,9 @@ fn simulated(clock: libc::clockid_t) -> Option<Duration> {
     match clock {
         libc::CLOCK_MONOTONIC_COARSE | libc::CLOCK_MONOTONIC_RAW => Some(now),
         libc::CLOCK_BOOTTIME => Some(base().boottime + since),
-        libc::CLOCK_REALTIME | libc::CLOCK_REALTIME_COARSE => Some(EPOCH + since),
+        libc::CLOCK_REALTIME | libc::CLOCK_REALTIME_COARSE => {
+            Some(Process::running_clock().wall(since))
+        }
         _ => None,
     }
 }
@@ -206,6 +234,32 @@ mod tests {
             })
         });
         simulation.join().expect("no panic")
+    }
+
+    #[test]
+    fn the_clock_of_a_process_is_its_own() {
+        let simulation = thread::spawn(|| {
+            enter(1);
+            let process = Process::new("c1");
+            process.set_clock(Skew {
+                jump_ns: -5_000_000_000,
+                drift_ppb: 500_000_000,
+                since: Duration::ZERO,
+            });
+            let wall = || std::time::UNIX_EPOCH.elapsed().expect("it is later");
+            let (before, monotonic) = (wall(), Instant::now());
+            let wrong = process.within(wall);
+            (
+                before,
+                wrong,
+                wall(),
+                process.within(|| monotonic.elapsed()),
+            )
+        });
+        let (before, wrong, after, elapsed) = simulation.join().expect("no panic");
+        let moment = Duration::from_millis(1);
+        assert!(wrong.abs_diff(before - Duration::from_secs(5)) < moment);
+        assert!(after - before < moment && elapsed < moment);
     }
 
     #[test]

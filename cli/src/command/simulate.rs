@@ -29,10 +29,10 @@ pub(crate) struct Options {
     /// Only this kind of lock
     #[arg(long, value_name = "KIND")]
     kind: Option<String>,
-    /// Only these servers: single, sentinel or masters
+    /// Only these servers: single, sentinel, cluster or masters
     #[arg(long, value_name = "TOPOLOGY")]
     topology: Option<String>,
-    /// Another lock than the library's, such as broken:steal; it takes the place of the one that was drawn; none of several masters
+    /// Another lock than the library's, such as broken:steal; it takes the place of the one that was drawn
     #[arg(long, value_name = "SUBJECT")]
     subject: Option<String>,
     /// Write the history of the first seed, which `check` judges and `replay` does not need: the seed alone gives it again
@@ -49,6 +49,7 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
         kind: options.kind,
         topology: options.topology,
         subject: options.subject,
+        scenario: None,
     };
     if !wanted.fits() {
         let kinds = KINDS

@@ -68,6 +68,7 @@ impl Server {
         let Some(connection) = self.connections.get_mut(&to) else {
             return;
         };
+        self.ready.push(to);
         reply.write(connection.resp3, &mut connection.output);
         if connection.listens.is_empty() {
             return;

@@ -79,6 +79,7 @@ impl Server {
     }
 
     pub(super) fn say<T: AsRef<[u8]>>(&mut self, link: LinkId, command: &[T]) {
+        self.links_ready.push(link);
         if let Some(link) = self.links.get_mut(&link) {
             write_command(command, &mut link.output);
         }

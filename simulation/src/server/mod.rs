@@ -89,6 +89,9 @@ pub struct Server {
     /// How many connections wait for something.
     waiters: usize,
     ended: Vec<ConnectionId>,
+    /// Connections and links that may have bytes to send.
+    ready: Vec<ConnectionId>,
+    links_ready: Vec<LinkId>,
     listeners: pubsub::Listeners,
     /// What goes behind the answer of the command of this moment.
     behind_answer: Vec<Reply>,
@@ -239,6 +242,20 @@ impl Server {
         self.settle();
     }
 
+    /// Connections that may have bytes to send since they were asked for last, in order.
+    pub(crate) fn ready(&mut self) -> Vec<ConnectionId> {
+        self.ready.sort_unstable();
+        self.ready.dedup();
+        std::mem::take(&mut self.ready)
+    }
+
+    /// As [`Server::ready`], of what it opened itself.
+    pub(crate) fn links_ready(&mut self) -> Vec<LinkId> {
+        self.links_ready.sort_unstable();
+        self.links_ready.dedup();
+        std::mem::take(&mut self.links_ready)
+    }
+
     /// Takes the bytes that are ready for a connection; empty for one that has ended.
     pub fn output(&mut self, connection: ConnectionId) -> Vec<u8> {
         self.output_up_to(connection, usize::MAX)
@@ -285,11 +302,12 @@ impl Server {
 
     /// The first turn of its cycle that is not before a moment.
     fn cycle_at(&self, due: Duration) -> Duration {
-        let cycle = CYCLE.as_nanos();
-        let phase = u128::from(self.settings.seed) * 7_919_000 % cycle;
-        let turns = (due.as_nanos() + cycle - phase).div_ceil(cycle);
-        let at = turns * cycle + phase - cycle;
-        Duration::from_nanos(u64::try_from(at).unwrap_or(u64::MAX))
+        let cycle = CYCLE.as_nanos() as u64;
+        // As a product of numbers that do not overflow.
+        let phase = (self.settings.seed % cycle) * (7_919_000 % cycle) % cycle;
+        let due = u64::try_from(due.as_nanos()).unwrap_or(u64::MAX - 2 * cycle);
+        let turns = (due + cycle - phase).div_ceil(cycle);
+        Duration::from_nanos(turns * cycle + phase - cycle)
     }
 
     /// The keys, to be looked at.

@@ -141,13 +141,14 @@ impl Server {
     pub(super) fn feed(&mut self, bytes: &[u8]) {
         self.stream.add(bytes);
         self.stream.said_at = self.now;
-        for connection in self.connections.values_mut() {
+        for (id, connection) in &mut self.connections {
             if connection
                 .replica
                 .as_ref()
                 .is_some_and(|replica| replica.online)
             {
                 connection.output.extend_from_slice(bytes);
+                self.ready.push(*id);
             }
         }
     }
@@ -303,6 +304,7 @@ impl Server {
         self.stream.said_at = self.now;
         let (now, acked) = (self.now, offset.unwrap_or(0));
         let connection = self.connections.get_mut(&from)?;
+        self.ready.push(from);
         connection.output.extend(bytes);
         if let Some(replica) = &mut connection.replica {
             replica.online = true;

@@ -2,7 +2,9 @@
 
 use std::{cell::RefCell, collections::BTreeMap, fmt, sync::Arc};
 
-use mlua::{Error, Function, Lua, LuaOptions, MultiValue, StdLib, Table, Value};
+use mlua::{
+    Error, Function, GcIncParams, GcMode, Lua, LuaOptions, MultiValue, StdLib, Table, Value,
+};
 
 use super::{
     ConnectionId, Server,
@@ -95,6 +97,8 @@ impl Interpreter {
             lua.load(GUARD).exec()
         };
         made().expect("its tables");
+        // Its state is small; by default it is collected whenever it has doubled.
+        lua.gc_set_mode(GcMode::Incremental(GcIncParams::default().pause(1_000)));
         Interpreter {
             lua,
             functions: RefCell::default(),

@@ -42,7 +42,7 @@ impl Pattern {
     }
 
     /// Whether a message of these words and with this label is meant.
-    pub(crate) fn matches(&self, words: &Words, label: Label) -> bool {
+    pub fn matches(&self, words: &Words, label: Label) -> bool {
         if self.label.is_some() && self.label != label {
             return false;
         }
