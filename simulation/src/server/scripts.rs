@@ -2,9 +2,9 @@
 
 use std::{cell::RefCell, collections::BTreeMap, fmt, sync::Arc};
 
-use mlua::{
-    Error, Function, GcIncParams, GcMode, Lua, LuaOptions, MultiValue, StdLib, Table, Value,
-};
+use mlua::{Error, Function, Lua, LuaOptions, MultiValue, StdLib, Table, Value};
+
+use mlua::state::{GcIncParams, GcMode};
 
 use super::{
     ConnectionId, Server,
