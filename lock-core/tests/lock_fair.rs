@@ -267,6 +267,26 @@ async fn the_dead_of_ours_leave_a_line_to_peers_when_a_place_ends_and_take_nobod
     }
 }
 
+/// A peer takes its place before it subscribes, and one that has just started is slow to do so: it keeps its turn that long.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_peer_that_subscribes_late_keeps_its_turn() {
+    let server = Arc::new(Server::start(&[]));
+    let (first, last) = (lock(&server).await, lock(&server).await);
+    let guard = first.acquire_with(patient()).await.expect("free");
+    let peer = Peer::new(&server, 1);
+    assert!(peer.acquire().is_some());
+    let behind = tokio::spawn(async move { last.acquire_with(patient()).await });
+    waits(&server, 2);
+    guard.release().await.expect("held");
+    // Half of the half second that it has, and more than the tenth that one of ours would have.
+    tokio::time::sleep(250 * MS).await;
+    assert_eq!(peer.acquire(), None, "its turn has passed");
+    assert!(!behind.is_finished(), "two at once");
+    peer.unlock();
+    let guard = behind.await.expect("no panic").expect("its turn");
+    guard.release().await.expect("held");
+}
+
 /// A peer that gives up takes as much from those behind it as one that enters.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn peers_that_give_up_throw_none_of_ours_out() {
