@@ -8,19 +8,22 @@ import java.net.Socket;
 import java.nio.charset.StandardCharsets;
 
 final class Resp {
-    private final InetSocketAddress server;
+    private final String name;
+    private final int port;
 
     /** Of host:port. */
     Resp(String host) {
         int colon = host.lastIndexOf(':');
-        server = new InetSocketAddress(host.substring(0, colon), Integer.parseInt(host.substring(colon + 1)));
+        name = host.substring(0, colon);
+        port = Integer.parseInt(host.substring(colon + 1));
     }
 
     /** One command on a connection of its own; the first line of the reply. */
     String command(String... words) throws Exception {
         try (Socket socket = new Socket()) {
             try {
-                socket.connect(server, 2_000);
+                // Made anew each time: an InetSocketAddress keeps for ever what its name meant when it was made.
+                socket.connect(new InetSocketAddress(name, port), 2_000);
             } catch (IOException error) {
                 throw new LocklabDriver.Failed("not sent: " + error);
             }
