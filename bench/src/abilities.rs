@@ -18,7 +18,7 @@ pub struct Abilities {
 }
 
 /// The features that scenarios ask for, but for `redlock`, which the kinds say too.
-const FEATURES: [&str; 7] = [
+const FEATURES: [&str; 8] = [
     "lost",
     "durability",
     "extend",
@@ -26,6 +26,7 @@ const FEATURES: [&str; 7] = [
     "renewals",
     "cancel",
     "owner_moves",
+    "block",
 ];
 
 impl Abilities {

@@ -74,6 +74,9 @@ pub(crate) struct Request {
     /// `cancel`: the `id` of the request that its caller gives up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) of: Option<u64>,
+    /// `block`: for how long.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) for_ms: Option<u64>,
     /// `load`: `cycles`, `contended` or `chain`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) workload: Option<String>,

@@ -156,6 +156,11 @@ pub trait LockClient: Send + Sync {
     async fn load(&self, _asked: &LoadRequest) -> Option<Result<LoadReport, String>> {
         None
     }
+    /// Blocks what the library's own work runs on (an event loop, the threads of a runtime) for so long, while other threads of the process go on.
+    /// Returns when that is over, with the longest time for which nothing ran there; an error where it cannot be done.
+    async fn block(&self, _time: Duration) -> Result<Duration, String> {
+        Err("it is no process of its own".to_owned())
+    }
     /// Tells the client that its process is stopped (or goes on): waiting for its answers is then not counted. Nothing to
     /// do for a client that lives in our own process.
     fn set_paused(&self, _paused: bool) {}

@@ -47,9 +47,11 @@ pub fn fitted(scenario: &Scenario, subject: &str, has: &Abilities) -> Result<Sce
     let enters = scenario.load.reenter > 0.0 && by_feature && says;
     let cancels = scenario.load.cancel > 0.0 && says;
     let moves = scenario.load.owner_moves > 0.0 && says;
+    let blocks = scenario.faults.iter().any(|fault| fault.fault == "block");
     let needs = needs
         .chain(cancels.then_some("cancel"))
         .chain(moves.then_some("owner_moves"))
+        .chain((blocks && says).then_some("block"))
         .chain(waits.then_some("durability"))
         .chain(extends.then_some("extend"))
         .chain(enters.then_some("reentrant"));

@@ -267,6 +267,11 @@ impl ClientControl for Clients {
         Ok(())
     }
 
+    async fn block(&self, client: u32, time: Duration) -> Result<Duration, FaultError> {
+        let (running, _) = self.running(client)?;
+        running.block(time).await.map_err(FaultError)
+    }
+
     fn delay_writes(&self, client: u32, latency: Duration) -> Result<(), FaultError> {
         let (running, _) = self.running(client)?;
         running.delay_writes(latency);

@@ -97,6 +97,7 @@ fn each_way_of_being_wrong_is_found_where_it_is() {
             ("twice", &["lines"]),
             ("one-by-one", &["concurrency"]),
             ("any-version", &["version"]),
+            ("unblocked", &["block"]),
             ("ends-badly", &["bye"]),
         ] {
             scope.spawn(move || find(mode, steps));

@@ -488,6 +488,32 @@ impl LockClient for ExecClient {
         }
     }
 
+    async fn block(&self, time: Duration) -> Result<Duration, String> {
+        let request = Request {
+            for_ms: Some(whole_ms(time)),
+            ..Request::of("block")
+        };
+        let asked = Instant::now();
+        // What is asked meanwhile is answered later, as it should be.
+        self.set_paused(true);
+        let answer = tokio::time::timeout(
+            time + ANSWER_SLACK,
+            self.call(Op::Other, request, Some(ANSWER_SLACK)),
+        );
+        let answer = answer.await;
+        self.set_paused(false);
+        let answer = match answer {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(Ok(lost) | Err(lost))) => return Err(lost),
+            Err(_) => return Err(format!("no answer within {:?}", time + ANSWER_SLACK)),
+        };
+        match answer.body.get("blocked_ns").and_then(Value::as_u64) {
+            // No block is longer than what was seen of it from here.
+            Some(ns) => Ok(Duration::from_nanos(ns).min(asked.elapsed())),
+            None => Err(error_text(&answer.body)),
+        }
+    }
+
     fn set_paused(&self, paused: bool) {
         self.shared.paused.store(paused, Ordering::Relaxed);
     }

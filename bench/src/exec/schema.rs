@@ -39,7 +39,7 @@ fn answer() -> Value {
         "failed" | "unknown" => error.clone(),
         "ok" => json!({
             "type": "object",
-            "description": "To hello a HelloReply, to acquire a Granted, to held `held`, to load its counts and histograms, else empty.",
+            "description": "To hello a HelloReply, to acquire a Granted, to held `held`, to block `blocked_ns`, to load its counts and histograms, else empty.",
         }),
         _ => json!({"type": "object"}),
     };

@@ -101,6 +101,14 @@ impl RunningClient {
         self.gate.set_paused(false);
     }
 
+    /// As [`LockClient::block`](crate::subject::LockClient::block); its tasks go on.
+    ///
+    /// # Errors
+    /// What the client says of it, or why it said nothing.
+    pub async fn block(&self, time: Duration) -> Result<Duration, String> {
+        self.client.block(time).await
+    }
+
     /// From now on its writes to the protected resource arrive so much later; zero: at once again, which what is under way does not notice.
     pub fn delay_writes(&self, latency: Duration) {
         self.history.way.set_latency(latency);

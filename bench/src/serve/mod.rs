@@ -2,7 +2,11 @@
 
 mod load;
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use serde_json::{Value, json};
 use tokio::{
@@ -113,6 +117,10 @@ pub async fn serve(
                 }
                 let _ = replies.send(ok(request.id, json!({})));
             }
+            ("block", Some(_)) => {
+                let time = Duration::from_millis(request.for_ms.unwrap_or(0));
+                block(time, request.id, replies.clone());
+            }
             (op, Some((client, _))) => {
                 let (client, replies) = (client.clone(), replies.clone());
                 let (call, cancelled) = oneshot::channel();
@@ -146,6 +154,28 @@ pub async fn serve(
     ended
 }
 
+/// Blocks every worker of this runtime, as a caller does who computes or waits for a file where only tasks should run. A thread beside them measures
+/// how long nothing ran.
+fn block(time: Duration, id: u64, replies: mpsc::UnboundedSender<Value>) {
+    let runtime = tokio::runtime::Handle::current();
+    std::thread::spawn(move || {
+        let until = Instant::now() + time;
+        for _ in 0..runtime.metrics().num_workers() {
+            runtime.spawn(async move { std::thread::sleep(until - Instant::now()) });
+        }
+        let mut longest = Duration::ZERO;
+        while Instant::now() < until {
+            let (ran, when) = std::sync::mpsc::channel();
+            let asked = Instant::now();
+            runtime.spawn(async move { ran.send(()) });
+            let _ = when.recv();
+            longest = longest.max(asked.elapsed());
+        }
+        let blocked_ns = u64::try_from(longest.as_nanos()).unwrap_or(u64::MAX);
+        let _ = replies.send(ok(id, json!({"blocked_ns": blocked_ns})));
+    });
+}
+
 async fn hello(
     subject: &dyn Subject,
     request: &Request,
@@ -174,7 +204,7 @@ async fn hello(
         }})
     })?;
     let kinds = subject.kinds();
-    let mut features = ["extend", "held", "load", "cancel", "owner_moves"]
+    let mut features = ["extend", "held", "load", "cancel", "owner_moves", "block"]
         .map(str::to_owned)
         .to_vec();
     if connected.client.reports_renewals() {

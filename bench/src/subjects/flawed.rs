@@ -182,6 +182,14 @@ pub(super) static BROKEN: &[Recipe] = &[
         renewal: Renewal::NeverSaysLost,
         ..SET_NX_PX
     },
+    // Its loop stood still for longer than the lease, and what it renews afterwards is its successor's.
+    Recipe {
+        name: "broken:renews-on",
+        about: "renews with a plain PEXPIRE for as long as it is held, also when the key is another's, and never says lost",
+        extend: Extend::Expire,
+        renewal: Renewal::NeverSaysLost,
+        ..SET_NX_PX
+    },
     // One bad minute of the server, and no later lock of this client is ever renewed.
     Recipe {
         name: "broken:renewer-ends-at-an-error",

@@ -151,9 +151,9 @@ impl Fault {
         }
     }
 
-    /// Whether it is a pause of this client that lasted at some time between two instants.
+    /// Whether it is a pause of this client, or of what its library runs on, that lasted at some time between two instants.
     pub(crate) fn paused(&self, client: u32, (from, to): Span) -> bool {
-        self.fault == "pause"
+        matches!(&*self.fault, "pause" | "block")
             && self.direct.contains(&client)
             && self.injected_ns <= to
             && self.healed_ns.unwrap_or(u64::MAX) >= from

@@ -14,6 +14,7 @@ macro_rules! proof {
     ($bit:expr, $($words:tt)*) => { $crate::faults::Proof::of($bit, format!($($words)*)) };
 }
 
+mod block;
 mod change_password;
 mod client_kill;
 mod client_pause;
@@ -262,13 +263,14 @@ pub enum SettingKind {
 }
 
 /// Every fault of this build, in the order of the docs.
-pub static FAULTS: [FaultKind; 37] = [
+pub static FAULTS: [FaultKind; 38] = [
     kill::KIND,
     restart::KIND,
     names::NEW_ADDRESS,
     names::RESOLVE,
     upgrade::KIND,
     pause::KIND,
+    block::KIND,
     power_cut::KIND,
     disk::KIND,
     clock::KIND,

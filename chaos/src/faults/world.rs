@@ -32,6 +32,11 @@ pub trait ClientControl: Send + Sync {
     /// # Errors
     /// It could not be started or connected.
     async fn restart(&self, client: u32) -> Result<(), FaultError>;
+    /// Blocks what its library's own work runs on for so long, while its process and its tasks go on, and says how long nothing ran there.
+    ///
+    /// # Errors
+    /// The client is dead, or cannot do that.
+    async fn block(&self, client: u32, time: Duration) -> Result<Duration, FaultError>;
     /// The client that has held a lock for longest; `None` while nobody holds.
     fn holder(&self) -> Option<u32>;
     /// Lets its writes to the protected resource arrive so much later; zero: at once again.

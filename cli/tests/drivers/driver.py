@@ -18,6 +18,7 @@ It needs nothing but Python's standard library. Modes:
   blind-silent    the same, and does not say so
   fenced          as right, of the kind fenced: with tokens, and the holder is not let in again
   fenced-reentrant the same, and claims by its features to be re-entrant
+  unblocked       claims that it was blocked for as long as it was asked to be, and answers at once
   eager           says of each grant that it was extended: before its answer, at once after it and after its release; and of one that it never gives
   single-only     as right, and works on a single server only, by its hello
   garbage         prints a line that is no JSON at its third grant
@@ -37,7 +38,7 @@ DELETE = "if redis.call('get',KEYS[1])==ARGV[1] then return redis.call('del',KEY
 EXPIRE = "if redis.call('get',KEYS[1])==ARGV[1] then return redis.call('pexpire',KEYS[1],ARGV[2]) else return 0 end"
 out_lock = threading.Lock()
 KIND = "fenced" if MODE.startswith("fenced") else "plain"
-FEATURES = {"blind": ["release_blind"], "fenced-reentrant": ["reentrant"]}.get(MODE, [])
+FEATURES = {"blind": ["release_blind"], "fenced-reentrant": ["reentrant"], "unblocked": ["block"]}.get(MODE, [])
 grants = {}
 given = 0
 
@@ -170,6 +171,8 @@ def handle(server, request):
             acquire(server, request)
         elif request["op"] in ("release", "extend", "held"):
             of_grant(server, request)
+        elif MODE == "unblocked" and request["op"] == "block":
+            reply(request, "ok", blocked_ns=request["for_ms"] * 1_000_000)
         else:
             reply(request, "failed", error="not offered")
     except OSError as error:

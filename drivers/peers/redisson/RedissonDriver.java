@@ -14,6 +14,7 @@ import java.security.cert.CertificateFactory;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collection;
+import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -89,6 +90,11 @@ public final class RedissonDriver extends LocklabDriver.Library {
             } catch (Exception error) {
                 throw new LocklabDriver.Unreachable(error.toString());
             }
+        }
+        runsOn = new ArrayList<>();
+        for (Redisson client : clients) {
+            client.getServiceManager().getGroup().forEach(runsOn::add);
+            runsOn.addAll(Collections.nCopies(threads, client.getServiceManager().getExecutor()));
         }
         // Of several masters some may be down; the others are connected now, and not by the first acquire.
         CompletableFuture<?>[] looks = clients.stream()

@@ -21,6 +21,7 @@ import java.util.concurrent.CompletionException;
 import java.util.concurrent.CompletionStage;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.Executor;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
@@ -28,6 +29,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicLongArray;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.concurrent.locks.LockSupport;
 import java.util.zip.DeflaterOutputStream;
 
 public final class LocklabDriver {
@@ -40,6 +42,8 @@ public final class LocklabDriver {
         public List<String> topologies = List.of("single");
         /** Those beside what is brought here (load, prefix, overlap, mono, cancel), e.g. extend. */
         public List<String> features = List.of();
+        /** What the library's own work runs on, an event loop or a pool once for each of its threads: with it comes the feature block. */
+        public List<Executor> runsOn = List.of();
         /** The lease that the library renews by itself; 0: it does not, and a lock without a lease is refused here. */
         public long watchdogMs;
 
@@ -269,6 +273,9 @@ public final class LocklabDriver {
         }
         List<String> features = new ArrayList<>(List.of("load", "prefix", "overlap", "mono", "cancel"));
         features.addAll(library.features);
+        if (!library.runsOn.isEmpty()) {
+            features.add("block");
+        }
         Map<String, Object> body = new LinkedHashMap<>(Map.of("protocol", 1, "name", library.name, "version", library.version,
                 "language", "java", "kinds", library.kinds, "topologies", library.topologies, "features", features));
         if (library.watchdogMs > 0) {
@@ -336,6 +343,9 @@ public final class LocklabDriver {
             }
             return op.equals("load") ? CompletableFuture.completedFuture(new Loop(asked, call).run()) : grant(asked, call);
         }
+        if (op.equals("block") && !library.runsOn.isEmpty()) {
+            return CompletableFuture.completedFuture(block(System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(asked.number("for_ms", 0))));
+        }
         if (!List.of("release", "extend", "held").contains(op)) {
             throw new Failed("`" + op + "` is not offered");
         }
@@ -364,6 +374,25 @@ public final class LocklabDriver {
                     return ending;
                 });
         }
+    }
+
+    /** Blocks each thread of the library's until then, and measures beside them for how long nothing ran on any. */
+    private static Ending block(long untilNs) throws InterruptedException {
+        for (Executor one : library.runsOn) {
+            one.execute(() -> {
+                for (long left; (left = untilNs - System.nanoTime()) > 0;) {
+                    LockSupport.parkNanos(left);
+                }
+            });
+        }
+        long longest = 0;
+        for (long asked; (asked = System.nanoTime()) < untilNs;) {
+            CountDownLatch ran = new CountDownLatch(1);
+            library.runsOn.forEach(one -> one.execute(ran::countDown));
+            ran.await();
+            longest = Math.max(longest, System.nanoTime() - asked);
+        }
+        return new Ending("ok", Map.of("blocked_ns", longest));
     }
 
     private static CompletionStage<Ending> grant(Asked asked, Request call) {

@@ -265,7 +265,7 @@ class Driver {
       const has = ['extend', 'held'].filter((method) => method in lock)
       this.said.kinds = valueOf(this.said.kinds)
       this.watchdogMs = valueOf(this.#ofHello.watchdogMs) ?? null
-      this.said.features = [...new Set([...has, 'load', 'prefix', 'overlap', 'mono', ...valueOf(this.#ofHello.features)])]
+      this.said.features = [...new Set([...has, 'load', 'prefix', 'overlap', 'mono', 'block', ...valueOf(this.#ofHello.features)])]
       this.hello = hello
       this.lock = lock
       return { ...this.said, watchdog_ms: this.watchdogMs ?? undefined }
@@ -318,6 +318,13 @@ class Driver {
       if (!this.said.features.includes('cancel')) throw new Failed('calls of this library cannot be cancelled')
       this.#waiting.get(request.of)?.aborter.abort()
       return {}
+    },
+
+    // The event loop alone: what runs in other threads goes on.
+    block: (request) => {
+      const began = now()
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, request.for_ms)
+      return { blocked_ns: now() - began }
     },
 
     load: (request) => new Loop(this, request).run(),

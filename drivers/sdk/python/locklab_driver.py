@@ -17,6 +17,7 @@ else that it raises counts as unknown. Each call has a thread of its own; method
 """
 import asyncio
 import base64
+import ctypes
 import inspect
 import itertools
 import json
@@ -193,7 +194,7 @@ class _Driver:
         self.factory, self.said, self.of_hello = factory, said, of_hello
         self.own = [feature for feature in ("extend", "held") if hasattr(factory, feature)]
         is_async = inspect.iscoroutinefunction(getattr(factory, "acquire", None))
-        self.own += ["load", "prefix", "overlap", "mono"] + ["cancel"] * is_async
+        self.own += ["load", "prefix", "overlap", "mono", "block"] + ["cancel"] * is_async
         self.runner = _Asyncio() if is_async else _Threads()
         self.lock = self.hello = self.watchdog_ms = None
         self.numbers = itertools.count(1)
@@ -333,6 +334,11 @@ class _Driver:
             task.cancel()
         return {}
 
+    async def on_block(self, request):
+        began = _now()
+        self.runner.block(request["for_ms"])
+        return {"blocked_ns": _now() - began}
+
     async def on_load(self, request):
         return await _Loop(self, request).run()
 
@@ -396,6 +402,10 @@ class _Threads:
     async def sleep(self, seconds):
         time.sleep(seconds)
 
+    def block(self, ms):
+        # As a module in C does that keeps the interpreter's lock: threads that are none of Python's go on.
+        ctypes.PyDLL(None).poll(None, 0, ms)
+
     async def all(self, coroutines):
         threads = [threading.Thread(target=_drive, args=(one,), daemon=True) for one in coroutines]
         for thread in threads:
@@ -434,6 +444,9 @@ class _Asyncio:
 
     async def sleep(self, seconds):
         await asyncio.sleep(seconds)
+
+    def block(self, ms):
+        time.sleep(ms / 1000)
 
     async def all(self, coroutines):
         await asyncio.gather(*coroutines)

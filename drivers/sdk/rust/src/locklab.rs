@@ -43,7 +43,7 @@ pub struct About {
     pub kinds: &'static [&'static str],
     /// Of single, sentinel, cluster and masters; on any other the library has nothing to lock with.
     pub topologies: &'static [&'static str],
-    /// Those beside what is brought here (load, prefix, overlap, mono, cancel), e.g. extend.
+    /// Those beside what is brought here (load, prefix, overlap, mono, cancel, block), e.g. extend.
     pub features: &'static [&'static str],
 }
 
@@ -316,10 +316,32 @@ pub async fn serve<L: Lock, F: Future<Output = Result<L, Ending>>>(
                 }
                 reply(("ok", json!({})));
             }
+            ("block", Some(_)) => block(id, ms(&request["for_ms"]).unwrap_or_default()),
             (_, Some(client)) => client.clone().begin(id, request),
         }
     }
     std::process::exit(0);
+}
+
+/// Blocks every worker of this runtime; a thread beside them measures for how long nothing ran.
+fn block(id: u64, time: Duration) {
+    let runtime = tokio::runtime::Handle::current();
+    std::thread::spawn(move || {
+        let until = Instant::now() + time;
+        for _ in 0..runtime.metrics().num_workers() {
+            runtime.spawn(async move { std::thread::sleep(until - Instant::now()) });
+        }
+        let mut longest = Duration::ZERO;
+        while Instant::now() < until {
+            let (ran, when) = std::sync::mpsc::channel();
+            let asked = Instant::now();
+            runtime.spawn(async move { ran.send(()) });
+            let _ = when.recv();
+            longest = longest.max(asked.elapsed());
+        }
+        let blocked_ns = longest.as_nanos() as u64;
+        say(&json!({"id": id, "ok": {"blocked_ns": blocked_ns}}));
+    });
 }
 
 async fn greet<L: Lock, F: Future<Output = Result<L, Ending>>>(
@@ -345,7 +367,7 @@ async fn greet<L: Lock, F: Future<Output = Result<L, Ending>>>(
     hello.durability = text(&request["options"], "durability").to_owned();
     hello.watchdog = ms(&request["options"]["watchdog_ms"]);
     let lock = connect(hello.clone()).await.map_err(answer_of)?;
-    let features = ["load", "prefix", "overlap", "mono", "cancel"]
+    let features = ["load", "prefix", "overlap", "mono", "cancel", "block"]
         .iter()
         .chain(about.features);
     let body = json!({

@@ -115,6 +115,7 @@ impl<'a> Trial<'a> {
                 many,
                 cancel,
                 owner_moves,
+                block,
                 expiry,
                 late_extend,
                 late_release,

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{
     A, B, Found, LONG_MS, MaybeFound, SHORT_MS, Trial, expect, grant_of, granted, not_asked, shown,
@@ -120,6 +120,26 @@ impl Trial<'_> {
         let next = granted(&reply, "after its release by another owner the lock")?;
         self.release_of(B, &next).await?;
         Ok(String::new())
+    }
+
+    pub(super) async fn block(&mut self) -> MaybeFound {
+        if !self.lists("block") {
+            return not_asked("the feature block is not listed");
+        }
+        const FOR_MS: u64 = 300;
+        let reply = self
+            .ask(A, json!({"op": "block", "for_ms": FOR_MS}))
+            .await?;
+        expect(&reply, &["ok"], "it was")?;
+        let said_ns = reply.body.get("blocked_ns").and_then(Value::as_u64);
+        let said_ms = said_ns.unwrap_or(0) / 1_000_000;
+        let took_ms = reply.took.as_millis();
+        if said_ms < FOR_MS * 9 / 10 || u128::from(said_ms) > took_ms + 1 {
+            return Err(format!(
+                "a block of {FOR_MS} ms was said to have lasted {said_ms} ms, and was answered after {took_ms} ms"
+            ).into());
+        }
+        Ok(format!("{said_ms} ms of {FOR_MS}"))
     }
 
     pub(super) async fn cancel(&mut self) -> MaybeFound {

@@ -97,6 +97,12 @@ pub const STEPS: &[Rule] = &[
         "release",
     ),
     (
+        "block",
+        "lets nothing of the library run for as long as it is asked to, and says for how long that was",
+        "block the event loop or each thread of the pool that the library works on, or take `block` out of the features",
+        "block",
+    ),
+    (
         "expiry",
         "a lock that is neither extended nor released is free after its lease, and not before",
         "hand lease_ms to the library as the lease, in milliseconds, with no renewal of its own when lease_ms is a number",

@@ -1,0 +1,69 @@
+//! What a client's library runs on stands still, and the rest of its process goes on: an event loop, or all threads of a runtime.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use cluster_config::process_state;
+use tokio::task::JoinHandle;
+
+use super::each::{At, Evidence, OnEach};
+use super::{FaultError, FaultKind, Hits, Proof, Target};
+
+pub(super) const KIND: FaultKind = FaultKind {
+    name: "block",
+    about: "the event loop or the threads that a client's library runs on do nothing else for `for` (1s without it), while the rest of the process goes on",
+    hits: Hits::CLIENT,
+    ..FaultKind::of(&Block)
+};
+
+struct Block;
+
+/// A block that is under way, and what shows of it.
+struct Blocked {
+    done: JoinHandle<()>,
+    shown: Arc<Mutex<Proof>>,
+}
+
+impl OnEach for Block {
+    type Kept = Blocked;
+
+    async fn harm(at: At<'_>) -> Result<Blocked, FaultError> {
+        let Target::Client(number) = *at.target else {
+            return Err(failed!("{} runs no library", at.target));
+        };
+        let time = at.injection.lasts.unwrap_or(Duration::from_secs(1));
+        let clients = at.world.clients.clone();
+        let shown = Arc::new(Mutex::new(proof!(false, "c{number} has not said yet")));
+        let proof = shown.clone();
+        let done = tokio::spawn(async move {
+            let blocked = clients.block(number, time).await;
+            let state = clients.pid(number).and_then(process_state);
+            *proof.lock().expect("no panic while held") = match blocked {
+                // A little is lost before all threads are blocked.
+                Ok(blocked) => proof!(
+                    blocked >= time * 9 / 10 && state.is_some_and(|state| state != 'T'),
+                    "c{number} ran nothing of its library for {blocked:?}, and was not stopped"
+                ),
+                Err(error) => proof!(false, "c{number}: {error}"),
+            };
+        });
+        Ok(Blocked { done, shown })
+    }
+
+    async fn undo(_: At<'_>, kept: &mut Blocked) -> Result<(), FaultError> {
+        // It ends by itself.
+        let _ = (&mut kept.done).await;
+        Ok(())
+    }
+
+    fn undo_now(_: At<'_>, kept: &Blocked) -> Result<(), FaultError> {
+        kept.done.abort();
+        Ok(())
+    }
+}
+
+impl Evidence for Blocked {
+    fn proof(&self, _: At<'_>) -> Proof {
+        self.shown.lock().expect("no panic while held").clone()
+    }
+}
