@@ -3,8 +3,10 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use results::history::Entry;
+use results::history::{Entry, Event};
 use results::history_writer::{HistoryWriteError, HistoryWriter};
+
+use crate::parts::clock::Asked;
 
 /// Where load and nemesis write down what happens.
 pub trait Sink: Send + Sync + 'static {
@@ -47,14 +49,20 @@ impl HistorySink {
         Ok(self.writer.lines())
     }
 
-    fn keep_first(&self, error: &HistoryWriteError) {
-        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
-        failed.get_or_insert_with(|| error.to_string());
+    /// Writes down what a reference's clock showed. The round trip ends with the stamp, so that what the line waited for is a part of it.
+    pub fn clock(&self, asked: Asked<Instant>) {
+        let sent_ns = self.ns(asked.sent);
+        self.append(|t_ns| {
+            Entry::Event(Event::Clock {
+                reference_ns: Some(asked.reference_ns),
+                round_trip_ns: t_ns.saturating_sub(sent_ns),
+                clients: Vec::new(),
+                uncertainty_ns: None,
+            })
+        });
     }
-}
 
-impl Sink for HistorySink {
-    fn record(&self, entry: Entry) -> u64 {
+    fn append(&self, entry: impl FnOnce(u64) -> Entry) -> u64 {
         let now = || self.ns(Instant::now());
         match self.writer.append_with(now, entry) {
             Ok(t_ns) => t_ns,
@@ -63,6 +71,17 @@ impl Sink for HistorySink {
                 now()
             }
         }
+    }
+
+    fn keep_first(&self, error: &HistoryWriteError) {
+        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        failed.get_or_insert_with(|| error.to_string());
+    }
+}
+
+impl Sink for HistorySink {
+    fn record(&self, entry: Entry) -> u64 {
+        self.append(|_| entry)
     }
 
     fn ns(&self, at: Instant) -> u64 {

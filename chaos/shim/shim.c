@@ -114,6 +114,9 @@ int clock_gettime(clockid_t clock, struct timespec *now) {
     if (done == 0 && clock == CLOCK_BOOTTIME && page && now) {
         shift(now, __atomic_load_n(&page->suspended_ns, __ATOMIC_RELAXED));
     }
+#ifdef SKEW_MONOTONIC /* for tests of harnesses on machines of their own */
+    if (done == 0 && clock == CLOCK_MONOTONIC) skew(now);
+#endif
     if (done == 0 && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE)) skew(now);
     return done;
 }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bench::parts::Share;
 use bench::recorded::{LoadRun, RunningClient};
 use bench::sink::Sink as _;
 use bench::subject::{ConnectTo, Connected, Subject, SubjectError};
@@ -36,6 +37,8 @@ pub(crate) struct Clients {
     tracker: Arc<Tracker>,
     deployment: Arc<Deployment>,
     slots: Vec<Slot>,
+    /// Which of them run here.
+    share: Share,
     /// Clients that died: their tasks end by themselves, and are waited for at the end.
     dead: Mutex<Vec<Arc<RunningClient>>>,
 }
@@ -73,6 +76,7 @@ impl Clients {
         logs: PathBuf,
         shims: Option<Arc<Shims>>,
         names: Option<Arc<Names>>,
+        share: Share,
     ) -> Self {
         Self {
             subject,
@@ -97,17 +101,24 @@ impl Clients {
                     state: Mutex::default(),
                 })
                 .collect(),
+            share,
             dead: Mutex::default(),
         }
     }
 
+    /// The clients that run here, by their numbers.
+    fn own(&self) -> impl Iterator<Item = (u32, &Slot)> {
+        (1..)
+            .zip(&self.slots)
+            .filter(|(number, _)| self.share.has(number - 1))
+    }
+
     /// Connects every client, and tells the proxies which process is which; nobody asks for a lock yet.
     pub(crate) async fn connect(&self) -> Result<Vec<Connected>, SubjectError> {
-        let all = self.slots.iter().map(|slot| self.connect_one(&slot.plan));
+        let all = self.own().map(|(_, slot)| self.connect_one(&slot.plan));
         let connected = futures_util::future::try_join_all(all).await?;
-        let pids = (1..)
-            .zip(&connected)
-            .filter_map(|(number, one)| Some((number, one.client.pid()?)))
+        let pids = (self.own().zip(&connected))
+            .filter_map(|((number, _), one)| Some((number, one.client.pid()?)))
             .collect();
         self.name(pids).await;
         Ok(connected)
@@ -123,7 +134,7 @@ impl Clients {
 
     /// Starts the tasks of all clients.
     pub(crate) fn start(&self, connected: Vec<Connected>) {
-        for (slot, connected) in self.slots.iter().zip(connected) {
+        for ((_, slot), connected) in self.own().zip(connected) {
             self.start_one(slot, connected);
         }
     }

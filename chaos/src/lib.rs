@@ -22,7 +22,7 @@
 //! | [`plan`], [`partition`], [`shrink`] | what is decided, and the smallest plan that still convicts |
 //! | [`faults`], [`shim`], [`names`] | what is injected and undone, what clocks and disks are told, and what names mean |
 //! | [`hooks`], [`external`], [`toxiproxy`] | the same on somebody else's servers, and through somebody else's proxy |
-//! | [`run`] | the plan, carried out |
+//! | [`run`] | the plan, carried out, by one harness or by several |
 //! | [`checkers`], [`proof`] | the judge, and what it shows |
 //! | [`outcome`], [`audit`] | as expected or not, and what that says of any lock |
 

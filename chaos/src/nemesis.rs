@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bench::parts::Share;
 use bench::sink::Sink;
 use cluster_config::MessageWatch;
 use results::history::{Entry, Event, Phase};
@@ -17,6 +18,7 @@ use crate::faults::hooked::Hooked;
 use crate::faults::{FaultGuard, FaultKind, Healed, Injection, Proof, Target, World, failed, find};
 use crate::hooks::{HEAL, Hooks};
 use crate::resolve::{self, resolve};
+use crate::run::shared;
 use crate::scenario::{FaultSpec, On, OnMessage, When, Who};
 
 /// A fault that is being injected when the load ends (a restart that waits, a row of slots on its way) has so long to be done.
@@ -43,6 +45,8 @@ pub(crate) struct Scene {
     pub(crate) hooks: Arc<Hooks>,
     /// Who else carries faults out.
     pub(crate) engine: Option<Arc<dyn Engine>>,
+    /// Which part of the run this is.
+    pub(crate) share: Share,
     /// Whom a fault is being taken off.
     pub(crate) healing: watch::Sender<Vec<Target>>,
 }
@@ -94,11 +98,12 @@ struct Injected {
 impl Nemesis {
     pub(crate) fn new(faults: &[FaultSpec], scene: Scene) -> Self {
         Self {
-            scene,
             waiting: faults
                 .iter()
+                .filter(|fault| shared::has_fault(scene.share, &fault.on))
                 .map(|fault| (fault.clone(), Watched::Nothing))
                 .collect(),
+            scene,
             early: Vec::new(),
             running: JoinSet::new(),
         }
@@ -154,6 +159,8 @@ impl Nemesis {
             }
         }
         spans.sort_by_key(|(number, _)| *number);
+        // One that hit nobody here is another part's.
+        spans.retain(|(_, span)| !span.targets.is_empty());
         spans.into_iter().map(|(_, span)| span).collect()
     }
 }
@@ -248,10 +255,14 @@ async fn inject(fault: &FaultSpec, scene: &Scene) -> Injected {
         let why = "this build does not have this fault".to_owned();
         return unhurt(vec![fault.on.to_string()], now_ns, why);
     };
-    let targets = match resolve(&fault.on, &scene.world, &scene.lock).await {
+    let mut targets = match resolve(&fault.on, &scene.world, &scene.lock).await {
         Ok(targets) => targets,
         Err(error) => return unhurt(vec![fault.on.to_string()], now_ns, error.to_string()),
     };
+    targets.retain(|target| shared::has_target(scene.share, target));
+    if targets.is_empty() {
+        return unhurt(Vec::new(), now_ns, "another part does it".to_owned());
+    }
     let names: Vec<String> = targets.iter().map(Target::to_string).collect();
     tokio::select! {
         () = scene.healed(&targets) => {}

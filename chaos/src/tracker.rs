@@ -3,6 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use bench::parts::clock::Asked;
 use bench::sink::{HistorySink, Sink};
 use cluster_config::{Label, Labels, MessagePassage, Words};
 use results::history::Entry;
@@ -31,6 +32,11 @@ impl Tracker {
     /// How many commands named a lock and could not be told apart.
     pub(crate) fn unclear(&self) -> u64 {
         self.roles().unclear()
+    }
+
+    /// See [`HistorySink::clock`].
+    pub(crate) fn clock(&self, asked: Asked<Instant>) {
+        self.history.clock(asked);
     }
 
     /// See [`HistorySink::finish`].

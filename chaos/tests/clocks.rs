@@ -260,6 +260,7 @@ fn two_holds(apart_ms: i64, declared_ms: u64) -> CheckReport {
     };
     let files = [0, 1].map(|client: u64| {
         let from_ms = begins_ms(client);
+        let asks_ms = (from_ms - 50).min(150);
         let grant = "g".to_owned();
         let call = acquire(&format!("c{client}"), "a", "exclusive", 60_000);
         let line = |ms: u64, entry| Line {
@@ -267,7 +268,7 @@ fn two_holds(apart_ms: i64, declared_ms: u64) -> CheckReport {
             entry,
         };
         let lines = [
-            line(from_ms - 50, Entry::Call { id: 1, call }),
+            line(asks_ms, Entry::Call { id: 1, call }),
             line(
                 from_ms,
                 Entry::End {
@@ -313,6 +314,27 @@ fn what_is_closer_than_the_clocks_are_known_is_unknown_both_ways() {
     }
     assert_eq!(belief(5, 2).state, State::Clean, "a gap of more than 4 ms");
     assert_eq!(belief(-3, 1).state, State::Violated);
+}
+
+#[test]
+fn a_lock_that_stood_still_is_convicted_only_for_longer_than_the_clocks_are_known() {
+    // Asked for and free for a millisecond less; the grace is 1.5 s, and both ends are off.
+    for (free_ms, declared_ms, state) in [
+        (2_000, 2, State::Violated),
+        (2_000, 200, State::Violated),
+        (2_000, 300, State::Unknown),
+        (1_400, 2, State::Clean),
+        (1_400, 100, State::Unknown),
+        (100, 700, State::Clean),
+        (100, 750, State::Unknown),
+    ] {
+        let found = two_holds(free_ms, declared_ms).verdicts.liveness;
+        assert_eq!(
+            found.state, state,
+            "{free_ms} ms on clocks known to {declared_ms} ms: {:?}",
+            found.why
+        );
+    }
 }
 
 #[test]

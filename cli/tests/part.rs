@@ -227,3 +227,22 @@ fn a_part_that_is_killed_at_once_is_a_missing_one() {
         "{said}"
     );
 }
+
+#[cfg(not(feature = "kube"))]
+#[test]
+fn kube_of_a_build_without_it_is_refused_and_says_how_to_get_it() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    for flags in [
+        &["render", "failover-wait-all", "--parts", "2"][..],
+        &["run"],
+        &[],
+    ] {
+        let refused = run(dir.path(), &[&["kube"][..], flags].concat());
+        assert_eq!(code(&refused), 64, "{}", stderr(&refused));
+        assert!(
+            stderr(&refused).contains("--features kube"),
+            "{}",
+            stderr(&refused)
+        );
+    }
+}

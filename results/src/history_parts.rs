@@ -214,6 +214,12 @@ impl Parts {
         Ok(Parts { parts, base })
     }
 
+    /// A time of a part, by its place among them, as one of the whole.
+    pub fn time(&self, part: usize, t_ns: u64) -> u64 {
+        let (moment, _) = self.parts[part].clock.at(t_ns);
+        u64::try_from(moment - self.base).unwrap_or(0)
+    }
+
     /// Hands over all lines in order of the reference's time; no more than some of each part are in memory. Returned is what is to be said
     /// of files that end early.
     ///
@@ -318,8 +324,7 @@ impl<'a> Shift<'a> {
     }
 
     fn time(&self, t_ns: u64) -> u64 {
-        let (moment, _) = self.part.clock.at(t_ns);
-        u64::try_from(moment - self.of.base).unwrap_or(0)
+        self.of.time(self.number as usize, t_ns)
     }
 
     fn id(&self, id: u64) -> u64 {

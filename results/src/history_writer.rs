@@ -75,14 +75,14 @@ impl HistoryWriter {
         }
     }
 
-    /// Appends `entry`, stamped by `now_ns` (nanoseconds since the run began, on one monotonic clock), and returns the stamp.
+    /// Appends what `entry` makes of its stamp, stamped by `now_ns` (nanoseconds since the run began, on one monotonic clock), and returns the stamp.
     ///
     /// `now_ns` is called inside the lock and must not call the writer. A stamp earlier than the line before is raised to that
     /// line's.
     pub fn append_with(
         &self,
         now_ns: impl FnOnce() -> u64,
-        entry: Entry,
+        entry: impl FnOnce(u64) -> Entry,
     ) -> Result<u64, HistoryWriteError> {
         let mut inner = self.lock();
         if let Some(first) = &inner.broken {
@@ -92,6 +92,7 @@ impl HistoryWriter {
             });
         }
         let t_ns = now_ns().max(inner.last_ns);
+        let entry = entry(t_ns);
         let mut text = Line { t_ns, entry }.to_json();
         text.push('\n');
         // One write call per line: lines of two processes that append to one file would not mix, and a crash tears one at most.
@@ -161,7 +162,7 @@ mod tests {
                     for n in 0..250 {
                         let entry = crash(format!("c{thread}-{n}"));
                         let now = || clock.fetch_add(1, Ordering::Relaxed);
-                        writer.append_with(now, entry).expect("an entry");
+                        writer.append_with(now, |_| entry).expect("an entry");
                     }
                 });
             }
@@ -181,7 +182,7 @@ mod tests {
         let path = directory.path().join("history.jsonl");
         let writer = HistoryWriter::create(&path).expect("a new file");
         writer
-            .append_with(|| 7, crash("c1".to_owned()))
+            .append_with(|| 7, |_| crash("c1".to_owned()))
             .expect("an entry");
         let text = std::fs::read_to_string(&path).expect("the file");
         assert!(
@@ -190,7 +191,7 @@ mod tests {
         );
         assert_eq!(
             writer
-                .append_with(|| 3, crash("c2".to_owned()))
+                .append_with(|| 3, |_| crash("c2".to_owned()))
                 .expect("an entry"),
             7
         );
@@ -210,12 +211,12 @@ mod tests {
         let full = Path::new("/dev/full");
         let file = OpenOptions::new().append(true).open(full);
         let writer = HistoryWriter::over(full, file.expect("/dev/full"));
-        let first = writer.append_with(|| 1, crash("c1".to_owned()));
+        let first = writer.append_with(|| 1, |_| crash("c1".to_owned()));
         assert!(
             matches!(first, Err(HistoryWriteError::Io { .. })),
             "{first:?}"
         );
-        let second = writer.append_with(|| 2, crash("c1".to_owned()));
+        let second = writer.append_with(|| 2, |_| crash("c1".to_owned()));
         assert!(
             matches!(second, Err(HistoryWriteError::Broken { .. })),
             "{second:?}"

@@ -25,6 +25,11 @@ impl Share {
         all.saturating_sub(self.index).div_ceil(self.of)
     }
 
+    /// Whether what has this number, from 0, runs here.
+    pub fn has(self, number: u32) -> bool {
+        number % self.of == self.index
+    }
+
     /// The number among all of what is the `own`-th here.
     pub fn number(self, own: u32) -> u32 {
         own * self.of + self.index

@@ -39,6 +39,15 @@ impl Clocks {
         self.parts.len() > 1
     }
 
+    /// How far off a moment may be at the worst; 0: all are on one clock.
+    pub(crate) fn off_ns(&self) -> u64 {
+        let said = |part: &Vec<(u64, u64)>| part.iter().map(|(_, off_ns)| *off_ns).max();
+        match self.parts.as_slice() {
+            [] | [_] => 0,
+            parts => parts.iter().filter_map(said).max().unwrap_or(0),
+        }
+    }
+
     fn part(&self, client: u32) -> Option<usize> {
         self.part_of.get(client as usize).copied().flatten()
     }

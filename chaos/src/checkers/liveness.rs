@@ -11,7 +11,9 @@
 //! 4. A client asks while an acquire of its is in flight, no fault touches it and the servers answer the probe. It goes on
 //!    asking from a refusal to its next try, if that comes soon: some locks refuse at once, whatever wait they are given.
 //! 5. Between two grants, while none is possible: asking for more than the grace in sum means that the lock is stuck.
-//! 6. Starvation and bypasses violate kinds that promise order, and are nothing against the others.
+//! 6. Of a history from several clocks each end of a stretch is off by both uncertainties: what the sum is beyond the grace for certain is
+//!    a violation, and what it may be beyond it a doubt.
+//! 7. Starvation and bypasses violate kinds that promise order, and are nothing against the others.
 
 use hashbrown::HashMap;
 use results::verdict::Anomaly;
@@ -24,6 +26,9 @@ use super::{CheckOptions, Finding, order};
 
 /// Two tries of one owner with no more than this between them are one asking.
 const POLL_NS: u64 = 250_000_000;
+
+/// Nobody can say whether a lock stood still for longer than the grace.
+const UNKNOWN: &str = "how long the lock was free and asked for is known to the generators' clocks only, and that may be longer than the grace";
 
 /// Down-time of the servers: the deployment's, not the lock's.
 pub(crate) fn notes(record: &Record) -> Vec<String> {
@@ -73,6 +78,9 @@ pub fn check(record: &Record, options: &CheckOptions<'_>) -> Vec<Finding> {
             ),
         }
         order::broken(record, lock, touches.get(lock as u32), finding);
+        if record.clocks.off_ns() > 0 && record.clocks.off_ns().saturating_mul(2) >= grace_ns {
+            finding.doubts.push(UNKNOWN.to_owned());
+        }
     }
     findings
 }
@@ -293,8 +301,15 @@ fn stuck(
         let mut at_ns = from_ns;
         for cut_ns in cuts.chain([to_ns]) {
             let asked = asking.within((at_ns, cut_ns));
-            let sum_ns = asked.map(|(from_ns, to_ns)| to_ns - from_ns).sum();
-            if sum_ns > grace_ns {
+            let (sum_ns, ends) = asked.fold((0_u64, 0), |(sum_ns, ends), (from_ns, to_ns)| {
+                (sum_ns + (to_ns - from_ns), ends + 2)
+            });
+            let off_ns = record.clocks.off_ns().saturating_mul(ends);
+            if off_ns > 0 && sum_ns.abs_diff(grace_ns) <= off_ns {
+                if !finding.doubts.iter().any(|doubt| doubt == UNKNOWN) {
+                    finding.doubts.push(UNKNOWN.to_owned());
+                }
+            } else if sum_ns > grace_ns {
                 let asked: Spans = asking.within((at_ns, cut_ns)).collect();
                 finding.add(describe(record, lock, &asked, sum_ns, at_ns));
             }

@@ -100,6 +100,8 @@ pub struct CheckOptions<'a> {
     pub clients: Vec<String>,
     /// What keeps the verdicts from being clean besides: a recorder that lost a record, a run that was cut short.
     pub doubts: Vec<String>,
+    /// What keeps the verdict of one class from being clean.
+    pub class_doubts: Vec<(&'static str, String)>,
     /// The permits of every semaphore; `None` where unknown.
     pub permits: Option<u64>,
     /// The length of the load, for rates; `None` where unknown: then that of the history.
@@ -120,6 +122,7 @@ impl Default for CheckOptions<'_> {
             kinds: Vec::new(),
             clients: Vec::new(),
             doubts: Vec::new(),
+            class_doubts: Vec::new(),
             permits: None,
             masters: Vec::new(),
             load: None,
@@ -222,7 +225,16 @@ fn findings(record: &Record, options: &CheckOptions<'_>) -> Vec<Vec<Finding>> {
         found
     });
     found.sort_by_key(|(place, _)| *place);
-    found.into_iter().map(|(_, findings)| findings).collect()
+    let with_doubts = |(place, mut findings): (usize, Vec<Finding>)| {
+        let class = CHECKERS[place].name;
+        let doubts = options.class_doubts.iter();
+        for (_, doubt) in doubts.filter(|(of, _)| *of == class) {
+            let all = findings.iter_mut();
+            all.for_each(|finding| finding.doubts.push(doubt.clone()));
+        }
+        findings
+    };
+    found.into_iter().map(with_doubts).collect()
 }
 
 /// Endings per operation. Acquire and release are in every history, so a reader need not ask whether an ending is there.

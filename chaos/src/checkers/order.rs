@@ -3,7 +3,8 @@
 //! 1. A waiter is bypassed by a grant of its lock to another that was asked for half a second or more after the waiter asked
 //!    and was given while the waiter still waited. A re-entry of the holder bypasses nobody.
 //! 2. Half a second, since nobody can see from outside when a waiter reached the queue; an ask that waits is in it by then.
-//! 3. It violates only if both asked for a kind that promises order, and no fault touched either, nor were the servers
+//! 3. Clients of different clocks whose moments are too close to have an order bypass nobody for certain: that is a doubt.
+//! 4. It violates only if both asked for a kind that promises order, and no fault touched either, nor were the servers
 //!    down, from the waiter's call to the grant.
 
 use results::verdict::Anomaly;
@@ -101,6 +102,20 @@ pub(crate) fn broken(record: &Record, lock: usize, touches: &Touches, finding: &
             .into_iter()
             .filter(|grant| undisturbed(grant))
             .collect();
+        let sure = |grant: &&Grant| {
+            let ask = record.ask_of(grant);
+            let queued = (waiter.client, waiter.called_ns.saturating_add(QUEUED_NS));
+            let over = (waiter.client, record.over_ns(waiter).unwrap_or(u64::MAX));
+            record
+                .clocks
+                .are_ordered(queued, (ask.client, ask.called_ns))
+                && (record.clocks).are_ordered(over, (ask.client, grant.returned_ns))
+        };
+        let (by, doubtful): (Vec<&Grant>, Vec<&Grant>) = by.into_iter().partition(sure);
+        let doubt = "who asked first is closer than the generators' clocks are known";
+        if !doubtful.is_empty() && !finding.doubts.iter().any(|known| known == doubt) {
+            finding.doubts.push(doubt.to_owned());
+        }
         let (Some(first), Some(last)) = (by.first(), by.last()) else {
             continue;
         };

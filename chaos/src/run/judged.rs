@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
+use bench::recorded::Protects;
+use bench::subject::Subject;
 use results::history_file::{self, HistoryFileError};
 use results::intervals::Intervals;
 use results::open_loop::{OpenLoop, Wait};
@@ -14,7 +16,7 @@ use results::verdict::{State, Verdict};
 
 use super::hand_offs;
 use super::recorded::Recorded;
-use super::{RunError, RunOptions, ScenarioRun};
+use super::{RunError, ScenarioRun};
 use crate::checkers::holds::Answer;
 use crate::checkers::{self, CheckOptions, CheckReport, Floors, Reader, Record};
 use crate::outcome::{UNKNOWN, judge};
@@ -106,10 +108,12 @@ pub(super) fn nothing(plan: &Plan) -> ScenarioRun {
 
 pub(super) fn judged(
     plan: &Plan,
-    options: &RunOptions,
+    dir: &Path,
+    subject: &dyn Subject,
+    plain_history_max_bytes: u64,
     mut recorded: Recorded,
 ) -> Result<ScenarioRun, RunError> {
-    let path = options.dir.join(HISTORY_FILE);
+    let path = dir.join(HISTORY_FILE);
     let mut result = empty(plan);
     result.faults = std::mem::take(&mut recorded.faults);
     result.server = std::mem::take(&mut recorded.server);
@@ -137,14 +141,24 @@ pub(super) fn judged(
         }
     };
     result.incomplete = doubts(plan, &recorded, &mut result.notes);
-    let how = CheckOptions {
+    let mut how = CheckOptions {
         doubts: result.incomplete.clone(),
         load: (recorded.load > Duration::ZERO).then_some(recorded.load),
         proofs: Some(&result.faults),
         ..check_options(plan)
     };
+    if recorded.shared && plan.load.does.protects != Protects::None {
+        let why = "parts have no resource in common: of what it protects, tokens alone were judged";
+        how.class_doubts.push(("effect", why.to_owned()));
+    }
+    if !recorded.unheard.is_empty() {
+        // Where somebody may have held all the while, nobody is stuck.
+        how.grace = Duration::MAX;
+        let why = format!("what {} held is not known", recorded.unheard.join(", "));
+        how.class_doubts.push(("liveness", why));
+    }
     let record = reader.finish(warning.is_some(), &BTreeMap::new());
-    let report = proven(checkers::judge(record, &how), &how, &options.dir)?;
+    let report = proven(checkers::judge(record, &how), &how, dir)?;
     recoveries(&report, &mut result.faults);
     over_time(plan, &report.record, &recorded.waits, &mut result);
     result.timeline = proof::gravest_picture(&report.verdicts);
@@ -161,7 +175,7 @@ pub(super) fn judged(
     }
     result.recovery = report.recovery;
     result.notes.extend(report.notes);
-    (result.notes).extend(hand_offs::notes(&report.record, options.subject.as_ref()));
+    (result.notes).extend(hand_offs::notes(&report.record, subject));
     let seconds = recorded.load.as_secs_f64();
     if seconds > 0.0 {
         result.grants_per_s = report.grants as f64 / seconds;
@@ -173,7 +187,7 @@ pub(super) fn judged(
     }
     result.notes.extend(result.incomplete.iter().cloned());
     // What cannot be compressed stays as it is: it was judged, and can be judged again.
-    if let Err(error) = history_file::compress_above(&path, options.plain_history_max_bytes) {
+    if let Err(error) = history_file::compress_above(&path, plain_history_max_bytes) {
         let note = format!("{} was not compressed: {error}", path.display());
         result.notes.push(note);
     }

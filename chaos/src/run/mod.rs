@@ -4,6 +4,7 @@ mod hand_offs;
 mod judged;
 mod knee;
 mod recorded;
+pub mod shared;
 mod stalls;
 
 use std::fs;
@@ -11,6 +12,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use bench::parts::Share;
 use bench::subject::Subject;
 use cluster_config::{
     ClusterError, Deployment, Links, Provisioner, ProvisionerKind, Server, Topology, UpOptions,
@@ -29,7 +31,8 @@ pub use judged::check_options;
 use judged::{judged, nothing};
 use knee::settled;
 pub use recorded::load;
-use recorded::record;
+use recorded::{Recorded, record};
+use shared::Together;
 
 /// What a run needs besides its plan.
 #[derive(Clone)]
@@ -45,6 +48,8 @@ pub struct RunOptions {
     pub toxiproxy: Option<SocketAddr>,
     /// Who carries faults out that it takes, in place of the harness; `None`: nobody.
     pub engine: Option<Arc<dyn Engine>>,
+    /// This run is one of several that make the plan together; `None`: it makes all of it.
+    pub together: Option<Together>,
     /// True ends the run in good order: faults are healed, servers stopped, and what was recorded is kept and judged.
     pub cancel: watch::Receiver<bool>,
     /// A history of more bytes is compressed once it was judged.
@@ -64,10 +69,16 @@ impl RunOptions {
             provisioner,
             toxiproxy: None,
             engine: None,
+            together: None,
             // A receiver outlives its sender, and then never changes.
             cancel: watch::channel(false).1,
             plain_history_max_bytes: history_file::PLAIN_MAX_BYTES,
         }
+    }
+
+    fn share(&self) -> Share {
+        let together = self.together.as_ref();
+        together.map_or(Share::WHOLE, |together| together.share)
     }
 }
 
@@ -122,6 +133,23 @@ pub struct ScenarioRun {
 /// # Errors
 /// Servers or clients that could not be started, and files that could not be written.
 pub async fn run_scenario(plan: &Plan, options: &RunOptions) -> Result<ScenarioRun, RunError> {
+    match carried_out(plan, options).await? {
+        None => Ok(nothing(plan)),
+        Some((plan, recorded)) => judged(
+            &plan,
+            &options.dir,
+            options.subject.as_ref(),
+            options.plain_history_max_bytes,
+            recorded,
+        ),
+    }
+}
+
+/// Carries a plan out: what was recorded, and the plan with its rate settled. `None`: cancelled before anything was recorded.
+async fn carried_out(
+    plan: &Plan,
+    options: &RunOptions,
+) -> Result<Option<(Plan, Recorded)>, RunError> {
     let dir = &options.dir;
     fs::create_dir_all(dir).map_err(|error| RunError::io("make", dir, &error))?;
     let plan_path = dir.join("plan.json");
@@ -153,7 +181,7 @@ pub async fn run_scenario(plan: &Plan, options: &RunOptions) -> Result<ScenarioR
     }
     let deployment = tokio::select! {
         // Dropping a start under way ends the servers that it has started.
-        () = cancelled(&mut cancel) => return Ok(nothing(plan)),
+        () = cancelled(&mut cancel) => return Ok(None),
         deployment = options.provisioner.up(&plan.topology, &up) => deployment.map_err(|error| match error {
             ClusterError::Missing(why) => RunError::Missing(why),
             other => RunError::Other(other.to_string()),
@@ -186,7 +214,7 @@ pub async fn run_scenario(plan: &Plan, options: &RunOptions) -> Result<ScenarioR
             .notes
             .push(format!("servers were not stopped in order: {why}"));
     }
-    judged(&settled.plan, options, recorded)
+    Ok(Some((settled.plan, recorded)))
 }
 
 /// The plan as far as the harness itself carries it out.

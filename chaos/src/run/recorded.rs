@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bench::recorded::{Load, LoadRun};
+use bench::recorded::{Load, LoadRun, Protects};
 use bench::sink::{HistorySink, Sink};
 use bench::subject::SubjectError;
 use cluster_config::{Deployment, isolation};
@@ -12,11 +12,12 @@ use results::history_writer::HistoryWriter;
 use results::open_loop::Wait;
 use results::run::FaultSpan;
 use results::store::HISTORY_FILE;
+use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::stalls::Stalls;
-use super::{RunError, RunOptions, cancelled};
+use super::{RunError, RunOptions, cancelled, shared};
 use crate::clients::Clients;
 use crate::faults::World;
 use crate::names::Names;
@@ -31,8 +32,12 @@ use crate::tracker::Tracker;
 /// After the heal, servers have so long to take writes again before the run goes on without them.
 const SETTLE_WITHIN: Duration = Duration::from_secs(5);
 
+/// Where the harnesses of one plan meet: before the first call, and after the last heal.
+const BEGIN: u64 = 1;
+const END: u64 = 2;
+
 /// What a run leaves behind for the judges.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 pub(super) struct Recorded {
     pub(super) faults: Vec<FaultSpan>,
     pub(super) load: Duration,
@@ -43,6 +48,7 @@ pub(super) struct Recorded {
     pub(super) notes: Vec<String>,
     pub(super) unanswered: Vec<String>,
     /// How long callers waited from the moment at which they were due, where cycles begin on a schedule.
+    #[serde(skip)]
     pub(super) waits: Vec<Wait>,
     /// What was measured of the clients, where bounds of it are expected.
     pub(super) figures: BTreeMap<String, f64>,
@@ -51,6 +57,12 @@ pub(super) struct Recorded {
     /// Why the history may be incomplete.
     pub(super) incomplete: Vec<String>,
     pub(super) partial: bool,
+    /// Several harnesses had a share of the clients.
+    #[serde(skip)]
+    pub(super) shared: bool,
+    /// Which of them left no history.
+    #[serde(skip)]
+    pub(super) unheard: Vec<String>,
 }
 
 pub(super) async fn record(
@@ -68,7 +80,23 @@ pub(super) async fn record(
     if let (true, Ok(links)) = (plan.needs_roles(), deployment.links()) {
         links.label_by(tracker.clone());
     }
-    let load = LoadRun::new(load(plan), sink.clone());
+    let share = options.share();
+    let mut load = load(plan);
+    load.share = share;
+    if share.of > 1 {
+        // What a harness keeps in its memory protects nothing from the clients of another.
+        load.protects = Protects::None;
+    }
+    let load = LoadRun::new(load, sink.clone());
+    let clock_end = watch::Sender::new(false);
+    let clock = options.together.as_ref().map(|together| {
+        let (reference, tracker) = (together.reference.clone(), tracker.clone());
+        tokio::spawn(shared::watch_clock(
+            reference,
+            tracker,
+            clock_end.subscribe(),
+        ))
+    });
     let names = names(plan, options, deployment).await?;
     let clients = Arc::new(Clients::new(
         plan,
@@ -79,6 +107,7 @@ pub(super) async fn record(
         options.dir.join("logs"),
         shims.clone(),
         names.clone(),
+        share,
     ));
     let connected = tokio::select! {
         () = cancelled(cancel) => None,
@@ -123,6 +152,7 @@ pub(super) async fn record(
         over: over.clone(),
         engine: options.engine.clone(),
         hooks: Arc::new(plan.hooks.clone()),
+        share,
         healing: watch::Sender::default(),
     };
     let mut nemesis = Nemesis::new(&plan.faults, scene);
@@ -138,6 +168,14 @@ pub(super) async fn record(
         () = nemesis.before_load() => {}
         // What was injected by then is undone like any other.
         () = cancelled(cancel) => {}
+    }
+    if let Some(together) = &options.together {
+        tokio::select! {
+            met = together.barrier.meet(BEGIN) => {
+                met.map_err(|error| RunError::Missing(error.to_string()))?;
+            }
+            () = cancelled(cancel) => {}
+        }
     }
     let began = Instant::now();
     let duration = plan.load.does.duration.0;
@@ -176,13 +214,25 @@ pub(super) async fn record(
             "the servers took no write within {SETTLE_WITHIN:?} after everything was healed"
         ));
     }
+    let mut incomplete = Vec::new();
+    if let Some(together) = &options.together
+        && !partial
+    {
+        // Who waits gets its answer from servers that are healed, by whichever part.
+        let met = together.barrier.meet(END).await;
+        incomplete.extend(met.err().map(|why| why.to_string()));
+    }
     let finished = clients.finish().await;
     probe_end.send_replace(true);
     let _ = probe.await;
     notes.extend(finished.unanswered.iter().cloned());
     notes.extend(stalls.finish());
     notes.extend(finished.strays);
-    let mut incomplete = finished.incomplete;
+    incomplete.extend(finished.incomplete);
+    clock_end.send_replace(true);
+    if let Some(clock) = clock {
+        let _ = clock.await;
+    }
     if let Err(why) = tracker.finish() {
         incomplete.push(why);
     }
@@ -198,6 +248,8 @@ pub(super) async fn record(
         figures,
         incomplete,
         partial,
+        shared: false,
+        unheard: Vec::new(),
     })
 }
 

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{BufReader, Write};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bench::driver::{BenchOutcome, Source};
 use bench::parts::{Barrier, BarrierError, Share};
@@ -56,9 +57,6 @@ pub(super) async fn run(
     // From now on it says so, also if it is killed.
     keeper.save()?;
 
-    let mut common = plan.in_common();
-    common["version"] = keeper.run.meta.version.as_str().into();
-    common["commit"] = keeper.run.meta.commit.as_str().into();
     let within = options.parts_within;
     keeper.terminal.note(&format!(
         "part {} of {}: {}",
@@ -66,11 +64,8 @@ pub(super) async fn run(
         share.of,
         clients_of(share, clients)
     ));
-    let joined = Barrier::join(url, &plan.key_prefix, share, &common.to_string(), within).await;
-    let barrier = Arc::new(joined.map_err(|error| match error {
-        BarrierError::OtherPlan(_) => exit::input(error),
-        _ => exit::missing(error),
-    })?);
+    let common = plan.in_common();
+    let barrier = join(url, &plan.key_prefix, share, common, within, keeper).await?;
     let mut file = File::create(keeper.path().join(ROUNDS_FILE))?;
     writeln!(file, "{}", plan.head())?;
     let file = Mutex::new(file);
@@ -98,8 +93,26 @@ pub(super) async fn run(
     Ok(None)
 }
 
+/// Comes to the parts that have this plan in common, and the version.
+pub(super) async fn join(
+    url: &str,
+    prefix: &str,
+    share: Share,
+    mut common: serde_json::Value,
+    within: Duration,
+    keeper: &Keeper,
+) -> anyhow::Result<Arc<Barrier>> {
+    common["version"] = keeper.run.meta.version.as_str().into();
+    common["commit"] = keeper.run.meta.commit.as_str().into();
+    let joined = Barrier::join(url, prefix, share, &common.to_string(), within).await;
+    Ok(Arc::new(joined.map_err(|error| match error {
+        BarrierError::OtherPlan(_) => exit::input(error),
+        _ => exit::missing(error),
+    })?))
+}
+
 /// Which clients are a part's, in words.
-fn clients_of(share: Share, clients: u32) -> String {
+pub(super) fn clients_of(share: Share, clients: u32) -> String {
     const SHOWN: u32 = 4;
     let count = share.count(clients);
     let name = |own: u32| format!("c{}", share.number(own) + 1);

@@ -22,6 +22,7 @@ use results::run::{NotApplicable, ScenarioResult};
 use results::verdict::State;
 
 use super::abilities::ask;
+use super::chaos_part::ShareArgs;
 use super::part::PartArgs;
 use super::provisioner::{self, ProvisionerArgs};
 use super::run::Keeper;
@@ -61,6 +62,8 @@ pub(crate) struct Options {
     repeat: u32,
     #[command(flatten)]
     part: PartArgs,
+    #[command(flatten)]
+    share: ShareArgs,
     /// Scenarios at a time
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), value_name = "N")]
     jobs: u32,
@@ -117,7 +120,7 @@ pub(crate) async fn run(
     let (mut planned, mut not_applicable) =
         plans(&options, sources, servers.as_ref(), seed, terminal).await?;
     let mut part = None;
-    if let Some(slice) = slice {
+    if let Some(slice) = slice.filter(|_| !options.share.by_client()) {
         let all = planned
             .iter()
             .map(|planned| (planned.plan.name.clone(), planned.plan.seed));
@@ -127,6 +130,12 @@ pub(crate) async fn run(
     }
     if options.dry_run {
         return dry_run(&planned, common, terminal);
+    }
+    if let (true, Some(external)) = (options.share.by_client(), &external) {
+        let own = &options.own;
+        return (options.share)
+            .run(slice, planned, external, own, engine, terminal)
+            .await;
     }
     let name = match planned.as_slice() {
         [one] => format!("chaos-{}", one.plan.name),

@@ -11,9 +11,9 @@ use results::report::text::{self, TextOptions};
 use results::run::Run;
 use results::store::{REPORT_FILE, RUN_FILE, RunDir, SUMMARY_FILE, StoreError, load_dir};
 
-use super::bench_part;
 use super::plans::PLAN_FILE;
 use super::run::store;
+use super::{bench_part, chaos_part};
 use crate::exit;
 use crate::terminal::Terminal;
 
@@ -40,7 +40,6 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
         true => Some(bench_part::merged(&runs, &dirs)?),
         false => None,
     };
-    let copies = records(&mut runs, &dirs);
     let target = match &terminal.common.out {
         Some(path) => RunDir::at(path).map_err(exit::usage)?,
         None => {
@@ -48,8 +47,20 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
             store().create(started, &runs[0].meta.environment.host, "merge")?
         }
     };
+    let judged = match parts.is_some() && chaos_part::are(&runs, &dirs) {
+        true => Some(chaos_part::merged(&runs, &dirs, target.path())?),
+        false => None,
+    };
+    let copies = records(&mut runs, &dirs);
     let mut joined = merge(runs, &target.label()).map_err(exit::input)?;
     joined.warnings.extend(warning);
+    if let Some(judged) = judged {
+        for warning in judged.warnings {
+            terminal.warn(&warning);
+            joined.warnings.push(warning);
+        }
+        joined.scenarios = vec![judged.result];
+    }
     let code = match parts {
         Some(parts) => make_whole(parts, measured, &mut joined, terminal),
         None => exit::AS_EXPECTED,
@@ -158,7 +169,11 @@ fn make_whole(
 ) -> u8 {
     let mut code = match measured {
         Some(measured) => bench_part::put(measured, joined),
-        None => (parts.exit_codes.into_iter()).fold(exit::AS_EXPECTED, exit::worse),
+        None => {
+            // Those of parts that judge nothing say nothing of a conviction.
+            let judged = joined.scenarios.iter().map(|result| result.exit_code);
+            (parts.exit_codes.into_iter().chain(judged)).fold(exit::AS_EXPECTED, exit::worse)
+        }
     };
     if !parts.missing.is_empty() {
         code = exit::worse(code, exit::UNKNOWN);

@@ -7,6 +7,7 @@ mod bench_part;
 mod bench_place;
 mod bench_sweep;
 pub(crate) mod chaos;
+mod chaos_part;
 pub(crate) mod check;
 pub(crate) mod clock;
 pub(crate) mod compare;

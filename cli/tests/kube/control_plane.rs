@@ -14,7 +14,7 @@ use tokio::sync::{Mutex, MutexGuard};
 
 use crate::support::{free_port, skipped};
 
-/// Where `up.sh` is that starts one; else it is looked for beside the project.
+/// Where `up.sh` is that starts one; else it is looked for beside the project, and where `make control-plane` builds it.
 const PLACE: &str = "LOCKLAB_CONTROL_PLANE";
 /// A busy machine may be too slow once.
 const TRIES: u32 = 3;
@@ -48,11 +48,17 @@ impl ControlPlane {
     /// Starts one with a namespace `lab`. `None`: this machine has none, and the test says that it is skipped.
     pub(crate) async fn start() -> Option<Self> {
         let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/control-plane");
-        let place = std::env::var_os(PLACE).map_or(beside, PathBuf::from);
+        let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/control-plane");
+        let here = if own.join("control-plane").is_file() {
+            own
+        } else {
+            beside
+        };
+        let place = std::env::var_os(PLACE).map_or(here, PathBuf::from);
         let up = place.join("up.sh");
         if !up.is_file() {
             skipped(&format!(
-                "no control plane: {} is not there, and {PLACE} names no other",
+                "no control plane: {} is not there, {PLACE} names no other, and `make control-plane` built none",
                 up.display()
             ));
             return None;

@@ -1,13 +1,15 @@
 //! What is rendered is taken by the schemas of a real API server and of Chaos Mesh, and what is wrong is refused by them.
 
 use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use chaos::scenario::{Scenario, Setting, Settings};
 use kubernetes::chaos_mesh::{Harm, Harmed, objects as harms};
 use kubernetes::cluster::{Cluster, ClusterError};
 use kubernetes::kube::Api;
-use kubernetes::kube::api::PostParams;
+use kubernetes::kube::api::{ApiResource, DynamicObject, PostParams};
 use kubernetes::objects::{Object, objects};
 use kubernetes::spec::{Servers, Spec, Storage};
 use serde_json::{Value, json};
@@ -126,8 +128,8 @@ async fn objects_are_taken_by_the_real_schemas_and_wrong_ones_are_refused() {
     faults_are_taken(&plane).await;
 }
 
-/// Each fault as an object, and what Chaos Mesh's own schema says to a wrong one.
-async fn faults_are_taken(plane: &ControlPlane) {
+/// Each fault as an object.
+fn all_faults() -> Vec<(ApiResource, DynamicObject)> {
     let text = |name: &str, word: &str| {
         Settings::from([(name.to_owned(), Setting::Text(word.to_owned()))])
     };
@@ -160,6 +162,57 @@ async fn faults_are_taken(plane: &ControlPlane) {
         let name = format!("h{}", made.len());
         made.extend(harms(&harm, "lab", "x", &name).expect("one of Chaos Mesh's"));
     }
+    made
+}
+
+/// A program that asks Chaos Mesh's own Go types, one JSON document per line: see `chaos-mesh/README.md`.
+const VALIDATE: &str = "LOCKLAB_CHAOS_MESH_VALIDATE";
+
+#[test]
+fn faults_are_taken_by_chaos_meshs_own_types_and_what_only_they_refuse_is_refused() {
+    let Ok(program) = std::env::var(VALIDATE) else {
+        return crate::support::skipped("LOCKLAB_CHAOS_MESH_VALIDATE names no program");
+    };
+    let mut asked: Vec<(Value, &str)> = Vec::new();
+    for (resource, object) in all_faults() {
+        let mut one = serde_json::to_value(&object).expect("plain data");
+        one["kind"] = json!(resource.kind);
+        one["apiVersion"] = json!(resource.api_version);
+        asked.push((one.clone(), "ok"));
+        // What the schemas let pass.
+        one["spec"]["duration"] = json!("soon");
+        asked.push((one.clone(), "refused"));
+        one["spec"]["duration"] = json!("1s");
+        match (resource.kind.as_str(), one["spec"]["action"].as_str()) {
+            ("PodChaos", Some("container-kill")) => one["spec"]["containerNames"] = Value::Null,
+            ("NetworkChaos", Some("delay")) => one["spec"]["delay"]["latency"] = json!("1 parsec"),
+            ("TimeChaos", _) => one["spec"]["timeOffset"] = json!("back"),
+            ("IOChaos", _) => one["spec"]["delay"] = json!("some"),
+            _ => continue,
+        }
+        asked.push((one, "refused"));
+    }
+    let mut child = Command::new(program)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let lines: Vec<String> = asked.iter().map(|(one, _)| one.to_string()).collect();
+    let mut to = child.stdin.take().expect("a pipe");
+    to.write_all((lines.join("\n") + "\n").as_bytes())
+        .expect("it reads");
+    drop(to);
+    let answer = child.wait_with_output().expect("it ends");
+    let answer = String::from_utf8(answer.stdout).expect("text");
+    assert_eq!(answer.lines().count(), asked.len(), "{answer}");
+    for ((one, expected), found) in asked.iter().zip(answer.lines()) {
+        assert!(found.starts_with(expected), "{found}: {one}");
+    }
+}
+
+/// What Chaos Mesh's own schema says to each, and to a wrong one.
+async fn faults_are_taken(plane: &ControlPlane) {
+    let made = all_faults();
     let kinds: BTreeMap<&str, usize> =
         made.iter()
             .fold(BTreeMap::new(), |mut kinds, (resource, _)| {

@@ -1,0 +1,266 @@
+//! One scenario whose clients several harnesses run: who does which fault, what each leaves behind, and the judgement of the whole.
+//!
+//! 1. A part runs the clients whose number, from 0, is its own modulo the number of parts, and the faults on them and on their links. All
+//!    other faults are the first part's.
+//! 2. The parts meet at a reference that no fault touches, before the first call and after the last heal, and ask it for the time all along.
+//! 3. A part records and judges nothing: what others hold is not in its history. The whole is judged on the reference's clock.
+//! 4. The clients of a part that was killed died with its last line. Where nothing is left of one, what it held is unknown, and nobody can
+//!    say of the others that a free lock was refused to them.
+
+use std::fs::{self, File};
+use std::io::{BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bench::parts::clock::Reference;
+use bench::parts::{Barrier, Share};
+use bench::subject::Subject;
+use bench::workload::Rhythm;
+use cluster_config::Party;
+use results::history::{Entry, Event, Line};
+use results::history_file;
+use results::history_parts::Parts;
+use results::store::HISTORY_FILE;
+use tokio::sync::watch;
+
+use super::judged::judged;
+use super::recorded::Recorded;
+use super::{RunError, RunOptions, ScenarioRun, carried_out};
+use crate::faults::{Target, find};
+use crate::plan::Plan;
+use crate::scenario::{On, When, Who};
+use crate::sizes;
+use crate::tracker::Tracker;
+
+/// What a part leaves besides its history, once it has ended.
+const PART_FILE: &str = "part.json";
+/// How often the reference is asked for the time.
+const EVERY: Duration = Duration::from_millis(100);
+
+/// A part, and where it meets the others.
+#[derive(Clone)]
+pub struct Together {
+    /// Which of the clients run here.
+    pub share: Share,
+    /// Where the parts begin and end together.
+    pub barrier: Arc<Barrier>,
+    /// The server beside whose clock all are set.
+    pub reference: Arc<Reference>,
+}
+
+/// Why the clients of a plan cannot be shared by so many parts.
+pub fn not_shareable(plan: &Plan, of: u32) -> Option<String> {
+    let does = &plan.load.does;
+    let few = plan.load.clients.len() < of as usize;
+    let waits = matches!(does.workload().rhythm, Rhythm::Chain | Rhythm::Herd);
+    let holder = |on: &On| matches!(on, On::Parties(who) if who.contains(&Who::Holder));
+    let mut faults = plan.faults.iter();
+    let sees_all =
+        faults.any(|fault| matches!(fault.when, When::OnMessage(_)) || holder(&fault.on));
+    let measured = (sizes::NAMES.iter()).any(|name| plan.expect.contains_key(*name));
+    let found = [
+        (few, "there are fewer clients than parts"),
+        (does.rate.is_some(), "an open loop (`rate`) is one part's"),
+        (does.enough.is_some(), "`enough` counts all grants"),
+        (waits, "tasks that wait for each other are in one process"),
+        (
+            sees_all,
+            "a fault on a message or on the holder needs one part that sees all clients",
+        ),
+        (
+            measured,
+            "what clients take is measured where all of them are",
+        ),
+    ];
+    let (_, why) = found.into_iter().find(|(wrong, _)| *wrong)?;
+    Some(format!("{}: {why}", plan.name))
+}
+
+/// Whether a fault of a plan may touch the servers themselves, so that parts cannot meet there. `engine`: links are harmed beyond our proxies.
+pub fn harms_servers(plan: &Plan, engine: bool) -> bool {
+    let on_link = |fault: &str| find(fault).is_some_and(|kind| kind.hits.link());
+    let mut faults = plan.faults.iter();
+    faults.any(|fault| match &fault.on {
+        On::Parties(who) => !who.iter().all(Who::is_client),
+        On::Link { .. } | On::Groups(_) => engine || !on_link(&fault.fault),
+    })
+}
+
+/// Whether a part may have to do a fault: before it is known whom it hits.
+pub(crate) fn has_fault(share: Share, on: &On) -> bool {
+    let who: Vec<&Who> = match on {
+        On::Parties(who) => who.iter().collect(),
+        On::Link { from, to, .. } => from.iter().chain(to).collect(),
+        On::Groups(groups) => groups.iter().flatten().collect(),
+    };
+    let here = |who: &&Who| match who {
+        Who::Client(number) => share.has(number - 1),
+        who => who.is_client(),
+    };
+    share.index == 0 && !who.iter().all(|who| who.is_client()) || who.iter().any(here)
+}
+
+/// Whether it is this part's to harm.
+pub(crate) fn has_target(share: Share, target: &Target) -> bool {
+    match target {
+        Target::Client(number)
+        | Target::Link(Party::Client(number), _)
+        | Target::Link(_, Party::Client(number)) => share.has(number - 1),
+        Target::Node(_) | Target::Link(..) => share.index == 0,
+    }
+}
+
+/// Asks the reference until `stop`. One that does not answer leaves a gap, in which the clock is known the less.
+pub(super) async fn watch_clock(
+    reference: Arc<Reference>,
+    tracker: Arc<Tracker>,
+    mut stop: watch::Receiver<bool>,
+) {
+    loop {
+        if let Ok(asked) = reference.ask(std::time::Instant::now).await {
+            tracker.clock(asked);
+        }
+        let stopped = stop.wait_for(|stop| *stop);
+        if tokio::time::timeout(EVERY, stopped).await.is_ok() {
+            return;
+        }
+    }
+}
+
+/// Runs the share of a plan that the options name, and records it: whether it was cancelled, and why its history may be incomplete.
+///
+/// # Errors
+/// As [`run_scenario`](super::run_scenario), and parts that do not come.
+pub async fn record_part(
+    plan: &Plan,
+    options: &RunOptions,
+) -> Result<(bool, Vec<String>), RunError> {
+    let Some((_, recorded)) = carried_out(plan, options).await? else {
+        return Ok((true, Vec::new()));
+    };
+    let path = options.dir.join(PART_FILE);
+    let text = serde_json::to_string(&recorded).expect("plain data");
+    fs::write(&path, text).map_err(|error| RunError::io("write", &path, &error))?;
+    Ok((recorded.partial, recorded.incomplete))
+}
+
+/// Judges what all parts recorded as one run, and writes its history into `dir`. `left` is where what each left lies, by its number.
+///
+/// # Errors
+/// Nothing to judge, and files that cannot be written.
+pub fn judge_whole(
+    plan: &Plan,
+    of: u32,
+    left: &[(u32, PathBuf)],
+    subject: &dyn Subject,
+    dir: &Path,
+) -> Result<ScenarioRun, RunError> {
+    let mut whole = Recorded {
+        shared: true,
+        ..Recorded::default()
+    };
+    let (mut files, mut ends) = (Vec::new(), Vec::new());
+    for share in (0..of).map(|index| Share { index, of }) {
+        let words = format!("part {}", share.index);
+        let own = left.iter().find(|(index, _)| *index == share.index);
+        let history = own.and_then(|(_, own)| history_file::of_dir(own));
+        let end = own.and_then(|(_, own)| fs::read(own.join(PART_FILE)).ok());
+        let end = end.and_then(|end| serde_json::from_slice::<Recorded>(&end).ok());
+        let history = match (history, &end) {
+            (Some(history), None) => {
+                let to = dir.join(format!("part-{}.jsonl", share.index));
+                with_deaths(plan, share, &history, &to)?
+            }
+            (history, _) => history,
+        };
+        match &history {
+            Some(history) => files.push(history.clone()),
+            None => whole.unheard.push(words.clone()),
+        }
+        match (history, end) {
+            (Some(_), Some(end)) => ends.push((words, files.len() - 1, end)),
+            _ => {
+                whole
+                    .incomplete
+                    .push(format!("{words} did not end: what it recorded until then"));
+                whole.partial = true;
+            }
+        }
+    }
+    let parts = Parts::open(&files, None).map_err(|error| RunError::Input(error.to_string()))?;
+    let path = dir.join(HISTORY_FILE);
+    let (mut file, mut failed) = (BufWriter::new(create(&path)?), None);
+    let torn = parts
+        .read(|line| {
+            failed = failed.take().or(writeln!(file, "{}", line.to_json()).err());
+        })
+        .map_err(|error| RunError::Input(error.to_string()))?;
+    if let Some(error) = failed.or(file.flush().err()) {
+        return Err(RunError::io("write", &path, &error));
+    }
+    whole.incomplete.extend(torn);
+    for (words, part, end) in ends {
+        let said = |what: Vec<String>| {
+            what.into_iter()
+                .map(|what| format!("{words}: {what}"))
+                .collect::<Vec<_>>()
+        };
+        let moment = |t_ns: u64| parts.time(part, t_ns);
+        whole.faults.extend(end.faults.into_iter().map(|mut fault| {
+            fault.injected_ns = moment(fault.injected_ns);
+            fault.done_ns = fault.done_ns.map(moment);
+            fault.healed_ns = fault.healed_ns.map(moment);
+            fault
+        }));
+        whole.load = whole.load.max(end.load);
+        whole.grants += end.grants;
+        whole.given_up += end.given_up;
+        whole.partial |= end.partial;
+        whole.server = end.server;
+        whole.notes.extend(said(end.notes));
+        whole.unanswered.extend(said(end.unanswered));
+        whole.incomplete.extend(said(end.incomplete));
+    }
+    whole.faults.sort_by_key(|fault| fault.injected_ns);
+    judged(plan, dir, subject, history_file::PLAIN_MAX_BYTES, whole)
+}
+
+fn create(path: &Path) -> Result<File, RunError> {
+    File::create(path).map_err(|error| RunError::io("write", path, &error))
+}
+
+/// What a part recorded that was killed, and then the death of its clients. `None`: nothing that has a place in time.
+fn with_deaths(
+    plan: &Plan,
+    share: Share,
+    history: &Path,
+    to: &Path,
+) -> Result<Option<PathBuf>, RunError> {
+    let mut file = BufWriter::new(create(to)?);
+    let (mut last_ns, mut has_clock, mut wrote) = (0, false, Ok(()));
+    let mut write = |line: &Line| {
+        if wrote.is_ok() {
+            wrote = writeln!(file, "{}", line.to_json());
+        }
+    };
+    let read = history_file::read_lines(history, |line| {
+        last_ns = line.t_ns;
+        has_clock |= matches!(line.entry, Entry::Event(Event::Clock { .. }));
+        write(&line);
+    });
+    if read.is_err() || !has_clock {
+        return Ok(None);
+    }
+    let clients = (0..).zip(&plan.load.clients);
+    for (_, client) in clients.filter(|(number, _)| share.has(*number)) {
+        let client = client.name.clone();
+        write(&Line {
+            t_ns: last_ns,
+            entry: Entry::Event(Event::Crash { client }),
+        });
+    }
+    let wrote = wrote.and_then(|()| file.flush());
+    wrote.map_err(|error| RunError::io("write", to, &error))?;
+    Ok(Some(to.to_owned()))
+}

@@ -1,0 +1,183 @@
+//! `chaos --part K/N --share clients`: one scenario whose clients several machines run. Each records; `merge` judges the whole.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bench::parts::clock::Reference;
+use chaos::faults::engine::Engine;
+use chaos::plan::Plan;
+use chaos::run::shared::{Together, harms_servers, judge_whole, not_shareable, record_part};
+use chaos::run::{RunOptions, ScenarioRun};
+use clap::{Args, ValueEnum};
+use cluster_config::External;
+use results::run::Run;
+
+use super::bench::allow;
+use super::bench_part::{clients_of, join};
+use super::chaos::{Planned, code_of, subject_of};
+use super::part::Slice;
+use super::plans::PLAN_FILE;
+use super::run::Keeper;
+use super::target::OwnServers;
+use crate::args::duration;
+use crate::exit;
+use crate::terminal::Terminal;
+
+/// What parts have of a plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Shared {
+    /// Each scenario is one part's.
+    Scenarios,
+    /// All parts run the one scenario, each some of its clients.
+    Clients,
+}
+
+/// Flags of a scenario that is shared by client.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ShareArgs {
+    /// With --part: each part runs scenarios of its own, or the clients K modulo N of the one scenario, all at one --target [default: scenarios]
+    #[arg(long, value_enum, requires = "target", value_name = "WHAT")]
+    share: Option<Shared>,
+    /// With --share clients: a server that no fault touches, where the parts meet and whose clock they are set beside [default: the target, where no fault is on its servers]
+    #[arg(long, requires = "share", value_name = "URL")]
+    reference: Option<String>,
+    /// With --share clients: how long parts wait for each other
+    #[arg(long, value_parser = duration, default_value = "2m", value_name = "DURATION")]
+    parts_within: Duration,
+}
+
+impl ShareArgs {
+    /// Whether one scenario is shared, and not several.
+    pub(super) fn by_client(&self) -> bool {
+        self.share == Some(Shared::Clients)
+    }
+
+    /// Runs this part's clients in step with the others, and records what they do.
+    pub(super) async fn run(
+        &self,
+        slice: Option<Slice>,
+        mut planned: Vec<Planned>,
+        external: &External,
+        own: &OwnServers,
+        engine: Option<Arc<dyn Engine>>,
+        terminal: &Terminal,
+    ) -> anyhow::Result<u8> {
+        let no = |why: &str| exit::usage(format!("--share clients: {why}"));
+        let slice =
+            slice.ok_or_else(|| no("which of the parts is this? name it with --part K/N"))?;
+        let (Some(Planned { mut plan, subject }), true) = (planned.pop(), planned.is_empty())
+        else {
+            return Err(no("the parts run one scenario with one seed together"));
+        };
+        let share = slice.share();
+        if let Some(why) = not_shareable(&plan, share.of) {
+            return Err(no(&why));
+        }
+        let reference = match (&self.reference, &own.target) {
+            (Some(reference), _) => reference,
+            (None, Some(target)) if !harms_servers(&plan, engine.is_some()) => target,
+            _ => {
+                return Err(no(
+                    "faults are on the target's servers; name a server that no fault touches with --reference",
+                ));
+            }
+        };
+        allow(&crate::args::target(reference)?, own.yes_this_is_mine)?;
+        let prefix = format!("locklab:parts-{}-{}-{}:", share.of, plan.name, plan.seed);
+        plan.prefix_locks(&prefix);
+
+        let name = format!("chaos-{}", plan.name);
+        let mut keeper = Keeper::begin(terminal, "chaos", &name, plan.seed)?;
+        let clients = u32::try_from(plan.load.clients.len()).unwrap_or(u32::MAX);
+        let has = |part| format!("{} of {}", clients_of(part, clients), plan.name);
+        keeper.run.part = Some(slice.record_load(plan.seed, has));
+        // From now on it says so, also if it is killed.
+        keeper.save()?;
+        let (index, of) = (share.index, share.of);
+        terminal.note(&format!("part {index} of {of}: {}", has(share)));
+        let common = serde_json::to_value(&plan)?;
+        let barrier = join(
+            reference,
+            &prefix,
+            share,
+            common,
+            self.parts_within,
+            &keeper,
+        )
+        .await?;
+        let mut options =
+            RunOptions::new(keeper.path(), subject, Arc::new(external.for_run(&prefix)));
+        options.cancel = keeper.cancel.flag();
+        options.engine = engine;
+        options.together = Some(Together {
+            share,
+            barrier: barrier.clone(),
+            reference: Arc::new(Reference::of(reference).map_err(exit::usage)?),
+        });
+        let code = match record_part(&plan, &options).await {
+            Ok((partial, incomplete)) => {
+                keeper.run.warnings.extend(incomplete);
+                match (partial, keeper.run.warnings.is_empty()) {
+                    (true, _) => exit::INTERRUPTED,
+                    (false, true) => exit::AS_EXPECTED,
+                    (false, false) => exit::UNKNOWN,
+                }
+            }
+            Err(error) => {
+                keeper.run.warnings.push(error.to_string());
+                code_of(&error)
+            }
+        };
+        for warning in &keeper.run.warnings {
+            terminal.warn(warning);
+        }
+        match code > exit::UNKNOWN {
+            true => barrier.leave().await,
+            false => match barrier.end().await {
+                Ok(true) => super::target::remove_keys(external, &prefix, terminal).await,
+                Ok(false) => {}
+                Err(error) => terminal.warn(&format!("at the end: {error}")),
+            },
+        }
+        if let Some(part) = &mut keeper.run.part {
+            part.exit_code = Some(code);
+        }
+        keeper.finish(code > exit::UNKNOWN)?;
+        Ok(code)
+    }
+}
+
+/// Whether these parts share the clients of one scenario.
+pub(super) fn are(runs: &[Run], dirs: &[PathBuf]) -> bool {
+    let mut pairs = runs.iter().zip(dirs);
+    pairs.any(|(run, dir)| {
+        run.part.is_some() && run.command == "chaos" && dir.join(PLAN_FILE).is_file()
+    })
+}
+
+/// Judges the parts of one scenario as one run, whose history and plan are put into `target`.
+pub(super) fn merged(runs: &[Run], dirs: &[PathBuf], target: &Path) -> anyhow::Result<ScenarioRun> {
+    let mut common: Option<Plan> = None;
+    let (mut left, mut of) = (Vec::new(), 1);
+    for (run, dir) in runs.iter().zip(dirs) {
+        let text = std::fs::read_to_string(dir.join(PLAN_FILE));
+        let (Some(part), Ok(text)) = (&run.part, text) else {
+            continue;
+        };
+        let plan = Plan::from_json(&text).map_err(exit::input)?;
+        if common.as_ref().is_some_and(|common| *common != plan) {
+            return Err(exit::input(format!(
+                "{} was made from another plan",
+                run.run
+            )));
+        }
+        common = Some(plan);
+        left.push((part.index, dir.clone()));
+        of = part.of;
+    }
+    let plan = common.ok_or_else(|| exit::input("no part says what it ran"))?;
+    std::fs::write(target.join(PLAN_FILE), plan.to_json())?;
+    let subject = subject_of(&plan)?;
+    judge_whole(&plan, of, &left, subject.as_ref(), target).map_err(exit::input)
+}
