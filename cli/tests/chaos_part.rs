@@ -221,10 +221,11 @@ fn a_part_that_is_killed_is_lost_alone_and_nobody_is_convicted_for_it() {
         "5s",
         "[expect]\nliveness = \"clean\"\n",
     );
-    let (first, mut second) = (
-        start(part(dir, &server.url(), "0/2", &[])),
-        start(part(dir, &server.url(), "1/2", &[])),
-    );
+    let first = start(part(dir, &server.url(), "0/2", &[]));
+    // Who comes while another waits is not late.
+    let waits = ["HGET", "locklab:parts-2-shared-7:parts", "at:0"];
+    support::until("the first waits", || server.cli(&waits) == "1");
+    let mut second = start(part(dir, &server.url(), "1/2", &[]));
     support::until("it was granted something", || {
         std::fs::read_to_string(dir.join("p1/history.jsonl"))
             .is_ok_and(|text| text.matches("\"grant\"").count() > 10)

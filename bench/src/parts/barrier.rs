@@ -1,7 +1,7 @@
 //! Where the generators of one load meet: a hash at the target says which plan they follow, how far each has come, and when the next
 //! step begins by the server's clock.
 //!
-//! Its fields: `plan`; `at:K`, the step that part K waits for or is in; `alive:K`, when it last said so; `go:S`, when step S begins;
+//! Its fields: `plan`; `at:K`, the step that part K waits for or is in; `alive:K`, when it last said so; `go:S`, when step S begins; `began`, once all have met;
 //! `lost:K`, the step that the others began without part K. All times are the server's TIME in microseconds. The hash expires by itself
 //! once nobody refreshes it.
 
@@ -24,8 +24,7 @@ const SILENT: Duration = Duration::from_secs(5);
 const KEPT: Duration = Duration::from_secs(15);
 /// From the moment at which the last part has come to the step: so long takes the news to all.
 const NOTICE: Duration = Duration::from_millis(150);
-/// The step before which nobody measures, and the one after which nobody does.
-const FIRST: u64 = 0;
+/// The step after which nobody measures.
 const LAST: u64 = u64::MAX;
 
 /// Why generators did not meet.
@@ -187,10 +186,8 @@ impl Barrier {
             )));
         }
         let seen = at.look().await?;
-        let begun = (0..of)
-            .filter_map(|other| seen.number(&format!("at:{other}")))
-            .max();
-        if seen.is_alive(index) || begun.is_some_and(|step| step > FIRST) {
+        // Set once all have come: until then one that waits already keeps nobody out.
+        if seen.is_alive(index) || seen.fields.contains_key("began") {
             let why = match seen.is_alive(index) {
                 true => "is here already",
                 false => "comes too late, or again: the others have begun",
