@@ -121,7 +121,6 @@ is_seen! {
         "fault = \"disk\"\non = \"master\"\nwith = { fsync = \"300ms\" }", ("disk", "with = { fsync = \"300ms\" }");
     a_replica_that_hears_late: "kind = \"sentinel\"", "fault = \"delay\"\non = \"master -> replicas\"\nwith = { latency = \"500ms\" }",
         ("delay", "with = { latency = \"500ms\" }");
-    a_replica_that_hears_nothing: "kind = \"sentinel\"", "fault = \"cut\"\non = \"master -> replicas\"", ("cut", "");
     a_replica_whose_packets_are_sent_again: "kind = \"sentinel\"", "fault = \"loss\"\non = \"master -> replicas\"\nwith = { rate = 0.3 }",
         ("delay", "with = { latency = \"500ms\" }");
     a_server_that_is_silent_from_here: "kind = \"single\"", "fault = \"cut\"\non = \"clients <-> master\"", ("pause", "for = \"4s\"");
