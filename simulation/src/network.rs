@@ -125,6 +125,8 @@ enum Event {
     Dial(u64),
     Request(u64, Vec<u8>),
     Hangup(u64),
+    /// A reset, of which the client's end learns by itself, maybe later.
+    Broken(u64),
     /// At the client.
     Accepted(u64),
     Refused(u64),
@@ -326,6 +328,16 @@ impl State {
                 self.connections.remove(&connection);
                 self.flush(&server);
             }
+            Event::Broken(_) => {
+                // A client lets go of its end itself; a server's link is not asked again.
+                if of.link.is_some() {
+                    of.phase = Phase::Reset;
+                }
+                if let (Some(host), Some(id)) = (host, of.accepted) {
+                    host.hang_up(id);
+                }
+                self.flush(&server);
+            }
             Event::Accepted(_) => of.turn(Phase::Open),
             Event::Refused(_) => of.turn(Phase::Refused),
             Event::Reply(_, bytes) => {
@@ -418,11 +430,7 @@ impl State {
                 host.server.link_closed(wall, link);
                 host.links.remove(&link);
             }
-            Event::Dial(_)
-            | Event::Request(..)
-            | Event::Hangup(_)
-            | Event::Turned(..)
-            | Event::Tick(_) => {}
+            _ => {}
         }
         self.flush(name);
     }
@@ -562,7 +570,7 @@ impl State {
     /// Ends connections at both ends. Of what is under way to a server half arrives.
     fn reset(&mut self, which: impl Fn(u64, &Connection) -> bool, how: Phase) -> u64 {
         let ended: Vec<u64> = (self.connections.iter_mut())
-            .filter(|(number, connection)| which(**number, connection))
+            .filter(|(number, connection)| connection.is_open() && which(**number, connection))
             .map(|(number, connection)| {
                 connection.flows = Default::default();
                 *number
@@ -571,13 +579,15 @@ impl State {
         for connection in &ended {
             let arrives = self.random.random_bool(0.5);
             let own = |event: &Event| match event.of() {
+                // That the client has let go of it stays true.
+                _ if matches!(event, Event::Hangup(_)) => false,
                 Some((number, to_server)) => number == *connection && !(to_server && arrives),
                 None => false,
             };
             self.queue.retain(|_, event| !own(event));
             (self.links.values_mut()).for_each(|link| link.held.retain(|event| !own(event)));
             self.send(*connection, false, Event::Ended(*connection, how));
-            self.send(*connection, true, Event::Hangup(*connection));
+            self.send(*connection, true, Event::Broken(*connection));
         }
         ended.len() as u64
     }
@@ -664,7 +674,7 @@ impl State {
 
     /// Whether a connection is on a way.
     pub(crate) fn is_connected(&self, way: &Way) -> bool {
-        let mut all = self.connections.values();
+        let mut all = self.connections.values().filter(|one| one.is_open());
         all.any(|connection| connection.ways.contains(way))
     }
 
@@ -697,7 +707,9 @@ impl Event {
     /// The connection that it belongs to, and whether it arrives at the server.
     fn of(&self) -> Option<(u64, bool)> {
         match self {
-            Event::Dial(of) | Event::Request(of, _) | Event::Hangup(of) => Some((*of, true)),
+            Event::Dial(of) | Event::Request(of, _) | Event::Hangup(of) | Event::Broken(of) => {
+                Some((*of, true))
+            }
             Event::Accepted(of)
             | Event::Refused(of)
             | Event::Reply(of, _)
@@ -709,6 +721,10 @@ impl Event {
 }
 
 impl Connection {
+    fn is_open(&self) -> bool {
+        matches!(self.phase, Phase::Dialling | Phase::Open)
+    }
+
     fn turn(&mut self, phase: Phase) {
         self.phase = phase;
         self.wake();
@@ -741,4 +757,30 @@ fn command(bytes: &mut Vec<u8>) -> Option<Vec<Vec<u8>>> {
     }
     bytes.drain(..at);
     Some(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::{Server, Settings};
+
+    /// With so many of them the server hears of some resets before the client does.
+    #[tokio::test(start_paused = true)]
+    async fn a_reset_reaches_the_client_whichever_end_is_nearer() {
+        let (soon, late) = (Duration::from_millis(1), Duration::from_millis(20));
+        let host = Host::new("n1:6379".to_owned(), Server::new(Settings::default()));
+        let network = Network::new(1, (soon, late), [("n1".to_owned(), host)].into());
+        let carrier = tokio::spawn(Arc::clone(&network).carry());
+        let dial = |state: &mut State| state.dial("c1".to_owned(), "n1:6379", None);
+        let all: Vec<u64> = (0..20).map(|_| network.with(dial)).collect();
+        tokio::time::sleep(late * 3).await;
+        let way = ("c1".to_owned(), "n1".to_owned());
+        assert_eq!(network.with(|state| state.reset_way(&way)), 20);
+        tokio::time::sleep(late * 3).await;
+        for number in all {
+            let phase = network.with(|state| state.connections.get(&number).map(|one| one.phase));
+            assert_eq!(phase, Some(Phase::Reset));
+        }
+        carrier.abort();
+    }
 }
