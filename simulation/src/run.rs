@@ -17,6 +17,7 @@ use bench::{
 use chaos::{
     checkers::{CheckOptions, CheckReport, check},
     plan::Plan,
+    proof,
     roles::Roles,
     run::{check_options, load},
     scenario::FaultSpec,
@@ -28,6 +29,7 @@ use rand_chacha::ChaCha8Rng;
 use results::{
     history::{Entry, History, Line},
     run::{FaultSpan, ScenarioResult},
+    sequence::Sequence,
 };
 use tokio::sync::watch;
 
@@ -61,13 +63,17 @@ pub struct Outcome {
     pub convicted: Vec<String>,
     /// Classes that were to be clean and of which too little is known.
     pub unknown: Vec<String>,
+    /// Where it was asked for: the shortest history that convicts, step by step.
+    pub sequence: Option<Sequence>,
 }
 
 /// Carries a plan out. The same plan gives the same outcome, as long as the process was the same before: [`swarm`](crate::swarm) sees to that.
 ///
+/// A conviction is proven, by the shortest history that convicts, if `prove` says so: that takes longer than the run.
+///
 /// # Errors
 /// A subject that is unknown or cannot be connected.
-pub fn run(plan: &Plan) -> Result<Outcome, SubjectError> {
+pub fn run(plan: &Plan, prove: bool) -> Result<Outcome, SubjectError> {
     let subject = subjects::find(&plan.lock.subject)?;
     let own = plan.clone();
     // A thread of its own: whatever draws randomness per thread draws it from this seed and no other.
@@ -87,7 +93,7 @@ pub fn run(plan: &Plan) -> Result<Outcome, SubjectError> {
         Ok(recorded) => recorded?,
         Err(panic) => std::panic::resume_unwind(panic),
     };
-    Ok(judged(plan, recorded))
+    Ok(judged(plan, recorded, prove))
 }
 
 struct Recorded {
@@ -251,16 +257,21 @@ fn target(plan: &Plan) -> String {
     }
 }
 
-fn judged(plan: &Plan, recorded: Recorded) -> Outcome {
+fn judged(plan: &Plan, recorded: Recorded, prove: bool) -> Outcome {
     let history = History::from_lines(recorded.lines);
     let options = CheckOptions {
         doubts: recorded.incomplete,
         load: Some(plan.load.does.duration.0),
-        proofs: Some(&recorded.faults),
+        // Nothing here harms by halves: a fault that met only what was down already leaves a run with a fault less.
         ..check_options(plan)
     };
-    let report = check(&history, &options);
+    let mut report = check(&history, &options);
+    if prove {
+        proof::attach(&mut report, &history, &options);
+    }
     let result = ScenarioResult {
+        topology: plan.topology.kind.name().to_owned(),
+        faults: recorded.faults,
         verdicts: report.verdicts.clone(),
         load_ns: u64::try_from(plan.load.does.duration.0.as_nanos()).unwrap_or(u64::MAX),
         ..ScenarioResult::default()
@@ -273,9 +284,10 @@ fn judged(plan: &Plan, recorded: Recorded) -> Outcome {
     Outcome {
         convicted: meets(Some(false)),
         unknown: meets(None),
+        sequence: Sequence::of(&result),
         history,
         report,
-        faults: recorded.faults,
+        faults: result.faults,
         simulated: recorded.simulated,
     }
 }

@@ -2,8 +2,10 @@
 
 use std::{collections::BTreeMap, io, ops::Range, time::Duration};
 
+use chaos::{plan::Plan, shrink::Shrinker};
 use results::{
     history::{Call, End, Entry, Event, History, Phase},
+    sequence::Sequence,
     verdict::Verdicts,
 };
 use serde::{Deserialize, Serialize};
@@ -47,6 +49,8 @@ pub struct SeedReport {
     pub met: Vec<(Met, u64)>,
     /// The lines of its history, where they are wanted.
     pub history: Vec<String>,
+    /// Of a conviction, where it is wanted: the shortest history that convicts, as a diagram for Mermaid.
+    pub diagram: Option<String>,
 }
 
 /// What all seeds led to.
@@ -67,8 +71,8 @@ pub struct Report {
 }
 
 impl SeedReport {
-    fn of(seed: u64, outcome: &Outcome, with_history: bool) -> Self {
-        let lines = outcome.history.lines.iter().filter(|_| with_history);
+    fn of(seed: u64, outcome: &Outcome, in_full: bool) -> Self {
+        let lines = outcome.history.lines.iter().filter(|_| in_full);
         SeedReport {
             seed,
             simulated: outcome.simulated,
@@ -78,6 +82,7 @@ impl SeedReport {
             verdicts: outcome.report.verdicts.clone(),
             met: met(&outcome.history).into_iter().collect(),
             history: lines.map(|line| line.to_json()).collect(),
+            diagram: outcome.sequence.as_ref().map(Sequence::mermaid),
         }
     }
 }
@@ -118,13 +123,8 @@ pub fn run(
         while at_work.len() < jobs.max(1)
             && let Some(seed) = rest.next()
         {
-            at_work.push(Apart::start(|| {
-                let outcome = run::run(&draw::plan(seed, wanted));
-                let one =
-                    outcome.map(|outcome| SeedReport::of(seed, &outcome, history_of == Some(seed)));
-                let one = one.map_err(|error| error.to_string());
-                serde_json::to_vec(&one).expect("it is plain JSON")
-            })?);
+            let plan = draw::plan(seed, wanted);
+            at_work.push(start(&plan, history_of == Some(seed))?);
         }
         if at_work.is_empty() {
             report.convicted.sort_by_key(|one| one.seed);
@@ -132,12 +132,41 @@ pub fn run(
             return Ok(report);
         }
         let place = Apart::first(&mut at_work)?;
-        let answer = at_work.swap_remove(place).finish()?;
-        let one: Result<SeedReport, String> = serde_json::from_slice(&answer)?;
-        let one = one.map_err(io::Error::other)?;
+        let one = finish(at_work.swap_remove(place))?;
         told(&one);
         report.take(one);
     }
+}
+
+/// Begins the run of a plan in a process of its own, in full with its history and the proof of a conviction.
+fn start(plan: &Plan, in_full: bool) -> io::Result<Apart> {
+    Apart::start(|| {
+        let outcome = run::run(plan, in_full);
+        let one = outcome.map(|outcome| SeedReport::of(plan.seed, &outcome, in_full));
+        let one = one.map_err(|error| error.to_string());
+        serde_json::to_vec(&one).expect("it is plain JSON")
+    })
+}
+
+fn finish(mut run: Apart) -> io::Result<SeedReport> {
+    Apart::first(std::slice::from_mut(&mut run))?;
+    let one: Result<SeedReport, String> = serde_json::from_slice(&run.finish()?)?;
+    one.map_err(io::Error::other)
+}
+
+/// Looks for the smallest plan that still violates a class which must be clean, by so many runs at most: that plan, and its run in full.
+///
+/// # Errors
+/// As [`run`].
+pub fn smallest(plan: Plan, class: &str, tries: u32) -> io::Result<(Plan, SeedReport)> {
+    let mut shrinker = Shrinker::new(plan, tries);
+    while let Some(reduction) = shrinker.next() {
+        let one = finish(start(&reduction.plan, false)?)?;
+        shrinker.tell(one.convicted.iter().any(|convicted| convicted == class));
+    }
+    let smallest = shrinker.smallest().clone();
+    let one = finish(start(&smallest, true)?)?;
+    Ok((smallest, one))
 }
 
 /// Counts which faults came while operations were where.

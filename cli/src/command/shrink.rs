@@ -203,7 +203,7 @@ impl<'a> Runner<'a> {
 }
 
 /// Writes the scenario and the plan; gives their names.
-fn write(dir: &Path, plan: &Plan) -> anyhow::Result<(String, String)> {
+pub(super) fn write(dir: &Path, plan: &Plan) -> anyhow::Result<(String, String)> {
     std::fs::create_dir_all(dir)
         .map_err(|error| exit::usage(format!("cannot make {}: {error}", dir.display())))?;
     let put = |end: &str, text: &str| -> anyhow::Result<String> {
@@ -227,7 +227,7 @@ fn size(plan: &Plan) -> serde_json::Value {
     })
 }
 
-fn words(plan: &Plan) -> String {
+pub(super) fn words(plan: &Plan) -> String {
     format!(
         "{} faults, {} clients × {} tasks, {} locks, {}",
         plan.faults.len(),

@@ -8,14 +8,18 @@ use std::time::Instant;
 use anyhow::Context as _;
 use clap::Args;
 use serde_json::json;
-use simulation::draw::{KINDS, TOPOLOGIES, Wanted, scenario};
+use simulation::draw::{KINDS, TOPOLOGIES, Wanted, plan, scenario};
 use simulation::swarm::{self, PHASES, Report, SeedReport};
 
+use super::shrink::{self, GRAVEST_FIRST};
 use crate::exit;
 use crate::terminal::Terminal;
 
 /// So many convictions are told one by one.
 const TOLD: usize = 10;
+
+/// A conviction is made smaller by so many runs at most.
+const TRIES: u32 = 200;
 
 /// Flags of `simulate`.
 #[derive(Debug, Args)]
@@ -98,12 +102,36 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     } else {
         terminal.result(&text(&report, elapsed_s, terminal.common.verbose > 0));
     }
+    if let (1, [one]) = (count, report.convicted.as_slice()) {
+        show(one, &wanted, terminal)?;
+    }
     Ok(match report.convicted.is_empty() {
         false => exit::NOT_AS_EXPECTED,
         // Of some seeds nothing can be said, of the swarm something can.
         true if report.unknown.len() as u64 == report.seeds => exit::UNKNOWN,
         true => exit::AS_EXPECTED,
     })
+}
+
+/// Makes the plan of a conviction as small as it goes, and says what it leads to and how real servers are given it.
+fn show(one: &SeedReport, wanted: &Wanted, terminal: &Terminal) -> anyhow::Result<()> {
+    let convicted = |class: &&str| one.convicted.iter().any(|convicted| convicted == class);
+    let Some(class) = GRAVEST_FIRST.into_iter().find(convicted) else {
+        return Ok(());
+    };
+    let whole = plan(one.seed, wanted);
+    let (smallest, run) = swarm::smallest(whole.clone(), class, TRIES)?;
+    let dir = terminal.common.out.clone().unwrap_or_else(|| ".".into());
+    let (scenario, _) = shrink::write(&dir, &smallest)?;
+    terminal.note(&format!(
+        "before  {}\nafter   {}\n{}\n{}wrote {scenario}, for real servers: `locklab --seed {} chaos {scenario}`",
+        shrink::words(&whole),
+        shrink::words(&smallest),
+        verdict(&run),
+        run.diagram.unwrap_or_default(),
+        one.seed
+    ));
+    Ok(())
 }
 
 /// What was violated and should not have been.
