@@ -123,8 +123,10 @@ pub fn run(
         while at_work.len() < jobs.max(1)
             && let Some(seed) = rest.next()
         {
-            let plan = draw::plan(seed, wanted);
-            at_work.push(start(&plan, history_of == Some(seed))?);
+            at_work.push(start(
+                || draw::plan(seed, wanted),
+                history_of == Some(seed),
+            )?);
         }
         if at_work.is_empty() {
             report.convicted.sort_by_key(|one| one.seed);
@@ -139,9 +141,10 @@ pub fn run(
 }
 
 /// Begins the run of a plan in a process of its own, in full with its history and the proof of a conviction.
-fn start(plan: &Plan, in_full: bool) -> io::Result<Apart> {
+fn start(plan: impl FnOnce() -> Plan, in_full: bool) -> io::Result<Apart> {
     Apart::start(|| {
-        let outcome = run::run(plan, in_full);
+        let plan = plan();
+        let outcome = run::run(&plan, in_full);
         let one = outcome.map(|outcome| SeedReport::of(plan.seed, &outcome, in_full));
         let one = one.map_err(|error| error.to_string());
         serde_json::to_vec(&one).expect("it is plain JSON")
@@ -161,11 +164,11 @@ fn finish(mut run: Apart) -> io::Result<SeedReport> {
 pub fn smallest(plan: Plan, class: &str, tries: u32) -> io::Result<(Plan, SeedReport)> {
     let mut shrinker = Shrinker::new(plan, tries);
     while let Some(reduction) = shrinker.next() {
-        let one = finish(start(&reduction.plan, false)?)?;
+        let one = finish(start(|| reduction.plan, false)?)?;
         shrinker.tell(one.convicted.iter().any(|convicted| convicted == class));
     }
     let smallest = shrinker.smallest().clone();
-    let one = finish(start(&smallest, true)?)?;
+    let one = finish(start(|| smallest.clone(), true)?)?;
     Ok((smallest, one))
 }
 
