@@ -769,13 +769,13 @@ mod tests {
     async fn a_reset_reaches_the_client_whichever_end_is_nearer() {
         let (soon, late) = (Duration::from_millis(1), Duration::from_millis(20));
         let host = Host::new("n1:6379".to_owned(), Server::new(Settings::default()));
-        let network = Network::new(1, (soon, late), [("n1".to_owned(), host)].into());
+        let network = Network::new(1, (soon, late), [("n1".to_owned(), host)].into(), None);
         let carrier = tokio::spawn(Arc::clone(&network).carry());
         let dial = |state: &mut State| state.dial("c1".to_owned(), "n1:6379", None);
         let all: Vec<u64> = (0..20).map(|_| network.with(dial)).collect();
         tokio::time::sleep(late * 3).await;
-        let way = ("c1".to_owned(), "n1".to_owned());
-        assert_eq!(network.with(|state| state.reset_way(&way)), 20);
+        let way = ("c1".into(), "n1".into());
+        assert_eq!(network.with(|state| state.end_way(&way, true)), 20);
         tokio::time::sleep(late * 3).await;
         for number in all {
             let phase = network.with(|state| state.connections.get(&number).map(|one| one.phase));
