@@ -386,9 +386,6 @@ impl Drawn {
         if self.kind == "fenced" || !self.clients_sleep && !self.writes_late {
             text.push_str("effect = \"clean\"\n");
         }
-        // What moves or is killed there costs a waiter its place in a line.
-        if !self.has_replicas {
-            text.push_str("liveness = \"clean\"\n");
-        }
+        text.push_str("liveness = \"clean\"\n");
     }
 }
