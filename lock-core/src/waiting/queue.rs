@@ -361,7 +361,15 @@ impl WaitQueue {
         let mut subscription = self.subscription();
         let mut heartbeats: FuturesUnordered<BoxFuture<'_, HeartbeatAnswer>> =
             FuturesUnordered::new();
-        let mut heartbeat_at = Instant::now() + HEARTBEAT;
+        // A channel that the client still has from before is heard at once, and no event says so. What was said on it until now nobody has read.
+        let heard_before = subscription.as_ref().is_some_and(Subscription::is_ready);
+        self.state().subscribed = heard_before;
+        let pause = if heard_before {
+            Duration::ZERO
+        } else {
+            HEARTBEAT
+        };
+        let mut heartbeat_at = Instant::now() + pause;
         let mut missing = Vec::new();
         loop {
             let waits = self.state().waiters.values().any(Waiter::is_placed);
