@@ -160,7 +160,7 @@ fn finish(mut run: Apart) -> io::Result<SeedReport> {
 /// Looks for the smallest plan that still violates a class which must be clean, by so many runs at most: that plan, and its run in full.
 ///
 /// # Errors
-/// As [`run`].
+/// As [`run()`].
 pub fn smallest(plan: Plan, class: &str, tries: u32) -> io::Result<(Plan, SeedReport)> {
     let mut shrinker = Shrinker::new(plan, tries);
     while let Some(reduction) = shrinker.next() {
