@@ -134,6 +134,21 @@ impl Server {
         assert!(self.restart(), "{program} does not start");
     }
 
+    /// Waits until the replica of this master has acknowledged a write. Its first acknowledgement takes up to a second,
+    /// and WAIT counts nothing before it.
+    pub fn acknowledged(&self) {
+        self.ok(&["SET", "first", "write"]);
+        self.wait_for(&["INFO", "replication"], |info| {
+            let number = |name: &str| {
+                let rest = info.split(name).nth(1)?;
+                let end = rest.find(|c: char| !c.is_ascii_digit())?;
+                rest[..end].parse::<u64>().ok()
+            };
+            let written = number("master_repl_offset:");
+            written > Some(0) && number(",offset=") >= written
+        });
+    }
+
     /// SIGKILL, and wait until the process is gone.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {

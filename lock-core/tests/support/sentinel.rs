@@ -8,7 +8,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// Starts everything and waits until every sentinel knows the replica and its fellows.
+    /// Starts everything and waits until the replica is in step and every sentinel knows it and its fellows.
     pub fn start(sentinels: usize) -> Self {
         let master = Server::start(&["--repl-ping-replica-period", "1"]);
         let port = master.port.to_string();
@@ -22,6 +22,7 @@ impl Group {
         replica.wait_for(&["INFO", "replication"], |info| {
             info.contains("master_link_status:up")
         });
+        master.acknowledged();
         let quorum = sentinels / 2 + 1;
         let text = |_| {
             format!(
