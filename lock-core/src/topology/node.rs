@@ -66,8 +66,8 @@ impl Node {
     }
 
     pub(crate) fn current(&self, purpose: Purpose) -> Option<Lease<'_>> {
-        let line = self.line(purpose).1;
-        line.alive().map(|conn| line.share().lease(conn))
+        let share = self.share(purpose).1;
+        share.0.alive().map(|conn| share.lease(conn))
     }
 
     pub(crate) fn is_connected(&self) -> bool {
@@ -80,9 +80,9 @@ impl Node {
         purpose: Purpose,
         deadline: Instant,
     ) -> Result<Lease<'_>, DialError> {
-        let (index, line) = self.line(purpose);
         // Counted from now on, so that not all who come before there is a connection share the same.
-        let share = line.share();
+        let (index, share) = self.share(purpose);
+        let line = share.0;
         if let Some(conn) = line.alive() {
             return Ok(share.lease(conn));
         }
@@ -142,18 +142,26 @@ impl Node {
         dialled
     }
 
-    /// The line for a purpose; of several the one with the fewest requests on it.
-    fn line(&self, purpose: Purpose) -> (usize, &Lane) {
+    /// A part in the line for a purpose; of several in the one with the fewest requests. It is taken as it was counted, so that two
+    /// who choose at once do not choose the same.
+    fn share(&self, purpose: Purpose) -> (usize, Share<'_>) {
         if purpose == Purpose::Command {
-            return (0, &self.command);
+            return (0, self.command.share());
         }
-        let mut best = (0, &self.wait[0]);
-        for (index, line) in self.wait.iter().enumerate().skip(1) {
-            if line.busy.load(Ordering::Relaxed) < best.1.busy.load(Ordering::Relaxed) {
-                best = (index, line);
+        loop {
+            let counted = self.wait.iter().enumerate();
+            let counted = counted.map(|(index, line)| (line.busy.load(Ordering::Relaxed), index));
+            let (busy, index) = counted.min().expect("there is a line");
+            let line = &self.wait[index];
+            let (order, missed) = (Ordering::Relaxed, Ordering::Relaxed);
+            if line
+                .busy
+                .compare_exchange(busy, busy + 1, order, missed)
+                .is_ok()
+            {
+                return (index, Share(line));
             }
         }
-        best
     }
 
     /// Lets go of the connections: the next request dials anew, requests in flight may still be answered.
