@@ -134,10 +134,11 @@ impl Server {
         assert!(self.restart(), "{program} does not start");
     }
 
-    /// Waits until the replica of this master has acknowledged a write. Its first acknowledgement takes up to a second,
-    /// and WAIT counts nothing before it.
+    /// Waits until the replica of this master has acknowledged a write, of which nothing stays. Its first acknowledgement
+    /// takes up to a second, and WAIT counts nothing before it.
     pub fn acknowledged(&self) {
         self.ok(&["SET", "first", "write"]);
+        self.ok(&["DEL", "first"]);
         self.wait_for(&["INFO", "replication"], |info| {
             let number = |name: &str| {
                 let rest = info.split(name).nth(1)?;
