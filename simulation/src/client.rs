@@ -38,15 +38,13 @@ pub(crate) async fn connect(
         loop {
             let event = tokio::select! {
                 biased;
-                () = of.died() => {
-                    let how = "killed".to_owned();
-                    let _ = events.send(ClientEvent::Exited { how });
-                    return;
-                }
-                event = theirs.recv() => event,
+                () = of.died() => ClientEvent::Exited { how: "killed".to_owned() },
+                // A lock without events ends by the process alone.
+                Some(event) = theirs.recv() => by.event(event),
+                () = events.closed() => return,
             };
-            let sent = event.map(|event| events.send(by.event(event)));
-            if !matches!(sent, Some(Ok(()))) {
+            let ended = matches!(event, ClientEvent::Exited { .. });
+            if events.send(event).is_err() || ended {
                 return;
             }
         }
