@@ -3,7 +3,8 @@
 -- neither.
 -- ARGV: owner, publish command, longest unclaimed lease in ms, [client, how long it counts as alive in ms, 1: it is subscribed, for
 -- each of up to two successors, who wait in this client and came in this order: for how many us, terms, owner]. The lock stays in this
--- client unless somebody of another came before the first successor; who is left of them has the client's place.
+-- client unless somebody of another came before the first successor; who is left of them has the client's place, also where this owner only
+-- waited in it.
 local client, successor = ARGV[4], ARGV[9]
 local now = successor and clock()
 local came = successor and now - ARGV[7]
@@ -32,7 +33,12 @@ if redis.call('hdel', lock, ARGV[1]) == 0 then
         return {this_token(), 0}
     end
     if client and standing(client) == ARGV[1] then
-        vacate(client)
+        if successor then
+            stand(ARGV[7], ARGV[8], successor)
+            keep()
+        else
+            vacate(client)
+        end
         return 1
     end
     return nil

@@ -166,11 +166,14 @@ async fn compensate(hold: &Hold, giving: Giving, index: usize) {
     if !hold.is_known() {
         return;
     }
-    let successors = match giving {
-        Giving::Release => Handoff::of(hold, Instant::now() + client.options.response_timeout),
-        Giving::Undo => Handoff::none(),
+    let successors = if giving == Giving::Undo && client.wait_queues.shares_owner(hold) {
+        // The place is another's too, and stays as it is.
+        Handoff::none()
+    } else {
+        Handoff::of(hold, Instant::now() + client.options.response_timeout)
     };
-    let request = request(hold, giving, &successors);
+    let mut request = request(hold, giving, &successors);
+    let mut names = giving == Giving::Undo && !successors.said().is_empty();
     let mut successors = Some(successors);
     // A lost acquire of a fresh owner may arrive after the release that was to undo it. The release is repeated
     // for as long as the lease could last; an acquire with a record is kept out by the record.
@@ -203,6 +206,11 @@ async fn compensate(hold: &Hold, giving: Giving, index: usize) {
             Err(error) if !passes(&error, Need::Deed) => return,
             Err(error) => repeat |= may_come_late && dropped && !error.definite,
             Ok(_) => {}
+        }
+        // Those who wait may be others by the time that a repeated undo finds something: it names nobody, and they ask.
+        if std::mem::take(&mut names) {
+            successors = None;
+            request = self::request(hold, giving, &Handoff::none());
         }
         if Instant::now() + pause >= until || client.background.closed_within(pause).await {
             return;

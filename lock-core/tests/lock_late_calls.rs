@@ -70,6 +70,42 @@ async fn a_call_without_a_known_age_is_not_believed() {
     guard.release().await.expect("held");
 }
 
+/// A waiter is given up when the server has called it. The next of its client, whose task stands still, came before the waiter of
+/// another client, and has the lock before that one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_whose_called_waiter_is_given_up_keeps_its_turn() {
+    let server = Server::start(&[]);
+    let holder = lock(&server, Kind::Queued).await;
+    let ours = lock(&server, Kind::Queued).await;
+    let guard = holder.acquire_with(minute()).await.expect("free");
+    let mut first = Box::pin(ours.acquire_with(minute()));
+    let mut second = Box::pin(ours.acquire_with(minute()));
+    let until = Instant::now() + PATIENCE;
+    let hears = || server.ok(&["HVALS", LINE]).split(' ').nth(1) == Some("1");
+    while !hears() {
+        assert!(Instant::now() < until, "it has no place");
+        let early = tokio::time::timeout(MS, &mut first).await;
+        assert!(early.is_err(), "nobody holds it");
+        assert!((&mut second).now_or_never().is_none(), "nobody holds it");
+    }
+    let behind = wait_for(&lock(&server, Kind::Queued).await);
+    waits(&server, Kind::Queued, 2);
+    // From here on nobody polls the two.
+    guard.release().await.expect("held");
+    let called = server.ok(&["HKEYS", "q"]);
+    drop(first);
+    while server.ok(&["HKEYS", "q"]) == called {
+        assert!(Instant::now() < until, "{called} keeps it");
+        tokio::task::yield_now().await;
+    }
+    let guard = second.await.expect("its turn");
+    assert!(!behind.is_finished(), "it was overtaken, or two are inside");
+    assert_eq!(server.ok(&["HKEYS", "q"]), guard.owner());
+    guard.release().await.expect("held");
+    let guard = behind.await.expect("no panic").expect("its turn");
+    guard.release().await.expect("held");
+}
+
 /// A waiter that was called and does not hear it before the relay delivers again, and one that came after it.
 async fn called_unheard(server: &Server, relay: &Relay) -> (Waiting, Waiting) {
     let holder = lock(server, Kind::Queued).await;

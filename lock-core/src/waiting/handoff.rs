@@ -24,13 +24,13 @@ pub(crate) struct Handoff {
 }
 
 impl Handoff {
-    /// Of a hold whose release is sent until `deadline`.
+    /// Of a hold whose release is sent until `deadline`, or its undo.
     pub(crate) fn of(hold: &Hold, deadline: Instant) -> Self {
         let line = hold.lock.form.line().filter(|line| line.shares_place());
         let Some(queue) = line.and_then(|_| hold.client().wait_queues.queue(&hold.lock)) else {
             return Handoff::none();
         };
-        let (holds, said) = queue.successors();
+        let (holds, said) = queue.successors(hold);
         if !holds.is_empty() {
             hold.stand_in_line(queue.is_subscribed());
         }

@@ -318,11 +318,12 @@ impl WaitQueue {
         self.state.lock()
     }
 
-    /// Whom a release names as its successors, and what it says of them: of those who wait here, the first of a client that has one place for
-    /// all.
-    pub(crate) fn successors(&self) -> (Vec<Arc<Hold>>, Vec<Successor>) {
+    /// Whom the release of a hold names as its successors, and what it says of them: of those who wait here for others, the first of a client
+    /// that has one place for all.
+    pub(crate) fn successors(&self, given_back: &Hold) -> (Vec<Arc<Hold>>, Vec<Successor>) {
         let state = self.state();
-        let first = state.waiters.values().take(self.line.successors());
+        let others = |waiter: &&Waiter| !std::ptr::eq(&*waiter.hold, given_back);
+        let first = (state.waiters.values().filter(others)).take(self.line.successors());
         let successor = |waiter: &Waiter| Successor {
             owner: waiter.owner.clone(),
             lease: waiter.hold.lease,
