@@ -1,6 +1,6 @@
 # The commands that people and CI call. Each works on a fresh Debian or Ubuntu machine with a Rust toolchain, make and git.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-baselines quickstart test check bench instructions chaos soak servers peers control-plane book package
+.PHONY: help setup setup-baselines quickstart test check bench instructions chaos soak servers peers control-plane past-bugs book package
 
 CARGO ?= cargo
 # Scenarios at a time: they wait more than they work.
@@ -32,6 +32,9 @@ check: setup ## `test` without the parts that start many servers
 # LOCKLAB_CONTROL_PLANE=scripts/control-plane lets the tests of `kube` run with it.
 control-plane: ## Builds the API server and the controllers of Kubernetes that the tests of `kube` need; with Go, about 6 min
 	cd scripts/control-plane && go build -o control-plane .
+
+past-bugs: ## Puts bugs of the library that were fixed back, one at a time, and lets simulated time look for each; a release build for each
+	sh scripts/past-bugs.sh
 
 bench: setup ## Each lock on each topology, with a table of cycles and ratios; starts its servers, under 10 min on 2 cores after the build
 	$(CARGO) bench --locked
